@@ -1,1 +1,1 @@
-"""What reads and writes the outside world. Stands on `headrace.core` alone."""
+"""Connectors: sources, sinks and lookup tables. They depend on `headrace.core` alone."""

@@ -1,4 +1,4 @@
-"""Ends that are a matter of a disk: synchronous inside, called in threads."""
+"""Sources and sinks that wait for a disk: synchronous inside, called in threads."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from headrace.core.state import Document
 
 
 class BlockingSource(Protocol):
-    """`Source` whose discovery waits for a disk."""
+    """A `SourceConnector` whose discovery waits for a disk."""
 
     @property
     def rediscover_s(self) -> float | None:
-        """How often splits are discovered anew."""
+        """Seconds between two discoveries of splits."""
         ...
 
     @property
@@ -27,92 +27,88 @@ class BlockingSource(Protocol):
         ...
 
     def discover(self) -> Sequence[Split]:
-        """All the splits there are now."""
+        """List the splits that exist now."""
         ...
 
     def reading(self) -> Reading:
-        """What one subtask reads with."""
+        """Return the split reader of one subtask."""
         ...
 
 
 class BlockingSink(Protocol):
-    """`Sink` whose commits wait for a disk."""
+    """A `SinkConnector` whose commits wait for a disk."""
 
     def check(self) -> None:
-        """Whether output can go there at all."""
+        """Raise ConnectorError if output cannot be written there at all."""
         ...
 
     def writer(self, subtask: int, begun: Sequence[Document] = ()) -> Writer:
-        """What one subtask writes with."""
+        """Return the writer of one subtask."""
         ...
 
     def commit(self, handle: Handle) -> None:
-        """Make prepared output visible."""
+        """Commit prepared output."""
         ...
 
     def abort(self, handle: Handle) -> None:
-        """Remove prepared output that is not to be seen."""
+        """Remove prepared output that will not be committed."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class SourceInThreads:
-    """`Source` of one that waits for a disk."""
+    """A `SourceConnector` that calls a `BlockingSource` in threads."""
 
     source: BlockingSource
     bench: Bench
 
     @property
     def rediscover_s(self) -> float | None:
-        """As the source says."""
         return self.source.rediscover_s
 
     @property
     def ordered(self) -> bool:
-        """As the source says."""
         return self.source.ordered
 
     async def discover(self, first: bool) -> Sequence[Split]:
-        """Look."""
+        """List the splits, in a thread."""
         return await self.bench.blocking(self.source.discover)
 
     async def resumed(self, splits: Mapping[Split, Progress]) -> Mapping[Split, Progress]:
-        """From where they were left."""
+        """Return the stored positions unchanged."""
         return splits
 
     def reading(self) -> Reading:
-        """What one subtask reads with."""
         return self.source.reading()
 
     async def published(self, splits: Mapping[Split, Progress]) -> None:
-        """Nobody looks."""
+        """Do nothing: positions are not published anywhere."""
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no resource is open."""
 
 
 @dataclass(frozen=True, slots=True)
 class SinkInThreads:
-    """`Sink` of one that waits for a disk."""
+    """A `SinkConnector` that calls a `BlockingSink` in threads."""
 
     sink: BlockingSink
     bench: Bench
 
     async def check(self) -> None:
-        """Look whether output can go there."""
+        """Raise ConnectorError if output cannot be written there."""
         await self.bench.blocking(self.sink.check)
 
     def writer(self, subtask: int, begun: Sequence[Document] = ()) -> Writer:
-        """What one subtask writes with."""
         return self.sink.writer(subtask, begun)
 
     async def commit(self, handle: Handle) -> None:
-        """Make it visible."""
+        """Commit prepared output, in a thread."""
         await self.bench.blocking(partial(self.sink.commit, handle))
 
     async def abort(self, handle: Handle) -> None:
-        """Remove it."""
+        """Remove prepared output, in a thread."""
         await self.bench.blocking(partial(self.sink.abort, handle))
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no resource is open."""

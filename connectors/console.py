@@ -1,4 +1,4 @@
-"""The terminal, for people to read: a table of the rows as they come."""
+"""The `console` connector: a table of the rows on the terminal, for people to read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headrace.core.types import Schema
 
 
 class ConsoleSink(Part):
-    """It has no options."""
+    """The options of the console sink: none."""
 
 
 def _sink(sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> Sink:

@@ -1,4 +1,4 @@
-"""Rows made of their number: the same at every run, at any parallelism, on both executors."""
+"""Rows computed from their number: the same in every run, at any parallelism, on both executors."""
 
 from __future__ import annotations
 
@@ -33,9 +33,11 @@ class GenerateSource(Part):
     )
     rows: Count | None = Field(None, description="How many rows; by default without end.")
     rate: RowRate | None = Field(
-        None, description="Rows in a time, such as `10000/s`; by default as fast as possible."
+        None, description="Rows per second, minute or hour, as in `10000/s`; by default unlimited."
     )
-    seed: Annotated[int, whole(0)] = Field(0, description="Other random numbers for another seed.")
+    seed: Annotated[int, whole(0)] = Field(
+        0, description="A different seed gives different random numbers."
+    )
 
 
 def _numbers(source: nodes.Source, surroundings: Surroundings) -> Numbers:
@@ -50,7 +52,7 @@ def _numbers(source: nodes.Source, surroundings: Surroundings) -> Numbers:
 
 
 class _Maker:
-    """Computes the columns that are needed."""
+    """Computes the requested columns."""
 
     def __init__(self, options: GenerateSource, wanted: Sequence[str]) -> None:
         texts = {str(a.name): a.expression or a.name for a in options.columns}
@@ -60,7 +62,7 @@ class _Maker:
         self._wanted = wanted
 
     def make(self, first: int, last: int) -> pl.DataFrame:
-        """The rows of the numbers from one up to another."""
+        """Return the rows of the numbers `first` up to, not including, `last`."""
         import polars as pl
 
         ids = pl.DataFrame({"id": pl.int_range(first, last, dtype=pl.Int64, eager=True)})

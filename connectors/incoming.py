@@ -1,7 +1,7 @@
-"""The bytes of a pipe or a terminal as they come, gathered while nobody asks for them.
+"""Reading from a pipe or a terminal: bytes are buffered until they are requested.
 
-So a line that arrives alone is handed on at once, and under load what has gathered makes a large
-block. Waiting is the loop's, not a thread's: a source that waits for input can be stopped.
+A single line is therefore handed on at once, and under load the buffered bytes make a large
+block. The event loop waits, not a thread, so a source that waits for input can be stopped.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ PIECE = 1 << 18
 
 
 class Incoming:
-    """Reads a descriptor. It is left open at the end: it belongs to the process."""
+    """Reads a file descriptor and leaves it open at the end: it belongs to the process."""
 
     def __init__(self, descriptor: int, most: int, bench: Bench) -> None:
         self._descriptor = descriptor
@@ -30,7 +30,7 @@ class Incoming:
         self._something = asyncio.Event()
 
     async def get(self) -> bytes:
-        """What has come; waits for something, and nothing is the end."""
+        """Return the buffered bytes, waiting for at least one; no bytes mean the end of input."""
         if not self._gathered:
             self._listen()
             if not self._waits:
@@ -46,7 +46,7 @@ class Incoming:
         return data
 
     def close(self) -> None:
-        """Gather no more."""
+        """Stop buffering input."""
         if self._listening:
             asyncio.get_running_loop().remove_reader(self._descriptor)
             self._listening = False
@@ -56,7 +56,7 @@ class Incoming:
             try:
                 asyncio.get_running_loop().add_reader(self._descriptor, self._take)
             except PermissionError:
-                # A file, or /dev/null: nothing that anybody could wait for.
+                # A regular file or /dev/null: the event loop cannot wait for it.
                 self._waits = False
             else:
                 self._listening = True

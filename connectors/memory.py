@@ -1,7 +1,7 @@
-"""Rows from memory and into memory: for tests and simulations, not for pipelines of users.
+"""Rows from memory and into memory: for tests and simulations, not for users' pipelines.
 
-It is a real connector behind the same contracts as the others: splits, positions, output that is
-seen only when it is committed. A test names its data; the YAML refers to it.
+It is a real connector with the same contracts as the others: splits, positions, output that is
+visible only once it is committed. A test names its data, and the YAML refers to the name.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 
 Happening: TypeAlias = "pl.DataFrame | float"
-"""Rows, or seconds in which none come."""
+"""Rows, or a pause in seconds."""
 
 
 class MemoryOptions(Part):
-    """Which data, how often to look for more splits, and whether they sort by time."""
+    """The options: the name of the data, rediscovery interval, whether splits are ordered."""
 
     origin = ("data",)
 
@@ -51,18 +51,18 @@ class Memory:
     """Named data: splits of frames to read, and what has been committed."""
 
     inputs: Mapping[str, Mapping[str, Sequence[Happening]]] = field(default_factory=dict)
-    """By name, the splits, each a list of chunks and of pauses between them."""
+    """The splits by the name of the data, each a list of chunks and pauses."""
     outputs: dict[str, list[pl.DataFrame]] = field(default_factory=dict)
-    """By name, what was committed, in that order."""
+    """Committed batches by the name of the data, in the order of their commits."""
     prepared: dict[str, list[pl.DataFrame]] = field(default_factory=dict)
     numbers: Iterator[int] = field(default_factory=count)
     written: dict[str, list[tuple[float, pl.DataFrame]]] = field(default_factory=dict)
-    """By name, what came to a writer and when, on the loop's clock."""
+    """Batches that reached a writer, by name, each with its time on the loop's clock."""
     tables: Mapping[str, Shelf] = field(default_factory=dict)
-    """By name, what there is to look up."""
+    """Lookup tables by name."""
 
     def connector(self) -> Connector:
-        """The connector over this data."""
+        """Build the connector that reads and writes this data."""
         return Connector(
             "memory",
             "Rows of a test.",
@@ -98,7 +98,7 @@ class Memory:
 
 @dataclass(slots=True)
 class MemorySource:
-    """Reads the chunks of the splits."""
+    """A `SourceConnector` over the named splits."""
 
     source: nodes.Source
     splits: Mapping[str, Sequence[Happening]]
@@ -106,37 +106,37 @@ class MemorySource:
     ordered: bool
 
     async def discover(self, first: bool) -> Sequence[Split]:
-        """Every split."""
+        """List every split."""
         return [Split(self.source.name, name) for name in self.splits]
 
     async def resumed(self, splits: Mapping[Split, Progress]) -> Mapping[Split, Progress]:
-        """From where they were left."""
+        """Return the stored positions unchanged."""
         return splits
 
     def reading(self) -> Reading:
-        """Reads a chunk of each split in turn."""
+        """Return a reader that takes a chunk of each split in turn."""
         return MemoryReading(self)
 
     async def published(self, splits: Mapping[Split, Progress]) -> None:
-        """Nobody looks."""
+        """Do nothing: positions are not published anywhere."""
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no resource is open."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryPieces:
-    """`PieceReader` of the splits: each is a piece, without its pauses."""
+    """The batch reader of the splits: each split is one batch split, without its pauses."""
 
     source: nodes.Source
     splits: Mapping[str, Sequence[Happening]]
 
     async def pieces(self, many: int) -> Sequence[Piece]:
-        """Every split."""
+        """Return one batch split for each split."""
         return [Piece(Split(self.source.name, name), None, 0) for name in self.splits]
 
     def read(self, piece: Piece) -> Iterator[tuple[int, Chunk]]:
-        """Its frames."""
+        """Yield the split's frames, each with the number of its first row."""
         schema, row = decoded(self.source), 0
         for at, happening in enumerate(self.splits[piece.split.name]):
             if not isinstance(happening, float | int):
@@ -147,7 +147,7 @@ class MemoryPieces:
 
 @dataclass(slots=True)
 class _Open:
-    """A split that is being read: its next happening, and from when on that may be."""
+    """A split being read: its next event, and the time from which that event is due."""
 
     split: Split
     at: int
@@ -157,7 +157,7 @@ class _Open:
 
 
 class MemoryReading:
-    """`Reading` that gives a chunk of each split in turn, of those that have one."""
+    """A `SplitReader` that returns a chunk of each split in turn, skipping splits in a pause."""
 
     def __init__(self, source: MemorySource) -> None:
         self._source = source
@@ -168,7 +168,7 @@ class MemoryReading:
         self._changed = asyncio.Event()
 
     def assign(self, splits: Sequence[tuple[Split, Position]], *, last: bool) -> None:
-        """Read these too."""
+        """Add splits to read."""
         now = asyncio.get_running_loop().time()
         for split, position in splits:
             at = position if isinstance(position, int) else 0
@@ -177,34 +177,34 @@ class MemoryReading:
         self._changed.set()
 
     def _rows(self, split: Split, at: int) -> int:
-        """How many rows there are before that happening."""
+        """Count the rows before that event."""
         before = self._source.splits[split.name][:at]
         return sum(each.height for each in before if not isinstance(each, float | int))
 
     def hold(self, splits: Collection[Split]) -> None:
-        """Give nothing of these."""
+        """Return nothing of these splits until the next call."""
         self._held = splits
         self._changed.set()
 
     def exhausted(self) -> Mapping[Split, float]:
-        """The splits in a pause."""
+        """Return the splits that are in a pause, each with the time it began."""
         now = asyncio.get_running_loop().time()
         paused = [one for one in self._open if one.due > now and one.split not in self._held]
         return {one.split: one.dry_since for one in paused}
 
     def lags(self) -> Mapping[Split, int]:
-        """How many rows are left of each."""
+        """Count the rows left in each split."""
         return {
             one.split: self._rows(one.split, len(self._source.splits[one.split.name])) - one.rows
             for one in self._open
         }
 
     def worked_s(self) -> float:
-        """All is made."""
+        """Return 0: rows are already made."""
         return 0.0
 
     async def next(self) -> Arrival | None:
-        """What is there, or comes first."""
+        """Return the next chunk or end of a split, waiting for the earliest one due."""
         now = asyncio.get_running_loop().time
         while self._open or not self._last:
             for _ in range(len(self._open)):
@@ -219,7 +219,7 @@ class MemoryReading:
         return None
 
     def _of(self, one: _Open, now: float) -> Arrival | None:
-        """What a split gives now."""
+        """Return the next event of a split if it is due now."""
         happenings = self._source.splits[one.split.name]
         while one.due <= now and one.split not in self._held:
             if one.at == len(happenings):
@@ -244,55 +244,55 @@ class MemoryReading:
         self._changed.clear()
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no resource is open."""
 
 
 @dataclass(slots=True)
 class MemorySink:
-    """Commits whole batches under a name."""
+    """A `SinkConnector` that commits whole batches under a name."""
 
     memory: Memory
     name: str
 
     async def check(self) -> None:
-        """Memory takes everything; what was prepared and not committed is gone."""
+        """Remove output that was prepared and not committed; memory accepts any rows."""
         for key in [key for key in self.memory.prepared if key.startswith(f"{self.name}/")]:
             del self.memory.prepared[key]
 
     def writer(self, subtask: int, begun: Sequence[Document] = ()) -> Writer:
-        """A list of batches."""
+        """Return a writer that collects a list of batches."""
         return MemoryWriter(self, subtask)
 
     async def commit(self, handle: Handle) -> None:
-        """What was prepared is output; a second time it is so already."""
+        """Turn prepared batches into output; a second commit of the handle changes nothing."""
         key = str(handle["key"])
         frames = self.memory.prepared.pop(key, [])
         self.memory.outputs.setdefault(self.name, []).extend(frames)
 
     async def abort(self, handle: Handle) -> None:
-        """What was prepared is gone."""
+        """Remove prepared batches."""
         self.memory.prepared.pop(str(handle["key"]), None)
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no resource is open."""
 
 
 @dataclass(slots=True)
 class MemoryWriter:
-    """The batches of one subtask."""
+    """A `SinkWriter` that holds the batches of one subtask."""
 
     sink: MemorySink
     subtask: int
     frames: list[pl.DataFrame] = field(default_factory=list)
 
     async def write(self, frame: pl.DataFrame) -> None:
-        """Keep a batch."""
+        """Add a batch."""
         self.frames.append(frame)
         written = self.sink.memory.written.setdefault(self.sink.name, [])
         written.append((asyncio.get_running_loop().time(), frame))
 
     async def prepare(self) -> Handle | None:
-        """Lay the batches aside for a commit."""
+        """Set the batches aside for a commit."""
         if not self.frames:
             return None
         key = f"{self.sink.name}/{self.subtask}/{next(self.sink.memory.numbers)}"
@@ -301,9 +301,9 @@ class MemoryWriter:
         return {"key": key}
 
     def kept(self) -> Document | None:
-        """There is nothing to begin with: a key is used once."""
+        """Return None: keys are unique, so the next writer needs no state."""
         return None
 
     async def close(self) -> None:
-        """Forget what was not prepared."""
+        """Drop batches that were not prepared."""
         self.frames = []

@@ -1,4 +1,4 @@
-"""A table in memory to look up in, which takes its time and fails as it is told: for tests."""
+"""A lookup table in memory with configurable delays and failures: for tests."""
 
 from __future__ import annotations
 
@@ -18,39 +18,38 @@ Key = tuple[object, ...]
 
 @dataclass(slots=True)
 class Shelf:
-    """Rows, and what happens to calls: each is told by its number, from 0, and its keys."""
+    """Rows of a table, and the delay or failure of each call, by its number from 0 and its keys."""
 
     rows: pl.DataFrame
     seconds: Callable[[int, Sequence[Key]], float] = lambda number, keys: 0.0
     fails: Callable[[int, Sequence[Key]], ConnectorError | None] = lambda number, keys: None
     keys_per_call: int = 1 << 31
     calls: list[Sequence[Key]] = field(default_factory=list)
-    """The keys of each call, in the order in which they began."""
+    """The keys of each call, in the order in which the calls began."""
     at_once: int = 0
     most_at_once: int = 0
-    """How many there were at a time."""
+    """The highest number of concurrent calls."""
     broken_off: int = 0
-    """How many were cancelled."""
+    """The number of cancelled calls."""
     closed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryTable:
-    """`Table` over a shelf."""
+    """A `LookupTable` over rows in memory."""
 
     lookup: nodes.Lookup
     shelf: Shelf
 
     @property
     def keys_per_call(self) -> int:
-        """As the shelf says."""
         return self.shelf.keys_per_call
 
     async def check(self) -> None:
-        """It is there."""
+        """Do nothing: the table always exists."""
 
     async def find(self, keys: pl.DataFrame) -> pl.DataFrame:
-        """The rows of these keys, after a while."""
+        """Return the rows of these keys after the configured delay, or raise its error."""
         shelf, asked = self.shelf, keys.rows()
         number = len(shelf.calls)
         shelf.calls.append(asked)
@@ -77,5 +76,5 @@ class MemoryTable:
         return rows.select(FOUND_AT, *added)
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Count the call."""
         self.shelf.closed += 1

@@ -1,4 +1,4 @@
-"""The Nexmark auction site: persons, auctions and bids, made from a seed and the event's number."""
+"""The Nexmark auction site: persons, auctions and bids, computed from a seed and event numbers."""
 
 from __future__ import annotations
 
@@ -40,16 +40,19 @@ class NexmarkSource(Part):
         "46 are bids); by default without end.",
     )
     rate: RowRate | None = Field(
-        None, description="Events in a time, such as `10000/s`; by default as fast as possible."
+        None,
+        description="Events per second, minute or hour, as in `10000/s`; by default unlimited.",
     )
-    seed: Annotated[int, whole(0)] = Field(0, description="Another site for another seed.")
+    seed: Annotated[int, whole(0)] = Field(
+        0, description="A different seed gives different events."
+    )
     stream: Annotated[
         Literal["bids", "auctions", "persons"], choice("bids", "auctions", "persons")
     ] = Field("bids", description="Which events become rows.")
 
 
 def columns(options: Part) -> Schema:
-    """The columns of the chosen stream; none of them is ever null."""
+    """Return the columns of the chosen stream; none of them is ever null."""
     assert isinstance(options, NexmarkSource)
     pairs = (column.split() for column in STREAMS[options.stream].split(", "))
     return Schema(tuple(Column(name, parse_type(type)[0], nullable=False) for name, type in pairs))
@@ -63,7 +66,7 @@ def _numbers(source: nodes.Source, surroundings: Surroundings) -> Numbers:
         enough = events_for_rows(stream, surroundings.limit)
         count = enough if count is None else min(count, enough)
     per_second = options.rate.per_second if options.rate else None
-    # Without a rate, event time goes as if 10,000 events came a second.
+    # Without a rate, event time advances as if 10,000 events came a second.
     events = Events(stream, options.seed, 1_000_000 / (per_second or 10_000))
 
     def make(first: int, last: int) -> pl.DataFrame:

@@ -1,9 +1,9 @@
 """Nexmark's events as functions of the seed and the event's number, a column at a time.
 
 Of 50 events the first is a person, the next three are auctions, the rest are bids, as in the
-original generator; so are the ranges of values and the shares of what is popular: half of the bids
+original generator, and so are the ranges of values and the shares of popular ids: half of the bids
 go to the newest hundredth auction, three quarters come from a hot bidder. Random numbers are hashes
-of (seed, what for, number), so any event can be made without those before it.
+of (seed, purpose, event number), so any event can be computed without those before it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _HOT_CHANNELS = ("Google", "Facebook", "Baidu", "Apple")
 
 
 def numbers_of(stream: str, first: int, last: int) -> pl.Series:
-    """The numbers of a stream's events among those from `first` up to `last`."""
+    """Return the numbers of a stream's events from `first` up to, not including, `last`."""
     import polars as pl
 
     offset, share = _BASE[stream]
@@ -56,7 +56,7 @@ def numbers_of(stream: str, first: int, last: int) -> pl.Series:
 
 
 def events_for_rows(stream: str, rows: int) -> int:
-    """How many events there must be for so many rows of a stream.
+    """Count the events of all streams needed for that many rows of one stream.
 
     >>> events_for_rows("bids", 1), events_for_rows("persons", 2)
     (5, 51)
@@ -67,7 +67,7 @@ def events_for_rows(stream: str, rows: int) -> int:
 
 
 class Events:
-    """The columns of one stream; `step_us` is the event time between two events."""
+    """Computes columns of one stream; `step_us` is the event time between two events."""
 
     def __init__(self, stream: str, seed: int, step_us: float) -> None:
         self._stream = stream
@@ -75,7 +75,7 @@ class Events:
         self._step_us = step_us
 
     def frame(self, first: int, last: int, columns: Sequence[str]) -> pl.DataFrame:
-        """These columns of the events from `first` up to `last`."""
+        """Return these columns of the events from `first` up to, not including, `last`."""
         import polars as pl
 
         events = pl.DataFrame({"n": numbers_of(self._stream, first, last)})
@@ -83,7 +83,7 @@ class Events:
         return events.select(makers[name](self).alias(name) for name in columns)
 
     def random(self, purpose: int) -> pl.Expr:
-        """A random u64 for each event, another for each purpose (splitmix64)."""
+        """Return a random u64 for each event, different for each purpose (splitmix64)."""
         import polars as pl
 
         def u64(value: int) -> pl.Expr:
@@ -96,48 +96,48 @@ class Events:
         return z ^ (z // u64(1 << 31))
 
     def below(self, purpose: int, limit: pl.Expr | int) -> pl.Expr:
-        """A random whole number from 0 up to a limit."""
+        """Return a random whole number from 0 up to, not including, a limit."""
         import polars as pl
 
         top = limit if isinstance(limit, int) else limit.cast(pl.UInt64)
         return (self.random(purpose) % top).cast(pl.Int64)
 
     def fraction(self, purpose: int) -> pl.Expr:
-        """A random double from 0 up to 1."""
+        """Return a random double from 0 up to, not including, 1."""
         return (self.random(purpose) // (1 << 11)).cast(float) / float(1 << 53)
 
     def pick(self, purpose: int, words: tuple[str, ...]) -> pl.Expr:
-        """One of some words."""
+        """Return one of the words at random."""
         import polars as pl
 
         return pl.lit(pl.Series(words)).gather(self.below(purpose, len(words)))
 
     def price(self, purpose: int) -> pl.Expr:
-        """A price in cents from 100 to 100 million, each power of ten as likely as the next."""
+        """Return a random price in cents from 100 to 100 million, uniform in its logarithm."""
         import polars as pl
 
         return (pl.lit(10.0).pow(self.fraction(purpose) * 6) * 100).round().cast(pl.Int64)
 
     def time_us(self) -> pl.Expr:
-        """The event time in microseconds."""
+        """Return the event time in microseconds."""
         import polars as pl
 
         elapsed = (pl.col("n").cast(float) * self._step_us).cast(pl.Int64)
         return elapsed + BEGINNING_US
 
     def time(self, after_us: pl.Expr | int = 0) -> pl.Expr:
-        """The event time, or some time after it."""
+        """Return the event time, or an instant that many microseconds after it."""
         import polars as pl
 
         return (self.time_us() + after_us).cast(pl.Datetime("us", "UTC"))
 
     def extra(self) -> pl.Expr:
-        """Filling, of a length that varies."""
+        """Return a filler text of varying length."""
         return self.pick(90, _fillings())
 
 
 def _last(base: int, share: int, first: int) -> pl.Expr:
-    """The id of the last person or auction that there is when the event happens."""
+    """Return the id of the newest person or auction at the time of the event."""
     import polars as pl
 
     group = pl.col("n") // GROUP
@@ -158,7 +158,7 @@ def _last_auction() -> pl.Expr:
 def _hot(
     events: Events, purpose: int, ratio: int, last: pl.Expr, first: int, shift: int
 ) -> pl.Expr:
-    """Mostly the newest popular id, else one of the newest hundred."""
+    """Return mostly the newest popular id, else one of the newest hundred."""
     import polars as pl
 
     popular = (last // IN_FLIGHT) * IN_FLIGHT + shift
@@ -184,7 +184,7 @@ def _words() -> tuple[str, ...]:
 
 @cache
 def _channels() -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Channels and their urls: the four hot ones make up half of the table, so of the bids."""
+    """Return channels and their URLs: four hot channels are half of the table, so of the bids."""
     cold = tuple(f"channel-{at}" for at in range(9996))
     names = tuple(_HOT_CHANNELS[at % 4] for at in range(9996)) + cold
     words = _words()

@@ -1,9 +1,9 @@
-"""Standard output: whole pieces, in order, until nobody reads any more.
+"""Standard output: whole batches, in order, until the reading process closes the pipe.
 
-A reader that goes away, as `head` does, is no failure: what comes later is dropped, and the caller
-is told so that the job can end. A terminal is written as text through `sys.stdout`, which progress
-on the same terminal takes over so that the two do not garble each other. What users' code prints
-while rows are written there goes to standard error, or it would stand among the rows.
+A reader that exits early, as `head` does, is no failure: later rows are dropped, and the caller
+is notified so that the job can end. Rows for a terminal are written as text through `sys.stdout`,
+which the progress display replaces so that the two do not garble each other. While rows go to
+standard output, `print` calls of user code go to standard error, so as not to mix with the rows.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from headrace.core.contracts import ConnectorError
 
 @dataclass(slots=True)
 class StandardOutput:
-    """What a sink writes to; one writes at a time."""
+    """Standard output as the target of a sink; one caller writes at a time."""
 
     closed: bool = False
 
     def check(self) -> None:
-        """There is a standard output."""
+        """Raise ConnectorError if standard output is closed."""
         if sys.stdout is None or sys.stdout.closed:
             raise ConnectorError("standard output is closed", exit_status=2)
 
     def put(self, data: bytes) -> bool:
-        """Write all of it, waiting as long as the reader takes; whether anybody still reads."""
+        """Write all of the data, waiting for the reader; return False once the pipe is closed."""
         if not self.closed:
             try:
                 _write(data)
@@ -44,7 +44,7 @@ class StandardOutput:
 
 
 class Apart:
-    """`sys.stdout` for all but rows: what is printed goes to standard error."""
+    """A replacement for `sys.stdout` that sends printed text to standard error."""
 
     def __init__(self, rows: TextIO) -> None:
         self.rows = rows
@@ -59,7 +59,7 @@ class Apart:
 
 @contextmanager
 def rows_apart() -> Iterator[None]:
-    """Until the end, standard output has rows only."""
+    """Reserve standard output for rows within the `with` block."""
     before = sys.stdout
     if before is not None:
         sys.stdout = Apart(before)
@@ -81,7 +81,7 @@ def _write(data: bytes) -> None:
 
 
 def _forget() -> None:
-    """Let Python flush into nothing when it ends, instead of complaining."""
+    """Redirect standard output to /dev/null, so that Python's final flush raises nothing."""
     nothing = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, sys.stdout.fileno())
     os.close(nothing)

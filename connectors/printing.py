@@ -1,4 +1,4 @@
-"""Sinks that print: rows go out as they come, so there is nothing left to commit."""
+"""Sinks that print: rows are emitted as they come, so there is nothing left to commit."""
 
 from __future__ import annotations
 
@@ -25,32 +25,32 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Printing:
-    """`BlockingSink` on standard output; `make` makes bytes of rows, one batch after the other."""
+    """A `BlockingSink` on standard output; `make` encodes batches to bytes, one at a time."""
 
     columns: tuple[str, ...]
     make: Callable[[pl.DataFrame], bytes]
     surroundings: Surroundings
     head: bytes = b""
-    """What stands above the first row."""
+    """The bytes before the first row."""
     _out: StandardOutput = field(default_factory=StandardOutput)
     _printing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def check(self) -> None:
-        """There is somewhere to print."""
+        """Raise ConnectorError if standard output is closed."""
         self._out.check()
 
     def writer(self, subtask: int, begun: Sequence[Document] = ()) -> Writer:
-        """All subtasks print to the same place."""
+        """Return a writer that shares this sink's output with all other subtasks."""
         return Printer(self)
 
     def commit(self, handle: Handle) -> None:
-        """What was printed is seen already."""
+        """Do nothing: printed rows are visible already."""
 
     def abort(self, handle: Handle) -> None:
-        """What was printed cannot be taken back."""
+        """Do nothing: printed rows cannot be taken back."""
 
     async def put(self, frame: pl.DataFrame) -> None:
-        """Print rows, a whole batch at a time; when nobody reads any more, the job may end."""
+        """Print a whole batch of rows; ask for the end of the job once the pipe is closed."""
         rows = frame.select(self.columns)
         bench = self.surroundings.bench
         async with self._printing:
@@ -63,28 +63,27 @@ class Printing:
 
 @dataclass(frozen=True, slots=True)
 class Printer:
-    """Prints the rows of one subtask."""
+    """A `SinkWriter` that prints the rows of one subtask."""
 
     sink: Printing
 
     async def write(self, frame: pl.DataFrame) -> None:
-        """Print rows."""
         await self.sink.put(frame)
 
     async def prepare(self) -> Handle | None:
-        """Nothing waits."""
+        """Return None: printed rows need no commit."""
         return None
 
     def kept(self) -> Document | None:
-        """There is nothing to begin with."""
+        """Return None: the next writer needs no state."""
         return None
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no resource is open."""
 
 
 def console(schema: Schema, surroundings: Surroundings) -> Printing:
-    """Prints a table; on a terminal, one that fits."""
+    """Return a sink that prints a table; on a terminal, the table fits its width."""
     on_terminal = sys.stdout is not None and sys.stdout.isatty()
     room = shutil.get_terminal_size().columns if on_terminal else None
     styled = on_terminal and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
@@ -93,7 +92,7 @@ def console(schema: Schema, surroundings: Surroundings) -> Printing:
 
 
 def stdout(sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> Printing:
-    """Prints records in the sink's format."""
+    """Return a sink that prints records in the sink's format."""
     from headrace.connectors.formats import encoder
 
     encodes = encoder(sink, schema)

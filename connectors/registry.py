@@ -1,6 +1,6 @@
-"""Every connector there is. cli hands this to core, which knows connectors only by their record.
+"""The registry of all connectors. cli passes it to core, which knows only their records.
 
-A connector is loaded when it is asked for: a run has use for two or three.
+A connector is loaded on first use: a run needs two or three of them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ NAMES = (
 
 
 class Registry(Mapping[str, Connector]):
-    """The connectors by their names, in the order in which they are listed to users."""
+    """The connectors by name, in the order in which users see them listed."""
 
     def __getitem__(self, name: str) -> Connector:
         return _load(name)

@@ -1,4 +1,4 @@
-"""Standard input and standard output, to stand in a shell's pipe."""
+"""The `stdin` and `stdout` connectors, for use in a shell's pipe."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ STREAMED = ("json", "csv", "raw")
 
 
 class StdinSource(Part):
-    """It has no options."""
+    """The options of the stdin source: none."""
 
 
 class StdoutSink(Part):
-    """It has no options."""
+    """The options of the stdout sink: none."""
 
 
 def _source(source: nodes.Source, surroundings: Surroundings) -> Source:

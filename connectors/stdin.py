@@ -23,7 +23,7 @@ NAME = "stdin"
 
 @dataclass(frozen=True, slots=True)
 class Stdin:
-    """`BlockingSource` over a descriptor."""
+    """A `BlockingSource` over a file descriptor."""
 
     source: nodes.Source
     surroundings: Surroundings
@@ -33,19 +33,19 @@ class Stdin:
     ordered: bool = False
 
     def discover(self) -> Sequence[Split]:
-        """The one split."""
-        # Where it is closed, its number may by now belong to another file.
+        """List the one split. Raises ConnectorError if standard input is closed."""
+        # Once it is closed, its descriptor may belong to another file.
         if sys.stdin is None:
             raise ConnectorError("standard input is closed", exit_status=2)
         return [Split(self.source.name, NAME)]
 
     def reading(self) -> Reading:
-        """Reads the records, in the subtask that the split is assigned to."""
+        """Return a split reader, which reads records only in the subtask that has the split."""
         return Records(self)
 
 
 class Records:
-    """`Reading` of whole records, as they come; of none, in a subtask without the split."""
+    """A `SplitReader` of whole records as they arrive; of none, in a subtask without the split."""
 
     def __init__(self, source: Stdin) -> None:
         bench = source.surroundings.bench
@@ -63,29 +63,29 @@ class Records:
         self._working = Waiting()
 
     def assign(self, splits: Sequence[tuple[Split, Position]], *, last: bool) -> None:
-        """Read the one split there is; there is nothing to wait for in the other subtasks."""
+        """Read the one split if it is assigned here; other subtasks end at once."""
         for split, position in splits:
             self._split, self._again = split, bool(position)
 
     def hold(self, splits: Collection[Split]) -> None:
-        """It is the only split of its source, and so never ahead of another."""
+        """Do nothing: the only split of a source is never ahead of another."""
 
     def exhausted(self) -> Mapping[Split, float]:
-        """The split, while nothing has come."""
+        """Return the split while input is awaited."""
         if self._split is None or self._waiting_since is None:
             return {}
         return {self._split: self._waiting_since}
 
     def lags(self) -> Mapping[Split, int]:
-        """Nobody knows what is still to come."""
+        """Return nothing: the amount of pending input is unknown."""
         return {}
 
     def worked_s(self) -> float:
-        """How long it has decoded."""
+        """Return the seconds spent decoding."""
         return self._working.seconds
 
     async def next(self) -> Arrival | None:
-        """The records that have come; waits for at least one."""
+        """Return the records that have arrived, waiting for at least one."""
         if self._again:
             raise ConnectorError("standard input cannot be read a second time")
         split, wanted = self._split, self._wanted
@@ -117,7 +117,7 @@ class Records:
         self._ended = not data
 
     def _block(self) -> bytes:
-        """The whole records that are there; at the head, the header is taken off."""
+        """Return the whole records in the buffer, after removing the header at the start."""
         if not self._begun and (header := self._whole(1)):
             self._decoder = begun(self._decoder, header, NAME)
             self._begun = True
@@ -130,7 +130,7 @@ class Records:
         return whole if wanted is None or not whole else first_records(whole, wanted, cut)
 
     async def _decoded(self, split: Split, block: bytes) -> Chunk:
-        """The chunk; the block is taken when it is decoded, not when somebody stops waiting."""
+        """Decode the block; it is consumed only then, as the caller may be cancelled."""
         decode = partial(self._decoder.decode, block, self._at)
         with self._working:
             frame, bad = await self._bench.run(block.count(b"\n"), decode)
@@ -144,10 +144,10 @@ class Records:
         self._at += len(block)
 
     async def close(self) -> None:
-        """Leave what was not read to others."""
+        """Stop reading; unread input is left to other processes."""
         self._incoming.close()
 
 
 def open_stdin(source: nodes.Source, surroundings: Surroundings) -> Stdin:
-    """The source that the plan describes."""
+    """Build the source that the plan describes."""
     return Stdin(source, surroundings)

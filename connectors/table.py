@@ -1,7 +1,7 @@
-"""Rows as a table that grows: a head once, then aligned lines, whatever the values hold.
+"""Rows as a growing text table: a header once, then aligned lines, whatever the values hold.
 
-Values read as `cast(... as string)` shows them. A column is as wide as what has come so far, within
-limits; a longer value is cut. Nothing that a value holds moves the cursor or breaks the line.
+Values are formatted as by `cast(... as string)`. A column is as wide as the widest value so far,
+within limits; a longer value is cut. No character of a value moves the cursor or breaks the line.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
 
 
 class Table:
-    """Makes lines of batches; `room` is the width of a terminal, `bold` whether it has styles."""
+    """Formats batches as lines; `room` is the terminal's width, `bold` whether it has styles."""
 
     def __init__(self, schema: Schema, room: int | None = None, *, bold: bool = False) -> None:
         self._schema = schema
@@ -47,7 +47,7 @@ class Table:
         self._widths: list[int] = []
 
     def lines(self, frame: pl.DataFrame) -> str:
-        """The rows, each a line; above the first, the names of the columns."""
+        """Return the rows as lines; the first call adds the column names above them."""
         cells = [_texts(frame[field.name], field.type) for field in self._schema]
         heads = [_printable(name) for name in self._schema.names]
         first = not self._widths
@@ -73,7 +73,7 @@ class Table:
         return f"{_BOLD}{line}{_PLAIN}" if self._bold else line
 
     def _fitted(self, wanted: Iterable[int]) -> list[int]:
-        """Widths within the limits: on a terminal, the widest columns give way first."""
+        """Return widths within the limits: on a terminal, the widest columns shrink first."""
         widths = [min(width, WIDEST) for width in wanted]
         if self._room is None:
             return widths
@@ -97,7 +97,7 @@ def _texts(values: pl.Series, type: Type) -> list[str]:
 
 
 def _printable(text: str) -> str:
-    """The text on one line.
+    """Return the text on one line, control characters escaped.
 
     >>> _printable("a\\n\\x1b[2J")
     'a\\\\n\\\\x1b[2J'
@@ -106,7 +106,7 @@ def _printable(text: str) -> str:
 
 
 def _width(text: str) -> int:
-    """How many cells of a terminal the text takes.
+    """Return the number of terminal cells that the text takes.
 
     >>> _width("añ"), _width("日本"), _width("e\\u0301")
     (2, 4, 1)
@@ -121,7 +121,7 @@ def _cells(character: str) -> int:
 
 
 def _padded(text: str, width: int, *, right: bool) -> str:
-    """The text at exactly that width: cut, or filled up."""
+    """Return the text at exactly that width, cut or padded."""
     taken = _width(text)
     if taken > width:
         text, taken = _cut(text, width)
@@ -130,7 +130,7 @@ def _padded(text: str, width: int, *, right: bool) -> str:
 
 
 def _cut(text: str, width: int) -> tuple[str, int]:
-    """The text up to a width, with a sign that it goes on; and the width it takes."""
+    """Return the text cut to a width and marked with an ellipsis, and the width it takes."""
     taken = 0
     for at, character in enumerate(text):
         cells = _cells(character)

@@ -1,7 +1,7 @@
-"""A synchronous reader as something to wait for: its chunks are made in a thread, one ahead.
+"""An asynchronous split reader over a synchronous reader: a thread makes chunks, one ahead.
 
-The splits of a subtask are read in turn, a chunk of each: none of them waits for another's end. The
-next chunk is made while the last one is being worked on, also from one split to the next.
+The splits of a subtask are read in turn, a chunk of each, so no split waits for another's end. The
+next chunk is made while the last one is processed, also across splits.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from headrace.core.waiting import Waiting
 
 
 class Threaded:
-    """`Reading` over a `Reader`. With `in_order`, a split is read to its end before the next."""
+    """A `SplitReader` over a `RecordReader`. With `in_order`, it reads split after split."""
 
     def __init__(
         self, reader: Reader, surroundings: Surroundings, *, in_order: bool = False
@@ -34,30 +34,30 @@ class Threaded:
         self._working = Waiting()
 
     def assign(self, splits: Sequence[tuple[Split, Position]], *, last: bool) -> None:
-        """Read these behind the others."""
+        """Read these splits after the others."""
         self._open.extend((split, self._reader.read(split, at)) for split, at in splits)
         self._last = last
         self._changed.set()
 
     def hold(self, splits: Collection[Split]) -> None:
-        """Give nothing of these; what was made ahead of them waits."""
+        """Return nothing of these splits until the next call; chunks already made wait."""
         self._held = splits
         self._changed.set()
 
     def exhausted(self) -> Mapping[Split, float]:
-        """None: a reader has more to give until its end."""
+        """Return none: a reader is never idle before the end of its split."""
         return {}
 
     def lags(self) -> Mapping[Split, int]:
-        """A reader does not count before it reads."""
+        """Return none: a reader does not know how many records are left."""
         return {}
 
     def worked_s(self) -> float:
-        """How long the reader has worked in its thread, or was waited for to get one."""
+        """Return the seconds that the reader has worked in its thread or waited for one."""
         return self._working.seconds
 
     async def next(self) -> Arrival | None:
-        """What was made ahead; what comes after it is begun."""
+        """Return the chunk made ahead, and start making the next one."""
         while True:
             arrival = self._given()
             self._go_on()
@@ -69,7 +69,7 @@ class Threaded:
             self._changed.clear()
 
     def _given(self) -> Arrival | None:
-        """The first that was made and is not held."""
+        """Return the first chunk made whose split is not held."""
         for at, arrival in enumerate(self._made):
             if arrival.split not in self._held:
                 del self._made[at]
@@ -77,9 +77,9 @@ class Threaded:
         return None
 
     def _go_on(self) -> None:
-        """Begin the next chunk, unless one waits to be given or is being made already.
+        """Start making the next chunk, unless one is ready or being made already.
 
-        Raises what went wrong with the last.
+        Raises the error of the last one.
         """
         if self._making is not None and self._making.done():
             making, self._making = self._making, None
@@ -91,7 +91,7 @@ class Threaded:
             self._making.add_done_callback(lambda _: self._changed.set())
 
     def _choose(self) -> bool:
-        """Bring the next split that may be read to the front; whether there is one."""
+        """Move the next split that is not held to the front; return whether there is one."""
         for _ in range(len(self._open)):
             if self._open[0][0] not in self._held:
                 return True
@@ -101,7 +101,7 @@ class Threaded:
         return False
 
     async def _make(self) -> None:
-        """The next chunk, and before it the ends of splits that have no more."""
+        """Make the next chunk, and before it the ends of splits that have no more."""
         while self._choose():
             split, chunks = self._open[0]
             with self._working:
@@ -115,7 +115,7 @@ class Threaded:
             self._made.append(Ended(split))
 
     async def close(self) -> None:
-        """Wait for the thread, and close what readers have open."""
+        """Wait for the thread, and close the readers' open files."""
         if self._making is not None:
             self._making.cancel()
             await asyncio.gather(self._making, return_exceptions=True)

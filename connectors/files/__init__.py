@@ -1,4 +1,4 @@
-"""Files of a folder: each one is a split of a source, or a part of a sink's output."""
+"""The `files` connector: a file is a split of a source, or a part of a sink's output."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ FORMATS = ("json", "csv", "parquet", "raw")
 
 
 BLOCK = 8 << 20
-"""How much text is decoded at once: below, what a call costs shows; above, memory does."""
+"""Bytes of text decoded at once: less costs too many calls, more costs memory."""
 
 
 def files(block: int = BLOCK) -> Connector:
-    """The connector, reading blocks of that size."""
+    """Build the connector, which reads blocks of that size."""
 
     def source(source: nodes.Source, surroundings: Surroundings) -> Source:
         # Loaded when a pipeline runs, so that help and completion stay fast.
@@ -47,7 +47,7 @@ def files(block: int = BLOCK) -> Connector:
             open=source,
             pieces=pieces,
             bounded=_bounded,
-            to_end="leave watch away",
+            to_end="remove watch",
             holds_back=_holds_back,
             look=_source_there,
         ),
@@ -71,20 +71,20 @@ def _bounded(options: Part) -> bool:
 
 
 def _holds_back(options: Part) -> bool:
-    """A pattern or a folder (what has no ending) may be many files."""
+    """Whether the path may be many files: a pattern, or a folder (a name without a suffix)."""
     assert isinstance(options, FilesSource)
     name = os.path.basename(options.path)
     return not options.ordered and (is_magic(options.path) or "." not in name.strip("."))
 
 
 def _place(options: Part) -> str:
-    """The folder: two sinks would give their parts the same names."""
+    """Name the folder: two sinks in one folder would give their parts the same names."""
     assert isinstance(options, FilesSink)
     return f"the folder {os.path.normpath(options.path)}"
 
 
 def together(handles: Sequence[Handle]) -> Sequence[Handle]:
-    """One commit for all parts: what they replace goes when each of them has its name."""
+    """Merge the handles: output is replaced only once all new parts have their names."""
     every: list[object] = []
     for handle in handles:
         parts = handle["parts"]
@@ -94,16 +94,16 @@ def together(handles: Sequence[Handle]) -> Sequence[Handle]:
 
 
 def no_folder(type: Type) -> tuple[str, str]:
-    """Why a folder cannot have a value of that type in its name."""
+    """Return why a value of that type cannot name a folder, and a hint; empty if it can."""
     if isinstance(type, Array | Struct):
-        return "is no single value", ""
+        return "is not a single value", ""
     if type in (FLOAT, DOUBLE, BINARY):
         return "cannot name a folder", "cast it in a step before"
     return "", ""
 
 
 def in_records(options: Part, schema: Schema, format: str) -> Schema:
-    """The columns that do not name folders."""
+    """Return the columns that do not name folders."""
     folders = getattr(options, "partition_by", None) or ()
     return Schema(tuple(field for field in schema if field.name not in folders))
 

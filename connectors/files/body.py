@@ -1,4 +1,4 @@
-"""What makes the bytes of one file out of rows: text that may be compressed, or Parquet."""
+"""The content of one output file: text that may be compressed, or Parquet."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ if TYPE_CHECKING:
 
 
 class Body(Protocol):
-    """A file while it is made. What `put`, `rest` and `end` return, in that order, is the file."""
+    """A file being encoded: the bytes that `put`, `rest` and `end` return, in that order."""
 
     @property
-    def held(self) -> int:
-        """About how many bytes of memory it takes."""
+    def buffered_bytes(self) -> int:
+        """The approximate bytes of memory that it takes."""
         ...
 
     def put(self, frame: pl.DataFrame) -> bytes:
-        """The bytes that are ready with these rows; some may come later."""
+        """Add rows; return the bytes that are ready now."""
         ...
 
     def rest(self) -> bytes:
-        """All that is still to come of these rows: frees memory, and costs a few bytes."""
+        """Return all remaining bytes of the rows: frees memory, and costs a few bytes of size."""
         ...
 
     def end(self) -> bytes:
-        """What is still missing when no row is to come."""
+        """Return the last bytes of the file, after the last row."""
         ...
 
 
 STREAM = 1 << 20
-"""So much text is worth a compressed stream: below, what it takes to begin one shows."""
+"""Bytes of text in one compressed stream: with less, the cost of starting a stream shows."""
 
 Bodies: TypeAlias = Callable[[], Body]
-"""Begins a file."""
+"""Starts the content of a new file."""
 
 
 class Text:
-    """Records in a format that carries bytes, perhaps compressed.
+    """Records in a text format, possibly compressed.
 
-    Compressed streams one behind the other are one file. So text gathers until it is worth a stream
-    of its own, and no compressor, which takes a megabyte, is kept for each of a thousand files.
+    Concatenated compressed streams are one valid file. So text is buffered until it is worth a
+    stream of its own, and none of a thousand open files keeps a compressor, which takes a megabyte.
     """
 
     def __init__(self, encoder: BytesEncoder, compression: Compression) -> None:
@@ -53,25 +53,25 @@ class Text:
         self._compression = compression
         self._head = encoder.header()
         self._gathered: list[bytes] = []
-        self.held = 0
+        self.buffered_bytes = 0
 
     def put(self, frame: pl.DataFrame) -> bytes:
-        """The records; above the first, the header."""
+        """Encode records, with the header before the first."""
         data = self._head + self._encoder.encode(frame)
         self._head = b""
         if self._compression == "none":
             return data
         self._gathered.append(data)
-        self.held += len(data)
-        return self.rest() if self.held >= STREAM else b""
+        self.buffered_bytes += len(data)
+        return self.rest() if self.buffered_bytes >= STREAM else b""
 
     def rest(self) -> bytes:
-        """What has gathered, as a compressed stream."""
+        """Return the buffered text as a compressed stream."""
         data = b"".join(self._gathered)
         self._gathered.clear()
-        self.held = 0
+        self.buffered_bytes = 0
         return packed(data, self._compression) if data else b""
 
     def end(self) -> bytes:
-        """The last stream."""
+        """Return the last stream."""
         return self.rest()

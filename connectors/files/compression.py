@@ -1,4 +1,4 @@
-"""Compressed text, by the end of a file's name: `.gz` and `.zst`."""
+"""Compression of text files, chosen by the suffix of the name: `.gz` and `.zst`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Unpack: TypeAlias = Callable[[IO[bytes]], IO[bytes]]
 
 
 def unpacking(name: str) -> Unpack | None:
-    """What makes text of a file of that name; nothing, where it is text."""
+    """Return the decompressor for a file of that name; None if it is not compressed."""
     if name.endswith(SUFFIXES["gzip"]):
         return _gunzip
     if name.endswith(SUFFIXES["zstd"]):
@@ -27,7 +27,7 @@ def unpacking(name: str) -> Unpack | None:
 
 
 def packed(data: bytes, compression: Compression) -> bytes:
-    """The text as a compressed stream; streams one behind the other are one file."""
+    """Compress text as a stream; concatenated streams are one valid file."""
     match compression:
         case "gzip":
             import gzip
@@ -39,11 +39,11 @@ def packed(data: bytes, compression: Compression) -> bytes:
 
 
 def errors() -> tuple[type[Exception], ...]:
-    """What is raised where compressed data is cut short or damaged, beside OSError."""
+    """Return the exceptions, besides OSError, of truncated or damaged compressed data."""
     import zlib
 
     known: tuple[type[Exception], ...] = (EOFError, zlib.error)
-    # Nothing of it was raised where it was never loaded.
+    # A module that was never loaded has raised nothing.
     zstd = sys.modules.get("compression.zstd") or sys.modules.get("backports.zstd")
     return (*known, zstd.ZstdError) if zstd else known
 
@@ -59,7 +59,7 @@ def _unzstd(file: IO[bytes]) -> IO[bytes]:
 
 
 def _zstd() -> ModuleType:
-    """Python's own from 3.14 on, and before that the same from a package."""
+    """Import zstd: from Python's library since 3.14, from a backport before."""
     if sys.version_info >= (3, 14):
         from compression import zstd
     else:

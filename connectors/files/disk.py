@@ -1,8 +1,8 @@
-"""Steps on a disk that survive a crash, as small as they come.
+"""Crash-safe disk operations, as small as possible.
 
-A file is safe when it is synced and so is the folder that names it. A part is written under a
-hidden name; naming it is a link, which fails where the name is taken, and the hidden name goes
-last. So a final name always leads to a whole part or to nothing, and every step can be repeated.
+A file is durable once it and the folder that names it are synced. A part is written under a
+hidden name. Giving it its final name is a link, which fails if the name is taken; the hidden name
+is removed last. So a final name always leads to a whole part, and every step can be repeated.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from headrace.connectors.files.names import hidden
 from headrace.core.contracts import ConnectorError
 
 NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS}
-"""What file systems say that have no links."""
+"""The error codes of file systems without links."""
 
 
 def make_folder(path: str) -> None:
-    """The folder and those above it, each safe in the one that holds it."""
+    """Create the folder and its parents, syncing each in its parent."""
     if os.path.isdir(path):
         return
     above = os.path.dirname(path)
@@ -35,7 +35,7 @@ def make_folder(path: str) -> None:
 
 
 def sync(path: str) -> None:
-    """Wait until a file or a folder is safe."""
+    """Wait until a file or a folder is durable."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -44,7 +44,7 @@ def sync(path: str) -> None:
 
 
 def sync_folders(root: str, paths: Iterable[str]) -> None:
-    """Wait until the names of files are safe, and those of the folders they are in."""
+    """Wait until the names of files, and of their folders up to the root, are durable."""
     folders: set[str] = set()
     for path in paths:
         folder = os.path.dirname(path)
@@ -56,12 +56,12 @@ def sync_folders(root: str, paths: Iterable[str]) -> None:
 
 
 def append(path: str, data: Iterable[bytes], *, new: bool) -> None:
-    """Write at the end of a file, which is there or is not, as the caller knows."""
+    """Append to a file; with `new`, create it, which fails if it exists."""
     flags = os.O_CREAT | os.O_EXCL if new else 0
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | flags, 0o666)
     try:
-        for piece in data:
-            view = memoryview(piece)
+        for chunk in data:
+            view = memoryview(chunk)
             while view:
                 view = view[os.write(descriptor, view) :]
     finally:
@@ -69,7 +69,7 @@ def append(path: str, data: Iterable[bytes], *, new: bool) -> None:
 
 
 def name_part(path: str, size: int) -> None:
-    """Give a hidden part its name; it keeps the hidden one. May be done twice."""
+    """Give a hidden part its final name as well; may be repeated."""
     there = hidden(path)
     if not os.path.exists(there):
         _named_before(path, size)
@@ -80,7 +80,7 @@ def name_part(path: str, size: int) -> None:
         os.link(there, path)
     except FileExistsError:
         if not os.path.samefile(there, path) and not filecmp.cmp(there, path, shallow=False):
-            raise ConnectorError(f"{path} is there already, and is another file") from None
+            raise ConnectorError(f"{path} already exists, and is another file") from None
     except OSError as error:
         if error.errno not in NO_LINKS or os.path.exists(path):
             raise
@@ -88,7 +88,7 @@ def name_part(path: str, size: int) -> None:
 
 
 def are_there(paths: Iterable[str]) -> None:
-    """Nothing is missing of what others have written: asked before the first part has its name."""
+    """Raise ConnectorError if a part is missing; called before the first part gets its name."""
     for path in paths:
         if not os.path.exists(hidden(path)) and not os.path.exists(path):
             message = f"{path} was written on another machine, and is not here"
@@ -97,18 +97,18 @@ def are_there(paths: Iterable[str]) -> None:
 
 
 def _named_before(path: str, size: int) -> None:
-    """A part without its hidden name has been committed before."""
+    """Check that a part without a hidden file was committed before, under its final name."""
     if not os.path.exists(path):
         raise ConnectorError(
-            f"{path} was prepared, and is gone",
-            "if somebody has taken it away, put it back until the job has gone on",
+            f"{path} was prepared, and is missing",
+            "if it was moved away, put it back until the job has resumed",
         )
     if os.path.getsize(path) != size:
-        raise ConnectorError(f"{path} is there already, and is another file")
+        raise ConnectorError(f"{path} already exists, and is another file")
 
 
 def remove(path: str) -> None:
-    """Remove a file, if it is there."""
+    """Remove a file, if it exists."""
     try:
         os.unlink(path)
     except FileNotFoundError:
@@ -116,7 +116,7 @@ def remove(path: str) -> None:
 
 
 def discard(root: str, path: str) -> None:
-    """Remove a file of a folder, and the folders made for it that are empty then."""
+    """Remove a file below `root`, and the folders on its path that are empty then."""
     remove(os.path.join(root, path))
     while path := os.path.dirname(path):
         try:

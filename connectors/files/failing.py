@@ -1,4 +1,4 @@
-"""What the operating system says about a file, as a user is told it."""
+"""Errors of the operating system about files, as messages for users."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ DAMAGED = "it may be damaged, still being written, or not what its name says"
 def telling(
     doing: str, split: str | None = None, position: Position = None, exit_status: int = 1
 ) -> Iterator[None]:
-    """Says what could not be done, and why: `cannot read a.json: permission denied`."""
+    """Translate errors to ConnectorError: `cannot read a.json: permission denied`."""
     try:
         yield
     except OSError as error:
-        # Without a number it comes from a decompressor, perhaps with the bytes that it found.
+        # An error without a number is a decompressor's, whose text may hold bytes of the file.
         why = (error.strerror or str(error).split(" (b")[0]).lower()
         hint = HINTS.get(error.errno, "") if error.errno else DAMAGED
     except Exception as error:
@@ -50,5 +50,5 @@ def telling(
 
 
 def printable(path: str) -> str:
-    """A path as it can be shown: on disk it may be any bytes."""
+    """Return a path as printable text: on disk it may be any bytes."""
     return os.fsencode(path).decode("utf-8", "replace")

@@ -1,6 +1,6 @@
 """The files that a source reads: those of a folder, or those that a pattern matches, by name.
 
-What matches nothing is a mistake more often than not, so it is told with what there is instead.
+A path that matches nothing is usually a typing error, so its message names what exists instead.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SHOWN = 5
 
 
 def find(folder: str, path: str) -> list[str]:
-    """The files in the order of their names, relative to the folder unless the path is absolute."""
+    """Find the files, sorted by name, relative to the folder unless the path is absolute."""
     whole = os.path.join(folder, path)
     with telling(f"look into {printable(path)}", exit_status=2):
         if os.path.isdir(whole):
@@ -34,7 +34,7 @@ def find(folder: str, path: str) -> list[str]:
 
 
 def _check(whole: str, name: str) -> None:
-    """A split is a regular file whose name is text."""
+    """Raise ConnectorError unless the file is a regular file whose name is UTF-8."""
     if name != printable(name):
         message = f"the name of {printable(name)} is not UTF-8"
         raise ConnectorError(message, "rename it: the name of a file is stored with its position")
@@ -47,17 +47,17 @@ def _check(whole: str, name: str) -> None:
 
 
 def refuse_dead_links(folder: str, names: Iterable[str]) -> None:
-    """Of files that are to be there now, none is a link to something that is not."""
+    """Raise ConnectorError if one of the files is a dangling link."""
     for name in names:
         whole = os.path.join(folder, name)
         if os.path.islink(whole) and not os.path.exists(whole):
-            message = f"{name} is a link that leads nowhere, wanted a file"
-            hint = f"it names {printable(os.readlink(whole))}"
+            message = f"{name} is a dangling link, wanted a file"
+            hint = f"it points to {printable(os.readlink(whole))}"
             raise ConnectorError(message, hint, exit_status=2)
 
 
 def base(path: str) -> str:
-    """The path up to where it begins to be a pattern.
+    """Return the part of the path before its first pattern.
 
     >>> base("in/*/a.jsonl"), base("in"), base("*")
     ('in', 'in', '')
@@ -67,7 +67,7 @@ def base(path: str) -> str:
 
 
 def nothing(folder: str, path: str) -> ConnectorError:
-    """Says that a path leads to no file, and what there is where it ceases to match."""
+    """Build the error for a path without files, with what exists where it ceases to match."""
     at = PurePath(path).anchor
     whole = os.path.join(folder, path)
     message = f"no file matches {path}, looked for in {os.path.abspath(folder)}"
@@ -82,11 +82,11 @@ def nothing(folder: str, path: str) -> ConnectorError:
 
 
 def _hint(here: str, shown: str, name: str) -> str:
-    """What there is instead of a name or pattern that matches nothing in a folder."""
+    """Describe what exists instead of a name or pattern that matches nothing in a folder."""
     if not os.path.isdir(here):
         return f"{shown} is a file"
     if "{" in name:
-        return "a pattern has *, ?, [...] and **, no {...}"
+        return "a pattern may have *, ?, [...] and **, but not {...}"
     names = [name for name in _names(here) if not name.startswith((".", "_"))]
     if not names:
         return f"{shown or 'the folder'} is empty"

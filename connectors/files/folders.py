@@ -1,4 +1,4 @@
-"""`partition_by`: rows by the folder they belong in, as Hive and Spark name it."""
+"""`partition_by`: rows divided by folder, named as Hive and Spark name folders."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Spread: TypeAlias = "Callable[[pl.DataFrame], Iterator[tuple[str, pl.DataFrame]]
 
 
 def spreading(schema: Schema, columns: Sequence[str]) -> Spread:
-    """What parts the rows of a batch by folder, leaving these columns out.
+    """Return a function that divides a batch by folder and drops the folders' columns.
 
-    A value is shown as `cast(... as string)` shows it, which is what Spark puts there.
+    Values are formatted as by `cast(... as string)`, which is also what Spark writes.
     """
     if not columns:
         return _together

@@ -1,4 +1,4 @@
-"""Whether files are there to be read, and a folder to be written into: looked at, and left."""
+"""Checks whether files can be read and a folder written into, without changing anything."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headrace.core.rendering import count
 
 
 def source_there(source: nodes.Source, surroundings: Surroundings) -> str:
-    """How many files there are. Raises ConnectorError."""
+    """Describe the files to read. Raises ConnectorError if there are none, or one is unreadable."""
     options = source.options
     assert isinstance(options, FilesSource)
     splits = open_source(source, surroundings, 1).discover()
@@ -23,7 +23,7 @@ def source_there(source: nodes.Source, surroundings: Surroundings) -> str:
 
 
 def sink_there(sink: nodes.Sink, surroundings: Surroundings) -> str:
-    """Whether the folder may be written into, or made. Raises ConnectorError."""
+    """Describe the folder to write into. Raises ConnectorError if it is not writable."""
     options = sink.options
     assert isinstance(options, FilesSink)
     folder = above = os.path.join(surroundings.folder, options.path.reveal())
@@ -35,4 +35,4 @@ def sink_there(sink: nodes.Sink, surroundings: Surroundings) -> str:
         raise ConnectorError(f"{above} is a file, wanted a folder", hint, exit_status=2)
     if not os.access(above, os.W_OK | os.X_OK):
         raise ConnectorError(f"{above} may not be written into")
-    return f"{options.path}: {'may be written into' if above == folder else 'is to be made'}"
+    return f"{options.path}: {'may be written into' if above == folder else 'will be created'}"

@@ -1,7 +1,7 @@
-"""Which names a pattern matches: `*`, `?` and `[...]` within a name, `**` for folders of any depth.
+"""Patterns of file names: `*`, `?` and `[...]` within a name, `**` for folders of any depth.
 
-Not Python's glob: that one passes over folders it may not read, and a source that silently reads
-less than there is would be wrong.
+Python's glob is not used because it skips folders that it may not read, and a source must not
+silently read less than there is.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def is_magic(name: str) -> bool:
 
 
 def files_below(folder: str) -> Iterator[str]:
-    """The files of a folder and of those in it; names that start with `.` or `_` are left out."""
+    """Yield the files of a folder and its subfolders, without names that start with `.` or `_`."""
     for entry in _entries(folder):
         if _is_left_out(entry.name):
             continue
@@ -34,9 +34,9 @@ def _is_left_out(name: str) -> bool:
 
 
 def would_read(folder: Sequence[str], file: Sequence[str]) -> bool:
-    """Whether a file, by the names that lead to it, is one of a folder's files.
+    """Whether reading a folder would read a file, both given by the names of their paths.
 
-    Here and below, a name `column=` of the file's stands for any with a value behind it.
+    Here and below, a name `column=` in the file's path stands for any folder `column=value`.
     """
     at = len(folder)
     inside = len(file) > at and all(map(_may_be, file, folder))
@@ -48,7 +48,7 @@ def _may_be(name: str, other: str) -> bool:
 
 
 def would_match(pattern: Sequence[str], file: Sequence[str]) -> bool:
-    """Whether a file, by the names that lead to it, is matched by the names of a pattern."""
+    """Whether a pattern would match a file, both given by the names of their paths."""
     if not pattern or not file:
         return not pattern and not file
     head, rest = pattern[0], pattern[1:]
@@ -60,9 +60,9 @@ def would_match(pattern: Sequence[str], file: Sequence[str]) -> bool:
 
 
 def matching(folder: str, pattern: str) -> Iterator[str]:
-    """The paths that match, written as the pattern is: relative to the folder, or absolute.
+    """Yield the paths that match, relative to the folder or absolute like the pattern.
 
-    They may be folders, but for a pattern that ends in `**`.
+    They may be folders, unless the pattern ends in `**`.
     """
     path = PurePath(pattern)
     names = path.parts[1:] if path.is_absolute() else path.parts
@@ -75,7 +75,7 @@ def matching(folder: str, pattern: str) -> Iterator[str]:
 
 
 def _match(folder: str, found: str, names: tuple[str, ...]) -> Iterator[str]:
-    """What `found`, already matched, and the names behind it lead to."""
+    """Yield the matches of the remaining names below `found`, which is matched already."""
     if not names:
         yield found
         return
@@ -101,7 +101,7 @@ def _fits(name: str, pattern: str) -> bool:
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:
-    """What is in a folder; nothing, where there is none."""
+    """List the entries of a folder; none if there is no folder."""
     try:
         with os.scandir(folder) as entries:
             return sorted(entries, key=lambda entry: entry.name)

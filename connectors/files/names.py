@@ -1,4 +1,4 @@
-"""What a sink's files are called: the one place that knows.
+"""The names of a sink's files, which no other module parses or builds.
 
     part    = "part-" job "-" subtask "-" sequence suffix
     hidden  = ".inprogress-" part ".tmp"
@@ -7,9 +7,10 @@
 A part is hidden from Spark by its dot, and from DuckDB and Polars, to whom a dot means nothing, by
 how its name ends: `out/*.jsonl` does not match it.
 
-`job` is the first 8 hexadecimal digits of the job's id. `sequence` rises, above all that the job
-has ever named in the folder, so that a name is never used twice: `part-1f3c09a2-0-17.jsonl.gz`.
-Values are escaped as Hive and Spark do, and null is a word, as is the empty text.
+`job` is the first 8 hexadecimal digits of the job's id. `sequence` rises above all numbers that
+the job has ever used in the folder, so that a name is never used twice:
+`part-1f3c09a2-0-17.jsonl.gz`. Values are escaped as Hive and Spark do; null and the empty text
+become `__HIVE_DEFAULT_PARTITION__`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from dataclasses import dataclass
 HIDDEN, UNNAMED = ".inprogress-", ".tmp"
 NULL = "__HIVE_DEFAULT_PARTITION__"
 FORMATS = {"json": ".jsonl", "csv": ".csv", "parquet": ".parquet", "raw": ".txt"}
-"""How the names of parts end, by their format."""
+"""The suffix of part names by format."""
 
 _PART = re.compile(r"part-([0-9a-f]{8})-(\d+)-(\d+)(\.[a-z.]+)")
 _ESCAPED = re.compile(r"""[\x00-\x1f\x7f"#%'*/:=?\\{\[\]^]""")
@@ -30,7 +31,7 @@ _ESCAPED = re.compile(r"""[\x00-\x1f\x7f"#%'*/:=?\\{\[\]^]""")
 
 @dataclass(frozen=True, slots=True)
 class PartName:
-    """The name of a part, taken apart."""
+    """The components of a part's name."""
 
     job: str
     subtask: int
@@ -42,7 +43,7 @@ class PartName:
 
 
 def parse(name: str) -> PartName | None:
-    """The part of that name, hidden or not.
+    """Parse the name of a part, hidden or not; None if it is no part.
 
     >>> parse(".inprogress-part-1f3c09a2-0-17.jsonl.gz.tmp")
     PartName(job='1f3c09a2', subtask=0, sequence=17, suffix='.jsonl.gz')
@@ -54,7 +55,7 @@ def parse(name: str) -> PartName | None:
 
 
 def hidden(path: str) -> str:
-    """Where a part is until it is committed.
+    """Return the path of a part before its commit.
 
     >>> hidden("day=1/part-1f3c09a2-0-17.jsonl")
     'day=1/.inprogress-part-1f3c09a2-0-17.jsonl.tmp'
@@ -64,7 +65,7 @@ def hidden(path: str) -> str:
 
 
 def step(column: str, value: str | None) -> str:
-    """The folder of the rows with that value.
+    """Return the name of the folder for rows with that value.
 
     >>> step("day", "2026-01-31 08:00"), step("k", None)
     ('day=2026-01-31 08%3A00', 'k=__HIVE_DEFAULT_PARTITION__')
@@ -73,14 +74,14 @@ def step(column: str, value: str | None) -> str:
 
 
 def escaped(text: str) -> str:
-    """A column or a value as it stands in the name of a folder."""
+    """Escape a column or a value for the name of a folder."""
     return _ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", text)
 
 
 def output_in(folder: str) -> Iterator[str]:
-    """The parts of a folder and of its `name=value` folders, hidden ones too, from any run.
+    """Yield the parts in a folder and its `name=value` folders, hidden ones too, of any run.
 
-    Spark calls its files `part-...` as well, so they count as output.
+    Spark also names its files `part-...`, so they count as output.
     """
     with os.scandir(folder) as entries:
         for entry in entries:
@@ -93,11 +94,11 @@ def output_in(folder: str) -> Iterator[str]:
 
 
 def is_hidden(path: str) -> bool:
-    """Whether a part is not committed."""
+    """Whether a part has its hidden name, so is not committed."""
     return os.path.basename(path).startswith(HIDDEN)
 
 
 def of_job(path: str, job: str) -> PartName | None:
-    """The part at a path, if it is one of that job."""
+    """Parse the path of a part; None if it is not one of that job."""
     part = parse(os.path.basename(path))
     return part if part and part.job == job else None

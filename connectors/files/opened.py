@@ -1,10 +1,10 @@
-"""A file as text with positions: plain or decompressed, and watched while it is read.
+"""An open file as text with positions: plain or decompressed, and checked while it is read.
 
-A position is that of the text: in a compressed file, of the text it holds. What is asked for lies
-where the last answer ended or a little before, so a decompressor only ever goes forward.
+A position counts bytes of the text; in a compressed file, of the decompressed text. Each read
+starts where the last one ended or a little before, so a decompressor only ever moves forward.
 
-Reading is right only while the file stays what it is. It may grow; a file that shrinks, vanishes,
-is changed in its place or gives way to another is noticed at the next block.
+Reading is correct only while the file stays the same. It may grow; a file that shrinks, vanishes,
+is overwritten or replaced is detected at the next block.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from headrace.core.contracts import ConnectorError
 
 PIECE = 1 << 20
 TAIL = 16 << 10
-STAYS = "files stay as they are while they are read: write new ones beside them"
+STAYS = "a file must not change while it is read: write new files next to it"
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A file as somebody saw it who settled what is to be read of it."""
+    """The size and modification time of a file when its batch splits were planned."""
 
     size: int
     changed_ns: int
 
 
 class Opened:
-    """An open file; `name` is what it is called in messages. Its text is read up to `end`."""
+    """An open file, read up to `end`; `name` is its name in messages."""
 
     def __init__(self, file: io.FileIO, path: str, name: str, end: int | None = None) -> None:
         self._file = file
@@ -45,7 +45,7 @@ class Opened:
         self._seen = os.fstat(file.fileno())
 
     def expect(self, seen: Seen) -> None:
-        """Notice that it is not the file that was seen; where it has an end, it may have grown."""
+        """Raise ConnectorError if the file differs from `seen`; with an end, it may have grown."""
         now, before = self._seen, seen.size
         if now.st_size < before:
             self._fail(f"shrank from {before} to {now.st_size} bytes before it was read", 0)
@@ -54,7 +54,7 @@ class Opened:
             self._fail("was changed before it was read", 0)
 
     def at(self, position: int, size: int) -> bytes:
-        """So many bytes of the text from a position on; fewer only where it ends."""
+        """Read `size` bytes of the text from a position on; fewer only at its end."""
         with telling(f"read {self._name}", self._name, position):
             data = self._read(position, size)
         self.check(position)
@@ -63,21 +63,21 @@ class Opened:
         return data
 
     def _end(self) -> int:
-        """Where the text ends, once it has been read to there."""
+        """Return the end of the text, which is known once it has been read."""
         return self._seen.st_size
 
     def fitting(self, position: int, size: int) -> int:
-        """A little less than the size, so that a line ends there, where that is seen cheaply.
+        """Return a size just below the given one at which a line ends, if one is found cheaply.
 
-        What is read need not be copied then to be cut.
+        The block then need not be copied to be cut at the line end.
         """
-        behind = position + size
-        tail = os.pread(self._file.fileno(), TAIL, behind - TAIL) if size > 2 * TAIL else b""
+        after = position + size
+        tail = os.pread(self._file.fileno(), TAIL, after - TAIL) if size > 2 * TAIL else b""
         return size - TAIL + tail.rfind(b"\n") + 1 if len(tail) == TAIL and b"\n" in tail else size
 
     def _read(self, position: int, size: int) -> bytes:
         number = self._file.fileno()
-        # Room for a block that a small file does not fill would cost more than reading it.
+        # Allocating a whole block for a small file would cost more than reading the file.
         there = max(self._seen.st_size - position, TAIL)
         size = max(0, min(size, self._limit - position))
         data = os.pread(number, min(size, there), position)
@@ -88,7 +88,7 @@ class Opened:
         return data
 
     def check(self, position: int) -> None:
-        """Notice that the file is no more the one that was opened, or does not hold what it did."""
+        """Raise ConnectorError if the file has vanished, shrunk, changed or been replaced."""
         with telling(f"read {self._name}", self._name, position):
             now, seen = os.fstat(self._file.fileno()), self._seen
             try:
@@ -110,7 +110,7 @@ class Opened:
 
 
 class Unpacked(Opened):
-    """A compressed file: keeps the last answer, of whose end some is asked for again."""
+    """A compressed file; retains the last block, whose end is read again with the next."""
 
     def __init__(self, file: io.FileIO, path: str, name: str, unpack: Unpack) -> None:
         super().__init__(file, path, name)
@@ -119,7 +119,7 @@ class Unpacked(Opened):
         self._kept_at = 0
 
     def fitting(self, position: int, size: int) -> int:
-        """The size: what lies ahead is not unpacked yet."""
+        """Return the size unchanged: the text ahead is not decompressed yet."""
         return size
 
     def _read(self, position: int, size: int) -> bytes:
@@ -138,7 +138,7 @@ class Unpacked(Opened):
         return self._kept
 
     def _skip(self, size: int) -> bool:
-        """Go forward by as much; whether there was anything left."""
+        """Move forward by at most `size` bytes; return whether there was any text left."""
         self._kept, self._kept_at = self._text.read(min(PIECE, size)), self._end()
         return bool(self._kept)
 
@@ -150,9 +150,9 @@ class Unpacked(Opened):
 def opened(
     path: str, name: str, end: int | None = None, seen: Seen | None = None
 ) -> Iterator[Opened]:
-    """The file, open for as long as it is read; the end of its name says how it is compressed.
+    """Open a file while the context lasts; the suffix of its name gives its compression.
 
-    What is not compressed is read up to `end`; it is the file that was `seen`.
+    An uncompressed file is read up to `end`. Raises ConnectorError if the file differs from `seen`.
     """
     with telling(f"read {name}", name):
         file = io.FileIO(path)

@@ -1,4 +1,4 @@
-"""The options of `files:`, as users write them."""
+"""The options of `files:` in the pipeline document."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def _path(text: Text) -> Text:
         raise Unfit
     url = URL.match(text)
     if url and url[1].lower() == "file":
-        raise wrong(text, "a path is no URL", f'did you mean "{text[url.end() + 1 :]}"?')
+        raise wrong(text, "wanted a path, got a URL", f'did you mean "{text[url.end() + 1 :]}"?')
     if url:
-        raise wrong(text, f'"{url[1]}://" is not built yet', "there are folders of this machine")
+        raise wrong(text, f'"{url[1]}://" is not supported yet', "use a folder of this machine")
     return text
 
 
-# Not "path": in the body of a class that is the field.
+# Not named "path": within a class body, that is the field.
 location = Reads("a path", _path, SCALAR)
 
 
@@ -42,14 +42,14 @@ class FilesSource(Part):
 
     path: Annotated[Text, location] = Field(
         description="A glob such as `in/*.jsonl` (`*`, `?`, `[...]`, and `**` for folders of any "
-        "depth), or a folder, whose files are read with those in its folders, but for names that "
-        "start with `.` or `_`; relative to the pipeline's file. `.gz` and `.zst` are read as what "
-        "they are."
+        "depth), or a folder, which is read with its subfolders, except for names that "
+        "start with `.` or `_`; relative to the pipeline's file. `.gz` and `.zst` files are "
+        "decompressed."
     )
     watch: Annotated[timedelta | None, positive] = Field(
         None,
         description="How often to look for new files; by default the source ends. A file is read "
-        "once, when it has not changed for so long: what is appended later is not read.",
+        "once, when it has not changed for that time; rows appended later are not read.",
     )
     ordered: Flag = Field(
         False, description="Names sort by time: files not read yet do not hold the watermark back."
@@ -57,20 +57,20 @@ class FilesSource(Part):
 
 
 class Roll(Part):
-    """When a part is closed and the next one begun: at the first of these."""
+    """The limits at which a part is closed and the next one started; the first reached counts."""
 
-    rows: Count | None = Field(None, description="After so many rows.")
+    rows: Count | None = Field(None, description="After this number of rows.")
     bytes: Size | None = Field(None, description="At about this size.")
-    every: Annotated[timedelta | None, positive] = Field(None, description="After so long.")
+    every: Annotated[timedelta | None, positive] = Field(None, description="After this time.")
 
 
 class FilesSink(Part):
-    """Parts in a folder, each under its name only when it is whole."""
+    """Parts in a folder, each visible under its name only when it is complete."""
 
     origin = ("path",)
 
     path: Annotated[Text, location] = Field(
-        description="The folder; relative to the pipeline's file. It is made if it is not there."
+        description="The folder; relative to the pipeline's file. It is created if it is missing."
     )
     roll: Roll = Field(
         Roll(), description="When a part is closed; without it, at each checkpoint with rows in it."
@@ -80,13 +80,13 @@ class FilesSink(Part):
     )
     compression: Annotated[Compression, choice("none", "gzip", "zstd")] = Field(
         "none",
-        description="`gzip` and `zstd` end the names in `.gz` and `.zst`; Parquet is compressed "
-        "inside.",
+        description="`gzip` and `zstd` add `.gz` and `.zst` to the names; Parquet is compressed "
+        "internally.",
     )
     mode: Annotated[
         Literal["error", "append", "overwrite"], choice("error", "append", "overwrite")
     ] = Field(
         "error",
-        description="`error`: the folder holds no output of another run; `append`: beside it; "
-        "`overwrite`: instead of it, from the first checkpoint or the end on.",
+        description="`error`: fail if the folder holds output of another run; `append`: write "
+        "next to it; `overwrite`: replace it, at the first checkpoint or at the end.",
     )

@@ -1,7 +1,7 @@
-"""Whether a source reads the files that a sink writes: told by their names, before there are any.
+"""Detection of a source that reads a sink's files, by names, before any file exists.
 
-The files that a sink will write are stood for by one of them, with a job's id of zeros, and a
-folder of `partition_by` by `column=`. A pattern that takes only some of them may pass unnoticed.
+One example represents the files that the sink will write: the job's id is zeros, and a folder of
+`partition_by` is `column=`. A pattern that matches only some of them may go undetected.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from headrace.core.plan import nodes
 
 
 def read_back(source: nodes.Source, sink: nodes.Sink, folder: Path) -> str:
-    """The files of the sink that the source reads, as a pattern; nothing, if it reads none."""
+    """Return the files of the sink that the source reads, as a pattern; "" if it reads none."""
     reads, writes = source.options, sink.options
     assert isinstance(reads, FilesSource)
     assert isinstance(writes, FilesSink)
@@ -35,5 +35,5 @@ def read_back(source: nodes.Source, sink: nodes.Sink, folder: Path) -> str:
 
 
 def _names(folder: Path, path: str) -> tuple[str, ...]:
-    """The names on the way from the pipeline's folder: one way of writing for each place."""
+    """Return the names of the path relative to the pipeline's folder, in normal form."""
     return PurePath(os.path.relpath(folder / path, folder)).parts

@@ -1,4 +1,4 @@
-"""Files of Parquet as pieces: rows of large ones, and whole what anybody may read as it stands."""
+"""Parquet files as batch splits: ranges of rows, or the whole file if any reader may read it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from headrace.core.contracts import ConnectorError, ParquetFile, Piece
 from headrace.core.messages import Split
 
 LOOKS = 8
-"""So many files are looked at beside each other: most of it is waiting for a disk."""
+"""Files inspected concurrently: most of the time is waiting for the disk."""
 
 
 def parquet_pieces(
     source: str, reader: RowReader, files: Mapping[str, Seen], step: int
 ) -> Iterator[Piece]:
-    """The pieces of files, of about that many bytes. Raises ConnectorError."""
+    """Yield the batch splits of files, of about `step` bytes. Raises ConnectorError."""
     with ThreadPoolExecutor(LOOKS, thread_name_prefix="headrace-look") as executor:
         looks = executor.map(partial(_look, reader), files)
         for (name, seen), looked in zip(files.items(), looks, strict=True):

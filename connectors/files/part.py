@@ -1,4 +1,4 @@
-"""One file of a sink's output while it is written: bytes gather, and go to disk in bulk."""
+"""One output file while it is written: bytes are buffered and flushed to disk in bulk."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Part:
-    """A hidden file. `put` takes memory only; `flush` and `finish` wait for the disk."""
+    """A hidden file. `put` only uses memory; `flush` and `finish` wait for the disk."""
 
     folder: str
     """The sink's folder."""
@@ -28,22 +28,22 @@ class Part:
     since_s: float
     rows: int = 0
     size: int = 0
-    """Bytes of the file, on disk or on their way."""
+    """Bytes of the file, on disk or buffered."""
     waiting: list[bytes] = field(default_factory=list)
     on_disk: bool = False
 
     @property
     def hidden(self) -> str:
-        """Where it is written."""
+        """The path of the hidden file."""
         return os.path.join(self.folder, hidden(self.path))
 
     def put(self, frame: pl.DataFrame) -> int:
-        """Take rows; how many bytes have come of them by now."""
+        """Add rows; return the number of bytes encoded by now."""
         self.rows += frame.height
         return self._gather(self.body.put(frame))
 
     def rest(self) -> int:
-        """Take the bytes of all rows, so that none are held back; how many they are."""
+        """Encode all rows, so that none are held back; return the number of bytes."""
         return self._gather(self.body.rest())
 
     def _gather(self, data: bytes) -> int:
@@ -53,7 +53,7 @@ class Part:
         return len(data)
 
     def flush(self) -> None:
-        """Write what waits."""
+        """Write the buffered bytes to disk."""
         with telling(f"write {self.hidden}"):
             if not self.on_disk:
                 os.makedirs(os.path.dirname(self.hidden), exist_ok=True)
@@ -61,7 +61,7 @@ class Part:
                 append(self.hidden, self.waiting, new=not self.on_disk)
             except FileExistsError:
                 raise ConnectorError(
-                    f"{self.hidden} is there already",
+                    f"{self.hidden} already exists",
                     "another sink, or another run, writes into this folder: each needs its own",
                 ) from None
             except OSError:
@@ -71,7 +71,7 @@ class Part:
         self.waiting.clear()
 
     def finish(self) -> None:
-        """Write the end, and wait until the file is safe."""
+        """Write the end of the file, and wait until the file is durable."""
         self._gather(self.body.end())
         self.flush()
         with telling(f"write {self.hidden}"):

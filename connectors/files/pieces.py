@@ -1,8 +1,8 @@
-"""The files of a source as pieces that a batch reads beside each other.
+"""The files of a source as batch splits, which a batch reads in parallel.
 
-Text is divided where records begin: behind a line end. Who reads a piece relies on that, so only
-text is divided in which each line end ends a record; compressed text is not, for nobody can begin
-to unpack in its middle. A file that grows meanwhile is read as far as it was there.
+Text is divided where records begin: after a line end. So only text in which every line end ends a
+record is divided. Compressed text is not, because decompression cannot start in the middle. A file
+that grows meanwhile is read up to the size that it had.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from headrace.core.messages import Split
 from headrace.core.plan import nodes
 
 LEAST, MOST = 8 << 20, 64 << 20
-"""How much text is worth a piece, and how much is read at once."""
+"""The minimum and maximum bytes of text in a batch split."""
 BLOCK = 64 << 10
 UNPACKED = 5
-"""Text is about so many times as large as it is when it is compressed."""
+"""The assumed ratio of decompressed to compressed text."""
 
 
 @dataclass(frozen=True, slots=True)
 class FilePieces:
-    """`PieceReader` of files. `least` and `most` are of what a piece is to have."""
+    """The batch reader of files; a batch split has between `least` and `most` bytes."""
 
     name: str
     path: str
@@ -47,7 +47,7 @@ class FilePieces:
     most: int = MOST
 
     async def pieces(self, many: int) -> Sequence[Piece]:
-        """What is in the files that are there now."""
+        """Divide the files that exist now into batch splits."""
         return await self.bench.blocking(partial(self._pieces, many))
 
     def _pieces(self, many: int) -> Sequence[Piece]:
@@ -73,7 +73,7 @@ class FilePieces:
         return Seen(found.st_size, found.st_mtime_ns)
 
     def _of(self, name: str, seen: Seen, step: int) -> Iterator[Piece]:
-        """The pieces of a file, of about that many bytes."""
+        """Yield the batch splits of a file, of about `step` bytes."""
         split = Split(self.name, name)
         if unpacking(name):
             yield Piece(split, Stretch(seen), seen.size * UNPACKED)
@@ -94,7 +94,7 @@ class FilePieces:
             return borders(file, size if quoted is None else quoted, step)
 
     def read(self, piece: Piece) -> Iterator[tuple[int, Chunk]]:
-        """The chunks of a piece, each with the byte or row that it begins with."""
+        """Yield the chunks of a batch split, each with its first byte or row."""
         stretch = piece.at
         assert isinstance(stretch, Stretch)
         at = stretch.first
@@ -105,7 +105,7 @@ class FilePieces:
 
 
 def borders(file: FileIO, end: int, step: int) -> list[int]:
-    """Where lines begin, every so many bytes, before an end."""
+    """Find the beginnings of lines, about every `step` bytes, before `end`."""
     found: list[int] = []
     at = step
     while at < end:
@@ -118,7 +118,7 @@ def borders(file: FileIO, end: int, step: int) -> list[int]:
 
 
 def _find(file: FileIO, sign: bytes, at: int) -> int | None:
-    """Where the sign stands first, from a position on; it is one byte."""
+    """Find the first position of a byte from a position on."""
     file.seek(at)
     while data := file.read(BLOCK):
         if (found := data.find(sign)) >= 0:
@@ -128,7 +128,7 @@ def _find(file: FileIO, sign: bytes, at: int) -> int | None:
 
 
 def open_pieces(source: nodes.Source, surroundings: Surroundings, block: int) -> PieceReader:
-    """The files that the plan describes."""
+    """Build the batch reader that the plan describes."""
     options = source.options
     assert isinstance(options, FilesSource)
     of_files = reader_of(source, str(surroundings.folder), block, None)

@@ -1,8 +1,8 @@
-"""`--limit N`: the first N rows of a source, over all its files in order, whoever reads them.
+"""`--limit N`: the first N rows of a source, over all its files in order and all its subtasks.
 
-The subtasks of a source share one quota, and take turns: a file is begun when the one before it has
-been read. A block then never holds more records than rows are still wanted, so that nothing behind
-the last one is looked at, not even to find it bad.
+The subtasks of a source share one quota and take turns: a file is started when the one before it
+has been read. A block never holds more records than rows are still wanted, so that no record after
+the last wanted row is decoded, not even to find it bad.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 
 class Quota:
-    """How many rows are still wanted, and whose turn it is."""
+    """The rows that are still wanted, and the order of the splits."""
 
     def __init__(self, rows: int) -> None:
         self.left = rows
@@ -22,29 +22,29 @@ class Quota:
         self._changed = asyncio.Event()
 
     def expect(self, names: Iterable[str]) -> None:
-        """These splits are read, in this order, behind those that were expected before."""
+        """Append splits to the reading order."""
         new = [name for name in names if name not in self._expected]
         self._expected.update(new)
         self._order.extend(new)
 
     def take(self, rows: int) -> None:
-        """So many rows were read."""
+        """Subtract rows that were read."""
         self.left -= rows
 
     def turn(self, name: str) -> bool:
-        """Whether a split may be read now."""
+        """Whether it is this split's turn to be read."""
         return self._order[0] == name
 
     def done(self, name: str) -> None:
-        """A split has been read to its end, or as far as it was wanted."""
+        """End a split's turn: it was read to its end, or as far as it was wanted."""
         self._order.remove(name)
         self.tell()
 
     def tell(self) -> None:
-        """Wake whoever waits for a change."""
+        """Wake all tasks in `changed`."""
         self._changed.set()
         self._changed.clear()
 
     async def changed(self) -> None:
-        """Wait until there is something new to look at."""
+        """Wait for the next change of turns or splits."""
         await self._changed.wait()

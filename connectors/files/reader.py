@@ -1,8 +1,8 @@
-"""Reads a file of records: blocks of whole records, each decoded at once.
+"""Reader of text files: blocks of whole records, each decoded at once.
 
-A block ends behind the last record that is whole in it; what follows is read again at the head of
-the next, which costs less than carrying it over. The position of a chunk is the byte behind its
-last record, so reading goes on there with the same records, wherever the blocks were cut before.
+A block ends after the last record that is complete in it; the rest is read again at the start of
+the next block, which costs less than carrying it over. The position of a chunk is the byte after
+its last record, so reading resumes with the same records, wherever blocks were cut before.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from headrace.core.messages import Position, Split
 
 LONGEST = 256 << 20
 HEAD = 64 << 10
-"""In so much, a header is expected to end."""
+"""Bytes within which a header is expected to end."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileReader:
-    """Reads files of a folder; can be pickled, but for its quota, which is one process's."""
+    """Reads files of a folder; can be pickled, except its quota, which belongs to one process."""
 
     folder: str
     decoder: Decoder
@@ -33,13 +33,13 @@ class FileReader:
     longest: int = LONGEST
 
     def read(self, split: Split, position: Position) -> Iterator[Chunk]:
-        """The chunks from a byte on."""
+        """Yield the chunks from a byte on."""
         return self.between(split, position if isinstance(position, int) else 0)
 
     def between(
         self, split: Split, at: int, end: int | None = None, seen: Seen | None = None
     ) -> Iterator[Chunk]:
-        """The chunks from a byte on, up to another; both are where records begin."""
+        """Yield the chunks from byte `at` to byte `end`; records begin at both."""
         with opened(os.path.join(self.folder, split.name), split.name, end, seen) as text:
             decoder = self.decoder
             if decoder.has_header:
@@ -52,7 +52,7 @@ class FileReader:
                 yield chunk
                 assert isinstance(chunk.position, int)
                 at = chunk.position
-                # What a chunk held is memory for the next one.
+                # Frees the chunk's memory for the next one.
                 del chunk
 
     def _chunk(self, text: Opened, decoder: Decoder, split: Split, at: int) -> Chunk | None:
@@ -68,7 +68,7 @@ class FileReader:
         return self.quota.left if self.quota else None
 
     def _block(self, text: Opened, split: Split, at: int, wanted: int | None, size: int) -> bytes:
-        """The next records, as many as that size holds and are wanted; nothing at the end."""
+        """Return the next whole records, up to `wanted`; `size` grows until it holds one."""
         if wanted is not None and wanted <= 0:
             return b""
         while size < 2 * self.longest:
@@ -89,7 +89,7 @@ class FileReader:
 
 
 def begun(decoder: Decoder, header: bytes, split: str) -> Decoder:
-    """The decoder of a split with this header; what is wrong with it is told with the split."""
+    """Return the decoder of a split with this header; an error of the header names the split."""
     try:
         return decoder.begin(header)
     except ConnectorError as error:
@@ -98,7 +98,7 @@ def begun(decoder: Decoder, header: bytes, split: str) -> Decoder:
 
 
 def first_records(data: bytes, records: int, cut: Callable[[bytes], int]) -> bytes:
-    """At most so many records from the head of whole ones, and at least one."""
+    """Return at most `records` records from the start of whole ones, and at least one."""
     if data.count(b"\n") < records:
         return data
     end = lines = whole = 0

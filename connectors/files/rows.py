@@ -1,4 +1,4 @@
-"""Reads a Parquet file: so many rows at a time; a position is the number of the next row."""
+"""Reader of Parquet files: some rows at a time; a position is the number of the next row."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from headrace.core.messages import Position, Split
 
 @dataclass(frozen=True, slots=True)
 class RowReader:
-    """Reads files of a folder; can be pickled, but for its quota, which is one process's."""
+    """Reads files of a folder; can be pickled, except its quota, which belongs to one process."""
 
     folder: str
     parquet: ParquetReader
@@ -25,13 +25,13 @@ class RowReader:
     quota: Quota | None = None
 
     def read(self, split: Split, position: Position) -> Iterator[Chunk]:
-        """The chunks from a row on."""
+        """Yield the chunks from a row on."""
         return self.between(split, position if isinstance(position, int) else 0)
 
     def between(
         self, split: Split, at: int, end: int | None = None, seen: Seen | None = None
     ) -> Iterator[Chunk]:
-        """The chunks from a row on, up to another."""
+        """Yield the chunks from row `at` up to, not including, row `end`."""
         with opened(os.path.join(self.folder, split.name), split.name, seen=seen) as file:
             while True:
                 wanted = min(self.rows, self.quota.left) if self.quota else self.rows
@@ -46,7 +46,7 @@ class RowReader:
                 at += rows
 
     def _chunk(self, file: Opened, split: Split, at: int, wanted: int) -> tuple[Chunk, int]:
-        """So many rows, and how many there were."""
+        """Read at most `wanted` rows; return the chunk and the number of rows read."""
         try:
             (frame, bad), rows = self.parquet.read(file.path, at, wanted)
         except ConnectorError as error:

@@ -1,12 +1,12 @@
-"""The folder of a sink within a run: what may go there, what is left over, what is committed.
+"""The folder of a sink during a run: checks before it, left-over files, and commits.
 
-`overwrite` replaces output without a moment in which there is none: old parts go once, when every
-subtask has named its first new ones. Killed in between, a run leaves both, and the same commits,
-repeated after a restart, remove the old ones: they are whatever is not of this job. So a commit may
-be repeated from any point, and until the first one the old output is untouched.
+`overwrite` never leaves the folder without output: old parts are removed once every subtask has
+named its first new ones. A run killed in between leaves both; the same commits, repeated after a
+restart, remove the old parts, which are all parts of other jobs. So a commit may be repeated from
+any point, and the old output is untouched until the first commit.
 
-A job that goes on where another one was left, and one that has appended, replace nothing for as
-long as they live: what stands beside their parts is the beginning of theirs, or was to stay.
+A job that resumes from another job, and a job that has appended, never replace anything: the parts
+next to theirs are the beginning of their own output, or were to stay.
 """
 
 from __future__ import annotations
@@ -42,25 +42,25 @@ from headrace.core.types import Schema
 
 @dataclass(slots=True)
 class FilesOut:
-    """`BlockingSink` over a folder."""
+    """A `BlockingSink` over a folder."""
 
     output: Output
     name: str
     path: str
-    """The folder as the user wrote it."""
+    """The folder as written in the pipeline."""
     mode: Literal["error", "append", "overwrite"]
     continues: bool = False
-    """Whether the job is to go on where another one was left."""
+    """Whether the job resumes from another job."""
     _sequence: int | None = None
     _writers: int = 0
     _commits: int = 0
     _is_clean: bool = False
 
     def check(self) -> None:
-        """The folder takes files, and holds none that are in the way.
+        """Raise ConnectorError if the folder cannot be used: not writable, or with other output.
 
-        What a dead run of this job left hidden is removed, so a restart commits what its manifest
-        names before it checks.
+        Hidden files that a crashed run of this job left are removed; so a restart commits the
+        handles of its manifest before this check.
         """
         folder = self.output.folder
         self._refuse_a_file()
@@ -76,7 +76,7 @@ class FilesOut:
             remove(probe)
 
     def _refuse_a_file(self) -> None:
-        """Neither the path nor one above it is a file."""
+        """Raise ConnectorError if the path or one of its parents is a file."""
         path, folder = self.path, self.output.folder
         while folder and not os.path.lexists(folder):
             path, folder = os.path.dirname(path), os.path.dirname(folder)
@@ -89,22 +89,22 @@ class FilesOut:
         others = self._others() if refuses else []
         if others:
             more = f" and {len(others) - 1} more" if len(others) > 1 else ""
-            who, hint = "", "mode: append writes beside it, mode: overwrite in its place"
+            who, hint = "", "mode: append writes next to it, mode: overwrite replaces it"
             if self.continues:
                 who = f"{self.name}: "
-                beside = f"--set sinks.{self.name}.files.mode=append writes beside it"
-                hint = f"the job goes on, and replaces nothing: {beside}; or name another folder"
+                append_hint = f"--set sinks.{self.name}.files.mode=append writes next to it"
+                hint = f"a resumed job replaces nothing: {append_hint}; or name another folder"
             message = f"{who}{self.path} holds output of another run: {others[0]}{more}"
             raise ConnectorError(message, hint, exit_status=3)
 
     def _others(self) -> list[str]:
-        """The output that other jobs have committed here."""
+        """Return the output that other jobs have committed here."""
         job, folder = self.output.job, self.output.folder
         names = output_in(folder) if os.path.isdir(folder) else ()
         return sorted(name for name in names if not is_hidden(name) and not of_job(name, job))
 
     def writer(self, subtask: int, begun: Sequence[Document] = ()) -> Writer:
-        """Writes parts numbered above all that the job has here, or ever had."""
+        """Return a writer whose parts are numbered above all that the job ever had here."""
         if self._sequence is None:
             folder = self.output.folder
             names = output_in(folder) if os.path.isdir(folder) else ()
@@ -112,19 +112,19 @@ class FilesOut:
             self._sequence = 1 + max((part.sequence for part in parts if part), default=-1)
         self._writers += 1
         before = max((int(str(each["sequence"])) for each in begun), default=0)
-        beside = self.mode == "append" or any(self._is_beside(each) for each in begun)
-        self._is_clean = self._is_clean or beside
-        return FilesWriter(self.output, subtask, max(self._sequence, before), beside=beside)
+        appends = self.mode == "append" or any(self._is_beside(each) for each in begun)
+        self._is_clean = self._is_clean or appends
+        return FilesWriter(self.output, subtask, max(self._sequence, before), appends=appends)
 
     def _is_beside(self, begun: Document) -> bool:
-        """Whether a writer stood beside other output, or was another job's."""
+        """Whether a stored writer state appended to other output, or belongs to another job."""
         return bool(begun.get("beside")) or begun.get("job", self.output.job) != self.output.job
 
     def commit(self, handle: Handle) -> None:
-        """Name the parts; then old output goes, if it is to be replaced."""
+        """Give the parts their final names, and then remove the output that they replace."""
         with telling(f"write into {self.path}"):
             if not self._commits:
-                # Another run may have begun as this one did, and have ended before it.
+                # Another run may have started with this one, and finished before it.
                 self._refuse_others()
             parts = _parts(handle, self.output.folder)
             if handle.get("all"):
@@ -140,7 +140,7 @@ class FilesOut:
                 self._remove_old()
 
     def _remove_old(self) -> None:
-        """Remove what others have committed, once, when each subtask has committed something."""
+        """Remove output of other jobs, once, after each subtask has committed."""
         if self._commits < self._writers or self._is_clean:
             return
         for name in self._others():
@@ -155,14 +155,14 @@ class FilesOut:
 
 
 def _parts(handle: Handle, folder: str = "") -> dict[str, int]:
-    """The size of each part that was prepared, by its path."""
+    """Return the size of each prepared part by its path."""
     parts = handle["parts"]
     assert isinstance(parts, list)
     return {os.path.join(folder, part["path"]): int(part["size"]) for part in parts}
 
 
 def open_sink(sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> FilesOut:
-    """The sink that the plan describes."""
+    """Build the sink that the plan describes."""
     options = sink.options
     assert isinstance(options, FilesSink)
     folders = [str(name) for name in options.partition_by or ()]
@@ -185,7 +185,7 @@ def open_sink(sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> F
 
 
 def _bodies(sink: nodes.Sink, compression: Compression, schema: Schema) -> tuple[Bodies, str]:
-    """What begins a file, and how its name ends."""
+    """Return the function that starts a file's content, and the suffix of its name."""
     if sink.format and sink.format.name == "parquet":
         parquet = parquet_encoder(schema)
         return parquet.file, parquet.suffix

@@ -1,4 +1,4 @@
-"""The files of a source within a run: found in one place, one split each, read by name."""
+"""The files of a source during a run: discovered in one place, each file one split."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Files:
-    """`BlockingSource` over the files that are there at first, or that come later."""
+    """A `BlockingSource` over the files that exist at the start, or with `watch` also later."""
 
     name: str
     path: str
@@ -35,11 +35,11 @@ class Files:
 
     @property
     def rediscover_s(self) -> float | None:
-        """As often as the pipeline says."""
+        """Seconds between two looks for new files, as the pipeline says."""
         return self.watch.every_s if self.watch else None
 
     def discover(self) -> Sequence[Split]:
-        """A split for each file; of a folder that is watched, for each that is ready."""
+        """List a split for each file; of a watched folder, for each file that is ready."""
         found = self.watch.ready() if self.watch else find(self.reader.folder, self.path)
         if not found and not self.watch:
             raise nothing(self.reader.folder, self.path)
@@ -49,14 +49,14 @@ class Files:
         return [Split(self.name, name) for name in found]
 
     def reading(self) -> Reading:
-        """Reads one file after the other: many may be assigned, and one is open."""
+        """Return a reader of one file after the other: many may be assigned, one is open."""
         if self.reader.quota:
             return InTurn(self.reader, self.reader.quota, self.surroundings)
         return Threaded(self.reader, self.surroundings, in_order=True)
 
 
 def open_source(source: nodes.Source, surroundings: Surroundings, block: int) -> Files:
-    """The source that the plan describes."""
+    """Build the source that the plan describes."""
     options = source.options
     assert isinstance(options, FilesSource)
     quota = Quota(surroundings.limit) if surroundings.limit is not None else None
@@ -71,7 +71,7 @@ def open_source(source: nodes.Source, surroundings: Surroundings, block: int) ->
 
 
 def reader_of(source: nodes.Source, folder: str, block: int, quota: Quota | None) -> AnyReader:
-    """What reads each of the files."""
+    """Build the reader for the files of a source, by their format."""
     if source.format and source.format.name == "parquet":
         from headrace.connectors.files.rows import RowReader
 

@@ -1,4 +1,4 @@
-"""A part of a file that is read at once."""
+"""A range of a file, which is one batch split."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from headrace.connectors.files.opened import Seen
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Bytes of text, or rows of Parquet, of a file; without an end to the file's."""
+    """A range of bytes of text or rows of Parquet; without an end, up to the file's end."""
 
     seen: Seen
     first: int = 0

@@ -1,6 +1,6 @@
-"""Files read one after the other, each only when its turn among all subtasks' has come.
+"""Reading of files with a row limit: one after the other, each when its turn has come.
 
-Without a limit, `Threaded` reads them, and is ahead even from one file to the next.
+Without a limit, `ThreadedSplitReader` reads them, and reads ahead even from one file to the next.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class InTurn:
-    """`Reading` that waits for its turn with each file, as long as rows are wanted."""
+    """A `SplitReader` that waits for each file's turn, as long as rows are wanted."""
 
     def __init__(self, reader: AnyReader, quota: Quota, surroundings: Surroundings) -> None:
         self._reader = reader
@@ -31,31 +31,31 @@ class InTurn:
         self._worked_s = 0.0
 
     def assign(self, splits: Sequence[tuple[Split, Position]], *, last: bool) -> None:
-        """Read these behind the others."""
+        """Read these files after the others."""
         self._waiting.extend(splits)
         self._last = last
         self._quota.tell()
 
     def hold(self, splits: Collection[Split]) -> None:
-        """Give nothing of these; of one that is not begun nothing is given anyhow."""
+        """Return nothing of these splits until the next call; only an open file needs it."""
         if self._reading is not None:
             self._reading.hold(splits)
 
     def exhausted(self) -> Mapping[Split, float]:
-        """None: a file has more to give until its end."""
+        """Return none: a file is never idle before its end."""
         return {}
 
     def lags(self) -> Mapping[Split, int]:
-        """Nobody counts before it is read."""
+        """Return none: the rows of a file are unknown before it is read."""
         return {}
 
     def worked_s(self) -> float:
-        """At this file and those before it."""
+        """Return the seconds of work for this file and those before it."""
         return self._worked_s + (self._reading.worked_s() if self._reading else 0.0)
 
     async def next(self) -> Arrival | None:
-        """What comes next of the first file that is not read yet; None when enough was read."""
-        # A file that was begun is read to its end: a chunk of it may be waiting already.
+        """Return the next chunk of the first unfinished file; None when enough rows were read."""
+        # A file once started is read to its end: a chunk of it may be ready already.
         while self._reading is None:
             if self._quota.left <= 0 or (self._last and not self._waiting):
                 return None
@@ -71,6 +71,6 @@ class InTurn:
         return arrival
 
     async def close(self) -> None:
-        """Close what is open."""
+        """Close the open file."""
         if self._reading is not None:
             await self._reading.close()

@@ -1,8 +1,7 @@
-"""`watch:`: files that come while the pipeline runs, each read once, when it is complete.
+"""`watch:`: files that arrive while the pipeline runs, each read once, when it is complete.
 
-A file is ready when it looks as it did a look ago, or has not been changed for that long, and holds
-anything at all. Whoever writes slower than that had better write under a name that starts with a
-dot, and rename.
+A file is ready when it is not empty and has not changed since the previous look, or for that long.
+A program that writes more slowly should write under a name that starts with a dot, and rename.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from headrace.connectors.files.matching import is_magic
 
 @dataclass(slots=True)
 class Watch:
-    """Looks into a folder that others go on filling."""
+    """Watches a folder that other programs keep filling."""
 
     folder: str
     path: str
@@ -26,7 +25,7 @@ class Watch:
     _looks: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     def ready(self) -> Sequence[str]:
-        """The files that are ready now. Raises ConnectorError when there is no folder."""
+        """Return the files that are ready now. Raises ConnectorError if there is no folder."""
         below, is_pattern = os.path.join(self.folder, base(self.path)), is_magic(self.path)
         if not (os.path.isdir(below) if is_pattern else os.path.exists(below)):
             raise nothing(self.folder, self.path)

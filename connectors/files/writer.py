@@ -1,7 +1,7 @@
-"""Output of one subtask as files: a part a folder goes on over batches until it is full.
+"""Output of one subtask as files: each folder has one open part, filled until it is full.
 
-Rows are encoded where they come, in a thread when they are many, and pile up as bytes; the disk is
-only touched when enough have gathered, so that ten rows a batch cost no system call each.
+Rows are encoded as they come, large batches in a thread, and buffered as bytes; the disk is only
+touched when enough bytes are buffered, so that ten rows a batch cost no system call each.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
     import polars as pl
 
 ENOUGH = 4 << 20
-"""So many bytes are worth a visit to the disk."""
+"""Buffered bytes that are worth a write to disk."""
 SAMPLE = 1000
-"""So many rows show how many bytes a row becomes."""
+"""Rows from which the encoded size of a row is estimated."""
 MOST_HELD = 128 << 20
-"""So much memory may be taken by what is not bytes yet."""
+"""Maximum memory, in bytes, of rows that are not encoded yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What all subtasks of a sink have in common."""
+    """The settings that all subtasks of a sink share."""
 
     folder: str
     job: str
@@ -50,24 +50,24 @@ class Output:
     roll: Roll
     bench: Bench
     weight: int
-    """How much longer a row takes than usual: with folders, a few rows may be as many files."""
+    """The relative cost of a row: with folders, a few rows may be as many files."""
     replaces: bool
-    """Whether old output goes at the first commit, even where no rows come in its place."""
+    """Whether the first commit removes old output, even if there are no new rows."""
 
 
 class FilesWriter:
-    """The parts of one subtask; `sequence` is the number of its first.
+    """Writes the parts of one subtask; `sequence` is the number of the first.
 
-    `beside`: they never go in the place of other output.
+    `appends`: the parts are added to other output and never replace it.
     """
 
     def __init__(
-        self, output: Output, subtask: int, sequence: int, *, beside: bool = False
+        self, output: Output, subtask: int, sequence: int, *, appends: bool = False
     ) -> None:
         self._output = output
         self._subtask = subtask
         self._sequence = sequence
-        self._beside: dict[str, object] = {"beside": True} if beside else {}
+        self._beside: dict[str, object] = {"beside": True} if appends else {}
         self._open: dict[str, Part] = {}
         self._full: list[Part] = []
         self._done: list[Part] = []
@@ -76,7 +76,6 @@ class FilesWriter:
         self._prepared = False
 
     async def write(self, frame: pl.DataFrame) -> None:
-        """Take rows."""
         output, now_s = self._output, asyncio.get_running_loop().time()
         rows = of_columns(frame, output.columns)
         await output.bench.run(rows.height * output.weight, partial(self._take, rows, now_s))
@@ -84,9 +83,9 @@ class FilesWriter:
             await output.bench.blocking(self._flush)
 
     async def prepare(self) -> Handle | None:
-        """End all parts: safe on disk, hidden, and named in the handle."""
+        """Finish all parts: durable, hidden, and listed in the handle."""
         await self._output.bench.blocking(self._finish)
-        # Until here, `close` would remove them.
+        # From here on, `close` no longer removes them.
         parts, self._done = self._done, []
         if not parts and (self._prepared or not self._output.replaces):
             return None
@@ -95,14 +94,14 @@ class FilesWriter:
         return {"parts": said, **self._beside}
 
     def kept(self) -> Document:
-        """No number is given twice, also where parts are taken away once they are seen.
+        """Return the next part number, so that none is used twice even if parts are moved away.
 
-        And who goes on from a savepoint sees whose it was.
+        The job's id shows a job that resumes from a savepoint whose output it was.
         """
         return {"sequence": self._sequence, "job": self._output.job, **self._beside}
 
     async def close(self) -> None:
-        """Remove what was not prepared."""
+        """Remove parts that were not prepared."""
         await self._output.bench.blocking(self._drop)
 
     def _take(self, frame: pl.DataFrame, now_s: float) -> None:
@@ -112,12 +111,12 @@ class FilesWriter:
             for piece, part in self._pieces(folder, rows, now_s):
                 self._waiting += part.put(piece)
                 self._learn(part, piece)
-        if sum(part.body.held for part in self._open.values()) > MOST_HELD:
+        if sum(part.body.buffered_bytes for part in self._open.values()) > MOST_HELD:
             for part in self._open.values():
                 self._waiting += part.rest()
 
     def _old(self, now_s: float) -> list[str]:
-        """The folders whose part has been open for so long that it is full."""
+        """Return the folders whose open part has reached the age limit."""
         every = self._output.roll.every
         if every is None:
             return []
@@ -127,7 +126,7 @@ class FilesWriter:
     def _pieces(
         self, folder: str, rows: pl.DataFrame, now_s: float
     ) -> Iterator[tuple[pl.DataFrame, Part]]:
-        """The rows, each run of them with the part that it still fits in."""
+        """Yield runs of the rows, each with the part that has room for it."""
         while rows.height:
             part = self._part(folder, now_s)
             piece = rows.head(self._room(part, rows))
@@ -137,7 +136,7 @@ class FilesWriter:
                 self._close(folder)
 
     def _close(self, folder: str) -> None:
-        """Put no more rows into a part; by its size, the next one is measured."""
+        """Mark a part as full; its size gives the estimate for the next one."""
         part = self._open.pop(folder)
         self._waiting += part.rest()
         self._row_bytes = part.size / part.rows
@@ -154,7 +153,7 @@ class FilesWriter:
         return part
 
     def _room(self, part: Part, rows: pl.DataFrame) -> int:
-        """How many of these rows the part takes; of bytes, by what rows have become so far."""
+        """Return how many of these rows fit the part, by the estimated size of a row."""
         roll, room = self._output.roll, rows.height
         if roll.rows:
             room = min(room, roll.rows - part.rows)
@@ -164,8 +163,8 @@ class FilesWriter:
         return max(room, 1)
 
     def _learn(self, part: Part, piece: pl.DataFrame) -> None:
-        """How many bytes a row becomes; where they are held back, the last part says it best."""
-        if not part.body.held:
+        """Estimate the size of a row; while bytes are held back, from the last part."""
+        if not part.body.buffered_bytes:
             self._row_bytes = part.size / part.rows
         elif not self._row_bytes:
             self._row_bytes = piece.estimated_size() / piece.height
@@ -177,11 +176,11 @@ class FilesWriter:
         return bool(by_rows or by_bytes)
 
     def _size(self, part: Part) -> float:
-        """About how large a part is; what it holds back counts as rows did before."""
-        return max(part.size, part.rows * self._row_bytes if part.body.held else 0)
+        """Estimate the size of a part; rows held back count with the estimated row size."""
+        return max(part.size, part.rows * self._row_bytes if part.body.buffered_bytes else 0)
 
     def _flush(self) -> None:
-        """Write what waits, and end the parts that are full."""
+        """Write buffered bytes, and finish the parts that are full."""
         while self._full:
             self._full[-1].finish()
             self._done.append(self._full.pop())

@@ -1,7 +1,7 @@
-"""Formats: how records are written as bytes, for any connector that carries bytes.
+"""Formats: the encoding of records as bytes, for any connector that carries bytes.
 
 Lines of JSON, CSV and raw text are decoded in blocks and encoded in batches; Parquet is read by row
-and written by file, for its rows do not stand for themselves.
+and written by file, because its rows are not self-contained.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What a format can do: bytes of whole records to a frame, and a frame to bytes.
+"""The contract of a format: bytes of whole records to a frame, and a frame to bytes.
 
-A decoder knows nothing of files or brokers, waits for nothing and can be pickled: the same one
-works behind the files connector, behind Kafka and inside Spark's executors. It never raises on
-data: what cannot be read is a `BadRecord`, and whether a record can be read depends on its own
-bytes alone, never on what stands beside it.
+A decoder knows nothing of files or brokers, never waits and can be pickled: the same one serves the
+files connector, Kafka and Spark's executors. It never raises on data: an unreadable record becomes
+a `BadRecord`, and whether a record is readable depends on its own bytes alone, never on its
+neighbours.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ class Decoder(Protocol):
 
     @property
     def has_header(self) -> bool:
-        """Whether a split opens with a record that is no row, and that `begin` wants first."""
+        """Whether a split starts with a header, which `begin` must get first."""
         ...
 
     @property
     def quote(self) -> bytes:
-        """What may stand around text with line ends in it; nothing: each of them ends a record."""
+        """The quote of text that may contain line ends; empty if each line end ends a record."""
         ...
 
     def begin(self, header: bytes) -> Decoder:
-        """The decoder of a split with this header; raises ConnectorError if it does not fit."""
+        """Return the decoder of a split with this header. Raises ConnectorError on a mismatch."""
         ...
 
     def cut(self, data: bytes) -> int:
-        """How long the longest prefix of whole records is, each with its line end.
+        """Return the length of the longest prefix of whole records, with their line ends.
 
-        `data` begins where a record begins. What lies behind the cut is to be offered again with
-        more bytes behind it; at the end of a split it is a last record without a line end.
+        `data` starts where a record starts. The caller offers the rest again with more bytes after
+        it; at the end of a split, the rest is a last record without a line end.
         """
         ...
 
     def decode(self, block: bytes, offset: int) -> Decoded:
-        """The rows of whole records, and the records that are none, each in order.
+        """Decode whole records to rows and bad records, each in order.
 
         `offset` is the position of the block's first byte within the split; the position of a bad
         record is that of its own first byte.
@@ -53,17 +53,17 @@ class Decoder(Protocol):
 
 
 class BytesEncoder(Protocol):
-    """Writes rows: an `Encoder` that also says how its files begin and are called."""
+    """An `Encoder` that also gives the header and the suffix of its files."""
 
     @property
     def suffix(self) -> str:
-        """How the names of files with such bytes end, with the dot."""
+        """The suffix of file names, with the dot."""
         ...
 
     def header(self) -> bytes:
-        """What a file begins with; often nothing."""
+        """Return the first bytes of a file; often none."""
         ...
 
     def encode(self, frame: pl.DataFrame) -> bytes:
-        """The bytes of these rows, each ending in a line end; equal rows are equal bytes."""
+        """Encode rows, each ending in a line end; equal rows give equal bytes."""
         ...

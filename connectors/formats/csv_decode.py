@@ -1,11 +1,11 @@
-"""CSV to frames: whole blocks by Polars where they are in order, else record by record.
+"""CSV to frames: well-formed blocks by Polars at once, others record by record.
 
-Polars reads CSV fast, but fills a short record with nulls and takes a quoted field for null that
-has the text of one. So a block is first looked over by its signs: no quote out of place, as many
-delimiters as its records need, no quoted null. Polars itself raises on a record that is too long,
-if it reads all columns and the last record has its line end, so with that none is too short.
-A block that is not in order is read record by record here, and gives the same rows, and the bad
-records beside them.
+Polars reads CSV fast, but fills a short record with nulls, and takes a quoted field with the text
+of null for null. So a block is first checked by its signs: no misplaced quote, as many delimiters
+as its records need, no quoted null. Polars itself raises on a record that is too long, if it reads
+all columns and the last record has its line end; with the right count of delimiters, no record is
+then too short. Any other block is read record by record here, which gives the same rows, and also
+the bad records.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     import polars as pl
 
 PACKED = (b"\x1f\x8b", b"x\x01", b"x^", b"x\x9c", b"x\xda", b"\x28\xb5\x2f\xfd")
-"""What Polars takes for gzip, zlib or zstd, and unpacks: a first field may begin so, too."""
+"""The bytes that Polars takes for gzip, zlib or zstd; a first field may start with them, too."""
 
 
 @dataclass(frozen=True)
 class CsvDecoder:
-    """Decodes the fields of `schema` out of records that have those of `names`, in that order.
+    """Decodes the fields of `schema` from records with the fields `names`, in that order.
 
     `names` is empty until a split's header is known. A field that is not nullable must hold
     something. `null` is the unquoted text that means null.
@@ -46,26 +46,24 @@ class CsvDecoder:
 
     @property
     def has_header(self) -> bool:
-        """Unless the names are known."""
         return not self.names
 
     @property
     def quote(self) -> bytes:
-        """Around fields with line ends in them."""
         return self.shape.quote
 
     def begin(self, header: bytes) -> CsvDecoder:
-        """The decoder for records under this header."""
+        """Return the decoder for records with this header."""
         return replace(self, names=names_in(header, self.shape, self.declared))
 
     def cut(self, data: bytes) -> int:
-        """Up to the last line end that is not within quotes."""
+        """Return the length up to the last line end outside of quotes."""
         mark = len(BYTE_ORDER_MARK) if data.startswith(BYTE_ORDER_MARK) else 0
         whole = self.shape.cut(data[mark:])
         return whole + mark if whole else 0
 
     def decode(self, block: bytes, offset: int) -> Decoded:
-        """Read the block at once, or record by record where something is out of order."""
+        """Decode the block at once, or record by record if it is not well-formed."""
         block, offset = without_mark(block, offset)
         texts, faults = self._at_once(block), Faults()
         if texts is None:
@@ -76,7 +74,7 @@ class CsvDecoder:
         return parted(frame, faults, records.__getitem__)
 
     def _at_once(self, block: bytes) -> pl.DataFrame | None:
-        """The fields as Polars reads them, if the block is in order."""
+        """Read the fields with Polars, if the block is well-formed."""
         import polars as pl
 
         records = self._in_order(block)
@@ -100,7 +98,7 @@ class CsvDecoder:
         return texts.select(list(named) or "0").rename(named)
 
     def _in_order(self, block: bytes) -> int | None:
-        """How many records there are, if all have as many fields as they should."""
+        """Count the records if the block is well-formed, each with the right number of fields."""
         quoted = self.shape.quote + self.null + self.shape.quote
         if not block or block.startswith(PACKED) or (self.null and quoted in block):
             return None
@@ -112,7 +110,7 @@ class CsvDecoder:
         return records if delimiters == records * (len(self.names) - 1) else None
 
     def _one_by_one(self, records: list[Line]) -> tuple[pl.DataFrame, Faults]:
-        """The same, by the fields of each record; a bad one has nulls."""
+        """Read the fields of each record separately; a bad record has nulls."""
         import polars as pl
 
         faults = Faults()
@@ -131,7 +129,7 @@ class CsvDecoder:
         return pl.DataFrame(height=len(records)).with_columns(texts), faults
 
     def _values(self, record: bytes) -> list[str | None] | str:
-        """The fields of a record, or what is wrong with it."""
+        """Return the fields of a record, or its error."""
         fields = self.shape.fields(record)
         if fields is None:
             return "a quote is out of place: within a quoted field it is doubled"
@@ -149,7 +147,7 @@ class CsvDecoder:
         return list(self.shape.records(block, offset, len(self.names)))
 
     def _finished(self, field: Field, texts: pl.Series, faults: Faults) -> pl.Series:
-        """A column in its own type; what does not fit, or must not be null, is a fault."""
+        """Convert a column to its type; invalid values and forbidden nulls become faults."""
         column = typed(texts, field.type)
         for row in (column.is_null() & texts.is_not_null()).arg_true():
             faults.setdefault(row, unfit(field, f'"{short(texts[row])}"'))
@@ -159,5 +157,5 @@ class CsvDecoder:
 
     @cached_property
     def _wanted(self) -> tuple[tuple[int, str], ...]:
-        """The fields that are decoded: where they stand in a record, and their names."""
+        """The positions in a record and the names of the fields to decode."""
         return tuple((self.names.index(name), name) for name in self.schema.names)

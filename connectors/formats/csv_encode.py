@@ -1,9 +1,9 @@
-"""Frames to CSV, by RFC 4180 but with plain line ends.
+"""Frames to CSV, by RFC 4180 but with plain line feeds.
 
-A field is quoted where it must be: if it has a delimiter, a quote or a line end in it, or is the
-empty text, which is not null. Where null has a text of its own, every other field is quoted, so
-that none is mistaken for it; and where numbers and times may hold the delimiter, because Polars
-looks for it in texts only. Values that are no text are written as in JSON.
+A field is quoted only if necessary: if it contains a delimiter, a quote or a line end, or is the
+empty text, which is not null. If null has a text of its own, every other field is quoted, so that
+none is mistaken for null; likewise if numbers and times may contain the delimiter, because Polars
+looks for it in texts only. Values other than texts are written as in JSON.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 INSTANT = "%Y-%m-%dT%H:%M:%S%.6fZ"
 WORDS = {"inf": "Infinity", "-inf": "-Infinity"}
 UNUSUAL = re.compile(rb"[\w+.:-]", re.ASCII)
-"""Delimiters that may stand in a value which is no text."""
+"""Delimiters that may occur in values other than texts."""
 
 
 @dataclass(frozen=True, slots=True)
 class CsvEncoder:
-    """Writes rows of this schema."""
+    """Encodes rows of this schema."""
 
     schema: Schema
     has_header: bool = True
@@ -46,11 +46,10 @@ class CsvEncoder:
 
     @property
     def suffix(self) -> str:
-        """As files of CSV are called."""
         return ".csv"
 
     def header(self) -> bytes:
-        """The names of the columns, if they are wanted."""
+        """Return the names of the columns, if files have a header."""
         import polars as pl
 
         if not self.has_header:
@@ -59,12 +58,12 @@ class CsvEncoder:
         return self._written(names, include_header=True)
 
     def encode(self, frame: pl.DataFrame) -> bytes:
-        """The records of these rows."""
+        """Encode rows as records."""
         columns = [self._value(field, frame[field.name]) for field in self.schema]
         return self._written(frame.select(columns), include_header=False)
 
     def _value(self, field: Field, column: pl.Series) -> pl.Series:
-        """A column of which Polars' text is ours."""
+        """Convert a column so that Polars writes it as required."""
         import polars as pl
 
         if field.type == BINARY:

@@ -1,7 +1,7 @@
-"""The header of a CSV file: which of its columns are which of the schema's.
+"""The header of a CSV file, matched with the schema.
 
-The order is the file's own affair, and it may have columns that nobody declared. A declared column
-that it does not have, or a name that stands there twice, is an error of the file, not of a record.
+The columns may be in any order, and undeclared columns are allowed. A declared column that is
+missing or named twice is an error of the file, not of a record.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from headrace.core.types import Schema
 
 
 def names_in(header: bytes, shape: Shape, declared: Schema) -> tuple[str, ...]:
-    """The names of a file's columns, in its order, once all is well with them."""
+    """Return the names of a file's columns, in its order. Raises ConnectorError."""
     line = header.removeprefix(BYTE_ORDER_MARK).removesuffix(b"\n").removesuffix(b"\r")
     fields = shape.fields(line)
     if fields is None:
@@ -37,7 +37,7 @@ def names_in(header: bytes, shape: Shape, declared: Schema) -> tuple[str, ...]:
 
 
 def _other_sign(names: Sequence[str]) -> str:
-    """The hint for a header that was not parted, because the file has another delimiter."""
+    """Return the hint for a header that was not split, because the file has another delimiter."""
     signs = [sign for sign in ";\t|," if sign in names[0]]
     shown = signs[0].replace("\t", "\\t") if len(names) == 1 and signs else ""
     return f'did you mean csv: {{delimiter: "{shown}"}}?' if shown else ""

@@ -1,4 +1,4 @@
-"""What a user said about CSV, as the signs and texts that reading and writing go by."""
+"""The options of CSV, converted for the decoder and the encoder."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headrace.core.pipeline.part import Part
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """The habits of some files; `null` is the unquoted text that means null."""
+    """A CSV dialect; `null` is the unquoted text that means null."""
 
     has_header: bool
     shape: Shape
@@ -19,7 +19,7 @@ class Dialect:
 
 
 def dialect(options: Part | None) -> Dialect:
-    """The habits that are asked for."""
+    """Return the dialect of the options."""
     given = options if isinstance(options, CsvOptions) else CsvOptions()
     delimiter, quote, null = (text.reveal() for text in (given.delimiter, given.quote, given.null))
     return Dialect(given.header, Shape(delimiter.encode(), quote.encode()), null)

@@ -1,8 +1,8 @@
-"""Where the records and fields of CSV begin and end, by RFC 4180.
+"""The boundaries of CSV records and fields, by RFC 4180.
 
-A field is quoted if it begins with a quote; within, two quotes are one, and delimiters and line
-ends are text. A quote anywhere else is an error of its record, which goes on to the end of its
-line: one wrong quote spoils one line, unless it opens a field that nothing closes.
+A field is quoted if it starts with a quote; within, two quotes mean one, and delimiters and line
+ends are text. A quote anywhere else is an error of its record, which extends to the end of its
+line: one misplaced quote spoils one line, unless it opens a field that nothing closes.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from headrace.connectors.formats.lines import Line
 
 @dataclass(frozen=True)
 class Shape:
-    """The two signs that make fields of a record, a byte each."""
+    """The delimiter and the quote, a byte each."""
 
     delimiter: bytes = b","
     quote: bytes = b'"'
 
     def cut(self, data: bytes) -> int:
-        r"""How long the longest prefix of whole records is.
+        r"""Return the length of the longest prefix of whole records.
 
         >>> Shape().cut(b'a,"b\nc"\nd,"e\n')
         8
@@ -39,18 +39,18 @@ class Shape:
         return whole
 
     def unquoted(self, block: bytes) -> bytes:
-        """The block without its quoted fields: a quote that is left stands where none may."""
+        """Remove the quoted fields from a block: any quote that is left is misplaced."""
         return self._quoted.sub(b"", block) if self.quote in block else block
 
     def records(self, block: bytes, offset: int, width: int) -> Iterator[Line]:
-        """The records; an empty line is one only if it can be: as a single field."""
+        """Yield the records; an empty line is a record only if records have a single field."""
         for found in self._record.finditer(block):
             text = found[0].removesuffix(b"\n").removesuffix(b"\r")
             if text or (width == 1 and found[0]):
                 yield Line(offset + found.start(), text)
 
     def fields(self, record: bytes) -> list[tuple[bool, bytes]] | None:
-        """Each field: whether it is quoted, and its text; None if a quote is out of place.
+        """Split a record into fields, each quoted or not; None if a quote is misplaced.
 
         >>> Shape().fields(b'a,"b ""c"" d",')
         [(False, b'a'), (True, b'b "c" d'), (False, b'')]
@@ -74,16 +74,16 @@ class Shape:
 
     @cached_property
     def _quoted(self) -> re.Pattern[bytes]:
-        """A quoted field, from its first quote to its last."""
+        """The pattern of a quoted field, from its first quote to its last."""
         d, q = self._signs
         whole = rb"(?:(?<=[%b\n])|\A)%b[^%b]*+(?:%b%b[^%b]*+)*+%b(?=%b|\r?\n|\r?\Z)"
         return re.compile(whole % (d, q, q, q, q, q, q, d))
 
     @cached_property
     def _record(self) -> re.Pattern[bytes]:
-        """A record with its line end; what a wrong quote leaves is taken to the line's end.
+        """The pattern of a record with its line end; after a misplaced quote, up to the line's end.
 
-        A group matches where a quoted field is still open at the end of the data.
+        A group matches if a quoted field is still open at the end of the data.
         """
         d, q = self._signs
         quoted = rb"%b[^%b]*+(?:%b%b[^%b]*+)*+(?:%b[^%b\n]*+|(\Z))" % (q, q, q, q, q, q, d)

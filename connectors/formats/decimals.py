@@ -1,7 +1,7 @@
-"""Numbers written with digits, as decimals: exactly, never through a double.
+"""Decimal numbers parsed from text exactly, never through a double.
 
-Polars reads a text as a decimal exactly, but rounds a half to the even digit and takes forms that
-are no numbers. Where a text has no more digits than its type it is left to Polars; the others are
+Polars parses a text to a decimal exactly, but rounds a half to the even digit and accepts forms
+that are not numbers. A text with no excess digits for its type is left to Polars; the others are
 rounded half up, as Spark does, one by one.
 """
 
@@ -17,14 +17,14 @@ from headrace.core.types import Decimal, to_polars
 if TYPE_CHECKING:
     import polars as pl
 
-# As many digits as the longest decimal has; what needs more does not fit.
+# The digits of the longest decimal type; a number that needs more does not fit.
 CONTEXT = Context(prec=38, rounding=ROUND_HALF_UP)
 
 NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
 
 
 def decimals(texts: pl.Series, type: Decimal) -> pl.Series:
-    """The texts as decimals; null where one is no number or has too many digits."""
+    """Convert texts to decimals; null for a text that is not a number or has too many digits."""
     import polars as pl
 
     plain = texts.str.contains(_plain(type))
@@ -35,7 +35,7 @@ def decimals(texts: pl.Series, type: Decimal) -> pl.Series:
 
 
 def fixed(text: str | None, type: Decimal) -> str | None:
-    """A number with exactly the digits behind the point that its type has, or None.
+    """Round a number to the scale of its type, or return None if it is invalid or too large.
 
     >>> fixed("1.005", Decimal(10, 2)), fixed("1e3", Decimal(10, 2)), fixed("1e9", Decimal(10, 2))
     ('1.01', '1000.00', None)
@@ -52,7 +52,7 @@ def fixed(text: str | None, type: Decimal) -> str | None:
 
 
 def _plain(type: Decimal) -> str:
-    """Texts with no more digits than the type has, which Polars reads as they are."""
+    """Return the pattern of texts without excess digits, which Polars reads exactly."""
     before = type.precision - type.scale
     whole = f"[0-9]{{1,{before}}}" if before else "0"
     return rf"^-?{whole}(?:\.[0-9]{{1,{type.scale}}})?$" if type.scale else rf"^-?{whole}$"

@@ -1,4 +1,4 @@
-"""Bad records on their way: by their number in a block, with what is wrong, in words."""
+"""Bad records while a block is decoded: error texts by the number of the record."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ LONGEST = 60
 
 
 class Faults(dict[int, str]):
-    """What is wrong with the records of a block, by their number; the first fault is told."""
+    """The first error of each bad record of a block, by the number of the record."""
 
 
 def unfit(field: Field, got: str) -> str:
-    """A field does not hold what it should."""
+    """Return the error text of a field whose value is not of its type."""
     return f'column "{field.name}": wanted {field.type}, got {got}'
 
 
 def short(text: str) -> str:
-    """The text, if it is long only its beginning."""
+    """Return the text, cut if it is long."""
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
 
 def framed(columns: Sequence[pl.Series], rows: int) -> pl.DataFrame:
-    """A frame of these columns; of none, the rows are still there."""
+    """Build a frame of these columns; without columns, it still has the rows."""
     import polars as pl
 
     return pl.DataFrame(columns) if columns else pl.DataFrame(height=rows)
 
 
 def parted(frame: pl.DataFrame, faults: Faults, record: Callable[[int], Line]) -> Decoded:
-    """The rows, one of each record, without those that have a fault; and those records."""
+    """Split a frame with a row for each record into the good rows and the bad records."""
     import polars as pl
 
     if not faults:

@@ -1,12 +1,12 @@
-"""JSON lines to frames: whole blocks at once, in Rust; where something is off, sorted out.
+"""JSON lines to frames: whole blocks at once, in Rust; a block with errors is sorted out.
 
 `pl.read_ndjson` with the schema of the needed columns is strict, fast, and raises for a whole block
-when one record of it is wrong. So a block is first read as if all were well. If Polars raises,
-`json_sorting` finds the records that are to blame and reads the others. What was read is then
-converted, column by column, to the types of the schema.
+if one record in it is wrong. So a block is first read as if it had no errors. If Polars raises,
+`json_sorting` finds the faulty records and reads the others. The columns are then converted to
+the types of the schema.
 
-Polars makes a row of each line that is not blank, or raises: tests hold it to that, and so lines
-are not counted, which would take a tenth of the time of reading them.
+Polars makes a row of each line that is not blank, or raises: tests verify this, so lines are not
+counted, which would take a tenth of the time of reading them.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 class JsonDecoder(ByLine):
     """Decodes one JSON object a line into the fields of `schema`.
 
-    A field that is not nullable must be there. `epoch` is the unit of instants written as numbers.
+    A field that is not nullable must be present. `epoch` is the unit of numeric timestamps.
     """
 
     schema: Schema
     epoch: str | None = None
 
     def decode(self, block: bytes, offset: int) -> Decoded:
-        """Read the block at once; if that fails, without the records that are to blame."""
+        """Decode the block at once; if that fails, without the faulty records."""
         lines = Block(*without_mark(block, offset))
         raw, faults = self._at_once(lines), Faults()
         if raw is None:
@@ -52,7 +52,7 @@ class JsonDecoder(ByLine):
         return parted(frame, faults, lines.record)
 
     def _at_once(self, block: Block) -> pl.DataFrame | None:
-        """What Polars reads, if it finds nothing wrong with any record."""
+        """Read the block with Polars; None if any record is faulty."""
         from polars.exceptions import PolarsError
 
         if has_lone_half(block.data):
@@ -63,7 +63,7 @@ class JsonDecoder(ByLine):
             return None
 
     def _with_exact(self, raw: pl.DataFrame, block: Block, faults: Faults) -> pl.DataFrame:
-        """The columns with those that Polars cannot read exactly."""
+        """Add the columns that Polars cannot read exactly."""
         fields = json_exact.exact_fields(self.schema)
         if not fields:
             return raw
@@ -78,7 +78,7 @@ class JsonDecoder(ByLine):
         return raw.with_columns(columns)
 
     def _finished(self, field: Field, raw: pl.Series, block: Block, faults: Faults) -> pl.Series:
-        """A column in its own type; what does not fit, or must not be null, is a fault."""
+        """Convert a column to its type; invalid values and forbidden nulls become faults."""
         column = raw
         if not is_plain(field.type):
             column, wrong = converted(raw, field.type, self.epoch)

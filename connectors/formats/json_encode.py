@@ -1,11 +1,11 @@
 """Frames to JSON lines, a column at a time.
 
-Polars writes most types as the language wants them: doubles as the shortest number that reads back
-the same, text with non-ASCII as it is, nulls as null. Instants it is given as text, and so are
-dates and instants of a column with a year that it cannot write (see `far_times`). Two things it
-does not write as we want them, and then each row is put together from its columns' texts: decimals
-(it quotes them) and doubles that are no finite number (it writes null). Both ways give a row the
-same bytes, so equal rows are equal bytes whatever stands beside them.
+Polars writes most types as required: doubles as the shortest number that reads back the same,
+non-ASCII text unescaped, nulls as null. Timestamps are passed to it as text, as are dates and
+timestamps of a column with a year that it cannot write (see `out_of_range_times`). It writes two
+types differently, and then each row is concatenated from its columns' texts: decimals (it quotes
+them) and doubles that are not finite (it writes null). Both ways give a row the same bytes, so
+equal rows are equal bytes, whatever other rows are in the batch.
 """
 
 from __future__ import annotations
@@ -40,30 +40,29 @@ if TYPE_CHECKING:
 
 INSTANT = "%Y-%m-%dT%H:%M:%S%.6fZ"
 MANY_ROWS = 64
-"""From here on it is worth while to look for runs of equal instants."""
+"""The rows from which it is worth looking for runs of equal timestamps."""
 FEW_ROWS = 1000
-"""So few are an array before a writer of lines has begun: one row in 6 us instead of 260."""
+"""Below this number of rows, an array is written and split: 6 us for one row, instead of 260."""
 BETWEEN = b"},{"
-"""What stands between two rows of an array."""
+"""The text between two rows of an array."""
 
 
 @dataclass(frozen=True)
 class JsonEncoder:
-    """Writes rows of this schema, each as one JSON object on a line, fields in its order."""
+    """Encodes rows of this schema, each as one JSON object on a line, with fields in its order."""
 
     schema: Schema
 
     @property
     def suffix(self) -> str:
-        """As files of JSON lines are called."""
         return ".jsonl"
 
     def header(self) -> bytes:
-        """Nothing."""
+        """Return no bytes."""
         return b""
 
     def encode(self, frame: pl.DataFrame) -> bytes:
-        """The lines of these rows."""
+        """Encode rows as lines."""
         far = {name for name in self._timed if far_times.is_far(frame[name])}
         return _encoded(*_near(frame, self.schema, far)) if far else _encoded(frame, self.schema)
 
@@ -73,7 +72,7 @@ class JsonEncoder:
 
 
 def _near(frame: pl.DataFrame, schema: Schema, far: set[str]) -> tuple[pl.DataFrame, Schema]:
-    """The rows, and their columns, with texts for what is not to be written as a time."""
+    """Replace columns with out-of-range times by their texts, in rows and schema."""
     fields = [
         Field(field.name, far_times.type_written(field.type), field.nullable)
         if field.name in far
@@ -98,7 +97,7 @@ def _encoded(frame: pl.DataFrame, schema: Schema) -> bytes:
 
 
 def _needs_texts(column: pl.Series, type: Type) -> bool:
-    """Whether Polars would not write the column as we do."""
+    """Whether Polars would write the column differently."""
     if not has(type, Decimal, FLOAT, DOUBLE):
         return False
     match type:
@@ -108,17 +107,17 @@ def _needs_texts(column: pl.Series, type: Type) -> bool:
             return any(_needs_texts(column.struct.field(f.name), f.type) for f in fields)
     if isinstance(type, Decimal):
         return True
-    # A sum is finite only where all numbers are, and takes a twentieth as long to begin.
+    # A sum is finite only if all numbers are, and starts up in a twentieth of the time.
     return not (isfinite(column.sum()) or column.is_finite().all())
 
 
 def _lines(shown: pl.DataFrame) -> bytes:
-    """What Polars writes of these columns."""
+    """Write columns as lines with Polars."""
     out = BytesIO()
     if shown.height < FEW_ROWS:
         shown.write_json(out)
         rows = out.getvalue()
-        # It may also stand in a text, or between the structs of a list.
+        # `BETWEEN` may also occur in a text, or between the structs of a list.
         if rows.count(BETWEEN) == shown.height - 1:
             return rows[1:-1].replace(BETWEEN, b"}\n{") + b"\n"
         out = BytesIO()
@@ -127,14 +126,14 @@ def _lines(shown: pl.DataFrame) -> bytes:
 
 
 def _shown(column: pl.Series, type: Type) -> pl.Series:
-    """A column as Polars is to write it."""
+    """Convert a column to what Polars writes as required."""
     if type == TIMESTAMP and column.len() >= MANY_ROWS:
         return _instants(column)
     return _texts(column, type) if has(type, TIMESTAMP, BINARY) else column
 
 
 def _instants(column: pl.Series) -> pl.Series:
-    """Instants as texts: a run of equal ones, as those of windows are, is made once."""
+    """Format timestamps; a run of equal ones, as of windows, is formatted once."""
     numbers = microseconds(column)
     if not column.null_count() and numbers.min() == numbers.max():
         return _texts(column.head(1), TIMESTAMP).new_from_index(0, column.len())
@@ -145,14 +144,14 @@ def _instants(column: pl.Series) -> pl.Series:
 
 
 def _texts(values: pl.Series, type: Type) -> pl.Series:
-    """What each value is written as."""
+    """Convert each value to its written form."""
     import polars as pl
 
     return values.to_frame().select(_written(pl.first(), type).alias(values.name)).to_series()
 
 
 def _written(value: pl.Expr, type: Type) -> pl.Expr:
-    """A value of which Polars' JSON is ours."""
+    """Convert a value so that Polars writes it as required."""
     import polars as pl
 
     if not has(type, TIMESTAMP, BINARY):
@@ -169,7 +168,7 @@ def _written(value: pl.Expr, type: Type) -> pl.Expr:
 
 
 def _line(schema: Schema) -> pl.Expr:
-    """A row as text."""
+    """Return a row as JSON text."""
     import polars as pl
 
     values = {field.name: _text(pl.col(field.name), field.type) for field in schema}
@@ -177,7 +176,7 @@ def _line(schema: Schema) -> pl.Expr:
 
 
 def _object(values: dict[str, pl.Expr]) -> pl.Expr:
-    """The texts of its fields as an object."""
+    """Join the texts of fields to an object."""
     import polars as pl
 
     parts: list[pl.Expr] = []
@@ -188,7 +187,7 @@ def _object(values: dict[str, pl.Expr]) -> pl.Expr:
 
 
 def _text(value: pl.Expr, type: Type) -> pl.Expr:
-    """The JSON text of a value, null included."""
+    """Return the JSON text of a value, null included."""
     import polars as pl
 
     match type:
@@ -209,7 +208,7 @@ def _text(value: pl.Expr, type: Type) -> pl.Expr:
 
 
 def _word(value: pl.Expr) -> pl.Expr:
-    """A number that JSON has not, as a text."""
+    """Return a number that JSON cannot represent, as a quoted word."""
     import polars as pl
 
     infinite = pl.when(value > 0).then(pl.lit('"Infinity"')).otherwise(pl.lit('"-Infinity"'))

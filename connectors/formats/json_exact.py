@@ -1,9 +1,9 @@
-"""Columns whose values Polars' reader would round or confuse: decimals, and binary.
+"""Columns whose values Polars' reader would round or confuse: decimals and binary.
 
-It reads a number with a fraction through a double, and a text where a binary is declared looks to
-it like any other value as text. So the columns in which such a type stands anywhere are cut out of
-each record as they are written, by msgspec, and put back as exact texts: `1.10`, base64. This is
-done for every record of a source with such columns, never as a second try.
+Polars reads a number with a fraction through a double, and accepts any value as text where a
+binary is declared. So columns that contain such a type anywhere are cut out of each record as
+written, by msgspec, and inserted as exact texts: `1.10`, base64. This is done for every record of a
+source with such columns, never as a second try.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ UNREADABLE = b"!"
 
 
 class Unfit(Exception):
-    """A value is not of the type that its column declares."""
+    """A value that is not of the type of its column."""
 
 
 def exact_fields(schema: Schema) -> tuple[Field, ...]:
-    """The fields that are read here."""
+    """Return the fields that must be read exactly."""
     return tuple(field for field in schema if is_exact(field.type))
 
 
 def cut_out(fields: Sequence[Field], block: Block, *, sound: bool) -> list[list[bytes]]:
-    """For each of the fields, its value in every record as it is written; missing is null.
+    """Return the value of each field in every record as written; a missing one is null.
 
-    Only a sound block, where each line is known to be one object, is read at once: msgspec takes
+    Only a sound block, in which each line is known to be one object, is read at once: msgspec takes
     two objects on a line for two lines.
     """
     import msgspec
@@ -64,9 +64,9 @@ def cut_out(fields: Sequence[Field], block: Block, *, sound: bool) -> list[list[
 def put_in(
     field: Field, epoch: str | None, written: Sequence[bytes], read: pl.Series | None
 ) -> tuple[pl.Series, list[int]]:
-    """The column in its wire type, and the rows that hold something else (null here).
+    """Return the column in its wire type, and the rows with an invalid value (null here).
 
-    `read` is what Polars made of an array or a struct, in which exact texts take their places.
+    `read` is the array or struct column as read by Polars, in which exact texts replace values.
     """
     import polars as pl
 
@@ -86,7 +86,7 @@ def put_in(
 
 
 def _merged(type: Type, read: Value, written: bytes) -> Value:
-    """The value with each exact part as it is written."""
+    """Return the value with each exact part as written."""
     import msgspec
 
     if not is_exact(type):
@@ -112,7 +112,7 @@ def _merged(type: Type, read: Value, written: bytes) -> Value:
 
 
 def _text(type: Type, written: bytes) -> str:
-    """The exact text of one value."""
+    """Return the exact text of one value."""
     import msgspec
 
     if isinstance(type, Decimal):
@@ -127,7 +127,7 @@ def _text(type: Type, written: bytes) -> str:
 
 
 def _row(fields: Sequence[Field]) -> type[msgspec.Struct]:
-    """A class of objects with the values of these fields, as written."""
+    """Define a class of objects with the values of these fields as written."""
     import msgspec
 
     null = msgspec.Raw(NULL)

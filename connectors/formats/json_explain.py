@@ -1,4 +1,4 @@
-"""What is wrong with a bad JSON record, in words. Nothing here decides whether a record is bad."""
+"""Error texts for bad JSON records. Nothing here decides whether a record is bad."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from headrace.core.types import Field
 
 
 def misfit(field: Field, record: bytes) -> str:
-    """A field does not hold what it should."""
+    """Return the error text of a field whose value is not of its type."""
     return unfit(field, _shown(field.name, record))
 
 
 SIGNS = {
-    b"\x1f\x8b": "this is gzip, which is read where a name ends in .gz",
-    b"\x28\xb5\x2f\xfd": "this is zstd, which is read where a name ends in .zst",
+    b"\x1f\x8b": "this is gzip, which is read if the file's name ends in .gz",
+    b"\x28\xb5\x2f\xfd": "this is zstd, which is read if the file's name ends in .zst",
     b"\xff\xfe": "this is UTF-16, wanted UTF-8",
     b"\xfe\xff": "this is UTF-16, wanted UTF-8",
     b"PAR1": "this is Parquet",
 }
-"""What a file begins with that is no text."""
+"""The first bytes of files that are not JSON text."""
 
 
 def malformed(record: bytes) -> str:
-    """The record is not a JSON object."""
+    """Return the error text of a record that is not a JSON object."""
     for sign, what in SIGNS.items():
         if record.startswith(sign):
             return f"wanted a JSON object: {what}"
@@ -43,16 +43,16 @@ def malformed(record: bytes) -> str:
 
 
 def _unparsed(text: str, error: json.JSONDecodeError) -> str:
-    """Why a text is not JSON."""
+    """Explain why a text is not JSON."""
     if text.startswith("["):
-        return "an array begins here, and objects are read one a line"
+        return "an array begins here; objects are read one per line"
     if text.startswith("{") and not text[error.pos :].strip():
         return "it does not end on its line"
     return f"{error.msg.lower()} at character {error.pos}"
 
 
 def is_doubtful(record: bytes) -> bool:
-    """Whether another parser finds it malformed: a hint where to look first, no verdict."""
+    """Whether another parser finds the record malformed: a hint where to look first."""
     import msgspec
 
     try:
@@ -63,7 +63,7 @@ def is_doubtful(record: bytes) -> bool:
 
 
 def _shown(name: str, record: bytes) -> str:
-    """The value of a field as it is written."""
+    """Return the value of a field as written."""
     import msgspec
 
     try:

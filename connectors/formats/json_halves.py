@@ -1,7 +1,7 @@
-"""Characters that JSON writes as two escapes, of which one is missing.
+"""Detection of lone surrogates: characters that JSON writes as two escapes, one of them missing.
 
-`"\\ud83d\\ude00"` is one character. Polars raises on a second half that stands alone, but reads a
-first half that does as a zero byte: such a record is found here, and bad.
+`"\\ud83d\\ude00"` is one character. Polars raises on a low surrogate that stands alone, but reads a
+lone high surrogate as a zero byte; such a record is found here, and is bad.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ ESCAPE = re.compile(rb"\\(?:u[dD]([89abAB]|[c-fC-F])[0-9a-fA-F]{2}|.)", re.DOTAL
 
 
 def has_lone_half(block: bytes) -> bool:
-    r"""Whether a line of the block has half a character.
+    r"""Whether a line of the block has a lone surrogate.
 
     >>> has_lone_half(rb'"\ud83d\ude00"'), has_lone_half(rb'"\ud83d"'), has_lone_half(rb'"\\ud83d"')
     (False, True, False)
     """
-    # Most blocks have no backslash at all, and one byte is found faster than two.
+    # Most blocks have no backslash, and searching for one byte is faster than for two.
     if b"\\" not in block or not FIRST.search(PAIR.sub(b"", block)):
         return False
     return any(_is_lone(line) for line in block.split(b"\n") if FIRST.search(line))
 
 
 def _is_lone(line: bytes) -> bool:
-    """The same, escape by escape: a backslash that is itself escaped begins none."""
+    """Whether the line has a lone surrogate, escape by escape: an escaped backslash starts none."""
     expected = -1
     for escape in ESCAPE.finditer(line):
         half = escape[1]

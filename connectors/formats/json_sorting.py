@@ -1,17 +1,16 @@
-"""Blocks that Polars will not read whole: which records are to blame, and the values of the others.
+"""Blocks that Polars does not read whole: finds the faulty records, and the values of the others.
 
-Three questions, each put to Polars itself, about many records at a time:
+Three questions, each answered by Polars itself, for many records at a time:
 
-1. Which are JSON objects at all? Read leniently, a block raises only for what is not; the halves of
-   a block that raises are read for themselves until such records stand alone. Those that a second
-   parser doubts are tried first, one by one: with hundreds of them among thousands, halving alone
-   would take seconds.
-2. Which single values are of a wrong type? Those that are null when read leniently, but are
-   something when read as text. Where a double is wanted and the text is NaN, Infinity or
-   -Infinity, that is its value: no number has such a text.
-3. Which arrays and structs are not what they should be? They are read strictly, and halved.
+1. Which records are JSON objects at all? Read leniently, a block raises only for others; a block
+   that raises is halved until such records stand alone. Records that a second parser doubts are
+   tried first, one by one: with hundreds of them among thousands, halving alone would take seconds.
+2. Which single values are of a wrong type? Those that are null when read leniently, but not when
+   read as text. If a double is declared and the text is NaN, Infinity or -Infinity, that is its
+   value: no number has such a text.
+3. Which arrays and structs are invalid? They are read strictly, and halved.
 
-A record that is given up becomes `{}` for the questions after it, so that rows stay in step.
+A record that is given up becomes `{}` for the following questions, so that row numbers stay valid.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ NOTHING = b"{}"
 def sort_out(
     schema: Schema, epoch: str | None, records: Sequence[bytes]
 ) -> tuple[pl.DataFrame, Faults]:
-    """A row of each record, null where there is a fault, and the faults."""
+    """Return a row of each record, null for a faulty one, and the faults."""
     sorting = _Sorting(schema, epoch, list(records))
     return sorting.frame(), sorting.faults
 
@@ -53,18 +52,18 @@ class _Sorting:
         self.faults = Faults()
 
     def frame(self) -> pl.DataFrame:
-        """Ask the questions in turn."""
+        """Answer the questions in turn."""
         frame = self.single_values(self.objects())
         nested = [self.nested(f) for f in self.schema if f.name in self.types and is_nested(f.type)]
         return frame.with_columns(nested)
 
     def give_up(self, row: int, why: str) -> None:
-        """This record is bad."""
+        """Mark a record as bad."""
         self.faults.setdefault(row, why)
         self.texts[row] = NOTHING
 
     def objects(self) -> pl.DataFrame:
-        """Give up what is no JSON object; the single values of the rest, as far as they fit."""
+        """Give up records that are not JSON objects; read the valid single values of the rest."""
         from polars.exceptions import PolarsError
 
         for row, text in enumerate(self.texts):
@@ -73,7 +72,7 @@ class _Sorting:
         if has_lone_half(b"\n".join(self.texts)):
             for row, text in enumerate(self.texts):
                 if has_lone_half(text):
-                    self.give_up(row, "wanted a JSON object: a text has half of a character")
+                    self.give_up(row, "wanted a JSON object: a text has half of a surrogate pair")
         try:
             return self.lenient(self.texts)
         except PolarsError:
@@ -83,7 +82,7 @@ class _Sorting:
             return self.isolated(range(len(self.texts)), self.lenient, malformed)
 
     def is_object(self, text: bytes) -> bool:
-        """Whether Polars takes it for a JSON object."""
+        """Whether Polars accepts the text as a JSON object."""
         from polars.exceptions import PolarsError
 
         try:
@@ -93,14 +92,14 @@ class _Sorting:
         return True
 
     def lenient(self, texts: list[bytes]) -> pl.DataFrame:
-        """The records' single values."""
+        """Read single values leniently."""
         single = {name: type for name, type in self.types.items() if not type.is_nested()}
         return read(b"\n".join(texts), single, lenient=True)
 
     def isolated(
         self, rows: Sequence[int], read: Read, why: Callable[[bytes], str]
     ) -> pl.DataFrame:
-        """What can be read of these records; those that cannot be read even alone are given up."""
+        """Read these records by halving; those that cannot be read even alone are given up."""
         import polars as pl
         from polars.exceptions import PolarsError
 
@@ -115,7 +114,7 @@ class _Sorting:
         return pl.concat([self.isolated(half, read, why) for half in halves])
 
     def single_values(self, values: pl.DataFrame) -> pl.DataFrame:
-        """The values that are neither arrays nor structs; give up what has a wrong one."""
+        """Complete the single values; give up records with an invalid one."""
         import polars as pl
 
         asked = [
@@ -136,7 +135,7 @@ class _Sorting:
         return values
 
     def nested(self, field: Field) -> pl.Series:
-        """The values of an array or struct; give up what has something else within."""
+        """Read an array or struct column; give up records with an invalid value within."""
         import polars as pl
 
         type = self.types[field.name]

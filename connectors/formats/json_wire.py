@@ -1,9 +1,9 @@
-"""How a column travels from JSON: the Polars type it is read as, and what is made of that.
+"""Wire types: the Polars type as which a JSON column is read, and its conversion.
 
-Polars' reader is strict about booleans, numbers, arrays and structs, and takes any JSON value as a
-text. What it cannot read as it is (dates, instants, decimals, binary) comes as text or as a wider
-number, and is converted a column at a time. A conversion gives null for what does not fit: a null
-that was none before marks a bad record.
+Polars' reader is strict about booleans, numbers, arrays and structs, and accepts any JSON value as
+text. Types that it cannot read directly (dates, timestamps, decimals, binary) are read as text or
+as a wider number, and converted a column at a time. A conversion gives null for an invalid value: a
+null that was not null before marks a bad record.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ if TYPE_CHECKING:
     import polars as pl
 
 Value: TypeAlias = "bool | int | float | str | list[Value] | dict[str, Value] | None"
-"""A value on its way: what Polars gives Python of a column that is read from JSON."""
+"""A value of a JSON column, as Polars gives it to Python."""
 
-# What Polars reads as it stands. It has no reader for numbers of 8 and 16 bits, and makes an
-# infinity of a number that is too large for 32.
+# The types that Polars reads directly. It has no reader for numbers of 8 and 16 bits, and reads
+# a number that is too large for 32 bits as infinity.
 AS_IT_IS = (BOOLEAN, INT, BIGINT, DOUBLE, STRING)
 
-# How many units of an epoch are a second.
+# The units of an epoch in a second.
 EPOCHS = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
 def has(type: Type, *leaves: Type | type[Type]) -> bool:
-    """Whether the type is one of these, or has one somewhere within."""
+    """Whether the type is one of these, or contains one."""
     match type:
         case Array(element):
             return has(element, *leaves)
@@ -56,17 +56,17 @@ def has(type: Type, *leaves: Type | type[Type]) -> bool:
 
 
 def is_exact(type: Type) -> bool:
-    """Whether the type has values of which Polars' reader keeps too little."""
+    """Whether Polars' reader would lose precision of values of the type."""
     return has(type, Decimal, BINARY)
 
 
 def is_nested(type: Type) -> bool:
-    """Whether it is an array or a struct."""
+    """Whether the type is an array or a struct."""
     return isinstance(type, Array | Struct)
 
 
 def wire(type: Type, epoch: str | None, *, words: bool = False) -> pl.DataType:
-    """The type a column is read as; with `words`, what may hold `"NaN"` is read as text."""
+    """Return the type as which a column is read; with `words`, doubles are read as text."""
     import polars as pl
 
     match type:
@@ -84,7 +84,7 @@ def wire(type: Type, epoch: str | None, *, words: bool = False) -> pl.DataType:
 
 
 def is_plain(type: Type) -> bool:
-    """Whether nothing is to be made of what Polars reads."""
+    """Whether the type needs no conversion after reading."""
     match type:
         case Array(element):
             return is_plain(element)
@@ -94,7 +94,7 @@ def is_plain(type: Type) -> bool:
 
 
 def converted(column: pl.Series, type: Type, epoch: str | None) -> tuple[pl.Series, list[int]]:
-    """The column in its own type, and the rows in which it could not be made."""
+    """Convert a column to its type; also return the rows whose value is invalid."""
     import polars as pl
 
     if isinstance(type, Decimal):
@@ -115,7 +115,7 @@ def converted(column: pl.Series, type: Type, epoch: str | None) -> tuple[pl.Seri
 
 
 def _value(raw: pl.Expr, type: Type, epoch: str | None) -> pl.Expr:
-    """What is made of one value; null where it does not fit."""
+    """Convert one value; null if it is invalid."""
     import polars as pl
 
     match type:
@@ -142,7 +142,7 @@ def _value(raw: pl.Expr, type: Type, epoch: str | None) -> pl.Expr:
 
 
 def _wrong(raw: pl.Expr, type: Type, epoch: str | None) -> pl.Expr:
-    """Whether something within could not be made."""
+    """Whether a value, or one within it, is invalid."""
     import polars as pl
 
     match type:
@@ -156,7 +156,7 @@ def _wrong(raw: pl.Expr, type: Type, epoch: str | None) -> pl.Expr:
 
 
 def _fitting(units: pl.Series, epoch: str) -> pl.Series | None:
-    """Whole units since 1970 as instants, if all fit: an eighth of asking it of each."""
+    """Convert whole units since 1970 to timestamps, if all fit: in an eighth of the time."""
     import polars as pl
 
     factor, finer = divmod(EPOCHS["us"], EPOCHS[epoch])
@@ -167,7 +167,7 @@ def _fitting(units: pl.Series, epoch: str) -> pl.Series | None:
 
 
 def _since_epoch(units: pl.Expr, epoch: str) -> pl.Expr:
-    """Whole units since 1970 as an instant; what is finer than a microsecond is cut off."""
+    """Convert whole units since 1970 to a timestamp, truncated to microseconds."""
     import polars as pl
 
     micros = EPOCHS["us"]

@@ -1,8 +1,8 @@
-"""The three words that stand where a double is wanted: "NaN", "Infinity" and "-Infinity".
+"""The three words accepted for a double: "NaN", "Infinity" and "-Infinity".
 
 JSON has no such numbers, so they are written as texts. A text that holds a number (`"1.5"`) is
-still no number; in Polars' text form the two look alike. Within arrays and structs a record is
-therefore read twice: with its doubles as text, and, the words replaced by null, as numbers.
+still not a number; in Polars' text form the two look alike. Within arrays and structs a record is
+therefore read twice: with doubles as text, and as numbers, with the words replaced by null.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 WORDS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 
-# A whole text that is a word, and is a value, not the name of a field.
+# A text that is exactly a word, as a value, not as the name of a field.
 WORD = re.compile(rb'(?<!\\)"(?:NaN|-?Infinity)"(?![ \t\r]*:)')
 
 
 def are_in(record: bytes) -> bool:
-    """Whether some value of the record is a word."""
+    """Whether a value of the record is a word."""
     return WORD.search(record) is not None
 
 
 def put_in(numbers: pl.Series, texts: pl.Series) -> pl.Series:
-    """The doubles, and where there are none but a word is, what it says."""
+    """Fill nulls among the doubles with the values of words."""
     import polars as pl
 
     words = texts.replace_strict(WORDS, default=None, return_dtype=pl.Float64)
@@ -37,7 +37,7 @@ def put_in(numbers: pl.Series, texts: pl.Series) -> pl.Series:
 
 
 def read_nested(field: Field, epoch: str | None, records: list[bytes]) -> pl.DataFrame:
-    """A column of arrays or structs in which doubles may be words; raises as Polars does."""
+    """Read a column of arrays or structs with words for doubles. Raises as Polars does."""
     import polars as pl
 
     type = wire(field.type, epoch)
@@ -51,7 +51,7 @@ def read_nested(field: Field, epoch: str | None, records: list[bytes]) -> pl.Dat
 
 
 def _merged(type: Type, number: Value, text: Value) -> Value:
-    """What was read as text, but doubles that are no words as the numbers they are."""
+    """Return the value read as text, with its doubles replaced by numbers unless they are words."""
     if type in (FLOAT, DOUBLE):
         return WORDS.get(text, number) if isinstance(text, str) else number
     if isinstance(type, Array) and isinstance(text, list) and isinstance(number, list):

@@ -1,4 +1,4 @@
-"""Blocks of lines: where they may be cut, and the records that stand in them."""
+"""Blocks of lines: their cuts and their records."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class Line(NamedTuple):
-    """A record: where it starts in the split, and its bytes without the line end."""
+    """A record: its position in the split, and its bytes without the line end."""
 
     position: int
     text: bytes
@@ -20,7 +20,7 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True)
 class Block:
-    """Whole lines, and the position of the first. Records are the lines that are not blank."""
+    """Whole lines and the position of the first. Lines that are not blank are records."""
 
     data: bytes
     offset: int
@@ -31,7 +31,7 @@ class Block:
         return [text for _, text in self._records]
 
     def record(self, row: int) -> Line:
-        """The record that became this row."""
+        """Return the record of a row."""
         position, text = self._records[row]
         return Line(position, text.removesuffix(b"\r"))
 
@@ -43,7 +43,7 @@ class Block:
 
 
 def cut(data: bytes) -> int:
-    r"""How long the longest prefix of whole lines is.
+    r"""Return the length of the longest prefix of whole lines.
 
     >>> cut(b"a\nbc\nd")
     5
@@ -52,31 +52,28 @@ def cut(data: bytes) -> int:
 
 
 class ByLine:
-    """What all decoders say whose records are lines: the first is a record, too."""
+    """The common part of decoders whose records are lines, without a header."""
 
     __slots__ = ()
 
     @property
     def has_header(self) -> bool:
-        """Every line is a record."""
         return False
 
     @property
     def quote(self) -> bytes:
-        """Nothing: each line end ends a record."""
+        """No bytes: each line end ends a record."""
         return b""
 
     def begin(self, header: bytes) -> Self:
-        """Nothing to begin with."""
         return self
 
     def cut(self, data: bytes) -> int:
-        """Up to the last line end."""
         return cut(data)
 
 
 def without_mark(block: bytes, offset: int) -> tuple[bytes, int]:
-    """The block without the byte order mark that a split may begin with."""
+    """Remove the byte order mark from the start of a split."""
     if offset == 0 and block.startswith(BYTE_ORDER_MARK):
         return block[len(BYTE_ORDER_MARK) :], len(BYTE_ORDER_MARK)
     return block, offset

@@ -1,6 +1,6 @@
-"""The decoder of a source and the encoder of a sink, by the format that stands beside them.
+"""Factories of a source's decoder and a sink's encoder, by their format.
 
-A format is loaded when it is asked for: a run has use for one or two.
+A format is loaded on first use: a run needs one or two of them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def decoder(source: nodes.Source) -> Decoder:
-    """What reads the records of a source; Parquet has none that stand for themselves."""
+    """Build the decoder of a source's records; Parquet has no self-contained records."""
     schema = decoded(source)
     format = source.format or nodes.Format("json", None)
     match format.name:
@@ -43,7 +43,7 @@ def decoder(source: nodes.Source) -> Decoder:
 
 
 def encoder(sink: nodes.Sink, schema: Schema) -> BytesEncoder:
-    """What writes the rows of a sink; Parquet's is of another kind."""
+    """Build the encoder of a sink's rows; Parquet has an encoder of files instead."""
     format = sink.format or nodes.Format("json", None)
     match format.name:
         case "json":
@@ -64,21 +64,21 @@ def encoder(sink: nodes.Sink, schema: Schema) -> BytesEncoder:
 
 
 def parquet_reader(source: nodes.Source) -> ParquetReader:
-    """What reads the rows of a source whose files are Parquet."""
+    """Build the reader of a source's Parquet files."""
     from headrace.connectors.formats.parquet_read import ParquetReader
 
     return ParquetReader(decoded(source), source.schema)
 
 
 def parquet_encoder(schema: Schema) -> ParquetEncoder:
-    """What writes files of Parquet."""
+    """Build the encoder of Parquet files."""
     from headrace.connectors.formats.parquet_write import ParquetEncoder
 
     return ParquetEncoder(schema)
 
 
 def decoded(source: nodes.Source) -> Schema:
-    """The columns that are decoded; those that a record must have are not nullable."""
+    """Return the columns to decode; those required in each record are not nullable."""
     needed = source.checked | ({source.event_time} if source.event_time else frozenset())
     fields = (source.schema.get(name) for name in source.columns)
     return Schema(tuple(Field(f.name, f.type, f.name not in needed) for f in fields if f))

@@ -1,7 +1,7 @@
-"""What a file of Parquet says of itself: whether others than our own reader read the same of it.
+"""Inspection of Parquet files: whether any reader, such as Spark's, would read the same rows.
 
-They do where its columns are just of the types that were declared, and where its footer says that
-nothing is null that must not be.
+That is so if the columns have exactly the declared types, and the footer guarantees that no value
+is null where nulls are not allowed.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
     pass
 
 EASY = {0, 1, 2, 6}
-"""Compressions that everybody unpacks: none, Snappy, gzip and Zstandard."""
+"""The codecs that every reader supports: none, Snappy, gzip and Zstandard."""
 OLD_CALENDAR = b"org.apache.spark.legacyDateTime"
 TAIL = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """How many rows a file has, and whether anybody may read it as it stands."""
+    """The number of rows of a file, and whether any reader may read it directly."""
 
     rows: int
     is_plain: bool
 
 
 def look(reader: ParquetReader, path: str) -> Looked:
-    """Look into a file; raises ConnectorError as reading it would."""
+    """Inspect a file. Raises ConnectorError as reading it would."""
     found = reader.columns(path)
     footer = _footer(path)
     has_types = all(found[field.name] == to_polars(field.type) for field in reader.schema)
@@ -42,7 +42,7 @@ def look(reader: ParquetReader, path: str) -> Looked:
 
 
 def _footer(path: str) -> thrift.Struct:
-    """What stands at the end, with its length and a mark behind it."""
+    """Read the footer, which is followed by its length and a magic number."""
     with open(path, "rb") as file:
         file.seek(-TAIL, os.SEEK_END)
         size = int.from_bytes(file.read(4), "little")
@@ -51,7 +51,7 @@ def _footer(path: str) -> thrift.Struct:
 
 
 def _is_sound(reader: ParquetReader, footer: thrift.Struct) -> bool:
-    """Whether nothing in it is null that must not be, and it is as everybody writes it."""
+    """Whether the file has no forbidden nulls, and uses only common features."""
     if any(has_required(field.type) for field in reader.schema):
         return False
     if any(entry[1].plain == OLD_CALENDAR for entry in _structs(footer, 5)):
@@ -59,26 +59,26 @@ def _is_sound(reader: ParquetReader, footer: thrift.Struct) -> bool:
     fields = {field.name.encode(): field for field in reader.schema}
     for group in _structs(footer, 4):
         for column in _structs(group, 1):
-            told = column[3].struct
-            field = fields.get(bytes(told[3].items[0]))  # type: ignore[arg-type]
-            if field is not None and not _is_plain(field, told):
+            chunk = column[3].struct
+            field = fields.get(bytes(chunk[3].items[0]))  # type: ignore[arg-type]
+            if field is not None and not _is_plain(field, chunk):
                 return False
     return True
 
 
 def _structs(of: thrift.Struct, number: int) -> Iterator[thrift.Struct]:
-    """Those in a list, if it is there."""
+    """Yield the structs of a list field, if it is present."""
     if number in of:
         for each in of[number].items:
             assert isinstance(each, dict)
             yield each
 
 
-def _is_plain(field: Field, told: thrift.Struct) -> bool:
-    """Of a column in a group of rows."""
-    if told[4].number not in EASY:
+def _is_plain(field: Field, chunk: thrift.Struct) -> bool:
+    """Whether a column chunk has a common codec, and no forbidden nulls."""
+    if chunk[4].number not in EASY:
         return False
     if field.nullable:
         return True
-    nulls = told[12].struct.get(3) if 12 in told else None
+    nulls = chunk[12].struct.get(3) if 12 in chunk else None
     return not isinstance(field.type, Array | Struct) and nulls is not None and nulls.number == 0

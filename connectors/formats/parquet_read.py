@@ -1,9 +1,9 @@
-"""Parquet files to frames: so many rows at a time, from any row on.
+"""Parquet files to frames: a range of rows at a time.
 
-A file says itself what its columns are. They may be of other types than those declared, as long as
-these hold every value: a wider number, a timestamp in other units. Anything else is an error of the
-file, as is a column that it does not have. So the only bad records are rows in which something is
-null that must not be; a row's position is its number, and its raw text is its JSON.
+A file has its own schema. Its types may differ from the declared ones as long as these hold every
+value: a wider number, a timestamp in other units. Any other type is an error of the file, as is a
+missing column. So the only bad records are rows with a forbidden null; a row's position is its
+number, and its raw text is its JSON.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 ROWS = 1 << 16
-"""So many rows are worth the visit, and no burden to memory."""
+"""Rows read at once: enough to amortise the call, and few enough for memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +36,9 @@ class ParquetReader:
     declared: Schema
 
     def read(self, path: str, first: int, rows: int = ROWS) -> tuple[Decoded, int]:
-        """The rows from a row on, and how many there were: none at the end of the file.
+        """Read rows from number `first` on, and count them: 0 at the end of the file.
 
-        Raises ConnectorError if the file is none of Parquet, is damaged, or has other columns.
+        Raises ConnectorError if the file is not Parquet, is damaged, or has other columns.
         """
         import polars as pl
 
@@ -53,7 +53,7 @@ class ParquetReader:
         return sound(frame, self.schema, first), frame.height
 
     def columns(self, path: str) -> Mapping[str, pl.DataType]:
-        """The columns of a file. Raises ConnectorError if they are not those declared."""
+        """Return the columns of a file. Raises ConnectorError if declared ones are missing."""
         import polars as pl
 
         with _telling():
@@ -65,7 +65,7 @@ class ParquetReader:
 
 
 def _check(field: Field, found: Mapping[str, pl.DataType]) -> None:
-    """Whether the file has a column, of a type that the declared one can stand for."""
+    """Raise ConnectorError unless the file has the column, with a compatible type."""
     import polars as pl
 
     if field.name not in found:
@@ -83,7 +83,7 @@ def _check(field: Field, found: Mapping[str, pl.DataType]) -> None:
 
 @contextmanager
 def _telling() -> Iterator[None]:
-    """What Polars says of a file, in our words."""
+    """Translate errors of Polars to ConnectorError."""
     from polars.exceptions import PolarsError
 
     try:

@@ -1,4 +1,4 @@
-"""Which of a file's types a declared one can stand for: those whose every value it holds."""
+"""Compatibility of a Parquet file's types with the declared ones: each must hold every value."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def holds(wanted: Type, found: Type) -> bool:
-    """Whether every value of one type is a value of the other.
+    """Whether every value of type `found` is a value of type `wanted`.
 
     >>> from headrace.core.types import BIGINT, STRING
     >>> holds(BIGINT, INT), holds(INT, BIGINT), holds(STRING, INT)
@@ -49,7 +49,7 @@ def holds(wanted: Type, found: Type) -> bool:
 
 
 def converted(value: pl.Expr, found: pl.DataType, type: Type) -> pl.Expr:
-    """A value as the type that holds it."""
+    """Convert a value to the declared type."""
     import polars as pl
 
     if isinstance(type, Array) and isinstance(found, pl.Array | pl.List):
@@ -66,5 +66,5 @@ def converted(value: pl.Expr, found: pl.DataType, type: Type) -> pl.Expr:
 
 
 def _of(dtype: PolarsDataType) -> pl.DataType:
-    """The type itself, where Polars also takes its class."""
+    """Return an instance of a Polars type given as an instance or a class."""
     return dtype() if isinstance(dtype, type) else dtype

@@ -1,9 +1,9 @@
-"""Frames to Parquet, as bytes that can be written as they come.
+"""Frames to Parquet, as bytes that are written as they come.
 
-A Parquet file is its row groups and then a footer that says where everything stands. Polars writes
-files, not row groups: so each group is written as a file of its own, in memory, of which the groups
-are kept, and the footers are joined to one in which the places are those in the whole file. So a
-file takes no more memory than one group, and no second copy on disk.
+A Parquet file is its row groups and then a footer with their offsets. Polars writes files, not row
+groups. So each group is written as a file of its own, in memory; its groups are copied, and the
+footers are merged into one, with offsets within the whole file. A file therefore takes no more
+memory than one group, and no second copy on disk.
 """
 
 from __future__ import annotations
@@ -32,23 +32,22 @@ DATA_OFFSETS = (9, 10, 11, 14)
 
 @dataclass(frozen=True, slots=True)
 class ParquetEncoder:
-    """Writes rows of this schema, a file at a time."""
+    """Encodes rows of this schema, a file at a time."""
 
     schema: Schema
 
     @property
     def suffix(self) -> str:
-        """As files of Parquet are called."""
         return ".parquet"
 
     def file(self) -> ParquetFile:
-        """A file, from its beginning."""
+        """Start a new file."""
         return ParquetFile(self.schema)
 
 
 @dataclass(slots=True)
 class ParquetFile:
-    """One file: what `put` returns, one after the other, and then what `end` returns."""
+    """One file being encoded: the concatenated results of `put`, `rest` and `end`."""
 
     schema: Schema
     _waiting: list[pl.DataFrame] = field(default_factory=list)
@@ -58,7 +57,7 @@ class ParquetFile:
     _footer: thrift.Struct | None = None
 
     def put(self, frame: pl.DataFrame) -> bytes:
-        """The bytes that are ready with these rows: of a whole row group, or none."""
+        """Add rows; return the bytes of a row group once it is full, else none."""
         columns = frame.select(self.schema.names)
         self._waiting.append(columns)
         self._rows += columns.height
@@ -68,16 +67,16 @@ class ParquetFile:
         return self._group()
 
     @property
-    def held(self) -> int:
-        """About how much memory the rows take that are in no row group yet."""
+    def buffered_bytes(self) -> int:
+        """The approximate bytes of memory of rows that are in no row group yet."""
         return self._bytes
 
     def rest(self) -> bytes:
-        """A row group of these rows; more may come."""
+        """Return a row group of the buffered rows; more rows may come."""
         return self._group() if self._rows else b""
 
     def end(self) -> bytes:
-        """The last rows, and the footer."""
+        """Return the last row group and the footer."""
         last = self._group() if self._rows or self._footer is None else b""
         assert self._footer is not None
         footer = thrift.write(self._footer)
@@ -102,7 +101,7 @@ class ParquetFile:
 
 
 def _joined(whole: thrift.Struct | None, more: thrift.Struct, shift: int) -> thrift.Struct:
-    """A footer with the row groups of another, which stand so many bytes further on."""
+    """Merge the row groups of another footer into one, with offsets shifted by `shift` bytes."""
     groups = more[FILE_GROUPS].items
     before = whole[FILE_GROUPS].items if whole else []
     for ordinal, group in enumerate(groups, len(before)):
@@ -121,7 +120,7 @@ def _joined(whole: thrift.Struct | None, more: thrift.Struct, shift: int) -> thr
 
 
 def _move_column(column: thrift.Struct, shift: int) -> None:
-    """A column's places, further on; indexes have places within, and are left out."""
+    """Shift the offsets of a column; indexes, which contain offsets themselves, are dropped."""
     _move(column, COLUMN_OFFSET, shift)
     for offset in DATA_OFFSETS:
         _move(column[COLUMN_DATA].struct, offset, shift)

@@ -1,7 +1,7 @@
-"""Lines as they are: one column of text or bytes, a row a line.
+"""Raw lines: one column of text or bytes, one row per line.
 
-An empty line is an empty value. A carriage return before the line end belongs to the line end where
-the column is text, and to the value where it is binary. Written, a null is an empty line.
+An empty line is an empty value. A carriage return before the line feed is dropped if the column is
+text, and belongs to the value if it is binary. A null is written as an empty line.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RawDecoder(ByLine):
-    """Decodes lines into the one column of the schema, if it is wanted at all."""
+    """Decodes lines into the one column of the schema; without a column, it only counts lines."""
 
     schema: Schema
 
     def decode(self, block: bytes, offset: int) -> Decoded:
-        """A row of each line; text that is not UTF-8 is bad."""
+        """Decode a row of each line; text that is not UTF-8 is a bad record."""
         import polars as pl
 
         block, offset = without_mark(block, offset)
@@ -48,21 +48,20 @@ class RawDecoder(ByLine):
 
 @dataclass(frozen=True, slots=True)
 class RawEncoder:
-    """Writes the one column of the schema, a line a row."""
+    """Encodes the one column of the schema, one line per row."""
 
     schema: Schema
 
     @property
     def suffix(self) -> str:
-        """As files of lines are called."""
         return ".txt"
 
     def header(self) -> bytes:
-        """Nothing."""
+        """Return no bytes."""
         return b""
 
     def encode(self, frame: pl.DataFrame) -> bytes:
-        """The values, each with a line end."""
+        """Encode the values, each with a line end."""
         column = frame[self.schema.fields[0].name]
         if self.schema.fields[0].type != STRING:
             return b"".join(b"%b\n" % (value or b"") for value in column.to_list())

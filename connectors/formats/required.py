@@ -1,4 +1,4 @@
-"""Values that must not be null, of a column or of a struct's field somewhere within it."""
+"""Checks of required values: columns and struct fields that must not be null."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def sound(frame: pl.DataFrame, schema: Schema, first: int) -> Decoded:
-    """The rows in which nothing is null that must not be, and the others as bad records.
+    """Split rows into those without forbidden nulls and bad records.
 
     A bad row's position is its number, counted from `first`; its raw text is its JSON.
     """
@@ -36,7 +36,7 @@ def sound(frame: pl.DataFrame, schema: Schema, first: int) -> Decoded:
 
 
 def lacking(field: Field, column: pl.Series) -> dict[int, str]:
-    """The rows of a column in which a value is null that must not be, and what to say of each."""
+    """Return an error text for each row of a column with a forbidden null."""
     import polars as pl
 
     found: dict[int, str] = {}
@@ -50,7 +50,7 @@ def lacking(field: Field, column: pl.Series) -> dict[int, str]:
 
 
 def has_required(type: Type) -> bool:
-    """Whether a struct somewhere within has a field that must not be null."""
+    """Whether the type contains a struct field that must not be null."""
     match type:
         case Array(element):
             return has_required(element)
@@ -60,7 +60,7 @@ def has_required(type: Type) -> bool:
 
 
 def _lacks(value: pl.Expr, type: Type) -> pl.Expr:
-    """Whether something is missing within a value; not that it is null itself."""
+    """Whether a required field within a value is null; a null value itself is not counted."""
     import polars as pl
 
     match type:

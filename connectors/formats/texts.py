@@ -1,4 +1,4 @@
-"""Columns of text, as CSV has them, in their own types; null where a text does not fit.
+"""Conversion of text columns, as in CSV, to their types; null for an invalid text.
 
     boolean                   true, false, in any case
     tinyint ... bigint        digits with a sign or none, within the type's range
@@ -7,8 +7,8 @@
     date, timestamp           as in JSON: see `times`
     binary                    base64
 
-Polars' casts take more than that (`inf`, infinities of what is too large) or round otherwise, so a
-pattern judges first.
+Polars' casts accept more than that (`inf`, overflow to infinity) or round differently, so a
+pattern is checked first.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ NUMBER = r"^[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
 
 
 def typed(texts: pl.Series, type: Type) -> pl.Series:
-    """The texts in their type."""
+    """Convert texts to their type."""
     if type == STRING:
         return texts
     if type == TIMESTAMP:

@@ -1,7 +1,7 @@
-"""Thrift's compact protocol, as far as the footer of a Parquet file needs it: read, and written.
+"""Thrift's compact protocol, as far as the footer of a Parquet file needs it: read and written.
 
-A struct is a dictionary of its fields by number, each with its kind of value, so that what is not
-looked at is written again as it was.
+A struct is a dictionary of its fields by number, each with its kind of value, so that unknown
+fields are written back unchanged.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ class Value:
 
     @property
     def number(self) -> int:
-        """A whole number."""
+        """The value as a whole number."""
         assert isinstance(self.plain, int)
         return self.plain
 
     @property
     def struct(self) -> Struct:
-        """The fields of a struct."""
+        """The value as a struct: its fields by number."""
         assert isinstance(self.plain, dict)
         return self.plain
 
     @property
     def items(self) -> list[Plain]:
-        """The elements of a list."""
+        """The value as a list: its elements."""
         assert isinstance(self.plain, Items)
         return self.plain.of
 
@@ -51,7 +51,7 @@ class Items:
 
 
 def read(data: bytes) -> Struct:
-    """The struct that these bytes are.
+    """Read a struct from bytes.
 
     >>> read(write({1: Value(I32, -2), 20: Value(BINARY, b"x")}))[20].plain
     b'x'
@@ -60,7 +60,7 @@ def read(data: bytes) -> Struct:
 
 
 def write(struct: Struct) -> bytes:
-    """The bytes of a struct."""
+    """Write a struct to bytes."""
     out = bytearray()
     _write_struct(out, struct)
     return bytes(out)
@@ -123,7 +123,7 @@ class _Reading:
         head = self.byte()
         size, kind = head >> 4, head & 0x0F
         size = self.unsigned() if size == 15 else size
-        # In a list a boolean is a byte.
+        # In a list, a boolean is a byte.
         kind_of = BYTE if kind in (TRUE, FALSE) else kind
         return Items(kind, [self.plain(kind_of) for _ in range(size)])
 

@@ -1,12 +1,12 @@
-"""Dates and instants written as ISO-8601, read by column.
+"""Dates and timestamps in ISO-8601, parsed by column.
 
-An instant is `2026-01-31T08:00:00.123456Z`: a date, `T` or a space, hours and minutes, then, all
-optional, seconds, a fraction of any length (what is finer than a microsecond is cut off) and a zone
-(`Z`, `+02:00`, `+0200`, `+02`; none is UTC). A date alone is its midnight. Each part has its full
-number of digits; years are 0001 to 9999.
+A timestamp is `2026-01-31T08:00:00.123456Z`: a date, `T` or a space, hours and minutes, then, all
+optional, seconds, a fraction of any length (truncated to microseconds) and a zone (`Z`, `+02:00`,
+`+0200`, `+02`; none is UTC). A date alone is its midnight. Each part has its full number of digits;
+years are 0001 to 9999.
 
 Polars' own parser is lenient (`2026-1-31` and second 60 pass) and slow with fractions, so a pattern
-judges the text and only its fixed places are parsed. Whatever cannot be read becomes null.
+checks the text and only fixed positions are parsed. An invalid text becomes null.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ WITH_POINT = len("2026-01-31T08:00:00.Z")
 
 
 def dates(text: pl.Expr) -> pl.Expr:
-    """Texts such as `2026-01-31` as dates."""
+    """Parse texts such as `2026-01-31` as dates."""
     import polars as pl
 
     fits = text.str.contains(ONLY_DATE)
@@ -42,7 +42,7 @@ def dates(text: pl.Expr) -> pl.Expr:
 
 
 def instants(texts: pl.Series) -> pl.Series:
-    """Texts as instants; where all have the usual form, at a third of the cost."""
+    """Parse texts as timestamps; if all have the usual form, at a third of the cost."""
     frame = texts.alias("text").to_frame()
     usual = frame.select(_usual(_digits(texts))).to_series()
     if usual.null_count() == texts.null_count():
@@ -51,7 +51,7 @@ def instants(texts: pl.Series) -> pl.Series:
 
 
 def instant(text: pl.Expr) -> pl.Expr:
-    """Texts in any form as instants."""
+    """Parse texts in any form as timestamps."""
     import polars as pl
 
     parts = text.str.extract_groups(ANY).struct
@@ -64,7 +64,7 @@ def instant(text: pl.Expr) -> pl.Expr:
 
 @cache
 def _usual(digits: int | None) -> pl.Expr:
-    """Texts of the usual form as instants; cheaper where all have so many digits at the end."""
+    """Parse texts of the usual form; cheaper if all fractions have that number of digits."""
     import polars as pl
 
     text = _text()
@@ -79,7 +79,7 @@ def _usual(digits: int | None) -> pl.Expr:
 
 
 def _digits(texts: pl.Series) -> int | None:
-    """How long the fractions are, by the length of the texts, if all are alike."""
+    """Return the common number of fraction digits, from the texts' length; None if it varies."""
     lengths = texts.str.len_bytes()
     shortest, longest = lengths.min(), lengths.max()
     digits = longest - WITH_POINT if isinstance(longest, int) else 0
@@ -93,7 +93,7 @@ def _text() -> pl.Expr:
 
 
 def _seconds(text: pl.Expr) -> pl.Expr:
-    """`2026-01-31T08:00:00` as microseconds."""
+    """Parse `2026-01-31T08:00:00` to microseconds."""
     import polars as pl
 
     form = "%Y-%m-%dT%H:%M:%S"
@@ -102,14 +102,14 @@ def _seconds(text: pl.Expr) -> pl.Expr:
 
 
 def _fraction(digits: pl.Expr) -> pl.Expr:
-    """The digits behind the point as microseconds."""
+    """Convert the digits after the point to microseconds."""
     import polars as pl
 
     return digits.str.pad_end(6, "0").str.head(6).cast(pl.Int64, strict=False)
 
 
 def _offset(zone: pl.Expr) -> pl.Expr:
-    """A zone such as `+02:00` as microseconds; none and `Z` are 0."""
+    """Convert a zone such as `+02:00` to microseconds; none and `Z` are 0."""
     import polars as pl
 
     digits = zone.str.replace_all(":", "", literal=True).str.slice(1).str.pad_end(4, "0")

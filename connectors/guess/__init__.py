@@ -1,11 +1,11 @@
-"""A schema guessed from a data file: `headrace schema --of FILE`.
+"""A schema guessed from a data file, for `headrace schema --of FILE`.
 
     guess = guess_schema("orders.jsonl")
     guess.columns[0]                    # Column(name='id', type=bigint, doubt='')
     yaml_block(guess)                   # 'schema:\n  id: bigint\n'
 
 `sample` reads a bounded head of the file, `infer` finds the narrowest type that takes every value
-seen, `columns` has one way from each format to named columns, `block` writes the YAML.
+seen, `columns` makes named columns from each format and formats them as YAML.
 """
 
 from headrace.connectors.guess.block import yaml_block

@@ -1,4 +1,4 @@
-"""The guess as YAML, ready to be pasted into a source."""
+"""The guessed schema as YAML, ready to be pasted into a source."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from headrace.connectors.guess.columns import Guess
 
 
 def yaml_block(guess: Guess) -> str:
-    """A `schema:` mapping; what the values left open stands behind a column as a comment."""
+    """Return a `schema:` mapping, each doubt as a comment after its column."""
     lines = ["schema:"]
     for column in guess.columns:
         line = f"  {_scalar(column.name)}: {_scalar(str(column.type))}"
@@ -15,7 +15,7 @@ def yaml_block(guess: Guess) -> str:
 
 
 def _scalar(text: str) -> str:
-    """The text as YAML reads it back: quoted where it would be a number, a boolean or syntax."""
+    """Return the text as a YAML scalar, quoted where YAML would read something else."""
     import json
 
     import yaml

@@ -1,4 +1,4 @@
-"""From a file to named, typed columns: one short way for each format."""
+"""Named, typed columns from a file: one function for each format."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from headrace.core.types import Type
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of the guess; `doubt` is what its values left open."""
+    """A guessed column; `doubt` says what its values leave undecided."""
 
     name: str
     type: Type
@@ -27,7 +27,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """The columns, how many rows they were guessed from, and what is worth saying about those."""
+    """The guessed columns, the number of rows read, and notes for the user."""
 
     name: str
     format: Format
@@ -37,20 +37,20 @@ class Guess:
     notes: tuple[str, ...] = ()
 
     def remarks(self) -> list[str]:
-        """What a user should know about the guess, a line each."""
+        """Return notes for the user about the guess, a line each."""
         if self.format == "parquet":
-            origin = f"taken from the schema in {self.name}, no row was looked at"
+            origin = f"taken from the schema in {self.name}, no rows were read"
         else:
             part = "all" if self.whole else "the first"
             origin = f"guessed from {part} {self.rows:,} rows of {self.name}"
         if self.format != "json":
-            origin += f"; say `format: {self.format}` beside the connector"
-        nulls = "every column may be null, as no file proves that one never is: add `not null`"
+            origin += f"; add `format: {self.format}` next to the connector"
+        nulls = "every column may be null, as no file proves otherwise: add `not null` where needed"
         return [origin, *self.notes, nulls]
 
 
 def guess_schema(path: str) -> Guess:
-    """The columns of a JSON, CSV or Parquet file; UnreadableFile when it is none of these."""
+    """Guess the columns of a JSON, CSV or Parquet file. Raises UnreadableFile for any other."""
     head = read_head(path)
     match head.format:
         case "json":
@@ -77,7 +77,7 @@ def _from_json(head: Head) -> Guess:
     columns = tuple(Column(n, seen.type, seen.doubt) for n, seen in root.fields.items())
     if not columns:
         raise UnreadableFile(f"the objects in {head.name} have no fields")
-    notes = (f"line {bad[0]} is no JSON object{_more(bad)}: left out",) if bad else ()
+    notes = (f"line {bad[0]} is not a JSON object{_more(bad)}: left out",) if bad else ()
     return Guess(head.name, "json", columns, rows, not head.cut and len(lines) <= ROWS, notes)
 
 
@@ -90,7 +90,7 @@ def _json_object(line: str) -> dict[str, object] | None:
 
 
 def _no_constant(name: str) -> Never:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def _refuse_json(head: Head) -> Never:
@@ -117,7 +117,7 @@ def _from_csv(head: Head) -> Guess:
         raise UnreadableFile(f"{head.name} has a header and no rows")
     odd = [number for number, row in enumerate(values, 2) if len(row) != len(names)]
     fit = [row for row in values if len(row) == len(names)]
-    notes = [f"csv: {{delimiter: {json.dumps(delimiter)}}} belongs beside it"]
+    notes = [f"csv: {{delimiter: {json.dumps(delimiter)}}} belongs next to it"]
     if odd:
         first = f"row {odd[0]} has {len(values[odd[0] - 2])} fields, the header {len(names)}"
         notes.append(f"{first}{_more(odd)}: left out")
@@ -131,11 +131,11 @@ def _csv_rows(head: Head, delimiter: str) -> Iterator[list[str]]:
     try:
         yield from filter(None, csv.reader(io.StringIO(head.text, newline=""), delimiter=delimiter))
     except csv.Error as error:
-        raise UnreadableFile(f"{head.name} is no CSV: {error}") from None
+        raise UnreadableFile(f"{head.name} is not CSV: {error}") from None
 
 
 def _delimiter(header: str) -> str:
-    """The comma, unless the header has none and another character does its work."""
+    """Return the comma, unless the header has none and has another common delimiter."""
     return next((d for d in ",;\t|" if d in header), ",")
 
 

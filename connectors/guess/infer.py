@@ -1,8 +1,8 @@
-"""The narrowest type that takes every value seen, found value by value.
+"""The narrowest type that accepts every value seen, found value by value.
 
-A `Seen` holds what a place (a column, a field, the elements of an array) has shown so far. Kinds
-that do not go together end as string, which takes any JSON value as its text; only integers and
-fractions meet as double. What the result leaves open is said in words, as the doubt of a column.
+A `TypeEvidence` records the kinds of values seen so far in a column, a field, or the elements of an
+array. Incompatible kinds become string, which accepts any JSON value as text; integers and
+fractions together become double. What stays undecided is reported as the doubt of a column.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from headrace.core.types import (
     Type,
 )
 
-# An object with more fields than this is a table of its own, keyed by data; no struct.
+# An object with more fields than this is a table keyed by data, not a struct.
 MAX_FIELDS = 200
 
-# How deep arrays and structs may stand in each other before the rest is kept as text.
+# How deep arrays and structs may nest before the rest is taken as text.
 MAX_DEPTH = 12
 
-# The texts that JSON has for what its numbers cannot say; a double reads them.
+# The texts that JSON uses for non-finite numbers; a double accepts them.
 _NOT_FINITE = {"NaN", "Infinity", "-Infinity"}
 
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
@@ -56,7 +56,7 @@ _WORDS = {
 
 @dataclass(slots=True)
 class Seen:
-    """What one place has shown: kinds of values, and what is inside arrays and objects."""
+    """The kinds of values seen in one position, and what was seen inside arrays and objects."""
 
     kinds: set[str] = field(default_factory=set)
     largest: int = 0
@@ -64,7 +64,7 @@ class Seen:
     fields: dict[str, Seen] = field(default_factory=dict)
 
     def add(self, value: object, depth: int = 0) -> None:
-        """Take one more value into account; null says nothing about the type."""
+        """Take one more value into account; null gives no evidence."""
         match value:
             case None:
                 return
@@ -96,7 +96,7 @@ class Seen:
 
     @property
     def type(self) -> Type:
-        """The narrowest type for all of it."""
+        """The narrowest type for all values seen."""
         match sorted(self.kinds - {"not finite"} if "fraction" in self.kinds else self.kinds):
             case ["boolean"]:
                 return BOOLEAN
@@ -124,7 +124,7 @@ class Seen:
 
     @property
     def doubt(self) -> str:
-        """What the values leave open about the type, or ""."""
+        """The question about the type that the values leave undecided, or ""."""
         words = sorted({_WORDS[kind] for kind in self.kinds})
         if not self.kinds:
             return "only nulls here"
@@ -139,7 +139,7 @@ class Seen:
 
 
 def kind_of_text(text: str) -> str:
-    """What a JSON string holds: a date, a timestamp, a word for a number, or just text.
+    """Classify a JSON string as a date, a timestamp, a non-finite number, or text.
 
     >>> kind_of_text("2024-02-30"), kind_of_text("2024-02-29T08:00:00Z")
     ('text', 'timestamp')
@@ -155,7 +155,7 @@ def kind_of_text(text: str) -> str:
 
 
 def kind_of_cell(text: str) -> str:
-    """What a cell of a CSV file holds; digits with leading zeros are a code, not a number.
+    """Classify a cell of a CSV file; digits with leading zeros are a code, not a number.
 
     >>> kind_of_cell("12"), kind_of_cell("007"), kind_of_cell("1.5e3"), kind_of_cell("true")
     ('integer', 'text', 'fraction', 'boolean')
@@ -170,7 +170,7 @@ def kind_of_cell(text: str) -> str:
 
 
 def seen_in_cells(cells: Iterable[str]) -> Seen:
-    """What a column of CSV cells shows; an empty cell is null."""
+    """Return the evidence of a column of CSV cells; an empty cell is null."""
     seen = Seen()
     for cell in cells:
         if cell:

@@ -1,4 +1,4 @@
-"""A Parquet file says what its columns are; here in our types."""
+"""The columns of a Parquet file's own schema, as headrace types."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def parquet_columns(path: str, name: str) -> tuple[list[tuple[str, Type]], tuple[str, ...]]:
-    """The columns, and a note for each that has no type here."""
+    """Return the columns, and a note for each whose type headrace does not have."""
     import polars as pl
 
     try:
@@ -42,7 +42,7 @@ def parquet_columns(path: str, name: str) -> tuple[list[tuple[str, Type]], tuple
     for column, dtype in schema.items():
         type = from_polars(dtype)
         if type is None:
-            notes.append(f'column "{column}" is left out: {dtype} has no type here')
+            notes.append(f'column "{column}" is left out: headrace has no type for {dtype}')
         else:
             columns.append((column, type))
     if not columns:
@@ -51,7 +51,7 @@ def parquet_columns(path: str, name: str) -> tuple[list[tuple[str, Type]], tuple
 
 
 def from_polars(dtype: pl.DataType) -> Type | None:
-    """The type that holds every value of the Polars type, or None where there is none.
+    """Return the type that holds every value of the Polars type, or None if there is none.
 
     >>> import polars as pl
     >>> str(from_polars(pl.List(pl.UInt32())))

@@ -1,7 +1,7 @@
-"""The head of a data file as text: at most so many bytes, decompressed, and what format it is in.
+"""The start of a data file as text, up to `BYTES`, decompressed, and the file's format.
 
-The name says the format; the first bytes say it where the name does not, and contradict a name that
-lies. Only the head is read, so a guess costs the same for a file of any size.
+The file name gives the format; the first bytes give it where the name does not, and overrule a
+wrong name. Only the start is read, so a guess costs the same for a file of any size.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ _SUFFIXES: dict[str, Format] = {
     ".tsv": "csv",
     ".parquet": "parquet",
 }
-_KNOWN = ".jsonl, .json, .csv or .parquet, with .gz or .zst behind"
+_KNOWN = ".jsonl, .json, .csv or .parquet, optionally with .gz or .zst"
 
 
 class UnreadableFile(Exception):
-    """No schema can be guessed from the file; the message says why and what to do."""
+    """A file from which no schema can be guessed; the message gives the reason and a hint."""
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The first lines of a text file; `cut` when the file goes on behind them."""
+    """The first lines of a text file; `cut` if the file has more."""
 
     name: str
     format: Format
@@ -46,7 +46,7 @@ class Head:
 
 
 def read_head(path: str) -> Head:
-    """The head of a JSON or CSV file; of a Parquet file only its format, as it has a schema."""
+    """Read the start of a JSON or CSV file; of a Parquet file, only its format: it has a schema."""
     name = shown_path(path)
     magic = _first_bytes(path, name)
     if magic.startswith(_PARQUET):
@@ -70,7 +70,7 @@ def _first_bytes(path: str, name: str) -> bytes:
 
 
 def _decompressed(path: str, name: str, magic: bytes) -> bytes:
-    """One byte more than `BYTES`, if there is one: so that the caller sees that it was cut."""
+    """Return at most one byte more than `BYTES`, to show whether the file is longer."""
     if magic.startswith(_ZSTD):
         return _zstd(path, name)
     compressed = magic.startswith(_GZIP)
@@ -92,7 +92,7 @@ def _open(path: str) -> BinaryIO:
 
 
 def _zstd(path: str, name: str) -> bytes:
-    """Python has no zstd before 3.14; Polars reads its lines, lazily."""
+    """Decompress the first lines with Polars: Python has no zstd before 3.14."""
     import polars as pl
 
     try:
@@ -103,7 +103,7 @@ def _zstd(path: str, name: str) -> bytes:
 
 
 def _text(data: bytes, name: str, cut: bool) -> str:
-    """The whole lines of the data; a broken-off last one is left out."""
+    """Decode the whole lines of the data; an incomplete last line is left out."""
     if b"\0" in data:
         raise UnreadableFile(f"{name} is binary, wanted {_KNOWN}")
     if cut:
@@ -131,4 +131,4 @@ def _format(path: str, name: str, text: str) -> Format:
         return "json"
     if any(delimiter in text.partition("\n")[0] for delimiter in ",;\t"):
         return "csv"
-    raise UnreadableFile(f"cannot tell what {name} holds, wanted {_KNOWN}")
+    raise UnreadableFile(f"cannot detect the format of {name}, wanted {_KNOWN}")

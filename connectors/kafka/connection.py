@@ -1,8 +1,8 @@
-"""Connections to brokers, and why there is none.
+"""Connections to brokers, and the reasons for which one fails.
 
-Whoever starts asks the brokers once before all else, each of them at the same time, because a
-client that cannot connect tells nothing but that: why is in its log, among a thousand lines that
-no user is to see. Nothing here waits for longer than `LONGEST_S`.
+Before anything else, each broker is requested once, all at the same time, because a client that
+cannot connect reports nothing more: the reason is only in its log, among a thousand lines that
+users should not see. Nothing here waits longer than `LONGEST_S`.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ KafkaOptions: TypeAlias = "KafkaSource | KafkaSink"
 CLIENT = "headrace"
 LONGEST_S = 10.0
 REQUEST_S = 30.0
+"""The timeout of a request while the job runs."""
 CLOSING_S = 1.0
-"""How long a request may take while the job runs."""
 
-# What it has to say goes to nobody: outages are told by `Outage`, and errors are raised.
+# aiokafka's log is dropped: `Outage` reports outages, and errors are raised.
 _log = logging.getLogger("aiokafka")
 _log.setLevel(logging.CRITICAL + 1)
 _log.propagate = False
@@ -48,18 +48,20 @@ _log.addHandler(logging.NullHandler())
 
 
 class Token(AbstractTokenProvider):  # type: ignore[misc] # it has no types
-    """The token that the pipeline says."""
+    """The OAuth token given in the pipeline."""
 
     def __init__(self, token: Text) -> None:
         self._token = token
 
     async def token(self) -> str:
-        """The token itself."""
         return self._token.reveal()
 
 
 def client_arguments(options: KafkaOptions, folder: Path) -> dict[str, Any]:
-    """What every client of aiokafka takes; `folder` is the pipeline's. Raises ConnectorError."""
+    """Build the arguments of every aiokafka client; `folder` is the pipeline's.
+
+    Raises ConnectorError.
+    """
     return {
         "bootstrap_servers": [broker.reveal() for broker in options.brokers],
         "client_id": CLIENT,
@@ -85,17 +87,17 @@ def _secured(security: Security, folder: Path) -> dict[str, Any]:
 
 
 def addresses(options: KafkaOptions) -> str:
-    """The brokers, for a message."""
+    """List the brokers, for a message."""
     return ", ".join(str(broker) for broker in options.brokers)
 
 
 def outage(name: str, options: KafkaOptions) -> Outage:
-    """For a source or sink of that name."""
+    """Build the outage detection of a source or sink of that name."""
     return Outage(name, addresses(options))
 
 
 async def connected(options: KafkaOptions, folder: Path) -> AIOKafkaClient:
-    """A client that knows the cluster; the caller closes it. Raises ConnectorError."""
+    """Connect a client to the cluster; the caller closes it. Raises ConnectorError."""
     arguments = client_arguments(options, folder)
     await reached(options, folder)
     client = AIOKafkaClient(**arguments)
@@ -111,7 +113,7 @@ async def connected(options: KafkaOptions, folder: Path) -> AIOKafkaClient:
 
 
 async def _bootstrapped(client: AIOKafkaClient) -> None:
-    """Have it know the cluster. Given up in the middle it would leave a connection that it lost."""
+    """Bootstrap the client; it gets time to end, as cancelling it would leak a connection."""
     task = asyncio.create_task(client.bootstrap())
     try:
         async with asyncio.timeout(LONGEST_S):
@@ -124,7 +126,7 @@ async def _bootstrapped(client: AIOKafkaClient) -> None:
 
 
 async def reached(options: KafkaOptions, folder: Path, longest_s: float = LONGEST_S) -> None:
-    """Whether one of the brokers answers, and knows us. Raises ConnectorError."""
+    """Wait until one broker answers and accepts our credentials. Raises ConnectorError if none."""
     arguments = client_arguments(options, folder)
     servers: list[str] = arguments.pop("bootstrap_servers")
     security = options.security
@@ -150,7 +152,7 @@ async def reached(options: KafkaOptions, folder: Path, longest_s: float = LONGES
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A broker that could not be talked to."""
+    """A broker that could not be reached or refused us, and the reason."""
 
     server: str
     why: Why
@@ -159,7 +161,7 @@ class Refusal:
 async def _asked(
     server: str, security: Security, arguments: dict[str, Any], longest_s: float
 ) -> Refusal | None:
-    """Ask a broker of what it knows; why it does not answer, if so."""
+    """Request the metadata of a broker; return the refusal if it does not answer."""
     host, port, _ = get_ip_port_afi(server)
     connection = AIOKafkaConnection(host.strip("[]"), port, **arguments)
     try:
@@ -176,19 +178,19 @@ async def _asked(
         connection.close()
         raise
     await _closed(connection)
-    # A token that is not taken is no error yet: it makes every answer an empty one.
+    # A rejected token raises no error yet: it makes every response empty.
     return None if known.brokers else Refusal(server, nothing_known(security))
 
 
 async def _closed(connection: AIOKafkaConnection) -> None:
-    """Close one that had been made: only the loop lets go of it."""
+    """Close an established connection, which is released only by the event loop."""
     with suppress(TimeoutError, OSError):
         async with asyncio.timeout(1.0):
             await connection.close()
 
 
 def _nobody(refusals: Sequence[Refusal]) -> ConnectorError:
-    """What is told when no broker answers as it should: each once, and the first hint."""
+    """Build the error for unreachable brokers: each with its reason, and the first hint."""
     said = {refusal.server: refusal.why.text for refusal in refusals}
     hint = next((refusal.why.hint for refusal in refusals if refusal.why.hint), "")
     if len(said) == 1:

@@ -1,4 +1,4 @@
-"""Where reading a topic begins and ends, as a pipeline says it: read, and checked for its form."""
+"""The options `start` and `stop`: offsets or times at which reading a topic begins and ends."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAX_PARTITION = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The first record of each partition that is not older than this.
+    """A start or stop at the first record of each partition that is not older than a time.
 
     >>> str(Moment(datetime(2026, 1, 31, 8, tzinfo=UTC)))
     '{timestamp = 2026-01-31T08:00:00+00:00}'
@@ -33,7 +33,7 @@ class Moment:
 
     @property
     def ms(self) -> int:
-        """In milliseconds since the epoch, as brokers count."""
+        """The time in milliseconds since the epoch, as in Kafka's protocol."""
         return round(self.at.timestamp() * 1000)
 
     def __str__(self) -> str:
@@ -42,7 +42,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Offsets:
-    """The records of these offsets; of partitions that are not named, nothing is said.
+    """A start or stop at an offset in each of some partitions.
 
     >>> offsets = Offsets({"": {0: 17}})
     >>> offsets.of("any", 0), offsets.of("any", 1), str(offsets)
@@ -50,17 +50,17 @@ class Offsets:
     """
 
     by_topic: Mapping[str, Mapping[int, int]]
-    """By topic and partition; under the name "" those of the one topic there is."""
+    """Offsets by topic and partition; under the name "" those of the source's single topic."""
     keys: tuple[Text, ...] = field(default=(), compare=False)
-    """The topics, as written."""
+    """The topics as written in the pipeline."""
 
     def of(self, topic: str, partition: int) -> int | None:
-        """The offset in a partition, if it is named."""
+        """Return the offset in a partition, if one is given."""
         return self.by_topic.get(topic, self.by_topic.get("", {})).get(partition)
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """The topics that are named; none where the one topic there is goes without a name."""
+        """The named topics; none for a source's single topic."""
         return tuple(name for name in self.by_topic if name)
 
     def __str__(self) -> str:
@@ -70,7 +70,7 @@ class Offsets:
 
 
 def _moment(text: Text) -> Moment:
-    """ISO-8601; without a zone it is UTC."""
+    """Parse an ISO-8601 time; without a zone it is UTC."""
     if OFFSET.fullmatch(text):
         raise Unfit("as in 2026-01-31T08:00:00Z")
     try:
@@ -98,7 +98,7 @@ partition = Reads("the number of a partition", _partition, {"type": "integer", "
 
 
 class OffsetsReading(Reading):
-    """Partitions and offsets, as in {0: 17}; with several topics, those by topic."""
+    """Reads partitions and offsets, as in {0: 17}; with several topics, by topic."""
 
     def __init__(self) -> None:
         self.wanted = "partitions and offsets, as in {0: 17}, or by topic {orders: {0: 17}}"
@@ -139,7 +139,7 @@ Edge: TypeAlias = Literal["earliest", "latest"]
 
 
 class At(Part):
-    """Where in each partition: one of these."""
+    """A position in each partition: one of these."""
 
     one_of = ("timestamp", "offsets")
     timestamp: Annotated[Moment | None, moment] = Field(
@@ -151,7 +151,7 @@ class At(Part):
 
 
 class PlaceReading(Reading):
-    """A word, `{timestamp: ...}` or `{offsets: ...}`."""
+    """Reads a word, `{timestamp: ...}` or `{offsets: ...}`."""
 
     part = At
 

@@ -1,4 +1,4 @@
-"""What brokers refuse, in a user's words; and what passes, so that it is tried again."""
+"""Errors of brokers as messages for users, and which errors are transient and retried."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ AWAY = (
     kafka.StaleMetadata,
     kafka.CorrelationIdError,
 )
-"""Nobody has answered."""
+"""Errors of a broker that does not answer."""
 MOVED = (
     kafka.CoordinatorNotAvailableError,
     kafka.NotCoordinatorError,
     kafka.CoordinatorLoadInProgressError,
 )
-"""Somebody else coordinates a transaction or a group now, or soon."""
+"""Errors of a coordinator of transactions or groups that is moving to another broker."""
 LOST = (
     kafka.InvalidProducerEpoch,
     kafka.ProducerFenced,
     kafka.InvalidTxnState,
     kafka.InvalidProducerIdMapping,
 )
-"""The transaction is not open any more, and was not committed by whoever asks."""
+"""Errors of a transaction that is no longer open, and was not committed by this request."""
 OUT_OF_RANGE, DENIED = 1, 29
-"""Codes in answers for a partition."""
+"""Error codes in responses for a partition."""
 
 
 class InvalidRecordError(kafka.BrokerResponseError):  # type: ignore[misc] # it has no types
-    """aiokafka does not know it."""
+    """A rejected record, which aiokafka does not define."""
 
     errno = 87
     message = "INVALID_RECORD"
 
 
 class FencedLeaderEpochError(kafka.BrokerResponseError):  # type: ignore[misc]
-    """aiokafka does not know it, nor the two behind it."""
+    """An outdated leader epoch, which aiokafka does not define."""
 
     errno = 74
     message = "FENCED_LEADER_EPOCH"
@@ -47,7 +47,7 @@ class FencedLeaderEpochError(kafka.BrokerResponseError):  # type: ignore[misc]
 
 
 class UnknownLeaderEpochError(kafka.BrokerResponseError):  # type: ignore[misc]
-    """The broker has not heard of the leader yet."""
+    """A leader epoch that the broker has not learned yet, which aiokafka does not define."""
 
     errno = 75
     message = "UNKNOWN_LEADER_EPOCH"
@@ -55,7 +55,7 @@ class UnknownLeaderEpochError(kafka.BrokerResponseError):  # type: ignore[misc]
 
 
 class OffsetNotAvailableError(kafka.BrokerResponseError):  # type: ignore[misc]
-    """A new leader does not know the end yet."""
+    """An end offset that a new leader does not know yet, which aiokafka does not define."""
 
     errno = 78
     message = "OFFSET_NOT_AVAILABLE"
@@ -72,14 +72,14 @@ UNNAMED = {
 
 
 class NobodyAnswers(kafka.KafkaError):  # type: ignore[misc] # it has no types
-    """Not within the time that there was."""
+    """No broker answered within the time limit."""
 
     def __str__(self) -> str:
-        return "nobody has answered in time"
+        return "no broker has answered in time"
 
 
 class Later(kafka.KafkaError):  # type: ignore[misc] # it has no types
-    """Brokers answer, but not yet what was asked: a partition moves, or a topic is just made."""
+    """A transient error: a partition is moving, or a topic was just created."""
 
     retriable = True
 
@@ -88,29 +88,29 @@ class Later(kafka.KafkaError):  # type: ignore[misc] # it has no types
 
 
 def of_code(code: int) -> kafka.KafkaError:
-    """What a broker answered with."""
+    """Build the error of a code in a response."""
     return UNNAMED[code]() if code in UNNAMED else kafka.for_code(code)()
 
 
 def passes(error: kafka.KafkaError) -> bool:
-    """Whether it may go better the next time."""
+    """Whether the error is transient, so that a retry may succeed."""
     again = (*AWAY, *MOVED, kafka.ConcurrentTransactions, kafka.ReplicaNotAvailableError)
     return isinstance(error, again) or bool(getattr(error, "retriable", False))
 
 
 def has_moved(error: kafka.KafkaError) -> bool:
-    """Whether somebody else may be the one to ask."""
+    """Whether another broker may be the right one to request."""
     return isinstance(error, (*AWAY, *MOVED))
 
 
 def refusal(error: kafka.KafkaError, what: str) -> ConnectorError:
-    """Why a broker will not do something, which `what` says: `write to topic "x"`."""
+    """Build the error of a refused operation; `what` names it, as in `write to topic "x"`."""
     text, hint, final = _why(error, what)
     return ConnectorError(f"cannot {what}: {text}", hint, final=final)
 
 
 def said(error: kafka.KafkaError) -> str:
-    """What a broker says that nobody has better words for, or that none does."""
+    """Describe an error that has no better text, or that no broker answers."""
     if isinstance(error, AWAY):
         return "no broker answers"
     if isinstance(error, kafka.BrokerResponseError):
@@ -131,15 +131,15 @@ def _why(error: kafka.KafkaError, what: str) -> tuple[str, str, bool]:
         case kafka.UnknownTopicOrPartitionError():
             return "there is no such topic any more", "was it deleted?", True
         case kafka.InvalidTopicError():
-            return "that is no name of a topic", "", True
+            return "the name of the topic is invalid", "", True
         case kafka.InvalidTimestampError():
-            hint = "the topic says which it takes: message.timestamp.before.max.ms, .after.max.ms"
-            return "it does not take the timestamp of a row", hint, True
+            hint = "see message.timestamp.before.max.ms and .after.max.ms of the topic"
+            return "the topic rejects the timestamp of a row", hint, True
         case InvalidRecordError():
-            hint = "a compacted topic takes no row without a key"
-            return "the topic does not take a row", hint, True
+            hint = "a compacted topic rejects rows without a key"
+            return "the topic rejects a row", hint, True
         case kafka.PolicyViolationError():
-            return "it is against a policy of the cluster", "", True
+            return "a policy of the cluster forbids it", "", True
         case kafka.OutOfOrderSequenceNumber() | kafka.UnknownProducerId():
             return "the broker has lost rows that were written before", "", False
         case _ if isinstance(error, LOST):

@@ -1,7 +1,7 @@
-"""Whether what a plan has for a Kafka sink can be written there, and what its records are made of.
+"""Validation of a plan for a Kafka sink, and the columns of its records.
 
-Changes must stay in order by key, and a delete has nothing but its key. So changes go by the key
-that they are changes of, to a partition and a topic that the key alone decides.
+Changes must stay in order by key, and a delete carries only its key. So a change's record has the
+key of its stream, which alone determines the partition and the topic.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from headrace.core.types import (
 )
 
 EVENT_TIME = "event_time"
-"""The word that stands for the time of a row, whatever its column is called."""
+"""The word for the event time of a row, whatever its column is called."""
 
 HEADERS = Array(Struct((Field("key", STRING, nullable=False), Field("value", STRING))))
 METADATA = {
@@ -46,7 +46,7 @@ METADATA = {
 
 
 def beside_values(options: Part) -> Sequence[tuple[Text, Field]]:
-    """The columns of what records have beside their values."""
+    """Return the columns of a record's metadata, each with the text that names it."""
     assert isinstance(options, KafkaSource)
     named = options.metadata.columns.items()
     return [(name, replace(METADATA[what], name=str(name))) for what, name in named]
@@ -57,14 +57,14 @@ BESIDE = Beside("metadata", beside_values)
 
 def _no_key(type: Type) -> tuple[str, str]:
     if isinstance(type, Array | Struct):
-        return "is no single value", "take what identifies it out of it in a step before"
+        return "is not a single value", "extract what identifies the row in a step before"
     if type in (FLOAT, DOUBLE):
         return "identifies nothing: equal numbers may differ in their last digit", "cast it"
     return "", ""
 
 
 def _no_time(type: Type) -> tuple[str, str]:
-    return ("", "") if type == TIMESTAMP else ("is no timestamp", "")
+    return ("", "") if type == TIMESTAMP else ("is not a timestamp", "")
 
 
 COLUMN_OPTIONS = (
@@ -79,9 +79,9 @@ EXPRESSIONS = (
 
 
 def in_records(options: Part, schema: Schema, format: str) -> Schema:
-    """The columns that stand in the value of a record.
+    """Return the columns in the value of a record.
 
-    All of them, but for `raw`, which has one: what says something else about the record is not it.
+    These are all columns; for `raw`, the one column that is not used elsewhere in the record.
     """
     assert isinstance(options, KafkaSink)
     if format != "raw" or len(schema) == 1:
@@ -94,7 +94,7 @@ def in_records(options: Part, schema: Schema, format: str) -> Schema:
 
 
 def _read(texts: Iterable[Text], schema: Schema) -> set[str]:
-    """The columns of expressions."""
+    """Return the columns that expressions read."""
     from headrace.core.expressions.parser import parse
     from headrace.core.expressions.syntax import Name, walk
     from headrace.core.expressions.typed import ExpressionError
@@ -107,11 +107,11 @@ def _read(texts: Iterable[Text], schema: Schema) -> set[str]:
 
 
 def fits(options: Part, outgoing: Outgoing) -> Iterator[Misfit]:
-    """What stands in the way."""
+    """Yield the reasons for which the rows cannot be written."""
     assert isinstance(options, KafkaSink)
     if options.timestamp == EVENT_TIME and not outgoing.timed:
         message = "timestamp: the rows have no event time"
-        yield Misfit(message, options.timestamp, "the source says it: event_time: COLUMN")
+        yield Misfit(message, options.timestamp, "declare it in the source: event_time: COLUMN")
     if options.delivery == "exactly_once":
         yield from _committed(options, outgoing)
     if isinstance(outgoing.kind, Upsert):
@@ -119,7 +119,7 @@ def fits(options: Part, outgoing: Outgoing) -> Iterator[Misfit]:
 
 
 def _committed(options: KafkaSink, outgoing: Outgoing) -> Iterator[Misfit]:
-    """Transactions are committed by checkpoints, which must be exact."""
+    """Check that exact checkpoints commit the transactions, and often enough."""
     at, checkpoint = options.delivery, outgoing.checkpoint
     said = "delivery: exactly_once"
     if outgoing.unrepeatable:
@@ -130,7 +130,7 @@ def _committed(options: KafkaSink, outgoing: Outgoing) -> Iterator[Misfit]:
         message = f"{said} needs checkpoints, which commit what was written"
         yield Misfit(message, at, "settings: {checkpoint: {every: 10s}}")
     elif options.transaction_timeout <= checkpoint.every:
-        message = "a transaction is open from one checkpoint to the next, and longer than its time"
+        message = "transaction_timeout must exceed the time from one checkpoint to the next"
         hint = "make transaction_timeout longer, or settings.checkpoint.every shorter"
         yield Misfit(message, at, hint)
     if checkpoint.mode == "at_least_once":
@@ -143,11 +143,11 @@ def _changes(options: KafkaSink, kind: Upsert, schema: Schema) -> Iterator[Misfi
     alien = [name for name in options.key or () if name in schema.names and name not in kind.key]
     left = [name for name in kind.key if name not in (options.key or kind.key)]
     if alien:
-        message = f'key: the rows are changes of ({stream}), and "{alien[0]}" is not of that key'
-        yield Misfit(message, alien[0], "leave key: away")
+        message = f'key: the rows are changes of ({stream}), and "{alien[0]}" is not in that key'
+        yield Misfit(message, alien[0], "remove key:")
     elif left and options.key:
         message = f"key: the rows are changes of ({stream}), and {', '.join(left)} is left out"
-        yield Misfit(message, options.key[0], "leave key: away")
+        yield Misfit(message, options.key[0], "remove key:")
     for name in options.partition_by or ():
         if name in schema.names and name not in kind.key:
             yield _out_of_order("partition_by", name, stream)
@@ -156,5 +156,5 @@ def _changes(options: KafkaSink, kind: Upsert, schema: Schema) -> Iterator[Misfi
 
 
 def _out_of_order(option: str, at: Text, stream: str) -> Misfit:
-    message = f"{option}: the rows are changes of ({stream}), which alone may say where they go"
+    message = f"{option}: the rows are changes of ({stream}), which alone may decide where they go"
     return Misfit(message, at, "else a change might not find the row that it replaces")

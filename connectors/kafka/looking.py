@@ -1,8 +1,8 @@
-"""Whether topics are there, and may be read or written: asked for without a change to anything.
+"""Checks whether topics exist and may be read or written, without changing anything.
 
-A fetch of one byte says whether records may be read. A produce request without a record in it is
-refused in any case; if it is not for want of the right, there is that right. Rights to
-transactional ids and to a consumer group are not asked for: nothing asks without making them.
+A fetch of one byte shows whether records may be read. A produce request without a record is always
+refused; if not for lack of the right, the right exists. Rights to transactional ids and consumer
+groups are not checked: every such request would create them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 
 async def source_there(source: nodes.Source, surroundings: Surroundings) -> str:
-    """What there is to read. Raises ConnectorError."""
+    """Describe the partitions to read. Raises ConnectorError."""
     options = source.options
     assert isinstance(options, KafkaSource)
     opened = open_source(source, surroundings)
@@ -58,15 +58,15 @@ async def source_there(source: nodes.Source, surroundings: Surroundings) -> str:
 
 
 async def sink_there(sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> str:
-    """What there is to write to. Raises ConnectorError."""
+    """Describe the topic to write to. Raises ConnectorError."""
     options = sink.options
     assert isinstance(options, KafkaSink)
     async with _client(options, surroundings.folder) as client:
         wire = Wire(client, round(REQUEST_S * 1000))
         if options.delivery == "exactly_once":
-            await _asked(_check_time(options, wire), "ask for the longest time of a transaction")
+            await _asked(_check_time(options, wire), "read the maximum transaction timeout")
         if options.row_topic is not None:
-            return "brokers answer; which topics are written to, each row says"
+            return "brokers answer; each row names its topic"
         topic = options.topic
         assert isinstance(topic, str)
         link = Link(lambda: _found(wire), Patience(outage(sink.name, options), surroundings.tell))
@@ -96,7 +96,7 @@ async def _asked(asking: Awaitable[T], what: str) -> T:
 
 
 async def _read(client: AIOKafkaClient, partitions: Mapping[str, int]) -> None:
-    """Ask for a byte of a partition of each topic."""
+    """Fetch a byte of a partition of each topic. Raises ConnectorError if access is denied."""
     await client.set_topics(list(partitions))
     answers = [
         client.send(
@@ -112,7 +112,7 @@ async def _read(client: AIOKafkaClient, partitions: Mapping[str, int]) -> None:
 
 
 async def _write(client: AIOKafkaClient, topic: str) -> None:
-    """Ask whether a record would be taken, with none."""
+    """Send a produce request without records. Raises KafkaError if access is denied."""
     node = client.cluster.leader_for_partition(TopicPartition(topic, 0))
     request = ProduceRequest(None, ALL_REPLICAS, 1000, [(topic, [(0, b"")])])
     answer = await client.send(node, request)
@@ -123,6 +123,6 @@ async def _write(client: AIOKafkaClient, topic: str) -> None:
 async def _check_time(options: KafkaSink, wire: Wire) -> None:
     timeout_ms = options.transaction_timeout // timedelta(milliseconds=1)
     for broker in wire.brokers()[:1]:
-        told = await wire.config(BROKER, str(broker), LONGEST)
-        if told and timeout_ms > int(told):
-            raise too_long(timeout_ms, int(told))
+        allowed = await wire.config(BROKER, str(broker), LONGEST)
+        if allowed and timeout_ms > int(allowed):
+            raise too_long(timeout_ms, int(allowed))

@@ -1,4 +1,4 @@
-"""Topics as brokers know them: asked for without making any, and what is told of one not there."""
+"""Metadata of topics, requested without creating any, and the error of a missing topic."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from headrace.core.problems import did_you_mean
 
 NO_LEADER = -1
 MADE_S = 1.0
-"""So long after a topic was made a broker may not know it yet."""
+"""Seconds after a topic's creation in which a broker may not know it yet."""
 FEW = 10
-"""So many topics are named where none is near."""
+"""The maximum of topics listed in a message if none has a similar name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """What is known of a topic: why nothing is, or the leader of each partition."""
+    """The metadata of a topic: an error, or the leader of each partition."""
 
     error: KafkaError | None
     leaders: Mapping[int, int]
@@ -32,7 +32,7 @@ class Topic:
 
     @property
     def is_unknown(self) -> bool:
-        """Whether it is not there, as far as the broker knows."""
+        """Whether the broker does not know the topic."""
         return isinstance(self.error, UnknownTopicOrPartitionError)
 
 
@@ -40,7 +40,7 @@ UNKNOWN = Topic(UnknownTopicOrPartitionError(), {})
 
 
 async def ask_any(client: AIOKafkaClient, request: Request) -> Any:
-    """An answer of any broker. Raises KafkaError."""
+    """Send a request to any broker. Raises KafkaError."""
     node = client.get_random_node()
     if node is None:
         raise NodeNotReadyError("no broker is known")
@@ -48,7 +48,7 @@ async def ask_any(client: AIOKafkaClient, request: Request) -> Any:
 
 
 async def ask_topics(client: AIOKafkaClient, names: Sequence[str] | None) -> dict[str, Topic]:
-    """The topics of these names, or all that may be seen. Raises KafkaError."""
+    """Request the metadata of these topics, or of all visible ones. Raises KafkaError."""
     asked = None if names is None else list(names)
     answer = await ask_any(client, MetadataRequest(asked, allow_auto_topic_creation=False))
     return {
@@ -62,10 +62,10 @@ async def ask_topics(client: AIOKafkaClient, names: Sequence[str] | None) -> dic
 
 
 def no_topic(name: str, known: Mapping[str, Topic]) -> ConnectorError:
-    """What is told of a topic that is not among those that may be seen."""
+    """Build the error of a missing topic, with similar names as the hint."""
     names = sorted(name for name, topic in known.items() if not topic.is_internal)
     few = f"there are {', '.join(names)}" if 0 < len(names) <= FEW else ""
-    hint, make = did_you_mean(name, names) or few, "headrace makes no topics"
+    hint, make = did_you_mean(name, names) or few, "headrace does not create topics"
     return ConnectorError(
         f'there is no topic "{name}"', f"{hint}; {make}" if hint else make, final=True
     )

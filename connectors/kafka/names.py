@@ -1,4 +1,4 @@
-"""How brokers and topics are named in a pipeline: read, and checked for their form."""
+"""Names of brokers and topics in a pipeline: parsed and validated."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.values import SCALAR, Json, Reading, Reads, Unfit
 
 BROKERS = (
-    "One broker or more, as `host:port`: a list, or a text with commas. One that answers is enough."
+    "One or more brokers, as `host:port`: a list, or a text with commas. One that answers suffices."
 )
 
-# What other clients call them.
+# The names of these options in other clients.
 HABITS: Mapping[str, str] = {
     **dict.fromkeys(
         ("bootstrap_servers", "bootstrap.servers", "bootstrap", "servers", "hosts"), "brokers"
@@ -45,7 +45,7 @@ broker = Reads("host:port", _broker, {"type": "string"})
 
 
 class BrokersReading(Reading):
-    """`host:port`, several with commas between them, or a list of them."""
+    """Reads `host:port`, several separated by commas, or a list of them."""
 
     def __init__(self) -> None:
         self.wanted = "host:port, or a list of them"
@@ -89,7 +89,7 @@ def _pattern(text: Text) -> Text:
     except re.error as error:
         at = error.pos or 0
         raise wrong(
-            text, f"no regular expression: {error.msg}", "", (at, min(at + 1, len(text)))
+            text, f"not a regular expression: {error.msg}", "", (at, min(at + 1, len(text)))
         ) from None
     return text
 

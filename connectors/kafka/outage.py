@@ -1,7 +1,7 @@
-"""Brokers that are away: noticed, told once, and told again when they are back.
+"""Detection of outages: unreachable brokers are reported once, and once more when they are back.
 
-A client tries on by itself, and shows an outage as nothing at all. So whoever sends requests says
-here how each went, and gets the line that the user is to see, if there is one.
+A client retries silently, so an outage would go unnoticed. Therefore each sender of requests
+records their results here, and gets the line to show to the user, if there is one.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 PATIENCE_S = 5.0
-"""A broker that restarts, or a partition that moves, is away for less."""
+"""Seconds of an outage before it is reported; a restarting broker is away for less."""
 
 
 @dataclass(slots=True)
 class Outage:
-    """Told how requests go, with the time on any clock that does not jump.
+    """Tracks the results of requests, with times of any monotonic clock.
 
     >>> outage = Outage("bids", "localhost:9092")
     >>> outage.failed(100.0), outage.failed(104.9), outage.failed(105.0), outage.failed(110.0)
@@ -27,11 +27,11 @@ class Outage:
     """The source or sink."""
     brokers: str
     since_s: float | None = None
-    """When it began, as far as anybody knows."""
+    """The start of the outage, as far as known."""
     told: bool = False
 
     def failed(self, now_s: float, since_s: float | None = None) -> str:
-        """No broker answered: what to tell, if anything. `since_s`: when it was asked."""
+        """Record a request of `since_s` without an answer; return the line to report, if any."""
         if self.since_s is None:
             self.since_s = now_s if since_s is None else since_s
         away_s = now_s - self.since_s
@@ -41,7 +41,7 @@ class Outage:
         return f"{self.name}: no broker has answered for {away_s:.0f} s ({self.brokers}), waiting"
 
     def answered(self, now_s: float) -> str:
-        """A broker answered: what to tell, if anything."""
+        """Record that a broker answered; return the line to report, if any."""
         began_s, told = self.since_s, self.told
         self.since_s, self.told = None, False
         if began_s is None or not told:

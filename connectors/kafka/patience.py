@@ -1,6 +1,6 @@
-"""Requests that are asked again until somebody answers: a broker that is away is waited for.
+"""Retries of requests: until an unreachable broker is back.
 
-Whoever waits is told of it in a line, and can be cancelled at any time.
+The user gets a line about the outage, and the wait can be cancelled at any time.
 """
 
 from __future__ import annotations
@@ -20,42 +20,42 @@ T = TypeVar("T")
 FIRST_PAUSE_S = 0.05
 LONGEST_PAUSE_S = 1.0
 WATCH_S = 1.0
-"""How often somebody looks at a request that nobody answers."""
+"""Seconds between two checks of an unanswered request."""
 
 
 @dataclass(slots=True)
 class Pauses:
-    """How long to wait before the next try: longer each time, and short again after a success."""
+    """The backoff: each pause is longer than the one before, until a success resets it."""
 
     next_s: float = FIRST_PAUSE_S
 
     def reset(self) -> None:
-        """It went well."""
+        """Start again with the shortest pause, after a success."""
         self.next_s = FIRST_PAUSE_S
 
     async def pause(self) -> None:
-        """Wait, and longer the next time."""
+        """Wait, and lengthen the next pause."""
         pause_s, self.next_s = self.next_s, min(2 * self.next_s, LONGEST_PAUSE_S)
         await asyncio.sleep(pause_s)
 
 
 async def _nothing(_: KafkaError) -> None:
-    """What is done between two tries where nothing is to be done."""
+    """Do nothing between two tries."""
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """What all requests of a source or sink share: `tell` shows the user that nobody answers."""
+    """Retries the requests of a source or sink; `tell` shows a line about an outage to the user."""
 
     outage: Outage
     tell: Callable[[str], None]
 
     def answered(self) -> None:
-        """A broker answered."""
+        """Record that a broker answered."""
         self._say(self.outage.answered(_now()))
 
     def failed(self, since_s: float) -> None:
-        """A broker that was asked then did not answer."""
+        """Record that a broker did not answer a request of that time."""
         self._say(self.outage.failed(_now(), since_s))
 
     def _say(self, line: str) -> None:
@@ -63,7 +63,7 @@ class Patience:
             self.tell(line)
 
     async def watched(self, asking: Awaitable[T]) -> T:
-        """An answer, or the KafkaError there was instead; that none comes is told meanwhile."""
+        """Await a response, reporting an outage meanwhile. Raises KafkaError."""
         since_s = _now()
         task = asyncio.ensure_future(asking)
         try:
@@ -94,7 +94,7 @@ class Patience:
         otherwise: Callable[[KafkaError], Awaitable[None]] = _nothing,
         within_s: float | None = None,
     ) -> T:
-        """The answer to one request; as `persist`."""
+        """Send one request with retries, as `persist` does."""
         return await self.persist(
             lambda: self.watched(ask()), otherwise=otherwise, within_s=within_s
         )
@@ -106,9 +106,9 @@ class Patience:
         otherwise: Callable[[KafkaError], Awaitable[None]] = _nothing,
         within_s: float | None = None,
     ) -> T:
-        """What comes of watched requests; `otherwise` is done before they are asked again.
+        """Retry work made of watched requests; `otherwise` runs before each retry.
 
-        Raises KafkaError that does not pass, or has not passed within that time.
+        Raises KafkaError if it is not transient, or persists beyond `within_s`.
         """
         until_s = None if within_s is None else _now() + within_s
         pauses = Pauses()

@@ -1,8 +1,8 @@
-"""The `security:` of `kafka:`: how brokers are reached, and who they are told it is.
+"""The options `security:` of `kafka:`: protocol, authentication and certificates.
 
-What does not go together is said while the pipeline is read, so that no job starts with a password
-that is never sent. A password stands outside of the file: what is written in one gets into version
-control, and what is put in for `${...}` is shown nowhere, wherever it comes from.
+Incompatible options are errors of the pipeline, so that no job starts with a password that is
+never sent. A secret must stand outside of the file, because files get into version control; a
+value interpolated for `${...}` is never shown, wherever it comes from.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from headrace.core.pipeline.part import Part
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.values import SCALAR, Reads, Unfit, Words, choice
 
-SECURITY = "How brokers are reached, and as whom."
+SECURITY = "The protocol, user and certificates for connections to the brokers."
 PROTOCOLS = ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 OF_TLS = ("ca", "cert", "key", "key_password")
@@ -40,7 +40,7 @@ Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
 
 
 def _hidden(text: Text) -> Text:
-    """A text that nobody is to see; as it stands in the file, everybody would."""
+    """Read a secret, which must be interpolated, because everybody can read the file."""
     if not text:
         raise Unfit
     put_in = [piece for piece in text.pieces if piece.end - piece.start > len("$${")]
@@ -48,8 +48,8 @@ def _hidden(text: Text) -> Text:
     if not put_in:
         raise wrong(
             text,
-            "it stands in the pipeline's file",
-            "say where it is: ${secret:NAME} or ${env:NAME}",
+            "a secret must not stand in the pipeline's file",
+            "refer to it: ${secret:NAME} or ${env:NAME}",
         )
     return text
 
@@ -68,39 +68,37 @@ PemFile = Annotated[Text, path]
 
 
 class Security(Part):
-    """How brokers are reached, and as whom."""
+    """The connection to the brokers: protocol, authentication and certificates."""
 
     habits = HABITS
 
     protocol: Annotated[Protocol, choice(*PROTOCOLS)] = Field(
         "plaintext",
-        description="`ssl` encrypts, `sasl_plaintext` names a user, `sasl_ssl` does both.",
+        description="`ssl` encrypts, `sasl_plaintext` authenticates a user, `sasl_ssl` does both.",
     )
     mechanism: Annotated[Mechanism | None, choice(*MECHANISMS)] = Field(
-        None, description="How the user is proved to be who it is; needed with SASL."
+        None, description="How the user is authenticated; required with SASL."
     )
-    username: Words | None = Field(None, description="The user, of PLAIN and SCRAM.")
+    username: Words | None = Field(None, description="The user, for PLAIN and SCRAM.")
     password: Hidden | None = Field(
         None, description="The user's password: `${secret:NAME}` or `${env:NAME}`."
     )
     token: Hidden | None = Field(
         None,
-        description="The token of OAUTHBEARER, as `${secret:NAME}` or `${env:NAME}`; it is read "
+        description="The token for OAUTHBEARER, as `${secret:NAME}` or `${env:NAME}`; it is read "
         "when the job starts.",
     )
     ca: PemFile | None = Field(
         None,
-        description="A PEM file with the certificates that brokers are trusted by; by default "
+        description="A PEM file with the CA certificates that brokers are verified by; by default "
         "those of the system. Relative to the pipeline's file, as `cert` and `key` are.",
     )
-    cert: PemFile | None = Field(
-        None, description="A PEM file with the certificate that brokers know this client by."
-    )
+    cert: PemFile | None = Field(None, description="A PEM file with the client certificate.")
     key: PemFile | None = Field(
-        None, description="A PEM file with the key of `cert`, where that does not hold it."
+        None, description="A PEM file with the key of `cert`, if that file does not hold it."
     )
     key_password: Hidden | None = Field(
-        None, description="What the key is encrypted with: `${secret:NAME}` or `${env:NAME}`."
+        None, description="The password of the key: `${secret:NAME}` or `${env:NAME}`."
     )
 
     @model_validator(mode="after")
@@ -111,12 +109,12 @@ class Security(Part):
 
     @property
     def encrypts(self) -> bool:
-        """Whether TLS is spoken."""
+        """Whether the connection uses TLS."""
         return self.protocol in ("ssl", "sasl_ssl")
 
     @property
     def names_a_user(self) -> bool:
-        """Whether SASL is spoken."""
+        """Whether the connection uses SASL."""
         return self.protocol.startswith("sasl")
 
 
@@ -133,7 +131,7 @@ def _clashes(security: Security) -> Iterator[Complaint]:
         needs: tuple[str, ...] = ()
     elif security.mechanism is None:
         yield Complaint(
-            message=f'"{security.protocol}" needs "mechanism" beside it',
+            message=f'"{security.protocol}" needs "mechanism" as well',
             hint=f"one of {', '.join(MECHANISMS)}",
         )
         return
@@ -142,7 +140,7 @@ def _clashes(security: Security) -> Iterator[Complaint]:
         needs = _needs(security.mechanism)
     for key in needs:
         if key not in given:
-            yield Complaint(message=f'{security.mechanism} needs "{key}" beside it')
+            yield Complaint(message=f'{security.mechanism} needs "{key}" as well')
     yield from _unpaired(given)
 
 
@@ -156,7 +154,7 @@ def _needs(mechanism: str) -> tuple[str, ...]:
 
 
 def _alien(mechanism: str, given: list[str]) -> Iterator[Complaint]:
-    """What another mechanism is told by."""
+    """Yield a complaint for each option of another mechanism."""
     for key in ("username", "password", "token"):
         if key in given and key not in _needs(mechanism):
             hint = f"it takes {' and '.join(_needs(mechanism))}"
@@ -167,8 +165,8 @@ def _alien(mechanism: str, given: list[str]) -> Iterator[Complaint]:
 
 def _unpaired(given: list[str]) -> Iterator[Complaint]:
     if "key" in given and "cert" not in given:
-        message = '"key" needs "cert" beside it'
-        yield Complaint(message=message, hint="the certificate that the key is of", at=("key", KEY))
+        message = '"key" needs "cert" as well'
+        yield Complaint(message=message, hint="the certificate of that key", at=("key", KEY))
     if "key_password" in given and not {"key", "cert"} & set(given):
-        message = '"key_password" needs "key" beside it'
+        message = '"key_password" needs "key" as well'
         yield Complaint(message=message, at=("key_password", KEY))

@@ -1,4 +1,4 @@
-"""The options of `kafka:` as a sink, as users write them."""
+"""The options of `kafka:` as a sink in the pipeline document."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SINK_HABITS: Mapping[str, str] = {
 
 
 class Placed(Reading):
-    """One of some words, which knows where it stands."""
+    """Reads one of some words as a text with its position in the file."""
 
     def __init__(self, *words: str) -> None:
         self._choice = choice(*words)
@@ -58,7 +58,7 @@ class RowTopic(Part):
 
 
 class TopicReading(Reading):
-    """The name of a topic, or `{expr: ...}`."""
+    """Reads the name of a topic, or `{expr: ...}`."""
 
     part = RowTopic
 
@@ -84,21 +84,21 @@ header = Reads("the name of a header", _header)
 
 
 class KafkaSink(Part):
-    """A record for each row; of changes, a record for each change, and deletes as tombstones."""
+    """A record for each row; in a stream of changes, for each change, and deletes as tombstones."""
 
     origin = ("topic",)
     habits = SINK_HABITS
 
     brokers: Brokers = Field(description=BROKERS)
     topic: Annotated[Text | RowTopic, TopicReading()] = Field(
-        description="The topic to write to, which is there already; or `{expr: ...}`, an "
+        description="The topic to write to, which must exist; or `{expr: ...}`, an "
         "expression that names the topic of each row."
     )
     key: ColumnNames | None = Field(
         None,
         description="The column, or columns, that become the record's key: a string as it is, "
-        "other types as text, null as no key; several as a JSON object. Of a stream of changes it "
-        "is the stream's key, and need not be said.",
+        "other types as text, null as no key; several as a JSON object. For a stream of changes "
+        "it is the stream's key, and may be left out.",
     )
     headers: Annotated[
         tuple[Assignment, ...] | None,
@@ -106,12 +106,12 @@ class KafkaSink(Part):
     ] = Field(
         None,
         description="Headers of each record: names, and expressions (of type string or binary) "
-        "over the columns of a row; a null is no header.",
+        "over the columns of a row; a null adds no header.",
     )
     partition_by: ColumnNames | None = Field(
         None,
-        description="Columns whose rows go to one partition where they are equal; by default the "
-        "key. Partitions are chosen as Java's clients choose them.",
+        description="Columns by whose values rows are assigned to partitions; by default the "
+        "key. Partitions are chosen as by Java's clients.",
     )
     timestamp: ColumnName | None = Field(
         None,
@@ -121,14 +121,14 @@ class KafkaSink(Part):
     delivery: Annotated[Text, Placed("at_least_once", "exactly_once")] = Field(
         Text("at_least_once"),
         description="`exactly_once` writes in transactions, which a checkpoint commits: readers "
-        "that are `read_committed` see each row once, whatever fails.",
+        "with `read_committed` see each row exactly once, whatever fails.",
     )
     compression: Annotated[Compression, choice("none", "gzip", "snappy", "lz4", "zstd")] = Field(
-        "none", description="How batches of records are compressed."
+        "none", description="The compression of record batches."
     )
     linger: Duration = Field(
         timedelta(milliseconds=5),
-        description="How long a batch of records waits for more, unless it is full.",
+        description="How long a batch waits for more records, unless it is full.",
     )
     transaction_timeout: Annotated[timedelta, positive] = Field(
         timedelta(minutes=15),
@@ -137,8 +137,8 @@ class KafkaSink(Part):
     )
     on_lost_transaction: Annotated[OnLost, choice("fail", "warn")] = Field(
         "fail",
-        description="What to do when the broker aborted a transaction that a checkpoint holds: "
-        "`fail`, which names what is lost, or `warn`, and go on without it.",
+        description="What to do if the broker has aborted a transaction of a checkpoint: `fail`, "
+        "which names the lost rows, or `warn`, and continue without them.",
     )
     security: Security = Field(Security(), description=SECURITY)
 
@@ -154,10 +154,10 @@ class KafkaSink(Part):
 
     @property
     def row_topic(self) -> Text | None:
-        """The expression that names the topic of a row, if it is one."""
+        """The expression that names the topic of each row, if the topic is one."""
         return self.topic.expr if isinstance(self.topic, RowTopic) else None
 
 
 def _transactional(key: str) -> Complaint:
-    message = f'"{key}" is of transactions, and there are none'
+    message = f'"{key}" applies only to transactions'
     return Complaint(message=message, hint="say delivery: exactly_once", at=(key, KEY))

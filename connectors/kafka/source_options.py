@@ -1,4 +1,4 @@
-"""The options of `kafka:` as a source, as users write them."""
+"""The options of `kafka:` as a source in the pipeline document."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _word(text: Text) -> Text:
 
 
 class Metadata(Part):
-    """Columns of what a record has beside its value: the name that each gets."""
+    """Columns of a record's metadata: the name that each gets."""
 
     topic: ColumnName | None = Field(None, description="The topic: a string.")
     partition: ColumnName | None = Field(None, description="The number of the partition: an int.")
@@ -52,10 +52,10 @@ class Metadata(Part):
     timestamp: ColumnName | None = Field(
         None, description="The record's timestamp, which may be the `event_time` of the source."
     )
-    key: ColumnName | None = Field(None, description="The key, as text; null where there is none.")
+    key: ColumnName | None = Field(None, description="The key, as text; null if there is none.")
     headers: ColumnName | None = Field(
         None,
-        description="The headers, in their order: `array<struct<key: string, value: string>>`.",
+        description="The headers, in order: `array<struct<key: string, value: string>>`.",
     )
 
     @model_validator(mode="after")
@@ -66,7 +66,7 @@ class Metadata(Part):
 
     @property
     def columns(self) -> dict[str, Text]:
-        """What is asked for, and the column that it becomes, in the order of this class."""
+        """The requested metadata with the names of their columns, in the order of this class."""
         named = {key: getattr(self, key) for key in type(self).model_fields}
         return {key: name for key, name in named.items() if name is not None}
 
@@ -75,13 +75,13 @@ def _twice(metadata: Metadata) -> Iterator[Complaint]:
     seen: dict[str, str] = {}
     for key, name in metadata.columns.items():
         if name in seen:
-            message = f'the column "{name}" is that of {seen[name]} already'
+            message = f'the column "{name}" already holds {seen[name]}'
             yield Complaint(name, message=message, at=(key,))
         seen[str(name)] = key
 
 
 class KafkaSource(Part):
-    """The records of topics, a partition being a split; at the last checkpoint reading goes on."""
+    """The records of topics, each partition a split; reading resumes from the last checkpoint."""
 
     origin = WHICH
     one_of = WHICH
@@ -89,38 +89,40 @@ class KafkaSource(Part):
 
     brokers: Brokers = Field(description=BROKERS)
     topic: TopicName | None = Field(None, description="The topic to read.")
-    topics: TopicNames | None = Field(None, description="Several topics, whose rows are alike.")
+    topics: TopicNames | None = Field(
+        None, description="Several topics, whose rows have the same columns."
+    )
     pattern: TopicPattern | None = Field(
         None,
-        description="All topics whose whole name matches a regular expression, also those that "
-        "are made later (`discover`).",
+        description="All topics whose whole name matches a regular expression, also those "
+        "created later (`discover`).",
     )
     start: Annotated[Edge | Moment | Offsets, PlaceReading("earliest", "latest")] = Field(
         "earliest",
-        description="Where the first run begins: `earliest`, `latest`, `{timestamp: T}` or "
-        "`{offsets: {0: 17}}`, by partition and with several topics by topic first; a partition "
-        "that is not named begins at its earliest record. Later runs go on where the last "
-        "checkpoint is, and new partitions are read from their earliest record.",
+        description="Where the first run starts: `earliest`, `latest`, `{timestamp: T}` or "
+        "`{offsets: {0: 17}}`, by partition, and with several topics by topic first; a partition "
+        "that is not named starts at its earliest record. Later runs resume from the last "
+        "checkpoint, and new partitions are read from their earliest record.",
     )
     stop: Annotated[Literal["latest"] | Moment | Offsets | None, PlaceReading("latest")] = Field(
         None,
-        description="Where reading ends; by default it does not. `latest` is the end of each "
+        description="Where reading stops; by default it does not. `latest` is the end of each "
         "partition when the job first starts; `{timestamp: T}` and `{offsets: {0: 17}}` stop "
-        "before that record, and at the latest there.",
+        "before that record, and at `latest` if that is earlier.",
     )
     isolation: Annotated[Isolation, choice("read_committed", "read_uncommitted")] = Field(
         "read_committed",
-        description="`read_committed` sees no record of a transaction that is open or was aborted.",
+        description="`read_committed` skips records of open and aborted transactions.",
     )
     on_missing_offset: Annotated[OnMissing, choice("fail", "earliest", "latest")] = Field(
         "fail",
-        description="What to do when the records to go on with are not there any more: `fail`, or "
-        "go on at the `earliest` or `latest` that is.",
+        description="What to do if the records to resume from no longer exist: `fail`, or "
+        "resume at the `earliest` or `latest` record.",
     )
     metadata: Metadata = Field(
         Metadata(),
-        description="Columns of what a record has beside its value, as in `{offset: at_offset}`; "
-        "they stand beside those of `schema`.",
+        description="Columns of a record's metadata, as in `{offset: at_offset}`, in addition to "
+        "those of `schema`.",
     )
     discover: Annotated[timedelta | None, interval] = Field(
         timedelta(minutes=1),
@@ -128,9 +130,9 @@ class KafkaSource(Part):
     )
     group: Annotated[Text | None, Reads("the name of a group", _word)] = Field(
         None,
-        description="The consumer group under which positions are committed behind a checkpoint, "
-        "for tools that show lag; by default made of the names of pipeline and source. Nothing is "
-        "read from there.",
+        description="The consumer group to which positions are committed after a checkpoint, "
+        "for tools that show lag; by default named after pipeline and source. headrace itself "
+        "never reads from it.",
     )
     security: Security = Field(Security(), description=SECURITY)
 
@@ -142,7 +144,7 @@ class KafkaSource(Part):
 
     @property
     def which(self) -> str:
-        """The topics, as they are called: `topic bids`."""
+        """The topics in words: `topic bids`."""
         if self.topic is not None:
             return f"topic {self.topic}"
         if self.topics is not None:
@@ -155,8 +157,8 @@ def _clashes(source: KafkaSource) -> Iterator[Complaint]:
     if not given:
         yield Complaint(message=f"wanted one of {', '.join(WHICH)}, got none")
     for key in given[1:]:
-        message = f'"{key}" stands beside "{given[0]}"'
-        yield Complaint(message=message, hint="one of them says what is read", at=(key, KEY))
+        message = f'"{key}" is given in addition to "{given[0]}"'
+        yield Complaint(message=message, hint="give only one of them", at=(key, KEY))
     for key in ("start", "stop"):
         place = getattr(source, key)
         if isinstance(place, Offsets):
@@ -164,7 +166,7 @@ def _clashes(source: KafkaSource) -> Iterator[Complaint]:
 
 
 def _of_topics(source: KafkaSource, key: str, offsets: Offsets) -> Iterator[Complaint]:
-    """Offsets without a topic are those of one, and the topics that are named are read."""
+    """Check that offsets name their topics if there are several, and only topics that are read."""
     if not offsets.topics and source.topic is None:
         message = "wanted offsets by topic, got those of one"
         yield Complaint(message=message, hint="as in {orders: {0: 17}}", at=(key, "offsets"))
@@ -172,5 +174,5 @@ def _of_topics(source: KafkaSource, key: str, offsets: Offsets) -> Iterator[Comp
     for name in offsets.keys:
         if known and name not in known:
             message = f'the topic "{name}" is not read'
-            hint = f"read are {', '.join(map(str, known))}"
+            hint = f"the topics read are {', '.join(map(str, known))}"
             yield Complaint(message=message, hint=hint, at=(key, "offsets", name, KEY))

@@ -1,4 +1,4 @@
-"""Certificates: what `ca`, `cert` and `key` say, as Python's TLS takes it."""
+"""The TLS context of the options `ca`, `cert` and `key`."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from headrace.core.pipeline.text import Text
 
 
 def tls_context(security: Security, folder: Path) -> ssl.SSLContext | None:
-    """How TLS is spoken, if it is. Raises ConnectorError."""
+    """Build the TLS context; None without TLS. Raises ConnectorError."""
     if not security.encrypts:
         return None
     if security.ca is None:
         context = ssl.create_default_context()
     else:
-        # Whoever names a CA means that one, and not those of the system as well.
+        # A given CA replaces those of the system.
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         _trust(context, folder / security.ca.reveal())
     if security.cert is not None:
@@ -31,7 +31,7 @@ def _trust(context: ssl.SSLContext, ca: Path) -> None:
     try:
         context.load_verify_locations(ca)
     except ssl.SSLError:
-        raise _unusable("ca", ca, "no certificate in PEM form is in it") from None
+        raise _unusable("ca", ca, "it holds no certificate in PEM form") from None
 
 
 def _present(context: ssl.SSLContext, security: Security, folder: Path) -> None:
@@ -42,7 +42,7 @@ def _present(context: ssl.SSLContext, security: Security, folder: Path) -> None:
     if key is not None:
         _check_readable("key", key)
     try:
-        # Without a text to try, OpenSSL asks on the terminal.
+        # Without a password, OpenSSL would prompt on the terminal.
         context.load_cert_chain(cert, key, _password(security.key_password))
     except ssl.SSLError as error:
         raise _unfit(error, cert, key, security.key_password) from None
@@ -55,11 +55,11 @@ def _password(given: Text | None) -> str:
 def _unfit(
     error: ssl.SSLError, cert: Path, key: Path | None, password: Text | None
 ) -> ConnectorError:
-    """Why a certificate and its key were not taken."""
+    """Explain why a certificate and its key were rejected."""
     if error.reason == "KEY_VALUES_MISMATCH":
         return _unusable("key", key or cert, f"it is not the key of {cert}")
     if error.reason in ("BAD_DECRYPT", "BAD_PASSWORD_READ") or "password" in str(error).lower():
-        why = "key_password does not open it" if password else "it is encrypted"
+        why = "key_password does not decrypt it" if password else "it is encrypted"
         hint = "" if password else "say key_password: ${secret:NAME}"
         return _unusable("key", key or cert, why, hint)
     files = f"{cert} and {key}" if key else str(cert)

@@ -1,1 +1,1 @@
-"""Tables that lookups ask: a file, a database, a server."""
+"""Lookup tables: a file, a database, an HTTP server."""

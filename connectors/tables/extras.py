@@ -1,4 +1,4 @@
-"""Packages that not every installation has, loaded when a lookup needs them."""
+"""Optional packages, imported when a lookup needs them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from headrace.core.contracts import ConnectorError
 
 
 def needed(module: str, package: str, extra: str) -> ModuleType:
-    """The module. Raises ConnectorError that says what to install."""
+    """Import a module. Raises ConnectorError, with the command that installs it."""
     try:
         return import_module(module)
     except ModuleNotFoundError as error:

@@ -1,7 +1,7 @@
-"""A file as a table: all of its rows in memory, read anew when the file has changed.
+"""A file as a lookup table: all of its rows in memory, read again when the file has changed.
 
-It is looked at before each batch, and a batch is answered from one reading of it. One that cannot
-be read just now, as one that is being written, is a call that failed, and is tried again.
+The file is checked for changes before each batch, and a batch is answered from one version of it.
+A file that cannot be read, for example while it is being written, fails the call, which is retried.
 """
 
 from __future__ import annotations
@@ -39,27 +39,27 @@ SUFFIXES: dict[str, FileFormat] = {
     ".parquet": "parquet",
 }
 MOST = 1 << 31
-"""So many keys are found at once: all that come."""
+"""The maximum of keys per call: in effect, no limit."""
 
 
 class FileOptions(Part):
-    """A row for each line, object or row of it; a key may be there once."""
+    """A row for each line, object or row of the file; keys must be unique."""
 
     origin = ("path",)
 
     path: Annotated[Text, location] = Field(
-        description="The file, relative to the pipeline's; `.gz` and `.zst` are read as what they "
-        "are. It is read anew when it has changed: put a new one in its place by renaming it."
+        description="The file, relative to the pipeline's; `.gz` and `.zst` files are "
+        "decompressed. It is read again when it has changed: replace it by renaming a new one."
     )
     format: Annotated[FileFormat | None, choice("json", "csv", "parquet")] = Field(
-        None, description="How rows are written; by default as the name of the file ends."
+        None, description="The format of the rows; by default from the suffix of the file's name."
     )
     csv: CsvOptions | None = Field(None, description="Options of `format: csv`.")
     json_: JsonOptions | None = Field(None, alias="json", description="Options of `format: json`.")
 
 
 def format_of(options: FileOptions) -> FileFormat | None:
-    """The format that is said, or that the name says."""
+    """Return the format given by the option, or by the suffix of the file's name."""
     if options.format is not None:
         return options.format
     name = options.path.removesuffix(".gz").removesuffix(".zst")
@@ -67,7 +67,7 @@ def format_of(options: FileOptions) -> FileFormat | None:
 
 
 def fits(options: Part, keys: Schema, added: Schema) -> Iterator[Misfit]:
-    """Whether the file can be read."""
+    """Yield the reasons for which the file cannot be read."""
     assert isinstance(options, FileOptions)
     known = format_of(options)
     if known is None:
@@ -84,7 +84,7 @@ def fits(options: Part, keys: Schema, added: Schema) -> Iterator[Misfit]:
 
 
 def unlike(keys: Schema, added: Schema) -> Iterator[Misfit]:
-    """Columns that are of one type as a key, and of another beside the rows."""
+    """Yield a mismatch for each column that has one type in `on` and another in `add`."""
     for field in added:
         key = keys.get(field.name)
         if key is not None and key.type != field.type:
@@ -93,7 +93,7 @@ def unlike(keys: Schema, added: Schema) -> Iterator[Misfit]:
 
 
 class FileTable:
-    """The rows of a file as it was when it was looked at last."""
+    """A `LookupTable` over the rows of the latest version of a file."""
 
     keys_per_call = MOST
 
@@ -108,22 +108,22 @@ class FileTable:
         self._index: Index | None = None
         self._reading = asyncio.Lock()
         self.readings = 0
-        """How often it was read."""
+        """The number of times the file was read."""
 
     async def check(self) -> None:
-        """Read it."""
+        """Read the file. Raises ConnectorError."""
         await self._fresh()
 
     async def find(self, keys: pl.DataFrame) -> pl.DataFrame:
-        """Find all keys at once."""
+        """Return the rows of the keys, in one batch."""
         index = await self._fresh()
         return await self._bench.run(keys.height, lambda: index.find(keys))
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no resource is open."""
 
     async def _fresh(self) -> Index:
-        """All rows, read anew if the file is not as it was."""
+        """Return the index of all rows, after reading the file again if it has changed."""
         if self._index is None or self._look() != self._seen:
             async with self._reading:
                 seen = self._look()
@@ -135,7 +135,7 @@ class FileTable:
         return self._index
 
     def _look(self) -> tuple[int, int, int]:
-        """What tells one file from another."""
+        """Return the inode, size and modification time, which identify a version of the file."""
         try:
             found = os.stat(self._path)
         except OSError as error:
@@ -157,7 +157,7 @@ class FileTable:
         return indexed(keys, frame.select(pl_column(c, n) for c, n in added.items()))
 
     def _frame(self) -> pl.DataFrame:
-        """All rows, of the columns that are wanted."""
+        """Read all rows, with the requested columns."""
         import polars as pl
 
         from headrace.connectors.files import BLOCK
@@ -172,7 +172,7 @@ class FileTable:
             else FileReader(self._folder, decoder(source), BLOCK)
         )
         if format_of(self._options) == "csv" and not self._look()[1]:
-            # One without rows has a header still; this one is being written, or is none.
+            # Even a file without rows has a header; an empty one is being written, or is not CSV.
             raise ConnectorError(f"{self._options.path} is empty, without a header", exit_status=2)
         frames = [pl.DataFrame(schema={f.name: to_polars(f.type) for f in source.schema})]
         for chunk in self._chunks(reader):
@@ -183,7 +183,7 @@ class FileTable:
         return pl.concat(frames)
 
     def _chunks(self, reader: AnyReader) -> Iterator[Chunk]:
-        """What is read of the file; its name stands before what is wrong with it as a whole."""
+        """Yield the file's chunks; errors of the whole file are prefixed with its name."""
         try:
             yield from reader.read(Split(self._lookup.connector, str(self._options.path)), 0)
         except ConnectorError as error:
@@ -194,7 +194,7 @@ class FileTable:
             raise
 
     def _source(self) -> nodes.Source:
-        """The file as what a reader knows."""
+        """Describe the file as a source, for its reader."""
         fields = {field.name: field for field in self._lookup.keys}
         for found in self._lookup.add:
             fields.setdefault(found.column, Column(found.column, found.field.type))
@@ -220,14 +220,14 @@ class FileTable:
 
 
 def pl_column(column: str, name: str) -> pl.Expr:
-    """A column under another name."""
+    """Return a column under another name."""
     import polars as pl
 
     return pl.col(column).alias(name)
 
 
 def look(lookup: nodes.Lookup, surroundings: Surroundings) -> Awaitable[str]:
-    """What there is to look up."""
+    """Read the file, and describe its rows."""
     return _look(FileTable(lookup, surroundings))
 
 

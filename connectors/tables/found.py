@@ -1,6 +1,6 @@
-"""The rows that a table has for some keys, made of values of Python, of the types declared.
+"""Rows found for keys: Python values converted to the declared types.
 
-A value that is no such thing is an error of its row, and of no other.
+A value that cannot be converted is an error of its row only.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ BITS = dict(zip(INTEGERS, (8, 16, 32, 64), strict=True))
 def found_rows(
     at: Sequence[int], rows: Sequence[Sequence[object]], lookup: nodes.Lookup
 ) -> pl.DataFrame:
-    """The rows of these keys, each with the values of the columns that are added."""
+    """Return the found rows as columns: the row of each key, the added columns, and errors."""
     import polars as pl
 
     errors: list[str | None] = [None] * len(rows)
@@ -60,7 +60,7 @@ def found_rows(
 
 
 def reading(type: Type) -> Callable[[Any], object]:
-    """How values become those of a type; raises where one is no such value."""
+    """Return a converter to the type; it raises ValueError and the like for an invalid value."""
     if type == STRING:
         return text
     if type in BITS:
@@ -79,7 +79,7 @@ def reading(type: Type) -> Callable[[Any], object]:
 
 
 def text(value: object) -> str:
-    """Any value as a text, as in JSON.
+    """Format any value as text, as in JSON.
 
     >>> text(True), text(1.5), text(datetime(2026, 1, 31, 8)), text({"a": [1]})
     ('true', '1.5', '2026-01-31T08:00:00.000000Z', '{"a":[1]}')

@@ -1,4 +1,4 @@
-"""A server that answers GET with the row of a key as JSON."""
+"""The `http` lookup: a server that answers GET with the row of a key as JSON."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """A header; what it says may let somebody in, and is not shown."""
+    """A request header; its value may be a credential, and is never shown."""
 
     name: str
     value: Text
@@ -37,7 +37,7 @@ class Header:
 
 
 class HeadersReading(Reading):
-    """A mapping of names to texts."""
+    """Reads a mapping of header names to texts."""
 
     def __init__(self) -> None:
         self.wanted = "names and values of headers, as in {Accept: application/json}"
@@ -50,7 +50,7 @@ class HeadersReading(Reading):
         for key, said in value.items():
             text = attempt(gathered, _header, said, key)
             if not _NAME.fullmatch(key):
-                gathered.add(wrong(key, f'"{key}" is no name of a header'), key, KEY)
+                gathered.add(wrong(key, f'"{key}" is not a header name'), key, KEY)
             elif isinstance(text, Text):
                 found.append(Header(key, text))
         gathered.check()
@@ -67,31 +67,31 @@ _header = Reads("a text", _one_line, secret=True)
 
 
 class HttpOptions(Part):
-    """A call for each key: the answer is a JSON object, the fields of which are the columns.
+    """A call for each key: the response is a JSON object, whose fields are the columns.
 
-    An array of one object is that object. 404, 410, 204, `null` and an empty array say that there
-    is none. Redirects to another scheme, host or port are not followed. Other answers than 2xx are
-    failures; of those, 408, 425, 429 and 5xx are asked for again.
+    An array of one object stands for that object. 404, 410, 204, `null` and an empty array mean
+    that there is no row. Redirects to another scheme, host or port are not followed. Other statuses
+    than 2xx are failures; of those, 408, 425, 429 and 5xx are retried.
     """
 
     origin = ("url",)
 
     url: Annotated[Url, url_such_as("https://host/customers/{id}")] = Field(
-        description="Where to ask; `{id}` stands for the column `id` of `on`, percent-encoded. It "
-        "is shown without what is secret in it."
+        description="The URL to request; `{id}` stands for the column `id` of `on`, "
+        "percent-encoded. It is shown without its secrets."
     )
     headers: Annotated[tuple[Header, ...] | None, HeadersReading()] = Field(
-        None, description="Headers that go with each call; what they say is not shown."
+        None, description="Headers of each request; their values are never shown."
     )
     row: AnyText | None = Field(
         None,
-        description="Where the row is in the answer, as in `data.customer`; by default it is the "
-        "answer.",
+        description="The path of the row in the response, as in `data.customer`; by default the "
+        "whole response.",
     )
 
 
 def fits(options: Part, keys: Schema, added: Schema) -> Iterator[Misfit]:
-    """Whether the URL has a place for each part of the key, and for nothing else."""
+    """Yield the reasons for which the URL and headers cannot be used with these keys."""
     assert isinstance(options, HttpOptions)
     url = options.url.place
     named = PLACEHOLDER.findall(url.reveal())
@@ -101,21 +101,21 @@ def fits(options: Part, keys: Schema, added: Schema) -> Iterator[Misfit]:
             yield Misfit(f'url: "{{{name}}}" is not in on', url, hint)
     for name in keys.names:
         if name not in named:
-            message = f'url: "{name}" of on has no place in it'
+            message = f'url: column "{name}" of on has no placeholder in it'
             yield Misfit(message, url, f"write {{{name}}} where it belongs")
     if not re.match(r"https?://", url.reveal(), re.IGNORECASE):
         yield Misfit("url: wanted http:// or https://", url)
     elif not _has_host(url.reveal()):
-        hint = "what is no letter or digit in a password is percent-encoded: %2F for /"
-        yield Misfit("url: wanted a host, and behind a colon the number of its port", url, hint)
+        hint = "in a password, percent-encode all but letters and digits: %2F for /"
+        yield Misfit("url: wanted a host, and after a colon its port, if any", url, hint)
     says = next((h for h in options.headers or () if h.name.lower() == "authorization"), None)
     if says is not None and options.url.user:
-        message = "url has a user, and headers has Authorization: each says who asks"
+        message = "url has a user, and headers has Authorization: only one may authenticate"
         yield Misfit(message, url, "remove one of them")
 
 
 def _has_host(url: str) -> bool:
-    """Whether it can be asked at all; parts of a key may stand for any of it."""
+    """Whether the URL has a host and a valid port; placeholders may stand for any part of it."""
     try:
         at = urlsplit(PLACEHOLDER.sub("1", url))
         return bool(at.hostname) and (at.port is None or at.port > 0)
@@ -137,6 +137,6 @@ def _look(lookup: nodes.Lookup, surroundings: Surroundings) -> Awaitable[str]:
 
 HTTP = Connector(
     "http",
-    "A server that is asked by HTTP.",
+    "An HTTP server.",
     lookup=LookupSide(HttpOptions, open=_open, look=_look, fits=fits),
 )

@@ -1,4 +1,4 @@
-"""What runs of a lookup by HTTP: a call for each key, and JSON, read as a source reads it."""
+"""The runtime of the `http` lookup: a request for each key; JSON is read as by a source."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ NOT_THERE = (204, 404, 410)
 MAY_PASS = (408, 425, 429)
 REDIRECT = (301, 302, 303, 307, 308)
 SHOWN = 10_000
-"""Of so many bytes the first are shown; a secret in them is whole."""
+"""Bytes of a response that are masked before a part of them is shown, so no secret is cut."""
 LONGEST = 16 << 20
-"""An answer of more bytes than this is none."""
+"""The maximum size of a response, in bytes."""
 
 
 class HttpTable:
-    """A server, asked for one key at a time."""
+    """A `LookupTable` over a server, which is requested for one key at a time."""
 
     keys_per_call = 1
 
@@ -44,15 +44,15 @@ class HttpTable:
         self._lookup = lookup
         self._options = lookup.options
         self._session: aiohttp.ClientSession | None = None
-        # Whether a null may be there is looked at where all answers are.
+        # Nulls are checked where the responses of all keys come together.
         fields = (Field(found.field.name, found.field.type) for found in lookup.add)
         self._decoder = JsonDecoder(Schema(tuple(fields)))
 
     async def check(self) -> None:
-        """What it would say of a key nobody knows before there is one."""
+        """Do nothing: without a key there is nothing to request."""
 
     async def find(self, keys: pl.DataFrame) -> pl.DataFrame:
-        """Ask for the one key."""
+        """Request the row of the one key."""
         import aiohttp
 
         from headrace.connectors.tables.http_trouble import said
@@ -65,7 +65,7 @@ class HttpTable:
         return self._frame(None if body is None else self._row(body))
 
     async def _asked(self, url: yarl.URL) -> bytes | None:
-        """What is answered, there or where that server sends us on to within itself."""
+        """Return the response body, following redirects within the same server."""
         from headrace.connectors.tables.http_trouble import REDIRECTS
 
         for _ in range(REDIRECTS + 1):
@@ -74,27 +74,27 @@ class HttpTable:
                 if response.status not in REDIRECT or to is None:
                     return await self._body(response)
             url = self._within(url, to)
-        message = f"{self._host()} sends us on more than {REDIRECTS} times"
+        message = f"{self._host()} redirects more than {REDIRECTS} times"
         raise ConnectorError(message, final=True)
 
     def _within(self, url: yarl.URL, to: str) -> yarl.URL:
-        """Where we are sent on to. What lets us in here goes to no other server."""
+        """Resolve a redirect. Credentials are never sent to another server."""
         from yarl import URL
 
         try:
             there = url.join(URL(to, encoded=True))
             port, origin = there.port, there.origin()
         except ValueError:
-            message = f"{self._host()} sends us on to what is no URL"
+            message = f"{self._host()} redirects to an invalid URL"
             raise ConnectorError(message, final=True) from None
         if origin == url.origin():
             return there.with_user(url.user).with_password(url.password) if url.user else there
-        hint = "write the URL that answers"
+        hint = "write the URL that it redirects to"
         if there.host == url.host and there.scheme == "https" and port == 443:
             hint = "write https:// in url"
         elif self._masked(str(origin)) == str(origin):
             hint += f"; it begins with {origin}"
-        message = f"{self._host()} sends us on to another server, which is not followed"
+        message = f"{self._host()} redirects to another server, which is not followed"
         raise ConnectorError(message, hint, final=True)
 
     async def close(self) -> None:
@@ -109,7 +109,7 @@ class HttpTable:
 
         if self._session is None:
             headers = {header.name: header.value.reveal() for header in self._options.headers or ()}
-            # Time and concurrency are minded by whoever asks.
+            # The caller limits time and concurrency.
             self._session = aiohttp.ClientSession(
                 headers={"Accept": "application/json", **headers},
                 timeout=aiohttp.ClientTimeout(total=None),
@@ -124,21 +124,21 @@ class HttpTable:
         filled = PLACEHOLDER.sub(lambda found: quote(text(key[found[1]]), safe=""), url)
         try:
             return URL(filled, encoded=True)
-        except ValueError:  # it repeats what is wrong, which may be a password
-            message = f"{self._host()} cannot be asked: the URL is none"
+        except ValueError:  # its text repeats the URL, which may hold a password
+            message = f"{self._host()} cannot be requested: the URL is invalid"
             raise ConnectorError(message, final=True) from None
 
     def _host(self) -> str:
         return self._options.url.host or "the server"
 
     def _masked(self, said: str) -> str:
-        """What the server says, without what lets us in."""
+        """Mask the credentials in a server's text."""
         headers = (header.value.reveal() for header in self._options.headers or ())
         words = {word for value in headers for word in (value, *value.split())}
         return masked(said, words | self._options.url.secrets)
 
     async def _body(self, response: aiohttp.ClientResponse) -> bytes | None:
-        """The answer, or None where it says that there is no row."""
+        """Return the response body, or None if its status means that there is no row."""
         from headrace.connectors.tables.http_trouble import status_said
 
         status = response.status
@@ -152,16 +152,17 @@ class HttpTable:
         async for piece in response.content.iter_chunked(1 << 16):
             body += piece
             if len(body) > LONGEST:
-                raise ConnectorError(f"{self._host()} answered more than 16 MB", final=True)
+                raise ConnectorError(f"{self._host()} answered with more than 16 MB", final=True)
         return bytes(body)
 
     def _row(self, body: bytes) -> Mapping[str, object] | None:
-        """The object of the answer."""
+        """Parse the response body to the row's object."""
         try:
             said = orjson.loads(body)
         except orjson.JSONDecodeError as error:
             shown = self._masked(body[:SHOWN].decode(errors="replace"))[:60]
-            raise ConnectorError(f"{self._host()} answered no JSON: {error}", shown) from None
+            message = f"{self._host()} answered with invalid JSON: {error}"
+            raise ConnectorError(message, shown) from None
         if self._options.row is not None:
             said = inside(said, self._options.row.reveal())
         if isinstance(said, list) and len(said) < 2:
@@ -169,10 +170,10 @@ class HttpTable:
         if said is None or isinstance(said, dict):
             return said
         came = f"{len(said)} rows" if isinstance(said, list) else "no object"
-        raise ConnectorError(f"{self._host()} answered {came} for a key", final=True)
+        raise ConnectorError(f"{self._host()} answered with {came} for a key", final=True)
 
     def _frame(self, row: Mapping[str, object] | None) -> pl.DataFrame:
-        """The row as columns, or none."""
+        """Return the row as a frame; of no rows if there is none."""
         import polars as pl
 
         if row is None:
@@ -189,7 +190,7 @@ class HttpTable:
 
 
 def inside(said: object, name: str) -> object:
-    """What stands under a name, or under names with dots between them, one inside the other.
+    """Return the value under a name, or under a path of names separated by dots.
 
     >>> inside({"a": {"b": 1}}, "a.b"), inside({"a.b": 2}, "a.b"), inside({}, "a")
     (1, 2, None)
@@ -203,7 +204,7 @@ def inside(said: object, name: str) -> object:
 
 
 async def look(lookup: nodes.Lookup) -> str:
-    """Whether somebody listens there."""
+    """Connect to the server, and describe it. Raises ConnectorError if nothing listens there."""
     table = HttpTable(lookup)
 
     from headrace.connectors.tables.http_trouble import reason
@@ -216,4 +217,4 @@ async def look(lookup: nodes.Lookup) -> str:
     except OSError as error:
         message = f"cannot reach {table._host()}: {reason(error)}"
         raise ConnectorError(message) from None
-    return f"{table._options.url}, somebody answers there"
+    return f"{table._options.url}, a server answers there"

@@ -1,4 +1,4 @@
-"""What goes wrong with a server, in words of our own: its texts, and aiohttp's, repeat the URL."""
+"""Errors of an HTTP server in our own words: its texts, and aiohttp's, repeat the URL."""
 
 from __future__ import annotations
 
@@ -9,40 +9,40 @@ from http import HTTPStatus
 import aiohttp
 
 REDIRECTS = 10
-"""So many are followed, one behind the other."""
+"""The maximum of redirects followed in a row."""
 _WORDS: tuple[tuple[type[Exception], str], ...] = (
-    (aiohttp.InvalidURL, "cannot be asked: the URL is none"),
+    (aiohttp.InvalidURL, "cannot be requested: the URL is invalid"),
     (aiohttp.ClientConnectorDNSError, "is not known: there is no host of that name"),
-    (aiohttp.ClientConnectorCertificateError, "has no certificate that is trusted"),
-    (aiohttp.ClientSSLError, "cannot be spoken to by TLS"),
+    (aiohttp.ClientConnectorCertificateError, "has no trusted certificate"),
+    (aiohttp.ClientSSLError, "does not complete the TLS handshake"),
     (aiohttp.ServerDisconnectedError, "closed the connection before it answered"),
-    (aiohttp.ClientPayloadError, "broke off within its answer, or packed it wrongly"),
-    (aiohttp.ClientResponseError, "answered what is no HTTP"),
+    (aiohttp.ClientPayloadError, "ended its response early, or encoded it wrongly"),
+    (aiohttp.ClientResponseError, "answered with something that is not HTTP"),
     (TimeoutError, "did not answer in time"),
 )
 
 
 def said(error: Exception) -> str:
-    """What the server did, or what became of asking it."""
+    """Describe a failed request, as a predicate of the server."""
     for kind, words in _WORDS:
         if isinstance(error, kind):
             return words
     if isinstance(error, OSError):
         return f"cannot be reached: {reason(error)}"
-    return f"cannot be asked: {type(error).__name__}"
+    return f"cannot be requested: {type(error).__name__}"
 
 
 def reason(error: OSError) -> str:
-    """The system's word for it; it does not know who was asked."""
+    """Return the system's text for an error; unlike aiohttp's, it does not repeat the URL."""
     if isinstance(error, aiohttp.ClientConnectorError):
         error = error.os_error
     if isinstance(error, socket.gaierror):
         return "there is no host of that name"
-    return os.strerror(error.errno).lower() if error.errno else "nobody answers there"
+    return os.strerror(error.errno).lower() if error.errno else "nothing answers there"
 
 
 def status_said(status: int) -> str:
-    """A status with the standard's word for it.
+    """Format a status with its standard phrase.
 
     >>> status_said(404), status_said(599)
     ('404 Not Found', '599')

@@ -1,7 +1,7 @@
-"""Rows in memory, found by their keys in bulk: sorted by a hash of the key, searched by that.
+"""An index of rows in memory, searched for a batch of keys: sorted by a hash of the key.
 
-A join would make a hash table of all rows for every batch; this finds a few thousand keys among
-millions of rows in the time that the few thousand take.
+A join would build a hash table of all rows for every batch; this index finds a few thousand keys
+among millions of rows in time proportional to the few thousand.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _HASH = "__hash"
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """Rows of a table, of which no two have one key; their keys are apart from the rest."""
+    """Rows of a table with unique keys, stored apart from them in the same order."""
 
     hashes: pl.Series
     keys: pl.DataFrame
@@ -27,7 +27,7 @@ class Index:
     seed: int
 
     def find(self, keys: pl.DataFrame) -> pl.DataFrame:
-        """The rows of those of the keys that are there, each with its row in `keys`."""
+        """Return the rows of the keys that exist, each with its row number in `keys`."""
         import polars as pl
 
         asked = hashed(keys, self.seed)
@@ -45,7 +45,7 @@ class Index:
 
 
 def indexed(keys: pl.DataFrame, rows: pl.DataFrame) -> Index:
-    """An index of rows by their keys, of which each is there once."""
+    """Build an index of rows by their keys, which must be unique."""
     seed = 0
     while (hashes := hashed(keys, seed)).n_unique() < keys.height:
         seed += 1
@@ -54,5 +54,5 @@ def indexed(keys: pl.DataFrame, rows: pl.DataFrame) -> Index:
 
 
 def hashed(keys: pl.DataFrame, seed: int) -> pl.Series:
-    """A hash of each key; the same in all of a process."""
+    """Hash each key; the hashes are stable within a process."""
     return keys.hash_rows(seed=seed).alias(_HASH)

@@ -1,4 +1,4 @@
-"""A table of a SQL database, asked for many keys by one query."""
+"""The `sql` lookup: a table of a SQL database, queried for many keys at once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class SqlOptions(Part):
-    """One query asks for the keys of many rows; a key may be there once."""
+    """One query looks up the keys of many rows; keys must be unique."""
 
     origin = ("url", "table")
 
@@ -32,20 +32,20 @@ class SqlOptions(Part):
     )
     table: Words = Field(description="The table, or a view.")
     schema_: Words | None = Field(
-        None, alias="schema", description="The schema that it is in; by default the user's."
+        None, alias="schema", description="The table's schema; by default the user's."
     )
     keys_per_query: Annotated[int, whole(1, 10_000)] = Field(
-        500, description="How many keys one query asks for, at most."
+        500, description="The maximum number of keys in one query."
     )
 
 
 def fits(options: Part, keys: Schema, added: Schema) -> Iterator[Misfit]:
-    """Whether a database has such columns."""
+    """Yield the reasons for which a database cannot have such columns."""
     assert isinstance(options, SqlOptions)
     for field in added:
         if isinstance(field.type, Array | Struct):
             message = f'"{field.name}": a column of a database cannot be read as {field.type}'
-            yield Misfit(message, None, "as a string it is JSON")
+            yield Misfit(message, None, "declare it as string, which gets its JSON")
     yield from unlike(keys, added)
 
 
@@ -74,7 +74,7 @@ async def _asked(make: Callable[[], SqlTable]) -> str:
 
 
 def shown(text: Text) -> str:
-    """A text as it may be shown."""
+    """Return a text with its secrets masked."""
     return text.shown
 
 

@@ -1,7 +1,7 @@
-"""What runs of a lookup in a database: a pool of connections, and one query for many keys.
+"""The runtime of the `sql` lookup: a pool of connections, and one query for many keys.
 
-SQLAlchemy waits by itself, so each query has a thread (`threads`). One that takes too long is
-broken off where the driver can do that (SQLite, PostgreSQL).
+SQLAlchemy blocks, so each query has a thread (`threads`). A query that takes too long is cancelled
+where the driver supports it (SQLite, PostgreSQL).
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ NUMBERS = (int, float, Exact)
 
 @dataclass(slots=True)
 class Query:
-    """A query on its way; it can be broken off from another thread."""
+    """A running query, which another thread can cancel."""
 
     connection: Any = None
     over: bool = False
 
     def break_off(self) -> None:
-        """Have the driver give up, if it knows how to."""
+        """Ask the driver to cancel the query, if it can."""
         connection = self.connection
         if connection is None or self.over:
             return
@@ -57,17 +57,17 @@ class Query:
 
 @dataclass(slots=True)
 class Reflected:
-    """The table as the database knows it, and what is asked of it."""
+    """The table as reflected from the database, and the query over it."""
 
     select: sa.Select[Any]
     keys: Sequence[sa.Column[Any]]
     bound: Sequence[Callable[[Any], Hashable]]
-    """How each part of a key is handed to the driver."""
+    """The conversion of each key column's values for the driver."""
 
 
 @dataclass(slots=True)
 class SqlTable:
-    """A table of a database."""
+    """A `LookupTable` over a database."""
 
     lookup: nodes.Lookup
     surroundings: Surroundings
@@ -83,23 +83,22 @@ class SqlTable:
 
     @property
     def keys_per_call(self) -> int:
-        """As many as the user says."""
         return self.options.keys_per_query
 
     async def check(self) -> None:
-        """Ask the database for the table and its columns."""
+        """Reflect the table and its columns. Raises ConnectorError."""
         query = Query()
         await self._in_thread(query, partial(self._ready, query))
 
     async def find(self, keys: pl.DataFrame) -> pl.DataFrame:
-        """One query."""
+        """Look up all keys with one query."""
         query = Query()
         rows = listed(keys)
         at, found = await self._in_thread(query, partial(self._find, query, rows))
         return found_rows(at, found, self.lookup)
 
     async def close(self) -> None:
-        """Close the connections that are not in use; others are closed when they are not."""
+        """Close idle connections; those in use are closed when their query ends."""
         self._closed = True
         if self._engine is not None:
             self._engine.dispose()
@@ -110,15 +109,15 @@ class SqlTable:
     def _find(
         self, query: Query, rows: Sequence[Sequence[Any] | None]
     ) -> tuple[list[int], list[Sequence[object]]]:
-        """The rows of these keys, and which each of them is of."""
+        """Query the rows of these keys; return the key number of each row, and the rows."""
         import sqlalchemy as sa
 
         table = self._reflected or self._ready(query)
         asked: dict[Hashable, int] = {}
         for at, row in enumerate(rows):
-            if row is None:  # Python has not a time of it
+            if row is None:  # Python cannot represent its timestamp
                 continue
-            with suppress(ValueError, OverflowError):  # what the column cannot hold is not there
+            with suppress(ValueError, OverflowError):  # the column cannot hold such a value
                 asked[tuple(b(v) for b, v in zip(table.bound, row, strict=True))] = at
         if len(table.keys) == 1:
             among = table.keys[0].in_([key[0] for key in asked])  # type: ignore[index]
@@ -128,14 +127,14 @@ class SqlTable:
         places, found = list[int](), list[Sequence[object]]()
         with self._connected(query) as connection:
             for row in connection.execute(table.select.where(among)):
-                # Databases may find equal what is not written equally.
+                # A database may match values that differ, for example in case.
                 if (place := asked.get(tuple(row[:width]))) is not None:
                     places.append(place)
                     found.append(row[width:])
         return places, found
 
     def _ready(self, query: Query) -> Reflected:
-        """The table, reflected."""
+        """Reflect the table, and build the query."""
         import sqlalchemy as sa
 
         name = self.options.table.reveal()
@@ -168,7 +167,7 @@ class SqlTable:
         raise ConnectorError(message, hint, exit_status=2, final=True)
 
     def _comparable(self, column: sa.Column[Any], type: Type) -> None:
-        """Whether a key of that type can equal the column at all."""
+        """Raise ConnectorError if a key of that type can never equal the column."""
         kinds = _kinds(type)
         try:
             kind = column.type.python_type
@@ -195,17 +194,17 @@ class SqlTable:
         except sa.exc.SQLAlchemyError as error:
             raise self._told(error) from None
         finally:
-            if self._closed:  # whoever closed it could not close what was in use
+            if self._closed:  # `close` could not close the connection while it was in use
                 pool.dispose()
 
     def _open(self) -> sa.Engine:
-        """The pool, which opens nothing yet."""
+        """Create the connection pool, which opens no connection yet."""
         import sqlalchemy as sa
 
         try:
             url = sa.make_url(self.options.url.reveal())
             url = self._of_file(url) if url.get_backend_name() == "sqlite" else url
-            # Calls are counted elsewhere; a thread that hangs must take no other's place.
+            # Concurrency is limited elsewhere; a thread that hangs must not block the others.
             self._engine = sa.create_engine(
                 url, pool_size=self.lookup.concurrency, max_overflow=-1, pool_pre_ping=True
             )
@@ -214,17 +213,17 @@ class SqlTable:
             message = f'the driver "{error.name}" of this database is not installed'
             raise ConnectorError(message, hint, exit_status=2, final=True) from None
         except sa.exc.SQLAlchemyError as error:
-            told = self._told(error)
-            told.final, told.exit_status = True, 2
-            raise told from None
-        except ValueError:  # it repeats what stands for the port, which may be a password
-            message = "the URL has something else than a number behind its host and a colon"
-            hint = "what is no letter or digit in a password is percent-encoded: %40 for @"
+            translated = self._told(error)
+            translated.final, translated.exit_status = True, 2
+            raise translated from None
+        except ValueError:  # its text repeats the port, which may be a part of a password
+            message = "the port in the URL is not a number"
+            hint = "in a password, percent-encode all but letters and digits: %40 for @"
             raise ConnectorError(message, hint, exit_status=2, final=True) from None
         return self._engine
 
     def _of_file(self, url: sa.URL) -> sa.URL:
-        """SQLite makes what is not there; here it only reads."""
+        """Resolve a SQLite file, opened read-only: SQLite would create a missing one."""
         name = url.database
         if not name or name == ":memory:" or name.startswith("file:"):
             return url
@@ -236,7 +235,7 @@ class SqlTable:
         return url.set(database=f"file:{path}", query=read_only)
 
     def _told(self, error: sa.exc.SQLAlchemyError) -> ConnectorError:
-        """What the database says, in a line."""
+        """Translate a database error, as one line without secrets."""
         import sqlalchemy as sa
 
         said = str(getattr(error, "orig", None) or error).strip() or type(error).__name__
@@ -246,7 +245,7 @@ class SqlTable:
 
 
 def _kinds(of: Type) -> tuple[type, ...]:
-    """The types of Python that a column may have which equals a key of that type."""
+    """Return the Python types of columns that can equal a key of that type."""
     if is_numeric(of):
         return NUMBERS
     kinds: dict[Type, tuple[type, ...]] = {

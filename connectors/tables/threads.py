@@ -1,7 +1,7 @@
-"""Calls into libraries that wait by themselves, and may wait for ever: each in a thread of its own.
+"""Calls into blocking libraries, which may block for ever: each in a thread of its own.
 
-Whoever waits for one may be cancelled. Then the library is told to break off, if it can be, and the
-thread is left to itself: it keeps no process from ending.
+The awaiting task may be cancelled. The library is then requested to cancel its call, if it can, and
+the thread is abandoned: as a daemon, it does not keep the process from ending.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 async def in_thread(bench: Bench, work: Callable[[], T], break_off: Callable[[], None]) -> T:
-    """The result of work; without an executor it is done here and now, as a simulation wants."""
+    """Run work in a thread; without an executor, as in simulations, run it in place."""
     if bench.executor is None:
         return work()
     loop = asyncio.get_running_loop()
@@ -28,19 +28,19 @@ async def in_thread(bench: Bench, work: Callable[[], T], break_off: Callable[[],
         try:
             result = work()
         except BaseException as error:
-            told = error
-            tell(lambda: done.set_exception(told))
+            failure = error
+            report(lambda: done.set_exception(failure))
         else:
-            tell(lambda: done.set_result(result))
+            report(lambda: done.set_result(result))
 
-    def tell(what: Callable[[], None]) -> None:
-        with suppress(RuntimeError):  # the loop is closed: nobody waits
-            loop.call_soon_threadsafe(lambda: None if done.done() else what())
+    def report(settle: Callable[[], None]) -> None:
+        with suppress(RuntimeError):  # the loop is closed: nothing awaits the result
+            loop.call_soon_threadsafe(lambda: None if done.done() else settle())
 
     threading.Thread(target=carry, name="lookup", daemon=True).start()
     try:
         return await done
     except asyncio.CancelledError:
-        # To break off may itself wait for the other side.
+        # Cancelling may itself block on the server.
         threading.Thread(target=break_off, name="lookup", daemon=True).start()
         raise

@@ -1,7 +1,7 @@
-"""URLs as they may be shown: where something is, and nothing of what lets somebody in.
+"""URLs as they may be shown: the location, without credentials.
 
-Drivers read URLs more freely than the standard has it: a password may have a slash in it. So what
-is shown is the scheme, the host and the path, and less where these cannot be told for certain.
+Drivers read URLs more freely than the standard allows: a password may contain a slash. So only the
+scheme, the host and the path are shown, and less where these cannot be determined for certain.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ _LETS_IN = re.compile(r"pass|pwd|token|secret|key|auth|sig|code|cred", re.IGNORE
 _SIGNS = re.compile(r"[:/@?#&=]+")
 _PLACEHOLDER = re.compile(r"\{[^{}]*\}")
 LONG = 4
-"""A shorter secret is only masked where it stands as a word: else no text could be read."""
+"""A shorter secret is masked only as a whole word; otherwise no text would remain readable."""
 
 
 @dataclass(frozen=True, slots=True)
 class Url:
-    """A URL as it was written; it prints without what is secret in it."""
+    """A URL as written in the pipeline; it prints without its secrets."""
 
     text: Text
 
     def reveal(self) -> str:
-        """All of it."""
+        """Return the whole URL."""
         return self.text.reveal()
 
     def __str__(self) -> str:
@@ -39,17 +39,17 @@ class Url:
 
     @property
     def place(self) -> Text:
-        """Where it stands; its line is shown without it, if it has something to hide."""
+        """The URL's text as a location; its line is shown masked if the URL has secrets."""
         return _hidden(self.text)
 
     @property
     def user(self) -> str:
-        """User and password, as they are written."""
+        """User and password, as written."""
         return _parts(self.reveal())[1].rpartition("@")[0]
 
     @property
     def host(self) -> str:
-        """Host and port if they may be said, or nothing."""
+        """Host and port if they may be shown, else an empty string."""
         scheme, at, path, rest = _parts(self.reveal())
         end = len(scheme) + len("://") + len(at)
         secret = self.text.secret and any(begin < end for begin, _ in self._put_in())
@@ -57,7 +57,7 @@ class Url:
 
     @property
     def secrets(self) -> frozenset[str]:
-        """What others are not to be heard saying."""
+        """The secrets to mask in texts of others, in all their encodings."""
         found = {part for said in self._secret() for part in _PLACEHOLDER.split(said)}
         written = [(s, unquote(s), unquote_plus(s), quote(unquote(s), safe="")) for s in found]
         return frozenset(each for ways in written for each in ways if each)
@@ -83,7 +83,7 @@ class Url:
                 yield from (put, *(_SIGNS.split(put) if "://" in put else ()))
 
     def _put_in(self) -> Iterator[tuple[int, int]]:
-        """Which characters were put in for `${...}`; all, if nobody knows."""
+        """Yield the ranges interpolated for `${...}`; the whole text if they are unknown."""
         shift = 0
         for piece in self.text.pieces:
             begin = piece.start + shift
@@ -94,7 +94,7 @@ class Url:
 
 
 def shown(url: str) -> str:
-    """A URL without what may be secret in it.
+    """Mask everything in a URL that may be secret.
 
     >>> shown("postgresql://me:my@word@host/db?sslkey=x"), shown("http://host:80/{id}#a")
     ('postgresql://****@host/db?****', 'http://host:80/{id}#****')
@@ -107,12 +107,12 @@ def shown(url: str) -> str:
     if not _sure(at, path + rest):
         return f"{scheme}://{MASK}"
     _, has_user, host = at.rpartition("@")
-    behind = f"{rest[0]}{MASK}" if rest else ""
-    return f"{scheme}://{MASK + has_user if has_user else ''}{host}{path}{behind}"
+    masked_rest = f"{rest[0]}{MASK}" if rest else ""
+    return f"{scheme}://{MASK + has_user if has_user else ''}{host}{path}{masked_rest}"
 
 
 def masked(text: str, secrets: Collection[str]) -> str:
-    """What somebody says, without these in it.
+    """Mask these secrets in a text.
 
     >>> masked("no /sesame for me, some", ["sesame", "me"])
     'no /**** for ****, some'
@@ -125,14 +125,14 @@ def masked(text: str, secrets: Collection[str]) -> str:
 
 
 def _parts(url: str) -> tuple[str, str, str, str]:
-    """The scheme, user and host, the path, and what stands behind it."""
+    """Split a URL into its scheme, its user and host, its path, and the rest."""
     found = _URL.fullmatch(url)
     return (found[1], found[2], found[3], found[4]) if found else ("", "", "", "")
 
 
-def _sure(at: str, behind: str) -> bool:
-    """Whether user and host end where they should: no password goes on behind them."""
-    return _HOST.fullmatch(at.rpartition("@")[2]) is not None and not (at and "@" in behind)
+def _sure(at: str, rest: str) -> bool:
+    """Whether user and host end where they should, so that no password continues after them."""
+    return _HOST.fullmatch(at.rpartition("@")[2]) is not None and not (at and "@" in rest)
 
 
 def _hidden(text: Text) -> Text:
@@ -141,7 +141,7 @@ def _hidden(text: Text) -> Text:
 
 
 def url_such_as(example: str) -> Reads:
-    """Reads a URL; one that is none is not repeated where there may be a password in it."""
+    """Return a reading of URLs; an invalid URL that may hold a password is never repeated."""
     what = f"a URL such as {example}"
 
     def read(text: Text) -> Url:

@@ -48,7 +48,7 @@ def refused(headrace: Headrace, folder: Path, source: str, step: str) -> str:
     [
         ("generate: {columns: {id: id}}", NO_END, "add rows, as in rows: 1000"),
         ("nexmark: {stream: auctions}", NO_END, "add events, as in events: 1000000"),
-        (WATCHED, NO_END, "leave watch away"),
+        (WATCHED, NO_END, "remove watch"),
         (TOPIC, NO_END, "add stop: latest"),
         (f"stdin: {{}}, {LINES}", TWICE, "read that: files: {path: rows.jsonl}"),
     ],

@@ -44,7 +44,7 @@ OTHER_JOB = "fedcba9876543210" * 2
 
 
 def connectors_of(memory: Memory | None = None, block: int = BLOCK) -> Connectors:
-    """All there are; files are read in blocks of that size."""
+    """Return all connectors; files are read in blocks of that size."""
     return {
         **REGISTRY,
         "files": files(block),

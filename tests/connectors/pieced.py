@@ -17,7 +17,7 @@ from tests.runtime.running import plan_of
 
 
 def pieces_of(folder: Path, text: str) -> PieceReader:
-    """What reads the pieces of the source `s` of `sources:`."""
+    """Build the batch reader of the source `s` of `sources:`."""
     whole = f"sources:\n  s: {text}\nsinks:\n  o: {{from: s, console: {{}}}}"
     node = plan_of(folder, whole, REGISTRY).part("s")
     assert isinstance(node, nodes.Source)
@@ -33,7 +33,7 @@ def divided(reader: PieceReader, many: int = 1) -> Sequence[Piece]:
 
 
 def read(reader: PieceReader, pieces: Sequence[Piece]) -> list[Chunk]:
-    """All chunks, each piece read by itself; numbers are those of one record each."""
+    """Read all chunks, each batch split separately; numbers are those of single records."""
     found = []
     numbers: dict[str, list[range]] = {}
     for piece in pieces:

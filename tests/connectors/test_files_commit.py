@@ -63,7 +63,7 @@ def test_output_of_another_run_is_refused(used: Path) -> None:
     with pytest.raises(ConnectorError) as raised:
         sink(used).check()
     assert raised.value.message == f"out holds output of another run: {OLD[0]} and 3 more"
-    assert raised.value.hint == "mode: append writes beside it, mode: overwrite in its place"
+    assert raised.value.hint == "mode: append writes next to it, mode: overwrite replaces it"
     assert raised.value.exit_status == 3
     assert names(used / "out") == sorted([*OLD, *NONE, *NOT_COMMITTED])
 
@@ -126,7 +126,7 @@ def test_a_job_that_goes_on_where_another_was_left_replaces_nothing(used: Path, 
         sink(used, mode, continues=True).check()
     assert raised.value.exit_status == 3
     assert raised.value.message.startswith("o: out holds output of another run: day=1/part-00000")
-    assert "--set sinks.o.files.mode=append writes beside it" in raised.value.hint
+    assert "--set sinks.o.files.mode=append writes next to it" in raised.value.hint
     assert names(used / "out") == sorted([*OLD, *NONE, *NOT_COMMITTED])
     sink(used, "append", continues=True).check()
 
@@ -145,7 +145,7 @@ def test_later_runs_of_a_job_keep_what_it_has_stood_beside(
     first = sink(used, mode, job=began)
     kept = first.writer(0).kept()
     for _ in range(3):
-        # Each goes on from what the one before has kept; what it commits is committed again.
+        # Each attempt starts with the state of the one before; its commits are repeated.
         out = sink(used, "overwrite")
         writer = out.writer(0, [kept or {}])
         handle = simulate(partial(fill, writer, [FRAME]))
@@ -204,11 +204,11 @@ def test_a_name_that_is_taken_is_not_overwritten(tmp_path: Path) -> None:
     out = sink(tmp_path)
     handle = written(out, FRAME)
     (tmp_path / "out" / NEW[1]).write_text("something else")
-    with pytest.raises(ConnectorError, match="is there already, and is another file"):
+    with pytest.raises(ConnectorError, match="already exists, and is another file"):
         out.commit(handle)
     assert (tmp_path / "out" / NEW[1]).read_text() == "something else"
     (tmp_path / "out" / hidden(NEW[1])).unlink()
-    with pytest.raises(ConnectorError, match="is there already, and is another file"):
+    with pytest.raises(ConnectorError, match="already exists, and is another file"):
         out.commit(handle)
 
 
@@ -227,7 +227,7 @@ def test_prepared_output_that_is_gone_or_cut_short_is_told(tmp_path: Path) -> No
     with pytest.raises(ConnectorError, match="is not what was prepared"):
         out.commit(handle)
     (tmp_path / "out" / hidden(NEW[1])).unlink()
-    with pytest.raises(ConnectorError, match="was prepared, and is gone"):
+    with pytest.raises(ConnectorError, match="was prepared, and is missing"):
         out.commit(handle)
     assert NEW[1] not in names(tmp_path / "out")
 
@@ -255,7 +255,7 @@ def test_a_part_that_another_run_is_writing_is_noticed(tmp_path: Path) -> None:
     sinks = (sink(tmp_path), sink(tmp_path))
     writers = [one.writer(0) for one in sinks]
     simulate(lambda: fill(writers[0], [FRAME]))
-    with pytest.raises(ConnectorError, match="is there already") as raised:
+    with pytest.raises(ConnectorError, match="already exists") as raised:
         simulate(lambda: fill(writers[1], [FRAME]))
     assert raised.value.hint.startswith("another sink, or another run, writes into this folder")
     simulate(writers[1].close)
@@ -301,7 +301,7 @@ def test_a_killed_process_leaves_whole_parts_and_nothing_else(tmp_path: Path, co
         assert process.stdout is not None
         lines = [process.stdout.readline() for _ in range(commits)]
         process.kill()
-        # A line that the kill cut off was never handed to anybody.
+        # A line that the kill cut off was never emitted.
         lines += [line for line in process.stdout if line.endswith("\n")]
     seen = numbers(tmp_path / "out")
     assert len(seen) >= 10 * (len(lines) - 1)

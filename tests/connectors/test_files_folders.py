@@ -61,7 +61,7 @@ except ConnectorError as error:
 
 @pytest.mark.parametrize("path", ["closed", "closed/out", "unreadable"])
 def test_a_folder_that_may_not_be_written(path: str) -> None:
-    # Not under pytest's own folder, which nobody else may enter.
+    # Not under pytest's own folder, which other users may not enter.
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         folder.chmod(0o755)

@@ -1,4 +1,4 @@
-"""What a killed run leaves behind is in nobody's way: neither the next run's nor a reader's."""
+"""Files left by a killed run, which disturb neither the next run nor a reader."""
 
 from __future__ import annotations
 

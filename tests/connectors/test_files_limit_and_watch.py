@@ -72,7 +72,7 @@ LONG_AGO = (1_000_000_000, 1_000_000_000)
 
 
 def put(folder: Path, name: str, first: int, rows: int) -> Path:
-    """A file that nobody has written for long."""
+    """Write a file with an old modification time."""
     file = folder / name
     file.write_bytes(json_lines(first, rows))
     os.utime(file, LONG_AGO)
@@ -82,7 +82,7 @@ def put(folder: Path, name: str, first: int, rows: int) -> Path:
 def watched(
     folder: Path, work: Coroutine[None, None, None], parallelism: int = 1, seed: int = 1
 ) -> tuple[list[tuple[float, list[int]]], Outcome]:
-    """What is read of the folder `in`, and when, while something happens there; and how it ended.
+    """Read the folder `in` while it changes; return the rows with their times, and the error.
 
     On virtual time; the job is asked to stop when the work is done.
     """

@@ -190,14 +190,18 @@ def test_a_path_may_be_absolute(tree: Path) -> None:
             "no file matches *.csv, looked for in {}",
             "there are data[1].jsonl, dead, empty,",
         ),
-        ("in/{a,b}.jsonl", "no file matches in/{{a,b}}.jsonl", "a pattern has *, ?, [...] and **"),
+        (
+            "in/{a,b}.jsonl",
+            "no file matches in/{{a,b}}.jsonl",
+            "a pattern may have *, ?, [...] and **",
+        ),
         ("in/_none", "no files in the folder in/_none", "names that start with . or _ are left"),
         ("empty", "no files in the folder empty", ""),
         ("empty/*", "no file matches empty/*", "empty is empty"),
         ("in/a.jsonl/*", "no file matches in/a.jsonl/*", "in/a.jsonl is a file"),
         ("in/d*p", "in/deep is a folder, wanted a file", "in/deep/** reads the files in it"),
         ("pipe", "pipe is not a regular file", "stdin reads from a pipe"),
-        ("dead", "dead is a link that leads nowhere, wanted a file", "it names gone"),
+        ("dead", "dead is a dangling link, wanted a file", "it points to gone"),
     ],
 )
 def test_what_is_said_where_nothing_can_be_read(
@@ -217,8 +221,8 @@ def test_what_is_said_where_nothing_can_be_read(
 @pytest.mark.parametrize(
     ("path", "said"),
     [
-        ("s3://bucket/in/*.jsonl", '"s3://" is not built yet'),
-        ("file:///tmp/x", "a path is no URL"),
+        ("s3://bucket/in/*.jsonl", '"s3://" is not supported yet'),
+        ("file:///tmp/x", "wanted a path, got a URL"),
     ],
 )
 def test_a_url_is_refused_by_name(tmp_path: Path, path: str, said: str) -> None:

@@ -40,7 +40,7 @@ def write(folder: Path, name: str, first_s: int, rows: int = MANY) -> None:
 def counted(
     folder: Path, parallelism: int, watermark: str = "", options: str = "", limit: int | None = None
 ) -> tuple[int, int]:
-    """How many rows came into windows, and how many were late."""
+    """Count the rows in windows, and the late rows."""
     memory = Memory()
     text = TEXT.format(parallelism=parallelism, watermark=watermark, options=options)
     outcome = run(folder, text, memory=memory, block=16 << 10, limit=limit)

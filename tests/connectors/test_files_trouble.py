@@ -22,7 +22,7 @@ SOURCE = "{{files: {{path: {}}}, schema: {{id: bigint}}}}"
 
 
 def trouble(folder: Path, name: str, change: Callable[[Path], object]) -> ConnectorError:
-    """What is said when a file changes behind its first chunk."""
+    """Return the error of a file that changes after its first chunk."""
     _, reader = source_of(folder, SOURCE.format(name), block=200)
     reading = reader.read(Split("s", name), None)
     assert isinstance(next(reading), Chunk)
@@ -76,7 +76,7 @@ def test_a_file_that_changes_while_it_is_read(
     (tmp_path / "a.jsonl").write_bytes(LINE * 100)
     error = trouble(tmp_path, "a.jsonl", change)
     assert error.message == said
-    assert error.hint.startswith("files stay as they are")
+    assert error.hint.startswith("a file must not change")
     assert error.position == 200
 
 
@@ -124,7 +124,7 @@ def test_a_file_that_vanished_before_it_was_read(tmp_path: Path) -> None:
         ("a.zst", LINE, "unable to decompress zstandard data"),
         ("a.zst", b"", "it is empty, which no compressed file is"),
     ],
-    ids=range(9),  # bytes that tell the time would call a test otherwise in each process
+    ids=range(9),  # bytes with the time would give a test another name in each process
 )
 def test_a_damaged_compressed_file(tmp_path: Path, name: str, data: bytes, said: str) -> None:
     (tmp_path / name).write_bytes(data)
@@ -189,7 +189,7 @@ UNREAD = {
 
 
 def test_what_may_not_be_read() -> None:
-    # Not under pytest's own folder, which nobody else may enter.
+    # Not under pytest's own folder, which other users may not enter.
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         folder.chmod(0o755)

@@ -1,4 +1,4 @@
-"""What a pipeline may say of Kafka, what does not go together, and that no password is shown."""
+"""The options of `kafka:`: valid ones, incompatible ones, and masking of passwords."""
 
 from __future__ import annotations
 
@@ -82,10 +82,10 @@ def test_what_is_no_broker_is_told(written: str, message: str, tmp_path: Path) -
     ("which", "message"),
     [
         ("", "kafka: wanted one of topic, topics, pattern, got none"),
-        (", topic: a, pattern: b", 'kafka.pattern: "pattern" stands beside "topic"'),
+        (", topic: a, pattern: b", 'kafka.pattern: "pattern" is given in addition to "topic"'),
         (", topic: 'a b'", 'kafka.topic: wanted the name of a topic, got "a b"'),
         (", topics: [a, a]", 'kafka.topics[1]: "a" is listed twice'),
-        (", pattern: 'a('", "kafka.pattern: no regular expression: missing ), unterminated"),
+        (", pattern: 'a('", "kafka.pattern: not a regular expression: missing ), unterminated"),
     ],
 )
 def test_what_is_read_is_said_once(which: str, message: str, tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_a_sink_s_defaults(tmp_path: Path) -> None:
 def test_without_transactions_nothing_is_said_of_them(key: str, tmp_path: Path) -> None:
     sink = f"kafka: {{brokers: 'b:1', topic: t, {key}}}"
     said = messages(tmp_path, "brokers: 'b:1', topic: t", sink)
-    assert len(said) == 1 and said[0].endswith("is of transactions, and there are none")
+    assert len(said) == 1 and said[0].endswith("applies only to transactions")
 
 
 USER = "username: u, password: '${secret:PW}'"
@@ -152,12 +152,12 @@ USER = "username: u, password: '${secret:PW}'"
     [
         (f"mechanism: PLAIN, {USER}", '"mechanism" is of no use with protocol: plaintext'),
         ("ca: x", '"ca" is of no use with protocol: plaintext'),
-        ("protocol: sasl_plaintext", '"sasl_plaintext" needs "mechanism" beside it'),
-        ("protocol: sasl_ssl, mechanism: PLAIN, username: u", 'PLAIN needs "password" beside it'),
+        ("protocol: sasl_plaintext", '"sasl_plaintext" needs "mechanism" as well'),
+        ("protocol: sasl_ssl, mechanism: PLAIN, username: u", 'PLAIN needs "password" as well'),
         (f"protocol: ssl, {USER}", '"username" is of no use with protocol: ssl'),
         (f"protocol: sasl_ssl, mechanism: OAUTHBEARER, {USER}", 'OAUTHBEARER needs "token"'),
-        ("protocol: ssl, key: k", '"key" needs "cert" beside it'),
-        ("protocol: ssl, key_password: '${env:PW}'", '"key_password" needs "key" beside it'),
+        ("protocol: ssl, key: k", '"key" needs "cert" as well'),
+        ("protocol: ssl, key_password: '${env:PW}'", '"key_password" needs "key" as well'),
     ],
 )
 def test_what_does_not_go_together_is_told(security: str, message: str, tmp_path: Path) -> None:
@@ -172,7 +172,9 @@ def test_a_password_does_not_stand_in_the_file(tmp_path: Path) -> None:
         f"password: {PASSWORD}}}",
     )
     (problem,) = found.problems
-    assert problem.message == "kafka.security.password: it stands in the pipeline's file"
+    assert (
+        problem.message == "kafka.security.password: a secret must not stand in the pipeline's file"
+    )
     assert PASSWORD not in render(problem)
 
 

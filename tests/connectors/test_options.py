@@ -10,7 +10,7 @@ from headrace.core.pipeline.text import Text
 
 
 def messages(folder: Path, source: str, sink: str = "console: {}") -> list[str]:
-    """What is said of a pipeline with this source and this sink."""
+    """Return the problems of a pipeline with this source and this sink."""
     path = folder / "p.yaml"
     path.write_text(f"name: t\nsources:\n  s: {{{source}}}\nsinks:\n  o: {{from: s, {sink}}}\n")
     return [problem.message for problem in load(path, REGISTRY, env={}).problems]

@@ -30,7 +30,7 @@ CSV = "{stdin: {}, format: csv, schema: {id: bigint}}"
 def stdin_of(
     folder: Path, text: str, descriptor: int, *, block: int = 4096, limit: int | None = None
 ) -> Reading:
-    """What reads a descriptor as the source `s` would standard input."""
+    """Build a source that reads a descriptor as standard input is read."""
     plan = plan_of(
         folder, f"sources:\n  s: {text}\nsinks:\n  o: {{from: s, console: }}", connectors_of()
     )

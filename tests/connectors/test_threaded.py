@@ -23,7 +23,7 @@ A, B, C = (Split("s", name) for name in "abc")
 
 @dataclass
 class Counted:
-    """A reader of splits with so many chunks each; it notes what it made and what it closed."""
+    """A reader of splits with that number of chunks; it records its chunks and closed splits."""
 
     chunks: dict[str, int]
     fails: str = ""
@@ -62,7 +62,7 @@ def reading_of(reader: Counted, in_order: bool = False) -> Threaded:
 
 
 async def some(reading: Reading, count: int) -> str:
-    """What comes next, so often; a question mark where nothing does."""
+    """Fetch that number of events; a question mark stands for none."""
     found = []
     for _ in range(count):
         try:

@@ -13,9 +13,9 @@ from pathlib import Path
 
 
 def archived(command: Sequence[str], train: Callable[[str], None]) -> Sequence[str]:
-    """What tells Java of the file for this command, which `train` has it make where there is none.
+    """Return Java's option for the archive of this command; if missing, `train` creates it.
 
-    That is given the option by which it is made when Java ends.
+    `train` gets the option with which Java writes the archive when it ends.
     """
     path = _cache() / f"{sha256(repr(command).encode()).hexdigest()[:16]}.aot"
     if not path.exists():
@@ -23,7 +23,7 @@ def archived(command: Sequence[str], train: Callable[[str], None]) -> Sequence[s
         made = path.with_suffix(f".{os.getpid()}")
         train(f"-XX:AOTCacheOutput={made}")
         if made.exists():
-            made.rename(path)  # whoever was faster has made the same
+            made.rename(path)  # a faster process has made the same
     return (f"-XX:AOTCache={path}",) if path.exists() else ()
 
 

@@ -1,4 +1,4 @@
-"""A Kafka broker that whoever needs one starts: one node, its own ports and folder, killed at will.
+"""A Kafka broker for tests: one node with its own ports and folder, which tests may kill.
 
 It is a process of the real thing. Clients reach it by the same address for all of its lives, so a
 test may kill, freeze or restart it under them. It does not outlive its starter, whatever way that
@@ -95,16 +95,16 @@ class Broker(AbstractContextManager["Broker"]):
 
     @property
     def address(self) -> str:
-        """Where clients find it that have nothing to prove."""
+        """The address for clients without credentials."""
         return self.at("PLAINTEXT")
 
     def at(self, listener: str) -> str:
-        """Where that listener of it is."""
+        """Return the address of a listener."""
         return f"{HOST}:{self.ports[listener]}"
 
     @property
     def log(self) -> Path:
-        """What it and its lives before said."""
+        """The log of the broker, including its earlier lives."""
         return self.folder / "broker.log"
 
     def __enter__(self) -> Self:
@@ -131,7 +131,7 @@ class Broker(AbstractContextManager["Broker"]):
         try:
             self._watch = watching(self._process.pid)
             self._wait_until_it_serves(self._process)
-        except BaseException:  # also of somebody who does not want to wait
+        except BaseException:  # also when the caller is cancelled
             self.kill()
             raise
 
@@ -149,13 +149,13 @@ class Broker(AbstractContextManager["Broker"]):
         self.start()
 
     def pause(self) -> None:
-        """Have it answer nobody, though its connections stand."""
+        """Freeze the broker: it stops answering, but its connections stay open."""
         process = self._running
         process.send_signal(signal.SIGSTOP)
         os.waitid(os.P_PID, process.pid, os.WSTOPPED)  # some of its threads still run until then
 
     def resume(self) -> None:
-        """Have it go on."""
+        """Let the frozen broker continue."""
         self._running.send_signal(signal.SIGCONT)
 
     def close(self) -> None:
@@ -235,7 +235,7 @@ class Broker(AbstractContextManager["Broker"]):
 
 @cache
 def fast() -> Sequence[str]:
-    """What makes a broker's Java start fast: it is known from a life of one for nothing else."""
+    """Return the Java options for a fast start, trained by a broker that is started for it."""
     return archived(java("kafka.Kafka"), _lives_once)
 
 
@@ -249,9 +249,9 @@ def _lives_once(option: str) -> None:
 
 
 def free_ports(names: list[str]) -> dict[str, int]:
-    """A port for each that nobody has now, and that no client is given while it is down.
+    """Return free ports, which no client gets while the broker is down.
 
-    They are below those that a system hands out: one of these could be gone at a restart.
+    They are below those that a system assigns to clients: one of these could be taken at a restart.
     """
     ports: dict[str, int] = {}
     while len(ports) < len(names):
@@ -262,7 +262,7 @@ def free_ports(names: list[str]) -> dict[str, int]:
 
 
 def is_free(port: int) -> bool:
-    """Whether nobody listens there."""
+    """Whether nothing listens on the port."""
     with socket.socket() as tried:
         try:
             tried.bind((HOST, port))

@@ -42,8 +42,8 @@ def batch(
     )
     for at, (place, value) in enumerate(zip(places, values, strict=True)):
         key = keys[at] if keys else None
-        beside = list(headers[at]) if headers else []
-        builder.append(place, timestamp + at, key, value, beside)
+        row_headers = list(headers[at]) if headers else []
+        builder.append(place, timestamp + at, key, value, row_headers)
     built = builder.build()
     if until is not None:
         struct.pack_into(">i", built, ATTRIBUTES_AT + 2, until - base - 1)
@@ -51,7 +51,7 @@ def batch(
 
 
 def mark(base: int, producer: int, *, commit: bool) -> bytes:
-    """What ends a transaction."""
+    """Build the control batch that ends a transaction."""
     key = struct.pack(">hh", 0, int(commit))
     builder = DefaultRecordBatchBuilder(2, 0, 1, producer, 0, -1, 1 << 30)
     builder.append(0, 1000, key, b"\0\0\0\0\0\0", [])

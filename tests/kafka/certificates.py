@@ -1,4 +1,4 @@
-"""The keys and certificates of a TLS listener and of its clients, made anew for each run."""
+"""The keys and certificates of a TLS listener and of its clients, created for each run."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Issued:
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """Files: of who is to be trusted, of the broker, of a client, and of a stranger's authority."""
+    """Certificate files: of the CA, the broker, a client, and a foreign CA."""
 
     authority: Path
     broker: Path

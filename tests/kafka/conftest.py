@@ -17,7 +17,7 @@ from tests.kafka.topics import Topics
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """It is there for as long as tests run: who stops it starts it again."""
+    """The broker of the whole test run; a test that stops it starts it again."""
     with Broker(tmp_path_factory.mktemp("kafka", numbered=True)) as broker:
         yield broker
 
@@ -38,7 +38,7 @@ def topics(broker: Broker) -> Topics:
 
 @pytest.fixture
 def fresh() -> Callable[..., str]:
-    """Names of topics that nobody has: `fresh()`, or with a word in it, `fresh("out")`."""
+    """Return unused topic names: `fresh()`, or containing a word, `fresh("out")`."""
 
     def name(word: str = "topic") -> str:
         return f"{word}-{uuid.uuid4().hex[:12]}"

@@ -51,7 +51,7 @@ def orders() -> Iterator[bytes]:
 
 
 def produce(address: str, stopped: threading.Event) -> None:
-    """Write orders as time goes on, until it is stopped."""
+    """Write orders continuously, until stopped."""
     producer = Producer({"bootstrap.servers": address, "linger.ms": 5, "log_level": 0})
     coming = orders()
     while not stopped.wait(TICK_S):

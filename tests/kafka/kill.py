@@ -2,7 +2,7 @@
 
     python -m tests.kafka.kill 200 [SEED]
 
-lives as often as that and tells of each; CI does so a few times.
+runs that number of lives and reports each; CI runs a few.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Fired:
         self.feed.start()
 
     def close(self) -> None:
-        """Nobody writes or reads any more."""
+        """Stop all writers and readers."""
         self.trouble.over()
         self.feed.close()
         self.watcher.close()
@@ -174,7 +174,7 @@ class Fired:
             self._client().ask("POST", "/v1/stop", {"savepoint": self.savepoint})
 
     def _refused(self, process: subprocess.Popen[str]) -> None:
-        """While it is there, nobody else may be."""
+        """Check that a second run is refused while the job runs."""
         held, holder = self._client().home.holder()
         if held and holder is not None and holder.pid == process.pid:
             command = [*RUN, "p.yaml"]
@@ -275,7 +275,7 @@ class Fired:
 
 
 def fire(folder: Path, seed: int, lives: int, *, tell: bool = False) -> Fired:
-    """Have so many lives of a job, with a broker of its own, and finish it.
+    """Run that number of lives of a job, with a broker of its own, and finish it.
 
     Half of the jobs reach it by a network that loses or delays what is said.
     """
@@ -294,7 +294,7 @@ def fire(folder: Path, seed: int, lives: int, *, tell: bool = False) -> Fired:
 
 
 def main(lives: int, seed: int) -> None:
-    """Jobs, one after the other, until there were so many lives; one that failed stays there."""
+    """Run jobs in sequence until the number of lives is reached; the files of a failed one stay."""
     while lives > 0:
         folder = Path(mkdtemp(prefix=f"headrace-fired-{seed}-"))
         print(f"seed {seed}, {folder}:", flush=True)

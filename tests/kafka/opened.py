@@ -32,7 +32,7 @@ from headrace.core.types import (
 
 NAME = "records"
 LONGEST_S = 60.0
-"""Nothing takes so long: what does, fails."""
+"""The time limit of each operation, in seconds."""
 
 HEADER = Struct((Field("key", STRING), Field("value", STRING)))
 BESIDE: Mapping[str, Type] = {
@@ -58,7 +58,7 @@ def said(value: object) -> object:
 def node(
     address: str, fields: Sequence[Field] = RAW, format: str = "raw", **options: Any
 ) -> nodes.Source:
-    """A source of the plan with these columns, and those of its metadata behind them."""
+    """A source of the plan with these columns, followed by those of its metadata."""
     whole = {key: said(value) for key, value in {"brokers": address, **options}.items()}
     read = KafkaSource.model_validate({Text(key): value for key, value in whole.items()})
     beside = [Field(str(name), BESIDE[kind]) for kind, name in read.metadata.columns.items()]
@@ -72,7 +72,7 @@ def node(
 
 @dataclass(slots=True)
 class Came:
-    """What came of a reading, by split."""
+    """The events of a split reader, by split."""
 
     rows: dict[str, list[tuple[Any, ...]]] = field(default_factory=dict)
     bad: list[BadRecord] = field(default_factory=list)
@@ -88,7 +88,7 @@ class Came:
 
     @property
     def count(self) -> int:
-        """How many records came, good or bad."""
+        """Count the records, good and bad."""
         return sum(len(rows) for rows in self.rows.values()) + len(self.bad)
 
 
@@ -114,7 +114,7 @@ class Opened:
         return await self.until(lambda _: False)
 
     async def first(self, count: int) -> Came:
-        """Read until so many records have come."""
+        """Read until that number of records has arrived."""
         return await self.until(lambda came: came.count >= count)
 
     def _take(self, arrival: Chunk | Ended | None) -> None:

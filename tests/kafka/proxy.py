@@ -1,7 +1,7 @@
-"""What is between a job and its broker: passes requests on, and does to some what networks do.
+"""A proxy between a job and its broker, which loses or delays some requests, as networks do.
 
-A request is lost, or its answer; or it comes late, when whoever sent it has long asked again by
-another connection. That is what tells a protocol that may be repeated from one that mostly works.
+A request is lost, or its response; or it arrives late, after the sender has retried over another
+connection. This distinguishes a protocol that tolerates retries from one that mostly works.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ class Proxied(Broker):
 
     @property
     def through(self) -> str:
-        """Where the proxy is to be."""
+        """The address of the proxy."""
         return f"{HOST}:{self.port}"
 
     def _addresses(self) -> dict[str, str]:
         found = super()._addresses()
-        behind, before = f"PROXIED://{self.at('PROXIED')}", f"PROXIED://{self.through}"
-        advertised = found["advertised.listeners"].replace(behind, before)
+        proxied, before = f"PROXIED://{self.at('PROXIED')}", f"PROXIED://{self.through}"
+        advertised = found["advertised.listeners"].replace(proxied, before)
         return found | {"advertised.listeners": advertised}
 
     @property
@@ -128,7 +128,7 @@ def message(of: socket.socket) -> bytes:
 
 
 def exactly(of: socket.socket, size: int) -> bytes:
-    """So many bytes."""
+    """Read exactly that number of bytes."""
     found = bytearray()
     while len(found) < size:
         piece = of.recv(size - len(found))

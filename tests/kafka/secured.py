@@ -1,8 +1,8 @@
-"""A broker that lets in who proves who they are: by password, by token, by certificate.
+"""A broker that authenticates clients by password, by token, or by certificate.
 
 Its listeners are PLAINTEXT (for tests themselves, which may do anything), SASL_PLAINTEXT, SSL,
-MTLS (a certificate of the client is wanted) and SASL_SSL. Who has come in may do all with topics
-that nobody has been given: `Secured.only_for` gives one to somebody.
+MTLS (a client certificate is required) and SASL_SSL. Authenticated users have all rights on topics
+without an owner: `Secured.only_for` makes a user the owner of a topic.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ class Secured:
     certificates: Certificates
 
     def at(self, listener: str) -> str:
-        """Where that listener of it is."""
+        """Return the address of a listener."""
         return self.broker.at(listener)
 
     def only_for(self, user: str, topic: str) -> None:
-        """Let nobody else in there; the others don't even see that it exists."""
+        """Deny all other users access to a topic, which they do not even see."""
         binding = AclBinding(
             ResourceType.TOPIC,
             topic,
@@ -80,7 +80,7 @@ def secured_in(folder: Path) -> Secured:
 
 
 def tls(certificates: Certificates) -> dict[str, str]:
-    """What it proves itself by, and whom it believes."""
+    """The certificate of the broker, and the CA that it trusts."""
     return {
         "ssl.keystore.type": "PEM",
         "ssl.keystore.location": str(certificates.broker),
@@ -92,7 +92,7 @@ def tls(certificates: Certificates) -> dict[str, str]:
 
 
 def passwords() -> dict[str, str]:
-    """How people log in; those of SCRAM are named when the broker is formatted."""
+    """The login configuration; SCRAM users are added when the broker is formatted."""
     names = " ".join(f'user_{name}="{password}"' for name, password in USERS.items())
     modules = {
         "plain": f"{SECURITY}.plain.PlainLoginModule required {names};",
@@ -108,7 +108,7 @@ def passwords() -> dict[str, str]:
 
 
 def rights() -> dict[str, str]:
-    """Who may do what."""
+    """The access rights."""
     return {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS",

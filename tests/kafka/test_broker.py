@@ -121,7 +121,7 @@ def test_records_come_back_as_they_were_written(topics: Topics, fresh: Fresh) ->
 
 
 def token(name: str) -> str:
-    """One that nobody signed: {"alg": "none"}."""
+    """Return an unsigned token: {"alg": "none"}."""
     now = int(time.time())
     parts = {"alg": "none"}, {"sub": name, "iat": now, "exp": now + 600}
     coded = (base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=") for part in parts)
@@ -134,7 +134,7 @@ def known(mechanism: str, name: str = USER, password: str = PASSWORD) -> Setting
 
 
 def client_of(secured: Secured, listener: str, settings: Settings) -> dict[str, Any]:
-    """What a client is made of that comes in by that listener."""
+    """Return the settings of a client of that listener."""
     protocol = {"MTLS": "SSL"}.get(listener, listener)
     wanted = {"bootstrap.servers": secured.at(listener), "security.protocol": protocol.lower()}
     if protocol.endswith("SSL"):
@@ -143,19 +143,19 @@ def client_of(secured: Secured, listener: str, settings: Settings) -> dict[str, 
 
 
 def names_seen(secured: Secured, listener: str, settings: Settings) -> set[str]:
-    """The topics that somebody sees."""
+    """List the topics that a user sees."""
     admin = AdminClient(client_of(secured, listener, settings))
     return set(admin.list_topics(timeout=60).topics)
 
 
 def reason_of_refusal(secured: Secured, listener: str, settings: Settings) -> str:
-    """Why somebody is not let in."""
+    """Return the reason for which a client is refused."""
     said: list[KafkaError] = []
     told: dict[str, Any] = {"error_cb": said.append}
     admin = AdminClient(client_of(secured, listener, settings) | told)
     deadline = time.monotonic() + 60
     while not said:
-        assert time.monotonic() < deadline, "nobody is refused"
+        assert time.monotonic() < deadline, "the client is not refused"
         admin.poll(0.05)
     return said[0].name()
 

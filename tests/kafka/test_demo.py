@@ -1,4 +1,4 @@
-"""The pipeline that ships for Kafka does what it says, and its demo leaves nothing behind."""
+"""The shipped Kafka pipeline and its demo, which leaves no files or processes."""
 
 from __future__ import annotations
 

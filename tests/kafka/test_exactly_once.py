@@ -93,7 +93,7 @@ class Made:
         return done.stderr
 
     def until(self, checkpoint: int, process: subprocess.Popen[str]) -> None:
-        """Wait until a run that tells in JSON has taken one."""
+        """Wait until a run that reports in JSON has taken a checkpoint."""
         assert process.stderr is not None
         for line in process.stderr:
             if json.loads(line).get("number") == checkpoint:
@@ -106,7 +106,7 @@ class Made:
         return self.topics.ends(topic, committed=True) != self.topics.ends(topic)
 
     def ids(self, topic: str = "") -> list[int]:
-        """What is committed; nothing is open for long."""
+        """Read the committed rows; no transaction stays open for long."""
         began = time.monotonic()
         found = [
             json.loads(value or b"")["id"] for value in self.topics.values(topic or self.topic)

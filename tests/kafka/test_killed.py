@@ -21,7 +21,7 @@ def test_a_job_and_a_broker_that_are_killed_at_any_instant_give_each_row_once(
 def test_a_job_that_is_killed_at_each_step_gives_each_row_once(
     tmp_path: Path, broker: Broker, fresh: Callable[..., str]
 ) -> None:
-    """What is passed at a start only where there is something to commit comes behind a manifest."""
+    """A failpoint that a start passes only with handles to commit is reached after a manifest."""
     fired = Fired(tmp_path, Random(0), broker, name=fresh("fired"))
     try:
         for at, point in enumerate(POINTS):

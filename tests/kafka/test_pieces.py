@@ -28,7 +28,7 @@ Fresh = Callable[..., str]
 
 @contextmanager
 def pieces_of(address: str, least: int, **options: Any) -> Iterator[TopicPieces]:
-    """What reads the pieces of a source; a range has so many records at least."""
+    """Build the batch reader of a source; a range has at least that number of records."""
     with ThreadPoolExecutor(2) as threads:
         surroundings = Surroundings(Path("."), "0" * 32, Bench(threads), pipeline="p")
         reader = open_pieces(node(address, **options), surroundings)

@@ -34,7 +34,7 @@ JSON = (Field("a", BIGINT), Field("b", STRING))
 
 
 def some(count: int, partitions: int = 1) -> list[Record]:
-    """Records of which no two are alike."""
+    """Make distinct records."""
     return [
         Record(
             b"value %d" % at if at % 7 else b"",
@@ -83,7 +83,7 @@ def read(
     told: list[str] | None = None,
     **options: Any,
 ) -> Came:
-    """What a source reads that stops at the end there is, and what it tells of it."""
+    """Read a source up to the current end; `told` gets its messages."""
 
     async def reading() -> Came:
         source = node(broker.address, **{"stop": "latest", **options})
@@ -160,7 +160,7 @@ def test_reading_goes_on_behind_any_chunk(broker: Broker, topics: Topics, fresh:
         for name, position in positions.items():
             if position == 0:
                 positions[name] = f"offset=0 stop={stops[name]}"
-        topics.write(topic, plain(3, 2, 9000))  # behind where reading is to stop
+        topics.write(topic, plain(3, 2, 9000))  # after the stop offset
         rest = run(partial(reading, positions, False, 10**9))
         both = [
             row[0]
@@ -203,8 +203,8 @@ def test_bad_records_of_json_are_told_with_their_offsets_and_nulls_are_left_out(
         metadata={"offset": "at", "key": "k"},
     )
     assert told == [
-        "records: records that have no value are left out",
-        "records: 1 record without a value left out in all",
+        "records: records without a value are left out",
+        "records: 1 record without a value left out in total",
     ]
     assert all_rows(came) == [(1, None, 0, "k0"), (2, "x", 3, "k3"), (3, None, 6, "k6")]
     assert [(bad.position, bad.raw) for bad in came.bad] == [
@@ -296,7 +296,7 @@ def test_what_there_is_no_more_is_an_error_or_passed_over(
     at = {f"{topic}-0": "offset=3 stop=10"}
     with pytest.raises(ConnectorError, match="wanted offset 3, there are 6 to 9") as error:
         read(broker, at, topic=topic)
-    assert "earliest goes on at 6, latest at 10" in error.value.hint
+    assert "earliest resumes at 6, latest at 10" in error.value.hint
     assert error.value.final
     going_on = read(broker, at, topic=topic, on_missing_offset="earliest")
     assert going_on.values == [b"6", b"7", b"8", b"9"]
@@ -327,7 +327,7 @@ def test_a_topic_that_was_made_anew_is_noticed(
     at: dict[str, Position] = {f"{topic}-0": f"offset=10 last=9@{NOW_MS + 9}"}
     with pytest.raises(ConnectorError, match=told) as error:
         _go_on(broker, topic, at)
-    assert "made anew" in error.value.hint
+    assert "recreated" in error.value.hint
 
 
 def _go_on(broker: Broker, topic: str, at: Mapping[str, Position]) -> Came:

@@ -55,7 +55,7 @@ def test_a_topic_that_is_not_there_is_told_with_the_nearest_one(
     topic = topics.create(fresh())
     error = refused(node(broker.address, topic=topic + "s"))
     assert error.message == f'there is no topic "{topic}s"'
-    assert error.hint == f'did you mean "{topic}"?; headrace makes no topics'
+    assert error.hint == f'did you mean "{topic}"?; headrace does not create topics'
     assert (error.exit_status, error.final) == (1, True)
     assert topic + "s" not in topics.names()
 
@@ -139,7 +139,7 @@ def test_a_topic_that_is_deleted_while_it_is_read_is_told(
             topics.delete(topic)
             began = time.monotonic()
             error = await failing(it)
-            why = "the partition is not there any more: was the topic deleted?"
+            why = "the partition no longer exists: was the topic deleted?"
             assert (error.split, error.message) == (f"{topic}-0", why)
             assert error.final
             assert time.monotonic() - began >= GONE_S
@@ -160,7 +160,7 @@ def test_a_topic_that_is_made_anew_while_it_is_read_is_told(
             topics.delete(topic)
             topics.create(topic)
             error = await failing(it)
-            assert "made anew" in error.hint
+            assert "recreated" in error.hint
             assert it.came.count == 5
 
     run(reading)

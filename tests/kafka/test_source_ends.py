@@ -1,4 +1,4 @@
-"""A job that goes on is given an end that it had not, and loses one that it had."""
+"""Resumed jobs whose `stop` is added or removed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def two(begin: int, count: int) -> list[Record]:
 
 
 async def going_on(it: Opened, left: Left) -> Left:
-    """Have the reading go on where a run before has left; what it begins with."""
+    """Resume from the positions of an earlier run; return the start positions."""
     restored = Checkpoint(1, False, Restored({NAME: left}))
     begins, _ = await discovered(Ends({NAME: it.source}), restored)
     assert begins is not None
@@ -34,7 +34,7 @@ async def going_on(it: Opened, left: Left) -> Left:
 
 
 def left_by(it: Opened, begun: Left) -> Left:
-    """What a checkpoint says of the splits now."""
+    """Return the progress of the splits, as in a checkpoint."""
     came = it.came
     return {
         split: Progress(
@@ -58,7 +58,7 @@ def test_a_job_that_goes_on_is_given_an_end_and_loses_it_again(
     async def to_the_end(left: Left) -> tuple[list[int], Left]:
         async with opened(node(broker.address, topic=topic, stop="latest"), discovered=False) as it:
             begun = await going_on(it, left)
-            topics.write(topic, two(begin=100, count=4))  # behind the end that it was given
+            topics.write(topic, two(begin=100, count=4))  # after its stop offset
             came = await it.to_the_end()
             return sorted(map(int, came.values)), left_by(it, begun)
 

@@ -101,7 +101,7 @@ def test_what_is_hidden_behind_rows_is_passed_over_with_them() -> None:
         mark(2, 1, commit=True) + mark(3, 1, commit=True),
         batch(2, [], until=4),
         batch(2, [b"c", b"d", b"e", b"f"]),
-        batch(7, [b"behind a hole"]),
+        batch(7, [b"after a hole"]),
     ],
 )
 def test_reading_ends_at_its_stop_whatever_stands_there(tail: bytes) -> None:
@@ -126,7 +126,7 @@ def test_the_record_that_was_read_last_is_looked_at_again() -> None:
     other = track(2, Seen(1, 1001))
     with pytest.raises(OtherRecord) as error:
         other.came(answer(batch(0, [b"a", b"b", b"c"], timestamp=7000), end=3), 1.0)
-    assert (error.value.was, error.value.timestamp) == (Seen(1, 1001), 7001)
+    assert (error.value.previous, error.value.timestamp) == (Seen(1, 1001), 7001)
 
     compacted = track(2, Seen(1, 1001))
     assert compacted.came(answer(batch(0, [b"a", b"c"], deltas=[0, 2]), end=3), 1.0)

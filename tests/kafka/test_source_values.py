@@ -21,7 +21,7 @@ CSV = csv_lines(CsvDecoder(TWO, TWO, TWO.names), RFC_4180)
 
 
 def numbered(rows: Rows, count: int) -> dict[int, object]:
-    """What became of each value: a row, None for one that was skipped, or what is wrong."""
+    """The result of each value: a row, None for a skipped one, or its error."""
     out = set(rows.bad) | set(rows.skipped)
     good = [number for number in range(count) if number not in out]
     assert rows.frame.height == len(good)

@@ -1,4 +1,4 @@
-"""`validate --connect` tells what there is, and leaves it as it was."""
+"""`validate --connect` describes external systems without changing them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Fresh = Callable[..., str]
 
 
 def asked(folder: Path, document: str) -> tuple[int, str]:
-    """The exit status and what is told."""
+    """Run `validate --connect`; return the exit status and the output."""
     path = folder / "p.yaml"
     path.write_text(document)
     # As users do: a command that is asked alone remembers other words for help ever after.

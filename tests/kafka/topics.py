@@ -106,7 +106,7 @@ class Topics:
 
     def write(self, topic: str, records: Iterable[Record], **settings: str | int) -> None:
         """Append them, each to its partition and in this order; return when all are there."""
-        # Else what is sent again, as to a topic that was just made, comes behind what follows it.
+        # Otherwise a retried record, as for a newly created topic, comes after later ones.
         ordered = {"enable.idempotence": True}
         producer = Producer(self._settings | ordered | dotted(settings))
         send(producer, topic, records)
@@ -133,15 +133,15 @@ class Topics:
         return producer
 
     def read(self, topic: str) -> list[Record]:
-        """All that is committed, each partition in its order, one partition after the other.
+        """Read all committed records, one partition after the other, each in order.
 
-        Fails where a transaction stays open: nobody who trusts only what is committed gets past it.
+        Fails if a transaction stays open, because a read_committed consumer cannot get past it.
         """
         self.settled(topic)
         return self._read(topic, True)
 
     def visible(self, topic: str, committed: bool = True) -> list[Record]:
-        """What can be read at this moment: up to the first that may yet be aborted, or all."""
+        """Read the currently visible records: up to the first undecided one, or all."""
         return self._read(topic, committed)
 
     def values(self, topic: str) -> list[bytes | None]:
@@ -160,7 +160,7 @@ class Topics:
             time.sleep(0.01)
 
     def _seen(self, topic: str, partitions: int) -> None:
-        """Wait until the broker tells clients of it: its controller has done it before."""
+        """Wait until the broker reports the change to clients; its controller made it before."""
         deadline = time.monotonic() + LONGEST_S
         while len(found := self.partitions(topic)) != partitions:
             late = time.monotonic() > deadline
@@ -190,14 +190,14 @@ class Topics:
             try:
                 return {at.partition: each.result(LONGEST_S).offset for at, each in found.items()}
             except KafkaException as error:
-                # Behind a restart a broker knows less of who leads than its clients, for a moment.
+                # Shortly after a restart, a broker knows less about leaders than its clients.
                 if error.args[0].code() not in PASSING or time.monotonic() > deadline:
                     raise
                 time.sleep(0.05)
 
 
 def reading(client: Consumer, topic: str, ends: Mapping[int, int]) -> list[Record]:
-    """What is in the partitions before those ends."""
+    """Read the records of the partitions before those ends."""
     first = [TopicPartition(topic, partition, 0) for partition in ends]
     lows = {at.partition: client.get_watermark_offsets(at, LONGEST_S)[0] for at in first}
     client.assign([TopicPartition(topic, partition, low) for partition, low in lows.items()])

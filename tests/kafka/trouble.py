@@ -1,4 +1,4 @@
-"""A broker that is killed or frozen for a while, beside whatever else goes on."""
+"""A broker that is killed or frozen for a while, concurrently with a test."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.kafka.broker import Broker
 
 
 class Trouble:
-    """One trouble at a time; the broker is well again behind each."""
+    """Causes one fault at a time; the broker works again after each."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker

@@ -1,4 +1,4 @@
-"""What a reader sees who trusts only what is committed, while more and more comes."""
+"""A read_committed reader of a topic while it is written."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Watcher:
         self._client.assign([TopicPartition(t, p, 0) for t, all in topics.items() for p in all])
 
     def more(self) -> list[tuple[str, Record]]:
-        """What came since, with its topic; a broker that is away gives nothing."""
+        """Return the new records with their topics; none if the broker is away."""
         found = []
         while (message := self._client.poll(0.2)) is not None:
             if message.error() is None:

@@ -41,7 +41,7 @@ def test_each_key_is_asked_for_and_404_is_a_miss(tmp_path: Path) -> None:
         assert outcome.failure is None
         assert job.rows()[:4] == [(0, 4, "n4"), (1, 5, None), (2, None, None), (3, 6, "n6")]
         assert set(site.asked) == {"/c/4", "/c/5", "/c/6"}
-        assert job.look() == f"{site.url}/c/{{id}}, somebody answers there"
+        assert job.look() == f"{site.url}/c/{{id}}, a server answers there"
 
 
 def test_a_key_is_requested_and_reported_with_its_year_in_full(tmp_path: Path) -> None:
@@ -145,8 +145,8 @@ def test_what_a_server_refuses_is_not_requested_again_and_reported(tmp_path: Pat
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (b"<html>", "answered no JSON"),
-        ([1, 2], "answered 2 rows for a key"),
+        (b"<html>", "answered with invalid JSON"),
+        ([1, 2], "answered with 2 rows for a key"),
         ({"name": "x", "tier": "gold"}, "tier"),
     ],
 )

@@ -38,15 +38,15 @@ def failure(job: Asking) -> Failure:
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        ((302, "/4?q=opensesame"), "sends us on more than 10 times"),
-        ((302, "http://[bad?token=opensesame"), "sends us on to what is no URL"),
-        ((302, "http://localhost:99999/opensesame"), "sends us on to what is no URL"),
-        ((302, "http://opensesame.localhost/"), "sends us on to another server"),
-        ((302, "ftp://h/opensesame"), "sends us on to another server"),
-        ((0, GARBAGE), "answered what is no HTTP"),
+        ((302, "/4?q=opensesame"), "redirects more than 10 times"),
+        ((302, "http://[bad?token=opensesame"), "redirects to an invalid URL"),
+        ((302, "http://localhost:99999/opensesame"), "redirects to an invalid URL"),
+        ((302, "http://opensesame.localhost/"), "redirects to another server"),
+        ((302, "ftp://h/opensesame"), "redirects to another server"),
+        ((0, GARBAGE), "answered with something that is not HTTP"),
         ((0, b""), "closed the connection before it answered"),
         ((401, None), "answered 401 Unauthorized"),
-        ((200, b"<html>/4?q=opensesame"), "answered no JSON"),
+        ((200, b"<html>/4?q=opensesame"), "answered with invalid JSON"),
         ((200, {"name": "x", "tier": "opensesame"}), "tier"),
     ],
 )
@@ -67,7 +67,7 @@ def test_dead_letters_have_no_secrets(tmp_path: Path) -> None:
         outcome, _ = job.run(IDS.head(1))
         assert outcome.failure is None
         (row,) = pl.concat(job.memory.outputs["dead"]).rows()
-        assert "sends us on" in str(row)
+        assert "redirects" in str(row)
         assert "sesame" not in str(row)
 
 
@@ -77,7 +77,7 @@ def test_headers_go_to_no_other_server(tmp_path: Path) -> None:
             error = failure(asking(tmp_path, site.url))
         assert error.final
         assert error.message.endswith("which is not followed (lookup of id = 4)")
-        assert error.hint == f"write the URL that answers; it begins with {other.url}"
+        assert error.hint == f"write the URL that it redirects to; it begins with {other.url}"
         assert not other.asked
 
 

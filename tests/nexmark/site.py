@@ -1,8 +1,8 @@
 """One run of the auction site, made once: the events that pipelines read, and that DuckDB is asked.
 
-They are those of our own `nexmark` source, seeded, but with so much time between them that windows
-of ten seconds end among few; a stand-in for that source hands them out of memory, for nobody is to
-wait that long. It has three splits, as a topic might, of which each has every third block of rows.
+The events are those of the `nexmark` source, seeded, but with enough time between them that windows
+of ten seconds end after a few. A stand-in for that source reads them from memory, so that no test
+waits that long. It has three splits, like a topic, each with every third block of rows.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ CHANGES = {
     "q18": ("bidder", "auction"),
     "q19": ("auction", "rank"),
 }
-"""The queries that put out changes, by the key of which the last row counts."""
+"""The queries that emit changes, with the key whose last row counts."""
 EVENTS = 20_000
 MINUTES, DAYS = 5_000, 10_000_000
 """Microseconds of event time between two events: those of all take 100 seconds, or two days."""
 STEPS = dict.fromkeys(("q14", "q15", "q16", "q17"), DAYS)
-"""Of queries that ask for the day, or the time of day."""
+"""Columns of queries for the day or the time of day."""
 SPLITS, BLOCK, PAUSE_S = 3, 1000, 0.05
 """Into how many splits events are dealt, how many are read at once, and how long none come then."""
 SEED = 1
@@ -66,7 +66,7 @@ def events(stream: str, step_us: int, count: int = EVENTS) -> pl.DataFrame:
 
 
 def step_us(query: str) -> int:
-    """How far apart its events are."""
+    """The time between two events."""
     return STEPS.get(query, MINUTES)
 
 
@@ -97,7 +97,7 @@ def _paced(blocks: Sequence[pl.DataFrame]) -> Iterator[Happening]:
 
 @cache
 def wanted(query: str, count: int = EVENTS, apart_us: int | None = None) -> Rows:
-    """The rows that DuckDB has for a query, over so many events, as far apart as is said."""
+    """Return DuckDB's rows of a query, over that number of events at that distance."""
     apart_us = apart_us or step_us(query)
     with tempfile.TemporaryDirectory() as folder, duckdb.connect() as database:
         for stream, table in TABLES.items():
@@ -127,7 +127,7 @@ def _written(value: object) -> object:
 
 
 def output(query: str, site: Path) -> Rows:
-    """What a pipeline has written below a site: as a table, if it has put out changes."""
+    """Read the output of a pipeline below a site; as a table, if the pipeline emits changes."""
     parts = sorted((site / "build" / "nexmark" / query).rglob("part-*"), key=in_order)
     rows: Iterator[Row] = (row for part in parts for row in _read(part))
     if query in CHANGES:
@@ -137,14 +137,14 @@ def output(query: str, site: Path) -> Rows:
 
 
 def _read(part: Path) -> Iterator[Row]:
-    """The rows of a part; of CSV as numbers where they look like it, with what folders tell."""
+    """Read the rows of a part, with the values of folders; CSV cells as numbers if possible."""
     if part.suffix != ".csv":
         yield from written(part)
         return
-    told = [tuple(unquote(name).split("=")) for name in part.parts if "=" in name]
+    values = [tuple(unquote(name).split("=")) for name in part.parts if "=" in name]
     for row in csv.DictReader(part.read_text("utf-8").splitlines()):
         cells = ((name, int(text) if text.isdigit() else text) for name, text in row.items())
-        yield (*cells, *told)
+        yield (*cells, *values)
 
 
 def _summed(rows: Rows) -> Rows:

@@ -1,4 +1,4 @@
-"""The queries of Nexmark, killed behind checkpoints and run again: the rows that DuckDB has.
+"""The queries of Nexmark, killed after checkpoints and run again, give DuckDB's rows.
 
 At parallelism 2, then 3 and through a savepoint, then 1, on the simulated loop; some in processes.
 """
@@ -40,7 +40,7 @@ def test_a_query_that_is_killed_gives_the_rows_that_duckdb_has(tmp_path: Path, q
 
 
 def killed_behind(config: Path, checkpoints: int) -> bool:
-    """Run it in a process, and kill that behind so many checkpoints; whether it had not ended."""
+    """Run a query in a process, killed after that number of checkpoints; return whether it was."""
     sources = check(str(config), ()).pipeline.sources
     fewer = (f"sources.{name}.nexmark.events={REAL_EVENTS}" for name in sources)
     values = (*fewer, "settings.checkpoint.every=50ms")

@@ -34,9 +34,9 @@ class FilesSource(Part):
 class Roll(Part):
     """When a part is closed."""
 
-    rows: Count | None = Field(None, description="The number of rows.")
+    rows: Count | None = Field(None, description="After this number of rows.")
     bytes: Size | None = Field(None, description="At this size.")
-    every: Annotated[timedelta | None, positive] = Field(None, description="After so long.")
+    every: Annotated[timedelta | None, positive] = Field(None, description="After this time.")
 
 
 class FilesSink(Part):

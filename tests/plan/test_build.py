@@ -344,7 +344,7 @@ sinks:
         ("files: {path: o}, format: raw", "raw writes one column of text or bytes"),
         ("files: {path: o, compression: zstd}, format: parquet", "parquet has its own compression"),
         ("files: {path: o, partition_by: [nam]}", 'unknown column "nam"'),
-        ("files: {path: o, partition_by: [tags]}", "is no single value"),
+        ("files: {path: o, partition_by: [tags]}", "is not a single value"),
     ],
 )
 def test_a_sink_is_checked(tmp_path: Path, sink: str, message: str) -> None:

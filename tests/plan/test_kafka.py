@@ -110,10 +110,10 @@ def test_a_sink_that_fits(options: str, tmp_path: Path) -> None:
     ("options", "message"),
     [
         ("key: idd", 'key: unknown column "idd"'),
-        ("key: tags", 'key: "tags" of type array<int> is no single value'),
+        ("key: tags", 'key: "tags" of type array<int> is not a single value'),
         ("key: price", 'key: "price" of type double identifies nothing'),
         ("partition_by: x", 'partition_by: unknown column "x"'),
-        ("timestamp: name", 'timestamp: "name" of type string is no timestamp'),
+        ("timestamp: name", 'timestamp: "name" of type string is not a timestamp'),
         ("timestamp: event_time", "timestamp: the rows have no event time"),
         ("headers: {a: nam}", 'unknown column "nam"'),
         ("headers: {a: id}", "wanted an expression of type string or binary, got bigint"),
@@ -172,7 +172,7 @@ def test_the_key_of_changes_is_that_of_their_stream(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("out, key: [id, name, n]", 'key: the rows are changes of (id, name), and "n" is not of'),
+        ("out, key: [id, name, n]", 'key: the rows are changes of (id, name), and "n" is not in'),
         ("out, key: id", "key: the rows are changes of (id, name), and name is left out"),
         ("out, partition_by: n", "partition_by: the rows are changes of (id, name), which alone"),
         ("{expr: cast(n as string)}", "topic: the rows are changes of (id, name), which alone"),
@@ -190,7 +190,7 @@ def test_what_would_take_changes_apart_is_refused(
     [
         ("every: never", "delivery: exactly_once needs checkpoints, which commit"),
         ("mode: at_least_once", "delivery: exactly_once needs exact checkpoints"),
-        ("every: 15m", "a transaction is open from one checkpoint to the next, and longer"),
+        ("every: 15m", "transaction_timeout must exceed the time from one checkpoint"),
     ],
 )
 def test_exactly_once_takes_exact_checkpoints(

@@ -119,12 +119,13 @@ HTTP = "{{http: {{url: 'http://h/{}'}}, on: {{id: id}}, add: [x]}}"
         ),
         (
             "{sql: {url: 'sqlite:///c', table: c}, on: [id], add: {x: array<int>}}",
-            '"x": a column of a database cannot be read as array<int> [as a string it is JSON]',
+            '"x": a column of a database cannot be read as array<int> '
+            "[declare it as string, which gets its JSON]",
         ),
         (HTTP.format("{idd}"), 'url: "{idd}" is not in on [on has id]'),
         (
             HTTP.format(""),
-            'url: "id" of on has no place in it [write {id} where it belongs]',
+            'url: column "id" of on has no placeholder in it [write {id} where it belongs]',
         ),
         (
             "{http: {url: 'ftp://h/{id}'}, on: [id], add: [x]}",
@@ -132,13 +133,13 @@ HTTP = "{{http: {{url: 'http://h/{}'}}, on: {{id: id}}, add: [x]}}"
         ),
         (
             "{http: {url: 'http://me:se@h/{id}', headers: {authorization: x}}, on: [id], add: [x]}",
-            "url has a user, and headers has Authorization: each says who asks "
+            "url has a user, and headers has Authorization: only one may authenticate "
             "[remove one of them]",
         ),
         (
             "{http: {url: 'http://me:se/same@h/{id}'}, on: [id], add: [x]}",
-            "url: wanted a host, and behind a colon the number of its port "
-            "[what is no letter or digit in a password is percent-encoded: %2F for /]",
+            "url: wanted a host, and after a colon its port, if any "
+            "[in a password, percent-encode all but letters and digits: %2F for /]",
         ),
     ],
 )

@@ -177,7 +177,7 @@ def test_what_was_written_before_a_savepoint_is_never_replaced(job: Headrace) ->
     before, shown = tree(), numbers()
     ran = job("run", "p.yaml", "--from-savepoint", path, *modes("overwrite"), *AT_ONCE)
     assert (ran.status, "out: out holds output of another run: part-" in ran.err) == (3, True)
-    assert "--set sinks.out.files.mode=append writes beside it" in ran.err
+    assert "--set sinks.out.files.mode=append writes next to it" in ran.err
     assert tree() == before
     # Other files in its folder stay, although the file says overwrite when the job resumes.
     stop_behind(Path.cwd(), 3, "--from-savepoint", path, *modes("append"))

@@ -1,13 +1,14 @@
-"""Topics as sinks: rows as records, at least once or exactly once.
+"""Kafka topics as sinks: rows as records, at least once or exactly once.
 
-Exactly once is a two-phase commit: each subtask writes in a transaction from one checkpoint to the
-next, a checkpoint names it, and when that is there, it is committed, by whoever goes on from there.
+Exactly once is a two-phase commit: each subtask writes in one transaction from one checkpoint to
+the next. A checkpoint names the transaction; once the checkpoint is complete, the transaction is
+committed, if necessary by an attempt that resumes from it.
 
-- `pool` says which transactional ids may be used, `ids` is the record of all that may have been,
-  `transactions` begins and ends them
-- `encoding` makes records of rows (`keys`, `murmur`), `batches` gathers them
-- `outbox` says what is sent next, `sending` sends it, `outflow` has rows and time
-- `wire` is what brokers are asked, `link` the connection to them
+- `pool`: the states of transactional ids; `ids`: the durable record of all that may have been used;
+  `transactions`: begins and ends them
+- `encoding`: records from rows (with `keys` and `murmur`); `batches`: collects records
+- `outbox`: decides what is sent next; `sending`: sends it; `outflow`: adds rows and lingers
+- `wire`: requests to brokers; `link`: the connection to them
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ MILLISECOND = timedelta(milliseconds=1)
 
 
 def open_sink(sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> Sink:
-    """The sink that the plan describes."""
+    """Build the sink that the plan describes."""
     options = sink.options
     assert isinstance(options, KafkaSink)
     name = str(sink.name)
@@ -68,7 +69,7 @@ async def _connect(options: KafkaSink, surroundings: Surroundings) -> Wire:
 
 
 def _recipe(sink: nodes.Sink, options: KafkaSink, schema: Schema) -> Recipe:
-    """What becomes of a row."""
+    """Build the mapping of rows to records."""
     rows = Schema(tuple(field for field in schema if field.name != DELETE))
     format = sink.format.name if sink.format else "json"
     values = in_records(options, rows, format)

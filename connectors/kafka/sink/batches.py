@@ -1,8 +1,8 @@
-"""Record batches as they go to a broker: filled row by row, sealed when they are full.
+"""Record batches for a broker: filled row by row, and sealed when they are full.
 
-aiokafka's compiled builder takes a row in a seventh of a microsecond; its producer would make a
-future for each. A batch is numbered for its producer when it is begun: what was sealed is sent as
-it is, as often as it takes, and the broker knows by the number what it has already.
+aiokafka's compiled builder takes a row in a seventh of a microsecond; its producer would create a
+future for each. A batch gets the producer's sequence number when it is started. A sealed batch is
+sent unchanged on each retry, and the broker detects duplicates by the number.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ Place: TypeAlias = "tuple[str, int]"
 """A topic, and the number of a partition."""
 
 SIZE = 512 << 10
-"""So many bytes are a batch, before compression."""
+"""Bytes in a batch, before compression."""
 UNBOUNDED = 1 << 30
 SEQUENCES = 1 << 31
-"""The number behind the last one is zero again."""
+"""The number of sequence numbers; after the last, they start at zero again."""
 NO_HEADERS: Headers = []
 
 
 @dataclass(frozen=True, slots=True)
 class Producer:
-    """Who writes, as brokers know it: by a transactional id, if within a transaction."""
+    """A producer's identity at brokers; `id` is the transactional id, if it has one."""
 
     number: int
     epoch: int
@@ -39,7 +39,7 @@ class Producer:
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """Rows of one topic, as columns; a row without a value takes back its key."""
+    """Records of one topic, as columns; a record without a value is a tombstone of its key."""
 
     topic: str
     partitions: Sequence[int]
@@ -54,7 +54,7 @@ class Records:
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """A batch that is ready to be sent; `first` is the number of its first record."""
+    """A batch that is ready to send; `first` is the sequence number of its first record."""
 
     place: Place
     first: int
@@ -64,7 +64,7 @@ class Sealed:
 
 @dataclass(slots=True)
 class _Open:
-    """A batch that is being filled."""
+    """A batch being filled."""
 
     builder: DefaultRecordBatchBuilderProtocol
     first: int
@@ -78,17 +78,17 @@ class _Open:
 
 @dataclass(slots=True)
 class Batches:
-    """The open batches of a producer, one a partition."""
+    """The open batches of a producer, one per partition."""
 
     producer: Producer
     codec: int = 0
     size: int = SIZE
     _open: dict[Place, _Open] = field(default_factory=dict)
     _next: dict[Place, int] = field(default_factory=dict)
-    """The number of the next batch's first record."""
+    """The sequence number of the next batch's first record."""
 
     def add(self, records: Records, now_s: float) -> list[Sealed]:
-        """Take rows; what is full by now."""
+        """Add records; return the batches that are full now."""
         full: list[Sealed] = []
         topic = records.topic
         opened: dict[int, _Open] = {}
@@ -106,25 +106,25 @@ class Batches:
         return full
 
     def waiting_since(self, but: Callable[[Place], bool]) -> float | None:
-        """Since when the oldest row is in a batch that is not full, but for some partitions."""
+        """Return the start time of the oldest open batch, except for partitions in `but`."""
         waiting = (batch.since_s for place, batch in self._open.items() if not but(place))
         return min(waiting, default=None)
 
     def seal_before(
         self, since_s: float, but: Callable[[Place], bool] = lambda _: False
     ) -> list[Sealed]:
-        """Those that were begun until then, as full as they are, but for some partitions."""
+        """Seal the batches started until then, full or not, except for partitions in `but`."""
         old = [place for place, batch in self._open.items() if batch.since_s <= since_s]
         return [self._seal(place) for place in old if not but(place)]
 
     @property
     def rows(self) -> int:
-        """How many are in open batches."""
+        """The number of rows in open batches."""
         return sum(batch.count for batch in self._open.values())
 
     @property
     def bytes(self) -> int:
-        """How large the open batches are."""
+        """The total size of the open batches."""
         return sum(batch.builder.size() for batch in self._open.values())
 
     def _at(self, place: Place, now_s: float) -> _Open:
@@ -148,7 +148,7 @@ class Batches:
         return Sealed(place, batch.first, batch.count, data)
 
     def halves(self, sealed: Sealed) -> list[Sealed]:
-        """The rows of a batch that is too large for its broker, in two."""
+        """Split a batch that is too large for its broker into two."""
         middle = sealed.count // 2
         found, second = list(rows(sealed)), (sealed.first + middle) % SEQUENCES
         parts = ((sealed.first, found[:middle]), (second, found[middle:]))
@@ -166,7 +166,7 @@ Row: TypeAlias = "tuple[int, bytes | None, bytes | None, Headers]"
 
 
 def rows(sealed: Sealed) -> Iterator[Row]:
-    """What is in a batch."""
+    """Yield the rows of a batch."""
     from aiokafka.record.memory_records import MemoryRecords
 
     batch = MemoryRecords(bytes(sealed.data)).next_batch()

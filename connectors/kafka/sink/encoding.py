@@ -1,4 +1,4 @@
-"""Rows as records: their topics, partitions, keys, values, headers and timestamps, in columns."""
+"""Records from rows: topics, partitions, keys, values, headers and timestamps, in columns."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
 TOPIC = "__topic"
 SAMPLE = 100
-"""So many rows tell how large rows are."""
+"""Rows from which the average size of a row is estimated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What becomes of a row; columns that are not named are not there."""
+    """The mapping of rows to records; columns that it does not name are dropped."""
 
     values: Schema
     encoder: BytesEncoder | None
-    """None: the value is the one column there is."""
+    """None: the value is the only column, as bytes."""
     key: Schema
     partition_by: Schema
     topic: str = ""
@@ -40,7 +40,7 @@ class Recipe:
     deletes: bool = False
 
     def by_topic(self, frame: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
-        """The rows of each topic, in their order."""
+        """Divide rows by topic, in order."""
         if self.row_topic is None:
             return [(self.topic, frame)]
         named = frame.with_columns(self.row_topic.alias(TOPIC))
@@ -55,14 +55,14 @@ class Recipe:
 
 @dataclass(slots=True)
 class Encoding:
-    """Makes records of one subtask's rows; those without a key go to partitions in turn."""
+    """Makes records of one subtask's rows; rows without a key go to partitions in turn."""
 
     recipe: Recipe
     turn: int = 0
     clock: Callable[[], float] = time
 
     def records(self, topic: str, frame: pl.DataFrame, count: int) -> Records:
-        """Those of some rows of a topic with so many partitions."""
+        """Encode rows of a topic that has `count` partitions."""
         values = self._values(frame)
         named = self._keys(frame)
         return Records(
@@ -112,7 +112,7 @@ class Encoding:
         return [turns[at] if number is None else number for at, number in enumerate(found)]
 
     def _in_turn(self, values: Sequence[bytes | None], count: int) -> list[int]:
-        """Partitions for rows without a key: the same for as many as fill a batch."""
+        """Assign partitions to rows without a key: the same one for as many as fill a batch."""
         rows = len(values)
         some = values[:: max(1, rows // SAMPLE)]
         size = sum(len(value or b"") for value in some) / max(1, len(some))
@@ -147,9 +147,9 @@ def _present(names: Sequence[str], row: tuple[bytes | None, ...]) -> Headers:
 
 
 def split(encoder: BytesEncoder, frame: pl.DataFrame) -> list[bytes]:
-    """The bytes of each row, without the line end.
+    """Encode each row separately, without its line end.
 
-    A value of CSV may have line ends in it: then rows are encoded in halves, down to single ones.
+    A CSV value may contain line ends: then rows are encoded in halves, down to single rows.
     """
     data = encoder.encode(frame)
     lines = data.split(b"\n")

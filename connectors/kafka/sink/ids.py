@@ -1,12 +1,12 @@
-"""The record of the transactional ids that a sink may use: durable before any of them is.
+"""The durable record of a sink's transactional ids, written before any of them is used.
 
-So whoever begins after a crash knows all that a dead attempt may have left open, also at another
-parallelism, and ends it: a transaction that nobody ends keeps readers waiting until the broker
-gives it up. The record outlives the job, so `--fresh` does that for the job before it.
+An attempt after a crash therefore knows all transactions that a failed attempt may have left open,
+also at another parallelism, and ends them: an open transaction keeps readers waiting until it times
+out at the broker. The record outlives the job, so `--fresh` ends those of the job before it.
 
-Each attempt has ids of its own: they are of its generation, which stands in the record. A broker
-may say that a transaction is aborted, and have told none of its partitions; what the same producer
-writes there next would be one with it, and commit it.
+Each attempt has ids of its own, by its generation, which is in the record. A broker may report a
+transaction as aborted before it has notified any of its partitions; the next writes of the same
+producer there would join that transaction, and commit it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from headrace.core.state import Document
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """The ids of a job's sink: so many subtasks, with so many slots each."""
+    """The ids of a job's sink: the number of subtasks, and of slots per subtask."""
 
     job: str
     sink: str
@@ -28,25 +28,25 @@ class Record:
     generation: int = 0
 
     def id(self, subtask: int, slot: int) -> str:
-        """A transactional id, which no other slot, attempt, sink or job has."""
+        """Return a transactional id, unique to the slot, attempt, sink and job."""
         return f"headrace-{self.job}-{self.sink}-{self.generation}-{subtask}-{slot}"
 
     def ids(self) -> Iterator[str]:
-        """All of them."""
+        """Yield all transactional ids."""
         for subtask in range(self.subtasks):
             for slot in range(self.slots):
                 yield self.id(subtask, slot)
 
     def grown(self) -> Record:
-        """With a slot more for each subtask."""
+        """Return the record with one more slot for each subtask."""
         return replace(self, slots=self.slots + 1)
 
     def behind(self, last: Record) -> Record:
-        """For an attempt that comes after the one that wrote `last`."""
+        """Return the record for the attempt after the one that wrote `last`."""
         return replace(self, generation=last.generation + 1)
 
     def document(self) -> Document:
-        """As it is noted."""
+        """Return the record as a document to store."""
         return {
             "job": self.job,
             "sink": self.sink,
@@ -57,7 +57,7 @@ class Record:
 
 
 def read(document: Document) -> Record:
-    """What was noted."""
+    """Parse a stored record."""
     return Record(
         str(document["job"]),
         str(document["sink"]),

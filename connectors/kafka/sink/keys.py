@@ -1,4 +1,4 @@
-"""Keys as bytes: of one column its text, of several a JSON object, as values are written."""
+"""Record keys as bytes: of one column its text, of several a JSON object."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BEFORE = len(b'{"_":')
 
 
 def keys(frame: pl.DataFrame, columns: Schema) -> pl.Series:
-    """The key of each row (Binary); null where it is of one column, and that is null."""
+    """Return the key of each row (Binary); null if the key is a single column that is null."""
     import polars as pl
 
     if len(columns) == 1:
@@ -24,7 +24,7 @@ def keys(frame: pl.DataFrame, columns: Schema) -> pl.Series:
 
 
 def _text(column: pl.Series, type: Type) -> pl.Series:
-    """A column as text: a string as it is, all else as JSON has it, but without quotes."""
+    """Return a column as text: a string unchanged, other types as in JSON, without quotes."""
     import polars as pl
 
     if type == BINARY:

@@ -1,4 +1,4 @@
-"""What a sink and its writers share: the connection, whom they tell, and the topics they know."""
+"""The connection, retries and known topics that a sink and its writers share."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from headrace.core.contracts import ConnectorError
 T = TypeVar("T")
 
 UNKNOWN_S = 10.0
-"""So long a topic may be unknown that was there before."""
+"""Seconds for which a topic that existed before may be unknown."""
 START_S = 30.0
-"""So long may it take until a topic is known."""
+"""Seconds to wait for the metadata of a topic."""
 
 
 @dataclass(slots=True)
 class Link:
-    """Connects when somebody asks for it first; `connect` raises ConnectorError."""
+    """A connection made on first use; `connect` raises ConnectorError."""
 
     connect: Callable[[], Awaitable[Wire]]
     patience: Patience
@@ -35,23 +35,23 @@ class Link:
     _known: set[str] = field(default_factory=set)
 
     async def wire(self) -> Wire:
-        """The connection."""
+        """Return the connection, connecting on first use."""
         async with self._connecting:
             if self._wire is None:
                 self._wire = await self.connect()
         return self._wire
 
     async def partitions(self, topic: str) -> int:
-        """How many the topic has now. Raises ConnectorError if it is not there."""
+        """Return the number of partitions. Raises ConnectorError if the topic is missing."""
         wire = await self.wire()
         if topic not in self._known or not wire.known(topic):
             await self._follow(topic, wire)
         return wire.known(topic)
 
     async def _follow(self, topic: str, wire: Wire) -> None:
-        """Look for the topic, which nobody is to make, and know its leaders from now on."""
+        """Look up the topic without creating it, and track its leaders from now on."""
         found = await self._found(topic, wire)
-        # A broker that has only just begun may not know yet what was there before.
+        # A broker that has just started may not know existing topics yet.
         bear_s = UNKNOWN_S if topic in self._known else MADE_S
         until_s, pauses = asyncio.get_running_loop().time() + bear_s, Pauses()
         while found.is_unknown:
@@ -81,6 +81,6 @@ class Link:
             return no_topic(topic, {})
 
     async def close(self) -> None:
-        """Close the connection."""
+        """Close the connection, if it is open."""
         if self._wire is not None:
             await self._wire.close()

@@ -1,8 +1,8 @@
-"""The partition of a key, as Kafka's Java clients choose it: murmur2, in columns.
+"""The partition of a key, as chosen by Kafka's Java clients: murmur2, in columns.
 
-Topics written by different clients can be joined by partition only if all of them agree on this.
-Many keys are hashed at once, four bytes of each at a time; few of them, or one of great length, one
-by one. A key that comes often in small batches is remembered.
+Topics written by different clients can only be joined by partition if all clients agree on this.
+Many keys are hashed in a batch, four bytes of each at a time; few keys, or very long ones, one by
+one. The hashes of keys that recur in small batches are cached.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 SEED = 0x9747B28C
 MULTIPLIER = 0x5BD1E995
 FEW = 300
-"""So many keys are hashed faster one by one."""
+"""Up to this number of keys, hashing one by one is faster."""
 LONG = 256
-"""So many bytes are too many to go through column by column."""
+"""Keys longer than this number of bytes are hashed one by one."""
 REMEMBERED = 1 << 16
 WORD = 0xFFFFFFFF
 
 
 def partitions(keys: pl.Series, count: int) -> list[int | None]:
-    """The partition of each key (Binary), of so many; None where there is no key."""
+    """Return the partition of each key (Binary) among `count`; None for a null key."""
     if len(keys) <= FEW:
         return [None if key is None else _of_one(key) % count for key in keys]
     hashes = _hashed(keys)
@@ -33,7 +33,7 @@ def partitions(keys: pl.Series, count: int) -> list[int | None]:
 
 
 def _hashed(keys: pl.Series) -> pl.Series:
-    """The positive hash of each key, filled up with zeros to words of four bytes."""
+    """Return the positive hash of each key, padded with zeros to words of four bytes."""
     import polars as pl
 
     longest = keys.bin.size().max()
@@ -60,7 +60,7 @@ def _start(size: pl.Expr) -> pl.Expr:
 
 
 def _with_word(at: int) -> pl.Expr:
-    """The hash with this word, of keys that have it whole."""
+    """Mix a word into the hashes of the keys that contain it whole."""
     import polars as pl
 
     before, word = pl.col("hash"), pl.col("mixed")
@@ -69,7 +69,7 @@ def _with_word(at: int) -> pl.Expr:
 
 
 def _finished() -> list[pl.Expr]:
-    """What makes the hash whole, in steps: what an expression names twice is computed twice."""
+    """Return the final steps, separate because Polars computes repeated subexpressions twice."""
     import polars as pl
 
     value, size = pl.col("hash"), pl.col("size")
@@ -95,7 +95,7 @@ def _shifted(value: pl.Expr, bits: int) -> pl.Expr:
 
 @lru_cache(REMEMBERED)
 def _of_one(key: bytes) -> int:
-    """The positive hash of a key."""
+    """Return the positive hash of a key."""
     end = len(key) // 4 * 4
     value = SEED ^ len(key)
     for word in _words(key[:end]):

@@ -1,8 +1,8 @@
-"""Sealed batches on their way: which are sent next, and how much waits. No clock, no I/O.
+"""The queue of sealed batches: which are sent next, and how many bytes wait. No clock, no I/O.
 
-Of each partition one batch is under way at a time: their numbers stay in order, whatever is to be
-sent again. A broker is sent one request at a time, with a batch of each partition it leads, so that
-more gather for the next while it writes.
+Each partition has one batch in flight at a time, so sequence numbers stay in order whatever is
+retried. Each broker has one request in flight, with a batch for each partition that it leads, so
+that more rows are collected for the next one while the broker writes.
 """
 
 from __future__ import annotations
@@ -14,36 +14,36 @@ from dataclasses import dataclass, field
 from headrace.connectors.kafka.sink.batches import Place, Sealed
 
 REQUEST = 8 << 20
-"""So many bytes go into a request."""
+"""The maximum bytes of batches in a request."""
 
 
 @dataclass(slots=True)
 class Outbox:
-    """What is to be sent."""
+    """Batches waiting and in flight."""
 
     held: int = 0
-    """How many bytes wait, or are under way."""
+    """The bytes of batches waiting or in flight."""
     _waiting: dict[Place, deque[Sealed]] = field(default_factory=dict)
     _under_way: set[Place] = field(default_factory=set)
     _busy: set[int] = field(default_factory=set)
 
     def put(self, batches: Sequence[Sealed]) -> None:
-        """Send these behind the others."""
+        """Add batches after the others."""
         for batch in batches:
             self._waiting.setdefault(batch.place, deque()).append(batch)
             self.held += len(batch.data)
 
     @property
     def empty(self) -> bool:
-        """Whether all has been written."""
+        """Whether all batches have been written."""
         return not self._waiting and not self._under_way
 
     def has(self, place: Place) -> bool:
-        """Whether something is to be sent there already."""
+        """Whether a batch for the partition is waiting or in flight."""
         return place in self._waiting or place in self._under_way
 
     def take(self, leader: Callable[[Place], int | None]) -> dict[int, list[Sealed]]:
-        """What can be sent now, by broker; they are under way then."""
+        """Return the batches to send now, by broker, and mark them as in flight."""
         taken: dict[int, list[Sealed]] = {}
         sizes: dict[int, int] = {}
         for place in list(self._waiting):
@@ -59,20 +59,20 @@ class Outbox:
         return taken
 
     def unled(self, leader: Callable[[Place], int | None]) -> list[str]:
-        """The topics for which something waits, and nobody knows who takes it."""
+        """Return the topics of waiting batches for partitions without a known leader."""
         return sorted({place[0] for place in self._waiting if leader(place) is None})
 
     def answered(self, node: int) -> None:
-        """The broker can be sent something again."""
+        """Mark the broker as ready for the next request."""
         self._busy.discard(node)
 
     def written(self, batch: Sealed) -> None:
-        """It is there."""
+        """Remove a batch that was written."""
         self._under_way.discard(batch.place)
         self.held -= len(batch.data)
 
     def again(self, batch: Sealed, parts: Sequence[Sealed] = ()) -> None:
-        """Send it once more before all others of its partition; or these in its place."""
+        """Requeue a failed batch before the others of its partition; or `parts` in its place."""
         self._under_way.discard(batch.place)
         instead = list(parts) or [batch]
         self.held += sum(len(part.data) for part in instead) - len(batch.data)

@@ -1,7 +1,7 @@
-"""Rows on their way to topics by one producer: encoded, gathered into batches, sent.
+"""The write path of one producer: rows are encoded, collected into batches, and sent.
 
-Rows that come alone go when they have lingered, and at once where nothing is on its way to their
-partition; while a broker is busy they gather, so that requests grow under load.
+Single rows are sent once they have lingered, but not while a batch of their partition is in flight;
+so while a broker is busy rows are collected, and requests grow under load.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from headrace.connectors.kafka.sink.sending import Sending
 from headrace.core.bench import Bench
 
 MOST_OPEN = 64 << 20
-"""So many bytes may wait for more, in batches that are not full."""
+"""The maximum bytes in batches that are not full."""
 
 
 @dataclass(slots=True)
 class Outflow:
-    """What one producer writes."""
+    """The rows that one producer writes."""
 
     batches: Batches
     sending: Sending
     bench: Bench
     linger_s: float
     rows: int = 0
-    """How many it has taken."""
+    """The number of rows added."""
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held by whoever works on batches, perhaps in a thread."""
+    """Guards the batches, which may be changed in a thread."""
     _lingering: asyncio.Task[None] | None = None
     _closed: bool = False
 
@@ -39,7 +39,7 @@ class Outflow:
         self.sending.written = self._linger
 
     async def add(self, rows: int, make: Callable[[], Sequence[Records]]) -> None:
-        """Take so many rows, which are made in a thread if they are many."""
+        """Add rows, which `make` encodes, in a thread if there are many."""
         await self.sending.room()
         now_s = asyncio.get_running_loop().time()
         async with self._lock, self._all_or_nothing():
@@ -49,7 +49,7 @@ class Outflow:
         self._linger()
 
     async def flush(self) -> None:
-        """Have all of it written."""
+        """Wait until all rows are written."""
         async with self._lock, self._all_or_nothing():
             seal = partial(self.batches.seal_before, float("inf"))
             self.sending.put(await self.bench.run(self.batches.rows, seal))
@@ -57,7 +57,7 @@ class Outflow:
 
     @asynccontextmanager
     async def _all_or_nothing(self) -> AsyncIterator[None]:
-        """Whoever cannot finish, or is cancelled, may have lost rows: nothing is flushed then."""
+        """Fail all sending if the body fails or is cancelled, because rows may be missing then."""
         try:
             yield
         except BaseException as error:
@@ -65,7 +65,7 @@ class Outflow:
             raise
 
     async def close(self) -> None:
-        """Write nothing more."""
+        """Stop writing, and cancel what is pending."""
         self._closed = True
         if self._lingering is not None:
             self._lingering.cancel()
@@ -79,14 +79,14 @@ class Outflow:
         return full
 
     def _linger(self) -> None:
-        """See to what is not full, when it has waited for long enough."""
+        """Schedule sending of open batches, for when they have waited long enough."""
         idle = self._lingering is None or self._lingering.done()
         since_s = self.batches.waiting_since(self.sending.has) if idle else None
         if since_s is not None and not self._closed and not self._lock.locked():
             self._lingering = asyncio.create_task(self._ripen(since_s + self.linger_s))
 
     async def _ripen(self, at_s: float) -> None:
-        """Send then what has lingered; a partition to which something is on its way can wait."""
+        """Send lingering batches at that time; a partition with a batch in flight can wait."""
         loop = asyncio.get_running_loop()
         await asyncio.sleep(at_s - loop.time())
         async with self._lock, self._all_or_nothing():

@@ -1,8 +1,8 @@
-"""The transactional ids of one subtask, and which of them may be used: a state machine, immutable.
+"""The transactional ids of one subtask and their states: an immutable state machine.
 
-An EndTxn names an id, a producer and an epoch, not a transaction. So that these three name one
-transaction for ever, an id is initialised anew for each, and not before nobody will ask for the
-last one's commit any more: initialising it would abort it, or make it look lost.
+An EndTxn names an id, a producer and an epoch, not a transaction. For these three to name one
+transaction for ever, an id is initialised again for each transaction, but only when no commit of
+the last one can be requested any more: initialising would abort it, or make it look lost.
 
 | slot      | opens    | prepares | is committed | a barrier comes |
 |-----------|----------|----------|--------------|-----------------|
@@ -11,10 +11,10 @@ last one's commit any more: initialising it would abort it, or make it look lost
 | prepared  | -        | -        | committed    | prepared        |
 | committed | -        | -        | committed    | free            |
 
-A barrier comes behind the durable note that what was committed before it is visible, and the
-checkpoint that named it is asked for nothing any more: that is when an id is free again, and not
-already when it is committed. Checkpoints that fail leave any number of slots prepared, so a pool
-grows when none is free; the new id is on durable record before it is used.
+A barrier follows the durable record that output committed before it is committed; the checkpoint
+that named the transaction is not needed any more. Only then is an id free again, not already at its
+commit. Failed checkpoints leave any number of slots prepared, so a pool grows when no slot is free;
+the new id is durably recorded before it is used.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Literal, TypeAlias
 Slot: TypeAlias = Literal["free", "open", "prepared", "committed"]
 
 FIRST = 3
-"""With so many, two checkpoints can follow each other: one open, one prepared, one to spare."""
+"""The initial number of slots, enough for consecutive checkpoints: open, prepared, spare."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,34 +36,34 @@ class Pool:
 
     @classmethod
     def of(cls, size: int) -> Pool:
-        """All free: each was initialised, and nothing is to be committed of any."""
+        """Return a pool of free slots, none with a transaction to commit."""
         slots: list[Slot] = ["free"] * size
         return cls(tuple(slots))
 
     @property
     def free(self) -> int | None:
-        """One that may be opened."""
+        """A free slot, if there is one."""
         return self.slots.index("free") if "free" in self.slots else None
 
     def grown(self) -> Pool:
-        """With one more."""
+        """Return the pool with one more free slot."""
         return Pool((*self.slots, "free"))
 
     def opened(self, at: int) -> Pool:
-        """A transaction begins."""
+        """Return the pool after a transaction was opened in the slot."""
         return self._moved(at, "free", "open")
 
     def barrier(self) -> Pool:
-        """A barrier has come: what was committed before is decided for ever."""
+        """Return the pool after a barrier, which frees the committed slots."""
         after: list[Slot] = ["free" if slot == "committed" else slot for slot in self.slots]
         return Pool(tuple(after))
 
     def prepared(self, at: int) -> Pool:
-        """A checkpoint may name the transaction from now on."""
+        """Return the pool after a transaction was prepared, so that a checkpoint may name it."""
         return self._moved(at, "open", "prepared")
 
     def committed(self, at: int) -> Pool:
-        """Its transaction is committed; also once more."""
+        """Return the pool after a commit of the slot's transaction, which may be repeated."""
         if self.slots[at] == "committed":
             return self
         return self._moved(at, "prepared", "committed")

@@ -1,7 +1,7 @@
-"""Sealed batches, sent until each is written: the shell around an outbox.
+"""Sending of sealed batches until each is written: the asynchronous shell around an outbox.
 
-What goes wrong for good is raised to whoever puts more, or waits for all to be written. A broker
-that is away, or a partition that moves, is waited for.
+A permanent error is raised at the next call that adds batches or waits for them. The sender waits
+for brokers that are away and partitions that are moving.
 """
 
 from __future__ import annotations
@@ -22,68 +22,68 @@ from headrace.connectors.kafka.sink.wire import Wire
 from headrace.core.contracts import ConnectorError
 
 GROUPED = (kafka.MessageSizeTooLargeError, kafka.RecordListTooLargeError)
-"""A batch is too large: its rows may not be, each by itself."""
+"""Errors of a batch that is too large, although each of its rows may not be."""
 BACKOFF_S = 0.1
 MOST = 32 << 20
-"""So many bytes may wait to be written."""
+"""The maximum bytes that may wait to be written."""
 SHOWN = 120
 
 
 @dataclass(slots=True)
 class Sending:
-    """Sends what `batches` has sealed. `written` is called when a partition is free for more."""
+    """Sends the batches that `batches` seals. `written` is called after each request."""
 
     wire: Wire
     patience: Patience
     batches: Batches
     written: Callable[[], None] = lambda: None
     topics: set[str] = field(default_factory=set)
-    """Where something was sent to."""
+    """The topics that were written to."""
     _outbox: Outbox = field(default_factory=Outbox)
     _joined: set[Place] = field(default_factory=set)
-    """The partitions that are in the transaction."""
+    """The partitions of the transaction."""
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     _failed: BaseException | None = None
     _unknown_s: float | None = None
-    """Since when a broker knows nothing of a topic."""
+    """The time since when a broker does not know a topic."""
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def put(self, batches: Sequence[Sealed]) -> None:
-        """Send these too."""
+        """Add batches to send."""
         self._outbox.put(batches)
         self.topics.update(batch.place[0] for batch in batches)
         self._go_on()
 
     def has(self, place: Place) -> bool:
-        """Whether a batch for this partition is on its way already."""
+        """Whether a batch for this partition is waiting or in flight."""
         return self._outbox.has(place)
 
     @property
     def somewhere(self) -> Place:
-        """A partition that is in the transaction."""
+        """One partition of the transaction."""
         return next(iter(self._joined))
 
     async def room(self) -> None:
-        """Wait while too much is on its way."""
+        """Wait while too many bytes are pending."""
         while self._outbox.held > MOST and self._failed is None:
             await self._change()
         self._raise()
 
     async def flush(self) -> None:
-        """Wait until all is written."""
+        """Wait until all batches are written."""
         while not self._outbox.empty and self._failed is None:
             await self._change()
         self._raise()
 
     def fail(self, error: BaseException) -> None:
-        """Send nothing more, and let whoever waits know why."""
+        """Stop sending, and raise the error in all waiting calls."""
         if self._failed is None:
             lost = isinstance(error, asyncio.CancelledError)
             self._failed = ConnectorError("writing was cancelled") if lost else error
         self._changed.set()
 
     async def close(self) -> None:
-        """Send nothing more."""
+        """Stop sending, and cancel requests in flight."""
         self.fail(ConnectorError("the writer is closed"))
         tasks = list(self._tasks)
         for task in tasks:
@@ -99,7 +99,7 @@ class Sending:
             raise self._failed
 
     def _go_on(self) -> None:
-        """Begin what can be sent now."""
+        """Start all requests that are possible now."""
         if self._failed is not None:
             return
         for node, batches in self._outbox.take(self.wire.leader).items():
@@ -121,7 +121,7 @@ class Sending:
         self.written()
 
     async def _look(self) -> None:
-        """Learn who leads a partition that something waits for, if it is still there."""
+        """Look up the missing leaders of partitions with waiting batches."""
         await self._pause()
         topics = self._outbox.unled(self.wire.leader)
         with suppress(kafka.KafkaError):
@@ -131,7 +131,7 @@ class Sending:
                     self._bear(name)
 
     async def _send(self, node: int, batches: list[Sealed]) -> None:
-        """One request, and what follows from its answer."""
+        """Send one request, and handle its response."""
         try:
             await self._join([batch.place for batch in batches])
             producer = self.batches.producer
@@ -155,7 +155,7 @@ class Sending:
             await self.wire.refresh()
 
     async def _join(self, places: Sequence[Place]) -> None:
-        """Have these partitions in the transaction, if there is one."""
+        """Add partitions to the transaction, if there is one."""
         producer = self.batches.producer
         new = [place for place in places if place not in self._joined]
         if not new or producer.id is None:
@@ -170,7 +170,7 @@ class Sending:
         self._joined.update(new)
 
     def _settled(self, batch: Sealed, code: int) -> bool:
-        """Whether the answer for a batch leaves nothing to wait for."""
+        """Handle the response for a batch; return whether no pause is needed."""
         error = of_code(code) if code else None
         if error is None or isinstance(error, kafka.DuplicateSequenceNumber):
             self._unknown_s = None
@@ -189,7 +189,7 @@ class Sending:
         return False
 
     def _bear(self, topic: str) -> None:
-        """Bear it that a topic is not known, but not for ever."""
+        """Tolerate an unknown topic for a limited time. Raises ConnectorError after it."""
         now_s = asyncio.get_running_loop().time()
         self._unknown_s = self._unknown_s or now_s
         if now_s - self._unknown_s > UNKNOWN_S:
@@ -202,12 +202,12 @@ def _named(batches: Sequence[Sealed]) -> str:
 
 
 def _too_large(batch: Sealed) -> ConnectorError:
-    """A row that the topic does not take: how large it is, and which."""
+    """Build the error of a row that is too large for its topic."""
     _, key, value, _ = next(rows(batch))
     size = len(key or b"") + len(value or b"")
     which = f"with key {_shown(key)}" if key else f"that begins with {_shown(value or b'')}"
     return ConnectorError(
-        f'topic "{batch.place[0]}" does not take a row of {size:,} bytes, {which}',
+        f'topic "{batch.place[0]}" rejects a row of {size:,} bytes, {which}',
         "the topic's max.message.bytes says how large a row may be; compression makes it smaller",
         final=True,
     )

@@ -1,4 +1,4 @@
-"""Topics as a sink within a run: what is looked at before anything is read, and commits."""
+"""The Kafka sink: checks before a run, writers, and commits."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ABORT_S = 10.0
 
 @dataclass(slots=True)
 class KafkaOut:
-    """`Sink` over topics; where no transactions are to be opened it writes at least once."""
+    """The `SinkConnector` over topics; without transactions it writes at least once."""
 
     name: str
     link: Link
@@ -42,10 +42,10 @@ class KafkaOut:
     commits: Commits | None = None
     on_lost: Literal["fail", "warn"] = "fail"
     limited: bool = False
-    """Whether it would write exactly once, were there checkpoints that commit."""
+    """Whether `--limit` downgrades exactly once to at least once, as it takes no checkpoints."""
 
     async def check(self) -> None:
-        """The topic is there, and nothing is open that a run before has left."""
+        """Check that the topic exists, and end transactions that earlier runs left open."""
         wire = await self.link.wire()
         places = await self._places()
         if self.transactions.opens:
@@ -58,20 +58,20 @@ class KafkaOut:
             )
 
     async def _places(self) -> Sequence[Place]:
-        """The partitions of the topic, if it is one for all rows."""
+        """Return the partitions of the topic; none if each row names its topic."""
         if self.recipe.row_topic is not None:
             return []
         topic = self.recipe.topic
         return [(topic, number) for number in range(await self.link.partitions(topic))]
 
     async def _check_time(self, timeout_ms: int, wire: Wire) -> None:
-        """A transaction may stay open until it is committed, if all goes as it may."""
+        """Check that transactions may stay open until their commit, even with a slow checkpoint."""
         most_ms = await self._longest_ms(wire)
         if most_ms is not None and timeout_ms > most_ms:
             raise too_long(timeout_ms, most_ms)
         commits, timeout_s = self.commits, timeout_ms / 1000
         if commits is None or commits.every_s is None:
-            return  # All is committed at the end.
+            return  # Everything is committed at the end.
         every_s = commits.every_s
         if timeout_s <= every_s:
             message = (
@@ -87,17 +87,18 @@ class KafkaOut:
             )
 
     async def _longest_ms(self, wire: Wire) -> int | None:
-        """The longest timeout that the broker allows, if it tells us."""
+        """Return the longest timeout that the broker allows, if it reports it."""
         for broker in wire.brokers()[:1]:
             try:
-                told = await self.link.patience.watched(wire.config(BROKER, str(broker), LONGEST))
+                request = wire.config(BROKER, str(broker), LONGEST)
+                allowed = await self.link.patience.watched(request)
             except kafka.KafkaError:
                 return None
-            return int(told) if told else None
+            return int(allowed) if allowed else None
         return None
 
     def writer(self, subtask: int, begun: Sequence[Document] = ()) -> Writer:
-        """Writes what comes; it opens a connection when there is something."""
+        """Return a writer, which connects at its first row."""
         encoding = Encoding(self.recipe, turn=subtask)
         output = Output(self.link, encoding, self.bench, self.habits)
         if not self.transactions.opens:
@@ -105,7 +106,7 @@ class KafkaOut:
         return TransactionalWriter(output, self.transactions, subtask)
 
     async def commit(self, handle: Handle) -> None:
-        """Commit a transaction; a broker that is away is waited for."""
+        """Commit a transaction, waiting for a broker that is away."""
         faults.point("sink.committing")
         found = await end(handle, await self.link.wire(), self.link.patience, commit=True)
         if not found:
@@ -114,21 +115,20 @@ class KafkaOut:
         faults.point("sink.committed")
 
     def _miss(self, message: str) -> None:
-        """A transaction is gone that a checkpoint counts on."""
+        """Handle a lost transaction of a checkpoint: report it or raise ConnectorError."""
         if self.on_lost == "warn":
             self.link.patience.tell(f"{self.name}: {message}")
             return
         hint = (
-            "on_lost_transaction: warn goes on without them; an earlier savepoint writes them "
-            "again; a longer transaction_timeout, or checkpoints more often, keep it from happening"
+            "on_lost_transaction: warn continues without them; an earlier savepoint writes them "
+            "again; a longer transaction_timeout, or more frequent checkpoints, prevent it"
         )
         raise ConnectorError(message, hint, final=True)
 
     async def abort(self, handle: Handle) -> None:
-        """Abort a transaction, so that no reader waits for it; what is gone is aborted."""
+        """Abort a transaction, so that no reader waits for it; a missing one counts as aborted."""
         wire = await self.link.wire()
         await end(handle, wire, self.link.patience, commit=False, within_s=ABORT_S)
 
     async def close(self) -> None:
-        """Close the connection."""
         await self.link.close()

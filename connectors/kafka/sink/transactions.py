@@ -1,11 +1,11 @@
-"""The transactions of a sink: begun on ids that are on record, committed by what a handle says.
+"""The transactions of a sink: opened with recorded ids, committed by the data of a handle.
 
 Committing needs no writer: an EndTxn with the id, the producer and the epoch of the handle does it
-from any process, as often as is wanted, until the id is initialised again.
+from any process, any number of times, until the id is initialised again.
 
-An initialisation that nobody answered may come to the broker later than the next one of that id:
-behind a broker that stood still, or a network that did. It would abort what was opened meanwhile,
-perhaps when a checkpoint names it already. So such an id is initialised again, and left alone then.
+An unanswered initialisation may reach the broker later than the next one of that id, after the
+broker or the network stood still. It would abort the transaction opened meanwhile, perhaps after a
+checkpoint named it. So such an id is initialised again, and then not used any more.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from headrace.core.contracts import ConnectorError, Notes
 from headrace.core.messages import Handle
 
 START_S = 30.0
-"""So long may it take to end what was left open."""
+"""Seconds to end a transaction that was left open."""
 AT_ONCE = 16
-"""So many ids are initialised at the same time."""
+"""The number of ids initialised concurrently."""
 
 
 class Gone(kafka.KafkaError):  # type: ignore[misc] # it has no types
-    """A partition is not there any more, and nobody waits for it."""
+    """A partition that no longer exists, and is not waited for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """One that is open: the slot of its id, who writes in it, and since when (UTC)."""
+    """An open transaction: the slot of its id, its producer, and when it was opened (UTC)."""
 
     subtask: int
     slot: int
@@ -49,7 +49,7 @@ class Transaction:
     opened_at: str
 
     def handle(self, topics: Sequence[str], rows: int) -> Handle:
-        """What is needed to commit it, and to say what is lost if that cannot be."""
+        """Return the handle to commit it, with the data to report if the commit fails."""
         who = self.producer
         return {
             "id": str(who.id),
@@ -65,30 +65,31 @@ class Transaction:
 
 @dataclass(slots=True)
 class Transactions:
-    """Those of all subtasks of a sink in a run."""
+    """The transactions of all subtasks of a sink in a run."""
 
     record: Record
-    """The ids of this run, once it is written."""
+    """The ids of this run, once the record is written."""
     notes: Notes
     bench: Bench
     timeout_ms: int
     _pools: dict[int, Pool] = field(default_factory=dict)
     _doubtful: set[str] = field(default_factory=set)
-    """Ids that may be initialised once more, by a request that is still on its way."""
+    """Ids that a delayed request may initialise once more."""
     _recorded: bool = False
-    """Whether the record is the one that is noted."""
+    """Whether `record` is the stored one."""
     _writing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
     def opens(self) -> bool:
-        """Whether any is to be opened; else there are only those of before to be ended."""
+        """Whether this run opens transactions; otherwise it only ends those of earlier runs."""
         return self.record.subtasks > 0
 
     async def recover(self, wire: Wire, patience: Patience, places: Sequence[Place] = ()) -> None:
-        """End all that was left open by anybody who wrote the record, and write ours.
+        """End all transactions of the stored record, and store the record of this run.
 
-        They may be of a run that wrote exactly once, when this one does not. In `places` nothing
-        is open of theirs behind it, whatever the broker has forgotten to end.
+        They may belong to an earlier run that wrote exactly once, even if this one does not.
+        Afterwards none of them is open in the partitions `places`, even if the broker forgot to end
+        one there.
         """
         noted = await self.bench.blocking(partial(self.notes.read, self.record.sink))
         if noted is not None:
@@ -127,7 +128,7 @@ class Transactions:
         faults.point("sink.recorded")
 
     async def begin(self, subtask: int, wire: Wire, patience: Patience) -> Transaction:
-        """Open one, on an id that nobody will commit any more."""
+        """Open a transaction, with an id whose earlier transactions need no commit any more."""
         if not self._recorded:
             await self._join()
         producer = None
@@ -140,13 +141,13 @@ class Transactions:
         return Transaction(subtask, slot, producer, opened_at)
 
     async def _join(self) -> None:
-        """Go by the record of another process, whose run this one is a part of."""
+        """Load the record that another process of the same run has written."""
         noted = await self.bench.blocking(partial(self.notes.read, self.record.sink))
-        assert noted is not None, "nobody has written the record"
+        assert noted is not None, "the record was never written"
         self.record, self._recorded = read(noted), True
 
     async def _surely(self, id: str, wire: Wire, patience: Patience) -> Producer | None:
-        """A producer that nobody will fence but its next; None where that cannot be told."""
+        """Initialise an id; None if a delayed request might still fence the producer."""
         producer = None if id in self._doubtful else await self._init(id, wire, patience)
         return None if id in self._doubtful else producer
 
@@ -155,24 +156,24 @@ class Transactions:
             async with self._writing:
                 if len(self._pools[subtask].slots) == self.record.slots:
                     await self._write(self.record.grown())
-            # Meanwhile some may have been committed.
+            # Some slots may have been committed meanwhile.
             self._pools[subtask] = self._pools[subtask].grown()
         free = self._pools[subtask].free
         assert free is not None
         return free
 
     def barrier(self, subtask: int) -> None:
-        """A barrier has come to the subtask."""
+        """Record that a barrier has reached the subtask."""
         if subtask in self._pools:
             self._pools[subtask] = self._pools[subtask].barrier()
 
     def prepared(self, transaction: Transaction) -> None:
-        """A checkpoint may name it from now on."""
+        """Record that the transaction is prepared, so that a checkpoint may name it."""
         subtask = transaction.subtask
         self._pools[subtask] = self._pools[subtask].prepared(transaction.slot)
 
     def committed(self, handle: Handle) -> None:
-        """It is committed; of this run or of one before."""
+        """Record that a transaction, of this run or an earlier one, is committed."""
         subtask, slot = int(str(handle["subtask"])), int(str(handle["slot"]))
         if handle["id"] == self.record.id(subtask, slot) and subtask in self._pools:
             self._pools[subtask] = self._pools[subtask].committed(slot)
@@ -198,11 +199,11 @@ class Transactions:
 
 
 async def mark(producer: Producer, wire: Wire, patience: Patience, places: Sequence[Place]) -> None:
-    """Have a marker written to partitions that ends whatever of the producer is open there.
+    """Write markers to partitions that end any open transaction of the producer there.
 
-    A broker may have noted an abort as complete, and have told no partition. What cannot be marked,
-    because a topic is gone or access denied, does not keep the job from its start. A producer of
-    epoch 0 was never used: it needs none.
+    A broker may have recorded an abort as complete without notifying any partition. Partitions that
+    cannot be marked, because a topic is missing or access denied, do not keep the job from
+    starting. A producer of epoch 0 was never used: it needs no markers.
     """
     id = str(producer.id)
 
@@ -224,7 +225,7 @@ async def mark(producer: Producer, wire: Wire, patience: Patience, places: Seque
 async def end(
     handle: Handle, wire: Wire, patience: Patience, *, commit: bool, within_s: float | None = None
 ) -> bool:
-    """Commit or abort the transaction of a handle; whether it was there."""
+    """Commit or abort the transaction of a handle; return whether it existed."""
     id = str(handle["id"])
     producer = Producer(int(str(handle["producer"])), int(str(handle["epoch"])), id)
     return await _end(producer, wire, patience, commit=commit, within_s=within_s)
@@ -249,7 +250,7 @@ async def _end(
 
 
 def lost(handle: Handle) -> str:
-    """What is told of a transaction that a checkpoint holds, and that is not there."""
+    """Describe the lost rows of a checkpoint's transaction that no longer exists."""
     topics = handle["topics"]
     assert isinstance(topics, list)
     where = ("topic " if len(topics) == 1 else "topics ") + ", ".join(map(str, topics))
@@ -262,11 +263,11 @@ def lost(handle: Handle) -> str:
 
 
 def too_long(timeout_ms: int, most_ms: int | None) -> ConnectorError:
-    """A timeout that the broker does not allow."""
+    """Build the error for a timeout that the broker does not allow."""
     most = f", which allows {most_ms / 1000:g} s at most" if most_ms else ""
     return ConnectorError(
         f"transaction_timeout is longer than the broker allows: {timeout_ms / 1000:g} s{most}",
-        "transaction.max.timeout.ms of the broker says how long it may be",
+        "the broker's transaction.max.timeout.ms is the maximum",
         final=True,
     )
 

@@ -1,10 +1,10 @@
-"""What a sink asks of brokers: one request a method, one try each.
+"""A sink's requests to brokers: one request per method, one try each.
 
-This is the only place that knows how aiokafka puts requests, and at which versions. A producer of
-aiokafka ends its transactions itself, or never tells who it is; so what one is made of is asked for
-here, over a client. That client is of the version of EndTxn which leaves a producer's epoch as it
-is: with the version that raises it, a handle would name two transactions
-(tests/kafka/sink/test_wire.py says so at once when that changes).
+Only this module knows how aiokafka builds requests, and their versions. aiokafka's producer ends
+its transactions itself and does not expose its identity, so its requests are sent here, over a
+client. That client uses the version of EndTxn that keeps a producer's epoch; with the version that
+raises the epoch, a handle would name two transactions (tests/kafka/sink/test_wire.py fails if that
+changes).
 """
 
 from __future__ import annotations
@@ -35,35 +35,35 @@ from headrace.connectors.kafka.sink.batches import Place, Producer, Sealed
 NONE_MS = 2**31 - 1
 """The timeout of a producer without transactions."""
 REFRESH_S = 5.0
-"""Who waits for longer asks again, perhaps another broker."""
+"""The timeout of a metadata refresh; the caller retries, perhaps at another broker."""
 TOPIC, BROKER = 2, 4
-"""Kinds of things that have a configuration."""
+"""Kinds of resources with a configuration."""
 
 
 @dataclass(slots=True)
 class Wire:
-    """Requests over a client. They raise KafkaError."""
+    """Sends requests over a client. All methods raise KafkaError."""
 
     client: AIOKafkaClient
     request_ms: int
     _coordinators: dict[str, int] = field(default_factory=dict)
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Close all connections."""
         await self.client.close()
 
     async def topics(self, names: Sequence[str] | None) -> Mapping[str, Topic]:
-        """The topics of these names, or all; none is made by asking."""
+        """Request the metadata of these topics, or of all, without creating any."""
         return await ask_topics(self.client, names)
 
     async def follow(self, topics: Sequence[str]) -> None:
-        """Know the leaders and the number of partitions of these topics from now on."""
+        """Track the leaders and partitions of these topics from now on."""
         for topic in topics:
             self.client.add_topic(topic)
         await self.refresh()
 
     async def refresh(self) -> None:
-        """Learn anew who leads what."""
+        """Refresh the leaders of all tracked topics."""
         try:
             async with asyncio.timeout(REFRESH_S):
                 await self.client.force_metadata_update()
@@ -71,28 +71,28 @@ class Wire:
             raise RequestTimedOutError from None
 
     async def refreshed(self, error: KafkaError) -> None:
-        """Learn anew who leads and coordinates what, if that may help."""
+        """Refresh the leaders, if the error may be due to a moved one."""
         if has_moved(error):
             with suppress(KafkaError):
                 await self.refresh()
 
     async def moved(self, id: str, error: KafkaError) -> None:
-        """Ask somebody else for the transactions of that id, if that may help."""
+        """Forget the coordinator of an id and refresh, if the error may be due to a moved one."""
         if has_moved(error):
             self.forget(id)
         await self.refreshed(error)
 
     def known(self, topic: str) -> int:
-        """How many partitions a topic has that is followed; 0 if nobody has told yet."""
+        """Return the number of partitions of a tracked topic; 0 if unknown yet."""
         return len(self.client.cluster.partitions_for_topic(topic) or ())
 
     def leader(self, place: Place) -> int | None:
-        """The broker that takes what goes there, if one is known."""
+        """Return the broker that leads the partition, if known."""
         leader = self.client.cluster.leader_for_partition(TopicPartition(*place))
         return None if leader is None or leader < 0 else leader
 
     async def config(self, kind: int, name: str, key: str) -> str | None:
-        """A value of the configuration of a topic or a broker; None if it is not told."""
+        """Return a configuration value of a topic or a broker; None if it is not reported."""
         request = DescribeConfigsRequest(resources=[(kind, name, [key])])
         node = int(name) if kind == BROKER else None
         answer = await self._ask(request, node)
@@ -103,18 +103,18 @@ class Wire:
         return None
 
     def brokers(self) -> list[int]:
-        """Those that are known."""
+        """Return the ids of the known brokers."""
         return sorted(broker.nodeId for broker in self.client.cluster.brokers())
 
     async def init(self, id: str | None, timeout_ms: int = NONE_MS) -> Producer:
-        """A producer; whatever was open under its id is aborted, and whoever wrote, fenced."""
+        """Initialise a producer, which aborts its id's open transaction and fences earlier ones."""
         request = InitProducerIdRequest(id, timeout_ms)
         answer = await (self._coordinate(id, request) if id else self._ask(request))
         _raise(answer.error_code)
         return Producer(answer.producer_id, answer.producer_epoch, id)
 
     async def add(self, producer: Producer, places: Sequence[Place]) -> None:
-        """Have these partitions in the producer's transaction; it begins with the first."""
+        """Add partitions to the producer's transaction, which starts with the first."""
         assert producer.id is not None
         topics: dict[str, list[int]] = {}
         for topic, number in places:
@@ -123,7 +123,7 @@ class Wire:
             producer.id, producer.number, producer.epoch, list(topics.items())
         )
         answer = await self._coordinate(producer.id, request)
-        # Of those that are not the reason, it says that they were not attempted.
+        # Partitions that are not the cause have code 55: operation not attempted.
         codes = [code for _, partitions in answer.errors for _, code in partitions]
         _raise(next((code for code in codes if code not in (0, 55)), max(codes, default=0)))
 
@@ -136,7 +136,7 @@ class Wire:
     async def produce(
         self, node: int, producer: Producer, batches: Sequence[Sealed]
     ) -> dict[Place, int]:
-        """Write batches, one a partition: what became of each, as a code; 0 is well."""
+        """Write batches, one per partition; return the error code of each, 0 for success."""
         topics: dict[str, list[tuple[int, bytes]]] = {}
         for batch in batches:
             topic, number = batch.place
@@ -153,13 +153,13 @@ class Wire:
         }
 
     async def _ask(self, request: Request, node: int | None = None) -> Any:
-        """An answer of that broker, or of any."""
+        """Send a request to that broker, or to any."""
         if node is None:
             return await ask_any(self.client, request)
         return await self.client.send(node, request)
 
     async def _coordinate(self, id: str, request: Request) -> Any:
-        """An answer of the coordinator of an id's transactions; it may have moved."""
+        """Send a request to the transaction coordinator of an id, which is looked up if unknown."""
         if id not in self._coordinators:
             found = await self._ask(FindCoordinatorRequest(id, CoordinationType.TRANSACTION))
             _raise(found.error_code)
@@ -173,7 +173,7 @@ class Wire:
         return answer
 
     def forget(self, id: str) -> None:
-        """Ask anew who coordinates its transactions."""
+        """Look up the coordinator of the id again at its next request."""
         self._coordinators.pop(id, None)
 
 

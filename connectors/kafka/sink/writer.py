@@ -1,4 +1,4 @@
-"""What one subtask writes to topics: at least once, or in a transaction for each checkpoint."""
+"""Writers of one subtask: at least once, or with one transaction for each checkpoint."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     import polars as pl
 
 ABORT_S = 3.0
-"""So long is waited for a broker to forget a transaction that nobody will commit."""
+"""Seconds to wait for the abort of a transaction that will not be committed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Habits:
-    """How rows are sent."""
+    """The settings of batches: compression and linger time."""
 
     compression: str = "none"
     linger: timedelta = timedelta(milliseconds=5)
@@ -42,7 +42,7 @@ class Habits:
 
 @dataclass(slots=True)
 class Output:
-    """Rows of a subtask on their way, by whatever producer there is."""
+    """The output of a subtask, by its current producer."""
 
     link: Link
     encoding: Encoding
@@ -51,7 +51,7 @@ class Output:
     _outflow: Outflow | None = None
 
     async def open(self, producer: Producer) -> Outflow:
-        """Write by this producer from now on."""
+        """Start writing with this producer."""
         batches = Batches(producer, CODECS[self.habits.compression])
         sending = Sending(await self.link.wire(), self.link.patience, batches)
         linger_s = self.habits.linger.total_seconds()
@@ -60,11 +60,11 @@ class Output:
 
     @property
     def outflow(self) -> Outflow | None:
-        """What is open, if anything."""
+        """The open write path, if any."""
         return self._outflow
 
     async def add(self, frame: pl.DataFrame) -> None:
-        """Take rows."""
+        """Encode and send rows, divided by topic."""
         assert self._outflow is not None
         by_topic = partial(self.encoding.recipe.by_topic, frame)
         weight = frame.height if self.encoding.recipe.row_topic is not None else 0
@@ -76,7 +76,7 @@ class Output:
         return [self.encoding.records(topic, rows, count)]
 
     async def close(self) -> None:
-        """Let go of what is open."""
+        """Close the write path, if open."""
         outflow, self._outflow = self._outflow, None
         if outflow is not None:
             await outflow.close()
@@ -84,7 +84,7 @@ class Output:
 
 @dataclass(slots=True)
 class PlainWriter:
-    """At least once: an idempotent producer, whose rows are all there at a barrier."""
+    """Writes at least once: an idempotent producer that flushes all rows at a barrier."""
 
     output: Output
 
@@ -106,23 +106,23 @@ class PlainWriter:
             raise refusal(error, "write") from error
 
     async def prepare(self) -> Handle | None:
-        """Have all rows written; there is nothing to commit."""
+        """Flush all rows; return None, as there is nothing to commit."""
         if self.output.outflow is not None:
             await self.output.outflow.flush()
             faults.point("sink.flushed")
         return None
 
     def kept(self) -> None:
-        """Nothing."""
+        """Return None: the next writer needs no state."""
 
     async def close(self) -> None:
-        """Write nothing more."""
+        """Stop writing, and cancel what is pending."""
         await self.output.close()
 
 
 @dataclass(slots=True)
 class TransactionalWriter:
-    """Exactly once: a transaction from the first row behind a barrier to the next barrier."""
+    """Writes exactly once: a transaction from the first row after a barrier to the next barrier."""
 
     output: Output
     transactions: Transactions
@@ -143,7 +143,7 @@ class TransactionalWriter:
         await self.output.add(frame)
 
     async def prepare(self) -> Handle | None:
-        """Have all rows written, and say how they are committed."""
+        """Flush all rows, and return the handle that commits them."""
         self.transactions.barrier(self.subtask)
         outflow, transaction = self.output.outflow, self._open
         if outflow is None or transaction is None:
@@ -155,13 +155,13 @@ class TransactionalWriter:
         handle = transaction.handle(sorted(outflow.sending.topics), outflow.rows)
         await self.output.close()
         faults.point("sink.prepared")
-        self._open = None  # Who is cancelled before has told nobody of it: it is to be aborted.
+        self._open = None  # If cancelled earlier, no handle was returned, and `close` aborts.
         return handle
 
     async def _alive(self, outflow: Outflow, transaction: Transaction) -> None:
-        """One that has been open for long may have been ended: better to know it now.
+        """Check that a long-open transaction was not ended by the broker.
 
-        Without a checkpoint that names it, its rows are only written again.
+        An error now only writes its rows again; after a checkpoint names it, they would be lost.
         """
         age_s = asyncio.get_running_loop().time() - self._since_s
         if age_s * 2000 < self.transactions.timeout_ms:
@@ -172,13 +172,13 @@ class TransactionalWriter:
         try:
             await link.patience.insist(ask, otherwise=partial(wire.moved, id))
         except kafka.KafkaError as error:
-            raise refusal(error, f"go on with the transaction {id}") from error
+            raise refusal(error, f"continue the transaction {id}") from error
 
     def kept(self) -> None:
-        """Nothing: what it has prepared says all."""
+        """Return None: the handles hold everything."""
 
     async def close(self) -> None:
-        """Abort what was not prepared, so that no reader waits for it."""
+        """Abort an unprepared transaction, so that no reader waits for it."""
         await self.output.close()
         transaction, self._open = self._open, None
         if transaction is None:

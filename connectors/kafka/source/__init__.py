@@ -1,4 +1,4 @@
-"""Topics as a source: discovered, fetched, unpacked and decoded."""
+"""Kafka topics as a source: discovery, fetching, unpacking and decoding."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 def open_source(source: nodes.Source, surroundings: Surroundings) -> Source:
-    """The source that the plan describes."""
-    # It takes aiokafka, which a pipeline that is only looked at has no use for.
+    """Build the source that the plan describes."""
+    # Imports aiokafka, which is not needed merely to validate a pipeline.
     from headrace.connectors.kafka.source.source import Topics
 
     options = source.options
@@ -29,7 +29,7 @@ def open_source(source: nodes.Source, surroundings: Surroundings) -> Source:
 
 
 def open_pieces(source: nodes.Source, surroundings: Surroundings) -> PieceReader:
-    """The same, for a batch."""
+    """Build the batch reader of the source that the plan describes."""
     from headrace.connectors.kafka.source.pieces import TopicPieces
 
     options = source.options
@@ -38,23 +38,23 @@ def open_pieces(source: nodes.Source, surroundings: Surroundings) -> PieceReader
 
 
 def maker(source: nodes.Source) -> Maker:
-    """What makes chunks for a source: rows of values, and columns of what stands beside them."""
+    """Build the chunk maker of a source: rows of record values, and columns of metadata."""
     options = source.options
     assert isinstance(options, KafkaSource)
     named = {kind: str(name) for kind, name in options.metadata.columns.items()}
-    beside = {kind: name for kind, name in named.items() if name in source.columns}
+    metadata = {kind: name for kind, name in named.items() if name in source.columns}
     of_values = tuple(name for name in source.columns if name not in named.values())
     values = values_reader(replace(source, columns=of_values), tuple(named.values()))
-    return Maker(values, Beside(beside), source.columns)
+    return Maker(values, Beside(metadata), source.columns)
 
 
-def values_reader(source: nodes.Source, beside: tuple[str, ...] = ()) -> ValuesReader:
-    """What reads values in the source's format; `beside` are columns that are not theirs."""
+def values_reader(source: nodes.Source, metadata: tuple[str, ...] = ()) -> ValuesReader:
+    """Build the reader of values in the source's format; `metadata` names other columns."""
     match source.format.name if source.format else "json":
         case "raw":
             return Raw(decoded(source))
         case "csv":
-            names = tuple(name for name in source.schema.names if name not in beside)
+            names = tuple(name for name in source.schema.names if name not in metadata)
             of_csv: CsvDecoder = decoder(source)  # type: ignore[assignment]
             return csv_lines(replace(of_csv, names=names), of_csv.shape)
     return json_lines(decoder(source))

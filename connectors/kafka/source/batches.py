@@ -1,9 +1,9 @@
-"""The record batches in a fetch answer, by their headers alone: nothing is unpacked here.
+"""The record batches in a fetch response, parsed by their headers alone, without unpacking.
 
-So the next fetch can be sent before the records of this one are looked at. A header is 61 bytes;
-the offset and the length in front are not covered by the batch's checksum, the rest is. Old brokers
-may still keep messages from before batches (magic 0 and 1): what stands in the place of the base
-offset there is the last offset.
+So the next fetch can be sent before the records of this one are decoded. A header is 61 bytes; the
+batch's checksum covers all but the offset and the length at its front. Old brokers may still hold
+messages in formats before batches (magic 0 and 1), which have the last offset in the place of the
+base offset.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ HEADER = struct.Struct(">qiibIhiqqqhii")
 FRONT = struct.Struct(">qi")
 MAGIC_AT = 16
 LEAST = 17
-"""Up to the magic byte, the first bytes of a batch are the same in all versions."""
+"""The bytes of a batch, up to the magic byte, whose layout is the same in all versions."""
 
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
@@ -30,7 +30,7 @@ ABORT = 0
 
 
 class Damaged(Exception):
-    """A batch whose bytes are not those that were written."""
+    """A batch with a wrong checksum or length."""
 
     def __init__(self, offset: int) -> None:
         super().__init__(f"the records from offset {offset} on are damaged")
@@ -39,44 +39,44 @@ class Damaged(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A record batch: what its header says, and its bytes."""
+    """A record batch: its header and its bytes."""
 
     data: bytes
-    """The bytes of the batch, as they came."""
+    """The bytes of the batch as fetched."""
     base_offset: int
     next_offset: int
-    """Where the batch after it begins, also where the last records were compacted away."""
+    """The base offset of the next batch, even if the last records were compacted away."""
     count: int
-    """How many records it holds; an upper bound is enough where it has to be guessed."""
+    """The number of records, or an upper bound of it in old formats."""
     attributes: int
     producer_id: int
     magic: int
 
     @property
     def is_control(self) -> bool:
-        """Whether it holds no records but a mark of a transaction's end."""
+        """Whether the batch is a control batch, which marks the end of a transaction."""
         return bool(self.attributes & CONTROL)
 
     @property
     def is_transactional(self) -> bool:
-        """Whether it belongs to a transaction."""
+        """Whether the batch belongs to a transaction."""
         return bool(self.attributes & TRANSACTIONAL)
 
     @property
     def is_dense(self) -> bool:
-        """Whether it has a record at each of its offsets."""
+        """Whether the batch has a record at each of its offsets."""
         return self.magic >= 2 and self.count == self.next_offset - self.base_offset
 
     @property
     def is_abort(self) -> bool:
-        """Whether it marks the end of a transaction that was aborted."""
+        """Whether the batch marks the end of an aborted transaction."""
         if not self.is_control or not self.count:
             return False
         key = next(iter(self.opened())).key
         return key is not None and len(key) >= 4 and struct.unpack_from(">h", key, 2)[0] == ABORT
 
     def opened(self) -> DefaultRecordBatchProtocol | LegacyRecordBatchProtocol:
-        """What unpacks the records, once; raises Damaged."""
+        """Return an iterator of the records, for one pass. Raises Damaged."""
         from aiokafka.record.default_records import DefaultRecordBatch
         from aiokafka.record.legacy_records import LegacyRecordBatch
 
@@ -91,7 +91,7 @@ class Batch:
 
 
 def batches(data: bytes) -> list[Batch]:
-    """The batches that came whole; an answer may end within one, which then comes again."""
+    """Split a response into whole batches; an incomplete last one is fetched again."""
     found = []
     at, size = 0, len(data)
     while at + LEAST <= size:

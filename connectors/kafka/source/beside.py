@@ -1,7 +1,7 @@
-"""What a record has beside its value, as columns: only those that are asked for.
+"""Metadata of records as columns: only those that are requested.
 
-Keys and the values of headers are bytes that are shown as text; what is not UTF-8 in them is
-replaced, for a record is not bad by what stands beside it.
+Keys and the values of headers are bytes that are shown as text; bytes that are not UTF-8 are
+replaced, because metadata never makes a record bad.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """`columns`: what is asked for (topic, partition, offset, ...), and the column it becomes."""
+    """Makes metadata columns; `columns` maps kinds (topic, offset, ...) to column names."""
 
     columns: Mapping[str, str]
 
     @property
     def unpacking(self) -> Unpacking:
-        """What it takes of the records."""
+        """The parts of records that the columns need."""
         return Unpacking(
             timestamps="timestamp" in self.columns,
             keys="key" in self.columns,
@@ -34,7 +34,7 @@ class Beside:
         )
 
     def read(self, partition: Partition, records: Records) -> pl.DataFrame:
-        """A row of each record."""
+        """Build a row of metadata for each record."""
         import polars as pl
 
         count = len(records.values)
@@ -75,7 +75,7 @@ def _offsets(offsets: range | list[int]) -> pl.Series:
 
 
 def _headers(headers: Sequence[Headers]) -> pl.Series:
-    """Made flat, and gathered by row: Polars takes long for lists of Python's objects."""
+    """Build the headers column: flat, then grouped by row, as Polars is slow with Python lists."""
     import polars as pl
 
     dtype = pl.List(pl.Struct({"key": pl.String, "value": pl.String}))

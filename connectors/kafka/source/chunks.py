@@ -1,7 +1,7 @@
-"""Batches of some partitions as chunks: unpacked, decoded in one block, and parted again.
+"""Chunks from batches of several partitions: unpacked, decoded in one block, and split again.
 
-What a block costs whatever is in it is paid once for all partitions that have something, so many
-partitions of a few records each are no slower than one with all of them.
+The fixed cost of a block is paid once for all partitions with data, so that many partitions with
+few records each are no slower than one with all of them.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What is to be made into a chunk: batches of a partition, from a place on.
+    """The input of a chunk: batches of a partition, from a position on.
 
-    `to`: reading goes on there behind them, if all their records are taken.
+    Reading resumes at `to` after them, if all their records are taken.
     """
 
     split: Split
@@ -37,25 +37,25 @@ class Load:
 
     @property
     def count(self) -> int:
-        """How many records it has at most."""
+        """The maximum number of records."""
         return sum(batch.count for batch in self.batches)
 
     @property
     def size(self) -> int:
-        """How many bytes it has, as they were fetched."""
+        """The number of bytes as fetched."""
         return sum(len(batch.data) for batch in self.batches)
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A chunk, and where reading goes on."""
+    """A chunk, and the position at which reading resumes."""
 
     chunk: Chunk
     place: Place
     whole: bool
-    """Whether the batches were taken to their end."""
+    """Whether all records of the batches were taken."""
     skipped: int = 0
-    """How many records had no value, and were left out."""
+    """The number of records without a value, which were left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Maker:
     columns: tuple[str, ...]
 
     def make(self, loads: Sequence[Load], most: int | None = None) -> list[Made]:
-        """The chunks of these, of so many records at most; raises Damaged."""
+        """Make the chunks of loads, of at most `most` records in total. Raises Damaged."""
         unpacking = self.beside.unpacking
         unpacked: list[Records] = []
         left = most
@@ -82,7 +82,7 @@ class Maker:
         return self._parted(loads, unpacked)
 
     def _parted(self, loads: Sequence[Load], unpacked: Sequence[Records]) -> list[Made]:
-        """Decode all at once, and give each load its rows."""
+        """Decode all loads in one batch, and give each its rows."""
         if len(unpacked) == 1:
             rows = self.values.read(unpacked[0].values)
             return [self._made(loads[0], unpacked[0], rows)]
@@ -117,18 +117,18 @@ class Maker:
         return Made(chunk, place, whole, len(rows.skipped))
 
     def _with_beside(self, partition: Partition, records: Records, rows: Rows) -> pl.DataFrame:
-        """The rows with what stands beside their values."""
+        """Add the metadata columns to the rows."""
         import polars as pl
 
         if not self.beside.columns:
             return rows.frame
-        beside = self.beside.read(partition, records)
+        metadata = self.beside.read(partition, records)
         if out := [*rows.bad, *rows.skipped]:
-            good = pl.Series([True]).new_from_index(0, beside.height).scatter(sorted(out), False)
-            beside = beside.filter(good)
+            good = pl.Series([True]).new_from_index(0, metadata.height).scatter(sorted(out), False)
+            metadata = metadata.filter(good)
         if not rows.frame.width:
-            return beside.select(self.columns)
-        return rows.frame.hstack(beside.get_columns()).select(self.columns)
+            return metadata.select(self.columns)
+        return rows.frame.hstack(metadata.get_columns()).select(self.columns)
 
 
 def _shown(values: Values, number: int) -> str:

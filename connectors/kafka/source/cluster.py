@@ -1,6 +1,6 @@
-"""What brokers tell of topics and offsets, and what is told them: plain values in and out.
+"""Requests about topics, offsets and group positions: plain values in and out.
 
-Its client is not the one that fetches: a broker answers one request of a connection after the
+The client is not the one that fetches: a broker answers the requests of a connection one after the
 other, and a fetch waits there for records.
 """
 
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 LATEST, EARLIEST = -1, -2
-"""Instead of a timestamp."""
+"""Special values in place of a timestamp."""
 COMMITTED, UNCOMMITTED = 1, 0
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Asks brokers. It raises KafkaError, which is `Later` where a broker says so."""
+    """Sends requests to brokers. Raises KafkaError; `Later` for transient errors of brokers."""
 
     client: AIOKafkaClient
     patience: Patience
@@ -43,9 +43,9 @@ class Cluster:
     async def persist(
         self, work: Callable[[], Awaitable[T]], what: str, within_s: float | None = None
     ) -> T:
-        """What comes of requests that are asked until they are answered.
+        """Run requests with retries until they are answered.
 
-        Raises ConnectorError, if not: cannot `what`.
+        Raises ConnectorError "cannot `what`" if they fail for good.
         """
         otherwise = self._found_again
         try:
@@ -58,13 +58,13 @@ class Cluster:
             await found_again(self.client)
 
     async def topics(self, names: Sequence[str] | None) -> dict[str, Topic]:
-        """The topics of these names, or all; none is made by asking."""
+        """Request the metadata of these topics, or of all, without creating any."""
         return await self.patience.watched(ask_topics(self.client, names))
 
     async def offsets(
         self, times: Mapping[Partition, int], leaders: Mapping[Partition, int], isolation: int
     ) -> dict[Partition, int]:
-        """The offset of the first record not older than that, of each; -1 where there is none.
+        """Return the offset of each partition's first record since a time; -1 if there is none.
 
         Raises KafkaError for any of them.
         """
@@ -89,7 +89,7 @@ class Cluster:
         return found
 
     async def commit(self, group: str, offsets: Mapping[Partition, int]) -> None:
-        """Tell the group's coordinator how far these are read."""
+        """Commit the offsets to the coordinator of the group."""
         node = await self.client.coordinator_lookup(CoordinationType.GROUP, group)
         topics = defaultdict(list)
         for partition, offset in offsets.items():
@@ -102,7 +102,7 @@ class Cluster:
 
 
 async def found_again(client: AIOKafkaClient) -> None:
-    """Ask the brokers that the user named where the others are: all may have moved."""
+    """Bootstrap again from the configured brokers: all others may have moved."""
     with suppress(KafkaError, OSError, EOFError):
         await client.bootstrap()
 

@@ -1,4 +1,4 @@
-"""Which partitions there are, whether they may be read, and where reading them begins."""
+"""Discovery of partitions: existence, access, and the offsets at which reading begins."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from headrace.core.contracts import ConnectorError
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """Asks a cluster for the partitions of a source."""
+    """Discovers the partitions of a source."""
 
     options: KafkaSource
     cluster: Cluster
     lenient: bool = False
-    """Whether a topic that is not there is passed over: whoever reads it will tell."""
+    """Whether a missing topic is skipped, because its split reader will report it."""
 
     @property
     def isolation(self) -> int:
-        """As brokers count it."""
+        """The isolation level as a number of Kafka's protocol."""
         return COMMITTED if self.options.isolation == "read_committed" else UNCOMMITTED
 
     async def partitions(self) -> dict[Partition, int]:
-        """The partitions with their leaders, in order. Raises KafkaError, ConnectorError."""
+        """Return the partitions with their leaders, in order. Raises KafkaError, ConnectorError."""
         if self.options.pattern is not None:
             topics = self._matching(await self.cluster.topics(None))
         else:
@@ -50,13 +50,13 @@ class Discovery:
     async def places(
         self, first: bool, partitions: Mapping[Partition, int]
     ) -> dict[Partition, Place]:
-        """Where reading each begins. Raises KafkaError, ConnectorError."""
+        """Return the start position of each partition. Raises KafkaError, ConnectorError."""
         questions = Questions(self.options, first)
         ends = await self._ends(questions, partitions)
         return {partition: questions.place(partition, ends[partition]) for partition in partitions}
 
     def check_edges(self, there: Mapping[Partition, int]) -> None:
-        """Raises ConnectorError if `start` or `stop` names a partition that is not there."""
+        """Raise ConnectorError if `start` or `stop` names a partition that does not exist."""
         if found := absent(self.options, there):
             word, (topic, number) = found
             last = max(each.number for each in there if each.topic == topic)
@@ -69,7 +69,7 @@ class Discovery:
     async def stopping(
         self, places: Mapping[Partition, Place], partitions: Mapping[Partition, int]
     ) -> dict[Partition, Place]:
-        """The same places, each with where reading stops now. Raises KafkaError, ConnectorError."""
+        """Update the stop offset of each position. Raises KafkaError, ConnectorError."""
         questions = Questions(self.options, first=True)
         there = {each: leader for each, leader in partitions.items() if each in places}
         ends = await self._ends(questions, there)
@@ -101,7 +101,7 @@ class Discovery:
         return list(dict.fromkeys(name.reveal() for name in self.options.topics or ()))
 
     def _matching(self, topics: Mapping[str, Topic]) -> dict[str, Topic]:
-        """Those that the pattern means; Kafka's own are not meant."""
+        """Return the topics that match the pattern, without Kafka's internal ones."""
         pattern = re.compile(self.options.pattern.reveal() if self.options.pattern else "")
         return {
             name: topic
@@ -121,12 +121,12 @@ class Discovery:
         raise refusal(topic.error, f'read topic "{name}"')
 
     async def _sure(self, name: str) -> None:
-        """Raise that there is no such topic, if there still is none after a moment.
+        """Raise ConnectorError if the topic still does not exist after a short wait.
 
-        A topic is not known to all brokers in the moment that it is made.
+        A newly created topic is not known to all brokers at once.
         """
         await asyncio.sleep(MADE_S)
         known = await self.cluster.topics(None)
         if name in known:
-            raise Later(f'topic "{name}" was just made')
+            raise Later(f'topic "{name}" was just created')
         raise no_topic(name, known)

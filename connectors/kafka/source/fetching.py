@@ -1,8 +1,8 @@
-"""Fetches: one in flight to each broker that leads partitions of which more is wanted.
+"""Fetches: one in flight to each broker that leads partitions from which more is wanted.
 
-An answer is looked at only as far as it takes to send the next fetch. Whatever goes wrong with a
-partition, its leader is asked for again, for it may have moved. What does not pass is raised where
-records are waited for (`failure`).
+A response is only parsed as far as the next fetch requires. After any error of a partition, its
+leader is looked up again, because it may have moved. A permanent error is raised where records are
+awaited (`failure`).
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 PARTITION_BYTES = 1 << 20
 FETCH_BYTES = 16 << 20
 LONG_MS = 500
-"""How long a broker waits for a first record."""
+"""Milliseconds that a broker waits for a first record."""
 SHORT_MS = 20
-"""The same, where a partition that is not asked for soon will be."""
+"""The same if a partition is left out of the fetch, but will be wanted soon."""
 
 
 class FetchAnswer(Protocol):
-    """As aiokafka has it."""
+    """A fetch response of aiokafka, of any version."""
 
     API_VERSION: int
     topics: Iterable[tuple[str, Iterable[tuple[Any, ...]]]]
@@ -44,7 +44,7 @@ class FetchAnswer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """A client to fetch with, and whom to ask where, and about what is not there."""
+    """The client for fetches, the lookup of leaders, and the policy for missing offsets."""
 
     client: AIOKafkaClient
     leaders: Leaders
@@ -53,10 +53,10 @@ class Reach:
 
 @dataclass(slots=True)
 class Fetching:
-    """Fetches for the tracks of one reading; `changed` is called when there is something new."""
+    """Fetches for the partitions of one split reader; `changed` is called after each event."""
 
     tracks: Callable[[], Collection[Track]]
-    """Those that are still read."""
+    """Returns the partitions that are still read."""
     wanted: Callable[[Track], bool]
     changed: Callable[[], None]
     isolation: int
@@ -69,10 +69,10 @@ class Fetching:
     _troubled: bool = False
     _turn: int = 0
     _busy: set[Partition] = field(default_factory=set)
-    """The next records of these are not there: what is there is asked, once all was given."""
+    """Partitions whose next records are missing; resolved once all their chunks are emitted."""
 
     def go_on(self) -> None:
-        """Send what is to be sent; it waits for nothing."""
+        """Start all requests that are possible now, without waiting."""
         if self.failure is not None:
             return
         tracks = self.tracks()
@@ -109,7 +109,7 @@ class Fetching:
         self.changed()
 
     async def _find(self) -> None:
-        """Find the leaders that are not known, behind a pause where something went wrong."""
+        """Find the unknown leaders, after a pause if there was an error."""
         if self._troubled:
             await self._pauses.pause()
         if self._reach is None:
@@ -147,7 +147,7 @@ class Fetching:
             for number, code, *rest in partitions:
                 track = asked[Partition(topic, number)]
                 if track.next_fetch != offsets[track.partition]:
-                    continue  # It was told to go on elsewhere meanwhile.
+                    continue  # The partition has moved to another offset meanwhile.
                 if not code:
                     self._came(track, _answer(rest, self.isolation, answer.API_VERSION), now)
                 else:
@@ -165,7 +165,7 @@ class Fetching:
     def _refused(self, track: Track, code: int) -> None:
         error = of_code(code)
         if code == OUT_OF_RANGE and track.asks_for_last:
-            track.asks_for_last = False  # It need not be there any more.
+            track.asks_for_last = False  # The last record may have been deleted.
         elif code == OUT_OF_RANGE:
             self._busy.add(track.partition)
         elif isinstance(error, TopicAuthorizationFailedError):
@@ -193,7 +193,7 @@ class Fetching:
             self._busy.discard(track.partition)
 
     async def close(self) -> None:
-        """Give up what is in flight."""
+        """Cancel requests in flight, and close the client."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
@@ -203,7 +203,7 @@ class Fetching:
 
 
 def _answer(rest: Sequence[Any], isolation: int, version: int) -> Answer:
-    """The fields behind partition and error: in the versions that there are, from 4 on."""
+    """Parse the fields after partition and error, for all versions from 4 on."""
     aborted = rest[3] if version >= 11 else rest[-2]
     return Answer(
         high_watermark=rest[0],

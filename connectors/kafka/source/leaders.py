@@ -1,4 +1,4 @@
-"""Who leads partitions; and whether they are still there at all."""
+"""Leaders of partitions, and detection of deleted partitions."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from headrace.connectors.kafka.source.places import Partition
 from headrace.core.contracts import ConnectorError
 
 GONE_S = 5.0
-"""A broker that has just started may not know for a moment what topics there are."""
+"""Seconds before a missing partition counts as deleted: a starting broker may not know it."""
 
 
 @dataclass(slots=True)
 class Vanishing:
-    """Partitions that are not there: since when, and whether that is long enough to be sure."""
+    """Tracks missing partitions, and decides after `GONE_S` that they are deleted."""
 
     _since: dict[Partition, float] = field(default_factory=dict)
 
     def gone(self, absent: Collection[Partition], now: float) -> list[Partition]:
-        """Those that have been away for so long that they are gone, of those that are not there."""
+        """Record the missing partitions; return those missing for long enough to be deleted."""
         self._since = {each: self._since.get(each, now) for each in absent}
         return sorted(each for each, since in self._since.items() if now - since >= GONE_S)
 
 
 @dataclass(slots=True)
 class Leaderless:
-    """Partitions without a leader: told once, when it has been so for a while."""
+    """Tracks partitions without a leader; each is reported once, after a while."""
 
     name: str
     _since: dict[Partition, float] = field(default_factory=dict)
     _told: set[Partition] = field(default_factory=set)
 
     def lines(self, waiting: Collection[Partition], now: float) -> list[str]:
-        """What to tell; what has a leader again is forgotten."""
+        """Record the leaderless partitions; return the lines to report."""
         self._since = {each: self._since.get(each, now) for each in waiting}
         self._told &= set(waiting)
         late = [each for each, at in self._since.items() if now - at >= PATIENCE_S]
@@ -56,14 +56,14 @@ class Leaderless:
 
 @dataclass(slots=True)
 class Leaders:
-    """Asks who leads. One for all readings of a source."""
+    """Looks up leaders. All split readers of a source share one instance."""
 
     cluster: Cluster
     leaderless: Leaderless
     vanishing: Vanishing = field(default_factory=Vanishing)
 
     async def find(self, partitions: Collection[Partition]) -> dict[Partition, int]:
-        """The leaders there are; raises ConnectorError once a partition is gone for good."""
+        """Return the known leaders. Raises ConnectorError once a partition is deleted."""
         names = sorted({partition.topic for partition in partitions})
         what = f"look for {', '.join(names)}"
         topics = await self.cluster.persist(partial(self.cluster.topics, names), what)
@@ -94,8 +94,8 @@ def _is_absent(partition: Partition, topics: Mapping[str, Topic]) -> bool:
 
 def _gone(partition: Partition) -> ConnectorError:
     return ConnectorError(
-        "the partition is not there any more: was the topic deleted?",
-        "a topic that was made anew under its name is another one: start with --fresh",
+        "the partition no longer exists: was the topic deleted?",
+        "a topic recreated under its name is another topic: start with --fresh",
         split=str(partition),
         final=True,
     )

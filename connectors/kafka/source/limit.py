@@ -1,7 +1,7 @@
-"""`--limit N`: the first N rows of a source, whichever of its partitions they come from.
+"""`--limit N`: the first N rows of a source, from any of its partitions.
 
-The subtasks of a source share one. Whoever makes a chunk takes as many records out as it may need,
-and puts back those that became no rows.
+The subtasks of a source share one limit. Before making a chunk, a subtask takes as many records
+from the limit as it may need, and puts back those that became no rows.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Limit:
-    """How many rows are still wanted; None: all."""
+    """The rows that are still wanted; None: all."""
 
     left: int | None
     _out: int = 0
-    """How many were taken out by somebody who has not said what became of them."""
+    """Records taken whose number of rows is not known yet."""
     _watchers: list[asyncio.Event] = field(default_factory=list)
 
     @property
     def is_reached(self) -> bool:
-        """Whether nothing is wanted any more."""
+        """Whether no more rows are wanted."""
         return self.left is not None and self.left <= 0 and not self._out
 
     def take(self, records: int) -> int | None:
-        """Take so many out, or as many as there are; None: there is no end to them."""
+        """Take up to `records` from the limit; return how many, or None if there is no limit."""
         if self.left is None:
             return None
         taken = min(records, self.left)
@@ -34,7 +34,7 @@ class Limit:
         return taken
 
     def put_back(self, taken: int | None, rows: int) -> None:
-        """So many were taken out, and so many rows came of them."""
+        """Return the records taken that became no rows, and wake the watchers."""
         if taken is None or self.left is None:
             return
         self._out -= taken
@@ -43,5 +43,5 @@ class Limit:
             event.set()
 
     def watch(self, changed: asyncio.Event) -> None:
-        """Set this whenever somebody has put back."""
+        """Set this event whenever records are put back."""
         self._watchers.append(changed)

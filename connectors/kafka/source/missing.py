@@ -1,4 +1,4 @@
-"""Records to go on with that are not there: what is told, and where to go on if that is wanted."""
+"""Missing offsets: the records to resume from no longer exist; fail or skip, by option."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ LONGEST_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """What is to be done, by the option `on_missing_offset`."""
+    """The policy of the option `on_missing_offset`."""
 
     name: str
     cluster: Cluster
     policy: Literal["fail", "earliest", "latest"]
 
     async def resolve(self, track: Track) -> None:
-        """Look what is there, and go on at it or raise ConnectorError."""
+        """Request the existing range, and move the partition into it or raise ConnectorError."""
         at = track.partition
         leaders = {at: track.leader if track.leader is not None else -1}
 
@@ -45,21 +45,21 @@ class Missing:
         there = earliest if self.policy == "earliest" else latest
         self.cluster.patience.tell(
             f"{self.name}: partition {at} has no offset {wanted} ({range_text(earliest, latest)}): "
-            f"going on at {there}"
+            f"resuming at {there}"
         )
         track.move(there)
 
 
 def missing(track: Track, earliest: int, latest: int) -> ConnectorError:
-    """The job cannot go on where it was."""
+    """Build the error for a job that cannot resume at its offset."""
     wanted = track.fetch_at
     if wanted > latest:
-        why = "was the topic made anew, or are these not the brokers that it was read from?"
+        why = "was the topic recreated, or are these other brokers than before?"
     else:
         why = "they have expired, or were deleted."
     return ConnectorError(
         f"wanted offset {wanted}, {range_text(earliest, latest)}",
-        f"{why} on_missing_offset: earliest goes on at {earliest}, latest at {latest}",
+        f"{why} on_missing_offset: earliest resumes at {earliest}, latest at {latest}",
         split=track.split.name,
         position=wanted,
         final=True,
@@ -67,7 +67,7 @@ def missing(track: Track, earliest: int, latest: int) -> ConnectorError:
 
 
 def range_text(earliest: int, latest: int) -> str:
-    """What is there.
+    """Describe the existing offsets.
 
     >>> range_text(3, 5), range_text(4, 5), range_text(5, 5)
     ('there are 3 to 4', 'there is 4', 'there are none, the next is 5')
@@ -80,11 +80,11 @@ def range_text(earliest: int, latest: int) -> str:
 
 
 def other_record(track: Track, other: OtherRecord) -> ConnectorError:
-    """The topic is not the one that was read."""
+    """Build the error for a recreated topic, in which a record differs from the one read."""
     return ConnectorError(
-        f"the record at offset {other.was.offset} was of "
-        f"{_time(other.was.timestamp)} when it was read, and is of {_time(other.timestamp)} now",
-        "the topic was made anew under its name: start with --fresh to read it from its start",
+        f"the record at offset {other.previous.offset} was of {_time(other.previous.timestamp)} "
+        f"when it was read, and is of {_time(other.timestamp)} now",
+        "the topic was recreated under its name: start with --fresh to read it from its start",
         split=track.split.name,
         position=track.place.offset,
         final=True,

@@ -1,7 +1,7 @@
-"""Topics as pieces that a batch reads beside each other: ranges of offsets of their partitions.
+"""Topics as batch splits, which a batch reads in parallel: ranges of offsets of partitions.
 
-Where each partition begins and ends is asked once, when the batch begins, and large partitions are
-cut, so that all have something to do.
+The start and end of each partition are requested once, when the batch starts, and large partitions
+are divided, so that all tasks have work.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from headrace.core.contracts import Chunk, Piece, Surroundings
 from headrace.core.messages import Split
 
 LEAST, MOST = 1 << 16, 1 << 20
-"""How many records are worth a piece, and how many are read at once."""
+"""The minimum and maximum number of records in a batch split."""
 RECORD_BYTES = 200
 
 
 @dataclass(frozen=True, slots=True)
 class TopicPieces:
-    """`PieceReader` of topics."""
+    """The batch reader of topics."""
 
     name: str
     options: KafkaSource
@@ -33,7 +33,7 @@ class TopicPieces:
     least: int = LEAST
 
     async def pieces(self, many: int) -> Sequence[Piece]:
-        """What is in the partitions now, up to where reading stops."""
+        """Divide the partitions, up to where reading stops, into batch splits."""
         topics = self._topics()
         try:
             splits = await topics.discover(first=True)
@@ -47,7 +47,7 @@ class TopicPieces:
         return Topics(self.name, self.options, self.surroundings, self.maker)
 
     def _of(self, split: Split, step: int) -> Iterator[Piece]:
-        """The pieces of a partition. One may jump to its end, if records are gone, but once."""
+        """Yield the batch splits of a partition; only one, if missing records may be skipped."""
         start = place_at(split.start)
         stop = _stop(start)
         if self.options.on_missing_offset == "latest":
@@ -57,7 +57,7 @@ class TopicPieces:
             yield Piece(split, place, (_stop(place) - first) * RECORD_BYTES)
 
     def read(self, piece: Piece) -> Iterator[tuple[int, Chunk]]:
-        """The chunks of a piece, each with its first offset, counted from the split's start."""
+        """Yield the chunks of a batch split, each with its first offset within the split."""
         assert isinstance(piece.at, Place)
         first, at = place_at(piece.split.start).offset, piece.at.offset
         with asyncio.Runner() as runner:

@@ -1,8 +1,8 @@
-"""Where reading a partition goes on, as it stands in checkpoints; and what its split is called.
+"""Positions in a partition, as stored in checkpoints, and the names of splits.
 
-A position is the next offset, and beside it what a later run needs to know: the last record that
-was read, by which a topic that was made anew under the old name is told from the one that was read,
-and where reading is to stop, so that a job that is started again ends at the same place.
+A position is the next offset, and optionally the data that a later run needs: the last record
+read, to detect that the topic was recreated under the same name; and the offset at which reading
+stops, so that a restarted job ends at the same record.
 
 >>> str(Place(17, Seen(16, 1732212345678), 200))
 'offset=17 last=16@1732212345678 stop=200'
@@ -27,7 +27,7 @@ class Partition(NamedTuple):
 
 
 def partition_of(split: str) -> Partition:
-    """The partition that a split is called after.
+    """Parse the name of a split to its partition.
 
     >>> partition_of("a-b-12")
     Partition(topic='a-b', number=12)
@@ -37,7 +37,7 @@ def partition_of(split: str) -> Partition:
 
 
 class Seen(NamedTuple):
-    """A record that was read: where, and its timestamp in milliseconds."""
+    """The offset of a record that was read, and its timestamp in milliseconds."""
 
     offset: int
     timestamp: int
@@ -45,7 +45,7 @@ class Seen(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """`offset` is the next to read; nothing is read from `stop` on."""
+    """A position: `offset` is the next to read; `stop` is the first not to read."""
 
     offset: int
     last: Seen | None = None
@@ -61,12 +61,12 @@ class Place:
 
     @property
     def position(self) -> Position:
-        """As it is stored: at its simplest, the offset alone."""
+        """The position as stored: at its simplest, the offset alone."""
         return self.offset if self.last is None and self.stop is None else str(self)
 
 
 def place_at(position: Position) -> Place:
-    """What was stored.
+    """Parse a stored position.
 
     >>> place_at(17), place_at("offset=17 last=16@5 stop=200")
     (Place(offset=17, last=None, stop=None), Place(offset=17, last=Seen(offset=16, timestamp=5), \

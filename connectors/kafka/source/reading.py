@@ -1,8 +1,8 @@
-"""Some partitions being read: fetched ahead, made into chunks one load at a time.
+"""The split reader of partitions: fetches ahead, and makes chunks one group of loads at a time.
 
-While a load is decoded in a thread, the next fetch is in flight; while chunks wait to be taken, or
-batches to be decoded, nothing more of their partitions is fetched. So what is held in memory has a
-bound for each partition: what is being decoded, and two fetches.
+While a load is decoded in a thread, the next fetch is in flight; while chunks wait to be emitted,
+or batches to be decoded, no more of their partitions is fetched. So the memory of each partition
+is bounded: the load being decoded, and two fetches.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from headrace.core.waiting import Waiting
 
 RECORDS = 65_536
 BYTES = 4 << 20
-"""A load has about so many at most; bytes as they were fetched."""
+"""The approximate maximum of records, and of fetched bytes, that are decoded at once."""
 ROW_BYTES = 128
-"""A record that is longer takes as long as several."""
+"""The size of an average record; a longer one counts as several in cost estimates."""
 
 
 class Partitions:
-    """`Reading` of partitions. `fetching` makes what fetches; `skipped` counts what is left out."""
+    """The `SplitReader` of partitions; `skipped` counts records without a value."""
 
     def __init__(
         self,
@@ -60,15 +60,15 @@ class Partitions:
 
     @property
     def tracks(self) -> Collection[Track]:
-        """What is read."""
+        """The partitions being read."""
         return self._tracks.values()
 
     def wants(self, track: Track) -> bool:
-        """Whether more of it is to be fetched."""
+        """Whether more of the partition should be fetched."""
         return track.split not in self._held and not self._limit.is_reached
 
     def assign(self, splits: Sequence[tuple[Split, Position]], *, last: bool) -> None:
-        """Read these too."""
+        """Add splits to read."""
         for split, position in splits:
             track = Track(split, place_at(position))
             if track.has_ended:
@@ -79,12 +79,12 @@ class Partitions:
         self._changed.set()
 
     def hold(self, splits: Collection[Split]) -> None:
-        """Give nothing of these; nothing more of them is fetched."""
+        """Emit and fetch nothing of these splits until the next call."""
         self._held = frozenset(splits)
         self._changed.set()
 
     def exhausted(self) -> Mapping[Split, float]:
-        """Those that were read to their end, as far as brokers have told."""
+        """Return the splits read to their end, as far as known, each with the time since when."""
         since = {
             split: track.exhausted_since()
             for split, track in self._tracks.items()
@@ -93,16 +93,16 @@ class Partitions:
         return {split: at for split, at in since.items() if at is not None}
 
     def lags(self) -> Mapping[Split, int]:
-        """How far each is behind its end, once a broker has told where that is."""
+        """Return the lag of each split whose end is known from a broker."""
         lags = {split: track.lag for split, track in self._tracks.items()}
         return {split: lag for split, lag in lags.items() if lag is not None}
 
     def worked_s(self) -> float:
-        """How long it has unpacked and decoded."""
+        """Return the seconds spent unpacking and decoding."""
         return self._working.seconds
 
     async def next(self) -> Arrival | None:
-        """What was made; what comes behind it is begun."""
+        """Return the next chunk or end of a split, and start making the following ones."""
         self._asked = True
         while True:
             arrival = self._given()
@@ -123,7 +123,7 @@ class Partitions:
         return self._limit.is_reached or (self._last and not self._tracks)
 
     def _given(self) -> Arrival | None:
-        """The first that was made and is not held."""
+        """Return the first chunk made whose split is not held, or the end of a split."""
         for at, made in enumerate(self._made):
             if isinstance(made, Ended):
                 del self._made[at]
@@ -144,12 +144,12 @@ class Partitions:
             self._made.append(Ended(split))
 
     def changed(self) -> None:
-        """Something was fetched, or went wrong."""
+        """React to fetched data or an error: start more work, and wake `next`."""
         self.go_on()
         self._changed.set()
 
     def go_on(self) -> None:
-        """Begin to make chunks, unless some wait or are made already; and to fetch."""
+        """Start making chunks, unless some are ready or being made already, and start fetches."""
         if self._closed or not self._asked or self._failure is not None:
             return
         waits = any(isinstance(m, Ended) or m.chunk.split not in self._held for m in self._made)
@@ -160,7 +160,7 @@ class Partitions:
             self._fetching.go_on()
 
     def _loads(self) -> list[Load]:
-        """What is to be made into chunks, of partitions in turn."""
+        """Collect the loads of the next chunks, from partitions in turn."""
         loads: list[Load] = []
         records, size = RECORDS, BYTES
         ready = [each for each in self._tracks.values() if each.waits and self._may_load(each)]
@@ -201,7 +201,7 @@ class Partitions:
         self.changed()
 
     async def close(self) -> None:
-        """Wait for the thread, and let go of connections."""
+        """Wait for the thread, and close connections."""
         self._closed = True
         if self._making is not None:
             self._making.cancel()
@@ -211,5 +211,5 @@ class Partitions:
 
 def _translated(error: BaseException) -> Exception:
     if isinstance(error, Damaged):
-        return ConnectorError(str(error), "is the broker's disk sound?", position=error.offset)
+        return ConnectorError(str(error), "is the broker's disk damaged?", position=error.offset)
     return error if isinstance(error, Exception) else RuntimeError(repr(error))

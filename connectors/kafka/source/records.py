@@ -1,8 +1,7 @@
-"""The records of batches as lists, a list for each thing that is wanted of them.
+"""The records of batches as lists, one list for each requested part of the records.
 
-The compiled decoder of aiokafka makes the records; what is done here for each of them is one pass
-of a comprehension, which is most of what it costs. Offsets are counted, not looked at, where a
-batch has a record at each.
+aiokafka's compiled decoder makes the records; the code here costs one pass of a comprehension,
+which is most of the total cost. Offsets are counted, not read, if a batch has a record at each.
 """
 
 from __future__ import annotations
@@ -18,20 +17,20 @@ Headers = Sequence["tuple[str, bytes | None]"]
 
 @dataclass(slots=True)
 class Records:
-    """Some records of a partition, in order. The lists of what was not wanted are empty."""
+    """Records of a partition, in order. Lists of parts that were not requested are empty."""
 
     values: list[bytes | None] = field(default_factory=list)
     offsets: list[range | list[int]] = field(default_factory=list)
-    """Of each batch."""
+    """The offsets of each batch."""
     timestamps: list[int] = field(default_factory=list)
     keys: list[bytes | None] = field(default_factory=list)
     headers: list[Headers] = field(default_factory=list)
     last: Seen | None = None
     next_offset: int = 0
-    """Behind the last batch, or behind the last record where enough were taken."""
+    """The offset after the last batch, or after the last record if enough were taken."""
 
     def offset(self, row: int) -> int:
-        """The offset of a record, by its number."""
+        """Return the offset of a record, by its number."""
         for offsets in self.offsets:
             if row < len(offsets):
                 return offsets[row]
@@ -41,7 +40,7 @@ class Records:
 
 @dataclass(frozen=True, slots=True)
 class Unpacking:
-    """What is wanted of records beside their values."""
+    """The requested parts of records, in addition to their values."""
 
     timestamps: bool = False
     keys: bool = False
@@ -50,9 +49,9 @@ class Unpacking:
     def unpack(
         self, found: Iterable[Batch], first: int, before: int | None, most: int | None = None
     ) -> Records:
-        """The records from one offset up to another, and no more than are wanted.
+        """Unpack the records from offset `first` up to, not including, `before`, at most `most`.
 
-        Raises Damaged. It may work in any thread.
+        Raises Damaged. Safe in any thread.
         """
         records = Records(next_offset=first)
         for batch in found:
@@ -74,9 +73,9 @@ class Unpacking:
     def _add(
         self, to: Records, batch: Batch, first: int, before: int | None, most: int | None
     ) -> int:
-        """Add the records of a batch one by one; where to go on."""
-        # Each goes into lists at once: a list of records would be looked through by Python's
-        # collector over and over, which takes three times as long as all the rest.
+        """Add the records of a batch one by one; return the next offset."""
+        # No list of record objects is built: Python's garbage collector would scan it over and
+        # over, which takes three times as long as everything else.
         offsets: list[int] = []
         for record in batch.opened():
             offset = record.offset

@@ -1,4 +1,4 @@
-"""Topics as a source: each partition a split, dealt out by headrace and by no consumer group."""
+"""The Kafka source: each partition a split, assigned by headrace, not by a consumer group."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from headrace.core.contracts import ConnectorError, Reading, Surroundings
 from headrace.core.messages import Progress, Split
 
 START_S = 10.0
-"""How long the first discovery may take; later ones wait for brokers that are away."""
+"""Seconds for the first discovery; later ones wait until brokers are reachable."""
 COMMIT_S = 5.0
 
 
 @dataclass(slots=True)
 class Topics:
-    """`Source` over the partitions of topics."""
+    """The `SourceConnector` over partitions of topics."""
 
     name: str
     options: KafkaSource
@@ -43,12 +43,12 @@ class Topics:
     _leaders: Leaders | None = None
     _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
     _places: dict[Partition, Place] = field(default_factory=dict)
-    """Where reading begins, of all partitions that were discovered."""
+    """The start positions of all discovered partitions."""
     _limit: Limit = field(init=False)
     _skipped: int = 0
-    """How many records had no value."""
+    """The number of records without a value."""
     _told: set[str] = field(default_factory=set)
-    """What was told once: that nothing matches, or that positions cannot be committed."""
+    """The kinds of messages reported already; each is reported once."""
     _patience: Patience = field(init=False)
 
     def __post_init__(self) -> None:
@@ -57,13 +57,13 @@ class Topics:
 
     @property
     def rediscover_s(self) -> float | None:
-        """As often as the pipeline says; where reading ends, there is nothing to wait for."""
+        """Seconds between discoveries, as the pipeline says; None if reading stops."""
         if self.options.stop is not None or self.options.discover is None:
             return None
         return self.options.discover.total_seconds()
 
     async def discover(self, first: bool) -> Sequence[Split]:
-        """A split for each partition. Raises ConnectorError."""
+        """List a split for each partition. Raises ConnectorError."""
         begins = self._cluster is None
         cluster = await self._opened()
         discovery = Discovery(self.options, cluster, lenient=not begins)
@@ -78,7 +78,7 @@ class Topics:
         ]
 
     async def resumed(self, splits: Mapping[Split, Progress]) -> Mapping[Split, Progress]:
-        """The same places; where reading stops is as the pipeline says now."""
+        """Return the same positions, with the stop offsets of the current pipeline."""
         if self.options.stop is None:
             return {split: _endless(progress) for split, progress in splits.items()}
         places = {
@@ -101,7 +101,7 @@ class Topics:
         }
 
     async def _opened(self) -> Cluster:
-        """What asks brokers. Raises ConnectorError where none is there at the start."""
+        """Connect on first use. Raises ConnectorError if no broker is reachable at the start."""
         async with self._opening:
             if self._cluster is None:
                 client = await connected(self.options, self.surroundings.folder)
@@ -117,15 +117,17 @@ class Topics:
         self._places |= await discovery.places(first, new)
 
     def _nothing(self) -> None:
-        """No topic matches: an error, unless one may come."""
+        """Handle a pattern without topics: an error, unless topics may be discovered later."""
         if self.rediscover_s is None:
             raise ConnectorError(
-                f"there are no {self.options.which}", "a pattern is of a whole name", final=True
+                f"there are no {self.options.which}",
+                "a pattern must match the whole name",
+                final=True,
             )
         self._tell_once("nothing", f"there are no {self.options.which} yet, waiting")
 
     def reading(self) -> Reading:
-        """Reads partitions, with a connection of its own to each broker that leads one."""
+        """Return a split reader with its own connection to each leading broker."""
         return Partitions(
             self.maker, self.surroundings.bench, self._limit, self._fetching, self._skip
         )
@@ -133,7 +135,7 @@ class Topics:
     def _skip(self, records: int) -> None:
         self._skipped += records
         if records:
-            self._tell_once("null", "records that have no value are left out")
+            self._tell_once("null", "records without a value are left out")
 
     def _fetching(self, reading: Partitions) -> Fetching:
         committed = self.options.isolation == "read_committed"
@@ -147,7 +149,7 @@ class Topics:
         )
 
     async def _reach(self) -> Reach:
-        """With one more client: once a broker was there, one is waited for."""
+        """Connect a client for fetches; after the first connection, wait until a broker is back."""
         cluster = await self._opened()
         assert self._leaders is not None
         missing = Missing(self.name, cluster, self.options.on_missing_offset)
@@ -162,7 +164,7 @@ class Topics:
             await pauses.pause()
 
     async def published(self, splits: Mapping[Split, Progress]) -> None:
-        """Commit these positions to the group, for tools that show lag; that it fails is told."""
+        """Commit positions to the group, for tools that show lag; a failure is only reported."""
         offsets = {
             partition_of(split.name): place_at(progress.position).offset
             for split, progress in splits.items()
@@ -187,23 +189,23 @@ class Topics:
 
     @property
     def group(self) -> str:
-        """The group that tools find positions under."""
+        """The consumer group to which positions are committed."""
         if self.options.group is not None:
             return self.options.group.reveal()
         return f"headrace-{self.surroundings.pipeline}-{self.name}"
 
     async def close(self) -> None:
-        """Close the connections that were not a reading's, and say how much was left out."""
+        """Close the source's connections, and report the number of records left out."""
         if self._skipped:
             records = f"{self._skipped:,} record{'s' if self._skipped > 1 else ''}"
-            self.surroundings.tell(f"{self.name}: {records} without a value left out in all")
+            self.surroundings.tell(f"{self.name}: {records} without a value left out in total")
             self._skipped = 0
         if self._cluster is not None:
             await self._cluster.client.close()
 
 
 def _endless(progress: Progress) -> Progress:
-    """Without the end that a run before was given."""
+    """Remove the stop offset that an earlier run had."""
     place = place_at(progress.position)
     if place.stop is None:
         return progress

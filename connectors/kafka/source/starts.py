@@ -1,9 +1,8 @@
-"""Where a job begins to read each partition, and where it ends: what to ask, and what it means.
+"""Start and stop offsets of partitions: the requests for them, and their evaluation.
 
-Both are decided once, when the job first starts, and stand in positions from then on; but a job
-that went on without an end may be given one later, or lose the one that it had. A partition that
-comes later is read from its earliest record on; where reading ends, one that came later has
-nothing to be read.
+Both are determined once, when the job first starts, and are stored in positions from then on; but
+a resumed job may have `stop` added or removed. A partition that is discovered later is read from
+its earliest record; with `stop`, it has nothing to read.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ from headrace.connectors.kafka.source_options import KafkaSource
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """The first offset of a partition, the one behind its last, and those of two moments.
+    """The first offset of a partition, the one after its last, and those of two timestamps.
 
-    Of a moment, -1 says that there is no record since then.
+    For a timestamp, -1 means that there is no record since then.
     """
 
     earliest: int
@@ -31,7 +30,7 @@ class Ends:
 
 
 def absent(options: KafkaSource, there: Collection[Partition]) -> tuple[str, Partition] | None:
-    """A partition that `start` or `stop` names, as the first says, and that its topic has not."""
+    """Return the option, `start` or `stop`, that names a missing partition, and the partition."""
     topics = list(dict.fromkeys(partition.topic for partition in there))
     for word, edge in (("start", options.start), ("stop", options.stop)):
         if not isinstance(edge, Offsets):
@@ -45,14 +44,14 @@ def absent(options: KafkaSource, there: Collection[Partition]) -> tuple[str, Par
 
 @dataclass(frozen=True, slots=True)
 class Questions:
-    """The times of which the offset is to be asked, for all partitions."""
+    """The offsets to request for all partitions, and their evaluation."""
 
     options: KafkaSource
     first: bool
 
     @property
     def times(self) -> Mapping[str, int]:
-        """By the field of `Ends` that the answer is for."""
+        """The timestamps to request, by the field of `PartitionBounds` for their offset."""
         asked = {"earliest": EARLIEST, "latest": LATEST}
         if self.first and isinstance(self.options.start, Moment):
             asked["start"] = self.options.start.ms
@@ -61,12 +60,12 @@ class Questions:
         return asked
 
     def place(self, partition: Partition, ends: Ends) -> Place:
-        """Where reading a partition begins and ends."""
+        """Return the start position of a partition, with its stop offset."""
         start = self._start(partition, ends) if self.first else ends.earliest
         return Place(start, stop=self._stop(partition, ends, start))
 
     def stopping(self, partition: Partition, ends: Ends, place: Place) -> Place:
-        """A place that somebody read up to, with where reading stops now."""
+        """Return a resumed position with its current stop offset."""
         return replace(place, stop=self._stop(partition, ends, place.offset))
 
     def _start(self, partition: Partition, ends: Ends) -> int:

@@ -1,13 +1,13 @@
-"""One partition as it is read: what is to be fetched, what waits, and whether it is at its end.
+"""The state of one partition being read: the next fetch, waiting batches, and its end.
 
-It does nothing by itself: answers and times are handed in.
+A pure state machine: responses and times are passed in.
 
-| where | what |
+| offsets | state of the records |
 |---|---|
-| `place` | the records before it were given |
-| `place` to `loading` | are just made into a chunk |
-| `loading` to `fetch_at` | were fetched and wait |
-| `fetch_at` | is asked for next, unless something waits |
+| before `place` | emitted |
+| `place` to `loading` | being made into a chunk |
+| `loading` to `fetch_at` | fetched, and waiting |
+| from `fetch_at` | fetched next, unless others wait |
 """
 
 from __future__ import annotations
@@ -24,34 +24,34 @@ from headrace.core.messages import Split
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a fetch brought of a partition, if there was no error."""
+    """A partition's part of a successful fetch response."""
 
     high_watermark: int
-    """The end of what is replicated."""
+    """The end of the replicated records."""
     stable: int
-    """The end of what stands before the first open transaction."""
+    """The end of the records before the first open transaction (last stable offset)."""
     aborted: Aborted | None
-    """None: uncommitted records are wanted too."""
+    """The aborted transactions; None if uncommitted records are wanted too."""
     data: bytes
 
     @property
     def end(self) -> int:
-        """The end of what can be read."""
+        """The end of the readable records."""
         return self.high_watermark if self.aborted is None else self.stable
 
 
 class OtherRecord(Exception):
-    """A record that was read before is another one now."""
+    """A record differs from the one that was read at its offset before."""
 
-    def __init__(self, was: Seen, timestamp: int) -> None:
-        super().__init__(str(was.offset))
-        self.was = was
+    def __init__(self, previous: Seen, timestamp: int) -> None:
+        super().__init__(str(previous.offset))
+        self.previous = previous
         self.timestamp = timestamp
 
 
 @dataclass(slots=True)
 class Track:
-    """A partition, from a place on."""
+    """The state of reading one partition."""
 
     split: Split
     place: Place
@@ -59,18 +59,18 @@ class Track:
     loading: int = field(init=False)
     fetch_at: int = field(init=False)
     end: int | None = None
-    """Where what can be read ended when a broker last told."""
+    """The end of the readable records according to the last response."""
     leader: int | None = None
     asks_for_last: bool = field(init=False)
-    """Whether the record that was read last is fetched again, to see whether it still is that."""
+    """Whether to fetch the last read record again, to check that it is unchanged."""
     _waiting: deque[Batch] = field(default_factory=deque)
     _open: bool = False
-    """Whether records stand behind an open transaction."""
+    """Whether there are records after an open transaction."""
     _heard_at: float | None = None
-    """When a broker last answered; None: it does not."""
+    """The time of the broker's last relevant answer; None: it does not answer."""
     _given_at: float = 0.0
     turn: int = 0
-    """Of the last answer that brought something: who has waited for longer is asked for first."""
+    """The number of the last response with records; the lowest number is served first."""
 
     def __post_init__(self) -> None:
         self.partition = partition_of(self.split.name)
@@ -79,42 +79,42 @@ class Track:
 
     @property
     def next_fetch(self) -> int:
-        """The offset to fetch from."""
+        """The offset of the next fetch."""
         last = self.place.last
         return last.offset if self.asks_for_last and last is not None else self.fetch_at
 
     @property
     def waits(self) -> bool:
-        """Whether something was fetched that is to be made into a chunk."""
+        """Whether fetched records wait to be made into a chunk."""
         return bool(self._waiting) or self.loading < self.fetch_at
 
     @property
     def is_through(self) -> bool:
-        """Whether all up to where reading stops was fetched."""
+        """Whether all records before the stop offset were fetched."""
         return self.place.stop is not None and self.fetch_at >= self.place.stop
 
     @property
     def has_ended(self) -> bool:
-        """Whether all up to where reading stops was given."""
+        """Whether all records before the stop offset were emitted."""
         return self.place.stop is not None and self.place.offset >= self.place.stop
 
     @property
     def lag(self) -> int | None:
-        """How many records can be read that were not given."""
+        """The number of readable records that were not emitted yet."""
         if self.end is None:
             return None
         end = self.end if self.place.stop is None else min(self.end, self.place.stop)
         return max(0, end - self.place.offset)
 
     def exhausted_since(self) -> float | None:
-        """Since when there is nothing to give, as far as was heard; None: there is."""
+        """Return the time since when the partition has been idle, as far as known; None if not."""
         at_end = self.end is not None and self.place.offset >= self.end and not self._open
         if not at_end or self._heard_at is None:
             return None
         return max(self._heard_at, self._given_at)
 
     def came(self, answer: Answer, now: float) -> bool:
-        """Take what was fetched; whether something is to be done with it. Raises OtherRecord."""
+        """Add a fetch response; return whether it had new records. Raises OtherRecord."""
         found = batches(answer.data)
         if self.asks_for_last:
             self._look_at_last(found)
@@ -134,7 +134,7 @@ class Track:
         return True
 
     def _look_at_last(self, found: list[Batch]) -> None:
-        """Whether the record that was read last is still the same, if it is still there."""
+        """Raise OtherRecord if the last read record has changed; it may be missing."""
         last = self.place.last
         self.asks_for_last = False
         for batch in found:
@@ -145,46 +145,46 @@ class Track:
                     raise OtherRecord(last, record.timestamp or 0)
 
     def lost(self) -> None:
-        """No broker answers for it any more: nobody knows whether there is something to give.
+        """Note that the broker is lost: it is unknown whether there are more records.
 
-        What answers next may be a topic of the same name that was made anew.
+        The next answer may come from a topic recreated under the same name.
         """
         self._heard_at = None
         self.asks_for_last = self.place.last is not None and not self.waits
 
     @property
     def is_settled(self) -> bool:
-        """Whether all that was made into chunks was given."""
+        """Whether all chunks made were emitted."""
         return self.place.offset == self.loading
 
     def move(self, offset: int) -> None:
-        """Go on at another offset: what stood between is not there any more. It is settled."""
+        """Resume at another offset, as the records between are missing. Requires `is_settled`."""
         self.asks_for_last = False
         if offset >= self.fetch_at:
-            self.fetch_at = offset  # A chunk of no rows tells how far it is.
+            self.fetch_at = offset  # A chunk of no rows will carry the position.
         else:
             self.place = Place(offset, None, self.place.stop)
             self.rewind(offset)
 
     def rewind(self, offset: int) -> None:
-        """Forget what was fetched from there on."""
+        """Drop the fetched records from an offset on."""
         self._waiting.clear()
         self.loading = self.fetch_at = offset
 
     def load(self, records: int, size: int) -> Load:
-        """Take so many records out of what waits, or bytes: at least a batch, if there is one."""
+        """Take waiting batches, about up to that many records or bytes, and at least one if any."""
         taken: list[Batch] = []
         while self._waiting and (not taken or (records > 0 and size > 0)):
             batch = self._waiting.popleft()
             taken.append(batch)
             records -= batch.count
             size -= len(batch.data)
-        # What is hidden behind the last record is passed over with it.
+        # Hidden batches after the last record are skipped with it.
         to = taken[-1].next_offset if self._waiting else self.fetch_at
         self.loading = to
         return Load(self.split, self.partition, self.place, taken, to)
 
     def gave(self, made: Made, now: float) -> None:
-        """A chunk was given."""
+        """Record that a chunk was emitted."""
         self.place = made.place
         self._given_at = now

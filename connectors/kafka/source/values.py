@@ -1,10 +1,10 @@
-"""Values of records as rows: joined into a block of lines, which a format decodes at once.
+"""Rows from record values: joined into a block of lines, which a format decodes at once.
 
-A decoder of lines knows nothing of records, so each value has to be one line, and each line one
-row or one bad record. That is so for nearly all blocks, and is seen by counting. Where it is not,
-values are looked at one by one: a null is skipped, an empty or blank value is bad, a line feed that
-is part of a value is hidden from the decoder, and what might reach into its neighbour (an open
-quote) is decoded alone.
+A decoder of lines knows nothing of records, so each value must be one line, and each line one row
+or one bad record. That holds for nearly all blocks, and is checked by counting. Otherwise values
+are handled one by one: a null is skipped, an empty or blank value is bad, a line feed within a
+value is hidden from the decoder, and a value that might reach into its neighbour (an open quote)
+is decoded alone.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 Values: TypeAlias = Sequence["bytes | None"]
 
 BEHIND_START = 1
-"""No block stands at the start of a file, where a byte order mark would be left out."""
+"""The offset of blocks: not 0, the start of a file, where a byte order mark is removed."""
 
 ODD = (b"\n\n", b"\n\r\n", b"\n" + BYTE_ORDER_MARK)
-"""Lines of CSV to be looked at one by one: Polars takes them otherwise, or at one place only."""
+"""Lines of CSV that Polars treats differently at some positions, so handled one by one."""
 
 
 @dataclass(slots=True)
 class Rows:
-    """The rows of some values; what is wrong with the others; and the nulls that were left out.
+    """The rows of some values, the errors of others, and the nulls that were left out.
 
-    Values are named by their number, and there is a row of each that is named nowhere.
+    Values are identified by number; each that is neither bad nor skipped has a row.
     """
 
     frame: pl.DataFrame
@@ -46,28 +46,28 @@ class Rows:
 
 
 class ValuesReader(Protocol):
-    """Makes rows of values. It raises nothing, waits for nothing and works in any thread."""
+    """Decodes values to rows. Never raises or waits, and works in any thread."""
 
     def read(self, values: Values) -> Rows:
-        """The rows, in order."""
+        """Decode values to rows, in order."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Reads values by a decoder of lines."""
+    """Decodes values with a decoder of lines."""
 
     decoder: Decoder
     empty: str
-    """What is wrong with a value that has nothing in it."""
+    """The error text of an empty value."""
     is_empty: Callable[[bytes], bool]
     is_whole: Callable[[bytes, int], bool]
-    """Whether so many values make so many lines, given the block of them."""
+    """Whether a block has exactly one line for each of that many values."""
     line: Callable[[bytes], bytes | None]
-    """A value as a line; None: it might reach into others."""
+    """Converts a value to a line; None if it might reach into its neighbours."""
 
     def read(self, values: Values) -> Rows:
-        """All at once if they are lines, else with care."""
+        """Decode all values at once if each is a line, else one by one."""
         try:
             block = b"\n".join(cast("Sequence[bytes]", values))
         except TypeError:
@@ -78,7 +78,7 @@ class Lines:
         return self._carefully(values) if rows is None else rows
 
     def _together(self, block: bytes, lines: Sequence[bytes]) -> Rows | None:
-        """The rows of a block of these lines; None: they did not turn out to be lines."""
+        """Decode a block of lines; None if the rows do not match the lines."""
         frame, bad = self.decoder.decode(block, BEHIND_START)
         if frame.height + len(bad) != len(lines):
             return None
@@ -117,7 +117,7 @@ class Lines:
         bad: dict[int, str],
         skipped: list[int],
     ) -> Rows:
-        """With the rows of the values that have to be decoded alone, each in its place."""
+        """Decode some values alone, and merge their rows in order."""
         import polars as pl
 
         frames = [frame]
@@ -140,9 +140,10 @@ class Lines:
 
 
 def json_lines(decoder: Decoder) -> Lines:
-    """JSON: a line feed within a value can be any other white space, and in a text neither may be.
+    """Build the reader of JSON values; a line feed within one is replaced by other white space.
 
-    Blank values are not looked for: the decoder makes no row of them, which shows.
+    Within a JSON string neither is allowed, so a value stays valid or invalid. Blank values are not
+    searched for: the decoder makes no row of them, which the count shows.
     """
     return Lines(
         decoder,
@@ -154,10 +155,10 @@ def json_lines(decoder: Decoder) -> Lines:
 
 
 def csv_lines(decoder: Decoder, shape: Shape) -> Lines:
-    """CSV without headers: a value is a record, and line feeds stand within quotes."""
+    """Build the reader of CSV values without headers; line feeds may stand within quotes."""
 
     def is_whole(block: bytes, count: int) -> bool:
-        lines = b"\n%b\n" % block  # a return that ends no line is read otherwise among others
+        lines = b"\n%b\n" % block  # Polars reads a lone carriage return differently within a block
         if lines.count(b"\n") != count + 1 or any(odd in lines for odd in ODD):
             return False
         if lines.count(b"\r") != lines.count(b"\r\n"):
@@ -179,7 +180,7 @@ def csv_lines(decoder: Decoder, shape: Shape) -> Lines:
 
 
 def bare(value: bytes) -> bytes:
-    """A value without the mark and the line end that some clients send with it."""
+    """Remove the byte order mark and the line end that some clients send with a value."""
     while value.startswith(BYTE_ORDER_MARK):
         value = value.removeprefix(BYTE_ORDER_MARK)
     return value.removesuffix(b"\n").removesuffix(b"\r")
@@ -187,12 +188,12 @@ def bare(value: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """Reads values as they are, into the one column of the schema, if it is wanted at all."""
+    """Reads raw values into the one column of the schema; without a column, it only counts."""
 
     schema: Schema
 
     def read(self, values: Values) -> Rows:
-        """A row of each; text that is not UTF-8 is bad, and so is a null that must not be."""
+        """Read a row of each value; text that is not UTF-8 and a forbidden null are bad."""
         import polars as pl
 
         if not len(self.schema):
@@ -211,7 +212,7 @@ class Raw:
 
 
 def texts(given: pl.Series, otherwise: Callable[[bytes], str | None]) -> pl.Series:
-    """Bytes as text; where some are not UTF-8, by that function."""
+    """Convert bytes to text; `otherwise` converts values if some are not UTF-8."""
     import polars as pl
 
     try:

@@ -1,9 +1,9 @@
-"""Which batches of a fetch answer a reader is to see: no marks, and nothing that was aborted.
+"""Filter of visible batches in a fetch response: no control batches, no aborted transactions.
 
-A broker answers a `read_committed` fetch with all that stands before the first open transaction,
-and beside it the transactions that were aborted: by producer, and by the first offset. From there
-on, batches of that producer are hidden, up to the mark that ends its transaction. That is what
-Java's client does. Marks of transactions are hidden from everybody.
+A broker answers a `read_committed` fetch with all batches before the first open transaction, and
+a list of aborted transactions: the producer and the first offset of each. From that offset on,
+batches of the producer are hidden, up to the control batch that ends its transaction; Java's client
+does the same. Control batches are hidden from all readers.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from collections.abc import Iterable, Sequence
 from headrace.connectors.kafka.source.batches import Batch
 
 Aborted = Iterable[tuple[int, int]]
-"""The aborted transactions in an answer: the producer's id, and the first offset."""
+"""The aborted transactions in a response: the producer's id and the first offset."""
 
 
 def visible(found: Sequence[Batch], aborted: Aborted | None) -> list[Batch]:
-    """Those whose records are to be given; `aborted` is None for who reads uncommitted."""
+    """Return the visible batches; `aborted` is None for readers of uncommitted records."""
     to_come = sorted(aborted or (), key=lambda each: each[1], reverse=True)
     hidden: set[int] = set()
     shown = []

@@ -1,4 +1,4 @@
-"""Frames drawn at random: any schema of a few columns, any values, for the tests beside."""
+"""Random frames, with any schema of a few columns and any values, for the tests of formats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schemas as text, and what decoders make of lines, for the tests beside."""
+"""Schemas from text, and results of decoders for lines, for the tests of formats."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def decoded(
 
 
 def cuts(decoder: Decoder, data: bytes, sizes: Iterable[int]) -> list[bytes]:
-    """The data in blocks, cut as a reader cuts that sees so many bytes at a time."""
+    """Split data into blocks, as a reader with that block size does."""
     blocks = []
     for size in sizes:
         whole = decoder.cut(data[:size])

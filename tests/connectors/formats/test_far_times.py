@@ -50,7 +50,7 @@ def parsed(encoder: JsonEncoder, frame: pl.DataFrame) -> list[object]:
 
 
 def encoders(columns: Schema) -> list[BytesEncoder]:
-    """Of both formats, and of CSV with quotes."""
+    """Encode rows as JSON, as CSV, and as CSV with quotes."""
     return [JsonEncoder(columns), CsvEncoder(columns), CsvEncoder(columns, null="NULL")]
 
 

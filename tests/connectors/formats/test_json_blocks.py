@@ -1,4 +1,4 @@
-"""Blocks of JSON lines: line ends, blank lines, marks, positions, what is told of a bad record."""
+"""Blocks of JSON lines: line ends, blank lines, marks, positions, and errors of bad records."""
 
 from __future__ import annotations
 
@@ -69,15 +69,15 @@ def test_a_bad_record_has_its_first_byte_and_its_text() -> None:
         (b"{ ", "wanted a JSON object: it does not end on its line"),
         (
             b'[{"a":1},',
-            "wanted a JSON object: an array begins here, and objects are read one a line",
+            "wanted a JSON object: an array begins here; objects are read one per line",
         ),
         (
             b"\x1f\x8b\x08",
-            "wanted a JSON object: this is gzip, which is read where a name ends in .gz",
+            "wanted a JSON object: this is gzip, which is read if the file's name ends in .gz",
         ),
         (b"\xff\xfe{\0", "wanted a JSON object: this is UTF-16, wanted UTF-8"),
         (b'{"a":1}{"a":2}', "wanted a JSON object: extra data at character 7"),
-        (b'{"b":"\\ud83d"}', "wanted a JSON object: a text has half of a character"),
+        (b'{"b":"\\ud83d"}', "wanted a JSON object: a text has half of a surrogate pair"),
         (b'{"b":"\xff"}', "wanted a JSON object: it is not UTF-8"),
         (b'{"z":%b' % (b"[" * 100_000), "wanted a JSON object: it is nested too deep"),
         (b'{"b":1e999}', "wanted a JSON object: something in it is out of range"),

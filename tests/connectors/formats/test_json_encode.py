@@ -1,4 +1,4 @@
-"""What rows look like as JSON lines, and that they read back as the same rows."""
+"""Rows as JSON lines, which read back as the same rows."""
 
 from __future__ import annotations
 

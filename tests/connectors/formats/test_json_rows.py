@@ -1,4 +1,4 @@
-"""What the decoder takes for granted of Polars: a row of each line that is not blank, or an error.
+"""Assumptions about Polars: it makes a row of each line that is not blank, or raises.
 
 Lines are not counted, so a row too few or too many would give records the values of others.
 """
@@ -39,7 +39,7 @@ PIECES = (
 
 
 def rows(block: bytes) -> int | None:
-    """How many rows Polars makes; None where it raises."""
+    """Count the rows that Polars makes; None if it raises."""
     try:
         return read(block, TYPES).height
     except PolarsError:

@@ -1,4 +1,4 @@
-"""What a JSON value becomes, type by type, and what is no value of the type."""
+"""JSON values of each type, and values that are invalid for the type."""
 
 from __future__ import annotations
 

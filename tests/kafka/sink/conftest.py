@@ -1,4 +1,4 @@
-"""What tests of the sink have in common."""
+"""Shared fixtures of the sink's tests."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ import pytest
 
 @pytest.fixture
 def job(fresh: Callable[..., str]) -> str:
-    """The id of a job that nobody else has."""
+    """A unique job id."""
     return fresh().replace("-", "").ljust(32, "0")

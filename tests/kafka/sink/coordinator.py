@@ -2,11 +2,11 @@
 
 As a real broker does, it knows a transaction by the id, the producer and the epoch, and by nothing
 else: InitProducerId aborts what is open under an id and raises the epoch, EndTxn may be repeated
-until then, and whoever comes with an older epoch is fenced.
+until then, and a producer with an older epoch is fenced.
 
-And as a real broker that stood still may do, a `forgetful` one says that it has aborted what was
-open, and tells no partition: the rows hang there until the next marker of the same producer comes,
-which decides of them too.
+And as a real broker that stood still may do, a `forgetful` one reports that it has aborted what was
+open, but notifies no partition: the rows stay undecided until the next marker of the same producer
+arrives, which decides about them too.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Lost(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What the broker knows of an id."""
+    """The broker's state of an id."""
 
     epoch: int
     state: State = "empty"
@@ -36,7 +36,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """Immutable: what is asked of it gives the broker behind it."""
+    """An immutable broker: each request returns the broker after it."""
 
     ids: tuple[tuple[str, Held], ...] = ()
     visible: tuple[Row, ...] = ()
@@ -55,12 +55,12 @@ class Broker:
         return self._with(id, Held(dict(self.ids)[id].epoch, "aborted"))
 
     def without(self, ids: Iterable[str]) -> Broker:
-        """Of these nobody will ask any more; who does loses."""
+        """Return the broker without ids that are not used any more."""
         gone = set(ids)
         return replace(self, ids=tuple(each for each in self.ids if each[0] not in gone))
 
     def epoch(self, id: str) -> int:
-        """What InitProducerId has answered."""
+        """The response to InitProducerId."""
         return dict(self.ids)[id].epoch
 
     def write(self, id: str, epoch: int, row: Row) -> Broker:
@@ -90,7 +90,7 @@ class Broker:
 
     @property
     def hanging(self) -> list[str]:
-        """The ids of which it has forgotten to end something."""
+        """The ids whose transactions it has forgotten to end."""
         return [id for id, held in self.ids if held.hanging]
 
     def _of(self, id: str, epoch: int) -> Held:

@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 NAME = "out"
 LONGEST_S = 60.0
-"""Nothing takes so long: what does, fails."""
+"""The time limit of each operation, in seconds."""
 ROWS = Schema((Field("k", STRING), Field("n", BIGINT)))
 EVERY_SECOND = Commits(1.0, 10.0, 5.0)
 EXACTLY: dict[str, Any] = {"delivery": "exactly_once"}
@@ -42,7 +42,7 @@ class Kept:
     _notes: dict[str, str] = field(default_factory=dict)
 
     def read(self, name: str) -> Document | None:
-        """What was written last."""
+        """The document that was written last."""
         return json.loads(self._notes[name]) if name in self._notes else None
 
     def write(self, name: str, document: Document) -> None:
@@ -53,7 +53,7 @@ class Kept:
 
 @dataclass(slots=True)
 class Opened:
-    """A sink and what it has told."""
+    """A sink and the messages that it has reported."""
 
     sink: Sink
     told: list[str]
@@ -128,7 +128,7 @@ async def opened(
 
 
 def rows(count: int, first: int = 0) -> pl.DataFrame:
-    """So many rows of the default columns."""
+    """Make that number of rows with the default columns."""
     numbers = pl.int_range(first, first + count, eager=True)
     return pl.DataFrame({"k": [f"key {n % 7}" for n in numbers], "n": numbers})
 

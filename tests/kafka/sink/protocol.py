@@ -1,9 +1,10 @@
 """A job that writes into transactions, as a model: all that can come next, from any state.
 
 The pool of ids and their record are the real ones. Around them is what the runtime guarantees of
-checkpoints: handles travel on when one fails, a barrier comes when all of the last one is committed
-and that is noted, and whoever begins commits what the newest manifest names, notes that, and looks
-at the sink then. A crash may come between any two steps, also while the job begins; so may a
+checkpoints: handles are carried over when one fails, a barrier comes when all of the last one is
+committed and that is recorded, and an attempt first commits the handles of the newest manifest,
+records that, and then checks the sink. A crash may come between any two steps, also during the
+start of a job; so may a
 failure, which aborts what no manifest can name.
 
 Each rule that the sink goes by can be broken on purpose: `RULES`.
@@ -20,7 +21,7 @@ from headrace.connectors.kafka.sink.pool import Pool
 from tests.kafka.sink.coordinator import Broker, Row
 
 SLOTS = 2
-"""So many ids has each subtask at first: a pool has to grow when a checkpoint has failed."""
+"""The initial ids of each subtask: a pool has to grow when a checkpoint has failed."""
 
 Handle: TypeAlias = "tuple[int, int, str, int]"
 """A subtask, a slot, an id and an epoch."""
@@ -64,7 +65,7 @@ class Taking:
     waiting: tuple[int, ...]
     at: Positions
     behind: tuple[Handle, ...] = ()
-    """What was prepared at an end, by somebody who had answered."""
+    """Handles prepared at the end by subtasks that had answered already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What is durable, what runs, and how much may still go wrong."""
+    """The durable data, the running processes, and the number of faults still allowed."""
 
     broker: Broker = field(default_factory=Broker)
     manifest: Manifest | None = None
@@ -99,7 +100,7 @@ class World:
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """What can come next; `parallelism` of each life of the job; `broken` rules are not kept."""
+    """The possible next steps; `parallelism` per life of the job; `broken` rules are violated."""
 
     rows: tuple[int, ...]
     """How many there are in each split."""
@@ -108,13 +109,13 @@ class Steps:
     failures: int = 1
     broken: frozenset[str] = field(default_factory=frozenset)
     forgetful: bool = False
-    """Whether the broker says of what it aborts that it has, and tells no partition."""
+    """Whether the broker reports aborts without notifying any partition."""
     marks: bool = True
     """Whether all partitions are known that may have been written to: not with topics of rows."""
 
     @property
     def all(self) -> tuple[Row, ...]:
-        """What is to be seen at the end."""
+        """The rows that must be visible at the end."""
         return tuple((split, row) for split, rows in enumerate(self.rows) for row in range(rows))
 
     def after(self, world: World) -> Iterator[World]:
@@ -154,7 +155,7 @@ class Steps:
         return tuple(record.ids())
 
     def _beginning(self, world: World, process: Process) -> World:
-        """The next step of a beginning, of which the order is fixed."""
+        """Return the next step of a start, whose order is fixed."""
         if process.phase == "initialise" and process.todo:
             first, *todo = process.todo
             broker = world.broker.init(first)
@@ -208,7 +209,7 @@ class Steps:
             yield self._over(replace(world, noted=True, process=noted))
 
     def _of_writer(self, world: World, process: Process, number: int) -> Iterator[World]:
-        """What one subtask may do."""
+        """Yield the possible steps of one subtask."""
         left = [s for s in _splits(process, number) if process.at[s] < self.rows[s]]
         writer = process.writers[number]
         if left and writer.open is None:
@@ -343,7 +344,7 @@ def _committed(world: World, process: Process) -> World:
 
 
 def _aborted(broker: Broker, process: Process) -> Broker:
-    """What a failure aborts: transactions that are open, and those that no manifest can name."""
+    """List the transactions that a failure aborts: open ones, and those without a manifest."""
     opened = [writer.open for writer in process.writers if writer.open is not None]
     keeping = process.taking is not None and not process.taking.waiting
     for _, _, id, epoch in (*opened, *(() if keeping else process.prepared)):

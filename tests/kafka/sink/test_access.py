@@ -27,7 +27,7 @@ Fresh = Callable[..., str]
 
 
 def only(secured: Secured, user: str, what: ResourceType, name: str, may: AclOperation) -> None:
-    """Let nobody but that user do that, and nobody anything else."""
+    """Grant a right to one user only, and no other right to anyone."""
     by_start = ResourcePatternType.PREFIXED
     to = (f"User:{user}", "*", may, AclPermissionType.ALLOW)
     admin = AdminClient({"bootstrap.servers": secured.broker.address})
@@ -50,7 +50,7 @@ def described(secured: Secured, folder: Path, topic: str, delivery: str) -> node
 
 
 def refused(sink: nodes.Sink, job: str) -> ConnectorError:
-    """What is told when the other user writes there."""
+    """Return the error of a write by the other user."""
 
     async def work() -> None:
         async with opened((sink, ROWS), job=job) as out:

@@ -1,4 +1,4 @@
-"""What becomes of rows: values, keys, partitions, headers and times, without a broker."""
+"""Rows as records: values, keys, partitions, headers and timestamps, without a broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transactions that run out of time, on a real broker: what is told, before and behind it."""
+"""Transactions that run out of time, on a real broker: the messages before and after that."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Fresh = Callable[..., str]
 
 
 def losing(address: str, topic: str, job: str, **options: Any) -> list[str]:
-    """Commit what somebody has ended; what was told."""
+    """Commit a transaction that was aborted before; return the messages."""
 
     async def work() -> list[str]:
         described = node(address, topic, **EXACTLY, **options)
@@ -90,7 +90,7 @@ def test_a_transaction_that_the_broker_gave_up_before_it_was_prepared_is_written
 
 
 def checking(address: str, topic: str, commits: Commits | None, **options: Any) -> list[str]:
-    """Look at a sink; what was told."""
+    """Check a sink; return the messages."""
 
     async def work() -> list[str]:
         async with opened(node(address, topic, **EXACTLY, **options), commits=commits) as out:

@@ -15,7 +15,7 @@ FORGETFUL = {"mark every partition", "ids of its own for each attempt"}
 
 
 class Violation(Exception):
-    """What must not be."""
+    """A violated invariant."""
 
 
 def explored(steps: Steps) -> Iterator[World]:
@@ -38,7 +38,7 @@ def explored(steps: Steps) -> Iterator[World]:
 
 
 def look(world: World, steps: Steps) -> None:
-    """No row is seen twice, none is missing at the end, and nobody is kept waiting."""
+    """Check that no row is visible twice, none is missing at the end, and no reader is blocked."""
     visible, process, record = world.broker.visible, world.process, world.record
     if len(set(visible)) < len(visible):
         raise Violation(f"seen twice: {visible}")

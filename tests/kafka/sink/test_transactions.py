@@ -32,7 +32,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def attempt(address: str, topic: str, job: str, notes: Kept) -> Handle:
-    """What somebody has prepared who is dead now: nobody ends it."""
+    """Prepare a transaction with a writer that is gone afterwards: it stays open."""
 
     async def work() -> Handle:
         async with opened(node(address, topic, **EXACTLY), job=job, notes=notes) as out:
@@ -87,7 +87,7 @@ def test_a_topic_that_is_gone_keeps_nobody_from_ending_what_was_open(
 
 @dataclass(slots=True)
 class Gate(Kept):
-    """Notes that are written when somebody opens; `waits` says that one is to be."""
+    """Job notes whose write is delayed until `open`; `waits` is set while one is pending."""
 
     opens: threading.Event = field(default_factory=threading.Event)
     waits: threading.Event = field(default_factory=threading.Event)
@@ -96,7 +96,7 @@ class Gate(Kept):
         self.opens.set()
 
     def write(self, name: str, document: Document) -> None:
-        """Keep it, when somebody has opened."""
+        """Store the document once opened."""
         if not self.opens.is_set():
             self.waits.set()
         assert self.opens.wait(LONGEST_S)
@@ -130,7 +130,7 @@ def test_rows_are_seen_when_their_handle_is_committed_and_once(
             await writer.write(rows(100, first=100))
 
     run(work())
-    # What was not prepared was aborted when the writer was closed: nobody waits for it.
+    # The unprepared transaction was aborted when the writer was closed: no reader waits for it.
     assert numbers(topics.values(topic)) == list(range(100))
 
 

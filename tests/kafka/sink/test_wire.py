@@ -1,4 +1,4 @@
-"""What of aiokafka the sink hangs on, beyond what it documents: a new version is told at once."""
+"""Undocumented properties of aiokafka that the sink relies on: a new version fails here."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ def test_a_batch_that_is_too_large_is_divided_and_a_row_that_is_too_large_is_sho
     assert numbers(topics.values(topic)) == list(range(5000))
     large = pl.DataFrame({"k": ["small", "x" * 30_000], "n": [1, 2]})
     error = refused(None, node(broker.address, topic), large)
-    assert f'topic "{topic}" does not take a row of 30,0' in error.message
+    assert f'topic "{topic}" rejects a row of 30,0' in error.message
     assert 'that begins with {"k":"xxx' in error.message
     assert len(error.message) < 300
 
@@ -139,8 +139,8 @@ def test_a_compacted_topic_takes_no_row_without_a_key(
 ) -> None:
     topic = topics.create(fresh(), cleanup_policy="compact")
     error = refused(None, node(broker.address, topic), rows(1))
-    assert "the topic does not take a row" in error.message
-    assert "a compacted topic takes no row without a key" in error.hint
+    assert "the topic rejects a row" in error.message
+    assert "a compacted topic rejects rows without a key" in error.hint
 
 
 def test_a_time_that_the_topic_does_not_take_is_refused(
@@ -151,7 +151,7 @@ def test_a_time_that_the_topic_does_not_take_is_refused(
     at = pl.Series([1 << 52], dtype=pl.Datetime("us", "UTC"))
     frame = rows(1).with_columns(at=at)
     error = refused(None, node(broker.address, topic, columns, timestamp="at"), frame)
-    assert "it does not take the timestamp of a row" in error.message
+    assert "the topic rejects the timestamp of a row" in error.message
     assert "message.timestamp.before.max.ms" in error.hint
 
 

@@ -231,7 +231,7 @@ def test_a_manifest_that_is_seen_but_perhaps_not_safe_is_written_again(job: Job,
 def test_an_unknown_outcome_is_said_to_be_unknown_until_it_is_settled(job: Job, seed: int) -> None:
     failing(job, "sync_folder", MANIFESTS, 5)
     with pytest.raises(
-        UnknownOutcome, match="checkpoint 1, nor tell whether it is there: injected"
+        UnknownOutcome, match="checkpoint 1, nor find out whether it is there: injected"
     ):
         job.commit()
     for call in (

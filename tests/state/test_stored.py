@@ -159,7 +159,7 @@ def test_bytes_that_are_no_frame_are_damage(data: bytes) -> None:
 
 
 def test_a_document_of_another_kind_is_damage() -> None:
-    with pytest.raises(DamagedSnapshot, match="wanted what is kept of a step"):
+    with pytest.raises(DamagedSnapshot, match="wanted the state of a step"):
         MemoryBackend().thawed({"groups": [0, 8]}, store())
 
 

@@ -1,1 +1,1 @@
-"""Keyed state and snapshots: state backends, savepoints and storage. Imports only `headrace.core`."""
+"""Keyed state and snapshots: backends, savepoints and storage. Imports only `headrace.core`."""

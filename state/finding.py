@@ -94,9 +94,7 @@ class Finding:
         return rows.join(keys, on=self._key, how="semi", nulls_equal=True, maintain_order="left")
 
     def _by_run(self, numbers: pl.Series) -> Iterator[tuple[Run, pl.Series]]:
-        """Yield the runs that have some of these rows, with the rows' positions; skips rows of
-        former runs.
-        """
+        """Yield the runs that have some of these rows, with the positions of the rows."""
         start = 0
         while start < len(numbers):
             at = bisect_right(self._bases, numbers[start])
@@ -136,7 +134,7 @@ class Finding:
 
 
 def hash_of(key: Sequence[str]) -> pl.Expr:
-    """Return the expression of a hash of the key; equal keys have equal hashes within this process."""
+    """Return the expression of a hash of the key, equal for equal keys within this process."""
     import polars as pl
 
     return reduce(lambda one, other: one.hash() ^ other.hash(1), map(pl.col, key)).hash(2)

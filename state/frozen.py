@@ -50,7 +50,7 @@ class Unopened:
 
     @cached_property
     def tables(self) -> list[pl.DataFrame]:
-        """Rows of a table, one frame per restored state; only some of the frames may have EXPIRY."""
+        """Rows of a table, one frame per restored state; only some frames may have EXPIRY."""
         parts = (
             each.table(self._name, shared(self._groups, each.groups)) for each in self._restored
         )
@@ -92,7 +92,7 @@ class Unopened:
 
 
 def unopened(owner: Owner) -> dict[str, Unopened]:
-    """Collect all restored states by name: entries for every owner, all other states by key group."""
+    """Collect all restored states by name: entries for every owner, others by key group."""
     names = {
         name
         for each in owner.restored

@@ -61,21 +61,21 @@ class Index:
         import polars as pl
 
         found = pl.Series([None], dtype=pl.UInt32).new_from_index(0, len(hashes))
-        asked, at, step = _count(len(hashes)), self._home(hashes), 0
-        while len(asked) > FEW_KEYS:
+        pending, at, step = _count(len(hashes)), self._home(hashes), 0
+        while len(pending) > FEW_KEYS:
             rows = self._rows[at]
             hit = (self._hashes[at] == hashes) & (rows >= 0)
             if hit.any():
-                right = same(asked.filter(hit), rows.filter(hit))
+                right = same(pending.filter(hit), rows.filter(hit))
                 if not right.all():
                     which = _count(len(hit)).filter(hit)
                     hit = hit.scatter(which.filter(~right), False)
-                found.scatter(asked.filter(hit), at.filter(hit))
-            going_on = (rows != FREE) & ~hit
-            asked, hashes = asked.filter(going_on), hashes.filter(going_on)
-            at, step = self._next(at.filter(going_on), step + 1), step + 1
+                found.scatter(pending.filter(hit), at.filter(hit))
+            is_open = (rows != FREE) & ~hit
+            pending, hashes = pending.filter(is_open), hashes.filter(is_open)
+            at, step = self._next(at.filter(is_open), step + 1), step + 1
         self._find_few(
-            [Probe(*each, step) for each in zip(asked, hashes, at, strict=True)], same, found
+            [Probe(*each, step) for each in zip(pending, hashes, at, strict=True)], same, found
         )
         return found
 
@@ -92,7 +92,7 @@ class Index:
         self._rows.scatter(slots, rows)
 
     def insert(self, hashes: pl.Series, rows: pl.Series) -> None:
-        """Insert keys that are not in the table, each once; existing keys may move to other slots."""
+        """Insert keys that are not in the table, each once; existing keys may change slots."""
         if (self._taken + len(hashes)) * 2 > len(self._rows):
             self._rebuild(self.live + len(hashes))
         self.live += len(hashes)
@@ -144,10 +144,10 @@ class Index:
         import polars as pl
 
         while hits := [each for each in probes if self._reaches(each)]:
-            asked = pl.Series([each.key for each in hits], dtype=pl.UInt32)
+            keys = pl.Series([each.key for each in hits], dtype=pl.UInt32)
             at = pl.Series([each.at for each in hits], dtype=pl.UInt32)
-            right = same(asked, self._rows[at])
-            found.scatter(asked.filter(right), at.filter(right))
+            right = same(keys, self._rows[at])
+            found.scatter(keys.filter(right), at.filter(right))
             probes = [each for each, is_right in zip(hits, right, strict=True) if not is_right]
             for each in probes:
                 self._step(each)

@@ -1,4 +1,4 @@
-"""Frozen table: a log of rows, of which the last row of each key counts.
+"""Frozen table: a log of rows, in which the last row of each key counts.
 
 A log can therefore be restricted to key groups and concatenated with others without comparing keys.
 The latest rows are only found when an index of the log is built.

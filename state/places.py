@@ -64,7 +64,7 @@ class Places:
         return rows
 
     def find(self, hashes: pl.Series) -> pl.Series:
-        """Return the entries of these keys that are not deleted, and perhaps entries of other keys."""
+        """Return the entries of these keys that are not deleted, and perhaps a few others."""
         import polars as pl
 
         low = hashes & HIGH

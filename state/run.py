@@ -43,7 +43,7 @@ class Run:
     __slots__ = ("_gone", "_skip", "base", "first", "last", "order", "rows", "size", "whole")
 
     def __init__(self, whole: pl.DataFrame, order: int) -> None:
-        """Take a sorted frame that is not empty; runs that are added later have a higher `order`."""
+        """Take a sorted, non-empty frame; runs that are added later have a higher `order`."""
         slots = whole[SLOT]
         self.whole = whole
         self.order = order

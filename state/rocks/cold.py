@@ -35,7 +35,7 @@ _NEVER_US = _ZERO - 1
 
 
 class ColdRows:
-    """Rows of one table in the database of its step; the database is created with the first rows."""
+    """Rows of one table in the database of its step, which is created with the first rows."""
 
     def __init__(
         self,

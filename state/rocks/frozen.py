@@ -104,7 +104,7 @@ def known(state: Spillable) -> Spilling:
 
 
 class RocksFrozen:
-    """Frozen state of a live `RocksState`; its files do not change until it is stored or released."""
+    """Frozen state of a `RocksState`; its files do not change until it is stored or released."""
 
     def __init__(
         self,
@@ -141,7 +141,7 @@ class RocksFrozen:
         return self._states.entries(name)
 
     def stored(self, store: SnapshotStore) -> Document:
-        """Put the database, the run files and the frames into the store; only then may they change."""
+        """Put database, run files and frames into the store; only then may they change."""
         try:
             database = self._shelf.stored(store)
             states = {name: known(state) for name, state in self._states.states.items()}

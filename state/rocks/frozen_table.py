@@ -82,7 +82,7 @@ class Hidden:
         self._keys, self._groups = keys[order], groups[order]
 
     def near(self, keys: pl.Series) -> pl.Series:
-        """Return the hidden keys in the range of key groups of these keys, which are in disk order."""
+        """Return the hidden keys in the key groups of these keys, which are in disk order."""
         groups = groups_of(keys, self._key_groups)
         low = self._groups.search_sorted(int(groups[0]), "left")
         high = self._groups.search_sorted(int(groups[-1]), "right")

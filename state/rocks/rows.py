@@ -41,7 +41,7 @@ def rows_of(lines: Sequence[bytes], columns: Mapping[str, pl.DataType]) -> pl.Da
 
 
 def _kind(type: pl.DataType) -> pl.DataType:
-    """Return the type in which values of a type are written: texts, and lists and structs of texts."""
+    """Return the type in which values are written: texts, and lists and structs of texts."""
     import polars as pl
 
     match type:

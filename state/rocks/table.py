@@ -215,7 +215,7 @@ class SpillingTable:
         return table
 
     def _drain(self, count: int) -> None:
-        """Flush rows of the immutable memtable to disk, unless a snapshot needs the disk unchanged."""
+        """Flush rows of the immutable memtable, unless a snapshot needs the disk unchanged."""
         assert self._older is not None
         if not self._gate.may_write:
             return

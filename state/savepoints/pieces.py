@@ -253,13 +253,13 @@ class RocksPart:
 
 
 def _between(numbers: pl.Series, start: int, stop: int) -> pl.Series:
-    """Return those of these ascending numbers that are in the range, counted from its start."""
+    """Return the numbers within the range, counted from its start; `numbers` is ascending."""
     low, high = numbers.search_sorted(start), numbers.search_sorted(stop)
     return numbers.slice(low, high - low) - start
 
 
 def _again(hashes: pl.Series) -> pl.Series:
-    """Return the ascending positions of hashes that occur more than once, found in several passes."""
+    """Return the ascending positions of hashes that occur more than once, in several passes."""
     import polars as pl
 
     rows = pl.int_range(len(hashes), dtype=pl.UInt32, eager=True)

@@ -67,7 +67,7 @@ def _taken_away(
 
     last = (0, 0)
 
-    def told(done: int, of: int) -> None:
+    def report(done: int, of: int) -> None:
         nonlocal last
         last = (done, of)
         tell(done, of)
@@ -75,7 +75,7 @@ def _taken_away(
     address = place(to)
     objects = bucket(address)
     check_empty(objects)
-    folder = take(home, version, number, None, told, time)
+    folder = take(home, version, number, None, report, time)
     try:
         upload(folder, objects, lambda: tell(*last))
     except SnapshotError as error:

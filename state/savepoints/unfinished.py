@@ -85,7 +85,7 @@ def _remove_if_left(disk: Disk, unfinished: str) -> None:
 
 
 def _check_nobodys(disk: Disk, unfinished: str, folder: str) -> None:
-    """Check that the folder has nothing but perhaps the lock file of a process that got no further."""
+    """Check that the folder is empty but for the lock file of a process that got no further."""
     there = disk.names(unfinished)
     if not there:
         return

@@ -1,1 +1,1 @@
-"""Storage of everything that outlives a job's process: its home, the home's lock, its checkpoints."""
+"""Storage of everything that outlives a job's process: home, lock and checkpoints."""

@@ -48,7 +48,7 @@ class BatchHome:
         return self.home.notes
 
     def record(self, document: Document) -> None:
-        """Decide the batch: all of this is to be committed."""
+        """Decide the batch: all of this output must be committed."""
         path = self._path
         with telling(f"write {path}"):
             publish(self.home.disk, path, names.temporary(path), seal(document))

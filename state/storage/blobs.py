@@ -194,7 +194,7 @@ class Blobs:
         return True
 
     def _verified(self, blob: Blob, pieces: Iterable[T]) -> Iterator[T]:
-        """Yield the bytes read; raises CorruptData after the last chunk if they are not the blob's."""
+        """Yield the bytes read; raises CorruptData at the end if they are not the blob's."""
         size = self._disk.size(self.path(blob))
         if size is None:
             raise Broken("it is missing")

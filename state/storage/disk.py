@@ -45,7 +45,7 @@ class Disk(Protocol):
         ...
 
     def write(self, path: str, pieces: Iterable[bytes | memoryview]) -> None:
-        """Create a file, which must not exist; it is not durable. A failure may leave part of it."""
+        """Create a file, not durably; it must not exist. A failure may leave part of it."""
         ...
 
     def sync(self, paths: Sequence[str]) -> None:
@@ -57,7 +57,7 @@ class Disk(Protocol):
         ...
 
     def rename(self, path: str, to: str) -> None:
-        """Rename a file or folder within its folder, replacing an existing one of the new name."""
+        """Rename a file or folder within its folder, replacing one of that name."""
         ...
 
     def link(self, path: str, to: str) -> None:

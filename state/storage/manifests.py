@@ -2,7 +2,7 @@
 
 A manifest that was renamed, and whose folder could not be synced, may or may not survive a crash.
 In that case it is read back: if it is not visible, it was never renamed; if it is, it is written
-again under a temporary name, because a new rename can be synced anew and a repeated sync after a
+again under a temporary name, because a new rename can be synced and a repeated sync after a
 failure proves nothing. If that fails too, the outcome is unknown and remains to be settled.
 """
 
@@ -101,8 +101,8 @@ class Manifests:
                 self._publish(number, data)
         except OSError as error:
             raise UnknownOutcome(
-                f"cannot write the manifest of checkpoint {number}, nor find out whether it is there: "
-                f"{why(error)}",
+                f"cannot write the manifest of checkpoint {number}, nor find out whether it is "
+                f"there: {why(error)}",
                 "the disk may be failing: see dmesg",
             ) from error
         self._unknown = None

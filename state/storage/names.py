@@ -15,7 +15,7 @@
                            / blobs / hash           bytes, named by the first half of their SHA-256
                            / manifests / number.json
     home of a batch = home "/batch"
-                           / checkpoints / output.json   what is to be committed, once decided
+                           / checkpoints / output.json   the output to commit, once decided
     bucket     = address "/" job's name             (`state/storage/remote`)
     bucket   / owner.json                           the run that writes there
              / job.json                             the job's id

@@ -23,7 +23,7 @@ Spoil = Callable[[bytes], bytes | None]
 
 @dataclass(frozen=True)
 class Where:
-    """A place for checkpoints: begun by a run, and what somebody else does to its files."""
+    """Storage of checkpoints, as a run opens it and as another process changes its files."""
 
     begun: Callable[[], AbstractContextManager[Cabinet]]
     read: Callable[[str], bytes]

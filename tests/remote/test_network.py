@@ -1,4 +1,4 @@
-"""A real server behind a network that breaks: what is tried again, what is said, what is known."""
+"""A real server and a network that breaks: retries, messages, and known outcomes."""
 
 from __future__ import annotations
 
@@ -199,5 +199,5 @@ def test_a_checkpoint_costs_as_many_requests_as_the_page_says(begun: Begun) -> N
     begun.commit(2, b"two", b"three")
     begun.store.collect(begun.store.manifests()[-1:])
     kinds = sorted(asked.split()[0] for asked in begun.proxy.asked)
-    # Blobs, the record, the manifest; who owns it, two lists; manifests and blobs that go.
+    # Blobs, the record, the manifest; the record, two lists; removed manifests and blobs.
     assert kinds == ["GET"] * 3 + ["POST"] * 2 + ["PUT"] * 4

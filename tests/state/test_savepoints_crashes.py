@@ -59,7 +59,7 @@ def arranged(disk: MemoryDisk, trouble: Trouble) -> Trouble:
 
 
 def operations() -> int:
-    """How many an export takes."""
+    """Return the number of operations of an export."""
     at, disk = home()
     trouble = arranged(disk, Trouble())
     exported(at)

@@ -1,4 +1,4 @@
-"""What a store keeps, what it drops, and what it says when it cannot."""
+"""Snapshot store: what it retains, what it drops, and its errors."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_no_blob_is_removed_while_a_kept_manifest_cannot_be_read(job: Job) -> No
     store = killed(job)
     job.disk.damage(f"{MANIFESTS}/1.json", b"{}")
     job.disk.kill()
-    # A process that finds it damaged, told to start from elsewhere.
+    # A process that finds the checkpoint damaged, and starts from another one.
     store = LocalStore(job.disk, CHECKPOINTS, job.id or "")
     store.prepare()
     for _ in range(3):

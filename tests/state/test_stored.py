@@ -1,4 +1,4 @@
-"""What is written of state in memory, and that it comes back as it was."""
+"""Documents of state in memory: their contents, and reading them back."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def checkpointed(state: MemoryState, kept: LocalStore) -> Document:
 
 
 def written(state: MemoryState, kept: LocalStore) -> int:
-    """How many bytes the next checkpoint writes."""
+    """Return the number of bytes that the next checkpoint writes."""
     before = kept.bytes_written
     checkpointed(state, kept)
     return kept.bytes_written - before

@@ -210,7 +210,7 @@ class RemoteBlobs:
         done.set_result(None)
 
     def _verified(self, blob: Blob) -> Iterator[bytes]:
-        """Yield the bytes read; raises CorruptData after the last chunk if they are not the blob's."""
+        """Yield the bytes read; raises CorruptData at the end if they are not the blob's."""
         passing = Passing(self._objects.pieces(self._name(blob), blob.bytes))
         try:
             yield from passing

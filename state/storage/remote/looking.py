@@ -24,6 +24,6 @@ def looking(dir: str, name: str) -> Cabinet:
 
 
 def cabinet_of(home: Home) -> Cabinet:
-    """Open the repository of a home's checkpoints where the home records it. Raises SnapshotError."""
+    """Open a home's checkpoints where the home records them. Raises SnapshotError."""
     place = place_of(home)
     return home if place is None else looking(place, home.name)

@@ -4,8 +4,9 @@ A job is identified by its id, created at the first start and stored with its ch
 the job writes elsewhere carries that id, so the id is durable before it is used. If `job.json` is
 lost, the manifests still have the id. A job started from scratch is another job, with another id.
 
-At the end of a bounded job `finish` writes a mark, `forget` removes the checkpoints, and `clear`
-removes the mark once the end was reported. A start that finds the mark only completes these steps.
+At the end of a bounded job `mark_finished` writes a mark, `delete_job` removes the checkpoints, and
+`clear_finished` removes the mark once the end was reported. A start that finds the mark only
+completes these steps.
 """
 
 from __future__ import annotations

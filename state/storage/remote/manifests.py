@@ -138,7 +138,7 @@ class RemoteManifests:
     def _sent(self, number: int, data: bytes) -> bool:
         """Send a manifest; True if it exists now, False if another object does.
 
-        Raises StoreError if it does not exist and never will, Unanswered if that is unknown.
+        Raises StoreError if it does not exist and never will; RequestOutcomeUnknown.
         """
         name, fence = self._name(number), self._fences.get(number)
         try:

@@ -37,7 +37,7 @@ class MemoryBackend:
         """Read back a stored state at once. Raises SnapshotError."""
         if document.get("format") == SPILLED:
             raise RefusedSnapshot(
-                "wanted state that is all in memory, got some that is partly on disk",
+                "wanted state that is all in memory, got state that is partly on disk",
                 "it was written with `state: {backend: rocksdb}`, which can read it",
             )
         return thawed(document, store, self._blobs)

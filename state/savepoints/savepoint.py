@@ -112,7 +112,7 @@ def _none(folder: str, disk: Disk) -> SnapshotError:
     if names.is_unfinished(os.path.basename(os.path.normpath(folder))):
         hint = "the process that wrote it was killed: it may be removed"
         return RefusedSnapshot(f"{folder} is a savepoint that was not finished", hint)
-    hint = "it is the folder of one savepoint that is wanted"
+    hint = "name the folder of one savepoint"
     return RefusedSnapshot(f"{folder} is no savepoint: it has no {names.MANIFEST}", hint)
 
 

@@ -21,7 +21,7 @@ def check_empty(objects: Objects) -> None:
     listed = objects.listed()
     if listed:
         what = "a savepoint" if names.MANIFEST in listed else "something"
-        hint = "name a folder that is not there: savepoints are never overwritten"
+        hint = "name a folder that does not exist: savepoints are never overwritten"
         raise RefusedSnapshot(f"{objects.address} has {what} in it", hint)
 
 

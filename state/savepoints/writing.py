@@ -109,7 +109,7 @@ def free(disk: Disk, folder: str) -> str:
 
 
 def _check_free(disk: Disk, folder: str) -> None:
-    hint = "name a folder that is not there: savepoints are never overwritten"
+    hint = "name a folder that does not exist: savepoints are never overwritten"
     try:
         is_free = not disk.names(folder)
     except NotADirectoryError:

@@ -77,7 +77,7 @@ class Home:
         """
         path = os.path.join(self.checkpoints, names.JOB)
         with telling(f"write {path}"):
-            document = self._sealed(path, "remove it: the job's checkpoints know its id as well")
+            document = self._sealed(path, "remove it: the job's checkpoints have its id as well")
             if document is None:
                 document = {"job": self._told() or new(), "name": self.name, "since": since}
             self._publish(path, document)
@@ -93,7 +93,7 @@ class Home:
         """Open the job's checkpoints for reading, without the lock; None if there is no job."""
         path = os.path.join(self.checkpoints, names.JOB)
         with telling(f"read {path}"):
-            document = self._sealed(path, "the next run writes it again if it is removed")
+            document = self._sealed(path, "remove it: the next run writes it again")
             job = self._told() if document is None else document["job"]
         return None if job is None else LocalStore(self.disk, self.checkpoints, str(job))
 

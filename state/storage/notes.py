@@ -46,5 +46,5 @@ class HomeNotes:
 
 def damaged(path: str, error: Broken) -> DamagedSnapshot:
     """Build the error for a note that cannot be read."""
-    hint = "remove it: what was open elsewhere is then closed when its time is over"
+    hint = "remove it: what a sink left open elsewhere then ends by its time-out"
     return DamagedSnapshot(f"{path} is damaged: {error}", hint, file=path)

@@ -183,7 +183,7 @@ class RemoteCabinet:
         return StoreError(f"cannot write {self._place(names.JOB)}: other processes keep writing it")
 
 
-_LOST = "remove it: the job's checkpoints know its id as well"
+_LOST = "remove it: the job's checkpoints have its id as well"
 
 
 @contextmanager

@@ -36,7 +36,7 @@ class Holder:
 
 
 class HomeHeld(SnapshotError):
-    """Another process holds the home's lock; `holder` names it, if known."""
+    """Another process holds the home's lock; the error has its holder, if known."""
 
     exit_status = 3
 

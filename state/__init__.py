@@ -1,1 +1,1 @@
-"""Where keyed state and snapshots are kept. Stands on `headrace.core` alone."""
+"""Keyed state and snapshots: backends, savepoints and storage. Imports only `headrace.core`."""

@@ -1,4 +1,4 @@
-"""Which backend keeps a job's state, by its settings."""
+"""Choice of the state backend that a job's settings name."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ if TYPE_CHECKING:
 
 
 def backend(settings: State, folder: str) -> StateBackend:
-    """The backend that the settings want; what it keeps on disk while it runs is in that folder.
+    """Return the state backend that the settings name.
 
-    The folder is made when it is needed, and is of this backend alone.
+    `folder` holds the backend's files while the job runs. The folder is created when it is first
+    needed and belongs to this backend alone.
     """
     if settings.backend == "memory":
         from headrace.state.memory import MemoryBackend

@@ -1,4 +1,4 @@
-"""Documents of states: typed where they are made and read, and plain data on their way."""
+"""Conversion of state documents between typed structs and plain data."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ Typed = TypeVar("Typed", bound=msgspec.Struct)
 
 
 def plain(document: msgspec.Struct) -> Document:
-    """The document as plain data."""
+    """Return the document as plain data, as JSON has it."""
     built = msgspec.to_builtins(document)
     assert isinstance(built, Mapping)
     return built
 
 
 def typed(document: object, kind: type[Typed]) -> Typed:
-    """What is kept of a step, of plain data. Raises DamagedSnapshot."""
+    """Convert plain data to a typed document. Raises DamagedSnapshot."""
     try:
         return msgspec.convert(document, kind)
     except msgspec.ValidationError as error:
-        raise DamagedSnapshot(f"wanted what is kept of a step, got another: {error}") from error
+        raise DamagedSnapshot(f"wanted the state of a step, got another: {error}") from error

@@ -1,8 +1,8 @@
-"""Which runs have the rows of few keys: all rows of all runs are numbered, and found by `places`.
+"""Index of the rows of few keys: numbers the rows of all runs and looks keys up in a `HashIndex`.
 
-A run gets its numbers when keys are asked for, so runs that nobody asks cost nothing. What became
-of a run later (rows were dropped, it was merged) is seen when its entries are found; when too many
-entries lead nowhere, all begins anew.
+A run gets its row numbers at the first lookup after it was added, so runs that are never looked up
+cost nothing. Later changes of a run (rows were dropped, the run was merged) are noticed when its
+index entries are found. When too many entries are stale, the index is rebuilt from scratch.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     import polars as pl
 
 NUMBER = "__number"
-"""The column of found rows that says which of all rows it is."""
+"""Column of found rows: the row's number among the rows of all runs."""
 LEAST_ENTRIES = 4096
 
 
 class Finding:
-    """The rows of runs by their key, which has one column at least."""
+    """Lookup of rows in runs by their key, which has at least one column."""
 
     def __init__(self, key: Sequence[str]) -> None:
         self._key = list(key)
@@ -37,11 +37,11 @@ class Finding:
         self._new: list[Run] = []
 
     def added(self, run: Run) -> None:
-        """There is one more run."""
+        """Add one run."""
         self._new.append(run)
 
     def replaced(self, runs: Sequence[Run]) -> None:
-        """These are the runs now, some of them new."""
+        """Make these the current runs; some of them may be new."""
         numbered = sum(run.rows for run in runs if run.base >= 0)
         if self._places.count > 2 * numbered + LEAST_ENTRIES:
             self._begin_anew(runs)
@@ -53,12 +53,14 @@ class Finding:
 
     @property
     def owed(self) -> int:
-        """How many rows the next to ask has to have sorted before."""
+        """Number of rows that the next lookup must sort first."""
         rows = sum(run.rows for run in self._new)
         return self._places.sorted_by(rows) if rows else 0
 
     def find(self, keys: pl.DataFrame, after: int | None) -> pl.DataFrame | None:
-        """The rows of these keys behind the slot, with their NUMBER; in the order of the runs."""
+        """Return the rows of these keys filed after the slot, with their ROW_NUMBER, in the order
+        of the runs.
+        """
         self._number()
         entries = self._places.find(_hashes(keys, self._key))
         found = [
@@ -70,12 +72,12 @@ class Finding:
             return None
         found.sort(key=lambda each: each[0])
         rows = together([frame for _, frame in found])
-        # Other keys may look alike by half of their hash.
+        # Different keys may share the half of the hash that is compared.
         same = self._of(keys, rows)
         return same if same.height else None
 
     def take(self, found: pl.DataFrame) -> list[Run]:
-        """These rows, which were found, are gone; of which runs."""
+        """Delete these rows, which were found, and return the runs that had them."""
         numbers = found[NUMBER]
         runs = []
         for run, rows in self._by_run(in_order(numbers)):
@@ -85,14 +87,14 @@ class Finding:
         return runs
 
     def _of(self, keys: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
-        """The rows of these keys."""
+        """Return the rows that have one of these keys."""
         if keys.height == 1 and not any(keys[name].null_count() for name in self._key):
             same = reduce(and_, (rows[name] == keys[name] for name in self._key))
             return rows if same.all(ignore_nulls=False) else rows.filter(same)
         return rows.join(keys, on=self._key, how="semi", nulls_equal=True, maintain_order="left")
 
     def _by_run(self, numbers: pl.Series) -> Iterator[tuple[Run, pl.Series]]:
-        """The runs that have some of these rows, and where; rows of former runs are left out."""
+        """Yield the runs that have some of these rows, with the positions of the rows."""
         start = 0
         while start < len(numbers):
             at = bisect_right(self._bases, numbers[start])
@@ -106,7 +108,7 @@ class Finding:
             start = end
 
     def _number(self) -> None:
-        """Let every run have numbers, and its rows entries."""
+        """Give every new run its row numbers, and its rows index entries."""
         import polars as pl
 
         if not self._new:
@@ -132,7 +134,7 @@ class Finding:
 
 
 def hash_of(key: Sequence[str]) -> pl.Expr:
-    """A number that equal keys have in common, within this process."""
+    """Return the expression of a hash of the key, equal for equal keys within this process."""
     import polars as pl
 
     return reduce(lambda one, other: one.hash() ^ other.hash(1), map(pl.col, key)).hash(2)

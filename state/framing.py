@@ -1,10 +1,10 @@
-"""Frames as bytes and as blobs of a snapshot store.
+"""Frames as bytes, and as blobs of a snapshot store.
 
-A frame of state is never changed, so whoever stored it once names its blob from then on; which one
-that is, is remembered for as long as the frame lives. The bytes are Arrow IPC, not compressed, in
-Arrow's older layout. A million rows of a key, two numbers and a text of noise take 0.09 s of CPU to
-write, hash included, and 0.03 to read, for 87 MB; with LZ4 0.25 and 0.11, for 58 MB; with zstd 0.48
-and 0.12, for 28 MB. In the newer layout texts are gathered anew, which takes 0.10 more.
+A frame of state never changes, so once stored it is only named again by its blobs; which blobs
+these are is recorded for as long as the frame lives. The bytes are uncompressed Arrow IPC in
+Arrow's older layout. A million rows of a key, two numbers and a random text take 0.09 s of CPU to
+write, hash included, and 0.03 s to read, for 87 MB; with LZ4 0.25 s and 0.11 s, for 58 MB; with
+zstd 0.48 s and 0.12 s, for 28 MB. The newer layout copies texts again, which takes 0.10 s more.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def encoded(frame: pl.DataFrame) -> memoryview:
-    """The frame as bytes; it comes back with the very same types."""
+    """Encode a frame as bytes; decoding returns exactly the same types."""
     import polars as pl
 
     to = io.BytesIO()
@@ -32,7 +32,7 @@ def encoded(frame: pl.DataFrame) -> memoryview:
 
 
 def decoded(data: bytes, columns: list[str] | None = None) -> pl.DataFrame:
-    """The frame that was encoded, or some of its columns. Raises DamagedSnapshot."""
+    """Decode a frame, or some of its columns. Raises DamagedSnapshot."""
     import polars as pl
 
     try:
@@ -45,27 +45,31 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 Blobs: TypeAlias = tuple[Blob, ...]
-"""Those of one frame: one, or more of a large one."""
+"""Blobs of one frame: one, or several for a large frame."""
 
 PART_BYTES = 1 << 24
-"""So much of a frame becomes a blob. Its bytes need memory beside the frame, and to copy them holds
-the interpreter's lock: 100 MB for 30 ms, 16 MB for 4."""
+"""Maximum size of the part of a frame that becomes one blob. Encoding needs that much memory in
+addition to the frame, and copying the bytes holds the interpreter's lock: 30 ms for 100 MB, 4 ms
+for 16 MB.
+"""
 
 TOGETHER = 2
-"""So many parts of a frame are written or read at a time: one is packed, one waits for the disk."""
+"""Number of parts of a frame that are written or read at a time: one is encoded while the other
+waits for the disk.
+"""
 
 
 class FrameBlobs:
-    """Which frames are stored as which blobs. Threads use it at the same time."""
+    """Record of the blobs that hold each stored frame; safe for use by several threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._known: dict[int, tuple[weakref.ref[pl.DataFrame], Blobs]] = {}
 
     def put(self, frame: pl.DataFrame, store: SnapshotStore) -> Blobs:
-        """Have the frame in the store."""
+        """Put the frame into the store unless it is there already, and return its blobs."""
         known = self._known.get(id(frame))
-        # All of them are asked for: the store spares those that are.
+        # No short cut: the store retains only the blobs that `has` was called for.
         if known is not None and known[0]() is frame and all([store.has(b) for b in known[1]]):
             return known[1]
         blobs = _each(lambda part: store.put(encoded(part)), list(_parts(frame)))
@@ -73,7 +77,7 @@ class FrameBlobs:
         return blobs
 
     def read(self, blobs: Blobs, store: SnapshotStore) -> pl.DataFrame:
-        """The frame that these blobs are. Raises DamagedSnapshot."""
+        """Read the frame that these blobs hold. Raises DamagedSnapshot."""
         import polars as pl
 
         parts = _each(lambda blob: decoded(store.read(blob)), blobs)
@@ -85,7 +89,7 @@ class FrameBlobs:
         number = id(frame)
 
         def forget(gone: weakref.ref[pl.DataFrame]) -> None:
-            # Its number may be that of another frame meanwhile.
+            # Another frame may have the same id by now.
             known = self._known.get(number)
             if known is not None and known[0] is gone:
                 self._known.pop(number, None)
@@ -95,7 +99,7 @@ class FrameBlobs:
 
 
 def _parts(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """The frame in parts that are not too large, of which there is one at least."""
+    """Split the frame into parts of at most about MAX_BLOB_BYTES; yields at least one."""
     count = int(frame.estimated_size()) // PART_BYTES + 1
     rows = -(-frame.height // count)
     yield frame.head(rows)
@@ -103,7 +107,7 @@ def _parts(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
 
 
 def _each(work: Callable[[T], R], parts: Sequence[T]) -> tuple[R, ...]:
-    """What comes of each part, of which several may be worked on at a time."""
+    """Apply `work` to each part, several at a time."""
     if len(parts) == 1:
         return (work(parts[0]),)
     with ThreadPoolExecutor(TOGETHER) as pool:

@@ -1,4 +1,4 @@
-"""A state in memory as it was: frames that nobody changes, and what nobody has opened yet."""
+"""Frozen state in memory: immutable frames, and restored states that are not open yet."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ Known: TypeAlias = FrozenRuns | FrozenTable | FrozenEntries
 
 
 class Unopened:
-    """A state that was restored, and that nobody has opened since.
+    """A restored state that has not been opened yet.
 
-    It is read once. Who opens it when the first rows come, having looked for its columns, may be
-    so late that the checkpoint that it was restored from is gone.
+    Its frames are read once. An operator may open it only when its first rows come, after looking
+    at its columns; by then the checkpoint that it was restored from may be gone.
     """
 
     def __init__(self, name: str, owner: Owner) -> None:
@@ -41,7 +41,7 @@ class Unopened:
 
     @cached_property
     def frames(self) -> list[pl.DataFrame]:
-        """If it is one of runs: its frames."""
+        """Frames of a state of runs."""
         return [
             frame
             for each in self._restored
@@ -50,7 +50,7 @@ class Unopened:
 
     @cached_property
     def tables(self) -> list[pl.DataFrame]:
-        """If it is a table: its rows; those of some have UNTIL, those of others need not."""
+        """Rows of a table, one frame per restored state; only some frames may have EXPIRY."""
         parts = (
             each.table(self._name, shared(self._groups, each.groups)) for each in self._restored
         )
@@ -58,7 +58,7 @@ class Unopened:
 
     @property
     def log(self) -> FrozenTable | None:
-        """If it is a table, all of which is in logs in memory: one of them all."""
+        """Concatenated log of a table, if all of it is in logs in memory."""
         logs = []
         for each in self._restored:
             if not isinstance(each, MemoryFrozen):
@@ -69,7 +69,7 @@ class Unopened:
 
     @property
     def columns(self) -> Mapping[str, pl.DataType] | None:
-        """The columns that the operator gave it; None without rows."""
+        """Columns that the operator gave the state; None without rows."""
         own = (SLOT, KEY, UNTIL)
         frames = () if isinstance(self.kept, FrozenEntries) else self.kept.frames
         schemas = (frame.schema for frame in frames)
@@ -77,12 +77,12 @@ class Unopened:
 
     @property
     def rows(self) -> pl.DataFrame | None:
-        """If it is one of entries: those of this owner."""
+        """Entries that fall to this owner."""
         return dealt(self._name, self._all, self._owner)
 
     @cached_property
     def kept(self) -> Known:
-        """The same as if it had been opened and frozen."""
+        """Frozen form of the state, as if it had been opened and frozen."""
         shape = self._all[0].shape(self._name)
         if shape.spread is not None:
             return FrozenEntries(shape.spread, self.rows)
@@ -92,7 +92,7 @@ class Unopened:
 
 
 def unopened(owner: Owner) -> dict[str, Unopened]:
-    """All that was restored, by name: entries are dealt out to all, the rest by key group."""
+    """Collect all restored states by name: entries for every owner, others by key group."""
     names = {
         name
         for each in owner.restored
@@ -107,7 +107,7 @@ Kept: TypeAlias = Known | Unopened
 
 @dataclass(frozen=True, slots=True)
 class MemoryFrozen:
-    """A state as it was."""
+    """Frozen state of a step, all of it in memory."""
 
     groups: range
     key_groups: int
@@ -118,11 +118,11 @@ class MemoryFrozen:
 
     @property
     def names(self) -> frozenset[str]:
-        """The names of all states."""
+        """Names of all states."""
         return frozenset(self.states)
 
     def shape(self, name: str) -> Shape:
-        """What that state is."""
+        """Return the shape of a state."""
         kept = _kept(self.states[name])
         if isinstance(kept, FrozenRuns):
             return Shape(is_table=False, key=kept.key)
@@ -131,33 +131,33 @@ class MemoryFrozen:
         return Shape(is_table=True, key=kept.group)
 
     def runs(self, name: str, groups: range) -> list[pl.DataFrame]:
-        """The frames of that state, of those key groups."""
+        """Return the frames of a state of runs, restricted to those key groups."""
         kept = _kept(self.states[name]) if name in self.states else None
         if not isinstance(kept, FrozenRuns):
             return []
         return kept.of_groups(self._part(groups), self.key_groups)
 
     def table(self, name: str, groups: range) -> pl.DataFrame | None:
-        """The rows of that state, of those key groups."""
+        """Return the rows of a table, restricted to those key groups."""
         kept = _kept(self.states[name]) if name in self.states else None
         if not isinstance(kept, FrozenTable):
             return None
         return kept.of_groups(self._part(groups), self.key_groups)
 
     def entries(self, name: str) -> pl.DataFrame | None:
-        """The entries of that name."""
+        """Return the entries of that name."""
         kept = _kept(self.states[name]) if name in self.states else None
         return kept.rows if isinstance(kept, FrozenEntries) else None
 
     def log(self, name: str, groups: range) -> FrozenTable | None:
-        """The log of that state, of the keys of those key groups, if it is a table."""
+        """Return the log of a table, restricted to those key groups; None for other states."""
         kept, part = _kept(self.states[name]), self._part(groups)
         if not isinstance(kept, FrozenTable) or part is None:
             return kept if isinstance(kept, FrozenTable) else None
         return kept.clipped(part, self.key_groups)
 
     def stored(self, store: SnapshotStore) -> Document:
-        """Have its frames in the store."""
+        """Put the frames into the store."""
         states = {
             name: document_of(_kept(state), store, self._blobs)
             for name, state in self.states.items()
@@ -170,15 +170,15 @@ class MemoryFrozen:
         )
 
     def release(self) -> None:
-        """Nothing waits for it."""
+        """Do nothing: nothing waits for a state in memory."""
 
     def _part(self, groups: range) -> range | None:
-        """The key groups to look for; None if all that it has are among them."""
+        """Return the key groups to filter by; None if they include all groups of this state."""
         return None if shared(groups, self.groups) == self.groups else groups
 
 
 def thawed(document: Document, store: SnapshotStore, blobs: FrameBlobs) -> MemoryFrozen:
-    """What was stored. Raises DamagedSnapshot."""
+    """Read back a state that was stored. Raises DamagedSnapshot."""
     whole = typed(document, StepDocument)
     return MemoryFrozen(
         range(*whole.groups),
@@ -195,7 +195,7 @@ def _kept(state: Kept) -> Known:
 
 
 def _alike(frames: list[pl.DataFrame]) -> tuple[pl.DataFrame, ...]:
-    """The frames with the same columns."""
+    """Give all frames the same columns."""
     import polars as pl
 
     return (pl.concat(frames, how="diagonal"),) if len(frames) > 1 else tuple(frames)

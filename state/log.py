@@ -1,7 +1,7 @@
-"""A table as it was: the log of its rows, of which the last one of a key counts.
+"""Frozen table: a log of rows, in which the last row of each key counts.
 
-So a log can be clipped to key groups and joined to others, without a look at any key's rows: what
-becomes of it is found by whoever makes an index of it.
+A log can therefore be restricted to key groups and concatenated with others without comparing keys.
+The latest rows are only found when an index of the log is built.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     import polars as pl
 
 ROW = "__row"
-"""The column with the number of a row in the log."""
+"""Column with the number of a row in the log."""
 
 
 @dataclass(frozen=True, slots=True)
 class FrozenTable:
-    """The log as it was, and the numbers of the rows that had been removed."""
+    """Log of a table as it was, and the numbers of the rows that had been removed."""
 
     frames: tuple[pl.DataFrame, ...]
     removed: tuple[pl.Series, ...]
@@ -30,7 +30,7 @@ class FrozenTable:
     group: tuple[str, ...] | None
 
     def of_groups(self, groups: range | None, key_groups: int) -> pl.DataFrame | None:
-        """The rows that count, of the keys of those groups; None: of all there are."""
+        """Return the rows that count, restricted to those key groups (None: all)."""
         import polars as pl
 
         if not self.frames:
@@ -45,11 +45,13 @@ class FrozenTable:
         return log if log.height else None
 
     def last_rows(self) -> pl.DataFrame:
-        """The key and the number of the last row of each that was not removed; there are rows."""
+        """Return key and number of the last row of each key that was not removed; the log must have
+        frames.
+        """
         import polars as pl
 
         last = pl.concat([frame[[KEY]] for frame in self.frames]).with_row_index(ROW)
-        # Texts are compared of those alone whose hash is there twice: the others are told by that.
+        # Only keys whose hash occurs twice are compared as texts: the others differ by their hash.
         twice = hashes_of(last[KEY]).is_duplicated()
         if twice.any():
             again = last.filter(twice).unique(KEY, keep="last")
@@ -59,7 +61,7 @@ class FrozenTable:
         return last.filter(~pl.col(ROW).is_in(pl.concat(self.removed).implode()))
 
     def clipped(self, groups: range, key_groups: int) -> FrozenTable:
-        """The log of the keys of those groups alone."""
+        """Return the log restricted to the keys of those groups."""
         import polars as pl
 
         if len(groups) == key_groups or not self.frames:
@@ -68,7 +70,7 @@ class FrozenTable:
         frames = [f.filter(each) for f, each in zip(self.frames, keeps, strict=True)]
         removed = self.removed
         if removed:
-            # What was removed hides earlier rows of its key, so it stays, at its new number.
+            # A removed row hides earlier rows of its key, so it stays, under its new number.
             which, old = pl.concat(keeps), pl.concat(self.removed)
             numbers = which.cast(pl.UInt32).cum_sum() - 1
             removed = (numbers[old.filter(which[old])].cast(old.dtype),)
@@ -84,7 +86,7 @@ class FrozenTable:
 
 
 def joined(logs: Sequence[FrozenTable]) -> FrozenTable:
-    """One log of several, whose keys differ."""
+    """Concatenate several logs, whose keys differ."""
     if len(logs) == 1:
         return logs[0]
     now_us = max(log.now_us for log in logs)
@@ -100,7 +102,7 @@ def joined(logs: Sequence[FrozenTable]) -> FrozenTable:
 
 
 def timed(frame: pl.DataFrame) -> pl.DataFrame:
-    """The rows with an UNTIL that none of them has."""
+    """Add an EXPIRY column of nulls."""
     import polars as pl
 
     return frame.with_columns(pl.lit(None, dtype=pl.Int64).alias(UNTIL))

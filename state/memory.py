@@ -1,4 +1,4 @@
-"""State in memory: the model that other backends are held to, and `state: {backend: memory}`."""
+"""The backend `state: {backend: memory}`, also the model that other backends are tested against."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ if TYPE_CHECKING:
     import polars as pl
 
 SPILLED = "rocksdb"
-"""The format of documents of state that is partly on disk."""
+"""Format of the documents of state that is partly on disk."""
 
 
 class MemoryBackend:
-    """Opens states in this process's memory."""
+    """Opens states in the memory of this process."""
 
     def __init__(self) -> None:
         self._blobs = FrameBlobs()
 
     def open(self, owner: Owner) -> MemoryState:
-        """The state of a subtask of a step, with what it is restored from."""
+        """Open the state of a subtask of a step, including restored state."""
         return MemoryState(owner, self._blobs)
 
     def thawed(self, document: Document, store: SnapshotStore) -> MemoryFrozen:
-        """What was stored, read at once. Raises SnapshotError."""
+        """Read back a stored state at once. Raises SnapshotError."""
         if document.get("format") == SPILLED:
             raise RefusedSnapshot(
-                "wanted state that is all in memory, got some that is partly on disk",
+                "wanted state that is all in memory, got state that is partly on disk",
                 "it was written with `state: {backend: rocksdb}`, which can read it",
             )
         return thawed(document, store, self._blobs)
 
 
 class MemoryState:
-    """The state of one subtask of one step."""
+    """State of one subtask of one step."""
 
     def __init__(self, owner: Owner, blobs: FrameBlobs) -> None:
         self.clock_us = owner.clock_us
@@ -58,7 +58,6 @@ class MemoryState:
         self._tables: dict[str, MemoryTable] = {}
 
     def runs(self, name: str, layout: RunsLayout) -> MemoryRuns:
-        """Open a state of runs."""
         runs = self._runs[name] = MemoryRuns(layout)
         if kept := self._unopened.pop(name, None):
             runs.restore(kept.frames)
@@ -67,7 +66,6 @@ class MemoryState:
     def table(
         self, name: str, columns: Mapping[str, pl.DataType], group: tuple[str, ...] | None = None
     ) -> MemoryTable:
-        """Open a table."""
         table = self._tables[name] = MemoryTable(columns, group)
         if kept := self._unopened.pop(name, None):
             if log := kept.log:
@@ -78,23 +76,22 @@ class MemoryState:
         return table
 
     def entries(self, name: str, spread: Spread) -> MemoryEntries:
-        """Open entries."""
         kept = self._unopened.pop(name, None)
         entries = MemoryEntries(spread, kept.rows if kept else None)
         self._entries[name] = entries
         return entries
 
     def columns(self, name: str) -> Mapping[str, pl.DataType] | None:
-        """The columns of a state that is not opened yet."""
+        """Return the columns of a restored state that is not open yet."""
         kept = self._unopened.get(name)
         return None if kept is None else kept.columns
 
     def sizes(self) -> Mapping[str, Size]:
-        """How much there is of each state that is open."""
+        """Return the size of each open state."""
         return sizes_of({**self._runs, **self._tables, **self._entries}, self.beside)
 
     def freeze(self) -> MemoryFrozen:
-        """What is kept now: references to frames that nobody changes."""
+        """Freeze the state: keep references to frames, which never change."""
         runs = {name: runs.freeze() for name, runs in self._runs.items()}
         tables = {name: table.freeze() for name, table in self._tables.items()}
         entries = {name: entries.freeze() for name, entries in self._entries.items()}
@@ -104,7 +101,7 @@ class MemoryState:
         return MemoryFrozen(groups, key_groups, self.clock_us, counts, states, self._blobs)
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Drop all references to the state."""
         self._runs.clear()
         self._tables.clear()
         self._entries.clear()

@@ -1,15 +1,15 @@
-"""Runs in memory: frames sorted by slot, put together only where that pays.
+"""Sorted runs in memory, merged only where that pays.
 
-Every row is merged once anyway, when it is taken. Merging before that costs time and saves memory,
-so it is done when the frames have grown to twice of what they were after they were last merged:
-keys that come again and again take at most twice their room, and keys that never do are merged
-about twice each. (Tried beside it: merging by doubling, which merged a row 2.6 times where 10 k
-keys came in batches of 8 k, and 6.5 times where a million did; this way it is once, in half and in
-a sixth of the time.) Small frames are merged when there are many, so that there are never too many.
+Every row is merged once anyway, when it is taken. Merging earlier costs time and saves memory, so
+all runs are merged when they have grown to twice their size after the previous merge: keys that
+repeat take at most twice their room, and keys that never repeat are merged about twice each.
+(Merging by doubling merged a row 2.6 times where 10 k keys came in batches of 8 k, and 6.5 times
+for a million keys; this way it is merged once, in half and in a sixth of the time.) Small runs are
+merged when there are many of them.
 
-Keys that are few beside the rows are found, and taken, without looking at the others (`finding`).
-And a frame of few rows sets off nothing that takes long: what is to be merged then is owed, and
-done when the next frame comes, so that who has few rows knows before whether it will take long.
+Keys that are few compared with the rows are looked up without scanning the others (`run_lookup`). A
+frame of few rows starts no long work: the merge that it makes necessary is deferred to the next
+call, so a caller with few rows knows beforehand whether a call will take long.
 """
 
 from __future__ import annotations
@@ -32,43 +32,47 @@ if TYPE_CHECKING:
 
 SMALL_ROWS = 512
 MANY = 64
-"""So many small frames are merged to one."""
+"""Number of small runs that are merged to one."""
 
 SMALL_BYTES = 1 << 25
-"""So much in all is not worth to be merged."""
+"""Up to this size in all, merging does not pay."""
 
 LARGE_ROWS, MOST_PARTS = 1 << 18, 16
-"""More rows are merged in parts, by key: of 2 M rows of 1 M keys that took 90 MB beside what was
-there, at once 130, and with Polars' other engine 260; it took no longer."""
+"""More rows are merged in partitions by key: for 2 M rows of 1 M keys that took 90 MB of extra
+memory, instead of 130 MB at once, or 260 MB with Polars' other engine, and no more time.
+"""
 
 FOUND_ROWS = 4096
 FEW = 32
-"""Keys are found if there are so many rows in all, and so many times as many as keys,"""
+"""Keys are looked up in the index if there are at least MIN_LOOKUP_ROWS rows, and this many times
+as many as keys,
+"""
 FEW_RUNS = 2
-"""or if they are hardly any, and there are more runs than that: each takes looking through."""
+"""or if there are at most LOOKUP_RATIO keys and more runs than this, each of which a scan would
+read.
+"""
 
 SOON_ROWS = 2000
-"""A frame of fewer rows leaves to the next one what it sets off."""
+"""A frame of fewer rows leaves the work that it causes to the next call."""
 
 
 class MemoryRuns:
-    """The live state."""
+    """Live state of sorted runs."""
 
     def __init__(self, layout: RunsLayout) -> None:
         self.layout = layout
         self._finding = Finding(layout.key)
         self._runs: list[Run] = []
         self._came = 0
-        """How many runs there have been."""
+        """Number of runs created so far."""
         self._rows = self._bytes = self._small = 0
-        """How many rows there are, what they take, and how many of the last frames are small."""
+        """Rows, their memory in bytes, and how many of the last runs are small."""
         self._merged_bytes = 0
-        """How much it was when it was last merged."""
+        """Memory in bytes after the last full merge."""
         self._waste: dict[Run, int] = {}
-        """Runs of which more is gone than is there, and how many rows they have in memory."""
+        """Runs with more deleted than live rows, and their rows in memory."""
 
     def add(self, frame: pl.DataFrame) -> None:
-        """File these rows."""
         if not frame.height:
             return
         soon = frame.height >= SOON_ROWS
@@ -79,27 +83,27 @@ class MemoryRuns:
             self._tidy()
 
     def owed(self, *, asking: bool) -> int:
-        """On how many rows the next call works: what was put off, and what is to be found."""
+        """Return how many rows the next call works on: deferred merges, and rows to be indexed."""
         rows = self._rows if self._is_grown else sum(run.rows for run in self._to_merge)
         rows += sum(run.rows for run in self._waste) if self._is_wasteful else 0
         return rows + self._finding.owed if asking and self._can_find(1) else rows
 
     def first(self) -> int | None:
-        """The least slot."""
+        """Return the lowest slot."""
         return min((run.first for run in self._runs if run.rows), default=None)
 
     def take(self, until: int) -> pl.DataFrame | None:
-        """Everything up to a slot, out of the state."""
+        """Remove and return everything up to a slot."""
         found = self._between(None, until)
         self.drop(until)
         return found
 
     def read(self, after: int, until: int) -> pl.DataFrame | None:
-        """Everything between two slots."""
+        """Return everything between two slots."""
         return None if after >= until else self._between(after, until)
 
     def drop(self, until: int) -> None:
-        """Forget everything up to a slot."""
+        """Delete everything up to a slot."""
         first = self.first()
         if first is None or first > until:
             return
@@ -109,7 +113,7 @@ class MemoryRuns:
         self._fold()
 
     def of_keys(self, keys: pl.DataFrame, after: int) -> pl.DataFrame | None:
-        """What is filed of those keys behind a slot."""
+        """Return the rows of those keys filed after a slot."""
         if self._can_find(keys.height):
             found = self._finding.find(keys, after)
             return None if found is None else found[found.columns[1:]]
@@ -118,32 +122,30 @@ class MemoryRuns:
         return found if found is not None and found.height else None
 
     def take_keys(self, keys: pl.DataFrame) -> pl.DataFrame | None:
-        """Everything of those keys, out of the state."""
+        """Remove and return all rows of those keys."""
         found = self._taken(keys) if self._can_find(keys.height) else self._picked(keys)
         return None if found is None else self._merged([found])
 
     @property
     def rows(self) -> int:
-        """How many rows are kept."""
+        """Number of rows."""
         return self._rows
 
     @property
     def bytes(self) -> int:
-        """About how much memory they take."""
+        """Approximate memory of the rows."""
         return self._bytes
 
     @property
     def size(self) -> Size:
-        """How much it is."""
         return Size(self._rows, self._bytes)
 
     def restore(self, frames: Sequence[pl.DataFrame]) -> None:
-        """Begin with these frames, sorted as a frozen state gives them."""
+        """Start with these frames, sorted as a frozen state returns them."""
         for frame in frames:
             self._push(frame)
 
     def freeze(self) -> FrozenRuns:
-        """What is kept now."""
         parts = tuple(run.frozen() for run in self._runs if run.rows)
         return FrozenRuns(self.layout.key, parts)
 
@@ -156,7 +158,7 @@ class MemoryRuns:
         self._small = self._small + 1 if self._is_small(run) else 0
 
     def _run(self, frame: pl.DataFrame, like: Run | None = None) -> Run:
-        """A run, in the place of another one or behind all."""
+        """Create a run, in the order of another one or after all."""
         self._came += 1
         return Run(frame, self._came if like is None else like.order)
 
@@ -173,22 +175,22 @@ class MemoryRuns:
 
     @property
     def _is_grown(self) -> bool:
-        """Whether all is to be merged."""
+        """Whether all runs must be merged."""
         return self._bytes > max(2 * self._merged_bytes, SMALL_BYTES)
 
     @property
     def _to_merge(self) -> list[Run]:
-        """The small runs that are to be merged."""
+        """Small runs that must be merged."""
         return self._runs[-self._small :] if self._small >= MANY else []
 
     @property
     def _is_wasteful(self) -> bool:
-        """Whether the memory of what is gone is to be let go of."""
+        """Whether the memory of deleted rows must be freed."""
         many = len(self._waste) >= MANY // 4
         return many or sum(self._waste.values()) >= SOON_ROWS
 
     def _tidy(self) -> None:
-        """Do what was put off."""
+        """Do deferred work."""
         if small := self._to_merge:
             self._replace([*self._runs[: -len(small)], *self._as_one(small)])
         if self._is_grown:
@@ -198,12 +200,12 @@ class MemoryRuns:
             self._fold()
 
     def _as_one(self, runs: list[Run]) -> list[Run]:
-        """One run of these, or none."""
+        """Merge these runs to one, or to none if they have no rows."""
         frames = [run.frame() for run in runs if run.rows]
         return [self._run(compacted(self._merged(frames)))] if frames else []
 
     def _fold(self) -> None:
-        """Let go of the memory of what is gone."""
+        """Free the memory of deleted rows."""
         self._replace([self._folded(run) for run in self._runs if run.rows])
 
     def _folded(self, run: Run) -> Run:
@@ -216,12 +218,12 @@ class MemoryRuns:
         return self._run(compacted(frame[rows]), run)
 
     def _can_find(self, keys: int) -> bool:
-        """Whether so few keys are better found than looked for in every row."""
+        """Whether an index lookup of this many keys is better than a scan."""
         few = self._rows >= max(keys * FEW, FOUND_ROWS)
         return bool(self.layout.key) and (few or (keys <= FEW and len(self._runs) > FEW_RUNS))
 
     def _taken(self, keys: pl.DataFrame) -> pl.DataFrame | None:
-        """The rows of few keys, which are gone now."""
+        """Remove and return the rows of few keys by the index."""
         found = self._finding.find(keys, None)
         if found is None:
             return None
@@ -232,7 +234,7 @@ class MemoryRuns:
         return found[found.columns[1:]]
 
     def _picked(self, keys: pl.DataFrame) -> pl.DataFrame | None:
-        """The rows of those keys, without which the runs are made anew."""
+        """Remove and return the rows of those keys by a scan, which rebuilds the runs."""
         frames = [run.frame() for run in self._runs]
         found = [self._of(keys, frame) for frame in frames]
         kept = [
@@ -268,7 +270,7 @@ class MemoryRuns:
     def _of(
         self, keys: pl.DataFrame, frame: pl.DataFrame, how: Literal["semi", "anti"] = "semi"
     ) -> pl.DataFrame:
-        """The rows of a frame whose key is among these, or is not; they stay sorted."""
+        """Return the rows of a frame whose key is among these, or is not; keeps the order."""
         key = list(self.layout.key)
         if not key:
             return frame if how == "semi" else frame.clear()
@@ -277,18 +279,18 @@ class MemoryRuns:
 
 @dataclass(frozen=True, slots=True)
 class FrozenRuns:
-    """Runs as they were."""
+    """Runs as they were when the state was frozen."""
 
     key: tuple[str, ...]
     parts: tuple[Part, ...]
 
     @property
     def frames(self) -> tuple[pl.DataFrame, ...]:
-        """The rows that were there."""
+        """Frames of the live rows."""
         return tuple(part.frame for part in self.parts)
 
     def of_groups(self, groups: range | None, key_groups: int) -> list[pl.DataFrame]:
-        """The frames, reduced to the keys of those groups; None: of all there are."""
+        """Return the frames restricted to the keys of those groups (None: all)."""
         if groups is None or len(groups) == key_groups:
             return list(self.frames)
         parts = [

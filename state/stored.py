@@ -1,11 +1,11 @@
-"""What a state in memory is stored as: its frames are blobs, and a document says the rest.
+"""Documents of a state in memory: its frames are blobs, and a document holds the rest.
 
-A state of runs is its frames, of each so many rows from its end on, without those that were taken
-from in between, whose numbers are in a blob; a table is its log and the numbers of the rows that
-were removed from it. So what is written is what was added, and what was merged since: rows move
-from frame to frame a few times, and then rest.
+A state of runs is its frames; of each, the rows after the first `skip`, except for deleted rows,
+whose numbers are in a blob. A table is its log and the numbers of the rows that were removed from
+the log. So a checkpoint writes only what was added or merged since the previous one: rows move from
+frame to frame a few times and then stay.
 
-A frame is the blobs of its parts, most often one.
+A frame is a list of blobs, mostly one.
 
     {"format": "frames", "groups": [0, 128], "key_groups": 128, "clock_us": 12000000,
      "late": 3, "unfilled": 0, "states": {
@@ -35,18 +35,18 @@ if TYPE_CHECKING:
 
 
 class BlobName(msgspec.Struct):
-    """A blob, as `Blob.document` names it."""
+    """A blob, named as by `Blob.to_document`."""
 
     blob: str = field(name="blob")
     bytes: int = field(name="bytes")
 
 
 Named: TypeAlias = tuple[BlobName, ...]
-"""A frame, as the blobs that it is."""
+"""Names of the blobs of one frame."""
 
 
 class Piece(msgspec.Struct):
-    """The rows of a frame behind its first ones, but for those whose numbers are in another."""
+    """Rows of a frame after the first `skip`, except those whose numbers are in `gone`."""
 
     frame: Named = field(name="frame")
     skip: int = field(name="skip")
@@ -54,14 +54,14 @@ class Piece(msgspec.Struct):
 
 
 class RunsDocument(msgspec.Struct, tag_field="shape", tag="runs"):
-    """A state of runs."""
+    """Document of a state of runs."""
 
     key: tuple[str, ...] = field(name="key")
     frames: list[Piece] = field(name="frames")
 
 
 class TableDocument(msgspec.Struct, tag_field="shape", tag="table"):
-    """A table."""
+    """Document of a table."""
 
     group: tuple[str, ...] | None = field(name="group")
     now_us: int = field(name="now_us")
@@ -70,14 +70,14 @@ class TableDocument(msgspec.Struct, tag_field="shape", tag="table"):
 
 
 class EntriesDocument(msgspec.Struct, tag_field="shape", tag="entries"):
-    """Entries."""
+    """Document of entries."""
 
     spread: Spread = field(name="spread")
     rows: Named | None = field(name="rows")
 
 
 class StepDocument(msgspec.Struct, tag_field="format", tag="frames"):
-    """All that a step keeps."""
+    """Document of all state of a subtask of a step."""
 
     groups: tuple[int, int] = field(name="groups")
     key_groups: int = field(name="key_groups")
@@ -90,7 +90,7 @@ class StepDocument(msgspec.Struct, tag_field="format", tag="frames"):
 def document_of(
     kept: FrozenRuns | FrozenTable | FrozenEntries, store: SnapshotStore, blobs: FrameBlobs
 ) -> RunsDocument | TableDocument | EntriesDocument:
-    """Have a frozen state in the store."""
+    """Put a frozen state into the store and return its document."""
     if isinstance(kept, FrozenEntries):
         rows = None if kept.rows is None else named(blobs.put(kept.rows, store))
         return EntriesDocument(kept.spread, rows)
@@ -106,7 +106,7 @@ def frozen_of(
     store: SnapshotStore,
     blobs: FrameBlobs,
 ) -> FrozenRuns | FrozenTable | FrozenEntries:
-    """The frozen state that a document tells of. Raises DamagedSnapshot."""
+    """Read back the frozen state of a document. Raises DamagedSnapshot."""
     if isinstance(document, EntriesDocument):
         rows = None if document.rows is None else blobs.read(blobs_of(document.rows), store)
         return FrozenEntries(document.spread, rows)
@@ -134,12 +134,12 @@ def _part(piece: Piece, store: SnapshotStore, blobs: FrameBlobs) -> Part:
 
 
 def named(blobs: Blobs) -> Named:
-    """How a document names the blobs of a frame."""
+    """Return the names of a frame's blobs for a document."""
     return tuple(BlobName(blob.hash, blob.bytes) for blob in blobs)
 
 
 def blobs_of(names: Named) -> Blobs:
-    """The blobs that a document names."""
+    """Return the blobs that a document names."""
     return tuple(Blob(name.blob, name.bytes) for name in names)
 
 

@@ -1,12 +1,12 @@
-"""A table in memory: a log of frames, and an index that knows where in it the row of each key is.
+"""Table in memory: a log of frames, and a hash table with the row of each key in the log.
 
-Rows that are put are appended, and those that they replace stay behind as garbage until there is
-more of it than of rows that count; then these alone are gathered. So a put touches little, frames
-are never changed, and the log as it stands is the frozen table: the last row of a key counts,
-unless its number is among those removed, or its time has passed.
+New rows are appended; the rows that they replace stay as garbage until there is more garbage than
+live rows, and then the live rows are copied together. So a put touches little, frames never change,
+and the log as it stands is the frozen table: the last row of a key counts, unless its number is
+among the removed ones, or it has expired.
 
-A row whose UNTIL has passed is never found. It leaves the memory when it is worth a sweep: when
-half of the rows that were there at the last one have had their time, or twice as many are there.
+A row whose EXPIRY has passed is never found. It leaves the memory in the next sweep: when half of
+the rows that the last sweep left have expired, or there are twice as many rows.
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ if TYPE_CHECKING:
 
 LEAST_GARBAGE = 4096
 FEWER = 4
-"""A frame of the log is joined to the one before if that is at most so many times as long."""
+"""A frame of the log is merged with the one before it if that is at most this many times as long.
+"""
 
 SOON_ROWS = 2000
-"""To put or remove fewer rows leaves to the next call what takes long."""
+"""To put or remove fewer rows leaves work that takes long to the next call."""
 
 
 class MemoryTable:
-    """The live state. `group` are the columns whose key group a row is of, if it is not KEY's."""
+    """Live table. `group`: the columns that give a row's key group, if KEY does not."""
 
     def __init__(
         self, columns: Mapping[str, pl.DataType], group: tuple[str, ...] | None = None
@@ -50,15 +51,15 @@ class MemoryTable:
         self._removed: list[pl.Series] = []
         self._now_us = NO_CLOCK_US
         self._times = False
-        """Whether rows have had UNTIL."""
+        """Whether any row ever had EXPIRY."""
         self._sweep_us: int | None = None
         self._swept_rows = 0
         self._last: tuple[pl.Series, pl.Series, pl.Series] | None = None
         self.swept: list[pl.Series] | None = None
-        """If it is a list, the keys are added to it whose rows were dropped by a sweep."""
+        """If a list: keys of the rows that a sweep dropped are appended."""
 
     def find(self, keys: pl.Series) -> pl.DataFrame:
-        """The rows of those keys, in their order."""
+        """Return the rows of those keys, in the order of the keys."""
         import polars as pl
 
         if not self._height:
@@ -68,7 +69,7 @@ class MemoryTable:
         if slots.null_count():
             known = slots.is_not_null()
             asked, keys, slots = asked.filter(known), keys.filter(known), slots.filter(known)
-        # Their keys are those that were asked for; texts of many frames are gathered slowly.
+        # Keys are taken from the request: gathering texts from many frames is slow.
         found = pl.DataFrame([asked.alias(ASKED), keys.alias(KEY)])
         if rest := self._names[1:]:
             rows = self._log()[list(rest)][self._index.rows(slots)]
@@ -78,7 +79,6 @@ class MemoryTable:
         return found
 
     def put(self, frame: pl.DataFrame) -> None:
-        """Keep these rows."""
         if not frame.height:
             return
         soon = frame.height >= SOON_ROWS
@@ -95,7 +95,7 @@ class MemoryTable:
             self._tidy()
 
     def add(self, frame: pl.DataFrame) -> pl.Series:
-        """Keep the rows whose keys are not there."""
+        """Put the rows whose keys are not in the table; returns their numbers."""
         import polars as pl
 
         if self._times:
@@ -118,7 +118,6 @@ class MemoryTable:
         return rows
 
     def remove(self, keys: pl.Series) -> None:
-        """Forget these keys."""
         if len(keys) < SOON_ROWS:
             self._tidy()
         _, slots = self._looked_up(keys.unique())
@@ -127,42 +126,41 @@ class MemoryTable:
             self._tidy()
 
     def forget(self, now_us: int) -> None:
-        """Forget the rows whose time has passed."""
+        """Drop expired rows."""
         self._now_us = max(self._now_us, now_us)
         if self._is_due(self._now_us):
             self._sweep()
             self._tidy()
 
     def owed(self, now_us: int) -> int:
-        """On how many rows the next calls work: what was put off, and a sweep if one is due."""
+        """Return how many rows the next calls work on: deferred work, and a sweep if one is due."""
         sweeps = self._is_due(now_us) or self._is_wasteful or self._index.lacks_room(SOON_ROWS)
         return (self._index.live if sweeps else 0) + sum(f.height for f in self._to_join)
 
     @property
     def rows(self) -> int:
-        """How many keys there are, some of whose time may have passed."""
+        """Number of keys; some of them may have expired."""
         return self._index.live
 
     @property
     def bytes(self) -> int:
-        """How much memory it takes."""
+        """Memory that the table takes, in bytes."""
         return sum(int(frame.estimated_size()) for frame in self._frames) + self._index.bytes
 
     @property
     def size(self) -> Size:
-        """How much it is."""
         return Size(self.rows, self.bytes)
 
     def misses(self, keys: pl.Series) -> pl.Series:
-        """Which of these keys it has no row of, not even one whose time has passed."""
+        """Return a mask of the keys that the table has no row of, not even an expired one."""
         return self._looked_up(keys)[1].is_null()
 
     def live(self) -> tuple[pl.DataFrame, pl.Series]:
-        """The log, and the numbers in it of the rows of all keys, oldest first."""
+        """Return the log, and the log numbers of the rows of all keys, oldest first."""
         return self._log(), self._index.rows(self._index.occupied()).sort()
 
     def adopt(self, frozen: FrozenTable) -> None:
-        """Begin with a log of these columns that was frozen; its frames stay as they are."""
+        """Start with a frozen log of these columns; its frames are not copied."""
         names = {KEY, *self._columns}
         if any(set(frame.columns) - {UNTIL} != names for frame in frozen.frames):
             raise ValueError(f"wanted the columns {sorted(names)}, got others")
@@ -178,13 +176,12 @@ class MemoryTable:
             self._index.insert(hashes_of(log[KEY]), log[ROW].cast(int))
 
     def freeze(self) -> FrozenTable:
-        """What is kept now."""
         frames, removed = tuple(self._frames), tuple(self._removed)
         return FrozenTable(frames, removed, self._now_us, self._group)
 
     @property
     def _names(self) -> tuple[str, ...]:
-        """The columns of the log."""
+        """Columns of the log."""
         return (KEY, *self._columns, UNTIL) if self._times else (KEY, *self._columns)
 
     def _nothing(self) -> pl.DataFrame:
@@ -193,7 +190,9 @@ class MemoryTable:
         return pl.DataFrame(schema={ASKED: pl.UInt32(), KEY: pl.String(), **self._columns})
 
     def _looked_up(self, keys: pl.Series) -> tuple[pl.Series, pl.Series]:
-        """The hashes of these keys and their slots; what was found is put next, most often."""
+        """Return the hashes and slots of these keys; cached, as keys that were found are mostly put
+        next.
+        """
         if self._last is not None and self._last[0].equals(keys):
             return self._last[1:]
         hashes = hashes_of(keys)
@@ -202,10 +201,10 @@ class MemoryTable:
         return hashes, slots
 
     def _are_of(self, keys: pl.Series, rows: pl.Series) -> pl.Series:
-        """Whether these are the keys of those rows, as they nearly always are."""
+        """Return a mask of the keys that equal those of these rows; nearly all do."""
         if len(keys) < SOON_ROWS or len(self._frames) == 1:
             return keys == self._log()[KEY][rows]
-        # A frame at a time: from many as one, rows are gathered ten times as slowly.
+        # One frame at a time: gathering rows from many frames as one is ten times as slow.
         start = 0
         for frame in self._frames:
             end = start + frame.height
@@ -219,7 +218,7 @@ class MemoryTable:
         return here | True
 
     def _log(self) -> pl.DataFrame:
-        """All frames as one, without copying them."""
+        """Return all frames as one, without copying them."""
         if self._whole is None:
             self._whole = reduce(lambda log, frame: log.vstack(frame), self._frames)
         return self._whole
@@ -248,7 +247,7 @@ class MemoryTable:
 
     @property
     def _to_join(self) -> list[pl.DataFrame]:
-        """The last frames, if those before the last one are not much longer than it."""
+        """Last frames of the log, if those before the last one are not much longer than it."""
         rows = start = 0
         for start, frame in enumerate(reversed(self._frames)):
             if start and frame.height > FEWER * rows:
@@ -265,7 +264,7 @@ class MemoryTable:
             self._whole = None
 
     def _is_due(self, now_us: int) -> bool:
-        """Whether enough rows have had their time by then."""
+        """Whether enough rows have expired by then for a sweep."""
         if not self._frames or not self._times:
             return False
         more = self._index.live > 2 * self._swept_rows + LEAST_GARBAGE
@@ -273,7 +272,7 @@ class MemoryTable:
 
     @property
     def _is_wasteful(self) -> bool:
-        """Whether there is more garbage than rows that count."""
+        """Whether there is more garbage than live rows."""
         return self._height > 2 * self._index.live + LEAST_GARBAGE
 
     def _drop(self, slots: pl.Series, *, remember: bool) -> None:
@@ -285,20 +284,20 @@ class MemoryTable:
         self._last = None
 
     def _sweep(self) -> None:
-        """Drop what has passed, and settle when the next sweep is due."""
+        """Drop expired rows, and compute when the next sweep is due."""
         slots = self._index.occupied()
         until = self._log()[UNTIL][self._index.rows(slots)]
         passed = (until < self._now_us).fill_null(False)
         if self.swept is not None:
             self.swept.append(self._log()[KEY][self._index.rows(slots.filter(passed))])
-        # Frozen tables need not be told: they go by UNTIL themselves.
+        # Frozen tables apply EXPIRY themselves, so these rows need no removal record.
         self._drop(slots.filter(passed), remember=False)
         self._swept_rows = self._index.live
         half = until.filter(~passed).median()
         self._sweep_us = None if half is None else int(half)  # type: ignore[arg-type]
 
     def _tidy(self) -> None:
-        """Do what was put off; leave garbage behind."""
+        """Do deferred work; compact the log if it has too much garbage."""
         self._join(self._to_join)
         if self._index.lacks_room(SOON_ROWS):
             self._index.make_room(SOON_ROWS)
@@ -315,7 +314,7 @@ class MemoryTable:
 
 
 def added_by_finding(table: Table, frame: pl.DataFrame) -> pl.Series:
-    """What `add` does, for any table."""
+    """Implement `add` for any table by `find` and `put`."""
     import polars as pl
 
     heads = frame.with_row_index(ROW).unique(KEY, keep="first", maintain_order=True)
@@ -328,5 +327,5 @@ def added_by_finding(table: Table, frame: pl.DataFrame) -> pl.Series:
 
 
 def _of(keys: pl.Series, numbers: pl.Series) -> pl.Series:
-    """The keys of these numbers, which are in order; often all of them."""
+    """Return the keys of these ascending numbers; often all of them."""
     return keys if len(numbers) == len(keys) else keys[numbers]

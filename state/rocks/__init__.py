@@ -1,1 +1,1 @@
-"""State in memory as far as it fits, and on disk beyond."""
+"""The backend `rocksdb`: state in memory as far as it fits, and on disk beyond."""

@@ -1,4 +1,4 @@
-"""The backend `rocksdb`: opens states that spill to disk, and thaws what was stored of them."""
+"""State backend `rocksdb`: opens states that spill to disk, and thaws stored ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class RocksBackend:
-    """Opens states that take about so much memory together; the rest is in that folder."""
+    """Opens states that share one memory budget; the rest of the state is on disk in `folder`."""
 
     def __init__(self, folder: str, memory: int) -> None:
         self._folder = folder
@@ -35,12 +35,12 @@ class RocksBackend:
         self._shared: Caches | None = None
 
     def open(self, owner: Owner) -> RocksState:
-        """The state of a subtask of a step, with what it is restored from."""
+        """Open the state of a subtask of a step, including restored state."""
         gate = Gate()
         return RocksState(owner, self._blobs, self._budget, self._shelf(gate), gate)
 
     def thawed(self, document: Document, store: SnapshotStore) -> Frozen:
-        """What was stored, also by the memory backend. Raises SnapshotError."""
+        """Thaw a stored state, also one of the memory backend. Raises SnapshotError."""
         if document.get("format") != FORMAT:
             return thawed(document, store, self._blobs)
         return RocksThawed(document, store, self._blobs, self._shelf(Gate()))
@@ -49,7 +49,7 @@ class RocksBackend:
         return Shelf(os.path.join(self._folder, str(next(self._numbers))), self._caches, gate)
 
     def _caches(self) -> Caches:
-        """The memory of all databases, taken when there is the first one."""
+        """Return the caches that all databases share, allocated for the first one."""
         from headrace.state.rocks.database import Caches
 
         with self._lock:

@@ -1,13 +1,13 @@
-"""The rows of a table that are on disk, by key, and by the time until when they are remembered.
+"""Rows of a table that are on disk, by key and by expiry.
 
-Two column families: `rows:NAME` has the rows under their keys, `until:NAME` the keys under the
-times at which they may go, for nothing else would ever come by a row that nobody asks for. Every
-key begins with its key group, two bytes, so that a range of groups is a range of keys.
+Two column families: `rows:NAME` has the rows under their keys; `until:NAME` has the keys under
+their expiry times, because expired rows that are never looked up would otherwise never be found.
+Every key starts with its key group, two bytes, so that a range of groups is a range of keys.
 
     rows:    group, key        ->  row
     until:   time, group, key  ->  nothing
 
-A row that was put again has more than one time; only one of them is that of the row.
+A row that was put again has several times; only one of them is the row's expiry.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     import polars as pl
 
 AT_ONCE = 1 << 14
-"""So many rows are read at a time where all of them are, and forgotten where time has passed."""
+"""Maximum number of rows per batch when all rows are read, and when expired rows are removed."""
 
 _ZERO = 1 << 63
-"""What is added to a time, so that its bytes are in order."""
+"""Offset added to a time, so that its big-endian bytes sort like the times."""
 
 _NEVER_US = _ZERO - 1
 
 
 class ColdRows:
-    """The rows of one table in the database of its step, which is made with the first ones."""
+    """Rows of one table in the database of its step, which is created with the first rows."""
 
     def __init__(
         self,
@@ -53,25 +53,25 @@ class ColdRows:
         self.columns: dict[str, pl.DataType] = {**columns, UNTIL: pl.Int64()}
         self._key_groups = key_groups
         self.are_there = are_there
-        """Whether there have ever been any."""
+        """Whether any rows were ever put."""
         self._next_us: int | None = None if are_there else _NEVER_US
-        """No row's time is over before that; None: it has to be looked up."""
+        """No row expires before this time; None: it must be looked up."""
         self.size = Size()
-        """About how much they were when some were last put, or looked for at first."""
+        """Approximate size at the latest put, or at the first lookup."""
 
     def elsewhere(self, database: Callable[[], Database]) -> ColdRows:
-        """The same rows, in a copy of the database."""
+        """Return the same rows in a copy of the database."""
         columns = {name: type for name, type in self.columns.items() if name != UNTIL}
         name = self._rows.removeprefix("rows:")
         return ColdRows(database, name, columns, self._key_groups, are_there=self.are_there)
 
     @property
     def count(self) -> int:
-        """About how many there are."""
+        """Approximate number of rows."""
         return self._open().count(self._rows) if self.are_there else 0
 
     def put(self, rows: pl.DataFrame) -> None:
-        """Keep these rows, each key once."""
+        """Put these rows, each key once."""
         import polars as pl
 
         if not rows.height:
@@ -90,11 +90,11 @@ class ColdRows:
         self._measure()
 
     def get(self, keys: pl.Series) -> pl.DataFrame:
-        """The rows of these keys that are there, in their order, with ASKED."""
+        """Return the rows of these keys, in the order of the keys, with KEY_INDEX."""
         import polars as pl
 
         asked = keys.to_frame(KEY).with_columns(self._group(keys))
-        # In the order in which they are on disk it takes half of the time.
+        # Reading in the order on disk takes half of the time.
         order = asked.with_row_index(ASKED).sort(_GROUP, KEY)
         found = self._open().get(self._rows, _keys(order)) if len(keys) else []
         if not self.size.rows:
@@ -108,14 +108,13 @@ class ColdRows:
         return asked.hstack(rows.get_columns()).sort(ASKED)
 
     def remove(self, keys: pl.Series) -> None:
-        """Forget these keys."""
         if self.are_there and len(keys):
             keys = keys.unique()
             gone = keys.to_frame(KEY).with_columns(self._group(keys))
             self._open().remove(self._rows, _keys(gone.sort(_GROUP, KEY)))
 
     def forget(self, now_us: int) -> None:
-        """Remove rows whose time has passed, as many as are removed at a time."""
+        """Remove expired rows, at most BATCH_ROWS of them."""
         if not self.are_there or (self._next_us is not None and self._next_us >= now_us):
             return
         database = self._open()
@@ -131,7 +130,7 @@ class ColdRows:
         self._next_us = _NEVER_US if left is None else _time(left[0])
 
     def all(self, groups: range | None = None) -> Iterator[pl.DataFrame]:
-        """All rows, whose keys are of those key groups, in frames of not too many."""
+        """Yield all rows whose keys are in those key groups, in frames of at most BATCH_ROWS."""
         import polars as pl
 
         if not self.are_there:
@@ -149,13 +148,15 @@ class ColdRows:
                 return
 
     def _measure(self) -> None:
-        """Ask the database, in the thread that works on it: others may not."""
+        """Update the size from the database; only the thread that works on the database may do
+        this.
+        """
         database = self._open()
         until = Size(0, *database.bytes(self._untils))
         self.size = Size(database.count(self._rows), *database.bytes(self._rows)) + until
 
     def _drop(self, keys: Sequence[bytes], now_us: int) -> None:
-        """Remove those of these whose row has passed: it may have been put again."""
+        """Remove the rows of these keys that have expired; others were put again since."""
         import polars as pl
 
         keys = sorted(set(keys))
@@ -176,7 +177,7 @@ _GROUP = "__group"
 
 
 def _keys(rows: pl.DataFrame) -> list[bytes]:
-    """The keys of these rows, in their order."""
+    """Return the encoded keys of these rows, in order."""
     import polars as pl
 
     prefixes = {group: group.to_bytes(2, "big") for group in rows[_GROUP].unique()}

@@ -1,13 +1,14 @@
-"""RocksDB as a store of sorted bytes: the only module that knows rocksdict.
+"""RocksDB as a store of sorted bytes: the only module that imports rocksdict.
 
-What is written comes sorted and goes in by small batches, because a batch holds the interpreter's
-lock while it is written. It costs 0.6 us an entry, a third of what it does in random order. (Files
-made beside the database and taken over by it cost the same, but each waits for the disk, with the
-interpreter's lock held.) Buffers are flushed by RocksDB's own threads, and before a copy is made.
+Entries are written sorted and in small batches, because a batch holds the interpreter's lock while
+it is written. This costs 0.6 us per entry, a third of the cost in random order. (Ingesting SST
+files made outside of the database costs the same, but each file waits for the disk while it holds
+the interpreter's lock.) RocksDB's own threads flush memtables; a copy of the database flushes them
+first.
 
-No write-ahead log: what survives a crash is the last checkpoint. A database lives in a folder of
-its own. Options belong to column families, and one that is opened without its own silently gets
-RocksDB's, cache and filters included, so they are listed and passed, every one.
+There is no write-ahead log: after a crash the state comes from the last checkpoint. Each database
+has its own folder. Options belong to column families; a family opened without options silently gets
+RocksDB's defaults, cache and filters included, so the options are passed for every family.
 """
 
 from __future__ import annotations
@@ -23,23 +24,27 @@ if TYPE_CHECKING:
     import rocksdict
 
 MOST_AT_ONCE = 1024
-"""So many entries are asked for or written in one call, which holds the interpreter's lock."""
+"""Maximum number of entries read or written in one call, which holds the interpreter's lock."""
 
 FILTER_BITS = 10
 MANY_RUNS, MOST_RUNS = 16, 4
-"""From so many sorted runs on they are compacted, so many at a time, the newest first."""
+"""Universal compaction starts at this many sorted runs, and merges this many at a time, newest
+first.
+"""
 
 NO_LIMIT = 100_000
-"""The percentage of room for what is not needed any more from which on all is compacted: never.
-The checkpoint behind that has to write everything, which is what it was to save. The oldest run is
-compacted when the newer ones have come to its size, so the room is about twice what is needed."""
+"""Space amplification, in percent, that forces a full compaction: practically never. After a full
+compaction the next checkpoint would have to write everything, which incremental checkpoints must
+avoid. The oldest run is compacted when the newer ones have reached its size, so the database takes
+about twice the space it needs.
+"""
 
 JOBS = 2
-"""Threads that compact, of all databases together."""
+"""Compaction threads of all databases together."""
 
 
 class Caches:
-    """The memory that all databases of a process share: blocks that were read, and buffers."""
+    """Memory that all databases of a process share: block cache and write buffers."""
 
     def __init__(self, memory: int) -> None:
         import rocksdict
@@ -49,7 +54,7 @@ class Caches:
         self.buffers = buffers(memory // 2, False, self.blocks)
 
     def options(self) -> rocksdict.Options:
-        """How a column family is kept."""
+        """Return the options of a column family."""
         import rocksdict
 
         tables = rocksdict.BlockBasedOptions()
@@ -84,7 +89,7 @@ def _compaction() -> rocksdict.UniversalCompactOptions:
 
 @contextmanager
 def told(doing: str) -> Iterator[None]:
-    """RocksDB tells of every failure by the same plain exception: most are of the disk."""
+    """Translate RocksDB's errors: each is the same plain exception, and most come from the disk."""
     try:
         yield
     except Exception as error:
@@ -92,7 +97,7 @@ def told(doing: str) -> Iterator[None]:
 
 
 class Database:
-    """A database that is open, made if there is none. Where it cannot write, SnapshotError."""
+    """An open database, created if there is none. Raises SnapshotError where it cannot write."""
 
     def __init__(self, folder: str, caches: Caches) -> None:
         import rocksdict
@@ -111,11 +116,11 @@ class Database:
         self._unlogged.disable_wal = True  # type: ignore[method-assign, assignment]
 
     def has(self, family: str) -> bool:
-        """Whether something was ever put into that column family."""
+        """Whether anything was ever put into that column family."""
         return family in self._families
 
     def put(self, family: str, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
-        """Have these entries; it is fastest where the keys are sorted."""
+        """Put these entries; this is fastest with sorted keys."""
         for start in range(0, len(keys), MOST_AT_ONCE):
             end, batch = start + MOST_AT_ONCE, self._batch(family)
             for key, value in zip(keys[start:end], values[start:end], strict=True):
@@ -124,7 +129,7 @@ class Database:
                 self._database.write(batch, self._unlogged)
 
     def remove(self, family: str, keys: Sequence[bytes]) -> None:
-        """Have these no more."""
+        """Remove these keys."""
         for start in range(0, len(keys), MOST_AT_ONCE):
             batch = self._batch(family)
             for key in keys[start : start + MOST_AT_ONCE]:
@@ -133,13 +138,13 @@ class Database:
                 self._database.write(batch, self._unlogged)
 
     def remove_before(self, family: str, key: bytes) -> None:
-        """Have nothing before that key any more."""
+        """Remove all keys before that one."""
         database = self._family(family)
         with told(f"write into {self._folder}"):
             database.delete_range(b"", key, self._unlogged)
 
     def get(self, family: str, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The value of each key, None where there is none."""
+        """Return the value of each key, None where there is none."""
         found: list[bytes | None] = []
         database = self._families[family]
         for start in range(0, len(keys), MOST_AT_ONCE):
@@ -147,18 +152,18 @@ class Database:
         return found
 
     def entries(self, family: str, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        """All keys from one on, in their order, and their values."""
+        """Iterate over keys and values in key order, from a key on."""
         return self._families[family].items(from_key=start)  # type: ignore[return-value]
 
     def count(self, family: str) -> int:
-        """About how many entries there are."""
+        """Return the estimated number of entries."""
         database = self._families.get(family)
         if database is None:
             return 0
         return database.property_int_value("rocksdb.estimate-num-keys") or 0
 
     def bytes(self, family: str) -> tuple[int, int]:
-        """About how much it takes in memory, where it is put at first, and in files."""
+        """Return the approximate bytes in memtables and in SST files."""
         database = self._families.get(family)
         if database is None:
             return 0, 0
@@ -166,7 +171,7 @@ class Database:
         return in_memory, database.property_int_value("rocksdb.live-sst-files-size") or 0
 
     def cut(self, folder: str) -> None:
-        """Make a folder of the database as it is now; its large files are links."""
+        """Copy the database as it is now into a new folder; SST files are linked."""
         import rocksdict
 
         with told(f"copy the database in {self._folder}"):
@@ -175,7 +180,7 @@ class Database:
             rocksdict.Checkpoint(self._database).create_checkpoint(folder)
 
     def close(self) -> None:
-        """Let go of it; the folder stays."""
+        """Close the database; the folder stays."""
         self._families.clear()
         self._database.close()
 
@@ -187,7 +192,7 @@ class Database:
         return self._families[name]
 
     def _batch(self, family: str) -> rocksdict.WriteBatch:
-        """An empty batch for that column family; it can be written once."""
+        """Create an empty batch for that column family; it can be written once."""
         import rocksdict
 
         self._family(family)

@@ -1,7 +1,7 @@
-"""What a state is stored as of which part is on disk: a document, and the blobs that it names.
+"""Documents of a state that is partly on disk, and the blobs that they name.
 
-What is in memory is stored as it is by the memory backend (`state/stored`); beside it stand the
-files of runs, and those of the database, in which tables have their rows.
+State in memory is stored as by the memory backend (`state/memory/documents`), together with the run
+files and the files of the database, which has the rows of tables.
 
     {"format": "rocksdb", "groups": [0, 128], "key_groups": 128, "clock_us": 12000000,
      "late": 3, "unfilled": 0, "database": {"000012.sst": BLOB, "CURRENT": BLOB}, "states": {
@@ -21,7 +21,7 @@ FORMAT = "rocksdb"
 
 
 class SpilledDocument(msgspec.Struct):
-    """A file of runs."""
+    """A run file."""
 
     file: BlobName = field(name="file")
     part: int = field(name="part")
@@ -34,25 +34,25 @@ class SpilledDocument(msgspec.Struct):
 
 
 class SpillingRunsDocument(msgspec.Struct, tag_field="shape", tag="runs"):
-    """A state of runs."""
+    """Document of a state of runs."""
 
     memory: RunsDocument = field(name="memory")
     spilled: list[SpilledDocument] = field(name="spilled")
 
 
 class SpillingTableDocument(msgspec.Struct, tag_field="shape", tag="table"):
-    """A table."""
+    """Document of a table."""
 
     group: tuple[str, ...] | None = field(name="group")
     generations: list[TableDocument] = field(name="generations")
     gone: Named | None = field(name="gone")
-    """The keys whose rows in the database are no more."""
+    """Tombstones: keys whose rows in the database are deleted."""
     columns: Named | None = field(name="columns")
-    """An empty frame with the columns of the rows in the database, if there are any."""
+    """Empty frame with the columns of the rows in the database, if there are any."""
 
 
 class RocksDocument(msgspec.Struct, tag_field="format", tag=FORMAT):
-    """All that a step keeps."""
+    """Document of all state of a subtask of a step."""
 
     groups: tuple[int, int] = field(name="groups")
     key_groups: int = field(name="key_groups")
@@ -63,4 +63,4 @@ class RocksDocument(msgspec.Struct, tag_field="format", tag=FORMAT):
         name="states"
     )
     database: dict[str, BlobName] = field(name="database")
-    """Its files by their names."""
+    """Files of the database by name."""

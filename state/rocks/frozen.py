@@ -1,4 +1,4 @@
-"""A step's state as it was, part of it on disk, where nothing changes until it is stored."""
+"""Frozen state of a step, partly on disk; its files do not change until it is stored."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ Spillable: TypeAlias = Kept | Spilling
 
 @dataclass(frozen=True, slots=True)
 class SpillingStates:
-    """States of a step by name, with what is read of them."""
+    """States of a step by name, and reads of them."""
 
     groups: range
     key_groups: int
     states: Mapping[str, Spillable]
 
     def shape(self, name: str) -> Shape:
-        """What that state is."""
+        """Return the shape of a state."""
         state = known(self.states[name])
         if isinstance(state, FrozenSpillingTable):
             return Shape(is_table=True, key=state.group)
@@ -59,7 +59,7 @@ class SpillingStates:
         return Shape(is_table=False, key=state.memory.key)
 
     def runs(self, name: str, groups: range) -> list[pl.DataFrame]:
-        """The frames of that state, of those key groups."""
+        """Return the frames of a state of runs, restricted to those key groups."""
         state = known(self.states[name]) if name in self.states else None
         if not isinstance(state, FrozenSpillingRuns):
             return []
@@ -75,24 +75,24 @@ class SpillingStates:
         return found
 
     def table(self, name: str, groups: range) -> pl.DataFrame | None:
-        """The rows of that state, of those key groups."""
+        """Return the rows of a table, restricted to those key groups."""
         state = known(self.states[name]) if name in self.states else None
         if not isinstance(state, FrozenSpillingTable):
             return None
         return state.of_groups(self._part(groups), self.key_groups)
 
     def entries(self, name: str) -> pl.DataFrame | None:
-        """The entries of that name."""
+        """Return the entries of that name."""
         state = known(self.states[name]) if name in self.states else None
         return state.rows if isinstance(state, FrozenEntries) else None
 
     def _part(self, groups: range) -> range | None:
-        """The key groups to look for; None if all that it has are among them."""
+        """Return the key groups to filter by; None if they include all groups of this state."""
         return None if shared(groups, self.groups) == self.groups else groups
 
 
 def known(state: Spillable) -> Spilling:
-    """A state that is in memory alone is one of which nothing is on disk."""
+    """Return a state in memory as a spilling state with nothing on disk; others as they are."""
     if isinstance(state, FrozenSpillingRuns | FrozenSpillingTable | FrozenEntries):
         return state
     kept = state.kept if isinstance(state, Unopened) else state
@@ -104,7 +104,7 @@ def known(state: Spillable) -> Spilling:
 
 
 class RocksFrozen:
-    """What a state gave: its files stay as they are until it is stored or released."""
+    """Frozen state of a `RocksState`; its files do not change until it is stored or released."""
 
     def __init__(
         self,
@@ -121,27 +121,27 @@ class RocksFrozen:
 
     @property
     def names(self) -> frozenset[str]:
-        """The names of all states."""
+        """Names of all states."""
         return frozenset(self._states.states)
 
     def shape(self, name: str) -> Shape:
-        """What that state is."""
+        """Return the shape of a state."""
         return self._states.shape(name)
 
     def runs(self, name: str, groups: range) -> list[pl.DataFrame]:
-        """The frames of that state, of those key groups."""
+        """Return the frames of a state of runs, restricted to those key groups."""
         return self._states.runs(name, groups)
 
     def table(self, name: str, groups: range) -> pl.DataFrame | None:
-        """The rows of that state, of those key groups."""
+        """Return the rows of a table, restricted to those key groups."""
         return self._states.table(name, groups)
 
     def entries(self, name: str) -> pl.DataFrame | None:
-        """The entries of that name."""
+        """Return the entries of that name."""
         return self._states.entries(name)
 
     def stored(self, store: SnapshotStore) -> Document:
-        """Have the database, the files and the frames in the store; the database waits for it."""
+        """Put database, run files and frames into the store; only then may they change."""
         try:
             database = self._shelf.stored(store)
             states = {name: known(state) for name, state in self._states.states.items()}
@@ -152,11 +152,11 @@ class RocksFrozen:
             self._gate.open()
 
     def release(self) -> None:
-        """The files may change."""
+        """Allow the files to change."""
         self._gate.open()
 
     def _as_in_memory(self, states: Mapping[str, Spilling]) -> MemoryFrozen:
-        """The same as a state of the memory backend, which can then go on with it."""
+        """Return the same state as of the memory backend, which can then resume from it."""
         kept: dict[str, Kept] = {name: _memory(state) for name, state in states.items()}
         key_groups = self._states.key_groups
         return MemoryFrozen(self.groups, key_groups, self.clock_us, self.counts, kept, self._blobs)
@@ -187,7 +187,7 @@ def _in_memory(state: Spilling) -> bool:
 
 
 def _memory(state: Spilling) -> Kept:
-    """What of it is in memory, which is all."""
+    """Return the part of a state that is in memory, which is all of it."""
     if isinstance(state, FrozenEntries):
         return state
     return state.memory if isinstance(state, FrozenSpillingRuns) else state.generations[0]

@@ -1,4 +1,4 @@
-"""A table as it was: its generations in memory, and its rows on disk."""
+"""Frozen table: its memtables, and its rows on disk."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FrozenSpillingTable:
-    """What was kept."""
+    """Table as it was when the state was frozen."""
 
     group: tuple[str, ...] | None
     generations: tuple[FrozenTable, ...]
-    """The younger one, then the older, if there are two."""
+    """The active memtable, then the immutable one, if there is one."""
     gone: tuple[pl.Series, ...]
-    """The keys whose rows on disk are no more."""
+    """Tombstones: keys whose rows on disk are deleted."""
     cold: ColdRows | None
-    """The rows on disk, as they are until it is stored or released; None if there are none."""
+    """Rows on disk, unchanged until the state is stored or released; None if there are none."""
 
     def columns(self) -> Mapping[str, pl.DataType] | None:
-        """The columns of the rows; None without rows."""
+        """Return the columns of the rows; None without rows."""
         if self.cold is not None:
             return self.cold.columns
         frames = (frame for each in self.generations for frame in each.frames)
         return next((frame.schema for frame in frames), None)
 
     def of_groups(self, groups: range | None, key_groups: int) -> pl.DataFrame | None:
-        """The rows that count, of the keys of those groups; None: of all there are."""
+        """Return the rows that count, restricted to those key groups (None: all)."""
         import polars as pl
 
         parts = [part for part in self.parts(groups, key_groups) if part.height]
         return pl.concat(parts, how="diagonal") if parts else None
 
     def parts(self, groups: range | None, key_groups: int) -> Iterator[pl.DataFrame]:
-        """The same, in frames none of which is much more than a generation."""
+        """Yield the same rows in frames not much larger than a memtable."""
         import polars as pl
 
         hiding = list(self.gone)
@@ -73,7 +73,7 @@ class FrozenSpillingTable:
 
 
 class Hidden:
-    """Keys whose rows on disk do not count, by key group: those on disk are read in that order."""
+    """Keys whose rows on disk do not count, sorted by key group as the rows on disk are."""
 
     def __init__(self, keys: pl.Series, key_groups: int) -> None:
         self._key_groups = key_groups
@@ -82,7 +82,7 @@ class Hidden:
         self._keys, self._groups = keys[order], groups[order]
 
     def near(self, keys: pl.Series) -> pl.Series:
-        """Those among which some of these may be, which are in the order that they have on disk."""
+        """Return the hidden keys in the key groups of these keys, which are in disk order."""
         groups = groups_of(keys, self._key_groups)
         low = self._groups.search_sorted(int(groups[0]), "left")
         high = self._groups.search_sorted(int(groups[-1]), "right")
@@ -90,12 +90,12 @@ class Hidden:
 
 
 def whole(generation: FrozenTable) -> pl.DataFrame | None:
-    """The row of each key that was not removed, even if its time has passed."""
+    """Return the latest row of each key that was not removed, even if the row has expired."""
     return replace(generation, now_us=NO_CLOCK_US).of_groups(None, 1)
 
 
 def _left(rows: pl.DataFrame, hiding: list[pl.Series], now_us: int) -> pl.DataFrame:
-    """The rows that are not hidden, and whose time has not passed."""
+    """Return the rows that are not hidden and have not expired."""
     import polars as pl
 
     for keys in hiding:

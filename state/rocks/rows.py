@@ -1,9 +1,10 @@
-"""Rows of a table as bytes, for a store that knows nothing but keys and values.
+"""Rows of a table as bytes, for a store of plain keys and values.
 
-A row is one line of JSON in which every value is a text that comes back exactly: `{"0":"17","1":
-null}`. Polars writes and reads lines for many rows at once, without Python for each. Measured, a
-row of two numbers, a text and a list, there and back: 0.3 and 1.0 us; MessagePack from Python took
-1.2 and 7, most of it for the tuples. Columns are numbered, because their names belong to users.
+A row is one line of JSON in which every value is a text that converts back exactly: `{"0":"17","1":
+null}`. Polars writes and reads the lines of many rows at once, without Python code for each row. A
+row of two numbers, a text and a list takes 0.3 us to write and 1.0 us to read; MessagePack from
+Python took 1.2 us and 7 us, most of it for the tuples. Columns are numbered, because their names
+are user-defined.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def lines(rows: pl.DataFrame) -> list[bytes]:
-    """Each row as bytes; there is one column at least."""
+    """Encode each row as bytes; there must be at least one column."""
     import polars as pl
 
     texts = [
@@ -28,7 +29,7 @@ def lines(rows: pl.DataFrame) -> list[bytes]:
 
 
 def rows_of(lines: Sequence[bytes], columns: Mapping[str, pl.DataType]) -> pl.DataFrame:
-    """The rows that these lines are, one line at least; columns that a line has not are null."""
+    """Decode at least one line to rows; columns missing in a line are null."""
     import polars as pl
 
     schema = {str(number): _kind(type) for number, type in enumerate(columns.values())}
@@ -40,7 +41,7 @@ def rows_of(lines: Sequence[bytes], columns: Mapping[str, pl.DataType]) -> pl.Da
 
 
 def _kind(type: pl.DataType) -> pl.DataType:
-    """The type in which values of a type are written: texts, and lists and structs of texts."""
+    """Return the type in which values are written: texts, and lists and structs of texts."""
     import polars as pl
 
     match type:
@@ -104,7 +105,7 @@ def _inner(type: pl.List | pl.Array) -> pl.DataType:
 
 
 def _type(type: pl.DataType | pl.datatypes.DataTypeClass) -> pl.DataType:
-    """A type as an instance."""
+    """Return a type as an instance."""
     import polars as pl
 
     return type if isinstance(type, pl.DataType) else type()

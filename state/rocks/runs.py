@@ -1,9 +1,9 @@
-"""Runs of which as much is in memory as may be.
+"""Sorted runs that spill to disk when memory is short.
 
-As long as there is room, they are runs in memory and nothing else. When there is none, all of them
-are merged and written to disk, cut by key and by time: by key, so that what is merged on disk later
-fits into memory part by part; by time, so that what is due first is read first. Eight lots of a
-size, of a part of the keys, are merged to one.
+While the memory budget allows, all runs are in memory. When it does not, all of them are merged and
+written to disk as one sorted run, cut by key and by time: by key, so that later merges on disk fit
+into memory partition by partition; by time, so that the rows due first are read first. When a
+partition has eight runs of a level, they are merged into one run of the next level.
 """
 
 from __future__ import annotations
@@ -27,45 +27,45 @@ if TYPE_CHECKING:
     import polars as pl
 
 PARTS = 8
-"""Into so many parts keys are cut."""
+"""Number of partitions of the keys."""
 
 FILE_BYTES = 1 << 22
-"""So much is worth a file of its own."""
+"""Target size of a run file."""
 
 MANY = 8
-"""So many lots are merged to one."""
+"""Number of runs of a level that are merged into one."""
 
 MOST_BYTES = 1 << 27
-"""What is larger than that, in memory, is not merged before it is due."""
+"""Runs larger than this in memory are not merged before they are due."""
 
 
 @dataclass(frozen=True, slots=True)
 class FrozenSpillingRuns:
-    """What was kept."""
+    """Runs as they were when the state was frozen."""
 
     memory: FrozenRuns
     spilled: tuple[Spilled, ...]
     files: Files | None
-    """Where these are, if there are any."""
+    """Location of the run files, if there are any."""
 
     def read(self, spilled: Spilled) -> pl.DataFrame:
-        """The rows of one of them."""
+        """Return the rows of one run file."""
         assert self.files is not None
         return self.files.read(spilled)
 
     def put(self, spilled: Spilled, store: SnapshotStore) -> Blob:
-        """Have one of them in the store. Raises SnapshotError."""
+        """Put one run file into the store. Raises SnapshotError."""
         assert self.files is not None
         return self.files.stored(spilled, store)
 
     def columns(self) -> Mapping[str, pl.DataType] | None:
-        """The columns of the rows; None without rows."""
+        """Return the columns of the rows; None without rows."""
         frames = itertools.chain(self.memory.frames, map(self.read, self.spilled))
         return next((frame.schema for frame in frames), None)
 
 
 class SpillingRuns:
-    """The live state."""
+    """Live state of sorted runs."""
 
     def __init__(
         self, layout: RunsLayout, groups: range, key_groups: int, files: RunFiles, budget: Budget
@@ -77,19 +77,18 @@ class SpillingRuns:
         self._spilled: list[Spilled] = []
 
     def add(self, frame: pl.DataFrame) -> None:
-        """File these rows."""
         self._memory.add(frame)
         if self._budget.tell(self, self._memory.bytes):
             self._spill()
 
     def first(self) -> int | None:
-        """The least slot."""
+        """Return the lowest slot."""
         firsts = [spilled.first for spilled in self._spilled]
         in_memory = self._memory.first()
         return min(firsts if in_memory is None else [in_memory, *firsts], default=None)
 
     def take(self, until: int) -> pl.DataFrame | None:
-        """Everything up to a slot, out of the state."""
+        """Remove and return everything up to a slot."""
         found = self._memory.take(until)
         if self._is_spilled(until):
             cut = [self._cut(spilled, until) for spilled in self._spilled]
@@ -98,7 +97,7 @@ class SpillingRuns:
         return found
 
     def read(self, after: int, until: int) -> pl.DataFrame | None:
-        """Everything between two slots."""
+        """Return everything between two slots."""
         found = self._memory.read(after, until)
         if after >= until or not self._is_spilled(until):
             return found
@@ -106,14 +105,14 @@ class SpillingRuns:
         return self._joined([found, *(_between(self._files.read(s), after, until) for s in inside)])
 
     def drop(self, until: int) -> None:
-        """Forget everything up to a slot."""
+        """Delete everything up to a slot."""
         self._memory.drop(until)
         if self._is_spilled(until):
             cut = [self._cut(spilled, until) for spilled in self._spilled]
             self._spilled = [left for left, _ in cut if left is not None]
 
     def of_keys(self, keys: pl.DataFrame, after: int) -> pl.DataFrame | None:
-        """What is filed of those keys behind a slot."""
+        """Return the rows of those keys filed after a slot."""
         found = [self._memory.of_keys(keys, after)]
         for spilled in self._spilled:
             if spilled.last > after:
@@ -123,7 +122,7 @@ class SpillingRuns:
         return together(full) if full else None
 
     def take_keys(self, keys: pl.DataFrame) -> pl.DataFrame | None:
-        """Everything of those keys, out of the state."""
+        """Remove and return all rows of those keys."""
         found = [self._memory.take_keys(keys)]
         kept: list[Spilled] = []
         for spilled in self._spilled:
@@ -137,48 +136,46 @@ class SpillingRuns:
         return found[0]
 
     def owed(self, *, asking: bool) -> int:
-        """What was put off in memory; and what is on disk is looked through."""
+        """Return the deferred rows in memory; a request for keys also reads all rows on disk."""
         on_disk = sum(spilled.rows for spilled in self._spilled) if asking else 0
         return self._memory.owed(asking=asking) + on_disk
 
     @property
     def rows(self) -> int:
-        """About how many rows are kept."""
+        """Approximate number of rows."""
         return self._memory.rows + sum(spilled.rows for spilled in self._spilled)
 
     @property
     def size(self) -> Size:
-        """How much it is."""
         spilled, in_memory = self._spilled, self._memory.size
         on_disk = sum(each.bytes for each in spilled)
         return Size(in_memory.rows + sum(e.rows for e in spilled), in_memory.bytes, on_disk)
 
     def freeze(self) -> FrozenSpillingRuns:
-        """What is kept now."""
         return FrozenSpillingRuns(self._memory.freeze(), tuple(self._spilled), self._files)
 
     def restore(self, frames: Iterable[pl.DataFrame]) -> None:
-        """Begin with these frames, sorted as a frozen state gives them, beside others."""
+        """Add these restored frames, sorted as a frozen state returns them."""
         for frame in frames:
             self._memory.restore([frame])
             if self._budget.tell(self, self._memory.bytes):
                 self._spill()
 
     def adopt(self, frozen: FrozenSpillingRuns) -> None:
-        """Begin with what was frozen, and whose files are there."""
+        """Start with a frozen state whose files are in place."""
         self._spilled = list(frozen.spilled)
         self._memory.restore(frozen.memory.frames)
         self._budget.tell(self, self._memory.bytes)
 
     def close(self) -> None:
-        """It takes nothing any more."""
+        """Remove this state from the memory budget."""
         self._budget.leave(self)
 
     def _is_spilled(self, until: int) -> bool:
         return any(spilled.first <= until for spilled in self._spilled)
 
     def _cut(self, spilled: Spilled, until: int) -> tuple[Spilled | None, pl.DataFrame | None]:
-        """What is left behind a slot, and the rows up to it."""
+        """Return the rest of the run file after a slot, and the rows up to the slot."""
         if spilled.first > until:
             return spilled, None
         frame = self._files.read(spilled)
@@ -192,14 +189,14 @@ class SpillingRuns:
     def _without(
         self, spilled: Spilled, frame: pl.DataFrame, keys: pl.DataFrame
     ) -> Iterator[Spilled]:
-        """The file made anew without these keys."""
+        """Rewrite the run file without these keys."""
         self._files.discard(spilled)
         rest = self._of(keys, frame, "anti")
         if rest.height:
             yield self._files.write(rest, spilled.part, spilled.level, spilled.lot)
 
     def _spill(self) -> None:
-        """Have nothing in memory."""
+        """Merge all runs in memory and write them to disk."""
         frames = self._memory.freeze().frames
         if not frames:
             return
@@ -213,7 +210,7 @@ class SpillingRuns:
         self._budget.tell(self, 0)
 
     def _gather(self, part: int, level: int) -> None:
-        """Merge lots of a size, if there are many, and they are not too large."""
+        """Merge the runs of a level, if there are enough and they are not too large."""
         alike = [each for each in self._spilled if (each.part, each.level) == (part, level)]
         lots = Counter(each.lot for each in alike)
         if len(lots) < MANY:
@@ -228,7 +225,7 @@ class SpillingRuns:
         self._gather(part, level + 1)
 
     def _written(self, frame: pl.DataFrame, part: int, level: int, lot: int) -> Iterator[Spilled]:
-        """Files of a merged frame, cut between slots where they are large enough."""
+        """Write the files of a merged frame, cut between slots where they are large enough."""
         least = max(1, frame.height * FILE_BYTES // max(1, int(frame.estimated_size())))
         slots, start = frame[SLOT], 0
         while start < frame.height:
@@ -238,7 +235,7 @@ class SpillingRuns:
             start = end
 
     def _part(self, frame: pl.DataFrame) -> pl.Series:
-        """In which part of the keys each row is: ranges of the key groups that are owned."""
+        """Return the partition of each row: ranges of the owned key groups."""
         groups = key_group(frame, self._layout.key, self._key_groups).cast(int)
         return (groups - self._groups.start) * PARTS // len(self._groups)
 

@@ -1,7 +1,7 @@
-"""What one step has on disk while it runs: a database, files of runs, and copies for checkpoints.
+"""Directory of a step on disk while it runs: a database, run files, and copies for checkpoints.
 
-The folder is made with the first thing in it, and goes with the state. Large files of the database
-never change and keep their names, so each is hashed once, and its blob remembered by its name.
+The directory is created with its first file and removed with the state. SST files of the database
+never change and keep their names, so each is hashed once and its blob recorded by its name.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LOG = ".log"
 
 
 class Shelf:
-    """The folder of a step. One thread uses it, and another one calls `stored`."""
+    """Directory of a step. One thread uses it, while another one calls `persist_database`."""
 
     def __init__(self, folder: str, caches: Callable[[], Caches], gate: Gate) -> None:
         self._folder = folder
@@ -33,27 +33,27 @@ class Shelf:
 
     @property
     def has_database(self) -> bool:
-        """Whether there is one yet."""
+        """Whether the database was created."""
         return self._database is not None
 
     def database(self) -> Database:
-        """The database, made when it is asked for."""
+        """Return the database, created at the first call."""
         if self._database is None:
             self._database = Database(self._path, self._caches())
         return self._database
 
     def adopt(self, files: Mapping[str, Blob], store: SnapshotStore) -> None:
-        """Have the database that was stored, before there is one. Raises SnapshotError."""
+        """Fetch a stored database from the store, before one is created. Raises SnapshotError."""
         os.makedirs(self._path, exist_ok=True)
         for name, blob in files.items():
             is_table = name.endswith(TABLE)
-            # Other files are written to: they have to be copies.
+            # RocksDB writes to its other files, so those must be copies.
             store.fetch(blob, os.path.join(self._path, name), link=is_table)
             if is_table:
                 self._tables[name] = blob
 
     def stored(self, store: SnapshotStore) -> dict[str, Blob]:
-        """Have the database in the store, if there is one. Raises SnapshotError."""
+        """Put the database into the store, if there is one. Raises SnapshotError."""
         if self._database is None:
             self._gate.cut()
             return {}
@@ -70,7 +70,7 @@ class Shelf:
         return blobs
 
     def close(self) -> None:
-        """Let go of everything, and remove it."""
+        """Close everything and remove the directory."""
         if self._database is not None:
             self._database.close()
             self._database = None

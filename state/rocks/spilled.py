@@ -1,6 +1,6 @@
-"""Runs on disk: files that never change, each with the frame of a part of the keys.
+"""Run files: sorted runs on disk, immutable, each file with the frame of one key partition.
 
-They are files and not entries of RocksDB. A run is written once, read once or twice, and forgotten
+They are plain files, not entries of RocksDB: a run is written once, read once or twice, and deleted
 as a whole, so there is nothing to look up and nothing to compact; and a file can be linked into a
 checkpoint as it is.
 """
@@ -23,40 +23,40 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Spilled:
-    """A frame on disk, sorted by slot, of whose rows the first ones may have been taken."""
+    """A file with a frame sorted by slot; its first `skip` rows may have been taken."""
 
     file: str
-    """Its name."""
+    """File name."""
     part: int
-    """Of which part of the keys it is."""
+    """Key partition of the rows."""
     level: int
-    """How often it was merged: frames that were merged as often are of about the same size."""
+    """Number of times the rows were merged: runs of a level are of about the same size."""
     lot: int
-    """What was written together has the same number."""
+    """Number of the sorted run: files written by the same spill or merge share it."""
     first: int
     last: int
     rows: int
-    """How many are left."""
+    """Number of rows left."""
     skip: int = 0
-    """How many are gone."""
+    """Number of rows taken."""
     bytes: int = 0
-    """What the file takes."""
+    """File size."""
 
 
 class Files(Protocol):
-    """Where such files are."""
+    """Location of run files."""
 
     def read(self, spilled: Spilled) -> pl.DataFrame:
-        """The rows that are left of one."""
+        """Return the rows left in a file."""
         ...
 
     def stored(self, spilled: Spilled, store: SnapshotStore) -> Blob:
-        """Have one in the store. Raises SnapshotError."""
+        """Put a file into the store. Raises SnapshotError."""
         ...
 
 
 class RunFiles:
-    """The files of a step's runs, in a folder of their own."""
+    """Folder of the run files of a step."""
 
     def __init__(self, folder: str, gate: Gate) -> None:
         self._folder = folder
@@ -66,12 +66,12 @@ class RunFiles:
         self._over: list[str] = []
 
     def lot(self) -> int:
-        """A number for what is written together."""
+        """Return a new number, for a run or a file."""
         self._count += 1
         return self._count
 
     def write(self, frame: pl.DataFrame, part: int, level: int, lot: int) -> Spilled:
-        """A new file of a frame that is not empty. Raises SnapshotError."""
+        """Write a frame, not empty, to a new file. Raises SnapshotError."""
         name = f"{self.lot()}.run"
         with telling(f"write {self._path(name)}"):
             os.makedirs(self._folder, exist_ok=True)
@@ -85,12 +85,12 @@ class RunFiles:
         return Spilled(name, part, level, lot, first, last, frame.height, bytes=size)
 
     def read(self, spilled: Spilled) -> pl.DataFrame:
-        """The rows that are left of it."""
+        """Return the rows left in a file."""
         with open(self._path(spilled.file), "rb") as file:
             return decoded(file.read()).slice(spilled.skip)
 
     def discard(self, spilled: Spilled) -> None:
-        """Nobody needs it any more, but perhaps who stores what is frozen."""
+        """Remove the file, as soon as no frozen state needs it."""
         self._over.append(spilled.file)
         if self._gate.may_discard:
             for name in self._over:
@@ -99,7 +99,7 @@ class RunFiles:
             self._over.clear()
 
     def adopt(self, spilled: Spilled, blob: Blob, store: SnapshotStore) -> Spilled:
-        """Take over what was stored, under a name that is free. Raises SnapshotError."""
+        """Fetch a stored file under a new name. Raises SnapshotError."""
         name = f"{self.lot()}.run"
         os.makedirs(self._folder, exist_ok=True)
         store.fetch(blob, self._path(name), link=True)
@@ -107,7 +107,7 @@ class RunFiles:
         return replace(spilled, file=name)
 
     def stored(self, spilled: Spilled, store: SnapshotStore) -> Blob:
-        """Have the file in the store. Raises SnapshotError."""
+        """Put the file into the store. Raises SnapshotError."""
         known = self._blobs.get(spilled.file)
         if known is None or not store.has(known):
             known = self._blobs[spilled.file] = store.put_file(self._path(spilled.file))

@@ -1,4 +1,4 @@
-"""The state of a subtask of a step, in memory as far as it may be, and on disk beyond."""
+"""Live state of a subtask of a step, in memory as far as the budget allows, and on disk beyond."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ if TYPE_CHECKING:
 
 
 class RocksState:
-    """The live state.
+    """State of one subtask of one step.
 
-    What is restored for the same key groups is taken over with its files; else it is read and put.
+    State restored for the same key groups is taken over with its files; other restored state is
+    read and put.
     """
 
     def __init__(
@@ -51,7 +52,6 @@ class RocksState:
             self._unopened = unopened(owner)
 
     def runs(self, name: str, layout: RunsLayout) -> SpillingRuns:
-        """Open a state of runs."""
         owner = self._owner
         runs = self._runs[name] = SpillingRuns(
             layout, owner.groups, owner.key_groups, self._shelf.files, self._budget
@@ -66,7 +66,6 @@ class RocksState:
     def table(
         self, name: str, columns: Mapping[str, pl.DataType], group: tuple[str, ...] | None = None
     ) -> SpillingTable:
-        """Open a table."""
         adopted = self._adopted.pop(name, None)
         cold = adopted.cold if isinstance(adopted, FrozenSpillingTable) else None
         if cold is None:
@@ -90,7 +89,7 @@ class RocksState:
         return entries
 
     def columns(self, name: str) -> Mapping[str, pl.DataType] | None:
-        """The columns of a state that is not opened yet."""
+        """Return the columns of a restored state that is not open yet."""
         adopted = self._adopted.get(name)
         if adopted is not None:
             own = (SLOT, KEY, UNTIL)
@@ -100,11 +99,11 @@ class RocksState:
         return None if kept is None else kept.columns
 
     def sizes(self) -> Mapping[str, Size]:
-        """How much there is of each state that is open."""
+        """Return the size of each open state."""
         return sizes_of({**self._runs, **self._tables, **self._entries}, self.beside)
 
     def freeze(self) -> RocksFrozen:
-        """What is kept now: references to frames and files; the database waits to be copied."""
+        """Freeze the state: keep references to frames and files; the database is copied later."""
         runs = {name: runs.freeze() for name, runs in self._runs.items()}
         tables = {name: table.freeze() for name, table in self._tables.items()}
         entries = {name: entries.freeze() for name, entries in self._entries.items()}
@@ -116,7 +115,7 @@ class RocksState:
         return RocksFrozen(every, self.clock_us, counts, self._blobs, self._shelf, self._gate)
 
     def close(self) -> None:
-        """Let go of everything, on disk too."""
+        """Close everything and remove the files."""
         for runs in self._runs.values():
             runs.close()
         for table in self._tables.values():
@@ -136,7 +135,7 @@ class RocksState:
         )
 
     def _adopt(self, thawed: object) -> None:
-        """Take over files and frames of a state with the same key groups."""
+        """Take over the files and frames of a state with the same key groups."""
         assert isinstance(thawed, RocksThawed)
         self._shelf.adopt(thawed.files, thawed.store)
         every = unopened(self._owner)

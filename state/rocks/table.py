@@ -1,15 +1,15 @@
-"""A table of which as much is in memory as may be: two generations, and what is on disk.
+"""Table that spills to disk when memory is short: an active memtable, an immutable one, and disk
+rows.
 
-As long as there is room, it is a table in memory and nothing else. When there is none, that table
-becomes the older generation, to which nothing is put any more, and a new one begins. From then on
-every put also writes some of the older one's rows to disk, oldest first, but for those that have
-been put again meanwhile; when all of it is there, it leaves the memory at once. So rows that come
-again and again never leave it, nobody waits for a long while, and a checkpoint finds frames that
-are as they were.
+While the memory budget allows, the table is one memtable. When it does not, that memtable becomes
+immutable, and a new active one is created. From then on every put also flushes some rows of the
+immutable memtable to disk, oldest first, except those put again since; once all rows are on disk,
+the memtable is dropped. So rows that are put again and again stay in memory, no call takes long,
+and a checkpoint finds unchanged frames.
 
-What is asked for is looked for in the younger generation, then the older, then on disk; what is in
-an earlier one hides what is in a later. Keys that are removed are remembered until they are removed
-from the disk too: `gone`.
+A lookup reads the active memtable, then the immutable one, then the disk; a row in an earlier one
+hides rows in the later ones. Removed keys are recorded as tombstones until they are removed from
+the disk too.
 """
 
 from __future__ import annotations
@@ -30,40 +30,40 @@ if TYPE_CHECKING:
 
 LEAST_DRAINED = 4096
 FASTER = 4
-"""With each put so many times as many rows are written to disk as are put."""
+"""Each put flushes this many times as many rows as it puts."""
 
 MANY_GONE = 4096
-"""So many removed keys are removed from the disk together."""
+"""Number of tombstones that are applied to the disk in one batch."""
 
 TOLD_ROWS = 1024
-"""What it takes is looked at when so many rows have been put."""
+"""Memory use is reported to the budget each time this many rows were put."""
 
 
 @dataclass(slots=True)
 class Older:
-    """The older generation, part of which is on disk already."""
+    """The immutable memtable, partly flushed to disk."""
 
     table: MemoryTable
     log: pl.DataFrame
     order: pl.Series
-    """The numbers of its rows, oldest first."""
+    """Log numbers of its rows, oldest first."""
     at: int = 0
-    """How many of them have been written."""
+    """Number of rows flushed."""
 
     def next(self, count: int) -> pl.DataFrame:
-        """The next rows, but for those that were removed."""
+        """Return the next rows to flush, without removed ones."""
         rows = self.log[self.order.slice(self.at, count)]
         self.at += count
         return rows.filter(~self.table.misses(rows[KEY])) if rows.height else rows
 
     @property
     def is_over(self) -> bool:
-        """Whether all of it is on disk."""
+        """Whether all rows are on disk."""
         return self.at >= len(self.order)
 
 
 class SpillingTable:
-    """The live state."""
+    """Live table."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class SpillingTable:
         self._untold = 0
 
     def find(self, keys: pl.Series) -> pl.DataFrame:
-        """The rows of those keys, in their order."""
+        """Return the rows of those keys, in the order of the keys."""
         found = self._young.find(keys)
         if self._older is None and not self._cold.are_there:
             return found
@@ -96,7 +96,6 @@ class SpillingTable:
         return _found(parts)
 
     def put(self, frame: pl.DataFrame) -> None:
-        """Keep these rows."""
         self._young.put(frame)
         if self._older is not None:
             self._drain(max(LEAST_DRAINED, FASTER * frame.height))
@@ -105,7 +104,7 @@ class SpillingTable:
             self._tell()
 
     def add(self, frame: pl.DataFrame) -> pl.Series:
-        """Keep the rows whose keys are not there."""
+        """Put the rows whose keys are not in the table; returns their numbers."""
         if self._older is not None or self._cold.are_there:
             return added_by_finding(self, frame)
         kept = self._young.add(frame)
@@ -115,12 +114,11 @@ class SpillingTable:
         return kept
 
     def remove(self, keys: pl.Series) -> None:
-        """Forget these keys."""
         self._young.remove(keys)
         self._behind(keys)
 
     def forget(self, now_us: int) -> None:
-        """Forget the rows whose time has passed."""
+        """Drop expired rows."""
         self._now_us = max(self._now_us, now_us)
         self._young.forget(now_us)
         if self._older is not None:
@@ -130,25 +128,23 @@ class SpillingTable:
             self._cold.forget(self._now_us)
 
     def owed(self, now_us: int) -> int:
-        """What was put off in memory."""
+        """Return how many rows of deferred work the memtables have."""
         older = 0 if self._older is None else self._older.table.owed(now_us)
         return self._young.owed(now_us) + older
 
     @property
     def rows(self) -> int:
-        """About how many keys there are."""
+        """Approximate number of keys."""
         older = 0 if self._older is None else self._older.table.rows
         return self._young.rows + older + self._cold.count
 
     @property
     def size(self) -> Size:
-        """How much it is."""
         older = self._older
         generations = self._young.size + (older.table.size if older else Size())
         return generations + self._cold.size
 
     def freeze(self) -> FrozenSpillingTable:
-        """What is kept now."""
         generations = [self._young.freeze()]
         if self._older is not None:
             generations.append(self._older.table.freeze())
@@ -156,12 +152,12 @@ class SpillingTable:
         return FrozenSpillingTable(self._group, tuple(generations), tuple(self._gone), cold)
 
     def restore(self, rows: pl.DataFrame) -> None:
-        """Begin with these rows, beside others."""
+        """Put these restored rows."""
         for start in range(0, rows.height, FASTER * LEAST_DRAINED):
             self.put(rows.slice(start, FASTER * LEAST_DRAINED))
 
     def adopt(self, frozen: FrozenSpillingTable) -> None:
-        """Begin with what was frozen, whose frames stay as they are; its rows on disk are there."""
+        """Start with a frozen table; its frames are not copied, and its disk rows are in place."""
         young, *older = frozen.generations
         self._gone.extend(frozen.gone)
         self._young.adopt(young)
@@ -173,7 +169,7 @@ class SpillingTable:
         self._tell()
 
     def close(self) -> None:
-        """It takes nothing any more."""
+        """Remove this table from the memory budget."""
         self._budget.leave(self)
 
     def _on_disk(self, keys: pl.Series) -> pl.DataFrame:
@@ -187,7 +183,7 @@ class SpillingTable:
         return found.filter(~(found[UNTIL] < self._now_us).fill_null(value=False))
 
     def _behind(self, keys: pl.Series) -> None:
-        """Forget what is behind the younger generation of these keys."""
+        """Remove these keys from the immutable memtable and the disk."""
         if self._older is not None:
             self._older.table.remove(keys)
         if self._cold.are_there and len(keys):
@@ -196,7 +192,7 @@ class SpillingTable:
                 self._let_go()
 
     def _forget_earlier(self) -> None:
-        """Of keys whose rows were dropped, earlier rows must not be found again."""
+        """Hide the earlier rows of keys whose rows a sweep dropped."""
         for table in (self._young, self._older and self._older.table):
             for keys in (table and table.swept) or ():
                 self._behind(keys)
@@ -219,7 +215,7 @@ class SpillingTable:
         return table
 
     def _drain(self, count: int) -> None:
-        """Write rows of the older generation to disk, unless it is being stored."""
+        """Flush rows of the immutable memtable, unless a snapshot needs the disk unchanged."""
         assert self._older is not None
         if not self._gate.may_write:
             return
@@ -238,7 +234,7 @@ class SpillingTable:
             self._tell()
 
     def _let_go(self) -> None:
-        """Remove from the disk what is gone."""
+        """Apply the tombstones to the disk."""
         import polars as pl
 
         if self._gone:
@@ -247,7 +243,7 @@ class SpillingTable:
 
 
 def _asked(keys: pl.Series, missing: pl.Series, found: pl.DataFrame) -> pl.DataFrame:
-    """What was found of the missing keys, with their numbers among all."""
+    """Renumber the rows found among the missing keys by their position among all keys."""
     import polars as pl
 
     numbers = missing.arg_true()[found[ASKED]].cast(pl.UInt32)
@@ -255,7 +251,7 @@ def _asked(keys: pl.Series, missing: pl.Series, found: pl.DataFrame) -> pl.DataF
 
 
 def _found(parts: list[pl.DataFrame]) -> pl.DataFrame:
-    """The rows of all of them, in the order in which they were asked for."""
+    """Merge the rows found, in the order of the requested keys."""
     import polars as pl
 
     full = [part for part in parts if part.height]

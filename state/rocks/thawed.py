@@ -1,4 +1,4 @@
-"""What was stored of a state of which part was on disk: it is read when it is asked for."""
+"""Thawed state that was partly on disk: read when it is requested."""
 
 from __future__ import annotations
 
@@ -32,27 +32,27 @@ if TYPE_CHECKING:
 
 
 class StoredFiles:
-    """Files of runs in a snapshot store; they are named as their blobs are."""
+    """Run files in a snapshot store, named by their blobs."""
 
     def __init__(self, store: SnapshotStore, blobs: dict[str, Blob]) -> None:
         self.store = store
         self._blobs = blobs
 
     def read(self, spilled: Spilled) -> pl.DataFrame:
-        """The rows that are left of one. Raises DamagedSnapshot."""
+        """Return the rows left in a file. Raises DamagedSnapshot."""
         return decoded(self.store.read(self.blob(spilled))).slice(spilled.skip)
 
     def blob(self, spilled: Spilled) -> Blob:
-        """Which blob it is."""
+        """Return the blob of a file."""
         return self._blobs[spilled.file]
 
     def stored(self, spilled: Spilled, store: SnapshotStore) -> Blob:
-        """It is there."""
+        """Return the blob: the file is in the store already."""
         return self.blob(spilled)
 
 
 class RocksThawed:
-    """A frozen state that was read back. Its database is opened if somebody reads rows of it."""
+    """Frozen state read back from a store; its database is opened when rows are read from it."""
 
     def __init__(
         self, document: Document, store: SnapshotStore, blobs: FrameBlobs, shelf: Shelf
@@ -73,31 +73,31 @@ class RocksThawed:
 
     @property
     def names(self) -> frozenset[str]:
-        """The names of all states."""
+        """Names of all states."""
         return frozenset(self.states)
 
     def shape(self, name: str) -> Shape:
-        """What that state is."""
+        """Return the shape of a state."""
         return self._readable.shape(name)
 
     def runs(self, name: str, groups: range) -> list[pl.DataFrame]:
-        """The frames of that state, of those key groups."""
+        """Return the frames of a state of runs, restricted to those key groups."""
         return self._readable.runs(name, groups)
 
     def table(self, name: str, groups: range) -> pl.DataFrame | None:
-        """The rows of that state, of those key groups."""
+        """Return the rows of a table, restricted to those key groups."""
         return self._readable.table(name, groups)
 
     def entries(self, name: str) -> pl.DataFrame | None:
-        """The entries of that name."""
+        """Return the entries of that name."""
         return self._readable.entries(name)
 
     def stored(self, store: SnapshotStore) -> Document:
-        """It is stored."""
+        """Return the document: the state is in the store already."""
         return self._document
 
     def release(self) -> None:
-        """Nothing waits for it."""
+        """Do nothing: nothing waits for a stored state."""
 
     def _database(self) -> Database:
         with self._opening:

@@ -1,1 +1,1 @@
-"""Savepoints: what a job keeps, in an open format, in a folder that is the user's own."""
+"""Savepoints: the state of a job in an open format, in a folder that belongs to the user."""

@@ -1,7 +1,8 @@
-"""A savepoint as a checkpoint of a home: what is kept of each step as the memory backend stores it.
+"""Import of a savepoint as a checkpoint of a home: each step's state as the memory backend stores
+it.
 
-Every backend goes on from that. The checkpoint is there when its manifest is, so whoever is killed
-before has changed nothing.
+Every backend can resume from that. The checkpoint exists once its manifest does, so a process
+killed before has changed nothing.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ from headrace.state.savepoints.document import KIND
 from headrace.state.savepoints.savepoint import Savepoint
 
 OWN = ("checksum", "kind", "taken", "taken_by")
-"""What a savepoint's document has, and a checkpoint's has not."""
+"""Keys of a savepoint's document that a checkpoint's manifest does not have."""
 
 
 def adopt(savepoint: Savepoint, store: SnapshotStore, number: int) -> Manifest:
-    """Make it that checkpoint of a store. All of it is verified before. Raises SnapshotError."""
+    """Commit the savepoint as that checkpoint of a store, after verifying all of it. Raises
+    SnapshotError.
+    """
     states: dict[str, list[list[Document]]] = {
         step: [[savepoint.of(part).stored(store) for part in subtask] for subtask in subtasks]
         for step, subtasks in savepoint.parts.items()

@@ -1,8 +1,8 @@
-"""Frames as Parquet, from which they come back with the very same types, bit by bit.
+"""Frames as Parquet files that convert back to exactly the same types and bits.
 
-Polars says in a file which types its columns have, so what Parquet has no word for comes back as it
-was; other tools see the nearest that there is (numbers of 128 bits as 16 bytes, durations as counts
-of microseconds). Only a struct without fields cannot be written: it is given one that is null.
+Polars records its column types in the file, so types that Parquet lacks convert back as well; other
+tools see the nearest Parquet type (128-bit numbers as 16 bytes, durations as counts of
+microseconds). Only a struct without fields cannot be written: it gets a field of nulls.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ if TYPE_CHECKING:
     import polars as pl
 
 GROUP = "__group"
-"""The column with the key group of each row (int)."""
+"""Column with the key group of each row (int)."""
 
 LEVEL = 1
-"""Of zstd."""
+"""Compression level of zstd."""
 
 ROWS = 1 << 17
-"""So many rows are a row group, which a reader may leave out, or read by itself."""
+"""Rows per row group, which a reader may skip or read by itself."""
 
 NOTHING = "__nothing"
-"""The field of a struct that has none."""
+"""Name of the field that an empty struct gets."""
 
 COLUMNS = tuple(atom for atom in ATOMS.values() if atom not in (*INTERVALS, NULL))
-"""The types without parameters that a column may have."""
+"""Types without parameters that a column may have."""
 
 
 def packed(frame: pl.DataFrame) -> memoryview:
-    """The frame as a file."""
+    """Encode the frame as a Parquet file."""
     to = io.BytesIO()
     _filled(frame).write_parquet(
         to, compression="zstd", compression_level=LEVEL, row_group_size=ROWS
@@ -54,7 +54,7 @@ def packed(frame: pl.DataFrame) -> memoryview:
 
 
 def unpacked(data: bytes, columns: list[str] | None = None) -> pl.DataFrame:
-    """The frame that was packed, or some of its columns. Raises DamagedSnapshot."""
+    """Decode the frame, or some of its columns, from a Parquet file. Raises DamagedSnapshot."""
     import polars as pl
 
     try:
@@ -64,7 +64,7 @@ def unpacked(data: bytes, columns: list[str] | None = None) -> pl.DataFrame:
 
 
 def sql_type(type: pl.DataType) -> str | None:
-    """What headrace calls a type; None for one that no column of a pipeline has.
+    """Return headrace's name of a Polars type; None for one that no pipeline column has.
 
     >>> import polars as pl
     >>> sql_type(pl.List(pl.Struct({"at": pl.Datetime("us", "UTC")}))), sql_type(pl.UInt64())
@@ -75,7 +75,7 @@ def sql_type(type: pl.DataType) -> str | None:
 
 
 def _type(type: pl.DataType) -> Type | None:
-    """The type that may be carried by that one."""
+    """Return the SQL type that this Polars type may carry."""
     import polars as pl
 
     if isinstance(type, pl.Decimal):
@@ -91,13 +91,13 @@ def _type(type: pl.DataType) -> Type | None:
 
 
 def _filled(frame: pl.DataFrame) -> pl.DataFrame:
-    """With a field in every struct."""
+    """Add a field to every empty struct."""
     types = {name: _field_added(type) for name, type in frame.schema.items()}
     return _cast(frame, types)
 
 
 def _emptied(frame: pl.DataFrame) -> pl.DataFrame:
-    """Without the fields that were added."""
+    """Remove the fields added to empty structs."""
     types = {name: _field_removed(type) for name, type in frame.schema.items()}
     return _cast(frame, types)
 
@@ -128,7 +128,7 @@ def _field_removed(type: pl.DataType) -> pl.DataType:
 
 
 def _inside(type: pl.DataType, change: Callable[[pl.DataType], pl.DataType]) -> pl.DataType:
-    """The type, with another one in what it is made of."""
+    """Return the type with its inner types changed."""
     import polars as pl
 
     if isinstance(type, pl.List):
@@ -145,7 +145,7 @@ def _inner(type: pl.List | pl.Array) -> pl.DataType:
 
 
 def _made(type: pl.DataType | pl.datatypes.DataTypeClass) -> pl.DataType:
-    """The type; Polars takes one without parameters also by its class."""
+    """Return the type as an instance; Polars also takes a type without parameters by its class."""
     import polars as pl
 
     return type if isinstance(type, pl.DataType) else type()

@@ -1,8 +1,8 @@
-"""Makes a savepoint of a checkpoint: its states as Parquet, the rest as the manifest says it.
+"""Export of a checkpoint to a savepoint: states as Parquet, everything else as in the manifest.
 
-The checkpoint stays as it is, and so may the job that took it: all that is read are its files. The
-job that runs beside wants the processor, so what is done for rows is done for many at once, by
-Polars, which lets others run meanwhile.
+The checkpoint and the job that took it are not changed: the export only reads files. A job that
+runs meanwhile needs the processor, so rows are processed in large batches by Polars, which does not
+hold the interpreter's lock.
 """
 
 from __future__ import annotations
@@ -34,15 +34,17 @@ if TYPE_CHECKING:
     import polars as pl
 
 FILE_BYTES = 1 << 25
-"""So many bytes of rows, as they are in memory, become a file: they are collected there."""
+"""Size in memory of the rows that are collected for one file."""
 
 
 class NotYetVisible(RefusedSnapshot):
-    """A checkpoint has output that may not be visible: a savepoint cannot make it so."""
+    """A checkpoint has output that may not be committed: a savepoint cannot commit it."""
 
 
 Tell: TypeAlias = Callable[[int, int], None]
-"""Told now and then how many of how many bytes have been done; what it raises is the end of it."""
+"""Called now and then with the bytes done and the total bytes; an exception that it raises ends the
+export.
+"""
 
 
 def export(
@@ -53,9 +55,10 @@ def export(
     said: Mapping[str, object],
     tell: Tell = lambda done, of: None,
 ) -> Manifest:
-    """Write the states of a checkpoint, of which all output is visible; gives what is to be said.
+    """Write the states of a checkpoint whose output is all committed; returns the savepoint's
+    document.
 
-    `said` is what else is to be said. Raises SnapshotError.
+    `said` has further keys of that document. Raises SnapshotError.
     """
     _check_visible(document)
     about: Any = document
@@ -73,7 +76,7 @@ def export(
 
 
 def invisible(document: Manifest) -> list[str]:
-    """The sinks of a checkpoint whose output may not be visible."""
+    """Return the sinks of a checkpoint whose output may not be committed."""
     said: Any = document
     return [sink for sink, kept in said["sinks"].items() if kept["handles"]]
 
@@ -83,27 +86,27 @@ def _check_visible(document: Manifest) -> None:
     if waiting := invisible(document):
         number = said["number"]
         raise NotYetVisible(
-            f"checkpoint {number} has output of {', '.join(waiting)} that may not be visible yet",
-            "a run that goes on from it makes it visible; an older checkpoint has none: JOB@N",
+            f"checkpoint {number} has output of {', '.join(waiting)} that may not be committed yet",
+            "a run resumed from it commits that output; an older checkpoint has none: JOB@N",
         )
 
 
 @dataclass(slots=True)
 class Done:
-    """How much has been read of all that there is to be read."""
+    """Progress of the export: the bytes read so far, of a total."""
 
     of: int
     tell: Tell
     bytes: int = 0
 
     def more(self, bytes: int) -> None:
-        """So much more; what is read from a database is told only when all of it is."""
+        """Add bytes read; bytes read from a database are only counted when all of it was read."""
         self.bytes = min(self.of, self.bytes + bytes)
         self.tell(self.bytes, self.of)
 
     @contextmanager
     def doing(self, document: Document) -> Iterator[None]:
-        """Behind this all is done that a document names."""
+        """Count all blobs that the document names as read when the block ends."""
         before = self.bytes
         yield
         self.bytes = before + sum(blob.bytes for blob in blobs_in(document))
@@ -125,7 +128,7 @@ def _part(part: Part, step: str, to: Writing) -> PartDocument:
 
 @dataclass(slots=True)
 class Rows:
-    """The rows of a state on their way into files."""
+    """Writer of the rows of a state into files."""
 
     part: Part
     step: str
@@ -143,7 +146,7 @@ class Rows:
         self.shape = self.part.shape(self.name)
 
     def add(self, frame: pl.DataFrame, *, goes_on: bool) -> None:
-        """Take some; whether they are of the same frame as those before."""
+        """Add rows; `goes_on`: they belong to the same frame as the rows before them."""
         if not frame.height:
             return
         count = int(frame.estimated_size()) // FILE_BYTES + 1
@@ -152,7 +155,7 @@ class Rows:
             self._take(frame.slice(start, rows), goes_on=goes_on or start > 0)
 
     def written(self) -> StateDocument:
-        """What there is, when all was taken."""
+        """Write the remaining rows, and return the document of the state."""
         self._flush()
         schema = self.schema or {}
         return StateDocument(
@@ -177,7 +180,7 @@ class Rows:
             self._flush()
 
     def _canonical(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """The rows with the columns of the file, in their order."""
+        """Return the rows with the columns of the file, in their order."""
         import polars as pl
 
         if self.shape.is_table:

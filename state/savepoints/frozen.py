@@ -1,4 +1,4 @@
-"""What is kept of a step in a savepoint: a frozen state, read from its files when asked for."""
+"""Frozen state of a step in a savepoint, read from its files when requested."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SavedFrozen:
-    """A part of what a savepoint has of a step. A file is verified whenever it is read."""
+    """One part of a step's state in a savepoint. A file is verified whenever it is read."""
 
     disk: Disk
     folder: str
@@ -48,47 +48,46 @@ class SavedFrozen:
 
     @property
     def groups(self) -> range:
-        """The key groups that it has the state of."""
+        """Key groups of this part."""
         return range(*self.part.groups)
 
     @property
     def key_groups(self) -> int:
-        """How many there are in all."""
+        """Number of key groups of the step."""
         return self.part.key_groups
 
     @property
     def names(self) -> frozenset[str]:
-        """The names of all states."""
+        """Names of all states."""
         return frozenset(self.part.states)
 
     @property
     def clock_us(self) -> int:
-        """The step's clock for these key groups."""
+        """Clock of the step for these key groups."""
         return self.part.clock_us
 
     @property
     def counts(self) -> Counts:
-        """The step's counts."""
         return Counts(self.part.late, self.part.unfilled)
 
     def shape(self, name: str) -> Shape:
-        """What that state is."""
+        """Return the shape of a state."""
         return shape_of(self.part.states[name])
 
     def runs(self, name: str, groups: range) -> list[pl.DataFrame]:
-        """The frames of that state, of those key groups."""
+        """Return the frames of a state of runs, restricted to those key groups."""
         return list(self.pieces(name, RUNS, groups))
 
     def table(self, name: str, groups: range) -> pl.DataFrame | None:
-        """The rows of that state, of those key groups."""
+        """Return the rows of a table, restricted to those key groups."""
         return _whole(self.pieces(name, TABLE, groups))
 
     def entries(self, name: str) -> pl.DataFrame | None:
-        """The entries of that name."""
+        """Return the entries of that name."""
         return _whole(self.pieces(name, ENTRIES, self.groups))
 
     def pieces(self, name: str, shape: str, groups: range) -> Iterator[pl.DataFrame]:
-        """The same, if the state is of that shape, frame by frame, a file at a time."""
+        """Yield the frames of the state, a file at a time, if the state has that shape."""
         state = self.part.states.get(name)
         if state is None or state.shape != shape:
             return
@@ -99,7 +98,7 @@ class SavedFrozen:
                     yield rows
 
     def stored(self, store: SnapshotStore) -> Document:
-        """Have it in the store, as the memory backend has it. Raises SnapshotError."""
+        """Put the state into the store as the memory backend does. Raises SnapshotError."""
         blobs = FrameBlobs()
         states = {
             name: self._stored(name, state, store, blobs)
@@ -113,10 +112,10 @@ class SavedFrozen:
         )
 
     def release(self) -> None:
-        """Nothing waits for it."""
+        """Do nothing: the files of a savepoint never change."""
 
     def verify(self) -> None:
-        """Read all of its files. Raises DamagedSnapshot."""
+        """Read and verify all files. Raises DamagedSnapshot."""
         for state in self.part.states.values():
             for file in state.files:
                 self._read(file)
@@ -153,7 +152,7 @@ class SavedFrozen:
         path = os.path.join(self.folder, file.file)
         with telling(f"read {path}"):
             if self.disk.size(path) is None:
-                raise damaged(path, "it is gone")
+                raise damaged(path, "it is missing")
             data = self.disk.read(path)
         if hashlib.sha256(data).hexdigest() != file.sha256:
             raise damaged(path, f"its {len(data)} bytes are not those that were written")
@@ -161,13 +160,13 @@ class SavedFrozen:
 
 
 def damaged(path: str, why: str) -> DamagedSnapshot:
-    """What is said of a file of a savepoint that is not what was written."""
+    """Build the error for a file of a savepoint that is not as it was written."""
     copy = "a savepoint is only good as a whole: take it from another copy"
     return DamagedSnapshot(f"{path} is damaged: {why}", copy, file=path)
 
 
 def _within(frame: pl.DataFrame, groups: range | None) -> pl.DataFrame:
-    """The rows of those key groups, None: all, without what says so."""
+    """Return the rows of those key groups (None: all), without the key group column."""
     if GROUP not in frame.columns:
         return frame
     if groups is not None:

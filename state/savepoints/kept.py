@@ -1,7 +1,8 @@
-"""What a user names: a savepoint's folder, JOB for the newest checkpoint of a home, or JOB@N.
+"""Lookup of snapshots by the user's names: a savepoint's folder, JOB for the newest checkpoint of a
+home, or JOB@N.
 
-All of it is read without a lock, and nothing is changed. A job that runs removes checkpoints as
-newer ones come: who reads one that is going away is told so (`reading`).
+Everything is read without a lock, and nothing is changed. A running job removes old checkpoints: a
+reader of one that was removed gets an error that says so (`translate_removal`).
 """
 
 from __future__ import annotations
@@ -32,29 +33,31 @@ from headrace.state.storage.remote.reading import disk_of, place
 _NUMBERED = re.compile(r"(?P<job>.+)@(?P<number>[1-9]\d*)")
 
 MEMORY = 1 << 28
-"""How much of what is read of a database is cached, in bytes."""
+"""Size of the cache for reads from a database, in bytes."""
 
 
 class Kept(Protocol):
-    """A savepoint or a checkpoint, to be looked at."""
+    """A savepoint or a checkpoint, for reading."""
 
     @property
     def title(self) -> str:
-        """What it is called, as in "checkpoint 7 of bids"."""
+        """Title for messages, as in "checkpoint 7 of bids"."""
         ...
 
     @property
     def document(self) -> Manifest:
-        """What it says, as core/manifest has it, with `job` and `number`; states are its own."""
+        """Manifest as in core/checkpoint/manifest, with `job` and `number`; the states have a
+        format of their own.
+        """
         ...
 
     @property
     def steps(self) -> tuple[str, ...]:
-        """The steps that keep something."""
+        """Steps that have state."""
         ...
 
     def frozen(self, step: str) -> tuple[Frozen, ...]:
-        """What is kept of a step: of each key group one of these has the state."""
+        """Return the state of a step: each key group is in exactly one of the results."""
         ...
 
 
@@ -70,16 +73,16 @@ class KeptCheckpoint:
 
     @property
     def title(self) -> str:
-        """What it is called."""
+        """Title for messages."""
         return f"checkpoint {self.number} of {self.name}"
 
     @property
     def steps(self) -> tuple[str, ...]:
-        """The steps that keep something."""
+        """Steps that have state."""
         return tuple(self._states)
 
     def frozen(self, step: str) -> tuple[Frozen, ...]:
-        """What is kept of a step."""
+        """Return the state of a step."""
         every = (document for subtask in self._states[step] for document in subtask)
         return tuple(self.backend.thawed(document, self.store) for document in every)
 
@@ -92,10 +95,10 @@ class KeptCheckpoint:
 
 @contextmanager
 def named(what: str, root: str) -> Iterator[Kept]:
-    """What a user calls so; `root` is where homes are. Raises SnapshotError.
+    """Open the snapshot of that name; `root` is the folder of homes. Raises SnapshotError.
 
-    JOB is the name of a pipeline. A folder that is there is taken for a savepoint, unless it is a
-    job's home.
+    JOB is the name of a pipeline. An existing folder is taken for a savepoint, unless it is a job's
+    home.
     """
     if is_url(what):
         with _in_bucket(what) as kept:
@@ -116,7 +119,8 @@ def named(what: str, root: str) -> Iterator[Kept]:
 
 
 def job_of(what: str, root: str) -> tuple[Home, int | None] | None:
-    """The home, and the number, if one is said, of a checkpoint that a user calls so, if there is.
+    """Return the home, and the checkpoint number if the name has one; None if there is no such
+    home.
 
     >>> job_of("bids@7", "nowhere")
     """
@@ -129,7 +133,7 @@ def job_of(what: str, root: str) -> tuple[Home, int | None] | None:
 
 @contextmanager
 def _in_bucket(what: str) -> Iterator[Kept]:
-    """A savepoint, or the checkpoints of a job: `s3://bucket/bids`, `s3://bucket/bids@7`."""
+    """Open a savepoint, or the checkpoints of a job: `s3://bucket/bids`, `s3://bucket/bids@7`."""
     found = _NUMBERED.fullmatch(what)
     url, number = (found["job"], int(found["number"])) if found else (what, None)
     disk = disk_of(url)
@@ -148,10 +152,11 @@ def checkpoint(
     scratch: str | None = None,
     cabinet: Cabinet | None = None,
 ) -> Iterator[KeptCheckpoint]:
-    """A checkpoint of a home, None: the newest one. What is read of it may go meanwhile.
+    """Open a checkpoint of a home (None: the newest). It may be removed while it is read.
 
-    Databases are opened in the folder `scratch`, which is made if there are any, and then empty.
-    `cabinet`: where the checkpoints are, if they are not where the home says.
+    Databases are opened in the folder `scratch`, which is created if there are any, and empty again
+    afterwards. `cabinet`: the repository of the checkpoints, if it is not the one that the home
+    names.
     """
     cabinet = cabinet or cabinet_of(home)
     from headrace.state.rocks.backend import RocksBackend
@@ -159,7 +164,7 @@ def checkpoint(
     store = cabinet.looked_at()
     numbers = store.manifests() if store else []
     if store is None or not numbers:
-        raise NoSuchSnapshot(f"{home.folder} has no checkpoints", "it has nothing to go on from")
+        raise NoSuchSnapshot(f"{home.folder} has no checkpoints", "there is nothing to resume from")
     if number is None:
         number = numbers[-1]
     elif number not in numbers:
@@ -176,17 +181,18 @@ def checkpoint(
 
 
 def is_visible(cabinet: Cabinet, store: SnapshotStore, number: int) -> bool:
-    """Whether all output of a checkpoint is known to be visible.
+    """Whether all output of a checkpoint is known to be committed.
 
-    A job goes on behind one only when it is. What was noted counts if it is still there: numbers
-    are given again when a job goes back to an older checkpoint.
+    A job takes no further checkpoint before that. A commit record counts if its checkpoint still
+    exists: numbers are used again when a job returns to an older checkpoint.
     """
     noted = cabinet.noted()
     return noted is not None and (noted == number or number < noted in store.manifests())
 
 
 def newest_visible(home: Home) -> int | None:
-    """The newest checkpoint of a home of which all output is known to be visible, if there is one.
+    """Return the newest checkpoint of a home whose output is known to be committed, if there is
+    one.
 
     Raises SnapshotError.
     """
@@ -202,7 +208,7 @@ def newest_visible(home: Home) -> int | None:
 
 @contextmanager
 def reading(store: SnapshotStore, number: int) -> Iterator[None]:
-    """Damage that is none is told as what it is: the job that runs has removed the checkpoint."""
+    """Translate damage that only means that a running job has removed the checkpoint."""
     try:
         yield
     except DamagedSnapshot as error:

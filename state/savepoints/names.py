@@ -1,16 +1,16 @@
-"""What the files of a savepoint are called, and where savepoints are: the one place that knows.
+"""File names of a savepoint and the location of savepoints; no other module knows them.
 
     savepoint  = any folder, such as root "/savepoints/" job's name "/" UTC time
-    savepoint / savepoint.json                             all that is said; it is written last
+    savepoint / savepoint.json                             the document; it is written last
               / states / step / state / groups.parquet     rows of a range of key groups
               / states / step / state / groups-n.parquet   those that follow, n from 2
     groups     = first "-" last
     unfinished = the folder that will hold it "/." name ".unfinished"
-               / .lock                                     says whose it is; held by who writes
+               / .lock                                     marks it as ours; held by the writer
                / .scratch                                  databases that are read
 
 A folder is a savepoint when it has `savepoint.json`. One that is being written has another name and
-is locked; what has our lock, and is not locked, was left by a process that was killed.
+is locked; a folder that has our lock file, and is not locked, was left by a killed process.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _FILE = re.compile(r"[^/\\\0]+(/[^/\\\0]+)*")
 
 
 def of_job(root: str, job: str) -> str:
-    """The folder in which the savepoints of a job are, unless somebody wants them elsewhere."""
+    """Return the folder of a job's savepoints, unless the user names another one."""
     return os.path.join(root, SAVEPOINTS, job)
 
 
 def at(time: str) -> str:
-    """What a savepoint of that time is called: also where names have no colons.
+    """Return the name of a savepoint taken at that time, valid on file systems without colons.
 
     >>> at("2026-01-31T08:01:10Z")
     '2026-01-31T08-01-10Z'
@@ -41,12 +41,12 @@ def at(time: str) -> str:
 
 
 def manifest(folder: str) -> str:
-    """Where it is said what a savepoint holds."""
+    """Return the path of a savepoint's document."""
     return os.path.join(folder, MANIFEST)
 
 
 def unfinished(folder: str) -> str:
-    """Where a savepoint is until it is whole.
+    """Return the folder of a savepoint until it is complete.
 
     >>> unfinished("savepoints/bids/monday")
     'savepoints/bids/.monday.unfinished'
@@ -56,12 +56,12 @@ def unfinished(folder: str) -> str:
 
 
 def is_unfinished(name: str) -> bool:
-    """Whether a folder is one that was not finished."""
+    """Whether a folder's name is that of an unfinished savepoint."""
     return name.startswith(".") and name.endswith(UNFINISHED)
 
 
 def state(step: str, name: str) -> str:
-    """The folder of a state, within the savepoint.
+    """Return the folder of a state, relative to the savepoint.
 
     >>> state("totals", "keys"), state("a/b", "..")
     ('states/totals/keys', 'states/a%2Fb/%2E%2E')
@@ -70,7 +70,7 @@ def state(step: str, name: str) -> str:
 
 
 def file(folder: str, groups: range, number: int, key_groups: int) -> str:
-    """The `number`th file, from 1, of a range of key groups.
+    """Return the name of the `number`th file, from 1, of a range of key groups.
 
     >>> file("states/totals/keys", range(0, 64), 1, 128)
     'states/totals/keys/000-063.parquet'
@@ -92,5 +92,5 @@ def is_inside(name: str) -> bool:
 
 
 def _safe(name: str) -> str:
-    """A name as a folder may have it."""
+    """Return a name that is valid for a folder."""
     return quote(name, safe=" ") if set(name) - {"."} else name.replace(".", "%2E")

@@ -1,8 +1,8 @@
-"""The rows of what a checkpoint keeps of a step, in pieces: none of it is in memory as a whole.
+"""Rows of a checkpoint's step state, read in chunks, so that no state is in memory as a whole.
 
-What the memory backend stored is read blob by blob. Of a table the keys are read first, which say
-what rows of the log count, and then the rows. What is in a database or in files of runs is read as
-the backend reads it, which is in pieces too.
+State of the memory backend is read blob by blob. Of a table, the keys are read first, to find the
+rows of the log that count, and then the rows. A database and run files are read as the `rocksdb`
+backend reads them, in chunks too.
 """
 
 from __future__ import annotations
@@ -33,55 +33,55 @@ if TYPE_CHECKING:
     import polars as pl
 
 Pieces: TypeAlias = "Iterator[tuple[pl.DataFrame, bool]]"
-"""Rows, and whether they are of the same frame as those before."""
+"""Rows, and whether they belong to the same frame as the rows before them."""
 
 AT_ONCE = 1 << 20
-"""So many hashes are compared at a time: that takes ten times their memory."""
+"""Number of hashes compared per pass, which takes ten times their memory."""
 
 Told: TypeAlias = Callable[[int], None]
 
 
 class Part(Protocol):
-    """What is kept of a step in some key groups that have one clock."""
+    """State of a step in some key groups that have one clock."""
 
     @property
     def groups(self) -> range:
-        """Which key groups."""
+        """Key groups of this part."""
         ...
 
     @property
     def key_groups(self) -> int:
-        """Of how many."""
+        """Number of key groups of the step."""
         ...
 
     @property
     def clock_us(self) -> int:
-        """Their clock."""
+        """Clock of these key groups."""
         ...
 
     @property
     def counts(self) -> Counts:
-        """What was counted."""
+        """Counters of the step."""
         ...
 
     @property
     def names(self) -> frozenset[str]:
-        """The states."""
+        """Names of all states."""
         ...
 
     def shape(self, name: str) -> Shape:
-        """What that one is."""
+        """Return the shape of a state."""
         ...
 
     def pieces(self, name: str) -> Pieces:
-        """Its rows. Raises SnapshotError."""
+        """Yield the rows of a state. Raises SnapshotError."""
         ...
 
 
 def part_of(
     document: Document, store: SnapshotStore, backend: StateBackend, told: Told = lambda bytes: None
 ) -> Part:
-    """What a document of a checkpoint tells of; says when it has read how much more of that.
+    """Open the step state of a checkpoint's document; `told` gets the number of bytes of each read.
 
     Raises SnapshotError.
     """
@@ -94,7 +94,7 @@ def part_of(
 
 @dataclass(frozen=True, slots=True)
 class FramesPart:
-    """What the memory backend stored."""
+    """Step state that the memory backend stored."""
 
     document: StepDocument
     store: SnapshotStore
@@ -102,31 +102,31 @@ class FramesPart:
 
     @property
     def groups(self) -> range:
-        """Which key groups."""
+        """Key groups of this part."""
         return range(*self.document.groups)
 
     @property
     def key_groups(self) -> int:
-        """Of how many."""
+        """Number of key groups of the step."""
         return self.document.key_groups
 
     @property
     def clock_us(self) -> int:
-        """Their clock."""
+        """Clock of these key groups."""
         return self.document.clock_us
 
     @property
     def counts(self) -> Counts:
-        """What was counted."""
+        """Counters of the step."""
         return Counts(self.document.late, self.document.unfilled)
 
     @property
     def names(self) -> frozenset[str]:
-        """The states."""
+        """Names of all states."""
         return frozenset(self.document.states)
 
     def shape(self, name: str) -> Shape:
-        """What that one is."""
+        """Return the shape of a state."""
         state = self.document.states[name]
         if isinstance(state, RunsDocument):
             return Shape(is_table=False, key=state.key)
@@ -135,7 +135,7 @@ class FramesPart:
         return Shape(is_table=False, key=None, spread=state.spread)
 
     def pieces(self, name: str) -> Pieces:
-        """Its rows."""
+        """Yield the rows of a state."""
         state = self.document.states[name]
         if isinstance(state, RunsDocument):
             for piece in state.frames:
@@ -146,7 +146,7 @@ class FramesPart:
             yield from ((rows, False) for rows in self._read(state.rows))
 
     def _piece(self, piece: Piece) -> Pieces:
-        """The rows of a frame that are there."""
+        """Yield the live rows of a frame."""
         gone = None if piece.gone is None else self._numbers(piece.gone)
         start, goes_on = 0, False
         for rows in self._read(piece.frame):
@@ -159,7 +159,7 @@ class FramesPart:
             start, goes_on = start + height, True
 
     def _table(self, state: TableDocument) -> Pieces:
-        """The rows of a log that count."""
+        """Yield the rows of a log that count."""
         log = tuple(blob for piece in state.frames for blob in piece.frame)
         if not log:
             return
@@ -173,9 +173,10 @@ class FramesPart:
             yield _remembered(rows, state.now_us), True
 
     def _gone(self, log: Named) -> pl.Series:
-        """The numbers of the rows behind which their key comes again, rising.
+        """Return the ascending numbers of the rows whose key occurs again later in the log.
 
-        Of nearly all keys their hashes tell that they do not; the others are looked at themselves.
+        Most keys are ruled out by their hash alone; the keys themselves are compared only for equal
+        hashes.
         """
         import polars as pl
 
@@ -202,42 +203,42 @@ class FramesPart:
 
 @dataclass(frozen=True, slots=True)
 class RocksPart:
-    """What was partly on disk."""
+    """Step state that was partly on disk."""
 
     frozen: RocksThawed
     told: Told
 
     @property
     def groups(self) -> range:
-        """Which key groups."""
+        """Key groups of this part."""
         return self.frozen.groups
 
     @property
     def key_groups(self) -> int:
-        """Of how many."""
+        """Number of key groups of the step."""
         return self.frozen.key_groups
 
     @property
     def clock_us(self) -> int:
-        """Their clock."""
+        """Clock of these key groups."""
         return self.frozen.clock_us
 
     @property
     def counts(self) -> Counts:
-        """What was counted."""
+        """Counters of the step."""
         return self.frozen.counts
 
     @property
     def names(self) -> frozenset[str]:
-        """The states."""
+        """Names of all states."""
         return self.frozen.names
 
     def shape(self, name: str) -> Shape:
-        """What that one is."""
+        """Return the shape of a state."""
         return self.frozen.shape(name)
 
     def pieces(self, name: str) -> Pieces:
-        """Its rows."""
+        """Yield the rows of a state."""
         state = self.frozen.states[name]
         if isinstance(state, FrozenSpillingRuns):
             yield from ((rows, False) for rows in state.memory.frames)
@@ -252,13 +253,13 @@ class RocksPart:
 
 
 def _between(numbers: pl.Series, start: int, stop: int) -> pl.Series:
-    """Those of these rising numbers that are there, counted from the first."""
+    """Return the numbers within the range, counted from its start; `numbers` is ascending."""
     low, high = numbers.search_sorted(start), numbers.search_sorted(stop)
     return numbers.slice(low, high - low) - start
 
 
 def _again(hashes: pl.Series) -> pl.Series:
-    """The numbers of those that are there more than once, rising; a part of them at a time."""
+    """Return the ascending positions of hashes that occur more than once, in several passes."""
     import polars as pl
 
     rows = pl.int_range(len(hashes), dtype=pl.UInt32, eager=True)
@@ -274,7 +275,7 @@ def _again(hashes: pl.Series) -> pl.Series:
 
 
 def _remembered(rows: pl.DataFrame, now_us: int) -> pl.DataFrame:
-    """The rows whose time has not passed."""
+    """Return the rows that have not expired."""
     import polars as pl
 
     if UNTIL not in rows.columns:

@@ -1,4 +1,6 @@
-"""A savepoint that is there: opened by its folder, verified as far as that reads no rows."""
+"""An existing savepoint: opened by its folder, and verified as far as possible without reading
+rows.
+"""
 
 from __future__ import annotations
 
@@ -19,60 +21,60 @@ from headrace.state.storage.telling import telling
 
 
 class NoSuchSnapshot(SnapshotError):
-    """Nothing is where somebody says that something is."""
+    """There is no snapshot where the user names one."""
 
     exit_status = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Savepoint:
-    """What a folder holds. The files have the sizes that they had; hashes are for readers."""
+    """Contents of a savepoint's folder. File sizes were verified; hashes are verified by reads."""
 
     disk: Disk
     folder: str
     document: Manifest
-    """What `savepoint.json` says: as core/manifest has it, but for the states."""
+    """Contents of `savepoint.json`: as in core/checkpoint/manifest, except for the states."""
     parts: Mapping[str, Sequence[Sequence[PartDocument]]]
-    """What is kept of each step, by subtask."""
+    """State documents of each step, by subtask."""
 
     @property
     def title(self) -> str:
-        """What it is called."""
+        """Title for messages."""
         return f"savepoint {self.folder}"
 
     @property
     def job(self) -> str:
-        """The id of the job that it was taken of."""
+        """Id of the job of which the savepoint was taken."""
         return str(self.document["job"])
 
     @property
     def number(self) -> int:
-        """The checkpoint that it was made of."""
+        """Number of the checkpoint from which the savepoint was made."""
         return int(str(self.document["number"]))
 
     @property
     def steps(self) -> tuple[str, ...]:
-        """The steps that keep something."""
+        """Steps that have state."""
         return tuple(self.parts)
 
     def frozen(self, step: str) -> tuple[SavedFrozen, ...]:
-        """What is kept of a step."""
+        """Return the state of a step."""
         every = (part for subtask in self.parts[step] for part in subtask)
         return tuple(self.of(part) for part in every)
 
     def of(self, part: PartDocument) -> SavedFrozen:
-        """What a part says, to be read."""
+        """Return the readable state of a document."""
         return SavedFrozen(self.disk, self.folder, part)
 
     def verify(self) -> None:
-        """Read all files. Raises DamagedSnapshot."""
+        """Read and verify all files. Raises DamagedSnapshot."""
         for step in self.steps:
             for frozen in self.frozen(step):
                 frozen.verify()
 
 
 def open_savepoint(folder: str, disk: Disk | None = None) -> Savepoint:
-    """The savepoint in a folder. Raises NoSuchSnapshot, RefusedSnapshot, DamagedSnapshot."""
+    """Open the savepoint in a folder. Raises NoSuchSnapshot, RefusedSnapshot, DamagedSnapshot."""
     disk = disk or disk_of(folder)
     path = names.manifest(folder)
     with telling(f"read {path}"):
@@ -96,7 +98,7 @@ def open_savepoint(folder: str, disk: Disk | None = None) -> Savepoint:
 
 
 def is_savepoint(folder: str, disk: Disk | None = None) -> bool:
-    """Whether a folder looks like one."""
+    """Whether a folder looks like a savepoint."""
     return (disk or disk_of(folder)).size(names.manifest(folder)) is not None
 
 
@@ -108,9 +110,9 @@ def _none(folder: str, disk: Disk) -> SnapshotError:
     if not disk.names(folder) and not os.path.isdir(folder):
         return NoSuchSnapshot(f"there is no savepoint {folder}", "wanted the folder of one")
     if names.is_unfinished(os.path.basename(os.path.normpath(folder))):
-        hint = "whoever wrote it was killed: it may be removed"
+        hint = "the process that wrote it was killed: it may be removed"
         return RefusedSnapshot(f"{folder} is a savepoint that was not finished", hint)
-    hint = "it is the folder of one savepoint that is wanted"
+    hint = "name the folder of one savepoint"
     return RefusedSnapshot(f"{folder} is no savepoint: it has no {names.MANIFEST}", hint)
 
 
@@ -122,7 +124,7 @@ def _check_sizes(savepoint: Savepoint) -> None:
         with telling(f"read {path}"):
             got = savepoint.disk.size(path)
         if got is None:
-            raise damaged(path, "it is gone")
+            raise damaged(path, "it is missing")
         if got != file.bytes:
             raise damaged(path, f"wanted {file.bytes} bytes, got {got}")
 

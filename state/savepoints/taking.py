@@ -1,6 +1,6 @@
-"""Takes a savepoint: of a checkpoint that is in a home, whether its job runs or not.
+"""Creation of a savepoint from a checkpoint in a home, whether its job runs or not.
 
-It needs no lock. Who takes one of a job that runs sees to it that the checkpoint stays meanwhile.
+No lock is needed. The caller ensures that a running job does not remove the checkpoint meanwhile.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from headrace.state.storage.home import Home
 
 
 def now() -> str:
-    """The time, as manifests tell it."""
+    """Return the current time as manifests write it."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -31,12 +31,13 @@ def take(
     tell: Tell = lambda done, of: None,
     time: Callable[[], str] = now,
 ) -> str:
-    """Write a checkpoint (None: the newest) as a savepoint; gives its folder, which is whole.
+    """Write a checkpoint (None: the newest) as a savepoint; returns its folder, which is complete.
 
-    `to` must not be there, or be empty; None: among those of the job, under the time. `version` is
-    that of headrace. `tell` is told now and then how many of how many bytes are done, and may raise
-    to end it. Nothing is left of one that was not finished. An address is for a bucket; until all
-    is there, it is among the job's savepoints. Raises SnapshotError.
+    `to` must not exist or must be empty; None: a folder among the job's savepoints, named by the
+    time. `version` is that of headrace. `tell` is called now and then with the bytes done and the
+    total bytes, and may raise to end the export. An unfinished savepoint is removed. If `to` is a
+    bucket's address, the savepoint is written among the job's savepoints first, and then uploaded.
+    Raises SnapshotError.
     """
     if to is not None and is_url(to):
         return _taken_away(home, version, number, to, tell, time)
@@ -59,14 +60,14 @@ def _taken_away(
     tell: Tell,
     time: Callable[[], str],
 ) -> str:
-    """Write it to a folder, take that to a bucket, and remove it."""
+    """Write the savepoint to a folder, upload it to a bucket, and remove the folder."""
     from headrace.state.savepoints.upload import check_empty, upload
     from headrace.state.storage.remote.bucket import bucket
     from headrace.state.storage.remote.reading import place
 
     last = (0, 0)
 
-    def told(done: int, of: int) -> None:
+    def report(done: int, of: int) -> None:
         nonlocal last
         last = (done, of)
         tell(done, of)
@@ -74,11 +75,11 @@ def _taken_away(
     address = place(to)
     objects = bucket(address)
     check_empty(objects)
-    folder = take(home, version, number, None, told, time)
+    folder = take(home, version, number, None, report, time)
     try:
         upload(folder, objects, lambda: tell(*last))
     except SnapshotError as error:
-        error.hint = f"it is whole in {folder}, and may be taken there by any other means"
+        error.hint = f"it is complete in {folder}, and may be copied there by any other means"
         raise
     except BaseException:
         home.disk.remove_folder(folder)

@@ -1,10 +1,10 @@
-"""The folder of a savepoint that is being written, and what is left of those that never were whole.
+"""Folder of a savepoint that is being written, and leftovers of savepoints never finished.
 
-It is known by its lock, never by its name alone: the lock file says whose it is, before anything
-else is in the folder. So what is not ours is never removed, and nothing is ever locked in it.
+The folder is recognised by its lock file, never by its name alone: the lock file marks the folder
+as ours before it has any other content. So foreign content is never removed and never locked.
 
-    empty, or a lock file alone    begun by somebody: whoever gets the lock has it
-    with a lock that says so       ours: held, it is being written; else it was left, and goes
+    empty, or a lock file alone    just created: the process that gets the lock owns it
+    with a lock file marked ours   locked: being written; not locked: a leftover, to be removed
     anything else                  not ours
 """
 
@@ -23,7 +23,7 @@ _LENGTH = len(_MARK) + 32
 
 
 def begun(disk: Disk, folder: str) -> Lock:
-    """Have a savepoint's unfinished folder, with nothing in it but a lock that says whose it is.
+    """Take the unfinished folder of a savepoint, with nothing in it but a lock file marked as ours.
 
     Raises RefusedSnapshot.
     """
@@ -33,7 +33,7 @@ def begun(disk: Disk, folder: str) -> Lock:
     disk.make_folder(unfinished)
     try:
         lock = disk.lock(path)
-    except FileNotFoundError:  # whoever was there has just been finished
+    except FileNotFoundError:  # the savepoint there was finished just now
         raise _busy(folder) from None
     if lock is None:
         raise _busy(folder)
@@ -42,7 +42,7 @@ def begun(disk: Disk, folder: str) -> Lock:
         mark = _MARK + uuid.uuid4().hex.encode()
         lock.write(mark)
         if _said(disk, path) != mark:
-            raise _busy(folder)  # it was finished, or removed, when its lock was let go
+            raise _busy(folder)  # it was finished or removed as its lock was released
         disk.sync((path,))
         disk.sync_folder(unfinished)
     except BaseException:
@@ -52,7 +52,7 @@ def begun(disk: Disk, folder: str) -> Lock:
 
 
 def remove_left(disk: Disk, above: str) -> None:
-    """Remove what was left in a folder by those that were killed."""
+    """Remove the leftovers of killed processes from a folder."""
     for name in disk.names(above):
         if names.is_unfinished(name):
             with suppress(OSError):
@@ -60,7 +60,7 @@ def remove_left(disk: Disk, above: str) -> None:
 
 
 def remove(disk: Disk, unfinished: str) -> None:
-    """Remove one whose lock is held: the lock last, as without it nobody knows whose it is."""
+    """Remove a folder whose lock is held: the lock file last, as it marks the folder as ours."""
     for name in (names.SCRATCH, names.STATES):
         disk.remove_folder(os.path.join(unfinished, name))
     disk.remove(names.manifest(unfinished))
@@ -77,7 +77,7 @@ def _remove_if_left(disk: Disk, unfinished: str) -> None:
     if lock is None:
         return
     try:
-        # No two marks are alike: so it is still the same folder, and stays that.
+        # Marks are unique, so it is still the same folder, and stays so.
         if lock.read() == mark == _said(disk, path):
             remove(disk, unfinished)
     finally:
@@ -85,7 +85,7 @@ def _remove_if_left(disk: Disk, unfinished: str) -> None:
 
 
 def _check_nobodys(disk: Disk, unfinished: str, folder: str) -> None:
-    """Nothing is in it, but for a lock file of somebody who came no further."""
+    """Check that the folder is empty but for the lock file of a process that got no further."""
     there = disk.names(unfinished)
     if not there:
         return
@@ -95,11 +95,13 @@ def _check_nobodys(disk: Disk, unfinished: str, folder: str) -> None:
     # A crash may leave any part of a mark, and zeros for the rest.
     if there != [names.LOCK] or not _MARK.startswith(said.rstrip(b"\0")[: len(_MARK)]):
         hint = "move it away, or name another folder"
-        raise RefusedSnapshot(f"{unfinished} is in the way, and no savepoint", hint)
+        raise RefusedSnapshot(f"{unfinished} exists and is not an unfinished savepoint", hint)
 
 
 def _said(disk: Disk, path: str) -> bytes:
-    """What a lock file says; nothing if there is none, or one that we would not write."""
+    """Return the contents of a lock file: empty if it is missing, other text if it is longer than
+    ours.
+    """
     with suppress(FileNotFoundError, NotADirectoryError):
         if (disk.size(path) or 0) <= _LENGTH:
             return disk.read(path)

@@ -1,8 +1,8 @@
-"""Takes a savepoint that is in a folder to a bucket: what it says goes last, and only once.
+"""Upload of a savepoint from a folder to a bucket: its document goes last, and only once.
 
-A savepoint is there when its manifest is, as in a folder. Whoever begins creates a file first, so
-that two never write to the same place. Where an upload fails, what had been put is removed again,
-as far as that can be done; the folder stays what it is.
+As in a folder, a savepoint exists once its document does. An upload first creates a lock object, so
+that two uploads never write to the same address. If an upload fails, the objects that it put are
+removed as far as possible; the folder is not changed.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from headrace.state.storage.remote.objects import Conflict, Objects, Unanswered
 
 
 def check_empty(objects: Objects) -> None:
-    """Raises RefusedSnapshot if something is there."""
+    """Raise RefusedSnapshot if the address has any objects."""
     listed = objects.listed()
     if listed:
         what = "a savepoint" if names.MANIFEST in listed else "something"
-        hint = "name a folder that is not there: savepoints are never overwritten"
+        hint = "name a folder that does not exist: savepoints are never overwritten"
         raise RefusedSnapshot(f"{objects.address} has {what} in it", hint)
 
 
 def upload(folder: str, objects: Objects, tell: Callable[[], None] = lambda: None) -> None:
-    """Have the savepoint of a folder there, where nothing is.
+    """Upload the savepoint of a folder to an empty address.
 
-    `tell` is called for each file, and may raise to end it. Raises SnapshotError.
+    `tell` is called for each file, and may raise to end the upload. Raises SnapshotError.
     """
     _claim(objects)
     done = [names.LOCK]
@@ -42,7 +42,7 @@ def upload(folder: str, objects: Objects, tell: Callable[[], None] = lambda: Non
             _create(objects, file.read())
     except Unanswered as error:
         if names.MANIFEST in error.message:
-            raise  # it may be there: then all of it is
+            raise  # the document may be there, and then so is everything else
         _undo(objects, done)
         raise
     except BaseException:
@@ -52,12 +52,12 @@ def upload(folder: str, objects: Objects, tell: Callable[[], None] = lambda: Non
 
 
 def _claim(objects: Objects) -> None:
-    """Be the only one who writes there. Raises RefusedSnapshot."""
+    """Become the only writer at the address. Raises RefusedSnapshot."""
     check_empty(objects)
     try:
         objects.create(names.LOCK, b"")
     except Conflict:
-        hint = "wait for it; if it was killed, name another place"
+        hint = "wait for it; if it was killed, name another address"
         message = f"another savepoint is being written to {objects.address}"
         raise RefusedSnapshot(message, hint) from None
 

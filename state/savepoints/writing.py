@@ -1,7 +1,7 @@
-"""The folder of a savepoint while it is written: under another name, locked, then renamed.
+"""Folder of a savepoint while it is written: under another name, locked, then renamed.
 
-A crash at any time leaves the savepoint or nothing that looks like one. What it leaves is removed
-by the next one that is written to the same place (`unfinished`).
+A crash at any time leaves a complete savepoint or nothing that looks like one. Its leftovers are
+removed when the next savepoint is written to the same location (`remove_leftovers`).
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from headrace.state.storage.sealing import seal
 from headrace.state.storage.telling import telling
 
 AT_ONCE = 1 << 26
-"""So many bytes are synced at a time: a running job wants the disk as well."""
+"""Number of bytes synced at a time: a running job needs the disk as well."""
 
 
 @dataclass(slots=True)
 class Writing:
-    """A savepoint that is not finished."""
+    """A savepoint that is being written."""
 
     disk: Disk
     folder: str
-    """Where it is until it is."""
+    """Folder of the savepoint until it is finished."""
     bytes: int = 0
-    """How much was written."""
+    """Number of bytes written."""
     _unsynced: list[str] = field(default_factory=list)
     _synced: int = 0
     _folders: set[str] = field(default_factory=set)
 
     def write(self, name: str, data: memoryview) -> str:
-        """Have a file of these bytes; gives their SHA-256."""
+        """Write these bytes to a new file; returns their SHA-256."""
         path = os.path.join(self.folder, name)
         above = os.path.dirname(path)
         with telling(f"write {path}"):
@@ -53,7 +53,7 @@ class Writing:
         return hashlib.sha256(data).hexdigest()
 
     def finish(self, document: Manifest) -> None:
-        """Say what it holds; all of it is safe."""
+        """Sync all files, then write the savepoint's document."""
         path = names.manifest(self.folder)
         with telling(f"write {path}"):
             self._sync()
@@ -71,9 +71,10 @@ class Writing:
 
 @contextmanager
 def writing(disk: Disk, folder: str) -> Iterator[Writing]:
-    """Write a savepoint: it is there behind this, if `finish` was called; else nothing is.
+    """Write a savepoint: it exists when the block ends, if `finish` was called; otherwise nothing
+    remains.
 
-    Raises RefusedSnapshot if something is there.
+    Raises RefusedSnapshot if the folder is not empty.
     """
     folder = os.path.abspath(folder)
     above = os.path.dirname(folder)
@@ -92,14 +93,14 @@ def writing(disk: Disk, folder: str) -> Iterator[Writing]:
             disk.sync_folder(above)
             disk.remove(os.path.join(folder, names.LOCK))
     finally:
-        if not is_named:  # else somebody may have begun another one there
+        if not is_named:  # otherwise another savepoint may have been begun there
             with suppress(OSError):
                 remove(disk, unfinished.folder)
         lock.release()
 
 
 def free(disk: Disk, folder: str) -> str:
-    """The folder's name, or one like it that nothing has."""
+    """Return the folder's name, or a similar one that is free."""
     found, number = folder, 1
     while _is_there(disk, found) or _is_there(disk, names.unfinished(found)):
         number += 1
@@ -108,7 +109,7 @@ def free(disk: Disk, folder: str) -> str:
 
 
 def _check_free(disk: Disk, folder: str) -> None:
-    hint = "name a folder that is not there: savepoints are never overwritten"
+    hint = "name a folder that does not exist: savepoints are never overwritten"
     try:
         is_free = not disk.names(folder)
     except NotADirectoryError:

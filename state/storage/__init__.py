@@ -1,1 +1,1 @@
-"""Where a job keeps what must outlive it: its home, the lock of it, its checkpoints."""
+"""Storage of everything that outlives a job's process: home, lock and checkpoints."""

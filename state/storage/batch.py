@@ -1,11 +1,11 @@
-"""The home of a batch: beside that of a stream of the same name, which has nothing to do with it.
+"""Home of a batch run: inside the home of the job of that name, and independent of it.
 
     home of a batch = home of the job "/batch"
 
-It is a home like any other: held by whoever runs, with an id that what is written elsewhere
-carries, and with notes. Among its checkpoints there is only the record of what all sinks have
-prepared. When that is there the batch is decided: its output is committed, by whoever comes next if
-need be; before, it is removed.
+It is a home like any other: locked by the process that runs, with an id that data written elsewhere
+carries, and with notes. Instead of checkpoints it has only the record of the output that all sinks
+have prepared. Once that record exists the batch is decided and its output is committed, by a later
+run if need be; before, prepared output is removed.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from headrace.state.storage.local_disk import LocalDisk
 from headrace.state.storage.sealing import Broken, seal, unseal
 from headrace.state.storage.telling import telling
 
-FRESH = "--fresh begins anew, and gives up what was written and not committed"
+FRESH = "--fresh starts from scratch, and discards output that was not committed"
 
 
 @dataclass(slots=True)
 class BatchHome:
-    """`core.spark.committing.Kept` on a disk, in a home that is held."""
+    """`core.spark.committing.BatchCommitLog` on a disk, in a locked home."""
 
     home: Home
     since: str
@@ -38,23 +38,23 @@ class BatchHome:
 
     @property
     def job(self) -> str:
-        """The batch's id; it has another one once all of it is forgotten."""
+        """Id of the batch; `forget` gives the next batch another one."""
         self._job = self._job or self.home.job(self.since)
         return self._job
 
     @property
     def notes(self) -> Notes:
-        """What sources and sinks must not forget."""
+        """Notes that sources and sinks must not lose."""
         return self.home.notes
 
     def record(self, document: Document) -> None:
-        """Decide it: all of this is to be committed."""
+        """Decide the batch: all of this output must be committed."""
         path = self._path
         with telling(f"write {path}"):
             publish(self.home.disk, path, names.temporary(path), seal(document))
 
     def recorded(self) -> Document | None:
-        """What was decided, if that is not over."""
+        """Return the record of a batch that is decided and not finished."""
         disk, path = self.home.disk, self._path
         with telling(f"read {path}"):
             if disk.size(path) is None:
@@ -66,26 +66,26 @@ class BatchHome:
                 raise DamagedSnapshot(message, FRESH, file=path) from error
 
     def revoke(self) -> None:
-        """Have it undecided: nothing of it was committed."""
+        """Remove the record: nothing of it was committed."""
         with telling(f"remove {self._path}"):
             self.home.disk.remove(self._path)
             self.home.disk.sync_folder(self.home.checkpoints)
 
     def finish(self) -> None:
-        """Mark that all is committed."""
+        """Mark that all output is committed."""
         self.home.finish({"time": self.since})
 
     def finished(self) -> bool:
-        """Whether it was."""
+        """Whether all output was marked as committed."""
         return self.home.finished() is not None
 
     def forget(self) -> None:
-        """Have no record, and no id, all at once: the next batch is another one."""
+        """Remove the record and the id atomically: the next batch is another one."""
         self.home.forget()
         self._job = ""
 
     def over(self) -> None:
-        """All has been said."""
+        """Remove the mark: the end of the batch was reported."""
         self.home.clear()
 
     @property
@@ -95,7 +95,7 @@ class BatchHome:
 
 @contextmanager
 def batch_home(root: str, name: str, since: str, disk: Disk | None = None) -> Iterator[BatchHome]:
-    """Hold the home of the batch of that name. Raises HomeHeld, SnapshotError."""
+    """Lock the home of the batch of that name. Raises HomeLocked, SnapshotError."""
     home = Home(disk or LocalDisk(), names.home(root, name), names.BATCH)
     with home.held(since):
         yield BatchHome(home, since)

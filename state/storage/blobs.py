@@ -1,17 +1,18 @@
-"""The blobs of a job: written once, verified whenever they are read.
+"""Blobs of a job in a folder: written once, verified whenever they are read.
 
-A blob is on its way in three steps, and a failure of one forgets all that stood there:
+A new blob passes through three states; a failure in one drops the blobs in that state:
 
-    waiting   it has a temporary name, and its bytes are not safe
-    named     its bytes are safe, its name is not
-    safe      a manifest may name it
+    unsynced   it has a temporary name, and its bytes are not durable
+    renamed    its bytes are durable, its name is not
+    durable    a manifest may name it
 
-The first step is done by whoever puts it, the others by the commit, for all at once: syncing many
-small files together is several times faster than one by one, and the folder is synced once. Large
-ones are synced when they are put, where several subtasks wait at a time, and not all at the end.
+`put` does the first step, the commit does the others for all blobs at once: syncing many small
+files together is several times faster than one by one, and the folder is synced once. Large blobs
+are synced as they are put, where several subtasks wait in parallel, and not all at the end.
 
-After a sync that failed, what was synced is not trusted, however often it is synced again: it is
-put anew by who needs it, and files are copied from then on, for a link would be of the same bytes.
+After a failed sync the synced bytes are not trusted, however often they are synced again: the
+caller must put the blob again, and from then on files are copied, because a link would refer to the
+same bytes.
 """
 
 from __future__ import annotations
@@ -30,11 +31,14 @@ from headrace.state.storage.sealing import Broken, Passing
 T = TypeVar("T", bound=bytes | memoryview)
 
 LARGE = 1 << 20
-"""From so many bytes on, the disk's speed is what a sync waits for, alone or in company."""
+"""From this many bytes on, a sync waits for the disk's throughput, alone or together with others.
+"""
 
 
 class Blobs:
-    """A folder of blobs. Threads put and ask at the same time; one at a time flushes, collects."""
+    """Folder of blobs. Several threads may put and look up at the same time; one at a time flushes
+    and collects.
+    """
 
     def __init__(self, disk: Disk, folder: str) -> None:
         self._disk = disk
@@ -44,13 +48,13 @@ class Blobs:
         self._named: set[Blob] = set()
         self._safe: set[Blob] = set()
         self._wanted: set[Blob] = set()
-        """Those put or asked for since the last collect."""
+        """Blobs that were put or looked up since the last collect."""
         self._count = 0
         self._may_link = True
         self.bytes_written = 0
 
     def prepare(self, safe: Iterable[Blob]) -> None:
-        """Begin: what was left behind goes, and of what is there these can be trusted."""
+        """Start writing: remove leftovers, and trust these of the existing blobs."""
         for name in self._disk.names(self._folder):
             if names.is_temporary(name):
                 self._disk.remove(names.blob(self._folder, name))
@@ -58,21 +62,21 @@ class Blobs:
         self._safe.update(safe)
 
     def put(self, data: bytes | memoryview) -> Blob:
-        """Keep these bytes."""
+        """Store these bytes."""
         blob = _blob_of((data,))
         if not self.has(blob):
             self._add(blob, lambda to: self._disk.write(to, (data,)))
         return blob
 
     def put_file(self, path: str) -> Blob:
-        """Keep a file."""
+        """Store a file."""
         blob = _blob_of(self._disk.pieces(path))
         if not self.has(blob):
             self._add(blob, lambda to: self._link_or_copy(path, to))
         return blob
 
     def has(self, blob: Blob) -> bool:
-        """Whether it is there, or on its way."""
+        """Whether the blob is stored or being stored."""
         with self._lock:
             self._wanted.add(blob)
             if blob in self._waiting:
@@ -81,11 +85,11 @@ class Blobs:
         return is_known and self._is_there(blob)
 
     def is_safe(self, blob: Blob) -> bool:
-        """Whether a manifest may name it now."""
+        """Whether a manifest may name the blob now."""
         return blob in self._safe and self._is_there(blob)
 
     def flush(self) -> None:
-        """Make all safe that was put."""
+        """Make all blobs durable that were put."""
         with self._lock:
             waiting = list(self._waiting.items())
         self._name(waiting)
@@ -103,16 +107,16 @@ class Blobs:
             self._safe |= named
 
     def read(self, blob: Blob) -> bytes:
-        """The bytes. Raises Broken."""
+        """Return the blob's bytes. Raises CorruptData."""
         path = self.path(blob)
         return b"".join(self._verified(blob, (self._disk.read(each) for each in (path,))))
 
     def verify(self, blob: Blob) -> None:
-        """Read it all. Raises Broken."""
+        """Read and verify the blob. Raises CorruptData."""
         deque(self._verified(blob, self._disk.pieces(self.path(blob))), maxlen=0)
 
     def fetch(self, blob: Blob, path: str, *, link: bool) -> None:
-        """Make a file of the bytes. Raises Broken."""
+        """Create a file with the blob's bytes. Raises CorruptData."""
         try:
             if link and self._is_linked(self.path(blob), path):
                 self.verify(blob)
@@ -124,7 +128,7 @@ class Blobs:
             raise
 
     def collect(self, needed: Collection[Blob]) -> None:
-        """Remove all that is not needed, and was not asked for since the last time."""
+        """Remove all blobs that are neither needed nor looked up since the last collect."""
         with self._lock:
             kept = {blob.hash for blob in (*needed, *self._wanted)}
             self._wanted.clear()
@@ -134,14 +138,13 @@ class Blobs:
                 self._disk.remove(names.blob(self._folder, name))
 
     def path(self, blob: Blob) -> str:
-        """Where it is."""
         return names.blob(self._folder, blob.hash)
 
     def _is_there(self, blob: Blob) -> bool:
         return self._disk.size(self.path(blob)) == blob.bytes
 
     def _add(self, blob: Blob, write: Callable[[str], None]) -> None:
-        """Write it under a temporary name; it waits for others, if it is small."""
+        """Write the blob under a temporary name; a small one waits for the flush."""
         with self._lock:
             self._count += 1
             temporary = names.temporary_blob(self.path(blob), self._count)
@@ -160,7 +163,7 @@ class Blobs:
             remove_quietly(self._disk, temporary)
 
     def _name(self, waiting: list[tuple[Blob, str]]) -> None:
-        """Sync them and give them their names; if that fails, none of them was ever put."""
+        """Sync these files and rename them; if that fails, none of them counts as put."""
         try:
             self._disk.sync([temporary for _, temporary in waiting])
             for blob, temporary in waiting:
@@ -183,7 +186,7 @@ class Blobs:
             self._disk.write(to, self._disk.pieces(path))
 
     def _is_linked(self, path: str, to: str) -> bool:
-        """Whether there is a link now: some disks have none, and none leads to another disk."""
+        """Create a link; False if the disk has no links or the file is on another disk."""
         try:
             self._disk.link(path, to)
         except OSError:
@@ -191,10 +194,10 @@ class Blobs:
         return True
 
     def _verified(self, blob: Blob, pieces: Iterable[T]) -> Iterator[T]:
-        """What is read of a blob; if it was not that, Broken is raised behind the last piece."""
+        """Yield the bytes read; raises CorruptData at the end if they are not the blob's."""
         size = self._disk.size(self.path(blob))
         if size is None:
-            raise Broken("it is gone")
+            raise Broken("it is missing")
         if size != blob.bytes:
             raise Broken(f"wanted {blob.bytes} bytes, got {size}")
         passing = Passing(pieces)

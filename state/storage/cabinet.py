@@ -1,7 +1,7 @@
-"""Where the checkpoints of a job are, whatever that is made of: its home, or a bucket.
+"""Repository of a job's checkpoints, in its home or in a bucket.
 
-Whoever has one may write there, and nobody else does: a home is held by its lock, a bucket by the
-record of its owner.
+Only the process that has opened it for writing writes there: a home is protected by its lock, a
+bucket by its ownership record.
 """
 
 from __future__ import annotations
@@ -15,68 +15,68 @@ from headrace.core.snapshots import SnapshotStore
 
 
 class JobStore(SnapshotStore, Protocol):
-    """A snapshot store that can look through all of a checkpoint."""
+    """Snapshot store that can verify whole checkpoints."""
 
     job: str
-    """The id of the job whose it is."""
+    """Id of the job."""
 
     def verify(self, number: int) -> None:
-        """Read all of a checkpoint. Raises DamagedSnapshot."""
+        """Read and verify all of a checkpoint. Raises DamagedSnapshot."""
         ...
 
     def is_whole(self, number: int) -> bool:
-        """Whether a checkpoint could be started from: all of it is read."""
+        """Whether a job could be restored from the checkpoint: reads all of it."""
         ...
 
 
 class Cabinet(Protocol):
-    """The checkpoints of one job, and what is known of the job. Raises SnapshotError."""
+    """Checkpoints and metadata of one job. Raises SnapshotError."""
 
     def job(self, since: str) -> str:
-        """The job's id, made if there is none yet."""
+        """Return the job's id, created if there is none yet."""
         ...
 
     def store(self, job: str) -> JobStore:
-        """The job's checkpoints, to be written."""
+        """Open the job's checkpoints for writing."""
         ...
 
     def looked_at(self) -> JobStore | None:
-        """The job's checkpoints, to be read; None if there is no job."""
+        """Open the job's checkpoints for reading; None if there is no job."""
         ...
 
     def renewed(self, since: str) -> AbstractContextManager[JobStore]:
-        """Another job in the place of the one that is here, with the checkpoints it is given.
+        """Replace the job by another one, which has the checkpoints written in the block.
 
-        It is there behind this, all at once, also if it is killed meanwhile; if this is left by an
-        exception, nothing has changed.
+        The replacement is atomic and happens when the block ends, even if the process is killed; if
+        an exception leaves the block, nothing has changed.
         """
         ...
 
     def forget(self) -> None:
-        """Have no checkpoints, and no job: all at once, also if it is killed meanwhile."""
+        """Delete the job and its checkpoints, atomically even if the process is killed."""
         ...
 
     def finish(self, said: Mapping[str, object]) -> None:
-        """Mark the job as finished, with what is to be said of it."""
+        """Mark the job as finished; `said` is what to report of it."""
         ...
 
     def finished(self) -> Mapping[str, object] | None:
-        """The mark; None if there is none."""
+        """Return what the finished mark says; None if there is no mark."""
         ...
 
     def clear(self) -> None:
-        """Remove the mark."""
+        """Remove the finished mark."""
         ...
 
     @property
     def notes(self) -> Notes:
-        """What sources and sinks must not forget, whatever becomes of the job's checkpoints."""
+        """Notes that sources and sinks must not lose, whatever happens to the job's checkpoints."""
         ...
 
     def note(self, number: int) -> None:
-        """All output of a checkpoint is visible; it is not forgotten then."""
+        """Record durably that all output of a checkpoint is committed."""
         ...
 
     def noted(self) -> int | None:
-        """The last checkpoint that was noted; None if nobody can tell."""
+        """Return the checkpoint of the commit record; None if it is missing or cannot be read."""
         ...

@@ -1,13 +1,14 @@
-"""What a store asks of a file system, and nothing else: so small that a test can stand in for it.
+"""Interface to a file system with only the operations that a store needs, so that tests can replace
+it.
 
-A file is safe when it is synced and the folder that names it is synced. Until then a crash may
-leave any of it: the name without the bytes, the bytes without the name, part of either. Every
-failure is an OSError. After a failed sync nothing is known, and syncing again tells nothing
-either: the system may have dropped what it could not write, and calls it clean. Only bytes
-written anew, under a new name, can be trusted again.
+A file is durable when it is synced and the folder that names it is synced. Until then a crash may
+leave any part of it: the name without the bytes, the bytes without the name, or some of either.
+Every failure is an OSError. After a failed sync the state of the file is unknown, and syncing again
+proves nothing: the system may have dropped what it could not write, and regards the file as clean.
+Only bytes written again, under a new name, can be trusted.
 
-`local_disk` is the real one. `memory_disk` forgets what was not synced and fails when it is told
-to; it ships, because simulations are run with it.
+`local_disk` is the real file system. `memory_disk` loses unsynced data and fails on demand; it
+ships with headrace, because simulations run on it.
 """
 
 from __future__ import annotations
@@ -17,86 +18,84 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 PIECE = 1 << 20
-"""About how many bytes are read at a time."""
+"""Approximate number of bytes read at a time."""
 
 
 class Disk(Protocol):
-    """A file system. Paths are as the operating system has them."""
+    """A file system. Paths are those of the operating system."""
 
     def make_folder(self, path: str) -> None:
-        """Have this folder and those above it, all of them safe."""
+        """Create this folder and its parents, durably."""
         ...
 
     def names(self, folder: str) -> list[str]:
-        """What is in a folder, in no order; nothing if there is no such folder."""
+        """Return the names in a folder, in no order; none if there is no such folder."""
         ...
 
     def size(self, path: str) -> int | None:
-        """How long a file is; None if there is none."""
+        """Return the length of a file; None if there is none."""
         ...
 
     def read(self, path: str) -> bytes:
-        """All bytes of a file."""
+        """Return all bytes of a file."""
         ...
 
     def pieces(self, path: str) -> Iterator[memoryview]:
-        """A file, piece by piece; each piece is lost when the next one is asked for."""
+        """Yield a file in chunks; each chunk is overwritten by the next one."""
         ...
 
     def write(self, path: str, pieces: Iterable[bytes | memoryview]) -> None:
-        """Make a file that is not there yet; it is not safe. A failure may leave part of it."""
+        """Create a file, not durably; it must not exist. A failure may leave part of it."""
         ...
 
     def sync(self, paths: Sequence[str]) -> None:
-        """Wait until the bytes of all these files are safe."""
+        """Wait until the bytes of all these files are durable."""
         ...
 
     def sync_folder(self, path: str) -> None:
-        """Wait until what was named, renamed and removed in a folder is safe."""
+        """Wait until all names created, renamed and removed in a folder are durable."""
         ...
 
     def rename(self, path: str, to: str) -> None:
-        """Give a file or folder another name in its folder, in place of what has that name."""
+        """Rename a file or folder within its folder, replacing one of that name."""
         ...
 
     def link(self, path: str, to: str) -> None:
-        """Give a file a second name, which is not taken yet."""
+        """Give a file a second name, which must be free."""
         ...
 
     def remove(self, path: str) -> None:
-        """Remove a file, if it is there."""
+        """Remove a file, if it exists."""
         ...
 
     def remove_folder(self, path: str) -> None:
-        """Remove a folder and all that is in it, if it is there."""
+        """Remove a folder with its contents, if it exists."""
         ...
 
     def lock(self, path: str) -> Lock | None:
-        """Take the lock that this file stands for; None if somebody has it."""
+        """Take the lock of this file; None if it is held."""
         ...
 
 
 class Lock(Protocol):
-    """A lock that is held, until it is released or the process ends, however it ends."""
+    """A held lock, until it is released or the process ends, however it ends."""
 
     def read(self) -> bytes:
-        """What the file says."""
+        """Return the contents of the lock file."""
         ...
 
     def write(self, data: bytes) -> None:
-        """Let it say this; need not be safe."""
+        """Replace the contents of the lock file, not necessarily durably."""
         ...
 
-    def release(self) -> None:
-        """Let go of it."""
-        ...
+    def release(self) -> None: ...
 
 
 def publish(disk: Disk, path: str, temporary: str, data: bytes) -> None:
-    """Have these bytes under this name, safe, in place of what was there. May be repeated.
+    """Write these bytes durably to this path, atomically replacing what was there. May be repeated.
 
-    If it fails before the name is given, nothing has changed; a failure of the last line leaves the
-    name visible, and nobody knows whether it is safe.
+    If it fails before the rename, nothing has changed; if syncing the folder fails, the file is
+    visible, but it is unknown whether it is durable.
     """
     disk.remove(temporary)
     try:
@@ -110,7 +109,7 @@ def publish(disk: Disk, path: str, temporary: str, data: bytes) -> None:
 
 
 def remove_quietly(disk: Disk, path: str) -> None:
-    """Remove a temporary, if that can be done: if not, the next start does it."""
+    """Remove a temporary file if possible; otherwise the next start removes it."""
     try:
         disk.remove(path)
     except OSError:

@@ -1,8 +1,8 @@
-"""What a home says of checkpoints that are not in it: in which bucket they are.
+"""Record in a home of checkpoints that are not in it: the address of their bucket.
 
-So a job whose pipeline names another place, or none, is not taken for a new one, which would write
-again what it has written. The home has an id as well: by that a run knows that the one before it
-was of the same home, whose lock it has now.
+Without it, a job whose pipeline names another location, or none, would be taken for a new job, and
+would write its output again. The home also has an id, by which a run knows that the previous run
+was of the same home, whose lock it now holds.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from headrace.state.storage.telling import telling
 
 
 def home_id(home: Home, place: str | None, *, anew: bool) -> str:
-    """The id of a home that is held, and is to keep its checkpoints there; None: in itself.
+    """Return the id of a locked home whose checkpoints are to be at `place`; None: in the home
+    itself.
 
-    Raises RefusedSnapshot if they are elsewhere, unless the job begins `anew`.
+    Raises RefusedSnapshot if they are elsewhere, unless the job starts from scratch (`anew`).
     """
     path = _path(home)
     with telling(f"read {path}"):
@@ -32,7 +33,7 @@ def home_id(home: Home, place: str | None, *, anew: bool) -> str:
         now = "is not set" if place is None else f"is {place}"
         raise RefusedSnapshot(
             f"the checkpoints of this job are in {known}, and settings.checkpoint.dir {now}",
-            "go on where they are, or take them along as a savepoint, or begin anew with --fresh",
+            "resume where they are, move them by a savepoint, or start from scratch with --fresh",
         )
     if said is not None:
         return str(said["home"])
@@ -43,7 +44,9 @@ def home_id(home: Home, place: str | None, *, anew: bool) -> str:
 
 
 def place_of(home: Home) -> str | None:
-    """Where a home says that its checkpoints are; None: in itself. Raises RefusedSnapshot."""
+    """Return the recorded location of a home's checkpoints; None: in the home itself. Raises
+    RefusedSnapshot.
+    """
     path = _path(home)
     with telling(f"read {path}"):
         said = _said(home, path)
@@ -51,7 +54,7 @@ def place_of(home: Home) -> str | None:
 
 
 def settled(home: Home, identity: str, place: str | None) -> None:
-    """Say that the job has its checkpoints there, behind all that might have refused it."""
+    """Record the location of the job's checkpoints, after every check that might refuse it."""
     if place is None:
         leave(home)
     else:
@@ -59,7 +62,7 @@ def settled(home: Home, identity: str, place: str | None) -> None:
 
 
 def leave(home: Home) -> None:
-    """Say no longer that there is something elsewhere."""
+    """Remove the record."""
     path = _path(home)
     with telling(f"remove {path}"):
         if home.disk.size(path) is not None:

@@ -1,11 +1,12 @@
-"""The home of a job: the folder of all that it keeps from one run to the next.
+"""Home of a job: the folder of everything that the job stores from one run to the next.
 
-A job is its id, made at the first start and kept with its checkpoints: what it writes elsewhere
-carries that id, so it is safe on the disk before anybody hears of it. Should `job.json` be lost,
-the manifests still have the id. A job that is started afresh is another one, with another id.
+A job is identified by its id, created at the first start and stored with its checkpoints. Data that
+the job writes elsewhere carries that id, so the id is durable before it is used. If `job.json` is
+lost, the manifests still have the id. A job started from scratch is another job, with another id.
 
-The end of a bounded job: `finish` leaves a mark, `forget` removes its checkpoints, and `clear` the
-mark, when everything has been said. A start that finds the mark has nothing to do but the rest.
+At the end of a bounded job `mark_finished` writes a mark, `delete_job` removes the checkpoints, and
+`clear_finished` removes the mark once the end was reported. A start that finds the mark only
+completes these steps.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from headrace.state.storage.telling import telling
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """The home of the job of that name. Whoever changes something in it holds it."""
+    """Home of the job of that name. A process that changes anything in it holds its lock."""
 
     disk: Disk
     root: str
@@ -38,24 +39,25 @@ class Home:
 
     @property
     def folder(self) -> str:
-        """All of it."""
+        """Folder of the home."""
         return names.home(self.root, self.name)
 
     @property
     def state(self) -> str:
-        """Where live state is while it runs; a start removes it."""
+        """Folder of live state while the job runs; removed at each start."""
         return os.path.join(self.folder, names.STATE)
 
     @property
     def checkpoints(self) -> str:
-        """What it resumes from."""
+        """Folder of the checkpoints."""
         return os.path.join(self.folder, names.CHECKPOINTS)
 
     @contextmanager
     def held(self, since: str) -> Iterator[Holder | None]:
-        """Hold it, free of what a killed run left half done; gives who was killed.
+        """Lock the home and remove what a killed run left unfinished; yields the holder that was
+        killed.
 
-        Raises HomeHeld.
+        Raises HomeLocked.
         """
         with telling(f"make {self.folder}"):
             self.disk.make_folder(self.folder)
@@ -65,38 +67,38 @@ class Home:
             yield killed
 
     def holder(self) -> tuple[bool, Holder | None]:
-        """Whether a process holds it, and which that is or was."""
+        """Return whether a process holds the lock, and the present or last holder."""
         return holder(self.disk, os.path.join(self.folder, names.LOCK))
 
     def job(self, since: str, new: Callable[[], str] = lambda: uuid.uuid4().hex) -> str:
-        """The job's id, made if there is none yet.
+        """Return the job's id, created if there is none yet.
 
-        It is written again at each start: who wrote it first may not have been able to sync it.
+        The file is written again at each start: the run that created it may have failed to sync it.
         """
         path = os.path.join(self.checkpoints, names.JOB)
         with telling(f"write {path}"):
-            document = self._sealed(path, "remove it: the job's checkpoints know its id as well")
+            document = self._sealed(path, "remove it: the job's checkpoints have its id as well")
             if document is None:
                 document = {"job": self._told() or new(), "name": self.name, "since": since}
             self._publish(path, document)
         return str(document["job"])
 
     def store(self, job: str) -> LocalStore:
-        """The job's checkpoints, to be written."""
+        """Open the job's checkpoints for writing."""
         store = LocalStore(self.disk, self.checkpoints, job)
         store.prepare()
         return store
 
     def looked_at(self) -> LocalStore | None:
-        """The job's checkpoints, to be read without holding it; None if there is no job."""
+        """Open the job's checkpoints for reading, without the lock; None if there is no job."""
         path = os.path.join(self.checkpoints, names.JOB)
         with telling(f"read {path}"):
-            document = self._sealed(path, "the next run writes it again if it is removed")
+            document = self._sealed(path, "remove it: the next run writes it again")
             job = self._told() if document is None else document["job"]
         return None if job is None else LocalStore(self.disk, self.checkpoints, str(job))
 
     def forget(self) -> None:
-        """Have no checkpoints, and no job: all at once, also if it is killed meanwhile."""
+        """Delete the job and its checkpoints, atomically even if the process is killed."""
         with telling(f"remove {self.checkpoints}"):
             if self.disk.names(self.checkpoints):
                 self.disk.rename(self.checkpoints, self._discarded)
@@ -107,10 +109,10 @@ class Home:
     def renewed(
         self, since: str, new: Callable[[], str] = lambda: uuid.uuid4().hex
     ) -> Iterator[LocalStore]:
-        """Another job in the place of the one that is here, with the checkpoints it is given.
+        """Replace the job by another one, which has the checkpoints written in the block.
 
-        It is there behind this, all at once, also if it is killed meanwhile; if this is left by an
-        exception, nothing has changed.
+        The replacement is atomic and happens when the block ends, even if the process is killed; if
+        an exception leaves the block, nothing has changed.
         """
         renewed = os.path.join(self.folder, names.RENEWED)
         with telling(f"write {renewed}"):
@@ -135,34 +137,34 @@ class Home:
         self.clear()
 
     def finish(self, said: Mapping[str, object]) -> None:
-        """Mark the job as finished, with what is to be said of it."""
+        """Mark the job as finished; `said` is what to report of it."""
         with telling(f"write {self._mark}"):
             self._publish(self._mark, said)
 
     def finished(self) -> Mapping[str, object] | None:
-        """The mark; None if there is none."""
+        """Return what the finished mark says; None if there is no mark."""
         with telling(f"read {self._mark}"):
-            return self._sealed(self._mark, "remove it, and the job begins anew")
+            return self._sealed(self._mark, "remove it, and the job starts from scratch")
 
     def clear(self) -> None:
-        """Remove the mark."""
+        """Remove the finished mark."""
         with telling(f"remove {self._mark}"):
             self.disk.remove(self._mark)
             self.disk.sync_folder(self.folder)
 
     @property
     def notes(self) -> HomeNotes:
-        """What sources and sinks must not forget, whatever becomes of the job's checkpoints."""
+        """Notes that sources and sinks must not lose, whatever happens to the job's checkpoints."""
         return HomeNotes(self.disk, os.path.join(self.folder, names.NOTES))
 
     def note(self, number: int) -> None:
-        """All output of a checkpoint is visible; that is safe on the disk then."""
+        """Record durably that all output of a checkpoint is committed."""
         path = os.path.join(self.checkpoints, names.VISIBLE)
         with telling(f"write {path}"):
             self._publish(path, {"checkpoint": number})
 
     def noted(self) -> int | None:
-        """The last checkpoint that was noted; None if nobody can tell."""
+        """Return the checkpoint of the commit record; None if it is missing or cannot be read."""
         path = os.path.join(self.checkpoints, names.VISIBLE)
         try:
             if self.disk.size(path) is None:
@@ -183,7 +185,7 @@ class Home:
         renewed = os.path.join(self.folder, names.RENEWED)
         there = self.disk.names(self.folder)
         if names.RENEWED in there and names.CHECKPOINTS not in there:
-            # Whoever was to rename it has removed the other one: it is whole.
+            # The killed run had already moved the old checkpoints away: the new ones are complete.
             self.disk.rename(renewed, self.checkpoints)
             self.disk.sync_folder(self.folder)
         for folder in (self._discarded, self.state, renewed):
@@ -193,12 +195,12 @@ class Home:
             for name in self.disk.names(folder):
                 if names.is_temporary(name):
                     self.disk.remove(os.path.join(folder, name))
-        # A killed run may have made any of these folders, and not have synced the one it is in.
+        # A killed run may have created any of these folders without syncing its parent.
         for folder in (os.path.dirname(self.root), self.root, self.folder, self.checkpoints):
             self.disk.sync_folder(folder or ".")
 
     def _told(self) -> str | None:
-        """The id that the newest readable manifest tells; None if there is no manifest."""
+        """Return the job's id from the newest readable manifest; None if there is no manifest."""
         manifests = Manifests(self.disk, names.manifests(self.checkpoints), "")
         numbers = manifests.numbers()
         for number in reversed(numbers):
@@ -209,7 +211,7 @@ class Home:
                 continue
         if numbers:
             path = manifests.path(numbers[-1])
-            raise DamagedSnapshot(f"{path} is damaged, and no other tells whose it is", FRESH)
+            raise DamagedSnapshot(f"{path} is damaged, and no other has the job's id", FRESH)
         return None
 
     def _sealed(self, path: str, hint: str) -> dict[str, object] | None:

@@ -1,7 +1,6 @@
-"""The snapshot store of a home: blobs and manifests in two folders of a disk that can be synced.
+"""Snapshot store of a home: blobs and manifests in two folders of a disk with durable syncs.
 
-Whoever writes holds the lock of the home and has called `prepare`; whoever only looks needs
-neither.
+A writer holds the lock of the home and has called `prepare`; a reader needs neither.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from headrace.state.storage.telling import telling
 
 
 class LocalStore(Store):
-    """`SnapshotStore` in a folder, of a job."""
+    """`SnapshotStore` of a job in a folder."""
 
     def __init__(self, disk: Disk, folder: str, job: str) -> None:
         folders = names.blobs(folder), names.manifests(folder)
@@ -26,7 +25,7 @@ class LocalStore(Store):
         self._local = blobs, manifests
 
     def prepare(self) -> None:
-        """Begin to write: make what is missing, remove what a dead run left half done."""
+        """Start writing: create missing folders, and remove what a killed run left unfinished."""
         with telling(f"write into {self._folders[1]}"):
             for folder in self._folders:
                 self._disk.make_folder(folder)

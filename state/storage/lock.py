@@ -1,9 +1,10 @@
-"""The lock of a home: one process writes into it at a time, and whoever comes second learns who.
+"""Lock of a home: one process writes into it at a time, and a second one learns which process that
+is.
 
-The system's lock on the file decides, which ends with its process, however that ends; what stands
-in the file only tells who. So a stale lock is known for certain: a file that names a process, and
-is not locked, was left by one that was killed. A lock is of the process that took it and of those
-it has forked: while one of them lives the home is not free.
+The system's lock on the file decides, and it ends with its process, however that ends; the contents
+of the file only name the holder. So a stale lock is recognised for certain: a file that names a
+process, and is not locked, was left by a killed one. Forked children share the lock of their
+parent: the home is not free while one of them lives.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from headrace.state.storage.telling import telling
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A process that holds a lock, or held it when it was killed."""
+    """Process that holds a lock, or held it when it was killed."""
 
     pid: int
     host: str
     since: str
-    """When it took the lock, as 2026-01-31T08:00:00Z."""
+    """Time at which it took the lock, as 2026-01-31T08:00:00Z."""
 
     def document(self) -> dict[str, object]:
         """Returns the holder as the file has it."""
@@ -39,7 +40,7 @@ class Holder:
 
 
 class HomeHeld(SnapshotError):
-    """Another process writes into the home: who, if that is known."""
+    """Another process holds the home's lock; the error has its holder, if known."""
 
     exit_status = 3
 
@@ -50,9 +51,9 @@ class HomeHeld(SnapshotError):
 
 @contextmanager
 def holding(disk: Disk, path: str, since: str) -> Iterator[Holder | None]:
-    """Hold the lock. Gives the process that was killed while it held it, if one was.
+    """Hold the lock. Yields the process that was killed while it held the lock, if one was.
 
-    Raises HomeHeld.
+    Raises HomeLocked.
     """
     with telling(f"lock {path}"):
         lock = disk.lock(path)
@@ -68,11 +69,12 @@ def holding(disk: Disk, path: str, since: str) -> Iterator[Holder | None]:
 
 
 def holder(disk: Disk, path: str) -> tuple[bool, Holder | None]:
-    """Whether a process holds the lock, and which, as far as it says so. Raises SnapshotError.
+    """Return whether a process holds the lock, and which, as far as the file names it. Raises
+    SnapshotError.
 
-    Where the file names nobody nobody holds it, but for who is just taking it. Else the lock is
-    tried, for only the system knows: so who takes it in that instant may be refused, in a home that
-    a killed run has left.
+    If the file names no process, the lock is free, except while a process is just taking it.
+    Otherwise the lock is tried, as only the system knows: a process that takes the lock of a killed
+    run in that instant may be refused.
     """
     with telling(f"lock {path}"):
         said = _holder(disk.read(path)) if disk.size(path) else None
@@ -94,7 +96,7 @@ def _taken(lock: Lock, path: str, since: str) -> Holder | None:
 
 
 def _holder(data: bytes) -> Holder | None:
-    """Who stands in the file; nobody if somebody is just writing it."""
+    """Return the holder that the file names; None if it names none or is just being written."""
     try:
         said = orjson.loads(data)
         return Holder(int(said["pid"]), str(said["host"]), str(said["since"]))

@@ -1,9 +1,9 @@
-"""The manifests of a job: a checkpoint is there when its manifest is.
+"""Manifests of a job in a folder: a checkpoint exists when its manifest does.
 
-A manifest whose name was given, and whose folder could not be synced, may be gone after a crash, or
-not. Then it is read back: if it cannot be seen, it was never named; if it can, it is written once
-more, from the beginning, because a new rename is a new chance to be synced, and syncing again after
-a failure is none. If that fails too, the outcome is unknown, and remains to be settled.
+A manifest that was renamed, and whose folder could not be synced, may or may not survive a crash.
+In that case it is read back: if it is not visible, it was never renamed; if it is, it is written
+again under a temporary name, because a new rename can be synced and a repeated sync after a
+failure proves nothing. If that fails too, the outcome is unknown and remains to be settled.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from headrace.state.storage.telling import telling, why
 
 
 class Manifests:
-    """A folder of manifests; one thread at a time."""
+    """Folder of manifests; for one thread at a time."""
 
     def __init__(self, disk: Disk, folder: str, job: str) -> None:
         self._disk = disk
@@ -37,7 +37,7 @@ class Manifests:
         self._named: dict[int, frozenset[Blob]] = {}
 
     def prepare(self) -> None:
-        """Begin: what was left behind goes, and what is seen will be seen after a crash.
+        """Start writing: remove leftovers, and make the visible manifests durable.
 
         The newest manifest may be one whose outcome is unknown, of a process that has ended since.
         """
@@ -50,21 +50,20 @@ class Manifests:
                 self._publish(number, self._disk.read(self.path(number)))
 
     def numbers(self) -> list[int]:
-        """Of which checkpoints there are some, rising."""
+        """Return the numbers of the checkpoints with manifests, ascending."""
         found = (names.number(name) for name in self._disk.names(self._folder))
         return sorted(number for number in found if number is not None)
 
     def path(self, number: int) -> str:
-        """Where a manifest is."""
         return names.manifest(self._folder, number)
 
     def read(self, number: int) -> dict[str, object]:
-        """A manifest. Raises Broken, or RefusedSnapshot if it is not one of this job and format."""
+        """Return a manifest. Raises CorruptData, or RefusedSnapshot for another job or format."""
         path = self.path(number)
         try:
             document = unseal(path, self._disk.read(path))
         except FileNotFoundError:
-            raise Broken("it is gone") from None
+            raise Broken("it is missing") from None
         except OSError as error:
             if error.errno != errno.EIO:
                 raise
@@ -72,13 +71,13 @@ class Manifests:
         return owned(path, document, self._job, number)
 
     def named(self, number: int) -> frozenset[Blob]:
-        """The blobs that a manifest names. Raises as `read` does."""
+        """Return the blobs that a manifest names. Raises as `read` does."""
         if number not in self._named:
             self._named[number] = frozenset(blobs_in(self.read(number)))
         return self._named[number]
 
     def commit(self, number: int, manifest: Manifest, named: frozenset[Blob]) -> None:
-        """Publish it; it names these blobs."""
+        """Publish a manifest that names these blobs."""
         own: Mapping[str, object] = {"job": self._job, "number": number}
         document = {**own, **manifest, **own}
         self._unknown = (number, seal(document))
@@ -90,7 +89,9 @@ class Manifests:
         self._named[number] = named
 
     def settle(self, cause: OSError | None = None) -> None:
-        """Find out what became of a commit, if that is not known; raises if it is not there."""
+        """Find out the outcome of a commit, if it is unknown; raises if the manifest does not
+        exist.
+        """
         if self._unknown is None:
             return
         number, data = self._unknown
@@ -100,8 +101,8 @@ class Manifests:
                 self._publish(number, data)
         except OSError as error:
             raise UnknownOutcome(
-                f"cannot write the manifest of checkpoint {number}, nor tell whether it is there: "
-                f"{why(error)}",
+                f"cannot write the manifest of checkpoint {number}, nor find out whether it is "
+                f"there: {why(error)}",
                 "the disk may be failing: see dmesg",
             ) from error
         self._unknown = None
@@ -110,7 +111,7 @@ class Manifests:
                 raise cause
 
     def remove(self, numbers: Collection[int]) -> None:
-        """Remove them; afterwards no crash brings them back."""
+        """Remove manifests; no crash afterwards brings them back."""
         for number in numbers:
             self._disk.remove(self.path(number))
             self._named.pop(number, None)
@@ -123,7 +124,7 @@ class Manifests:
 
 
 def owned(path: str, document: dict[str, object], job: str, number: int) -> dict[str, object]:
-    """The document of a manifest, if it is of this job and number. Raises RefusedSnapshot."""
+    """Return the manifest, checked to be of this job and number. Raises RefusedSnapshot."""
     for name, wanted in (("job", job), ("number", number)):
         if document.get(name) != wanted:
             got = document.get(name)

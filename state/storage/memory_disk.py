@@ -1,12 +1,14 @@
-"""A file system in memory that loses what a disk may lose, for simulations.
+"""File system in memory that loses what a disk may lose, for simulations.
 
-It keeps apart what is seen and what is safe. `lose_power` goes back to what is safe, and on the way
-each unsynced change of a folder happens or not, and each unsynced file is as it was, as it is, cut
-short or wrong, as drawn. `kill` is the end of a process: its locks go, and nothing else is lost.
+It separates visible from durable data. `lose_power` returns to the durable data, except that each
+unsynced change of a folder happens or not, and each unsynced file is old, new, cut short or
+corrupt, as drawn. `kill` is the end of a process: it releases the process's locks and loses nothing
+else.
 
-Every operation first calls `before`, which may raise OSError, so that the operation fails; raise
-anything else, as a crash in the middle does; or let virtual time pass, as a slow disk does. As with
-real ones, a failed sync leaves clean what was never written: to sync again succeeds and is no help.
+Every operation first calls the hook `before_operation`, which may raise OSError, so that the
+operation fails; raise anything else, like a crash in the middle; or let virtual time pass, like a
+slow disk. As on real disks, a failed sync marks data as clean that was never written: a repeated
+sync succeeds and does not help.
 """
 
 from __future__ import annotations
@@ -21,23 +23,22 @@ from headrace.state.storage.memory_nodes import File, Folder, Node
 
 
 def _nothing(operation: str, path: str) -> None:
-    """Before an operation of a disk that is quick and never fails."""
+    """Do nothing before an operation: a disk that is fast and never fails."""
 
 
 class MemoryDisk:
-    """`Disk` in memory. All paths stand under "/"."""
+    """`Disk` in memory. All paths are below "/"."""
 
     def __init__(self, before: Callable[[str, str], None] = _nothing) -> None:
         self.before = before
         self.capacity: int | None = None
-        """How many bytes fit; None: any number."""
+        """Capacity in bytes; None: unlimited."""
         self.syncs = 0
-        """How often a file or a folder was synced."""
+        """Number of syncs of files and folders."""
         self._root = Folder()
         self._locks: dict[str, MemoryLock] = {}
 
     def make_folder(self, path: str) -> None:
-        """Have it."""
         above, name = os.path.split(path)
         if not name or isinstance(self._find(path), Folder):
             return
@@ -50,27 +51,23 @@ class MemoryDisk:
         self.sync_folder(above)
 
     def names(self, folder: str) -> list[str]:
-        """What is in it."""
         found = self._find(folder)
         return list(found.names) if isinstance(found, Folder) else []
 
     def size(self, path: str) -> int | None:
-        """Its length."""
         found = self._find(path)
         return len(found.data) if isinstance(found, File) else None
 
     def read(self, path: str) -> bytes:
-        """Its bytes."""
         self.before("read", path)
         return self._file(path).data
 
     def pieces(self, path: str) -> Iterator[memoryview]:
-        """Its bytes."""
         view = memoryview(self.read(path))
         yield from (view[at : at + PIECE] for at in range(0, len(view), PIECE))
 
     def write(self, path: str, pieces: Iterable[bytes | memoryview]) -> None:
-        """Make it; when the disk is full, as much as fits."""
+        """Create a file; when the disk is full, with as many bytes as fit."""
         self.before("create", path)
         parent, name = self._free(path)
         file = File()
@@ -83,7 +80,6 @@ class MemoryDisk:
                 raise OSError(errno.ENOSPC, "no space left on device", path)
 
     def sync(self, paths: Sequence[str]) -> None:
-        """Make their bytes safe."""
         for path in paths:
             file = self._file(path)
             try:
@@ -96,7 +92,6 @@ class MemoryDisk:
                 file.safe = file.data
 
     def sync_folder(self, path: str) -> None:
-        """Make its names safe."""
         folder = self._folder(path)
         try:
             self.before("sync_folder", path)
@@ -107,28 +102,25 @@ class MemoryDisk:
         folder.close("safe")
 
     def rename(self, path: str, to: str) -> None:
-        """Rename it."""
         self.before("rename", path)
         (parent, old), (target, new) = self._above(path), self._above(to)
         assert parent is target, f"{path} and {to} are not in one folder"
         parent.change({old: None, new: self._there(path)})
 
     def link(self, path: str, to: str) -> None:
-        """Link it."""
         self.before("link", path)
         file = self._file(path)
         parent, name = self._free(to)
         parent.change({name: file})
 
     def remove(self, path: str) -> None:
-        """Remove it."""
         self.before("remove", path)
         if isinstance(self._find(path), File):
             parent, name = self._above(path)
             parent.change({name: None})
 
     def remove_folder(self, path: str) -> None:
-        """Remove it, file by file."""
+        """Remove the folder, file by file."""
         folder = self._find(path)
         if not isinstance(folder, Folder):
             return
@@ -140,7 +132,6 @@ class MemoryDisk:
         parent.change({name: None})
 
     def lock(self, path: str) -> MemoryLock | None:
-        """Take it."""
         if path in self._locks:
             return None
         if self._find(path) is None:
@@ -149,20 +140,20 @@ class MemoryDisk:
         return lock
 
     def used(self) -> int:
-        """How many bytes all files have."""
+        """Return the number of bytes in all files."""
         return sum(len(file.data) for file in set(self._root.files()))
 
     def kill(self) -> None:
-        """The process is gone, and the system is still there."""
+        """End the process: the operating system, and so all data, stays."""
         self._locks.clear()
 
     def lose_power(self, drawn: random.Random) -> None:
-        """The system is gone: what was not safe is lost, or not, as drawn."""
+        """End the operating system: data that was not durable is lost, or not, as drawn."""
         self.kill()
         self._root.lose(drawn, set())
 
     def damage(self, path: str, data: bytes) -> None:
-        """Let a file have other bytes."""
+        """Replace the bytes of a file."""
         file = self._file(path)
         file.data = file.safe = data
 
@@ -196,7 +187,7 @@ class MemoryDisk:
         return self._folder(folder), name
 
     def _free(self, path: str) -> tuple[Folder, str]:
-        """The folder in which a name is not taken."""
+        """Return the parent folder and the name, which must be free."""
         folder, name = self._above(path)
         if name in folder.names:
             raise FileExistsError(errno.EEXIST, "file exists", path)
@@ -204,20 +195,17 @@ class MemoryDisk:
 
 
 class MemoryLock:
-    """A lock of a disk in memory."""
+    """Lock of a disk in memory."""
 
     def __init__(self, file: File, let_go: Callable[[], object]) -> None:
         self._file = file
         self._let_go = let_go
 
     def read(self) -> bytes:
-        """What it says."""
         return self._file.data
 
     def write(self, data: bytes) -> None:
-        """Say this."""
         self._file.data = data
 
     def release(self) -> None:
-        """Let go."""
         self._let_go()

@@ -1,9 +1,9 @@
-"""Files and folders in memory, of which is known what is seen and what is safe.
+"""Files and folders in memory, with their visible and their durable contents.
 
-Each change of a folder (a name given, a rename, a removal) is one step, in order. A sync makes safe
-those it finds open. A sync that fails drops them: they may be there after a crash or not, and no
-later sync decides it. (Real ones, with a journal, would rather fail for ever. New folders are not
-dropped, or nobody could ever trust a folder that somebody else has made.)
+Each change of a folder (a new name, a rename, a removal) is one step, in order. A sync makes the
+open changes durable. A sync that fails drops them: they may or may not survive a crash, and no
+later sync decides that. (Real journaling file systems would rather fail for ever. New folders are
+not dropped: otherwise no process could ever trust a folder that another one has created.)
 """
 
 from __future__ import annotations
@@ -16,15 +16,17 @@ from typing import Literal, TypeAlias
 
 @dataclass(slots=True, eq=False)
 class File:
-    """A file's bytes as they are seen, and those that are safe."""
+    """Visible bytes of a file, and the durable ones."""
 
     data: bytes = b""
     safe: bytes = b""
     is_dropped: bool = False
-    """A sync of it failed: none that follows writes anything."""
+    """Whether a sync failed: no later sync writes anything."""
 
     def left(self, drawn: random.Random) -> bytes:
-        """What a crash leaves: as it was, as it is, cut short, or with a hole at its end."""
+        """Return what a crash leaves: the old bytes, the new ones, cut short, or with zeros at the
+        end.
+        """
         if self.data == self.safe:
             return self.data
         cut = drawn.randrange(len(self.data) + 1)
@@ -34,18 +36,18 @@ class File:
 
 @dataclass(slots=True)
 class Change:
-    """Names that are given, and names (None) that go, all at once or not at all."""
+    """Names that are set, and names that are removed (None), all at once or not at all."""
 
     names: dict[str, Node | None]
     fate: Literal["open", "safe", "dropped"] = "open"
 
     @property
     def is_of_folder(self) -> bool:
-        """Whether it names a folder."""
+        """Whether a name refers to a folder."""
         return any(isinstance(node, Folder) for node in self.names.values())
 
     def apply(self, names: dict[str, Node]) -> None:
-        """Do it."""
+        """Apply the change to the names of a folder."""
         for name, node in self.names.items():
             names.pop(name, None)
             if node is not None:
@@ -54,19 +56,19 @@ class Change:
 
 @dataclass(slots=True, eq=False)
 class Folder:
-    """What a folder names as it is seen, and what leads there from what was safe once."""
+    """Visible names of a folder, the durable names, and the changes between them."""
 
     names: dict[str, Node] = field(default_factory=dict)
     safe: dict[str, Node] = field(default_factory=dict)
     changes: list[Change] = field(default_factory=list)
 
     def change(self, names: dict[str, Node | None]) -> None:
-        """Let it be seen."""
+        """Make a change visible."""
         self.changes.append(Change(names))
         self.changes[-1].apply(self.names)
 
     def close(self, fate: Literal["safe", "dropped"]) -> None:
-        """A sync has found what is open."""
+        """Give the open changes their fate after a sync or a failed sync."""
         for change in self.changes:
             if change.fate == "open" and (fate == "safe" or not change.is_of_folder):
                 change.fate = fate
@@ -74,7 +76,7 @@ class Folder:
             self.changes.pop(0).apply(self.safe)
 
     def lose(self, drawn: random.Random, seen: set[File]) -> None:
-        """Be what a crash leaves; a file with two names is settled once."""
+        """Become what a crash leaves; a file with two names is drawn once."""
         for change in self.changes:
             if change.fate == "safe" or drawn.random() < 0.5:
                 change.apply(self.safe)
@@ -88,7 +90,7 @@ class Folder:
                 node.is_dropped = False
 
     def files(self) -> Iterator[File]:
-        """All that are in it, and in the folders below."""
+        """Yield all files in the folder and below."""
         for node in self.names.values():
             if isinstance(node, Folder):
                 yield from node.files()

@@ -1,30 +1,30 @@
-"""What the files of a home are called: the one place that knows.
+"""File names of a home; no other module knows them.
 
     home       = root "/" job's name
     home     / lock                                 held by the process that writes
-             / finished                             the job had ended; removed by who has seen it
-             / state                                live state, of an attempt; nothing of it is kept
+             / finished                             the job has ended; removed once reported
+             / state                                live state of an attempt; removed at each start
              / elsewhere.json                       where its checkpoints are, if they are not here
-             / control.sock                         where a running job is spoken to
-             / control.new                          a private folder, in which that is made
-             / notes / name.json                    what a source or sink must not forget
-             / discarded                            a `checkpoints` that nobody wants, going away
-             / renewed                              a `checkpoints` of another job, on its way
+             / control.sock                         control socket of a running job
+             / control.new                          a private folder, in which the socket is created
+             / notes / name.json                    notes of a source or sink
+             / discarded                            a former `checkpoints`, being removed
+             / renewed                              a `checkpoints` of another job, being written
              / checkpoints / job.json               the job's id
-                           / visible.json           the checkpoint whose output is all visible
+                           / visible.json           the checkpoint whose output is all committed
                            / blobs / hash           bytes, named by the first half of their SHA-256
                            / manifests / number.json
     home of a batch = home "/batch"
-                           / checkpoints / output.json   what is to be committed, once decided
+                           / checkpoints / output.json   the output to commit, once decided
     bucket     = address "/" job's name             (`state/storage/remote`)
     bucket   / owner.json                           the run that writes there
              / job.json                             the job's id
-             / finished                             the job had ended
+             / finished                             the job has ended
              / notes / name.json                    as in a home
              / id / visible.json, blobs, manifests  as in a home
     temporary  = any of the files above ".tmp", or, of a blob, hash "-" pid "-" count ".tmp"
 
-A temporary name is never read: whoever opens the home to write removes them.
+A temporary file is never read: the process that opens the home for writing removes it.
 """
 
 from __future__ import annotations
@@ -47,32 +47,32 @@ _MANIFEST = re.compile(r"(0|[1-9]\d*)\.json")
 
 
 def home(root: str, job: str) -> str:
-    """The folder of all that a job keeps."""
+    """Return the folder of a job's home."""
     return os.path.join(root, job)
 
 
 def blobs(checkpoints: str) -> str:
-    """The folder of blobs."""
+    """Return the folder of blobs."""
     return os.path.join(checkpoints, BLOBS)
 
 
 def manifests(checkpoints: str) -> str:
-    """The folder of manifests."""
+    """Return the folder of manifests."""
     return os.path.join(checkpoints, MANIFESTS)
 
 
 def blob(folder: str, hash: str) -> str:
-    """Where a blob is, in a folder of blobs."""
+    """Return the path of a blob in a folder of blobs."""
     return os.path.join(folder, hash)
 
 
 def is_blob(name: str) -> bool:
-    """Whether a file among blobs is one."""
+    """Whether a file name is that of a blob."""
     return _BLOB.fullmatch(name) is not None
 
 
 def manifest(folder: str, number: int) -> str:
-    """Where a manifest is, in a folder of manifests.
+    """Return the path of a manifest in a folder of manifests.
 
     >>> manifest("manifests", 7)
     'manifests/7.json'
@@ -81,7 +81,7 @@ def manifest(folder: str, number: int) -> str:
 
 
 def number(name: str) -> int | None:
-    """The checkpoint whose manifest has that name.
+    """Return the checkpoint number of a manifest's name; None for other names.
 
     >>> number("7.json"), number("7.json.tmp"), number("07.json")
     (7, None, None)
@@ -91,20 +91,20 @@ def number(name: str) -> int | None:
 
 
 def note(name: str) -> str:
-    """What a note is called, among notes."""
+    """Return the file name of a note."""
     return f"{name}.json"
 
 
 def temporary(path: str) -> str:
-    """Where a file is until it is whole; one process writes one at a time."""
+    """Return the path of a file until it is complete; one process writes one at a time."""
     return path + UNNAMED
 
 
 def temporary_blob(path: str, count: int) -> str:
-    """Where a blob is until it is whole: several threads may write the same one."""
+    """Return the path of a blob until it is complete: several threads may write the same one."""
     return f"{path}-{os.getpid()}-{count}{UNNAMED}"
 
 
 def is_temporary(name: str) -> bool:
-    """Whether a file was left behind by who could not finish it."""
+    """Whether a file was left unfinished."""
     return name.endswith(UNNAMED)

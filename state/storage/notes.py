@@ -1,7 +1,7 @@
-"""What sources and sinks note of a job in its home: safe at once, whatever becomes of the job.
+"""Notes of sources and sinks in a home: durable at once, whatever happens to the job.
 
-It is no part of a checkpoint. A job that is begun anew in the same home finds it: a sink that has
-opened something elsewhere under the name of the job before is the only one who can close it.
+They belong to no checkpoint. A job started from scratch in the same home finds them: if a sink has
+opened something elsewhere under the name of the former job, only the new job's sink can close it.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from headrace.state.storage.telling import telling
 
 @dataclass(frozen=True, slots=True)
 class HomeNotes:
-    """`Notes` in a folder of a home that is held."""
+    """`Notes` in a folder of a locked home."""
 
     disk: Disk
     folder: str
 
     def read(self, name: str) -> Document | None:
-        """What was written last."""
+        """Return the document that was last written."""
         path = os.path.join(self.folder, names.note(name))
         with telling(f"read {path}"):
             if self.disk.size(path) is None:
@@ -36,7 +36,7 @@ class HomeNotes:
                 raise damaged(path, error) from error
 
     def write(self, name: str, document: Document) -> None:
-        """Have it there, safe."""
+        """Write the document durably."""
         path = os.path.join(self.folder, names.note(name))
         with telling(f"write {path}"):
             self.disk.make_folder(self.folder)
@@ -45,6 +45,6 @@ class HomeNotes:
 
 
 def damaged(path: str, error: Broken) -> DamagedSnapshot:
-    """Nobody knows what the note said."""
-    hint = "remove it: what was open elsewhere is then closed when its time is over"
+    """Build the error for a note that cannot be read."""
+    hint = "remove it: what a sink left open elsewhere then ends by its time-out"
     return DamagedSnapshot(f"{path} is damaged: {error}", hint, file=path)

@@ -1,10 +1,10 @@
-"""A document that knows when it was changed: one JSON object whose first member is a checksum.
+"""Checksummed JSON: an object whose first member is a checksum of the rest.
 
     sealed = '{"checksum":"' 32 hexadecimal digits '",' rest
 
-The checksum is the first half of the SHA-256 of `rest`, byte by byte: it needs no canonical form,
-and people and `jq` can read the file. `rest` begins with the number of the format: what a later
-headrace wrote in another one is refused, and is not taken for damage.
+The checksum is the first half of the SHA-256 of the bytes of `rest`, so no canonical form is
+needed, and people and `jq` can read the file. `rest` begins with the format number: a document that
+a later headrace wrote in another format is refused, and not taken for damaged.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _REST = len(_START) + 32 + len(_END)
 
 
 class Broken(Exception):
-    """These are not the bytes that were written."""
+    """The bytes are not those that were written."""
 
 
 class Passing(Generic[T]):
-    """Bytes on their way through, counted and hashed: SHA-256, of which the first half is used."""
+    """Pass-through iterator that counts and hashes bytes: the first half of their SHA-256."""
 
     def __init__(self, pieces: Iterable[T]) -> None:
         self._pieces: Iterable[T] = pieces
@@ -44,12 +44,12 @@ class Passing(Generic[T]):
 
     @property
     def hash(self) -> str:
-        """The hash of what has passed, as `sha256sum` begins it."""
+        """Hash of the bytes that have passed: the first 32 digits of `sha256sum`."""
         return self._hash.hexdigest()[:32]
 
 
 def digest(data: bytes) -> str:
-    """The hash of some bytes.
+    """Return the hash of some bytes.
 
     >>> digest(b"headrace")
     'a09d5e23da520b4829e421f51dfd6dc5'
@@ -58,13 +58,13 @@ def digest(data: bytes) -> str:
 
 
 def seal(document: Mapping[str, object], format: int = FORMAT) -> bytes:
-    """The bytes of a document, and of which format it is."""
+    """Encode a document with its checksum and format number."""
     rest = orjson.dumps({"format": format, **document}, option=orjson.OPT_APPEND_NEWLINE)[1:]
     return _START + digest(rest).encode() + _END + rest
 
 
 def unseal(path: str, data: bytes, format: int = FORMAT) -> dict[str, object]:
-    """The document of a file's bytes. Raises Broken, or RefusedSnapshot for another format."""
+    """Decode a file's document. Raises CorruptData, or RefusedSnapshot for another format."""
     rest = data[_REST:]
     if data[:_REST] != _START + digest(rest).encode() + _END:
         raise Broken(f"its {len(data)} bytes are not those of its checksum")

@@ -1,7 +1,7 @@
-"""What is the same of all snapshot stores: blobs and manifests in two folders, of one job.
+"""Common part of the snapshot stores: blobs and manifests of one job in two folders.
 
-What is damaged stays as it is, and so do the blobs of all others while one of the kept manifests
-cannot be read, because nobody knows then what it names.
+Damaged files are left as they are. While one of the retained manifests cannot be read, no blobs are
+removed, because it is unknown which ones that manifest names.
 """
 
 from __future__ import annotations
@@ -25,85 +25,87 @@ FRESH = "--fresh starts from the beginning, and repeats all output"
 
 
 class BlobFolder(Protocol):
-    """Blobs. Threads put and ask at the same time; one at a time flushes, collects."""
+    """Folder of blobs. Several threads may put and look up at the same time; one at a time flushes
+    and collects.
+    """
 
     bytes_written: int
 
     def put(self, data: bytes | memoryview) -> Blob:
-        """Keep these bytes."""
+        """Store these bytes."""
         ...
 
     def put_file(self, path: str) -> Blob:
-        """Keep a file."""
+        """Store a file."""
         ...
 
     def has(self, blob: Blob) -> bool:
-        """Whether it is there, or on its way."""
+        """Whether the blob is stored or being stored."""
         ...
 
     def is_safe(self, blob: Blob) -> bool:
-        """Whether a manifest may name it now."""
+        """Whether a manifest may name the blob now."""
         ...
 
     def flush(self) -> None:
-        """Make all safe that was put."""
+        """Make all blobs durable that were put."""
         ...
 
     def read(self, blob: Blob) -> bytes:
-        """The bytes. Raises Broken."""
+        """Return the blob's bytes. Raises CorruptData."""
         ...
 
     def verify(self, blob: Blob) -> None:
-        """Read it all. Raises Broken."""
+        """Read and verify the blob. Raises CorruptData."""
         ...
 
     def fetch(self, blob: Blob, path: str, *, link: bool) -> None:
-        """Make a file of the bytes. Raises Broken."""
+        """Create a file with the blob's bytes. Raises CorruptData."""
         ...
 
     def collect(self, needed: Collection[Blob]) -> None:
-        """Remove all that is not needed, and was not asked for since the last time."""
+        """Remove all blobs that are neither needed nor looked up since the last collect."""
         ...
 
     def path(self, blob: Blob) -> str:
-        """Where it is."""
+        """Return the path or address of a blob."""
         ...
 
 
 class ManifestFolder(Protocol):
-    """Manifests; one thread at a time."""
+    """Folder of manifests; for one thread at a time."""
 
     def numbers(self) -> list[int]:
-        """Of which checkpoints there are some, rising."""
+        """Return the numbers of the checkpoints with manifests, ascending."""
         ...
 
     def path(self, number: int) -> str:
-        """Where a manifest is."""
+        """Return the path or address of a manifest."""
         ...
 
     def read(self, number: int) -> dict[str, object]:
-        """A manifest. Raises Broken, or RefusedSnapshot if it is not one of this job and format."""
+        """Return a manifest. Raises CorruptData, or RefusedSnapshot for another job or format."""
         ...
 
     def named(self, number: int) -> frozenset[Blob]:
-        """The blobs that a manifest names. Raises as `read` does."""
+        """Return the blobs that a manifest names. Raises as `read` does."""
         ...
 
     def commit(self, number: int, manifest: Manifest, named: frozenset[Blob]) -> None:
-        """Publish it; it names these blobs."""
+        """Publish a manifest that names these blobs."""
         ...
 
     def settle(self) -> None:
-        """Find out what became of a commit, if that is not known."""
+        """Find out the outcome of a commit, if it is unknown."""
         ...
 
     def remove(self, numbers: Collection[int]) -> None:
-        """Remove them."""
+        """Remove these manifests."""
         ...
 
 
 class Store:
-    """`SnapshotStore` of two folders, which are at these places."""
+    """`SnapshotStore` of two folders; `places` are their locations, for messages."""
 
     def __init__(
         self, blobs: BlobFolder, manifests: ManifestFolder, places: tuple[str, str], job: str
@@ -115,36 +117,36 @@ class Store:
 
     @property
     def bytes_written(self) -> int:
-        """How many bytes of new blobs were put."""
+        """Number of bytes of new blobs that were put."""
         return self._blobs.bytes_written
 
     def put(self, data: bytes | memoryview) -> Blob:
-        """Keep these bytes."""
+        """Store these bytes."""
         with telling(f"write into {self._folders[0]}"):
             return self._blobs.put(data)
 
     def put_file(self, path: str) -> Blob:
-        """Keep a file."""
-        with telling(f"keep {path}"):
+        """Store a file."""
+        with telling(f"store {path}"):
             return self._blobs.put_file(path)
 
     def has(self, blob: Blob) -> bool:
-        """Whether it may be named."""
+        """Whether a manifest may name the blob."""
         with telling(f"read {self._blobs.path(blob)}"):
             return self._blobs.has(blob)
 
     def read(self, blob: Blob) -> bytes:
-        """The bytes."""
+        """Return the blob's bytes."""
         with self._reading(blob, f"read {self._blobs.path(blob)}"):
             return self._blobs.read(blob)
 
     def fetch(self, blob: Blob, path: str, *, link: bool = False) -> None:
-        """A file of the bytes."""
+        """Create a file with the blob's bytes."""
         with self._reading(blob, f"copy {self._blobs.path(blob)} to {path}"):
             self._blobs.fetch(blob, path, link=link)
 
     def commit(self, number: int, manifest: Manifest) -> None:
-        """Make a checkpoint."""
+        """Commit a checkpoint."""
         self._manifests.settle()
         with telling(f"write checkpoint {number}"):
             if number in self._manifests.numbers():
@@ -158,13 +160,12 @@ class Store:
             self._manifests.commit(number, manifest, needed)
 
     def manifests(self) -> list[int]:
-        """Of which checkpoints there are manifests."""
+        """Return the numbers of the checkpoints with manifests."""
         self._manifests.settle()
         with telling(f"read {self._folders[1]}"):
             return self._manifests.numbers()
 
     def manifest(self, number: int) -> Mapping[str, object]:
-        """One of them."""
         path = self._manifests.path(number)
         try:
             with telling(f"read {path}"):
@@ -179,7 +180,7 @@ class Store:
             self._manifests.remove([number])
 
     def collect(self, keep: Collection[int]) -> None:
-        """Remove the others, and what nobody needs."""
+        """Remove all other manifests, and the blobs that no manifest needs."""
         self._manifests.settle()
         with telling("remove old checkpoints"):
             numbers = self._manifests.numbers()
@@ -189,13 +190,13 @@ class Store:
                 self._blobs.collect(needed)
 
     def verify(self, number: int) -> None:
-        """Read all of a checkpoint. Raises DamagedSnapshot."""
+        """Read and verify all of a checkpoint. Raises DamagedSnapshot."""
         for blob in blobs_in(self.manifest(number)):
             with self._reading(blob, f"read {self._blobs.path(blob)}"):
                 self._blobs.verify(blob)
 
     def is_whole(self, number: int) -> bool:
-        """Whether a checkpoint could be started from: all of it is read."""
+        """Whether a job could be restored from the checkpoint: reads all of it."""
         try:
             for blob in blobs_in(self._manifests.read(number)):
                 self._blobs.verify(blob)
@@ -204,7 +205,7 @@ class Store:
         return True
 
     def _named(self, numbers: Iterable[int]) -> tuple[set[Blob], list[int]]:
-        """The blobs that manifests name, and those manifests that cannot be read."""
+        """Return the blobs that manifests name, and the manifests that cannot be read."""
         blobs: set[Blob] = set()
         unread = []
         for number in numbers:
@@ -225,7 +226,7 @@ class Store:
             raise self._damaged(self._blobs.path(blob), error, tuple(users)) from error
 
     def _damaged(self, path: str, error: Broken, users: tuple[int, ...]) -> DamagedSnapshot:
-        """What is damaged, who needs it, and what there is instead."""
+        """Build the error: the damaged file, the checkpoints that need it, and an intact one."""
         others = (n for n in reversed(self._manifests.numbers()) if n not in users)
         whole = next((number for number in others if self.is_whole(number)), None)
         return DamagedSnapshot(
@@ -240,7 +241,7 @@ class Store:
 
 
 def _needed_by(users: tuple[int, ...]) -> str:
-    """Who needs a file, in words.
+    """Return the checkpoints that need a file, as a clause of a message.
 
     >>> _needed_by((7,)), _needed_by((5, 6, 7))
     ('; checkpoint 7 needs it', '; checkpoints 5, 6 and 7 need it')

@@ -1,4 +1,4 @@
-"""What the operating system says about a store's file, as a user is told it."""
+"""Translation of the operating system's errors about a store's files into messages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from headrace.core.snapshots import StoreError
 
-_ROOM = "make room: what was kept before is whole"
+_ROOM = "free some space: earlier checkpoints are intact"
 _MAY_NOT = "look at its permissions, and at those of the folders above it"
 _HINTS = {
     errno.ENOSPC: _ROOM,
@@ -25,7 +25,9 @@ _HINTS = {
 
 @contextmanager
 def telling(doing: str) -> Iterator[None]:
-    """Says what could not be done, and why: `cannot write checkpoint 7: no space left`."""
+    """Translate an OSError into what could not be done, and why: `cannot write checkpoint 7: no
+    space left`.
+    """
     try:
         yield
     except OSError as error:
@@ -35,5 +37,5 @@ def telling(doing: str) -> Iterator[None]:
 
 
 def why(error: OSError) -> str:
-    """The system's words."""
+    """Return the system's error text."""
     return (error.strerror or str(error)).lower()

@@ -203,7 +203,7 @@ def test_export_of_a_job_that_was_killed_takes_the_newest_or_none(
     ran = headrace("state", "export", "test")
     assert (ran.status, ran.out) == (3, "")
     assert f"checkpoint {invisible} has output of " in ran.err
-    assert "a run that goes on from it makes it visible" in ran.err
+    assert "a run resumed from it commits that output" in ran.err
 
 
 def test_ls_of_a_checkpoint(headrace: Headrace, job: str) -> None:

@@ -12,7 +12,7 @@ from headrace.state.storage.remote.bucket import Bucket, Patience, bucket
 from tests.remote.server import BUCKET, Server, serving
 
 SOON = Patience(connect_s=1.0, request_s=1.0, again_s=0.5, pause_s=0.05)
-"""How long tests wait for a server that is in trouble."""
+"""Time-outs of tests for a failing server."""
 
 
 @pytest.fixture(scope="session")
@@ -24,7 +24,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def place(server: Server) -> Address:
-    """A folder of the bucket that nobody else has."""
+    """A folder of the bucket that no other test uses."""
     return Address("s3", BUCKET, uuid.uuid4().hex)
 
 

@@ -13,8 +13,8 @@ from typing import Literal, TypeAlias
 Harm: TypeAlias = Literal[
     "", "no connection", "cut", "unheard", "silence", "half", "garbled", "503", "403", "404"
 ]
-"""The connection is closed before anything, in the middle of a request, behind it; nothing comes
-back; half of it does; something else does; or the server says that it will not."""
+"""The connection is closed before a request, in the middle of it, or after it; no answer comes;
+half of it does; something else does; or the server refuses the request."""
 
 SECRET = "A-SECRET-THAT-A-SERVER-REPEATS"
 SAID = {
@@ -26,7 +26,7 @@ SAID = {
 
 @dataclass(slots=True)
 class Proxy:
-    """It listens there. `harm` says what becomes of a request: its method and path are told."""
+    """A listening proxy. `harm` decides the harm to a request by its method and path."""
 
     port: int
     harm: Callable[[str, str], Harm] = lambda method, path: ""
@@ -34,7 +34,7 @@ class Proxy:
     over: threading.Event = field(default_factory=threading.Event)
 
     def first(self, harm: Harm, what: str, times: int = 1) -> None:
-        """So many requests that begin so, "PUT manifests/" for one, come to harm."""
+        """Harm the next `times` requests that begin with `what`, such as "PUT manifests/"."""
         left = [harm] * times
 
         def decide(method: str, path: str) -> Harm:

@@ -23,7 +23,7 @@ class Server:
     process: subprocess.Popen[str]
 
     def environment(self, port: int | None = None) -> dict[str, str]:
-        """How it is reached, perhaps by another port that leads there."""
+        """Return the environment for this server, perhaps through a proxy's port."""
         return {
             "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port or self.port}",
             "AWS_ALLOW_HTTP": "true",
@@ -41,7 +41,7 @@ def serving() -> Iterator[Server]:
         command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stderr is not None
-        # It tells of every request, and waits if nobody listens.
+        # The server logs every request, and blocks if its log is not read.
         listening = threading.Thread(target=deque, args=(process.stderr, 0), daemon=True)
         try:
             said = next(line for line in process.stderr if "Running on" in line)

@@ -23,7 +23,7 @@ Spoil = Callable[[bytes], bytes | None]
 
 @dataclass(frozen=True)
 class Where:
-    """A place for checkpoints: begun by a run, and what somebody else does to its files."""
+    """Storage of checkpoints, as a run opens it and as another process changes its files."""
 
     begun: Callable[[], AbstractContextManager[Cabinet]]
     read: Callable[[str], bytes]
@@ -177,7 +177,7 @@ def test_what_was_put_since_the_last_collect_is_spared_and_dropped_by_the_next(
     assert store.has(later) and not store.has(failed)
     store.commit(2, names(later))
     assert store.read(later) == b"to be named again"
-    with pytest.raises(DamagedSnapshot, match="it is gone"):
+    with pytest.raises(DamagedSnapshot, match="it is missing"):
         store.read(failed)
 
 
@@ -228,7 +228,7 @@ SPOILED: list[tuple[Spoil, str]] = [
     (lambda data: data + b"x", "wanted 4 bytes, got 5"),
     (lambda data: b"", "wanted 4 bytes, got 0"),
     (lambda data: b"X" + data[1:], "its 4 bytes are not those that were written"),
-    (lambda data: None, "it is gone"),
+    (lambda data: None, "it is missing"),
 ]
 
 

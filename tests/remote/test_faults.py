@@ -31,7 +31,7 @@ def life(job: RemoteJob, plan: dict[int, Fault]) -> None:
 
 
 def requests() -> list[str]:
-    """What an undisturbed life asks for."""
+    """Return the requests of an undisturbed life."""
     job = RemoteJob()
     life(job, {})
     job.kill()
@@ -45,8 +45,8 @@ EVERY = {"put", "create", "replace", "read", "list", "remove"}
 
 CASES = [
     *((fault, "before the next start") for fault in FAULTS),
-    ("late", "behind it"),
-    ("late", "behind a checkpoint"),
+    ("late", "after the start"),
+    ("late", "after a checkpoint"),
 ]
 
 
@@ -58,7 +58,7 @@ def test_a_fault_of_every_request_loses_nothing(fault: Fault, comes: str) -> Non
         if comes == "before the next start":
             job.world.deliver()
         job.begin()
-        if comes == "behind it":
+        if comes == "after the start":
             job.world.deliver()
         job.step(job.number + 1)
         job.world.deliver()

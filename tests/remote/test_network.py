@@ -1,4 +1,4 @@
-"""A real server behind a network that breaks: what is tried again, what is said, what is known."""
+"""A real server and a network that breaks: retries, messages, and known outcomes."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_a_manifest_of_which_nobody_can_tell_is_settled_later(begun: Begun, was_
         return ""
 
     begun.proxy.harm = harm
-    with pytest.raises(UnknownOutcome, match="nobody can tell whether checkpoint 1 is there"):
+    with pytest.raises(UnknownOutcome, match="it is unknown whether checkpoint 1 is there"):
         begun.commit(1, b"abc")
     for ask in (begun.store.manifests, lambda: begun.commit(2), lambda: begun.store.discard(1)):
         with pytest.raises(SnapshotError):
@@ -166,7 +166,7 @@ def test_what_is_spoiled_again_and_again_is_damage(begun: Begun, tmp_path: Path)
 
 REFUSALS: list[tuple[Harm, str, str]] = [
     ("403", "the server says 403 Forbidden, AccessDenied", "see which rights docs/remote.md lists"),
-    ("404", "there is no such bucket", "it has to be made before"),
+    ("404", "there is no such bucket", "it must be created first"),
     ("503", "the server says 503 Service Unavailable, SlowDown", ""),
     ("no connection", "the connection broke", ""),
 ]
@@ -199,5 +199,5 @@ def test_a_checkpoint_costs_as_many_requests_as_the_page_says(begun: Begun) -> N
     begun.commit(2, b"two", b"three")
     begun.store.collect(begun.store.manifests()[-1:])
     kinds = sorted(asked.split()[0] for asked in begun.proxy.asked)
-    # Blobs, the record, the manifest; who owns it, two lists; manifests and blobs that go.
+    # Blobs, the record, the manifest; the record, two lists; removed manifests and blobs.
     assert kinds == ["GET"] * 3 + ["POST"] * 2 + ["PUT"] * 4

@@ -1,4 +1,4 @@
-"""Two runs of one job on two machines: the record decides, and who is deposed commits nothing."""
+"""Two runs of one job on two machines: the record decides, and the loser commits nothing."""
 
 from __future__ import annotations
 
@@ -151,13 +151,13 @@ def test_a_manifest_that_comes_too_late_is_refused() -> None:
 
 
 def test_rivals_of_which_any_request_fails_never_both_go_on() -> None:
-    """Who begins finds what the other has committed, which commits nothing from then on."""
+    """A starting run finds what the other has committed; the other commits nothing after that."""
     committed = 0
     for seed in range(150):
         drawn = random.Random(seed)
         rivals = two()
         last = rivals[0]
-        """Who has begun last."""
+        """The run that started last."""
         for _ in range(40):
             job = drawn.choice(rivals)
             try:

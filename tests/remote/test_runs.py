@@ -41,7 +41,7 @@ AT_ONCE = ("--set", "sources.numbers.generate.rate=10000000/s")
 
 @pytest.fixture
 def job(headrace: Headrace, there: Bucket, place: Address, tmp_path: Path) -> Headrace:
-    """The command line, beside a pipeline."""
+    """The command line, next to a pipeline."""
     text = PIPELINE.replace("PLACE", str(place)).replace("ROWS", str(ROWS))
     (tmp_path / "p.yaml").write_text(text)
     return headrace
@@ -62,7 +62,7 @@ def running(job: Headrace, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def changes() -> list[tuple[int, int]]:
-    """What was put out: of which key, and how often that was counted."""
+    """Return the emitted keys and their counts."""
     rows = []
     for part in Path("out").iterdir():
         rows += [json.loads(line) for line in part.read_text().splitlines()]

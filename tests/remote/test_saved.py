@@ -23,7 +23,7 @@ FILES = {
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """What is to go there."""
+    """The savepoint to upload."""
     for name, data in FILES.items():
         path = tmp_path / "monday" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -47,7 +47,7 @@ def test_a_fault_leaves_all_of_it_or_nothing_that_looks_like_it(folder: Path, fa
         except (SnapshotError, Crashed) as error:
             if isinstance(error, SnapshotError):
                 assert set(world.bucket.listed()) <= {LOCK}
-            assert MANIFEST not in world.bucket.listed() or fault == "crash behind"
+            assert MANIFEST not in world.bucket.listed() or fault == "crash after"
         else:
             world.deliver()
             assert set(world.bucket.listed()) == set(FILES)

@@ -22,25 +22,25 @@ from tests.state.storing import NAME, NOW, Crashed, Job
 
 T = TypeVar("T")
 
-Fault: TypeAlias = Literal["lost", "unheard", "late", "denied", "crash before", "crash behind"]
-FAULTS: tuple[Fault, ...] = ("lost", "unheard", "late", "denied", "crash before", "crash behind")
-"""A request does not come, or its answer does not, or it comes when nobody waits for it any more;
-or the server does not want to; or the process is killed."""
+Fault: TypeAlias = Literal["lost", "unheard", "late", "denied", "crash before", "crash after"]
+FAULTS: tuple[Fault, ...] = ("lost", "unheard", "late", "denied", "crash before", "crash after")
+"""A request is lost, or its answer, or it arrives after its sender stopped waiting; or the server
+denies it; or the process is killed."""
 
 Plan: TypeAlias = "dict[int, Fault]"
-"""What becomes of which request, counted from the first."""
+"""Faults by the number of the request, counted from the first."""
 
 
 @dataclass(slots=True)
 class World:
-    """A bucket, and the requests that are under way to it though nobody waits for them."""
+    """A bucket, and the late requests to it, whose senders stopped waiting."""
 
     bucket: Bucket = field(default_factory=lambda: Bucket(MemoryStore(), "s3://bucket/bids"))
     late: list[Callable[[], object]] = field(default_factory=list)
     log: list[str] = field(default_factory=list)
 
     def deliver(self) -> None:
-        """All that is under way comes."""
+        """Deliver the late requests."""
         for request in self.late:
             with suppress(Conflict, StoreError):
                 request()
@@ -59,7 +59,7 @@ class Troubled:
 
     @property
     def address(self) -> str:
-        """Where it is."""
+        """Address of the objects."""
         return self.world.bucket.address
 
     def put(self, name: str, data: bytes) -> None:
@@ -175,7 +175,7 @@ class RemoteJob(Job):
         super().step(number)
 
     def _check(self, store: JobStore) -> None:
-        """Nothing fails for who only looks whether all is there."""
+        """Check the contents of a store, with no faults injected."""
         plan, self.objects.plan = self.objects.plan, {}
         super()._check(store)
         self.objects.plan = plan

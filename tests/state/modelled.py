@@ -51,28 +51,28 @@ LAYOUT = RunsLayout({"k": pl.Int64(), "n": pl.Int64(), "all": pl.List(pl.String(
 
 @dataclass(slots=True)
 class Model:
-    """What the state of all subtasks together must come to."""
+    """Expected contents of the state of all subtasks together."""
 
     rows: dict[int, tuple[str, int | None]] = field(default_factory=dict)
-    """Of each key its text, and until when it is remembered."""
+    """Text and expiry of each key."""
     filed: dict[tuple[int, int], list[str]] = field(default_factory=lambda: defaultdict(list))
-    """Of each key and slot its texts."""
+    """Texts of each key and slot."""
     now_us: int = -100
     late: int = 0
 
     def known(self, keys: Iterable[int]) -> dict[int, str]:
-        """The texts of these keys, as far as they are remembered."""
+        """Return the texts of these keys that have not expired."""
         found = {key: self.rows[key] for key in keys if key in self.rows}
         return {
             k: text for k, (text, until) in found.items() if until is None or until >= self.now_us
         }
 
     def between(self, after: int, until: int) -> dict[tuple[int, int], list[str]]:
-        """What is filed there."""
+        """Return the rows filed under that slot."""
         return {at: sorted(texts) for at, texts in self.filed.items() if after < at[1] <= until}
 
     def drop(self, until: int) -> None:
-        """Forget what is filed up to there."""
+        """Delete everything up to that slot."""
         for at in [at for at in self.filed if at[1] <= until]:
             del self.filed[at]
 
@@ -305,7 +305,7 @@ class Modelled(RuleBasedStateMachine):
                 if table is not None:
                     rows |= dict(zip(table[KEY], table["text"], strict=True))
         known, every = model.known(model.rows), {k: text for k, (text, _) in model.rows.items()}
-        # Of a state that nobody opened, what has passed meanwhile may still be told.
+        # A state that was not opened may still return rows that have expired since.
         assert _by_key(known).items() <= rows.items() <= _by_key(every).items()
         filed = [frame for each in frozen for frame in each.runs("filed", range(GROUPS))]
         assert all(frame[SLOT].is_sorted() for frame in filed)
@@ -327,7 +327,7 @@ class Modelled(RuleBasedStateMachine):
             self.subtasks.append(Subtask(owner.groups, state, self.model))
 
     def _thawed(self, number: int) -> tuple[Frozen, ...]:
-        """What a new run finds in a checkpoint."""
+        """Return what a new run finds in a checkpoint."""
         backend = type(self).backend()
         documents = self.checkpoints.manifest(number)["states"]
         assert isinstance(documents, list)

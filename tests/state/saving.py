@@ -20,7 +20,7 @@ ALL = range(GROUPS)
 
 
 def keyed(count: int = ROWS) -> pl.DataFrame:
-    """Rows of a table, each other one to be forgotten some time."""
+    """Return rows of a table; every other one expires."""
     frame = pl.DataFrame({"k": range(count)})
     until = pl.when(pl.col("k") % 2 == 0).then(pl.col("k"))
     return frame.select(
@@ -35,7 +35,7 @@ def filed(slot: int, count: int = ROWS) -> pl.DataFrame:
 
 
 def documents(store: LocalStore, backend: StateBackend) -> list[list[Document]]:
-    """What the subtasks of a step keep, and has been stored of them."""
+    """Return the stored states of the subtasks of a step."""
     return [[_document(index, store, backend)] for index in range(2)]
 
 
@@ -74,7 +74,7 @@ def _within(
 
 
 def taken(disk: Disk, backend: StateBackend, root: str = ROOT) -> Home:
-    """A home with a checkpoint, number 7, all of whose output is visible."""
+    """Return a home with checkpoint 7, whose output is all committed."""
     home = Home(disk, root, NAME)
     with home.held(NOW):
         store = home.store(home.job(NOW, lambda: "1f3c09a2" * 4))

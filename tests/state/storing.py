@@ -20,17 +20,17 @@ RETAIN = 2
 
 
 class Crashed(BaseException):
-    """The process is no more: nothing that it does has an effect any longer."""
+    """The process has ended: nothing that it does has an effect any more."""
 
 
 @dataclass(slots=True)
 class Trouble:
-    """What is to happen before which operation, counted from when it was arranged."""
+    """Events before operations, which are counted from the arrangement."""
 
     crash_at: int | None = None
     fail_at: int | None = None
     failures: int = 1
-    """How many operations in a row fail."""
+    """Number of operations in a row that fail."""
     code: int = errno.EIO
     fail_on: str = ""
     """The operation that fails, as in "sync_folder /jobs"; `failures` times."""
@@ -55,11 +55,11 @@ class Trouble:
 
 
 LARGE = 100
-"""From so many bytes on, in these tests, a blob is synced when it is put."""
+"""From this many bytes on, in these tests, a blob is synced when it is put."""
 
 
 class Job:
-    """Puts blobs and commits checkpoints, and remembers what it was told about them."""
+    """Puts blobs and commits checkpoints, and records the outcomes."""
 
     def __init__(self) -> None:
         self.disk = MemoryDisk()
@@ -67,7 +67,7 @@ class Job:
         self.number = 0
         self.contents: dict[Blob, bytes] = {}
         self.named: dict[int, frozenset[Blob]] = {}
-        """What each checkpoint names whose commit was ever tried."""
+        """Blobs of each checkpoint whose commit was ever tried."""
         self.committed = 0
         """The newest checkpoint that is known to be there."""
         self.possible: set[int] = set()
@@ -81,7 +81,7 @@ class Job:
 
     @property
     def trouble(self) -> Trouble:
-        """What is arranged to happen."""
+        """Events arranged to happen."""
         before = self.disk.before
         assert isinstance(before, Trouble)
         return before
@@ -132,7 +132,7 @@ class Job:
         self.blobs.append(blob)
 
     def put_file(self, name: str, data: bytes) -> None:
-        """Put a file for the next checkpoint, and forget it."""
+        """Put a file for the next checkpoint, and drop it."""
         assert self.store is not None
         path = f"{WORK}/{name}"
         self.disk.remove(path)

@@ -1,4 +1,4 @@
-"""State that is not kept by key: who has it after a restart."""
+"""Operator state without a key, and its redistribution at a restart."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
 def kept_of(
     backend: Backend, spread: Spread, rows: list[list[int]]
 ) -> tuple[list[Document], LocalStore]:
-    """What subtasks store that have these rows."""
+    """Return the stored states of subtasks with these rows."""
     checkpoints, documents = store(), []
     for subtask, numbers in enumerate(rows):
         state = backend().open(Owner("s", subtask, owned(subtask, len(rows), GROUPS), GROUPS))
@@ -46,7 +46,7 @@ def kept_of(
 def found(
     backend: Backend, documents: list[Document], checkpoints: LocalStore, parallelism: int
 ) -> list[list[int]]:
-    """What subtasks begin with."""
+    """Return the rows that subtasks start with."""
     begun = []
     for subtask in range(parallelism):
         one = backend()

@@ -93,13 +93,13 @@ def test_keys_that_are_over_and_rows_that_are_replaced_leave_the_memory() -> Non
 
 
 def resident_mb() -> float:
-    """How much memory this process has, by the system's account."""
+    """Return the memory of this process, as the system reports it."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 def large(at: int) -> pl.DataFrame:
-    """40 MB of long texts, of which few are kept."""
+    """40 MB of long texts; few of them are retained."""
     numbers = pl.int_range(200_000, eager=True)
     texts = (numbers + at * 200_000).cast(pl.String) + "x" * 180
     return pl.DataFrame({"k": numbers % 50_000, "s": texts})

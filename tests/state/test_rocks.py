@@ -68,7 +68,7 @@ def shrink(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 TestSpilling = Spilling.TestCase
-# A failure is told as it was found: to make it small takes minutes, as each step opens databases.
+# A failure is reported unshrunk: shrinking takes minutes, as each step opens databases.
 TestSpilling.settings = settings(
     deadline=None, max_examples=30, stateful_step_count=30, phases=(Phase.explicit, Phase.generate)
 )

@@ -1,4 +1,4 @@
-"""Few keys of many rows: what is copied for them, what is put off, and what is told before."""
+"""Lookups of few keys among many rows: the rows copied, and the work deferred and reported."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ def test_all_that_is_kept_comes_back(
 
 
 def test_what_was_put_is_what_comes_back(home: Home) -> None:
-    """Beside the checkpoint: what is in both, may be wrong in both."""
+    """Compares with the rows put, not with the checkpoint, which may have the same error."""
     frozen = open_savepoint(take(home, "1.0")).frozen("step")
     tables = [each.table("keys", ALL) for each in frozen]
     rows = pl.concat([table for table in tables if table is not None])
@@ -174,7 +174,7 @@ def test_what_was_put_is_what_comes_back(home: Home) -> None:
 
 
 def sql(query: str) -> list[tuple[object, ...]]:
-    """What DuckDB answers."""
+    """Return DuckDB's answer."""
     return duckdb.connect().execute(query).fetchall()
 
 
@@ -344,7 +344,7 @@ def test_how_far_it_is_is_told(home: Home) -> None:
 
 
 class Stop(Exception):
-    """Whoever waited does not any more."""
+    """The caller does not wait any more."""
 
 
 def test_who_gives_up_leaves_nothing(one: Home) -> None:

@@ -59,7 +59,7 @@ def arranged(disk: MemoryDisk, trouble: Trouble) -> Trouble:
 
 
 def operations() -> int:
-    """How many an export takes."""
+    """Return the number of operations of an export."""
     at, disk = home()
     trouble = arranged(disk, Trouble())
     exported(at)
@@ -200,7 +200,7 @@ def test_a_folder_that_only_has_such_a_name_is_left_alone(name: str) -> None:
     assert disk.names(foreign) == [name]
     assert disk.read(f"{foreign}/{name}") == b"precious"
     said = written(disk, f"{ROOT}/savepoints/theirs")
-    assert said == f"{foreign} is in the way, and no savepoint"
+    assert said == f"{foreign} exists and is not an unfinished savepoint"
     assert disk.names(foreign) == [name]
 
 

@@ -71,7 +71,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 TestSavedInMemory = SavedInMemory.TestCase
 TestSavedInMemory.settings = settings(deadline=None, max_examples=30, stateful_step_count=30)
 TestSavedSpilling = SavedSpilling.TestCase
-# A failure is told as it was found: to make it small takes minutes, as each step opens databases.
+# A failure is reported unshrunk: shrinking takes minutes, as each step opens databases.
 TestSavedSpilling.settings = settings(
     deadline=None, max_examples=15, stateful_step_count=30, phases=(Phase.explicit, Phase.generate)
 )

@@ -1,4 +1,4 @@
-"""How large a state says it is: rows exactly where all are in memory, bytes about right."""
+"""Reported sizes of states: rows exactly where all are in memory, bytes about right."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What spills to disk: literal cases."""
+"""Spilling to disk: literal cases."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def checkpointed(state: RocksState, kept: LocalStore) -> Document:
 
 
 def spilled(folder: Path, kept: LocalStore) -> tuple[RocksState, Document]:
-    """A state of which nearly all is on disk, and what was stored of it."""
+    """A state nearly all of which is on disk, and its stored document."""
     state = RocksBackend(str(folder), NONE).open(ALL)
     table, runs = state.table("rows", COLUMNS), state.runs("filed", LAYOUT)
     for start in range(0, ROWS, ROWS // 4):

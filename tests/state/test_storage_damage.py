@@ -120,7 +120,7 @@ def test_a_damaged_manifest_is_named_and_the_one_before_is_offered(
         (cut, "wanted 4 bytes, got 3"),
         (empty, "wanted 4 bytes, got 0"),
         (flip, "its 4 bytes are not those that were written"),
-        (remove, "it is gone"),
+        (remove, "it is missing"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_said(kept: Kept, spoil: Spoil, said: str) -> None:
@@ -229,7 +229,7 @@ def test_a_job_without_id_is_not_made_anew_over_manifests_that_cannot_be_read(ke
     (kept.folder / "job.json").unlink()
     for number in (1, 2):
         flip(kept.manifest(number))
-    with pytest.raises(DamagedSnapshot, match=r"3\.json is damaged, and no other tells"):
+    with pytest.raises(DamagedSnapshot, match=r"3\.json is damaged, and no other has the job"):
         kept.opened()
 
 

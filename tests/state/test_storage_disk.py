@@ -114,7 +114,7 @@ def test_what_is_published_replaces_what_was_there(disk: Disk, folder: str) -> N
 
 
 def lost(prepare: tuple[str, ...]) -> set[bytes | None]:
-    """What is found of a file after losses of power, when only this was done."""
+    """Return what is left of a file after power losses, when only this was done."""
     found: set[bytes | None] = set()
     for seed in range(200):
         disk = MemoryDisk()

@@ -1,4 +1,4 @@
-"""What a home holds: the job's id, its end, and who may write into it."""
+"""Contents of a home: the job's id, its finished mark, and its lock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a store keeps, what it drops, and what it says when it cannot."""
+"""Snapshot store: what it retains, what it drops, and its errors."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_no_blob_is_removed_while_a_kept_manifest_cannot_be_read(job: Job) -> No
     store = killed(job)
     job.disk.damage(f"{MANIFESTS}/1.json", b"{}")
     job.disk.kill()
-    # A process that finds it damaged, told to start from elsewhere.
+    # A process that finds the checkpoint damaged, and starts from another one.
     store = LocalStore(job.disk, CHECKPOINTS, job.id or "")
     store.prepare()
     for _ in range(3):
@@ -231,7 +231,7 @@ def test_a_manifest_that_is_seen_but_perhaps_not_safe_is_written_again(job: Job,
 def test_an_unknown_outcome_is_said_to_be_unknown_until_it_is_settled(job: Job, seed: int) -> None:
     failing(job, "sync_folder", MANIFESTS, 5)
     with pytest.raises(
-        UnknownOutcome, match="checkpoint 1, nor tell whether it is there: injected"
+        UnknownOutcome, match="checkpoint 1, nor find out whether it is there: injected"
     ):
         job.commit()
     for call in (

@@ -1,4 +1,4 @@
-"""What is written of state in memory, and that it comes back as it was."""
+"""Documents of state in memory: their contents, and reading them back."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_bytes_that_are_no_frame_are_damage(data: bytes) -> None:
 
 
 def test_a_document_of_another_kind_is_damage() -> None:
-    with pytest.raises(DamagedSnapshot, match="wanted what is kept of a step"):
+    with pytest.raises(DamagedSnapshot, match="wanted the state of a step"):
         MemoryBackend().thawed({"groups": [0, 8]}, store())
 
 
@@ -173,7 +173,7 @@ def checkpointed(state: MemoryState, kept: LocalStore) -> Document:
 
 
 def written(state: MemoryState, kept: LocalStore) -> int:
-    """How many bytes the next checkpoint writes."""
+    """Return the number of bytes that the next checkpoint writes."""
     before = kept.bytes_written
     checkpointed(state, kept)
     return kept.bytes_written - before

@@ -1,1 +1,1 @@
-"""The checkpoints of a job in a bucket: objects, who owns them, blobs and manifests."""
+"""Storage of a job's checkpoints in a bucket."""

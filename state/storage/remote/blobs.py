@@ -1,16 +1,16 @@
-"""The blobs of a job in a bucket: put once, in the background, verified whenever they are read.
+"""Blobs of a job in a bucket: put once, in the background, verified whenever they are read.
 
-What is there is known without asking: it is listed when a run begins, and after that nobody but
-this run puts or removes any. It is listed again now and then, so often that it makes one request
-for each collection, to notice what somebody else has removed.
+Existing blobs are known without a request: they are listed when a run starts, and after that only
+this run puts or removes any. They are listed again now and then, on average with one request per
+collect, to notice blobs that another process has removed.
 
-Nothing that was put but not named by a manifest is trusted when a run begins: it is put again,
-which does no harm, for under a name there is never anything but bytes that have this hash.
+At the start of a run, a blob that no manifest names is not trusted: it is put again, which does no
+harm, because the name of a blob is the hash of its bytes.
 
-    on its way   its upload goes on
-    safe         a manifest may name it
+    uploading   its upload is running
+    durable     a manifest may name it
 
-An upload that failed is told when a manifest wants to name its blob, and forgotten.
+A failed upload is reported when a manifest is to name its blob, and then dropped.
 """
 
 from __future__ import annotations
@@ -32,11 +32,13 @@ from headrace.state.storage.sealing import Broken, Passing
 T = TypeVar("T")
 
 TIMES = 2
-"""So often it is read before it is called damaged: what is between may have done it."""
+"""Number of reads before a blob is called damaged: the network may have caused the damage."""
 
 
 class RemoteBlobs:
-    """A folder of blobs. Threads put and ask at the same time; one at a time flushes, collects."""
+    """Folder of blobs. Several threads may put and look up at the same time; one at a time flushes
+    and collects.
+    """
 
     def __init__(self, objects: Objects, folder: str, disk: Disk, uploads: Uploads) -> None:
         self._objects = objects
@@ -45,32 +47,32 @@ class RemoteBlobs:
         self._uploads = uploads
         self._changed = threading.Condition()
         self._there: set[str] = set()
-        """The names of all blobs that may be there."""
+        """Names of all blobs that may exist."""
         self._safe: set[Blob] = set()
         self._coming: dict[Blob, Future[None]] = {}
         self._failed: dict[Blob, StoreError] = {}
         self._wanted: set[Blob] = set()
-        """Those put or asked for since the last collect."""
+        """Blobs that were put or looked up since the last collect."""
         self._going: frozenset[str] = frozenset()
-        """Those that are just being removed: nothing is put under these names meanwhile."""
+        """Names of the blobs being removed: none of them is put meanwhile."""
         self._collected = 0
         self.bytes_written = 0
 
     def prepare(self, safe: Iterable[Blob], listed: Mapping[str, Listed]) -> None:
-        """Begin: this is there, and of that these can be trusted."""
+        """Start writing: these objects exist, and of them these blobs can be trusted."""
         self._see(listed)
         sizes = {name: each.bytes for name, each in listed.items()}
         self._safe = {blob for blob in safe if sizes.get(self._name(blob)) == blob.bytes}
 
     def put(self, data: bytes | memoryview) -> Blob:
-        """Keep these bytes."""
+        """Store these bytes."""
         own = bytes(data)
         blob = _blob_of((own,))
         self._add(blob, lambda: lambda: self._objects.put(self._name(blob), own))
         return blob
 
     def put_file(self, path: str) -> Blob:
-        """Keep a file. It is opened before it may go."""
+        """Store a file. It is opened at once, so it may be removed afterwards."""
         blob = _blob_of(self._disk.pieces(path))
 
         def opened() -> Callable[[], None]:
@@ -86,13 +88,13 @@ class RemoteBlobs:
         return blob
 
     def has(self, blob: Blob) -> bool:
-        """Whether it is there, or on its way."""
+        """Whether the blob is stored or being stored."""
         with self._changed:
             self._wanted.add(blob)
             return blob in self._safe or blob in self._coming
 
     def is_safe(self, blob: Blob) -> bool:
-        """Whether a manifest may name it now. Raises StoreError if it could not be put."""
+        """Whether a manifest may name the blob now. Raises StoreError if its upload failed."""
         with self._changed:
             failed = self._failed.pop(blob, None)
             if blob not in self._safe and failed is not None:
@@ -100,21 +102,21 @@ class RemoteBlobs:
             return blob in self._safe
 
     def flush(self) -> None:
-        """Wait for what is on its way."""
+        """Wait for running uploads."""
         with self._changed:
             coming = list(self._coming.values())
         wait(coming)
 
     def read(self, blob: Blob) -> bytes:
-        """The bytes. Raises Broken."""
+        """Return the blob's bytes. Raises CorruptData."""
         return _again(lambda: b"".join(self._verified(blob)))
 
     def verify(self, blob: Blob) -> None:
-        """Read it all. Raises Broken."""
+        """Read and verify the blob. Raises CorruptData."""
         _again(lambda: deque(self._verified(blob), maxlen=0))
 
     def fetch(self, blob: Blob, path: str, *, link: bool) -> None:
-        """Make a file of the bytes; there is nothing to link. Raises Broken."""
+        """Create a file with the blob's bytes, always a copy. Raises CorruptData."""
 
         def write() -> None:
             try:
@@ -126,7 +128,7 @@ class RemoteBlobs:
         _again(write)
 
     def collect(self, needed: Collection[Blob]) -> None:
-        """Remove all that is not needed, and was not asked for since the last time."""
+        """Remove all blobs that are neither needed nor looked up since the last collect."""
         self._look_again()
         with self._changed:
             kept = {blob.hash for blob in (*needed, *self._wanted, *self._coming)}
@@ -144,14 +146,13 @@ class RemoteBlobs:
                 self._changed.notify_all()
 
     def path(self, blob: Blob) -> str:
-        """Where it is."""
         return f"{self._objects.address}/{self._name(blob)}"
 
     def _name(self, blob: Blob) -> str:
         return f"{self._folder}/{blob.hash}"
 
     def _look_again(self) -> None:
-        """List what is there, when its turn has come."""
+        """List the existing blobs, if it is time to."""
         self._collected += 1
         if self._collected % (len(self._there) // MANY + 1):
             return
@@ -168,7 +169,7 @@ class RemoteBlobs:
         self._there.update(name for name in found if names.is_blob(name))
 
     def _add(self, blob: Blob, opened: Callable[[], Callable[[], None]]) -> None:
-        """Have it put, unless it is there or on its way."""
+        """Upload the blob, unless it is stored or being stored."""
         if self.has(blob):
             return
         with self._changed:
@@ -194,9 +195,9 @@ class RemoteBlobs:
             self._ended(blob, done, None)
 
     def _ended(self, blob: Blob, done: Future[None], error: BaseException | None) -> None:
-        """Its upload is over."""
+        """Record the outcome of an upload."""
         with self._changed:
-            self._there.add(blob.hash)  # perhaps, where it failed
+            self._there.add(blob.hash)  # a failed upload may exist, too
             del self._coming[blob]
             if error is None:
                 self._safe.add(blob)
@@ -209,13 +210,13 @@ class RemoteBlobs:
         done.set_result(None)
 
     def _verified(self, blob: Blob) -> Iterator[bytes]:
-        """What is read of a blob; if it was not that, Broken is raised behind the last piece."""
+        """Yield the bytes read; raises CorruptData at the end if they are not the blob's."""
         passing = Passing(self._objects.pieces(self._name(blob), blob.bytes))
         try:
             yield from passing
         except Short as short:
             if short.bytes is None:
-                raise Broken("it is gone") from None
+                raise Broken("it is missing") from None
             raise Broken(f"wanted {blob.bytes} bytes, got {short.bytes}") from None
         if passing.hash != blob.hash:
             raise Broken(f"its {blob.bytes} bytes are not those that were written")

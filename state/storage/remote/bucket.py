@@ -1,11 +1,11 @@
-"""A bucket of S3, GCS or Azure, and of whatever speaks like one of them, through obstore.
+"""Bucket of S3, GCS, Azure or a compatible server, through obstore.
 
-obstore asks again where that may help: when a connection breaks or the server says that it is in
-trouble. A request has a time-out, and so has all asking again, so that nothing here waits for ever.
-Large objects go in parts, and come in ranges.
+obstore retries where that may help: when a connection breaks or the server reports a temporary
+error. Requests and retries have time-outs, so nothing here waits for ever. Large objects are
+uploaded in parts and read in ranges.
 
-Who may go there, and where it is, obstore takes from the environment: nothing of it passes through
-our hands, and what it says of a failure is not repeated, for it tells whole requests.
+obstore takes credentials and endpoints from the environment: headrace never handles them, and does
+not repeat obstore's error texts, which may contain whole requests.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ if TYPE_CHECKING:
     from obstore.store import ClientConfig, ObjectStore, RetryConfig
 
 PART = 8 << 20
-"""So many bytes go in one request."""
+"""Bytes per request."""
 PARTS_AT_ONCE = 3
-"""So many requests of one object are under way."""
+"""Number of concurrent requests for one object."""
 MANY = 1000
-"""So many names are listed by one request."""
+"""Number of names that one request lists."""
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long to wait for a server."""
+    """Time-outs of a server's requests."""
 
     connect_s: float = 5.0
     request_s: float = 30.0
-    """For one request, with its body: 8 MB take so long at 280 kB/s."""
+    """Time-out of one request with its body: 8 MB take that long at 280 kB/s."""
     again_s: float = 30.0
-    """For so long it is asked again."""
+    """Time during which a request is retried."""
     pause_s: float = 0.2
-    """Before the second time; each further pause is twice as long, or shorter, by chance."""
+    """Pause before the first retry; each further pause is twice as long, with random jitter."""
 
 
 def bucket(address: Address, patience: Patience | None = None) -> Bucket:
-    """The objects below an address. Raises SnapshotError where the environment says too little."""
+    """Open the objects below an address. Raises SnapshotError if the environment is incomplete."""
     from obstore.store import from_url
 
     check_endpoint(address.scheme, os.environ)
@@ -73,7 +73,9 @@ def bucket(address: Address, patience: Patience | None = None) -> Bucket:
 
 
 def reached(address: Address) -> Bucket:
-    """The same, of a server that has answered: what is wrong with the environment is told soon."""
+    """Open the objects of a server that has answered once, so that a wrong environment is reported
+    soon.
+    """
     bucket(address, Patience(again_s=3.0)).read("owner.json")
     return bucket(address)
 
@@ -83,28 +85,25 @@ def _is_set(name: str) -> bool:
 
 
 class Bucket:
-    """`Objects` of a store of obstore."""
+    """`ObjectStorage` in a store of obstore."""
 
     def __init__(self, store: ObjectStore, address: str) -> None:
         self._store = store
         self.address = address
 
     def put(self, name: str, data: bytes) -> None:
-        """Have these bytes there."""
         from obstore import put
 
         with asking(f"write {self.address}/{name}"):
             put(self._store, name, data, chunk_size=PART, max_concurrency=PARTS_AT_ONCE)
 
     def put_file(self, name: str, file: IO[bytes]) -> None:
-        """Have a file's bytes there."""
         from obstore import put
 
         with asking(f"write {self.address}/{name}"):
             put(self._store, name, file, chunk_size=PART, max_concurrency=PARTS_AT_ONCE)
 
     def create(self, name: str, data: bytes) -> Version:
-        """Have these bytes there, where nothing is."""
         from obstore import put
         from obstore.exceptions import AlreadyExistsError
 
@@ -116,7 +115,6 @@ class Bucket:
         return Version(result["e_tag"], result["version"])
 
     def replace(self, name: str, data: bytes, version: Version) -> Version:
-        """Have these bytes in the place of those."""
         from obstore import put
         from obstore.exceptions import PreconditionError
 
@@ -133,7 +131,6 @@ class Bucket:
         return Version(result["e_tag"], result["version"])
 
     def read(self, name: str) -> Found | None:
-        """What is there."""
         from obstore import get
 
         try:
@@ -145,12 +142,10 @@ class Bucket:
             return None
 
     def pieces(self, name: str, bytes: int) -> Iterator[bytes]:
-        """What is there, piece by piece."""
         for start in range(0, max(bytes, 1), PART):
             yield self._piece(name, bytes, start)
 
     def listed(self, folder: str = "") -> dict[str, Listed]:
-        """All that is there."""
         from obstore import list
 
         with asking(f"list {self.address}/{folder}"):
@@ -161,7 +156,6 @@ class Bucket:
             }
 
     def remove(self, names: Collection[str]) -> None:
-        """Have them not there."""
         from obstore import delete
 
         if names:
@@ -174,7 +168,7 @@ class Bucket:
         end = min(start + PART, bytes_)
         try:
             with asking(f"read {self.address}/{name}", FileNotFoundError, Short):
-                # A range that begins at its end is a mistake, also of an empty object.
+                # An empty range is invalid, also for an empty object.
                 whole = get(self._store, name) if end == bytes_ and not start else None
                 result = whole or get(self._store, name, options={"range": (start, end)})
                 if result.meta["size"] != bytes_:

@@ -1,8 +1,8 @@
-"""The checkpoints of a job in a bucket, as `Cabinet`: written by the run that owns them.
+"""Repository of a job's checkpoints in a bucket, written by the run that owns it.
 
-There is no renaming of folders there, so what belongs to a job is below its id: to forget a job is
-to write another id into `job.json`. What is below the old one is rubbish from then on, which this
-run removes, or the next. And what a run that was deposed still sends comes there in vain.
+A bucket cannot rename folders, so a job's objects are below its id: to delete a job is to write
+another id into `job.json`. Objects below the old id are garbage from then on, which this run or the
+next one removes. Late writes of a run that lost its ownership land there too, without effect.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _OURS = re.compile(r"([0-9a-f]{32})/(blobs/[0-9a-f]{32}|manifests/\d+\.json|visi
 
 
 class RemoteCabinet:
-    """`Cabinet` of a job in a bucket."""
+    """`CheckpointRepository` of a job in a bucket."""
 
     def __init__(
         self, objects: Objects, name: str, disk: Disk, owner: Owning, now: Callable[[], str]
@@ -44,13 +44,13 @@ class RemoteCabinet:
 
     @property
     def killed(self) -> Holder | None:
-        """Who wrote there before, and has not said that it ended."""
+        """Previous owner, if it has not reported its end."""
         return self._owner.killed
 
     def job(self, since: str, new: Callable[[], str] = lambda: uuid.uuid4().hex) -> str:
-        """The job's id.
+        """Return the job's id, created if there is none yet.
 
-        It is written again at each start, so that what a run before may have sent comes too late.
+        The id is written again at each start, so that late writes of a former run are rejected.
         """
         for _ in range(TIMES):
             found = self._objects.read(names.JOB)
@@ -63,12 +63,12 @@ class RemoteCabinet:
         raise self._busy()
 
     def store(self, job: str) -> RemoteStore:
-        """The job's checkpoints, to be written."""
+        """Open the job's checkpoints for writing."""
         self._sweep(job)
         return self._store(job)
 
     def forget(self) -> None:
-        """Have no checkpoints, and no job."""
+        """Delete the job and its checkpoints."""
         self._owner.look()
         for _ in range(TIMES):
             found = self._objects.read(names.JOB)
@@ -83,7 +83,7 @@ class RemoteCabinet:
     def renewed(
         self, since: str, new: Callable[[], str] = lambda: uuid.uuid4().hex
     ) -> Iterator[RemoteStore]:
-        """Another job in the place of the one that is here, with the checkpoints it is given."""
+        """Replace the job by another one, which has the checkpoints written in the block."""
         self._owner.look()
         found, job = self._objects.read(names.JOB), new()
         yield self._store(job)
@@ -95,7 +95,7 @@ class RemoteCabinet:
         self.clear()
 
     def looked_at(self) -> RemoteStore | None:
-        """The job's checkpoints, to be read; None if there is no job."""
+        """Open the job's checkpoints for reading; None if there is no job."""
         found = self._objects.read(names.JOB)
         document = _document(self._place(names.JOB), found, _LOST)
         job = self._told() if document is None else str(document["job"])
@@ -110,28 +110,28 @@ class RemoteCabinet:
         self._objects.put(names.FINISHED, seal(said))
 
     def finished(self) -> Mapping[str, object] | None:
-        """The mark."""
+        """Return what the finished mark says; None if there is no mark."""
         place = self._place(names.FINISHED)
         return _document(
-            place, self._objects.read(names.FINISHED), "remove it: the job begins anew"
+            place, self._objects.read(names.FINISHED), "remove it: the job starts from scratch"
         )
 
     def clear(self) -> None:
-        """Remove the mark."""
+        """Remove the finished mark."""
         self._objects.remove([names.FINISHED])
 
     @property
     def notes(self) -> RemoteNotes:
-        """What sources and sinks must not forget, whatever becomes of the job's checkpoints."""
+        """Notes that sources and sinks must not lose, whatever happens to the job's checkpoints."""
         return RemoteNotes(self._objects, self._owner)
 
     def note(self, number: int) -> None:
-        """All output of a checkpoint is visible."""
+        """Record that all output of a checkpoint is committed."""
         self._owner.check()
         self._objects.put(f"{self._job}/{names.VISIBLE}", seal({"checkpoint": number}))
 
     def noted(self) -> int | None:
-        """The last checkpoint that was noted."""
+        """Return the checkpoint of the commit record; None if it is missing or cannot be read."""
         try:
             document = _document("", self._objects.read(f"{self._job}/{names.VISIBLE}"), "")
             return None if document is None else int(str(document["checkpoint"]))
@@ -139,7 +139,7 @@ class RemoteCabinet:
             return None
 
     def close(self) -> bool:
-        """Put no more; whether it is known of every manifest whether it is there."""
+        """Stop uploading; returns whether the outcome of every manifest is known."""
         return all([store.close() for store in self._stores])
 
     def _store(self, job: str) -> RemoteStore:
@@ -149,7 +149,7 @@ class RemoteCabinet:
         return store
 
     def _publish_job(self, found: Found | None, document: Mapping[str, object]) -> bool:
-        """Write it, unless somebody came between."""
+        """Write the job document, unless another process wrote it since it was read."""
         data = seal({**document, "owner": self._owner.token})
         try:
             if found is None:
@@ -162,16 +162,16 @@ class RemoteCabinet:
         return True
 
     def _told(self) -> str | None:
-        """The id that folders of manifests tell; None if there are none."""
+        """Return the job's id from the folders with manifests; None if there are none."""
         ours = (_OURS.fullmatch(name) for name in self._objects.listed())
         jobs = {found[1] for found in ours if found and found[2].startswith(names.MANIFESTS)}
         if len(jobs) > 1:
             place = self._place(names.JOB)
-            raise DamagedSnapshot(f"{place} is gone, and there are {len(jobs)} jobs", FRESH)
+            raise DamagedSnapshot(f"{place} is missing, and there are {len(jobs)} jobs", FRESH)
         return next(iter(jobs), None)
 
     def _sweep(self, job: str) -> None:
-        """Remove what is of jobs before: manifests first."""
+        """Remove the objects of former jobs, manifests first."""
         names_ = [name for name in self._objects.listed() if _is_of_another(name, job)]
         for part in (f"/{names.MANIFESTS}/", "/"):
             self._objects.remove([name for name in names_ if part in name])
@@ -180,10 +180,10 @@ class RemoteCabinet:
         return f"{self._objects.address}/{name}"
 
     def _busy(self) -> StoreError:
-        return StoreError(f"cannot write {self._place(names.JOB)}: others write it all the time")
+        return StoreError(f"cannot write {self._place(names.JOB)}: other processes keep writing it")
 
 
-_LOST = "remove it: the job's checkpoints know its id as well"
+_LOST = "remove it: the job's checkpoints have its id as well"
 
 
 @contextmanager
@@ -196,9 +196,9 @@ def opened(
     *,
     take_over: bool = False,
 ) -> Iterator[RemoteCabinet]:
-    """Own the checkpoints of the job of that name, as a run of that home; `home` is held.
+    """Own the checkpoints of the job of that name, as a run of that home, whose lock is held.
 
-    Raises HeldElsewhere.
+    Raises BucketHeld.
     """
     owner = Owning(objects, me(home, Holder(os.getpid(), socket.gethostname(), now())))
     owner.take(take_over=take_over)
@@ -207,7 +207,7 @@ def opened(
         yield cabinet
     finally:
         if cabinet.close():
-            # Else, or where it cannot be said, a run of the same home goes on at once.
+            # Without a release, a run of the same home can still resume at once.
             with suppress(SnapshotError):
                 owner.release(now())
 

@@ -1,7 +1,7 @@
-"""The server that the environment names: obstore panics at one that is no URL, so it is looked at.
+"""Validation of the server addresses in the environment: obstore panics if one is no URL.
 
-Other addresses in the environment are only used by some ways to get credentials; a panic at one of
-those is told as what could not be done (`telling`).
+Other addresses in the environment are only used for some kinds of credentials; a panic at one of
+those is translated to an error (`bucket_errors`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NAMES = {
     "az": ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
 }
 _INSTEAD = {"s3": "AWS_ENDPOINT_URL_S3"}
-"""What counts alone where it is set."""
+"""Variable that alone counts if it is set."""
 
 _URL = re.compile(
     r"https?://(?P<host>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:(?P<port>\d{1,5}))?"
@@ -27,23 +27,23 @@ _URL = re.compile(
     re.IGNORECASE,
 )
 _NUMBER = re.compile(r"\d+|0[xX][0-9A-Fa-f]*")
-"""A host whose last part is one is taken for an IPv4 address."""
+"""A host whose last part is a number is taken for an IPv4 address."""
 
 
 class WrongEndpoint(RefusedSnapshot):
-    """A server is named in a way that is no URL."""
+    """A server address in the environment is no URL."""
 
     exit_status = 2
 
 
 def check_endpoint(scheme: str, environment: Mapping[str, str]) -> None:
-    """Whether the servers named for such addresses are URLs. Raises WrongEndpoint."""
+    """Check that the server addresses for that scheme are URLs. Raises WrongEndpoint."""
     instead = _INSTEAD.get(scheme, "")
     names = (instead,) if instead in environment else _NAMES.get(scheme, ())
     for name in names:
         said = environment.get(name)
         if said is not None and not _is_url(said):
-            # Whatever may be a password is not repeated.
+            # A value that may contain a password is not repeated.
             is_secret = set("@?#") & set(said)
             got = "one with credentials or a query" if is_secret else f'"{printable(said)}"'
             message = f"{name}: wanted a URL as http://host:port, got {got}"

@@ -1,4 +1,4 @@
-"""The checkpoints of a job in a bucket, for who only looks: nothing is taken, nothing written."""
+"""Read-only access to the checkpoints of a job in a bucket: takes no ownership, writes nothing."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from headrace.state.storage.remote.reading import place
 
 
 def looking(dir: str, name: str) -> Cabinet:
-    """Those of the job of that name, below an address. Raises SnapshotError."""
+    """Open the checkpoints of the job of that name, below an address. Raises SnapshotError."""
     objects = bucket(place(dir).below(name))
     nobody = Owning(objects, me("", Holder(os.getpid(), socket.gethostname(), "")))
     return RemoteCabinet(objects, name, LocalDisk(), nobody, str)
 
 
 def cabinet_of(home: Home) -> Cabinet:
-    """Where the checkpoints of a home are, as it says. Raises SnapshotError."""
+    """Open a home's checkpoints where the home records them. Raises SnapshotError."""
     place = place_of(home)
     return home if place is None else looking(place, home.name)

@@ -1,13 +1,14 @@
-"""The manifests of a job in a bucket: each is created where none is, or not at all.
+"""Manifests of a job in a bucket: each is created where there is none, or not at all.
 
-One whose request was not answered may be there, or come to be there later. It is settled by sending
-it again: either that is done now, or it had been, and it is found there byte by byte (no other run
-writes the same bytes, for they have the owner's token). While that fails too, nobody can tell.
+A manifest whose request was not answered may exist, or appear later. It is settled by sending it
+again: either that creates it now, or it exists already and is compared byte by byte (no other run
+writes the same bytes, because they contain the owner's token). While that fails too, the outcome is
+unknown.
 
-A run that takes over closes the place of the manifest that the one before may have sent: it puts a
-*fence* there, unless the manifest has come meanwhile. So what that run sends too late is refused. A
-fence is no manifest, and is replaced by one when the number's turn has come; only by who has put
-it, or saw it when it began, for a fence that is new is of who has taken over.
+A run that takes over blocks the manifest that the previous owner may have sent: it puts a *fence*
+under that name, unless the manifest exists by then. So a late request of the previous owner is
+refused. A fence is no manifest, and is replaced by one when its number is committed; only by the
+run that put it, or saw it at its start, because a newer fence belongs to a run that has taken over.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ TIMES = 5
 
 
 class RemoteManifests:
-    """A folder of manifests; one thread at a time. Without an owner they are only looked at."""
+    """Folder of manifests; for one thread at a time. Without an owner it is read-only."""
 
     def __init__(
         self, objects: Objects, folder: str, job: str, owner: Owning | None, now: Callable[[], str]
@@ -49,7 +50,7 @@ class RemoteManifests:
         self._named: dict[int, frozenset[Blob]] = {}
 
     def prepare(self, listed: Mapping[str, Listed]) -> None:
-        """Begin: what a run before has sent is there now, or never will be."""
+        """Start writing: make sure that no manifest of a former run can appear any more."""
         self._fences = self._see(listed)
         assert self._owner is not None
         about = self._owner.about(self._job)
@@ -59,36 +60,35 @@ class RemoteManifests:
             self._owner.closed()
 
     def look(self) -> None:
-        """See which are there."""
+        """List the existing manifests."""
         self._see(self._objects.listed(self._folder))
 
     def numbers(self) -> list[int]:
-        """Of which checkpoints there are some, rising."""
+        """Return the numbers of the checkpoints with manifests, ascending."""
         if self._numbers is None:
             self.look()
         assert self._numbers is not None
         return list(self._numbers)
 
     def path(self, number: int) -> str:
-        """Where a manifest is."""
         return f"{self._objects.address}/{self._name(number)}"
 
     def read(self, number: int) -> dict[str, object]:
-        """A manifest. Raises Broken, or RefusedSnapshot if it is not one of this job and format."""
+        """Return a manifest. Raises CorruptData, or RefusedSnapshot for another job or format."""
         found = self._objects.read(self._name(number))
         if found is None:
-            raise Broken("it is gone")
+            raise Broken("it is missing")
         path = self.path(number)
         return owned(path, unseal(path, found.data), self._job, number)
 
     def named(self, number: int) -> frozenset[Blob]:
-        """The blobs that a manifest names. Raises as `read` does."""
+        """Return the blobs that a manifest names. Raises as `read` does."""
         if number not in self._named:
             self._named[number] = frozenset(blobs_in(self.read(number)))
         return self._named[number]
 
     def commit(self, number: int, manifest: Manifest, named: frozenset[Blob]) -> None:
-        """Create it; it names these blobs. Raises Deposed."""
+        """Create a manifest that names these blobs. Raises OwnershipLost."""
         assert self._owner is not None
         own = {"job": self._job, "number": number, "owner": self._owner.token}
         self._owner.begin(number, self._job, self._now())
@@ -106,7 +106,9 @@ class RemoteManifests:
         self._named[number] = named
 
     def settle(self) -> None:
-        """Have what was sent there; raises if it is not. Raises Deposed."""
+        """Send a manifest of unknown outcome again; raises if it does not exist then. Raises
+        OwnershipLost.
+        """
         if self._owner is not None:
             self._owner.check()
         if self._unknown is None:
@@ -116,17 +118,17 @@ class RemoteManifests:
             is_there = self._sent(number, data)
         except StoreError as error:
             raise UnknownOutcome(
-                f"{error.message}; nobody can tell whether checkpoint {number} is there", error.hint
+                f"{error.message}; it is unknown whether checkpoint {number} is there", error.hint
             ) from error
         self._settled(number, is_there=is_there)
 
     @property
     def is_settled(self) -> bool:
-        """Whether it is known of all that was sent whether it is there."""
+        """Whether the outcome of every manifest sent is known."""
         return self._unknown is None
 
     def remove(self, numbers: Collection[int]) -> None:
-        """Remove them."""
+        """Remove these manifests."""
         if numbers:
             self._objects.remove([self._name(number) for number in numbers])
         for number in numbers:
@@ -134,8 +136,9 @@ class RemoteManifests:
         self._numbers = [number for number in self.numbers() if number not in numbers]
 
     def _sent(self, number: int, data: bytes) -> bool:
-        """Whether it is there now; if not, something else is. Raises StoreError: it is not there,
-        and never will be; Unanswered.
+        """Send a manifest; True if it exists now, False if another object does.
+
+        Raises StoreError if it does not exist and never will; RequestOutcomeUnknown.
         """
         name, fence = self._name(number), self._fences.get(number)
         try:
@@ -165,7 +168,7 @@ class RemoteManifests:
         self._numbers = sorted({*self.numbers(), number})
 
     def _close(self, number: int) -> None:
-        """Have a manifest or a fence of ours in its place."""
+        """Ensure that a manifest or a fence of this run has that number."""
         assert self._owner is not None
         name, fence = self._name(number), FENCE % self._owner.token.encode()
         for _ in range(TIMES):
@@ -180,10 +183,10 @@ class RemoteManifests:
                 return
             except Conflict:
                 continue
-        raise StoreError(f"cannot write {self.path(number)}: others write it all the time")
+        raise StoreError(f"cannot write {self.path(number)}: other processes keep writing it")
 
     def _see(self, listed: Mapping[str, Listed]) -> dict[int, Version]:
-        """Take note of the manifests among those; gives the fences."""
+        """Record the manifests among these objects; returns the fences."""
         self._numbers, fences = [], dict[int, Version]()
         for name, each in listed.items():
             folder, _, last = name.rpartition("/")

@@ -1,4 +1,4 @@
-"""What sources and sinks note of a job, in the bucket that has its checkpoints."""
+"""Notes of sources and sinks, in the bucket with the job's checkpoints."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class RemoteNotes:
     owner: Owning
 
     def read(self, name: str) -> Document | None:
-        """What was written last."""
+        """Return the document that was last written."""
         path = f"{names.NOTES}/{names.note(name)}"
         found = self.objects.read(path)
         if found is None:
@@ -31,6 +31,5 @@ class RemoteNotes:
             raise damaged(f"{self.objects.address}/{path}", error) from error
 
     def write(self, name: str, document: Document) -> None:
-        """Have it there."""
         self.owner.check()
         self.objects.put(f"{names.NOTES}/{names.note(name)}", seal(document))

@@ -1,16 +1,17 @@
-"""What is asked of a bucket: a few requests, each of which is done as a whole or not at all.
+"""Interface to object storage: a few requests, each of which is done as a whole or not at all.
 
-A request that was answered is done, and seen by all that ask later: S3, GCS and Azure hold that,
-and so do servers that are like them. One that was not answered may have been done, may be done
-later, or never: `Unanswered`. Whatever else is raised tells that it was not done.
+An answered request is done and visible to all later requests: S3, GCS and Azure guarantee that, and
+so do compatible servers. An unanswered request may have been done, may be done later, or never:
+`RequestOutcomeUnknown`. Every other error means that it was not done.
 
-One thing is taken for granted. Blobs are named by their hash, and removing has no condition: a
-removal that was not answered is done soon or never, and not after somebody has put the same bytes
-again, which is a checkpoint later at least.
+One assumption is made. Blobs are named by their hash, and a removal has no condition: an unanswered
+removal is done soon or never, and not after the same bytes were put again, which is at least one
+checkpoint later.
 
-Two requests have a condition, which the server looks at as it does them: `create` wants that
-nothing is there, `replace` that it is what was seen. So of two processes that want the same one is
-told `Conflict`, as is who asks a second time because an answer was lost: it reads what is there.
+Two requests have a condition that the server checks atomically: `create` requires that there is no
+object, `replace` that the object is the version seen. So of two processes with the same request one
+gets `PreconditionFailed`, as does a process that retries because an answer was lost: it then reads
+the object.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from headrace.core.snapshots import StoreError
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """Which bytes an object had, as its server tells it apart."""
+    """Version of an object, as its server identifies it."""
 
     tag: str | None
     number: str | None = None
@@ -32,7 +33,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A small object."""
+    """Contents of a small object."""
 
     data: bytes
     version: Version
@@ -40,22 +41,22 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """What a list tells of an object."""
+    """Size and version of a listed object."""
 
     bytes: int
     version: Version
 
 
 class Unanswered(StoreError):
-    """Nobody can tell whether a request was done, or will be."""
+    """It is unknown whether a request was done, or will be."""
 
 
 class Conflict(Exception):
-    """The condition did not hold."""
+    """The condition of a request did not hold."""
 
 
 class Short(Exception):
-    """An object has another size than was wanted: which; None if it is gone."""
+    """An object has another size than expected: `bytes`; None if it is missing."""
 
     def __init__(self, bytes: int | None) -> None:
         super().__init__(bytes)
@@ -63,41 +64,41 @@ class Short(Exception):
 
 
 class Objects(Protocol):
-    """The objects below an address, by their names. Raises StoreError; threads use it at once."""
+    """Objects below an address, by name. Raises StoreError; safe for use by several threads."""
 
     @property
     def address(self) -> str:
-        """Where they are, for messages."""
+        """Address, for messages."""
         ...
 
     def put(self, name: str, data: bytes) -> None:
-        """Have these bytes there, whatever was."""
+        """Write these bytes, replacing any object."""
         ...
 
     def put_file(self, name: str, file: IO[bytes]) -> None:
-        """Have a file's bytes there, of which only a part is in memory at any time."""
+        """Write a file's bytes, of which only a part is in memory at any time."""
         ...
 
     def create(self, name: str, data: bytes) -> Version:
-        """Have these bytes there, where nothing is. Raises Conflict."""
+        """Write these bytes if there is no object. Raises PreconditionFailed."""
         ...
 
     def replace(self, name: str, data: bytes, version: Version) -> Version:
-        """Have these bytes in the place of those. Raises Conflict."""
+        """Write these bytes if the object has this version. Raises PreconditionFailed."""
         ...
 
     def read(self, name: str) -> Found | None:
-        """What is there."""
+        """Return an object; None if there is none."""
         ...
 
     def pieces(self, name: str, bytes: int) -> Iterator[bytes]:
-        """What is there, piece by piece, if it has that size. Raises Short."""
+        """Yield an object in chunks, if it has that size. Raises SizeMismatch."""
         ...
 
     def listed(self, folder: str = "") -> dict[str, Listed]:
-        """All that is there, by name."""
+        """Return all objects in the folder, by name."""
         ...
 
     def remove(self, names: Collection[str]) -> None:
-        """Have them not there. One that is gone is no mistake."""
+        """Remove these objects; missing ones are ignored."""
         ...

@@ -1,17 +1,19 @@
-"""Who writes the checkpoints of a job in a bucket: a record, taken and renewed under a condition.
+"""Ownership of a job's checkpoints in a bucket: a record, taken and renewed by conditional writes.
 
-No lock ends with its process there. So the record is a claim, and it is the server that decides
-whose is good: each write of it names the version that its writer saw last. Who has lost it learns
-that when it writes next, which it does before each manifest, and stops.
+A bucket has no lock that ends with its process. So the record is a claim, and the server decides
+which claim is valid: each write of the record names the version that its writer saw last. A run
+that has lost the ownership learns that at its next write of the record, which precedes each
+manifest, and stops.
 
-    record = who it is and from which home; since when; the checkpoint it is about to write; over?
+    record = the run and its home; its start; the number of the manifest it is about to send; over?
 
-A run of the same home has the lock of that home, so the one before is dead, and it goes on at once.
-Any other is refused, unless the record says that the run is over, or somebody asked to take over: a
-clock cannot tell whether a process is dead, somebody who looks there can.
+A run of the same home holds the lock of that home, so the previous run is dead, and the new run
+takes the record at once. A run of another home is refused, unless the record says that the run is
+over, or the user requests a takeover: a clock cannot decide whether a process is dead, a person who
+looks can.
 
-The record names a checkpoint before its manifest is sent. So whoever takes over knows which one may
-still be under way, and closes its place before looking what there is.
+The record names a checkpoint before its manifest is sent. So a run that takes over knows which
+manifest may still be in flight, and fences it before listing the existing ones.
 """
 
 from __future__ import annotations
@@ -29,37 +31,37 @@ from headrace.state.storage.sealing import Broken, seal, unseal
 
 OWNER = "owner.json"
 TIMES = 5
-"""So often somebody else may come between."""
+"""Maximum number of attempts when other processes write the record in between."""
 STALE = Version('"00000000000000000000000000000000"', "1")
-"""A version that no object has."""
+"""Version that no object has."""
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What stands in the record."""
+    """Contents of the ownership record."""
 
     token: str
-    """Of the run, and of no other."""
+    """Unique token of the run."""
     home: str
     pid: int
     host: str
     since: str
     renewed: str
     about: int | None = None
-    """The checkpoint whose manifest may be under way,"""
+    """Number of the manifest that may be in flight,"""
     job: str | None = None
-    """and of which job."""
+    """and the job that it belongs to."""
     over: bool = False
 
     @property
     def holder(self) -> Holder:
-        """Who it is."""
+        """Process that owns the record."""
         return Holder(self.pid, self.host, self.since)
 
 
 @dataclass(frozen=True, slots=True)
 class Free:
-    """It may be taken; `killed` had it and has not said that it is over."""
+    """The record may be taken; `killed` owned it and has not reported its end."""
 
     killed: Holder | None = None
 
@@ -68,17 +70,19 @@ Verdict: TypeAlias = "Free | Record"
 
 
 def decide(found: Record | None, home: str, *, take_over: bool) -> Verdict:
-    """Whether a run of this home may take the record; if not, the record of who has it.
+    """Decide whether a run of this home may take the record; if not, return the owner's record.
 
     >>> theirs = Record("t", "their home", 7, "pegasus", "08:00", "09:00")
-    >>> decide(None, "mine", take_over=False), decide(theirs, "mine", take_over=False) is theirs
-    (Free(killed=None), True)
+    >>> decide(None, "mine", take_over=False) == Free()
+    True
+    >>> decide(theirs, "mine", take_over=False) is theirs
+    True
     >>> decide(theirs, "mine", take_over=True) == decide(theirs, "their home", take_over=False)
     True
-    >>> decide(theirs, "mine", take_over=True)
-    Free(killed=Holder(pid=7, host='pegasus', since='08:00'))
-    >>> decide(replace(theirs, over=True), "mine", take_over=False)
-    Free(killed=None)
+    >>> decide(theirs, "mine", take_over=True) == Free(theirs.holder)
+    True
+    >>> decide(replace(theirs, over=True), "mine", take_over=False) == Free()
+    True
     """
     if found is None or found.over:
         return Free()
@@ -88,15 +92,15 @@ def decide(found: Record | None, home: str, *, take_over: bool) -> Verdict:
 
 
 class HeldElsewhere(RefusedSnapshot):
-    """A run of another home writes there."""
+    """A run of another home owns the bucket's checkpoints."""
 
 
 class Deposed(RefusedSnapshot):
-    """Another run has taken over: nothing may be committed any more."""
+    """Another run has taken over: this one must not commit anything any more."""
 
 
 class Owning:
-    """The record, as one run has it. One thread at a time."""
+    """Ownership record as one run holds it; for one thread at a time."""
 
     def __init__(self, objects: Objects, me: Record) -> None:
         self._objects = objects
@@ -104,19 +108,19 @@ class Owning:
         self._version: Version | None = None
         self._deposed: Deposed | None = None
         self.killed: Holder | None = None
-        """Who had it, and was killed or deposed."""
+        """Previous owner, if it was killed or lost the ownership to this run."""
 
     @property
     def token(self) -> str:
-        """What only this run writes."""
+        """Token that only this run writes."""
         return self._me.token
 
     def about(self, job: str) -> int | None:
-        """The checkpoint of that job whose manifest a run before may have sent."""
+        """Return the number of that job's manifest that a former run may have sent."""
         return self._me.about if self._me.job == job else None
 
     def take(self, *, take_over: bool) -> None:
-        """Have it. Raises HeldElsewhere."""
+        """Take the ownership. Raises BucketHeld."""
         for _ in range(TIMES):
             found = self._objects.read(OWNER)
             record = self._read(found)
@@ -139,20 +143,22 @@ class Owning:
         raise StoreError(f"cannot have {self._place}: others write it all the time")
 
     def begin(self, number: int, job: str, now: str) -> None:
-        """Say that a manifest will be sent. Raises Deposed; StoreError: it must not be."""
+        """Announce a manifest. Raises OwnershipLost; after a StoreError the manifest must not be
+        sent.
+        """
         self._renew(replace(self._me, about=number, job=job, renewed=now))
 
     def closed(self) -> None:
-        """No manifest can be under way any more."""
+        """Record that no manifest can be in flight any more."""
         self._me = replace(self._me, about=None, job=None)
 
     def check(self) -> None:
-        """Raises Deposed if that is known; asks nobody."""
+        """Raise OwnershipLost if the loss is known; sends no request."""
         if self._deposed is not None:
             raise self._deposed
 
     def look(self) -> None:
-        """Ask whether it still has the record. Raises Deposed."""
+        """Read the record to check the ownership. Raises OwnershipLost."""
         self.check()
         found = self._objects.read(OWNER)
         record = self._read(found)
@@ -162,7 +168,7 @@ class Owning:
         self._version = found.version
 
     def release(self, now: str) -> None:
-        """Say that the run is over: a run of any home may follow."""
+        """Record that the run is over: a run of any home may follow."""
         if self._version is not None and self._deposed is None:
             self._renew(replace(self._me, over=True, renewed=now))
 
@@ -186,7 +192,7 @@ class Owning:
         return self._objects.replace(OWNER, data, found.version)
 
     def _test(self) -> None:
-        """Refuse a server that takes no notice of conditions: there are some."""
+        """Refuse a server that ignores conditions: such servers exist."""
         data = _sealed(self._me)
         for found in (None, Found(data, STALE)):
             with suppress(Conflict):
@@ -225,7 +231,7 @@ class Owning:
 
 
 def me(home: str, holder: Holder) -> Record:
-    """The record of this run."""
+    """Build the record of this run."""
     return Record(
         uuid.uuid4().hex, home, holder.pid, holder.host, holder.since, renewed=holder.since
     )

@@ -1,7 +1,7 @@
-"""A folder of a bucket as a `Disk` of which is only read, for whoever reads files by their paths.
+"""A folder of a bucket as a read-only `Disk`, for readers of files by path.
 
-Its paths are addresses. What is there is listed once, and taken to stay: it is meant for
-savepoints, which nobody changes.
+Its paths are addresses. The objects are listed once and assumed not to change, as those of a
+savepoint.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from headrace.state.storage.remote.objects import Listed, Objects, Short
 
 
 class NotAnAddress(RefusedSnapshot):
-    """What somebody named as one is none."""
+    """The user named an address that is none."""
 
     exit_status = 2
 
 
 def disk_of(path: str) -> Disk:
-    """The disk that a path is on: a bucket, if it is an address. Raises SnapshotError."""
+    """Return the disk of a path: a bucket, if the path is an address. Raises SnapshotError."""
     return BucketDisk(bucket(place(path))) if is_url(path) else LocalDisk()
 
 
 def place(path: str) -> Address:
-    """The address that somebody named. Raises NotAnAddress."""
+    """Parse an address that the user named. Raises NotAStorageUrl."""
     try:
         return address(path)
     except NoAddress as error:
@@ -47,22 +47,18 @@ class BucketDisk:
         self._listed: dict[str, Listed] | None = None
 
     def names(self, folder: str) -> list[str]:
-        """What is in a folder."""
         prefix = f"{self._name(folder)}/".lstrip("/")
         below = (name[len(prefix) :] for name in self._all() if name.startswith(prefix))
         return sorted({name.partition("/")[0] for name in below})
 
     def size(self, path: str) -> int | None:
-        """Its length."""
         listed = self._all().get(self._name(path))
         return None if listed is None else listed.bytes
 
     def read(self, path: str) -> bytes:
-        """Its bytes."""
         return b"".join(self.pieces(path))
 
     def pieces(self, path: str) -> Iterator[memoryview]:
-        """Piece by piece."""
         try:
             for piece in self._objects.pieces(self._name(path), self.size(path) or 0):
                 yield memoryview(piece)
@@ -70,37 +66,30 @@ class BucketDisk:
             raise FileNotFoundError(errno.ENOENT, "it was changed meanwhile", path) from None
 
     def make_folder(self, path: str) -> None:
-        """Refused."""
         _refuse(path)
 
     def write(self, path: str, pieces: Iterable[bytes | memoryview]) -> None:
-        """Refused."""
         _refuse(path)
 
     def sync(self, paths: Sequence[str]) -> None:
-        """Nothing was written."""
+        """Do nothing: nothing was written."""
 
     def sync_folder(self, path: str) -> None:
-        """Nothing was written."""
+        """Do nothing: nothing was written."""
 
     def rename(self, path: str, to: str) -> None:
-        """Refused."""
         _refuse(path)
 
     def link(self, path: str, to: str) -> None:
-        """Refused."""
         _refuse(path)
 
     def remove(self, path: str) -> None:
-        """Refused."""
         _refuse(path)
 
     def remove_folder(self, path: str) -> None:
-        """Refused."""
         _refuse(path)
 
     def lock(self, path: str) -> Lock | None:
-        """Refused."""
         _refuse(path)
 
     def _all(self) -> dict[str, Listed]:

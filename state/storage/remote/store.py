@@ -1,6 +1,6 @@
-"""The snapshot store of a bucket: blobs and manifests below the id of a job.
+"""Snapshot store in a bucket: blobs and manifests below the id of a job.
 
-Without an owner it is only looked at, and nothing is put.
+Without an owner it is read-only.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from headrace.state.storage.store import Store
 
 
 class RemoteStore(Store):
-    """`SnapshotStore` of a job in a bucket. Who has made it closes it."""
+    """`SnapshotStore` of a job in a bucket. The caller closes it."""
 
     def __init__(
         self, objects: Objects, job: str, disk: Disk, owner: Owning | None, now: Callable[[], str]
@@ -33,30 +33,30 @@ class RemoteStore(Store):
         self._objects, self._owner = objects, owner
 
     def prepare(self) -> None:
-        """Begin to write: see what is there, and settle what a run before may have sent."""
+        """Start writing: list what exists, and settle what a former run may have sent."""
         blobs, manifests = self._remote
         listed = self._objects.listed(self.job)
         manifests.prepare(listed)
         blobs.prepare(self._named(manifests.numbers())[0], listed)
 
     def manifests(self) -> list[int]:
-        """Of which checkpoints there are manifests: the bucket is asked."""
+        """Return the numbers of the checkpoints with manifests, listed from the bucket."""
         self._manifests.settle()
         self._remote[1].look()
         return super().manifests()
 
     def discard(self, number: int) -> None:
-        """Remove a manifest, if no other run has taken over."""
+        """Remove a manifest. Raises OwnershipLost."""
         self._look()
         super().discard(number)
 
     def collect(self, keep: Collection[int]) -> None:
-        """Remove the others, and what nobody needs, if no other run has taken over."""
+        """Remove other manifests and unneeded blobs. Raises OwnershipLost."""
         self._look()
         super().collect(keep)
 
     def close(self) -> bool:
-        """Put no more; whether it is known of every manifest whether it is there."""
+        """Stop uploading; returns whether the outcome of every manifest is known."""
         self._uploads.close()
         return self._remote[1].is_settled
 

@@ -1,6 +1,6 @@
-"""What a bucket's server says, as a user is told it: a few words of our own, and its codes.
+"""Translation of a bucket's errors into messages: a few words of our own, and the server's codes.
 
-The words of obstore tell whole requests, and those may tell secrets: none of them is repeated.
+obstore's texts contain whole requests, which may contain secrets: none of them is repeated.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from headrace.core.snapshots import StoreError
 from headrace.state.storage.remote.objects import Unanswered
 
 _RIGHTS = "see which rights docs/remote.md lists, and whose credentials the environment has"
-_NONE = "docs/remote.md lists the variables that tell them"
+_NONE = "docs/remote.md lists the variables that set them"
 _PANIC = "see the addresses in the environment: one may be no URL"
 _STATUS = re.compile(r"status code: (\d{3}) ([A-Za-z -]{2,40})")
 _CODE = re.compile(r"<Code>([A-Za-z]{2,60})</Code>")
 
 _NO_PLACE = ("NoSuchBucket", "ContainerNotFound")
-"""What is not there is no object: nothing that is there is found then."""
+"""Codes of a missing bucket, as opposed to a missing object."""
 
 _KNOWN = (
-    # What its text has, what is said of it, a hint.
+    # Part of the error text, message, hint.
     ("169.254.169.254", "the environment has no credentials for it", _NONE),
     ("MissingAccount", "AZURE_STORAGE_ACCOUNT_NAME is not set", _NONE),
     ("BadScheme", "its endpoint is http, not https", "AWS_ALLOW_HTTP=true allows that"),
-    ("NoSuchBucket", "there is no such bucket", "it has to be made before"),
-    ("ContainerNotFound", "there is no such container", "it has to be made before"),
+    ("NoSuchBucket", "there is no such bucket", "it must be created first"),
+    ("ContainerNotFound", "there is no such container", "it must be created first"),
     (
         "NotImplemented",
-        "it cannot be written under a condition",
+        "it does not support conditional writes",
         "docs/remote.md says why it has to",
     ),
     ("kind: Connect", "the server cannot be reached", "see its endpoint in the environment"),
@@ -41,7 +41,9 @@ _KNOWN = (
 
 @contextmanager
 def asking(doing: str, *through: type[BaseException]) -> Iterator[None]:
-    """Says what could not be done, and why; those named pass through as they are."""
+    """Translate an error into what could not be done, and why; errors of the types `through` pass
+    unchanged.
+    """
     from obstore import exceptions
 
     known = (exceptions.BaseError, OSError, ValueError, NotImplementedError)
@@ -57,7 +59,7 @@ def asking(doing: str, *through: type[BaseException]) -> Iterator[None]:
         kind = StoreError if is_denied or isinstance(error, FileNotFoundError) else Unanswered
         if is_denied:
             hint = hint or _RIGHTS
-        # Its text is in no trace either.
+        # `from None` keeps the text out of tracebacks, too.
         raise kind(f"cannot {doing}: {what}", hint) from None
     except BaseException as error:
         if not _is_panic(error):
@@ -66,12 +68,14 @@ def asking(doing: str, *through: type[BaseException]) -> Iterator[None]:
 
 
 def _is_panic(error: BaseException) -> bool:
-    """Whether it is one of obstore's Rust, which is no Exception, and can be imported nowhere."""
+    """Whether the error is a panic of obstore's Rust code, whose type is no Exception and cannot be
+    imported.
+    """
     return type(error).__name__ == "PanicException"
 
 
 def why(text: str) -> tuple[str, str]:
-    """What to say of a text of obstore, and a hint.
+    """Return the message for an error text of obstore, and a hint.
 
     >>> why("... status code: 503 Service Unavailable: <Error><Code>SlowDown</Code>...")
     ('the server says 503 Service Unavailable, SlowDown', '')
@@ -83,6 +87,6 @@ def why(text: str) -> tuple[str, str]:
             return said, hint
     status, code = _STATUS.search(text), _CODE.search(text)
     if status is None:
-        return "the connection broke, or what came through it was no answer", ""
+        return "the connection broke, or its answer was invalid", ""
     said = f"the server says {status[1]} {status[2].strip()}"
     return (f"{said}, {code[1]}" if code else said), ""

@@ -1,7 +1,7 @@
-"""Uploads that go on while their callers do something else, of which there are never many.
+"""Uploads in background threads, limited in number.
 
-A round trip to a bucket takes tens of milliseconds, so many small blobs go side by side. Whoever
-brings one more than that waits for a place, so that what is on its way fits into memory.
+A round trip to a bucket takes tens of milliseconds, so small blobs are uploaded in parallel. A
+caller with one more than the limit waits for a slot, so that the data in flight fits into memory.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ AT_ONCE = 8
 
 
 class Uploads:
-    """A few threads, and as many places."""
+    """Thread pool with as many slots as threads."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="headrace-upload")
         self._places = threading.BoundedSemaphore(AT_ONCE)
 
     def begin(self, work: Callable[[], None]) -> Future[None]:
-        """Begin it, when there is a place."""
+        """Start the upload as soon as a slot is free."""
         self._places.acquire()
         try:
             begun = self._threads.submit(work)
@@ -32,5 +32,5 @@ class Uploads:
         return begun
 
     def close(self) -> None:
-        """Begin no more; what is under way ends by its own time-outs."""
+        """Start no more uploads; running ones end by their own time-outs."""
         self._threads.shutdown(wait=False, cancel_futures=True)

@@ -15,14 +15,14 @@ from pathlib import Path
 
 import polars as pl
 
-from headrace.connectors.memory import Memory, MemoryOptions
+from headrace.connectors.memory import InMemoryData, MemoryOptions
 from headrace.core.connector import Connector, SourceSide
-from headrace.core.contracts import Arrival, Chunk, Reading
-from headrace.core.job import Outcome
-from headrace.core.launch import Launch, Watcher, launch
+from headrace.core.contracts import Chunk, SourceEvent, SplitReader
+from headrace.core.job import JobOutcome
+from headrace.core.launch import LaunchOptions, Watcher, launch_job
 from headrace.core.messages import Position, Progress, Split
-from headrace.core.pipeline.load import load
-from headrace.core.plan import build, nodes
+from headrace.core.pipeline.load import load_pipeline
+from headrace.core.plan import build_plan, nodes
 from headrace.state.memory import MemoryBackend
 
 FIVE_STEPS = """
@@ -67,18 +67,18 @@ class Arriving:
     every_s: float
     alone: bool
     """Whether the loop is at rest when a frame comes."""
-    memory: Memory = field(default_factory=Memory)
+    memory: InMemoryData = field(default_factory=InMemoryData)
     _arrived: list[float] = field(default_factory=list)
 
     def connector(self) -> Connector:
         """The connector of the memory, with another source."""
         source = SourceSide(MemoryOptions, open=lambda source, _: _Source(self, source))
-        return replace(self.memory.connector(), source=source)
+        return replace(self.memory.build_connector(), source=source)
 
     def latencies(self) -> pl.DataFrame:
         """How long each row took from its arrival to its sink: `arrival`, `ms`."""
         arrived = pl.DataFrame({"arrival": range(len(self._arrived)), "came": self._arrived})
-        written = [batch for batches in self.memory.written.values() for batch in batches]
+        written = [batch for batches in self.memory.write_times.values() for batch in batches]
         rows = [frame.select("arrival", at=pl.lit(at)) for at, frame in written]
         both = pl.concat(rows).join(arrived.cast({"arrival": pl.Int32}), on="arrival")
         return both.select("arrival", ms=(pl.col("at") - pl.col("came")) * 1000)
@@ -97,20 +97,20 @@ class Arriving:
 class _Source:
     arriving: Arriving
     source: nodes.Source
-    rediscover_s: float | None = None
-    ordered: bool = False
+    discovery_interval_s: float | None = None
+    is_ordered: bool = False
 
-    async def discover(self, first: bool) -> Sequence[Split]:
+    async def discover_splits(self, first: bool) -> Sequence[Split]:
         return [Split(self.source.name, "0")]
 
-    def reading(self) -> Reading:
+    def create_reader(self) -> SplitReader:
         return _Reading(self.arriving)
 
-    async def resumed(self, splits: Mapping[Split, Progress]) -> Mapping[Split, Progress]:
+    async def restore(self, splits: Mapping[Split, Progress]) -> Mapping[Split, Progress]:
         """From where they were left."""
         return splits
 
-    async def published(self, splits: Mapping[Split, Progress]) -> None:
+    async def on_checkpoint_complete(self, splits: Mapping[Split, Progress]) -> None:
         """Nobody looks."""
 
     async def close(self) -> None:
@@ -126,19 +126,19 @@ class _Reading:
     def assign(self, splits: Sequence[tuple[Split, Position]], *, last: bool) -> None:
         self.splits += [split for split, _ in splits]
 
-    def hold(self, splits: Collection[Split]) -> None:
+    def pause(self, splits: Collection[Split]) -> None:
         """There is one."""
 
-    def exhausted(self) -> Mapping[Split, float]:
+    def list_exhausted(self) -> Mapping[Split, float]:
         return {}
 
-    def lags(self) -> Mapping[Split, int]:
+    def measure_lags(self) -> Mapping[Split, int]:
         return {}
 
-    def worked_s(self) -> float:
+    def measure_busy_s(self) -> float:
         return 0.0
 
-    async def next(self) -> Arrival | None:
+    async def fetch(self) -> SourceEvent | None:
         if not self.splits or self.given == len(self.arriving.frames):
             return None
         frame = await self.arriving.give(self.given)
@@ -151,15 +151,17 @@ class _Reading:
 
 def run(
     folder: Path, pipeline: str, *connectors: Connector, watch: Watcher | None = None
-) -> Outcome:
+) -> JobOutcome:
     """Run a pipeline in a folder, as the command would."""
     file = folder / "p.yaml"
     file.write_text(pipeline, "utf-8")
     named = {connector.name: connector for connector in connectors}
-    plan, problems = build(load(file, named, env={}))
+    plan, problems = build_plan(load_pipeline(file, named, env={}))
     if plan is None:
         raise SystemExit(f"not a pipeline: {problems}")
-    return launch(plan, named, MemoryBackend(), Launch(folder, watchers=(watch,) if watch else ()))
+    return launch_job(
+        plan, named, MemoryBackend(), LaunchOptions(folder, watchers=(watch,) if watch else ())
+    )
 
 
 def latencies(arriving: Arriving, parallelism: int, other: int) -> pl.DataFrame:

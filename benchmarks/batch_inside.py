@@ -11,15 +11,15 @@ import time
 from contextlib import ExitStack
 
 from headrace.cli.batch import running
-from headrace.cli.main import run
-from headrace.core.spark.running import Outcome, run_batch
+from headrace.cli.main import run_command_line
+from headrace.core.spark.running import BatchOutcome, run_batch
 
 
 def inside(pipeline: str) -> int:
     """Run it as users do; the exit status."""
     took = []
 
-    def timed(*arguments: object) -> Outcome:
+    def timed(*arguments: object) -> BatchOutcome:
         start = time.perf_counter()
         done = run_batch(*arguments)  # type: ignore[arg-type]
         took.append(time.perf_counter() - start)
@@ -30,7 +30,7 @@ def inside(pipeline: str) -> int:
     with ExitStack() as lasting:
         home = f"{pipeline}.home"
         words = ["run", pipeline, "--batch", "--master", "local[2]", "--quiet", "--home", home]
-        status = run([*words, *memory], lasting)
+        status = run_command_line([*words, *memory], lasting)
     print(*took)
     return status
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.timing import compile_all
-from headrace.cli.control.client import Client, NoAnswer, NotThere
+from headrace.cli.control.client import JobClient, NoAnswer, NotListening
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
 
@@ -41,7 +41,7 @@ sinks:
 
 
 @contextmanager
-def running(keys: int, rate: str, every: str, parallelism: int) -> Iterator[Client]:
+def running(keys: int, rate: str, every: str, parallelism: int) -> Iterator[JobClient]:
     """The job, when it has a row of each key."""
     compile_all()
     with tempfile.TemporaryDirectory() as folder:
@@ -49,7 +49,7 @@ def running(keys: int, rate: str, every: str, parallelism: int) -> Iterator[Clie
         Path(folder, "p.yaml").write_text(text.replace("PARALLELISM", str(parallelism)), "utf-8")
         command = [sys.executable, "-m", "headrace.cli", "run", "p.yaml", "--quiet"]
         process = subprocess.Popen(command, cwd=folder)
-        client = Client(Home(LocalDisk(), str(Path(folder, ".headrace")), "controlled"))
+        client = JobClient(Home(LocalDisk(), str(Path(folder, ".headrace")), "controlled"))
         try:
             while rows(client) < keys:
                 assert process.poll() is None
@@ -60,15 +60,15 @@ def running(keys: int, rate: str, every: str, parallelism: int) -> Iterator[Clie
             process.wait()
 
 
-def rows(client: Client) -> int:
+def rows(client: JobClient) -> int:
     """How many rows have been read."""
     try:
-        return int(client.job()["rows_in"])
-    except (NotThere, NoAnswer):
+        return int(client.fetch_job()["rows_in"])
+    except (NotListening, NoAnswer):
         return 0
 
 
-def rate(client: Client, seconds: float) -> float:
+def rate(client: JobClient, seconds: float) -> float:
     """Rows per second, for so long."""
     before, start = rows(client), time.perf_counter()
     time.sleep(seconds)
@@ -80,10 +80,10 @@ def savepoint(keys: int) -> None:
     with running(keys, "", "1h", 1) as client:
         before = rate(client, BEFORE_S)
         marks = [(time.perf_counter(), rows(client), "")]
-        operation = client.accepted("/v1/savepoints", {})
+        operation = client.request_operation("/v1/savepoints", {})
         while operation["state"] in ("waiting", "running"):
             time.sleep(0.1)
-            _, operation = client.ask("GET", f"/v1/operations/{operation['id']}")
+            _, operation = client.send_request("GET", f"/v1/operations/{operation['id']}")
             marks.append((time.perf_counter(), rows(client), str(operation["progress"]["words"])))
         assert operation["state"] == "done", operation
         after = rate(client, BEFORE_S)
@@ -104,13 +104,15 @@ def rescale(keys: int) -> None:
     stood = []
     with running(keys, "rate: 100000/s, ", "2s", 2) as client:
         for parallelism in (3, 2) * TIMES:
-            operation = client.accepted("/v1/rescale", {"parallelism": parallelism})
+            operation = client.request_operation("/v1/rescale", {"parallelism": parallelism})
             while operation["state"] in ("waiting", "running"):
-                _, operation = client.ask("GET", f"/v1/operations/{operation['id']}?wait_s=5")
+                _, operation = client.send_request(
+                    "GET", f"/v1/operations/{operation['id']}?wait_s=5"
+                )
             assert operation["state"] == "done", operation
             stood.append(float(operation["result"]["stood_still_s"]))
             time.sleep(3)
-        _, said = client.ask("GET", "/v1/checkpoints")
+        _, said = client.send_request("GET", "/v1/checkpoints")
     print(f"controlled rescale {median(stood):.2f}")
     print(", ".join(f"{each:.2f}" for each in stood), file=sys.stderr)
     print(said["newest"], file=sys.stderr)

@@ -13,7 +13,7 @@ from benchmarks.arriving import run
 from benchmarks.windowed import Counting, Making, Ran
 from headrace.connectors.memory import MemoryOptions
 from headrace.core.connector import Connector, SinkSide, SourceSide
-from headrace.core.contracts import Source, Surroundings
+from headrace.core.contracts import RunContext, SourceConnector
 from headrace.core.plan import nodes
 
 
@@ -21,7 +21,7 @@ def ran(pipeline: str, chunks: Mapping[str, Sequence[pl.DataFrame]]) -> Ran:
     """Run a pipeline whose sources are `memory` and give these chunks; sinks count their rows."""
     out = Counting()
 
-    def source(node: nodes.Source, around: Surroundings) -> Source:
+    def source(node: nodes.Source, around: RunContext) -> SourceConnector:
         given = chunks[node.name]
         return Making(given.__getitem__, len(given), around)
 

@@ -25,13 +25,13 @@ from benchmarks.bids import SCHEMA, bids
 from benchmarks.timing import cpu_us
 from headrace.connectors.formats.json_decode import JsonDecoder
 from headrace.connectors.formats.json_encode import JsonEncoder
-from headrace.connectors.kafka.sink import open_sink
-from headrace.connectors.kafka.sink.batches import Batches, Producer
-from headrace.connectors.kafka.sink.encoding import Encoding, Recipe
-from headrace.connectors.kafka.sink.packing import CODECS
+from headrace.connectors.kafka.sink import build_sink
+from headrace.connectors.kafka.sink.batches import ProducerBatches, ProducerIdentity
+from headrace.connectors.kafka.sink.encoding import RecordEncoder, RecordMapping
+from headrace.connectors.kafka.sink.packing import CODEC_NUMBERS
 from headrace.connectors.kafka.sink_options import KafkaSink
-from headrace.core.bench import Bench
-from headrace.core.contracts import Commits, Surroundings
+from headrace.core.bench import KernelExecutor
+from headrace.core.contracts import CommitTiming, RunContext
 from headrace.core.pipeline.text import Text
 from headrace.core.plan import nodes
 from headrace.core.types import Schema
@@ -106,11 +106,11 @@ async def sink(address: str, topic: str, frames: Sequence[pl.DataFrame], deliver
     options = KafkaSink.model_validate(given)
     node = nodes.Sink("out", "bids", "kafka", options, nodes.Format("json", None), 1)
     with ThreadPoolExecutor(2) as threads:
-        commits = Commits(5.0, 600.0, 60.0)
-        where = Surroundings(Path(), uuid.uuid4().hex, Bench(threads), commits=commits)
-        out = open_sink(node, SCHEMA, where)
+        commits = CommitTiming(5.0, 600.0, 60.0)
+        where = RunContext(Path(), uuid.uuid4().hex, KernelExecutor(threads), commit_timing=commits)
+        out = build_sink(node, SCHEMA, where)
         await out.check()
-        writer = out.writer(0)
+        writer = out.create_writer(0)
         every = max(1, len(frames) // TRANSACTIONS)
         for number, frame in enumerate(frames, 1):
             await writer.write(frame)
@@ -166,18 +166,18 @@ def stages(frame: pl.DataFrame) -> None:
     nothing = Schema(())
     key = Schema(tuple(field for field in SCHEMA if field.name == KEY))
     encoder = JsonEncoder(SCHEMA)
-    encoding = Encoding(Recipe(SCHEMA, encoder, key, nothing, "t"))
-    records = encoding.records("t", frame, PARTITIONS)
+    encoding = RecordEncoder(RecordMapping(SCHEMA, encoder, key, nothing, "t"))
+    records = encoding.encode_rows("t", frame, PARTITIONS)
 
     def batched(codec: str) -> None:
-        batches = Batches(Producer(1, 0, "id"), CODECS[codec])
-        batches.add(records, 0.0)
+        batches = ProducerBatches(ProducerIdentity(1, 0, "id"), CODEC_NUMBERS[codec])
+        batches.add_records(records, 0.0)
         batches.seal_before(0.0)
 
     ways: dict[str, Callable[[], object]] = {
         "JSON": lambda: encoder.encode(frame),
-        "to records (with JSON)": lambda: encoding.records("t", frame, PARTITIONS),
-        **{f"to batches, {codec}": lambda codec=codec: batched(codec) for codec in CODECS},  # type: ignore[misc]
+        "to records (with JSON)": lambda: encoding.encode_rows("t", frame, PARTITIONS),
+        **{f"to batches, {codec}": lambda codec=codec: batched(codec) for codec in CODEC_NUMBERS},  # type: ignore[misc]
     }
     for name, way in ways.items():
         print(f"{name}: {cpu_us(way, frame.height):.2f} us/row", file=sys.stderr)

@@ -28,12 +28,12 @@ from confluent_kafka import TopicPartition as Partition
 from benchmarks.bids import SCHEMA, bids
 from benchmarks.timing import cpu_us
 from headrace.connectors.formats.json_decode import JsonDecoder
-from headrace.connectors.kafka.source import open_source
-from headrace.connectors.kafka.source.batches import batches
-from headrace.connectors.kafka.source.records import VALUES
+from headrace.connectors.kafka.source import build_source
+from headrace.connectors.kafka.source.batches import parse_batches
+from headrace.connectors.kafka.source.records import VALUES_ONLY
 from headrace.connectors.kafka.source_options import KafkaSource
-from headrace.core.bench import Bench
-from headrace.core.contracts import Chunk, Surroundings
+from headrace.core.bench import KernelExecutor
+from headrace.core.contracts import Chunk, RunContext
 from headrace.core.pipeline.formats import JsonOptions
 from headrace.core.pipeline.text import Text
 from headrace.core.plan import nodes
@@ -115,11 +115,11 @@ async def source(address: str) -> int:
     )
     rows = 0
     with ThreadPoolExecutor(2) as threads:
-        opened = open_source(node, Surroundings(Path(), "0" * 32, Bench(threads)))
-        splits = await opened.discover(True)
-        reading = opened.reading()
-        reading.assign([(split, split.start) for split in splits], last=True)
-        while (arrival := await reading.next()) is not None:
+        opened = build_source(node, RunContext(Path(), "0" * 32, KernelExecutor(threads)))
+        splits = await opened.discover_splits(True)
+        reading = opened.create_reader()
+        reading.assign([(split, split.start_position) for split in splits], last=True)
+        while (arrival := await reading.fetch()) is not None:
             if isinstance(arrival, Chunk):
                 rows += arrival.frame.height
         await reading.close()
@@ -218,13 +218,13 @@ def stages(rows: int = 50_000) -> None:
     for at, value in enumerate(values):
         builder.append(at, 0, None, value, [])
     data = bytes(builder.build())
-    (batch,) = batches(data)
+    (batch,) = parse_batches(data)
     block = b"\n".join(values)
     took = {
-        "headers": cpu_us(lambda: batches(data), rows),
-        "checksum": cpu_us(batch.opened, rows),
-        "and unpacked": cpu_us(lambda: next(iter(batch.opened())), rows),
-        "and values as a list": cpu_us(lambda: VALUES.unpack([batch], 0, None), rows),
+        "headers": cpu_us(lambda: parse_batches(data), rows),
+        "checksum": cpu_us(batch.open_records, rows),
+        "and unpacked": cpu_us(lambda: next(iter(batch.open_records())), rows),
+        "and values as a list": cpu_us(lambda: VALUES_ONLY.unpack_batches([batch], 0, None), rows),
         "join": cpu_us(lambda: b"\n".join(values), rows),
         "count lines": cpu_us(lambda: block.count(b"\n"), rows),
         "decode": cpu_us(lambda: JsonDecoder(SCHEMA, "ms").decode(block, 1), rows),

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from headrace.core.keygroups import encoded
-from headrace.core.owner import Owner
-from headrace.core.state import KEY, Frozen, StepState, Table
+from headrace.core.keygroups import encode_keys
+from headrace.core.owner import StateOwnership
+from headrace.core.state import KEY, FrozenState, KeyedTable, StepState
 from headrace.state.rocks.backend import RocksBackend
-from headrace.state.storage.local import LocalStore
+from headrace.state.storage.local import LocalSnapshotStore
 from headrace.state.storage.local_disk import LocalDisk
 
 GROUPS = 128
@@ -24,21 +24,21 @@ def backend(folder: str, memory: int) -> RocksBackend:
     return RocksBackend(os.path.join(folder, "state"), memory)
 
 
-def store(folder: str) -> LocalStore:
+def store(folder: str) -> LocalSnapshotStore:
     """An empty store, in a folder of that one."""
-    made = LocalStore(LocalDisk(), os.path.join(folder, "checkpoints"), "0" * 32)
+    made = LocalSnapshotStore(LocalDisk(), os.path.join(folder, "checkpoints"), "0" * 32)
     made.prepare()
     return made
 
 
-def owner(*restored: Frozen) -> Owner:
+def owner(*restored: FrozenState) -> StateOwnership:
     """Who owns all key groups."""
-    return Owner("totals", 0, range(GROUPS), GROUPS, restored)
+    return StateOwnership("totals", 0, range(GROUPS), GROUPS, restored)
 
 
-def table(state: StepState) -> Table:
+def table(state: StepState) -> KeyedTable:
     """The one table, of about 100 bytes a row."""
-    return state.table("keys", COLUMNS)
+    return state.open_table("keys", COLUMNS)
 
 
 def rows(keys: pl.Series, round: int) -> pl.DataFrame:
@@ -47,7 +47,7 @@ def rows(keys: pl.Series, round: int) -> pl.DataFrame:
     frame = pl.DataFrame({"key": keys})
     return pl.DataFrame(
         {
-            KEY: encoded(frame),
+            KEY: encode_keys(frame),
             "n": keys.hash(7) % 1000,
             "total": (keys.hash(round) % 1_000_000).cast(pl.Float64) / 7,
             "name": noise,
@@ -56,13 +56,13 @@ def rows(keys: pl.Series, round: int) -> pl.DataFrame:
     )
 
 
-def fill(into: Table, keys: int) -> None:
+def fill(into: KeyedTable, keys: int) -> None:
     """Put so many keys."""
     for part in parts(pl.int_range(keys, eager=True)):
         put(into, part, 0)
 
 
-def put(into: Table, keys: pl.Series, round: int) -> None:
+def put(into: KeyedTable, keys: pl.Series, round: int) -> None:
     """Put rows of these keys as operators do, who look for them before."""
     frame = rows(keys, round)
     into.find(frame[KEY])
@@ -75,11 +75,11 @@ def parts(keys: pl.Series) -> Iterator[pl.Series]:
         yield keys.slice(start, ROWS)
 
 
-def checkpoint(state: StepState, into: LocalStore) -> int:
+def checkpoint(state: StepState, into: LocalSnapshotStore) -> int:
     """Take one and drop the one before; how many bytes it wrote."""
     before = into.bytes_written
-    document = state.freeze().stored(into)
-    number = max(into.manifests(), default=0) + 1
+    document = state.freeze().persist(into)
+    number = max(into.list_checkpoints(), default=0) + 1
     into.commit(number, {"state": document})
     into.collect([number])
     return into.bytes_written - before

@@ -21,14 +21,14 @@ import polars as pl
 
 from headrace.core.aggregates import type_aggregate_text
 from headrace.core.elements import EVENT_TIME
-from headrace.core.expressions.typed import Column, Span
-from headrace.core.operators.joins.make import join_operator
-from headrace.core.operators.keyed import keyed_operator
-from headrace.core.operators.operator import ASIDE, Operator, Output
-from headrace.core.operators.place import Place
-from headrace.core.owner import Owner
-from headrace.core.plan.matching import Within
-from headrace.core.plan.nodes import Aggregate, Aggregated, Computed, Join, Side
+from headrace.core.expressions.typed import ColumnReference, Span
+from headrace.core.operators.joins.make import build_join
+from headrace.core.operators.keyed import build_keyed_operator
+from headrace.core.operators.operator import OFFLOAD, Operator, Output
+from headrace.core.operators.place import KeyedContext
+from headrace.core.owner import StateOwnership
+from headrace.core.plan.matching import IntervalMatch
+from headrace.core.plan.nodes import Aggregate, AggregatedColumn, ComputedColumn, Join, JoinSide
 from headrace.core.plan.windows import Count, Session, Trigger, Tumble, Window
 from headrace.core.types import BIGINT, Field, Schema
 from headrace.state.memory import MemoryBackend
@@ -37,25 +37,25 @@ Takes: TypeAlias = Callable[[pl.DataFrame], Iterator[Output]]
 """An input of an operator."""
 
 
-def _column(name: str) -> Column:
-    return Column(BIGINT, True, Span(0, 0), name)
+def _column(name: str) -> ColumnReference:
+    return ColumnReference(BIGINT, True, Span(0, 0), name)
 
 
 SCHEMA = Schema((Field("k", BIGINT), Field("v", BIGINT)))
-KEY = (Computed("k", _column("k")),)
+KEY = (ComputedColumn("k", _column("k")),)
 THOUSAND, TOGETHER = 1000, 50_000
 LONG_US = 10**10
-KINDS: dict[str, Window | Within | None] = {
+KINDS: dict[str, Window | IntervalMatch | None] = {
     "tumbling, late rows": Window(Tumble(500), lateness_us=LONG_US),
     "trigger after 2 rows": Window(Tumble(LONG_US), trigger=Trigger(count=2)),
-    "the same, cleared": Window(Tumble(LONG_US), trigger=Trigger(count=2), accumulate=False),
+    "the same, cleared": Window(Tumble(LONG_US), trigger=Trigger(count=2), keeps_rows=False),
     "sessions": Window(Session(5000)),
     "sessions, late rows": Window(Session(10), lateness_us=LONG_US),
     "sessions, after 2 rows": Window(Session(LONG_US), trigger=Trigger(count=2)),
     "every 2 rows": Window(Count(2, 2)),
     "running": None,
-    "join, within": Within(-LONG_US, LONG_US),
-    "join, for ever": Within(),
+    "join, within": IntervalMatch(-LONG_US, LONG_US),
+    "join, for ever": IntervalMatch(),
 }
 
 
@@ -83,7 +83,9 @@ def main(rows: str = "500", keys: str = "1000000") -> None:
     print(f"lone_row_in_state {max(more):.2f} ms")
 
 
-def _in_turn(kind: Window | Within | None, kept: tuple[int, int], count: int) -> tuple[Took, Took]:
+def _in_turn(
+    kind: Window | IntervalMatch | None, kept: tuple[int, int], count: int
+) -> tuple[Took, Took]:
     """So many rows for each of two operators that keep so many keys; a busy machine slows both."""
     took, operators = (Took(), Took()), [_filled(kind, keys) for keys in kept]
     for number in range(count):
@@ -94,15 +96,15 @@ def _in_turn(kind: Window | Within | None, kept: tuple[int, int], count: int) ->
     return took
 
 
-def _filled(kind: Window | Within | None, keys: int) -> list[Takes]:
+def _filled(kind: Window | IntervalMatch | None, keys: int) -> list[Takes]:
     """The inputs of an operator, to each of which a row of each key has come."""
-    operator, inputs = _joining(kind) if isinstance(kind, Within) else _aggregating(kind)
+    operator, inputs = _joining(kind) if isinstance(kind, IntervalMatch) else _aggregating(kind)
     for at in range(0, keys, TOGETHER):
         for takes in inputs:
             for _ in takes(_rows(at, min(at + TOGETHER, keys))):
                 pass
     # To a join rows of the same times come later, and are not late.
-    for _ in operator.advance(0 if isinstance(kind, Within) else 2000):
+    for _ in operator.advance(0 if isinstance(kind, IntervalMatch) else 2000):
         pass
     return inputs
 
@@ -121,34 +123,38 @@ def _answered(outputs: Iterator[Output], took: Took) -> float:
             took.on_loop = max(took.on_loop, piece)
         if output is None:
             return total
-        is_long = is_long or output[0] == ASIDE
+        is_long = is_long or output[0] == OFFLOAD
 
 
 def _aggregating(window: Window | None) -> tuple[Operator, list[Takes]]:
     """`count(*), sum(v)` by `k`."""
     keys = Schema((Field("k", BIGINT),))
     columns = tuple(
-        Aggregated(name, type_aggregate_text(text, SCHEMA, keys), text)
+        AggregatedColumn(name, type_aggregate_text(text, SCHEMA, keys), text)
         for name, text in (("n", "count(*)"), ("total", "sum(v)"))
     )
-    operator = keyed_operator(Aggregate(KEY, window, columns), _place())
+    operator = build_keyed_operator(Aggregate(KEY, window, columns), _place())
     return operator, [operator.process]
 
 
-def _joining(matching: Within) -> tuple[Operator, list[Takes]]:
+def _joining(matching: IntervalMatch) -> tuple[Operator, list[Takes]]:
     """The columns of two rows that meet by `k`."""
     left, right = (
-        Side(name, KEY, tuple(Computed(name + column, _column(column)) for column in SCHEMA.names))
+        JoinSide(
+            name,
+            KEY,
+            tuple(ComputedColumn(name + column, _column(column)) for column in SCHEMA.names),
+        )
         for name in "lr"
     )
     operation = Join(left, right, "inner", matching, None, "", (None, None))
-    operator = join_operator(operation, _place())
+    operator = build_join(operation, _place())
     return operator, [operator.process, operator.process_right]
 
 
-def _place() -> Place:
-    state = MemoryBackend().open(Owner("step", 0, range(128), 128))
-    return Place("step", state, lambda: 0, ordered=False, read=frozenset())
+def _place() -> KeyedContext:
+    state = MemoryBackend().open_state(StateOwnership("step", 0, range(128), 128))
+    return KeyedContext("step", state, lambda: 0, is_ordered=False, read_streams=frozenset())
 
 
 def _rows(first: int, end: int) -> pl.DataFrame:

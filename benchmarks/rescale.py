@@ -14,12 +14,12 @@ from time import perf_counter, process_time
 
 from benchmarks.keyed_states import GROUPS, backend, parts, put, rows, store, table
 from benchmarks.state_full import copied_s, some
-from headrace.core.assembly import TOGETHER
-from headrace.core.keygroups import groups_of, owned
-from headrace.core.owner import Owner
+from headrace.core.assembly import RESTORE_THREADS
+from headrace.core.keygroups import compute_key_groups, compute_owned_groups
+from headrace.core.owner import StateOwnership
 from headrace.core.snapshots import SnapshotStore
-from headrace.core.state import KEY, Document, Frozen
-from headrace.state.storage.local import LocalStore
+from headrace.core.state import KEY, Document, FrozenState
+from headrace.state.storage.local import LocalSnapshotStore
 
 FROM = 2
 
@@ -43,23 +43,25 @@ def main(millions: str = "10", memory_mb: str = "4000", to: str = "3") -> None:
     )
 
 
-def _owner(subtask: int, parallelism: int, *restored: Frozen) -> Owner:
-    return Owner("totals", subtask, owned(subtask, parallelism, GROUPS), GROUPS, restored)
+def _owner(subtask: int, parallelism: int, *restored: FrozenState) -> StateOwnership:
+    return StateOwnership(
+        "totals", subtask, compute_owned_groups(subtask, parallelism, GROUPS), GROUPS, restored
+    )
 
 
-def _checkpoint(folder: str, memory: int, keys: int, kept: LocalStore) -> list[Document]:
+def _checkpoint(folder: str, memory: int, keys: int, kept: LocalSnapshotStore) -> list[Document]:
     """The states of the first subtasks, in a store."""
     import polars as pl
 
     home = backend(folder, memory)
-    states = [home.open(_owner(subtask, FROM)) for subtask in range(FROM)]
+    states = [home.open_state(_owner(subtask, FROM)) for subtask in range(FROM)]
     tables = [table(state) for state in states]
     for numbers in parts(pl.int_range(keys, eager=True)):
-        groups = groups_of(rows(numbers, 0)[KEY], GROUPS)
+        groups = compute_key_groups(rows(numbers, 0)[KEY], GROUPS)
         for subtask, into in enumerate(tables):
-            own = owned(subtask, FROM, GROUPS)
+            own = compute_owned_groups(subtask, FROM, GROUPS)
             put(into, numbers.filter((groups >= own.start) & (groups < own.stop)), 0)
-    documents = [state.freeze().stored(kept) for state in states]
+    documents = [state.freeze().persist(kept) for state in states]
     kept.commit(1, {"states": documents})
     for state in states:
         state.close()
@@ -76,14 +78,14 @@ def _restored(
 ) -> int:
     """How many of some keys the states of that many subtasks find together."""
     home = backend(folder, memory)
-    thawed = [home.thawed(document, kept) for document in documents]
+    thawed = [home.thaw(document, kept) for document in documents]
     probe = rows(some(keys), 0)[KEY]
 
     def found(subtask: int) -> int:
-        state = home.open(_owner(subtask, to, *thawed))
+        state = home.open_state(_owner(subtask, to, *thawed))
         return table(state).find(probe).height
 
-    with ThreadPoolExecutor(TOGETHER) as pool:
+    with ThreadPoolExecutor(RESTORE_THREADS) as pool:
         return sum(pool.map(found, range(to)))
 
 

@@ -20,9 +20,9 @@ from time import perf_counter, sleep
 
 from benchmarks.keyed_states import backend, fill, owner, table
 from benchmarks.state_full import Beside, copied_s
-from headrace.state.savepoints.adopting import adopt
+from headrace.state.savepoints.adopting import commit_as_checkpoint
 from headrace.state.savepoints.savepoint import open_savepoint
-from headrace.state.savepoints.taking import take
+from headrace.state.savepoints.taking import take_savepoint
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
 
@@ -61,16 +61,16 @@ def main(millions: str = "12", memory_mb: str = "4000") -> None:
         copy_s = copied_s(home.folder)
         figures = {}
         to = os.path.join(folder, "savepoint")
-        figures["export"] = _measured(lambda: take(home, "", 1, to))
+        figures["export"] = _measured(lambda: take_savepoint(home, "", 1, to))
         size_mb = _size_mb(to)
         other = Home(LocalDisk(), folder, "other")
 
         def restore() -> None:
-            with other.held(NOW), other.renewed(NOW) as store:
-                adopt(open_savepoint(to), store, 1)
+            with other.hold(NOW), other.replace_job(NOW) as store:
+                commit_as_checkpoint(open_savepoint(to), store, 1)
 
         figures["import"] = _measured(restore)
-        written_mb = _size_mb(os.path.join(home.checkpoints, "blobs"))
+        written_mb = _size_mb(os.path.join(home.checkpoint_folder, "blobs"))
     print(f"savepoint {max(took for took, _, _ in figures.values()) / copy_s:.1f}")
     for name, (took, beside, memory) in figures.items():
         print(
@@ -92,11 +92,11 @@ def _checkpointed(folder: str, keys: int, memory: int) -> Home:
 def fill_home(folder: str, keys: int, memory: int) -> None:
     """Have the checkpoint."""
     home = Home(LocalDisk(), folder, "job")
-    with home.held(NOW):
-        store = home.store(home.job(NOW))
-        state = backend(os.path.join(folder, "live"), memory).open(owner())
+    with home.hold(NOW):
+        store = home.open_store(home.ensure_job_id(NOW))
+        state = backend(os.path.join(folder, "live"), memory).open_state(owner())
         fill(table(state), keys)
-        document = state.freeze().stored(store)
+        document = state.freeze().persist(store)
         said = {"time": NOW, "sinks": {}, "states": {"step": [[document]]}}
         store.commit(1, said)
         state.close()

@@ -24,9 +24,9 @@ from benchmarks.arriving import FIVE_STEPS, bids, run
 from benchmarks.bids import bids as lines
 from headrace.connectors.memory import MemoryOptions
 from headrace.connectors.registry import REGISTRY
-from headrace.connectors.threaded import Threaded
+from headrace.connectors.threaded import ThreadedSplitReader
 from headrace.core.connector import Connector, SinkSide, SourceSide
-from headrace.core.contracts import Chunk, Reading, Surroundings
+from headrace.core.contracts import Chunk, RunContext, SplitReader
 from headrace.core.messages import Handle, Position, Progress, Split
 from headrace.core.state import Document
 
@@ -90,23 +90,23 @@ class Making:
     """A source of rows that nobody else has: each chunk is memory of its own."""
 
     rows: int
-    surroundings: Surroundings
-    rediscover_s: float | None = None
-    ordered: bool = False
+    surroundings: RunContext
+    discovery_interval_s: float | None = None
+    is_ordered: bool = False
 
-    async def discover(self, first: bool) -> Sequence[Split]:
+    async def discover_splits(self, first: bool) -> Sequence[Split]:
         """One split."""
         return [Split("bids", "0")]
 
-    def reading(self) -> Reading:
+    def create_reader(self) -> SplitReader:
         """Makes chunks in a thread, as files are read."""
-        return Threaded(self, self.surroundings)
+        return ThreadedSplitReader(self, self.surroundings)
 
-    async def resumed(self, splits: Mapping[Split, Progress]) -> Mapping[Split, Progress]:
+    async def restore(self, splits: Mapping[Split, Progress]) -> Mapping[Split, Progress]:
         """From where they were left."""
         return splits
 
-    async def published(self, splits: Mapping[Split, Progress]) -> None:
+    async def on_checkpoint_complete(self, splits: Mapping[Split, Progress]) -> None:
         """Nobody looks."""
 
     async def close(self) -> None:
@@ -124,7 +124,7 @@ class Slow:
     async def check(self) -> None:
         """It takes everything."""
 
-    def writer(self, subtask: int, begun: Sequence[Document] = ()) -> Slow:
+    def create_writer(self, subtask: int, begun: Sequence[Document] = ()) -> Slow:
         """One is as slow as the other."""
         return self
 
@@ -136,7 +136,7 @@ class Slow:
         """There is nothing to commit."""
         return None
 
-    def kept(self) -> Document | None:
+    def snapshot_state(self) -> Document | None:
         """It keeps nothing."""
         return None
 

@@ -56,7 +56,7 @@ def main(millions: str = "10", memory_mb: str = "4000") -> None:
     keys = int(float(millions) * 1_000_000)
     with tempfile.TemporaryDirectory() as folder:
         home = backend(folder, int(memory_mb) << 20)
-        state, kept = home.open(owner()), store(folder)
+        state, kept = home.open_state(owner()), store(folder)
         fill(table(state), keys)
         start = perf_counter()
         frozen = state.freeze()
@@ -64,14 +64,14 @@ def main(millions: str = "10", memory_mb: str = "4000") -> None:
         document: dict[str, object] = {}
 
         def save() -> None:
-            document["state"] = frozen.stored(kept)
+            document["state"] = frozen.persist(kept)
             kept.commit(1, document)
 
         def restore() -> None:
             read = backend(folder + "/again", int(memory_mb) << 20)
             told = document["state"]
             assert isinstance(told, dict)
-            again = read.open(owner(read.thawed(told, kept)))
+            again = read.open_state(owner(read.thaw(told, kept)))
             found = table(again).find(probe)
             assert found.height == len(probe)
             again.close()

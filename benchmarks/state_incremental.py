@@ -23,7 +23,7 @@ def main(millions: str = "10", memory_mb: str = "256") -> None:
     """Print the figure."""
     keys = int(float(millions) * 1_000_000)
     with tempfile.TemporaryDirectory() as folder:
-        state, kept = backend(folder, int(memory_mb) << 20).open(owner()), store(folder)
+        state, kept = backend(folder, int(memory_mb) << 20).open_state(owner()), store(folder)
         rows = table(state)
         fill(rows, keys)
         full = checkpoint(state, kept)

@@ -17,9 +17,9 @@ from benchmarks.arriving import run
 from benchmarks.bids import SCHEMA, bids
 from headrace.connectors.formats.json_decode import JsonDecoder
 from headrace.connectors.memory import MemoryOptions
-from headrace.connectors.threaded import Threaded
+from headrace.connectors.threaded import ThreadedSplitReader
 from headrace.core.connector import Connector, SinkSide, SourceSide
-from headrace.core.contracts import Chunk, Reading, Surroundings
+from headrace.core.contracts import Chunk, RunContext, SplitReader
 from headrace.core.launch import Watcher
 from headrace.core.messages import Handle, Position, Progress, Split
 from headrace.core.state import Document
@@ -96,21 +96,21 @@ class Making:
 
     made: Callable[[int], pl.DataFrame]
     many: int
-    surroundings: Surroundings
-    rediscover_s: float | None = None
-    ordered: bool = False
+    surroundings: RunContext
+    discovery_interval_s: float | None = None
+    is_ordered: bool = False
 
-    async def discover(self, first: bool) -> Sequence[Split]:
+    async def discover_splits(self, first: bool) -> Sequence[Split]:
         return [Split("bids", "0")]
 
-    def reading(self) -> Reading:
-        return Threaded(self, self.surroundings)
+    def create_reader(self) -> SplitReader:
+        return ThreadedSplitReader(self, self.surroundings)
 
-    async def resumed(self, splits: Mapping[Split, Progress]) -> Mapping[Split, Progress]:
+    async def restore(self, splits: Mapping[Split, Progress]) -> Mapping[Split, Progress]:
         """From where they were left."""
         return splits
 
-    async def published(self, splits: Mapping[Split, Progress]) -> None:
+    async def on_checkpoint_complete(self, splits: Mapping[Split, Progress]) -> None:
         """Nobody looks."""
 
     async def close(self) -> None:
@@ -130,7 +130,7 @@ class Counting:
     async def check(self) -> None:
         """It takes everything."""
 
-    def writer(self, subtask: int, begun: Sequence[Document] = ()) -> Counting:
+    def create_writer(self, subtask: int, begun: Sequence[Document] = ()) -> Counting:
         return self
 
     async def write(self, frame: pl.DataFrame) -> None:
@@ -139,7 +139,7 @@ class Counting:
     async def prepare(self) -> Handle | None:
         return None
 
-    def kept(self) -> Document | None:
+    def snapshot_state(self) -> Document | None:
         return None
 
     async def close(self) -> None:

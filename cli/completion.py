@@ -9,11 +9,11 @@ import click
 from click.shell_completion import CompletionItem, get_completion_class
 
 # The variable by which a shell requests completions.
-COMPLETE = "_HEADRACE_COMPLETE"
+COMPLETE_VARIABLE = "_HEADRACE_COMPLETE"
 
 # How many levels below the typed folder are searched for pipelines, and how many are offered.
-_DEPTH = 2
-_MOST = 200
+_MAX_DEPTH = 2
+_MAX_ITEMS = 200
 
 
 @click.command()
@@ -29,7 +29,7 @@ def completion(ctx: click.Context, shell: str) -> None:
     """
     kind = get_completion_class(shell)
     assert kind is not None, shell
-    click.echo(kind(ctx.find_root().command, {}, "headrace", COMPLETE).source())
+    click.echo(kind(ctx.find_root().command, {}, "headrace", COMPLETE_VARIABLE).source())
 
 
 class PipelineFile(click.Path):
@@ -43,10 +43,10 @@ class PipelineFile(click.Path):
         """Return YAML files whose path starts with the text; else use the shell's completion."""
         folder, _ = os.path.split(incomplete)
         found: list[str] = []
-        for path in _yaml_files(folder, _DEPTH):
+        for path in _find_yaml_files(folder, _MAX_DEPTH):
             if path.startswith(incomplete):
                 found.append(path)
-            if len(found) == _MOST:
+            if len(found) == _MAX_ITEMS:
                 break
         return [CompletionItem(path) for path in sorted(found)] or super().shell_complete(
             ctx, param, incomplete
@@ -67,13 +67,13 @@ class JobName(PipelineFile):
             names = sorted(name for name in os.listdir(home) if name != "savepoints")
         except OSError:
             names = []
-        found = [name for name in names if name.startswith(incomplete)][:_MOST]
+        found = [name for name in names if name.startswith(incomplete)][:_MAX_ITEMS]
         if found:
             return [CompletionItem(name) for name in found]
         return super().shell_complete(ctx, param, incomplete)
 
 
-def _yaml_files(folder: str, depth: int) -> Iterator[str]:
+def _find_yaml_files(folder: str, depth: int) -> Iterator[str]:
     """Yield the YAML files in a folder and its subfolders, without hidden ones."""
     try:
         entries = sorted(os.scandir(folder or "."), key=lambda entry: entry.name)
@@ -85,4 +85,4 @@ def _yaml_files(folder: str, depth: int) -> Iterator[str]:
             yield os.path.join(folder, entry.name)
     for entry in visible if depth else ():
         if entry.is_dir():
-            yield from _yaml_files(os.path.join(folder, entry.name), depth - 1)
+            yield from _find_yaml_files(os.path.join(folder, entry.name), depth - 1)

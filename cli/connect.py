@@ -13,19 +13,19 @@ from pathlib import Path
 from uuid import uuid4
 
 from headrace.connectors.registry import REGISTRY
-from headrace.core.bench import Bench
+from headrace.core.bench import KernelExecutor
 from headrace.core.connector import Connector
-from headrace.core.contracts import ConnectorError, Surroundings
+from headrace.core.contracts import ConnectorError, RunContext
 from headrace.core.plan import nodes
-from headrace.core.plan.describe import kind
-from headrace.core.plan.layout import lookup_operation
+from headrace.core.plan.describe import get_part_kind
+from headrace.core.plan.layout import get_lookup
 
-LONGEST_S = 45.0
-NOTHING = "nothing external to check"
+TIMEOUT_S = 45.0
+NOTHING_EXTERNAL = "nothing external to check"
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ConnectionCheck:
     """The result of checking one source, sink or lookup."""
 
     part: str
@@ -36,55 +36,55 @@ class Found:
     """The exit status that a run would have."""
 
 
-def ask(plan: nodes.Plan, folder: Path) -> Sequence[Found]:
+def check_connections(plan: nodes.Plan, folder: Path) -> Sequence[ConnectionCheck]:
     """Check all sources, sinks and lookups, in the order of the plan."""
-    return asyncio.run(_ask(plan, folder))
+    return asyncio.run(_check_all(plan, folder))
 
 
-async def _ask(plan: nodes.Plan, folder: Path) -> Sequence[Found]:
-    surroundings = Surroundings(folder, uuid4().hex, Bench(), pipeline=plan.name)
+async def _check_all(plan: nodes.Plan, folder: Path) -> Sequence[ConnectionCheck]:
+    surroundings = RunContext(folder, uuid4().hex, KernelExecutor(), pipeline_name=plan.name)
     return await asyncio.gather(
         *(
-            _found(part, connector, plan, surroundings)
+            _check_part(part, connector, plan, surroundings)
             for part in plan
-            if (connector := _connector(part)) is not None
+            if (connector := _connector_of(part)) is not None
         )
     )
 
 
-def _connector(part: nodes.PlanPart) -> str | None:
+def _connector_of(part: nodes.PlanPart) -> str | None:
     """Return the connector of a part, if it has one."""
     if not isinstance(part, nodes.Step):
         return part.connector
-    lookup = lookup_operation(part)
+    lookup = get_lookup(part)
     return None if lookup is None else lookup.connector
 
 
-async def _found(
-    part: nodes.PlanPart, connector: str, plan: nodes.Plan, surroundings: Surroundings
-) -> Found:
-    name = f"{kind(part)} {part.name}"
+async def _check_part(
+    part: nodes.PlanPart, connector: str, plan: nodes.Plan, surroundings: RunContext
+) -> ConnectionCheck:
+    name = f"{get_part_kind(part)} {part.name}"
     try:
-        asking = _asking(part, REGISTRY[connector], plan, surroundings)
+        asking = _start_check(part, REGISTRY[connector], plan, surroundings)
         if asking is None:
-            return Found(name, f"{connector}: {NOTHING}")
-        async with asyncio.timeout(LONGEST_S):
-            return Found(name, f"{connector}: {await asking}")
+            return ConnectionCheck(name, f"{connector}: {NOTHING_EXTERNAL}")
+        async with asyncio.timeout(TIMEOUT_S):
+            return ConnectionCheck(name, f"{connector}: {await asking}")
     except ConnectorError as error:
-        return Found(name, error.message, error.hint, error.exit_status)
+        return ConnectionCheck(name, error.message, error.hint, error.exit_status)
     except TimeoutError:
-        return Found(name, f"{connector}: no answer within {LONGEST_S:.0f} s", status=1)
+        return ConnectionCheck(name, f"{connector}: no answer within {TIMEOUT_S:.0f} s", status=1)
 
 
-def _asking(
-    part: nodes.PlanPart, connector: Connector, plan: nodes.Plan, surroundings: Surroundings
+def _start_check(
+    part: nodes.PlanPart, connector: Connector, plan: nodes.Plan, surroundings: RunContext
 ) -> Awaitable[str] | None:
     if isinstance(part, nodes.Step):
-        lookup = lookup_operation(part)
+        lookup = get_lookup(part)
         side = connector.lookup
-        return side.look(lookup, surroundings) if lookup and side else None
+        return side.describe_external(lookup, surroundings) if lookup and side else None
     if isinstance(part, nodes.Source):
-        look = connector.source.look if connector.source else None
+        look = connector.source.describe_external if connector.source else None
         return look(part, surroundings) if look else None
-    there = connector.sink.look if connector.sink else None
-    return there(part, plan.streams[part.input].written, surroundings) if there else None
+    there = connector.sink.describe_external if connector.sink else None
+    return there(part, plan.streams[part.input].sink_schema, surroundings) if there else None

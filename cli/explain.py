@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from headrace.cli.batch.options import batch_options, check_options
+from headrace.cli.batch.options import add_batch_options, check_options
 from headrace.cli.completion import PipelineFile
 from headrace.cli.failures import Refusal
-from headrace.cli.pipelines import check, painted, set_option
+from headrace.cli.pipelines import add_set_option, check_pipeline, paint_problem
 
 if TYPE_CHECKING:
-    from headrace.cli.pipelines import Checked
+    from headrace.cli.pipelines import CheckedPipeline
     from headrace.core.plan import Plan
     from headrace.core.problems import Problem
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     default="text",
     help="mermaid and dot draw a graph; json is for other programs.",
 )
-@set_option
-@batch_options("Also show Spark's plan. Sources are inspected, but nothing is run.")
+@add_set_option
+@add_batch_options("Also show Spark's plan. Sources are inspected, but nothing is run.")
 @click.pass_context
 def explain(
     ctx: click.Context,
@@ -43,27 +43,27 @@ def explain(
     check_options(ctx)
     if batch and form in ("mermaid", "dot"):
         raise click.UsageError(f"Spark's plan is text: --batch has no --format {form}", ctx)
-    checked = check(pipeline, overrides)
-    _said(checked.problems)
-    if checked.plan is None or not checked.ok:
+    checked = check_pipeline(pipeline, overrides)
+    _print_problems(checked.problems)
+    if checked.plan is None or not checked.is_valid:
         ctx.exit(2)
 
     from headrace.core.plan import explain as explained
 
     text = explained(checked.plan, form)
     if batch:
-        text = _with_spark(text, checked, checked.plan, form, master, conf, ctx)
+        text = _add_spark_plan(text, checked, checked.plan, form, master, conf, ctx)
     click.echo(text, nl=False)
 
 
-def _said(problems: Sequence[Problem]) -> None:
+def _print_problems(problems: Sequence[Problem]) -> None:
     for problem in problems:
-        click.echo(painted(problem), err=True)
+        click.echo(paint_problem(problem), err=True)
 
 
-def _with_spark(
+def _add_spark_plan(
     text: str,
-    checked: Checked,
+    checked: CheckedPipeline,
     plan: Plan,
     form: str,
     master: str | None,
@@ -71,23 +71,23 @@ def _with_spark(
     ctx: click.Context,
 ) -> str:
     """Add Spark's own plan to the explanation."""
-    from headrace.cli.batch.explaining import as_text, on_spark
-    from headrace.cli.batch.running import refused
+    from headrace.cli.batch.explaining import explain_on_spark, format_spark_plans
+    from headrace.cli.batch.running import find_batch_problems
     from headrace.core.contracts import ConnectorError
-    from headrace.core.spark.absent import NoSpark
-    from headrace.core.telling import refusal
+    from headrace.core.spark.absent import SparkUnavailable
+    from headrace.core.telling import format_refusal
 
-    if refusals := refused(checked, plan):
-        _said(refusals)
+    if refusals := find_batch_problems(checked, plan):
+        _print_problems(refusals)
         ctx.exit(2)
     try:
-        plans = on_spark(checked, plan, master, conf)
-    except NoSpark as error:
+        plans = explain_on_spark(checked, plan, master, conf)
+    except SparkUnavailable as error:
         raise Refusal(error.message, error.hint, error.exit_status) from error
     except ConnectorError as error:
-        raise Refusal(refusal(error), error.hint, error.exit_status) from error
+        raise Refusal(format_refusal(error), error.hint, error.exit_status) from error
     if form == "text":
-        return text + as_text(plans)
+        return text + format_spark_plans(plans)
     import orjson
 
     both = orjson.dumps({**orjson.loads(text), "spark": plans}, option=orjson.OPT_INDENT_2)

@@ -25,7 +25,7 @@ class Refusal(click.ClickException):
 
 
 @contextmanager
-def unasked(job: str) -> Iterator[None]:
+def report_unsent(job: str) -> Iterator[None]:
     """Report on Ctrl-C within the `with` that no request has been sent to the job."""
     try:
         yield
@@ -33,7 +33,7 @@ def unasked(job: str) -> Iterator[None]:
         raise Refusal(f"no request was sent to {job}", status=130) from None
 
 
-def exit_status(error: BaseException) -> int:
+def exit_status_of(error: BaseException) -> int:
     """Return the exit status: 2 for user errors, 130 for Ctrl-C, 1 for the rest."""
     match error:
         case KeyboardInterrupt() | click.Abort():
@@ -47,7 +47,7 @@ def exit_status(error: BaseException) -> int:
     return 1
 
 
-def say_failure(error: BaseException) -> None:
+def print_error(error: BaseException) -> None:
     """Print the error for the user. Never raises."""
     match error:
         case KeyboardInterrupt() | click.Abort():
@@ -55,47 +55,47 @@ def say_failure(error: BaseException) -> None:
         case click.exceptions.NoArgsIsHelpError():
             click.echo(error.message, err=True)
         case click.UsageError() if error.ctx:
-            said = f"{error.ctx.command_path}: {_plain(error)}"
+            said = f"{error.ctx.command_path}: {_format_click_message(error)}"
             click.echo(f"{said}\n{error.ctx.get_usage().replace('Usage:', 'usage:')}", err=True)
         case Refusal():
             hint = f"\n      {error.hint}" if error.hint else ""
             click.echo(f"headrace: {error.message}{hint}", err=True)
         case click.ClickException():
-            click.echo(_plain(error), err=True)
+            click.echo(_format_click_message(error), err=True)
         case BrokenPipeError():
-            _close_stdout()
+            _discard_stdout()
         case OSError():
-            click.echo(f"headrace: {_os_error(error)}", err=True)
-            _close_stdout()
+            click.echo(f"headrace: {_format_os_error(error)}", err=True)
+            _discard_stdout()
         case _:
-            click.echo(_defect(error), err=True)
+            click.echo(_report_bug(error), err=True)
 
 
-def _plain(error: click.ClickException) -> str:
+def _format_click_message(error: click.ClickException) -> str:
     """Return click's message in headrace's style: lower case, no full stop."""
     message = error.format_message()
     return message[:1].lower() + message[1:].removesuffix(".")
 
 
-def _os_error(error: OSError) -> str:
+def _format_os_error(error: OSError) -> str:
     reason = (error.strerror or str(error)).lower()
     return f"{error.filename}: {reason}" if error.filename else f"cannot write: {reason}"
 
 
-def _close_stdout() -> None:
+def _discard_stdout() -> None:
     """Redirect stdout to nowhere: the interpreter's last flush would fail with a traceback."""
     if sys.stdout:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _defect(error: BaseException) -> str:
+def _report_bug(error: BaseException) -> str:
     import traceback
 
     what = f"{type(error).__name__}: {error}".splitlines()[0]
-    return keep_defect(what, "".join(traceback.format_exception(error)))
+    return save_bug_report(what, "".join(traceback.format_exception(error)))
 
 
-def keep_defect(what: str, trace: str) -> str:
+def save_bug_report(what: str, trace: str) -> str:
     """Return the message for a bug in headrace.
 
     The traceback is saved in a file; with `HEADRACE_DEBUG` the message is the traceback itself.
@@ -103,7 +103,7 @@ def keep_defect(what: str, trace: str) -> str:
     import platform
     import tempfile
 
-    from headrace.cli.version import installed_version
+    from headrace.cli.version import find_installed_version
 
     if os.environ.get("HEADRACE_DEBUG"):
         return trace.rstrip()
@@ -111,6 +111,6 @@ def keep_defect(what: str, trace: str) -> str:
         "w", prefix="headrace-defect-", suffix=".txt", delete=False, encoding="utf-8"
     ) as file:
         system = f"Python {platform.python_version()} on {platform.platform()}"
-        file.write(f"headrace {installed_version()}, {system}\n\n{trace}")
+        file.write(f"headrace {find_installed_version()}, {system}\n\n{trace}")
     said = f"a bug in headrace, not in your files ({what}); please report it with {file.name}"
     return f"headrace: {said}"

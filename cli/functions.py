@@ -10,20 +10,20 @@ import click
 from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
-    from headrace.core.catalog import Entry
+    from headrace.core.catalog import CatalogEntry
 
 
-def _complete(
+def _complete_function(
     ctx: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    from headrace.core.catalog import BY_NAME
+    from headrace.core.catalog import ENTRIES_BY_NAME
 
-    found = sorted(name for name in BY_NAME if name.startswith(incomplete.lower()))
-    return [CompletionItem(name, help=BY_NAME[name].doc) for name in found]
+    found = sorted(name for name in ENTRIES_BY_NAME if name.startswith(incomplete.lower()))
+    return [CompletionItem(name, help=ENTRIES_BY_NAME[name].doc) for name in found]
 
 
 @click.command()
-@click.argument("name", required=False, shell_complete=_complete)
+@click.argument("name", required=False, shell_complete=_complete_function)
 @click.option(
     "--format",
     "form",
@@ -39,28 +39,28 @@ def functions(name: str | None, form: str) -> None:
     if form == "json":
         from headrace.core.catalog import ENTRIES
 
-        _print_json(ENTRIES if name is None else [_entry(name)])
+        _print_json(ENTRIES if name is None else [_find_entry(name)])
     elif name is None:
         _print_all()
     else:
-        _print_one(_entry(name))
+        _print_one(_find_entry(name))
 
 
-def _entry(name: str) -> Entry:
-    from headrace.core.catalog import BY_NAME
-    from headrace.core.expressions.functions.later import LATER
-    from headrace.core.problems import did_you_mean
+def _find_entry(name: str) -> CatalogEntry:
+    from headrace.core.catalog import ENTRIES_BY_NAME
+    from headrace.core.expressions.functions.later import SPARK_FUNCTION_NAMES
+    from headrace.core.problems import suggest_name
 
     wanted = name.lower().removesuffix("()")
-    if wanted in BY_NAME:
-        return BY_NAME[wanted]
-    if wanted in LATER:
+    if wanted in ENTRIES_BY_NAME:
+        return ENTRIES_BY_NAME[wanted]
+    if wanted in SPARK_FUNCTION_NAMES:
         raise click.ClickException(f"{wanted} is a function of Spark that is not built yet")
-    hint = did_you_mean(wanted, BY_NAME) or "`headrace functions` lists them all"
+    hint = suggest_name(wanted, ENTRIES_BY_NAME) or "`headrace functions` lists them all"
     raise click.ClickException(f'no such function "{name}", {hint}')
 
 
-def _print_json(entries: Sequence[Entry]) -> None:
+def _print_json(entries: Sequence[CatalogEntry]) -> None:
     import json
 
     described = [
@@ -78,17 +78,17 @@ def _print_json(entries: Sequence[Entry]) -> None:
 
 
 def _print_all() -> None:
-    from headrace.core.catalog import ENTRIES, families
+    from headrace.core.catalog import ENTRIES, group_by_family
 
     indent = max(len(entry.name) for entry in ENTRIES) + 4
-    for index, (family, entries) in enumerate(families().items()):
+    for index, (family, entries) in enumerate(group_by_family().items()):
         click.echo(("\n" if index else "") + click.style(family, bold=True))
         for entry in entries:
-            doc = f"\n{'':{indent}}".join(_fitted(entry.doc, indent))
+            doc = f"\n{'':{indent}}".join(_wrap_doc(entry.doc, indent))
             click.echo(f"  {entry.name:<{indent - 2}}{doc}")
 
 
-def _fitted(text: str, indent: int) -> list[str]:
+def _wrap_doc(text: str, indent: int) -> list[str]:
     """Wrap the text to the terminal, next to the names; elsewhere keep one line, for `grep`."""
     if not (sys.stdout and sys.stdout.isatty()):
         return [text]
@@ -98,13 +98,13 @@ def _fitted(text: str, indent: int) -> list[str]:
     return textwrap.wrap(text, max(30, shutil.get_terminal_size().columns - indent))
 
 
-def _print_one(entry: Entry) -> None:
-    from headrace.core.catalog import example_lines
+def _print_one(entry: CatalogEntry) -> None:
+    from headrace.core.catalog import format_examples
 
     for signature in entry.signatures:
         click.secho(signature, bold=True)
     click.echo(f"\n{entry.doc}\n")
-    for line in example_lines(entry):
+    for line in format_examples(entry):
         click.echo(f"  {line}")
     if entry.aliases:
         click.echo(f"\nalso called {', '.join(entry.aliases)}")

@@ -6,7 +6,7 @@ import click
 
 # Commands that are planned. They are not in --help, but a user who has read about one learns
 # that it is not built yet rather than misspelt.
-NOT_BUILT_YET = frozenset(("test", "top", "tap", "serve", "bench"))
+PLANNED_COMMANDS = frozenset(("test", "top", "tap", "serve", "bench"))
 
 
 class WholeNumber(click.IntRange):
@@ -21,7 +21,7 @@ class WholeNumber(click.IntRange):
             self.fail(f'wanted a whole number from {self.min} {up}, got "{value}"', param, ctx)
 
 
-class Commands(click.Group):
+class CommandGroup(click.Group):
     """Click's group, with headrace's error messages for unknown commands."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -35,14 +35,14 @@ class Commands(click.Group):
         word = args[0]
         if word.startswith("-") or word in self.commands or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
-        if word in NOT_BUILT_YET:
+        if word in PLANNED_COMMANDS:
             raise click.ClickException(f"headrace {word} is not built yet")
         raise click.UsageError(self._no_such_command(word), ctx)
 
     def _no_such_command(self, word: str) -> str:
-        from headrace.core.problems import nearest
+        from headrace.core.problems import find_nearest_name
 
         known = sorted(self.commands)
-        near = nearest(word, (*known, *NOT_BUILT_YET))
+        near = find_nearest_name(word, (*known, *PLANNED_COMMANDS))
         hint = f'did you mean "{near}"?' if near else f"there are {', '.join(known)}"
         return f'no such command "{word}", {hint}'

@@ -15,11 +15,11 @@ from typing import NoReturn
 import click
 from click.shell_completion import shell_complete
 
-from headrace.cli.completion import COMPLETE, completion
+from headrace.cli.completion import COMPLETE_VARIABLE, completion
 from headrace.cli.explain import explain
-from headrace.cli.failures import exit_status, say_failure
+from headrace.cli.failures import exit_status_of, print_error
 from headrace.cli.functions import functions
-from headrace.cli.group import Commands
+from headrace.cli.group import CommandGroup
 from headrace.cli.jobs import jobs
 from headrace.cli.new import new
 from headrace.cli.rescale import rescale
@@ -28,14 +28,16 @@ from headrace.cli.savepoint import savepoint
 from headrace.cli.schema import schema
 from headrace.cli.state.group import state
 from headrace.cli.stop import stop
-from headrace.cli.streams import take_standard_streams
+from headrace.cli.streams import set_up_standard_streams
 from headrace.cli.validate import validate
 from headrace.cli.version import print_version
 
-HELP = ["-h", "--help"]
+HELP_OPTIONS = ["-h", "--help"]
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": HELP, "max_content_width": 100})
+@click.group(
+    cls=CommandGroup, context_settings={"help_option_names": HELP_OPTIONS, "max_content_width": 100}
+)
 @click.option(
     "--version",
     is_flag=True,
@@ -59,30 +61,30 @@ for command in COMMANDS:
 
 def main() -> NoReturn:
     """Run the command line of this process, and exit."""
-    take_standard_streams()
-    sys.exit(run(sys.argv[1:], ExitStack()))
+    set_up_standard_streams()
+    sys.exit(run_command_line(sys.argv[1:], ExitStack()))
 
 
-def run(arguments: list[str], lasting: ExitStack) -> int:
+def run_command_line(arguments: list[str], lasting: ExitStack) -> int:
     """Run one command line; return the exit status.
 
     A command puts what must stay open until the process ends into `lasting`. A caller that does not
     exit afterwards closes it.
     """
     try:
-        status = _invoke(arguments, lasting)
+        status = _invoke_command(arguments, lasting)
         if sys.stdout:
             sys.stdout.flush()
         return status
     except (Exception, KeyboardInterrupt) as error:
-        say_failure(error)
-        return exit_status(error)
+        print_error(error)
+        return exit_status_of(error)
 
 
-def _invoke(arguments: list[str], lasting: ExitStack) -> int:
+def _invoke_command(arguments: list[str], lasting: ExitStack) -> int:
     """Invoke the command as click's own `main` does, without its error handling."""
-    if asked := os.environ.get(COMPLETE):
-        return shell_complete(headrace, {}, "headrace", COMPLETE, asked)
+    if asked := os.environ.get(COMPLETE_VARIABLE):
+        return shell_complete(headrace, {}, "headrace", COMPLETE_VARIABLE, asked)
     color = False if os.environ.get("NO_COLOR") else None
     try:
         with headrace.make_context("headrace", arguments, color=color, obj=lasting) as ctx:

@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
 
-def _complete(
+def _complete_template(
     ctx: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    found = [name for name in templates() if name.startswith(incomplete)]
-    return [CompletionItem(name, help=_first_line(templates()[name])) for name in found]
+    found = [name for name in find_templates() if name.startswith(incomplete)]
+    return [CompletionItem(name, help=_read_description(find_templates()[name])) for name in found]
 
 
 @click.command()
-@click.argument("template", required=False, shell_complete=_complete)
+@click.argument("template", required=False, shell_complete=_complete_template)
 @click.argument("file", required=False, type=click.Path())
 def new(template: str | None, file: str | None) -> None:
     """Write a commented starter pipeline.
@@ -44,7 +44,7 @@ def new(template: str | None, file: str | None) -> None:
     click.echo(f"next: headrace validate {written[0]}", err=True)
 
 
-def templates() -> dict[str, Traversable]:
+def find_templates() -> dict[str, Traversable]:
     """Return the folder of each template, by name."""
     from importlib.resources import files
 
@@ -54,14 +54,16 @@ def templates() -> dict[str, Traversable]:
 
 def write_template(template: str, target: Path) -> list[Path]:
     """Write the template's files, the pipeline first; write none if one of them exists."""
-    folder = templates().get(template)
+    folder = find_templates().get(template)
     if folder is None:
-        from headrace.core.problems import did_you_mean
+        from headrace.core.problems import suggest_name
 
-        hint = did_you_mean(template, templates()) or f"there are {', '.join(templates())}"
+        hint = (
+            suggest_name(template, find_templates()) or f"there are {', '.join(find_templates())}"
+        )
         raise click.ClickException(f'no such template "{template}", {hint}')
     pipeline = (folder / "pipeline.yaml").read_text("utf-8")
-    texts = {target: _named(pipeline, target)} | {
+    texts = {target: _set_pipeline_name(pipeline, target)} | {
         target.parent / entry.name: entry.read_text("utf-8")
         for entry in folder.iterdir()
         if entry.name.endswith(".py")
@@ -71,18 +73,18 @@ def write_template(template: str, target: Path) -> list[Path]:
         if path.exists():
             raise click.ClickException(f"{path} already exists, and is left unchanged")
     for path, text in texts.items():
-        _write(path, text)
+        _write_file(path, text)
     return list(texts)
 
 
-def _named(pipeline: str, target: Path) -> str:
+def _set_pipeline_name(pipeline: str, target: Path) -> str:
     """Name the pipeline after its file, if that is a valid name of a pipeline."""
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", target.stem):
         return pipeline
     return re.sub(r"^name: .*", f"name: {target.stem}", pipeline, flags=re.MULTILINE)
 
 
-def _write(path: Path, text: str) -> None:
+def _write_file(path: Path, text: str) -> None:
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
@@ -91,12 +93,12 @@ def _write(path: Path, text: str) -> None:
         raise click.ClickException(f"cannot write {path}: {reason}") from error
 
 
-def _first_line(folder: Traversable) -> str:
+def _read_description(folder: Traversable) -> str:
     with (folder / "pipeline.yaml").open("r", encoding="utf-8") as file:
         return file.readline().removeprefix("# ").rstrip()
 
 
 def _print_templates() -> None:
-    for name, folder in templates().items():
-        click.echo(f"{name:<10} {_first_line(folder)}")
+    for name, folder in find_templates().items():
+        click.echo(f"{name:<10} {_read_description(folder)}")
     click.echo("write one with: headrace new TEMPLATE [FILE]", err=True)

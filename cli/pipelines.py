@@ -13,7 +13,7 @@ from click.core import ParameterSource
 from headrace.cli.failures import Refusal
 
 if TYPE_CHECKING:
-    from headrace.core.pipeline.load import Loaded
+    from headrace.core.pipeline.load import LoadedPipeline
     from headrace.core.pipeline.model import Pipeline
     from headrace.core.plan.nodes import Plan
     from headrace.core.problems import Problem
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., object])
 
 
-def set_option(command: F) -> F:
+def add_set_option(command: F) -> F:
     """Add `--set a.b=value`, an option of every command that reads a pipeline."""
     return click.option(
         "--set",
@@ -32,7 +32,7 @@ def set_option(command: F) -> F:
     )(command)
 
 
-def home_option(command: F) -> F:
+def add_home_option(command: F) -> F:
     """Add `--home DIR`, an option of every command that works on jobs."""
     return click.option(
         "--home",
@@ -53,42 +53,42 @@ def check_home(home: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedPipeline:
     """The valid parts of a file, the plan if all are valid, and all problems in file order."""
 
     file: str
-    loaded: Loaded
+    loaded_pipeline: LoadedPipeline
     plan: Plan | None
     problems: Sequence[Problem]
 
     @property
     def pipeline(self) -> Pipeline:
         """The valid parts of the pipeline."""
-        return self.loaded.pipeline
+        return self.loaded_pipeline.pipeline
 
     @property
-    def ok(self) -> bool:
+    def is_valid(self) -> bool:
         """Whether the pipeline can run: there are no errors."""
         return all(problem.severity == "warning" for problem in self.problems)
 
 
-def check(path: str, overrides: Sequence[str]) -> Checked:
+def check_pipeline(path: str, overrides: Sequence[str]) -> CheckedPipeline:
     """Load and plan the pipeline of a file. User errors are problems, not exceptions."""
     from headrace.connectors.registry import REGISTRY
-    from headrace.core.pipeline.load import load
-    from headrace.core.plan import build
+    from headrace.core.pipeline.load import load_pipeline
+    from headrace.core.plan import build_plan
 
-    loaded = load(path, REGISTRY, overrides=overrides)
-    plan, problems = build(loaded)
-    return Checked(path, loaded, plan, problems)
+    loaded = load_pipeline(path, REGISTRY, overrides=overrides)
+    plan, problems = build_plan(loaded)
+    return CheckedPipeline(path, loaded, plan, problems)
 
 
-def painted(problem: Problem) -> str:
+def paint_problem(problem: Problem) -> str:
     """Return the problem in colours; `click.echo` drops them if it does not print to a terminal."""
-    from headrace.core.rendering import render
+    from headrace.core.rendering import render_problem
 
-    return render(problem, _paint)
+    return render_problem(problem, _paint_text)
 
 
-def _paint(text: str, role: str) -> str:
+def _paint_text(text: str, role: str) -> str:
     return click.style(text, fg={"error": "red", "warning": "yellow"}.get(role), bold=True)

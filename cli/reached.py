@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-SHOWN = 3
+MAX_LISTED_SPLITS = 3
 """The most splits of a source that are listed one by one."""
 
-Reached: TypeAlias = "tuple[str, int | str | None, bool]"
+SplitProgress: TypeAlias = "tuple[str, int | str | None, bool]"
 """A split: its name, the next position to read, and whether it was read to its end."""
 
 
-def reached(splits: Sequence[Reached]) -> str:
+def describe_progress(splits: Sequence[SplitProgress]) -> str:
     """Describe how far a source has been read.
 
-    >>> reached([("a", 12, True), ("b", 7, False)])
+    >>> describe_progress([("a", 12, True), ("b", 7, False)])
     'b from 7, 1 read to its end'
     """
     open_ = [(name, at) for name, at, ended in splits if not ended]
     begun = [f"{name} from {at}" for name, at in open_ if at is not None]
-    said = begun[:SHOWN]
-    if len(begun) > SHOWN:
-        said.append(f"{len(begun) - SHOWN} more in progress")
+    said = begun[:MAX_LISTED_SPLITS]
+    if len(begun) > MAX_LISTED_SPLITS:
+        said.append(f"{len(begun) - MAX_LISTED_SPLITS} more in progress")
     if unread := len(open_) - len(begun):
         said.append(f"{unread} not started")
     if ended := len(splits) - len(open_):

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import click
 
 from headrace.cli.completion import JobName
-from headrace.cli.failures import unasked
+from headrace.cli.failures import report_unsent
 from headrace.cli.group import WholeNumber
-from headrace.cli.pipelines import home_option
+from headrace.cli.pipelines import add_home_option
 
 
 @click.command()
@@ -22,7 +22,7 @@ from headrace.cli.pipelines import home_option
     multiple=True,
     help="Subtasks of one step or sink, kept by later rescales; may be repeated.",
 )
-@home_option
+@add_home_option
 @click.pass_context
 def rescale(
     ctx: click.Context, job: str, parallelism: int | None, parts: Sequence[str], home: str
@@ -36,26 +36,26 @@ def rescale(
     """
     if parallelism is None and not parts:
         raise click.UsageError("wanted --parallelism, or --step, or both", ctx)
-    body: dict[str, object] = {"parts": dict(_part(each, ctx) for each in parts)}
+    body: dict[str, object] = {"parts": dict(_parse_part(each, ctx) for each in parts)}
     if parallelism is not None:
         body["parallelism"] = parallelism
-    with unasked(job):
-        from headrace.cli.control.client import client_of
-        from headrace.cli.control.following import carried_out
+    with report_unsent(job):
+        from headrace.cli.control.client import find_client
+        from headrace.cli.control.following import carry_out
 
-        client = client_of(job, home)
-        client.reach("headrace run --parallelism starts it with another parallelism")
-    result = carried_out(client, "/v1/rescale", body)
+        client = find_client(job, home)
+        client.wait_for_job("headrace run --parallelism starts it with another parallelism")
+    result = carry_out(client, "/v1/rescale", body)
     if result["checkpoint"] is None:
         click.echo(f"{client.home.name} has that parallelism already")
     else:
         click.echo(f"{client.home.name} paused for {result['stood_still_s']:.2f} s")
 
 
-def _part(said: str, ctx: click.Context) -> tuple[str, int]:
+def _parse_part(said: str, ctx: click.Context) -> tuple[str, int]:
     """Parse a part and its number of subtasks.
 
-    >>> _part("totals=4", click.Context(rescale))
+    >>> _parse_part("totals=4", click.Context(rescale))
     ('totals', 4)
     """
     name, equals, number = said.partition("=")

@@ -13,37 +13,37 @@ from functools import partial
 from time import time_ns
 from typing import TYPE_CHECKING
 
-from headrace.cli.reached import reached
-from headrace.cli.saved import Saved, adopted, fitting
-from headrace.core.news import News, Resumed
+from headrace.cli.reached import describe_progress
+from headrace.cli.saved import RestoredSavepoint, adopt_savepoint, open_compatible
+from headrace.core.news import JobEvent, JobResumed
 from headrace.core.snapshots import RefusedSnapshot, SnapshotError
-from headrace.state.storage.elsewhere import home_id, leave, settled
+from headrace.state.storage.elsewhere import clear_location, record_location, resolve_home_id
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
 
 if TYPE_CHECKING:
-    from headrace.core.checkpoints import Rhythm
-    from headrace.core.keeping import Keeping
-    from headrace.core.manifest import Checkpoint
+    from headrace.core.checkpoints import CheckpointSchedule
+    from headrace.core.keeping import CheckpointStorage
+    from headrace.core.manifest import RestoredCheckpoint
     from headrace.core.pipeline.settings import Settings
     from headrace.core.plan import Plan
     from headrace.core.snapshots import Manifest, SnapshotStore
-    from headrace.state.storage.cabinet import Cabinet, JobStore
-    from headrace.state.storage.lock import Holder
+    from headrace.state.storage.cabinet import CheckpointRepository, JobSnapshotStore
+    from headrace.state.storage.lock import LockHolder
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class StartOptions:
     """The starting point requested of `run`; by default the newest checkpoint."""
 
-    root: str
+    home_root: str
     fresh: bool = False
-    number: int | None = None
-    anew: frozenset[str] = frozenset()
+    checkpoint: int | None = None
+    reset: frozenset[str] = frozenset()
     """The steps and sources whose state or positions are dropped."""
-    lose: bool = False
+    allow_lost_state: bool = False
     """Whether state that a changed pipeline no longer uses may be dropped."""
-    drained: bool = False
+    resume_drained: bool = False
     """Whether to resume a job that was drained."""
     savepoint: str | None = None
     """The folder of a savepoint; then `number` is None."""
@@ -52,126 +52,131 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
-class Resuming:
+class PreparedJob:
     """A job whose home is locked by this process, ready to run."""
 
     home: Home
-    cabinet: Cabinet
+    repository: CheckpointRepository
     job: str
-    keeping: Keeping
-    restored: Checkpoint | None
+    storage: CheckpointStorage
+    restored_checkpoint: RestoredCheckpoint | None
 
-    def over(self) -> None:
+    def finish(self) -> None:
         """Clear the marks of a finished job, once its end has been reported."""
-        self.cabinet.clear()
+        self.repository.clear_finished()
 
 
 @contextmanager
-def resuming(
+def prepare_job(
     plan: Plan,
     settings: Settings,
-    start: Start,
-    tell: Callable[[News], None],
+    start: StartOptions,
+    tell: Callable[[JobEvent], None],
     look: Callable[[], None],
-) -> Iterator[Resuming | None]:
+) -> Iterator[PreparedJob | None]:
     """Lock the home, and find the checkpoint to resume from; None: the job had finished.
 
     `look` raises the errors for which a new job is rejected, before anything is removed.
     """
-    home = Home(LocalDisk(), start.root, str(plan.name))
-    saved = None if start.savepoint is None else fitting(start.savepoint, plan, start)
-    with home.held(now()) as held, _opened(home, settings, start, held) as (cabinet, id, killed):
+    home = Home(LocalDisk(), start.home_root, str(plan.name))
+    saved = None if start.savepoint is None else open_compatible(start.savepoint, plan, start)
+    with (
+        home.hold(format_now()) as held,
+        _open_repository(home, settings, start, held) as (cabinet, id, killed),
+    ):
         if saved is not None:
-            saved = adopted(saved, cabinet, look)
+            saved = adopt_savepoint(saved, cabinet, look)
         elif start.fresh:
             look()
-            cabinet.forget()
-            cabinet.clear()
-        elif cabinet.finished() is not None:
+            cabinet.delete_job()
+            cabinet.clear_finished()
+        elif cabinet.read_finished() is not None:
             # The previous run was killed after the job's end, before that was reported.
-            cabinet.forget()
-            leave(home)
-            cabinet.clear()
+            cabinet.delete_job()
+            clear_location(home)
+            cabinet.clear_finished()
             yield None
             return
-        settled(home, id, settings.checkpoint.dir)
-        job = cabinet.job(now())
-        store = cabinet.store(job)
-        keeping = _keeping(home, cabinet, store, settings, tell)
-        number = saved.number if saved else _number(store, start)
+        record_location(home, id, settings.checkpoint.dir)
+        job = cabinet.ensure_job_id(format_now())
+        store = cabinet.open_store(job)
+        keeping = _build_storage(home, cabinet, store, settings, tell)
+        number = saved.number if saved else _choose_checkpoint(store, start)
         restored = None
         if number is not None:
-            restored, resumed = _restored(number, plan, start, store, keeping, saved)
-            if not restored.ended:  # else nothing is left to read
-                tell(replace(resumed, killed=str(killed) if killed else None))
-        yield Resuming(home, cabinet, job, keeping, restored)
+            restored, resumed = _restore_checkpoint(number, plan, start, store, keeping, saved)
+            if not restored.is_final:  # else nothing is left to read
+                tell(replace(resumed, killed_process=str(killed) if killed else None))
+        yield PreparedJob(home, cabinet, job, keeping, restored)
 
 
 @contextmanager
-def _opened(
-    home: Home, settings: Settings, start: Start, killed: Holder | None
-) -> Iterator[tuple[Cabinet, str, Holder | None]]:
+def _open_repository(
+    home: Home, settings: Settings, start: StartOptions, killed: LockHolder | None
+) -> Iterator[tuple[CheckpointRepository, str, LockHolder | None]]:
     """Open the checkpoints of a locked home: the repository, the home's id, and a killed holder."""
     place = settings.checkpoint.dir
     is_anew = start.fresh or start.savepoint is not None
-    identity = home_id(home, place, anew=is_anew)
+    identity = resolve_home_id(home, place, anew=is_anew)
     if place is None:
         yield home, identity, killed
         return
-    from headrace.core.addresses import address
-    from headrace.state.storage.remote.bucket import reached
-    from headrace.state.storage.remote.cabinet import opened
+    from headrace.core.addresses import parse_storage_url
+    from headrace.state.storage.remote.bucket import open_reachable_bucket
+    from headrace.state.storage.remote.cabinet import own_checkpoints
 
-    objects = reached(address(place).below(home.name))
-    with opened(objects, home.name, identity, home.disk, now, take_over=start.take_over) as cabinet:
-        yield cabinet, identity, killed or cabinet.killed
+    objects = open_reachable_bucket(parse_storage_url(place).child(home.name))
+    with own_checkpoints(
+        objects, home.name, identity, home.disk, format_now, take_over=start.take_over
+    ) as cabinet:
+        yield cabinet, identity, killed or cabinet.previous_owner
 
 
-def now() -> str:
+def format_now() -> str:
     """Return the current time in the format of manifests."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _keeping(
+def _build_storage(
     home: Home,
-    cabinet: Cabinet,
+    cabinet: CheckpointRepository,
     store: SnapshotStore,
     settings: Settings,
-    tell: Callable[[News], None],
-) -> Keeping:
-    from headrace.cli.version import installed_version
-    from headrace.core.keeping import Keeping
-    from headrace.core.restart import Restarts
+    tell: Callable[[JobEvent], None],
+) -> CheckpointStorage:
+    from headrace.cli.version import find_installed_version
+    from headrace.core.keeping import CheckpointStorage
+    from headrace.core.restart import RestartPolicy
 
     checkpoint = settings.checkpoint
 
     def finish() -> None:
-        cabinet.finish({"time": now()})
-        cabinet.forget()
-        leave(home)
+        cabinet.mark_finished({"time": format_now()})
+        cabinet.delete_job()
+        clear_location(home)
 
-    return Keeping(
+    return CheckpointStorage(
         store,
-        Restarts(settings.restart),
-        _rhythm(settings),
+        RestartPolicy(settings.restart),
+        _build_schedule(settings),
         checkpoint.retain,
         checkpoint.mode == "aligned",
-        installed_version(),
-        now,
+        find_installed_version(),
+        format_now,
         tell,
         finish,
-        cabinet.note,
-        cabinet.noted,
+        cabinet.write_commit_record,
+        cabinet.read_commit_record,
         cabinet.notes,
         now_us=lambda: time_ns() // 1000,
     )
 
 
-def _rhythm(settings: Settings) -> Rhythm:
-    from headrace.core.checkpoints import Rhythm
+def _build_schedule(settings: Settings) -> CheckpointSchedule:
+    from headrace.core.checkpoints import CheckpointSchedule
 
     checkpoint = settings.checkpoint
-    return Rhythm(
+    return CheckpointSchedule(
         checkpoint.every.total_seconds() if checkpoint.every else None,
         checkpoint.min_pause.total_seconds(),
         checkpoint.timeout.total_seconds(),
@@ -179,80 +184,90 @@ def _rhythm(settings: Settings) -> Rhythm:
     )
 
 
-def _number(store: SnapshotStore, start: Start) -> int | None:
+def _choose_checkpoint(store: SnapshotStore, start: StartOptions) -> int | None:
     """Return the checkpoint to resume from, if there is one."""
-    numbers = store.manifests()
-    if start.number is None:
+    numbers = store.list_checkpoints()
+    if start.checkpoint is None:
         return max(numbers, default=None)
-    if start.number not in numbers:
+    if start.checkpoint not in numbers:
         there = ", ".join(map(str, numbers)) or "none"
-        raise RefusedSnapshot(f"there is no checkpoint {start.number}", f"there are: {there}")
-    return start.number
+        raise RefusedSnapshot(f"there is no checkpoint {start.checkpoint}", f"there are: {there}")
+    return start.checkpoint
 
 
-def _go_back(
-    store: JobStore, number: int, plan: Plan
+def _find_newer(
+    store: JobSnapshotStore, number: int, plan: Plan
 ) -> tuple[tuple[int, ...], tuple[tuple[str, int], ...]]:
     """Return the checkpoints newer than the requested one, after verifying that it is complete.
 
     Also return how many rows sinks have written after it, as far as the newest checkpoint knows.
     """
-    newer = tuple(each for each in store.manifests() if each > number)
+    newer = tuple(each for each in store.list_checkpoints() if each > number)
     if newer:
         store.verify(number)
-    return newer, _again(store, newer, store.manifest(number), plan)
+    return newer, _count_rewritten_rows(store, newer, store.read_manifest(number), plan)
 
 
-def _again(
-    store: JobStore, newer: Sequence[int], document: Manifest, plan: Plan
+def _count_rewritten_rows(
+    store: JobSnapshotStore, newer: Sequence[int], document: Manifest, plan: Plan
 ) -> tuple[tuple[str, int], ...]:
     """Return how many rows each sink has written after this manifest, as far as is known."""
-    from headrace.core.manifest import rows_written
+    from headrace.core.manifest import count_written_rows
 
     if newer:
         with suppress(SnapshotError):
-            before = rows_written(document, plan)
-            rows = rows_written(store.manifest(newer[-1]), plan).items()
+            before = count_written_rows(document, plan)
+            rows = count_written_rows(store.read_manifest(newer[-1]), plan).items()
             return tuple((sink, n - before[sink]) for sink, n in rows if n > before[sink])
     return ()
 
 
-def _remove(store: SnapshotStore, numbers: Sequence[int]) -> None:
+def _remove_checkpoints(store: SnapshotStore, numbers: Sequence[int]) -> None:
     """Remove newer checkpoints, once the job has resumed from an older one."""
     for number in reversed(numbers):
         store.discard(number)
 
 
-def _restored(
+def _restore_checkpoint(
     number: int,
     plan: Plan,
-    start: Start,
-    store: JobStore,
-    keeping: Keeping,
-    saved: Saved | None,
-) -> tuple[Checkpoint, Resumed]:
+    start: StartOptions,
+    store: JobSnapshotStore,
+    keeping: CheckpointStorage,
+    saved: RestoredSavepoint | None,
+) -> tuple[RestoredCheckpoint, JobResumed]:
     """Restore a checkpoint, if the pipeline is compatible with it; also return what to report."""
     from headrace.core import manifest
-    from headrace.core.fitting import Wishes, check_fits
+    from headrace.core.fitting import RestoreOptions, check_compatibility
 
-    document = keeping.document(number)
-    changes = check_fits(number, document, plan, Wishes(start.anew, start.lose, start.drained))
-    if saved is None:
-        removed, again = _go_back(store, number, plan)
-    else:
-        removed = saved.newer(store)
-        again = _again(store, removed, document, plan)
-    keeping.resumed, keeping.anew = number, start.anew
-    keeping.begun = partial(_remove, store, removed)
-    restored = manifest.read(number, document, plan, start.anew)
-    sources = tuple(
-        (name, reached([(s.name, p.position, p.ended) for s, p in splits.items()]))
-        for name, splits in restored.begins.splits.items()
+    document = keeping.read_manifest(number)
+    changes = check_compatibility(
+        number,
+        document,
+        plan,
+        RestoreOptions(start.reset, start.allow_lost_state, start.resume_drained),
     )
-    resumed = Resumed(
-        number, restored.taken_at, sources, changes=changes, removed=removed, again=again
+    if saved is None:
+        removed, again = _find_newer(store, number, plan)
+    else:
+        removed = saved.find_newer_checkpoints(store)
+        again = _count_rewritten_rows(store, removed, document, plan)
+    keeping.resumed_number, keeping.fresh_parts = number, start.reset
+    keeping.on_deployed = partial(_remove_checkpoints, store, removed)
+    restored = manifest.parse_manifest(number, document, plan, start.reset)
+    sources = tuple(
+        (name, describe_progress([(s.name, p.position, p.is_finished) for s, p in splits.items()]))
+        for name, splits in restored.restored_state.splits.items()
+    )
+    resumed = JobResumed(
+        number,
+        restored.taken_at,
+        sources,
+        changes=changes,
+        removed_checkpoints=removed,
+        repeated_rows=again,
     )
     if saved is not None:
         folder = saved.savepoint.folder
-        resumed = replace(resumed, savepoint=folder, forgotten=saved.forgotten)
+        resumed = replace(resumed, savepoint=folder, dropped_checkpoints=saved.removed_checkpoints)
     return restored, resumed

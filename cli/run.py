@@ -13,26 +13,26 @@ from typing import TYPE_CHECKING
 
 import click
 
-from headrace.cli.batch.options import batch_options, check_options
+from headrace.cli.batch.options import add_batch_options, check_options
 from headrace.cli.completion import PipelineFile
 from headrace.cli.group import WholeNumber
-from headrace.cli.pipelines import check, home_option, set_option
+from headrace.cli.pipelines import add_home_option, add_set_option, check_pipeline
 
 if TYPE_CHECKING:
-    from headrace.cli.pipelines import Checked
-    from headrace.cli.resuming import Start
-    from headrace.cli.run_report import Report
+    from headrace.cli.pipelines import CheckedPipeline
+    from headrace.cli.resuming import StartOptions
+    from headrace.cli.run_report import RunReport
     from headrace.core.job import Job
-    from headrace.core.launch import Launch, Watcher
-    from headrace.core.news import News
+    from headrace.core.launch import LaunchOptions, Watcher
+    from headrace.core.news import JobEvent
     from headrace.core.pipeline.settings import Buffer, Settings
     from headrace.core.plan import Plan
-    from headrace.core.signals import Signals
+    from headrace.core.signals import SignalHandler
 
 
 @click.command()
 @click.argument("pipeline", type=PipelineFile())
-@set_option
+@add_set_option
 @click.option("--parallelism", type=WholeNumber(1), help="Subtasks of each part.")
 @click.option("--limit", type=WholeNumber(1), help="Read only this many rows of each source.")
 @click.option("--fresh", is_flag=True, help="Start from scratch: remove the job's checkpoints.")
@@ -68,8 +68,8 @@ if TYPE_CHECKING:
     help="Resume even though a run on another machine owns the bucket of the checkpoints; if it "
     "still runs, it stops at its next checkpoint.",
 )
-@home_option
-@batch_options("Run once over all existing rows, on Spark.")
+@add_home_option
+@add_batch_options("Run once over all existing rows, on Spark.")
 @click.option(
     "--http",
     type=WholeNumber(0, 65535),
@@ -119,43 +119,45 @@ def run(
     With --batch the pipeline runs once over all existing rows, on Spark. The output has the same
     rows, and becomes visible when all are written. The first Ctrl-C stops it; nothing is written.
     """
-    from headrace.core.signals import Signals
+    from headrace.core.signals import SignalHandler
 
-    signals = ctx.ensure_object(ExitStack).enter_context(Signals())
+    signals = ctx.ensure_object(ExitStack).enter_context(SignalHandler())
     check_options(ctx)
-    _check_beginnings(fresh, from_checkpoint, from_savepoint, ctx)
+    _check_start_options(fresh, from_checkpoint, from_savepoint, ctx)
     if parallelism is not None:
         overrides = (*overrides, f"settings.parallelism={parallelism}")
-    checked, report = _checked(pipeline, overrides, log, quiet=quiet)
-    if checked.plan is None or not checked.ok:
+    checked, report = _load_pipeline(pipeline, overrides, log, quiet=quiet)
+    if checked.plan is None or not checked.is_valid:
         ctx.exit(2)
     if batch:
-        from headrace.cli.batch.running import Batch
+        from headrace.cli.batch.running import BatchRun
 
-        asked = Batch(checked, checked.plan, report, home, fresh=fresh)
+        asked = BatchRun(checked, checked.plan, report, home, fresh=fresh)
         ctx.exit(asked.run(master, conf, signals))
     start = None
-    if limit is None and _replays(checked.plan):
-        from headrace.cli.resuming import Start
+    if limit is None and _is_replayable(checked.plan):
+        from headrace.cli.resuming import StartOptions
 
-        _check_kept(checked.plan, reset_state, ctx)
-        start = Start(
+        _check_reset_state(checked.plan, reset_state, ctx)
+        start = StartOptions(
             *(home, fresh, from_checkpoint, frozenset(reset_state), allow_lost_state),
             savepoint=from_savepoint,
-            drained=resume_drained,
+            resume_drained=resume_drained,
             take_over=take_over,
         )
     elif any(
         [from_checkpoint, from_savepoint, reset_state, allow_lost_state, resume_drained, take_over]
     ):
         raise click.UsageError("a run with --limit or of standard input takes no checkpoints", ctx)
-    how = _how(checked.pipeline.settings.buffer, Path(pipeline).parent, limit, signals, report)
+    how = _build_launch(
+        checked.pipeline.settings.buffer, Path(pipeline).parent, limit, signals, report
+    )
     if http is not None:
-        how = _monitored(how, http, report, ctx)
-    ctx.exit(_run(checked.plan, checked, how, report, start))
+        how = _add_monitoring(how, http, report, ctx)
+    ctx.exit(_run_plan(checked.plan, checked, how, report, start))
 
 
-def _check_beginnings(
+def _check_start_options(
     fresh: bool, checkpoint: int | None, savepoint: str | None, ctx: click.Context
 ) -> None:
     """Check that at most one starting point is given."""
@@ -167,81 +169,91 @@ def _check_beginnings(
         raise click.UsageError(message, ctx)
 
 
-def _checked(
+def _load_pipeline(
     pipeline: str, overrides: Sequence[str], log: str, *, quiet: bool
-) -> tuple[Checked, Report]:
+) -> tuple[CheckedPipeline, RunReport]:
     """Load the pipeline, and report its problems; also return the report."""
-    with _nothing_collected():
-        from headrace.cli.run_report import report_for
+    with _suspend_garbage_collection():
+        from headrace.cli.run_report import choose_report
 
-        report = report_for(pipeline, log, quiet=quiet)
-        checked = check(pipeline, overrides)
+        report = choose_report(pipeline, log, quiet=quiet)
+        checked = check_pipeline(pipeline, overrides)
         for problem in checked.problems:
-            report.problem(problem)
+            report.report_problem(problem)
     return checked, report
 
 
-def _replays(plan: Plan) -> bool:
+def _is_replayable(plan: Plan) -> bool:
     """Whether all sources can be read again from a position."""
     from headrace.connectors.registry import REGISTRY
     from headrace.core.plan import nodes
 
     sides = (REGISTRY[part.connector].source for part in plan if isinstance(part, nodes.Source))
-    return all(side is not None and side.replays for side in sides)
+    return all(side is not None and side.is_replayable for side in sides)
 
 
-def _check_kept(plan: Plan, names: Sequence[str], ctx: click.Context) -> None:
+def _check_reset_state(plan: Plan, names: Sequence[str], ctx: click.Context) -> None:
     """Check that these are sources or steps with state."""
     if not names:
         return
     from headrace.core.plan import nodes
-    from headrace.core.plan.fingerprint import fingerprints
-    from headrace.core.problems import did_you_mean
+    from headrace.core.plan.fingerprint import build_fingerprints
+    from headrace.core.problems import suggest_name
 
-    kept = [*(part.name for part in plan if isinstance(part, nodes.Source)), *fingerprints(plan)]
+    kept = [
+        *(part.name for part in plan if isinstance(part, nodes.Source)),
+        *build_fingerprints(plan),
+    ]
     for name in names:
         if name not in kept:
             message = f'--reset-state: wanted a source or a step with state, got "{name}"'
-            hint = did_you_mean(name, kept) or f"there are {', '.join(kept)}"
+            hint = suggest_name(name, kept) or f"there are {', '.join(kept)}"
             raise click.UsageError(f"{message}: {hint}", ctx)
 
 
-def _how(
-    buffer: Buffer, folder: Path, limit: int | None, signals: Signals, report: Report
-) -> Launch:
-    from headrace.core.channel import Bounds
-    from headrace.core.launch import Launch
-    from headrace.core.news import Noticed
+def _build_launch(
+    buffer: Buffer, folder: Path, limit: int | None, signals: SignalHandler, report: RunReport
+) -> LaunchOptions:
+    from headrace.core.channel import ChannelBounds
+    from headrace.core.launch import LaunchOptions
+    from headrace.core.news import ExternalWarning
 
-    bounds = Bounds(buffer.rows, linger_s=buffer.timeout.total_seconds())
-    return Launch(
+    bounds = ChannelBounds(buffer.rows, linger_s=buffer.timeout.total_seconds())
+    return LaunchOptions(
         folder,
         bounds,
         limit,
-        (_watcher(report),),
+        (_make_watcher(report),),
         signals=signals,
-        asked=report.stopping,
-        tell=lambda line: report.news(Noticed(line)),
+        on_stop_requested=report.report_stopping,
+        report_warning=lambda line: report.report_event(ExternalWarning(line)),
     )
 
 
-def _monitored(how: Launch, port: int, report: Report, ctx: click.Context) -> Launch:
+def _add_monitoring(
+    how: LaunchOptions, port: int, report: RunReport, ctx: click.Context
+) -> LaunchOptions:
     """Add the server of metrics and health to the launch."""
-    from headrace.cli.metrics.serving import CannotListen, Monitoring, listener, url
-    from headrace.cli.version import installed_version
+    from headrace.cli.metrics.serving import (
+        MonitoringServer,
+        PortUnavailable,
+        format_url,
+        open_port,
+    )
+    from headrace.cli.version import find_installed_version
 
     try:
-        listening = ctx.ensure_object(ExitStack).enter_context(listener(port))
-    except CannotListen as error:
-        report.refusal(error.message, error.hint, 2)
+        listening = ctx.ensure_object(ExitStack).enter_context(open_port(port))
+    except PortUnavailable as error:
+        report.report_rejection(error.message, error.hint, 2)
         ctx.exit(2)
-    report.serving(url(listening), chosen=port == 0)
-    monitoring = Monitoring(listening, installed_version())
+    report.report_url(format_url(listening), chosen=port == 0)
+    monitoring = MonitoringServer(listening, find_installed_version())
     return replace(how, watchers=(*how.watchers, monitoring.watch))
 
 
 @contextmanager
-def _nothing_collected() -> Iterator[None]:
+def _suspend_garbage_collection() -> Iterator[None]:
     """Suspend garbage collection during start-up, where it takes a fifth of the time in vain."""
     gc.disable()
     try:
@@ -251,106 +263,125 @@ def _nothing_collected() -> Iterator[None]:
         gc.enable()
 
 
-def _run(plan: Plan, checked: Checked, how: Launch, report: Report, start: Start | None) -> int:
+def _run_plan(
+    plan: Plan,
+    checked: CheckedPipeline,
+    how: LaunchOptions,
+    report: RunReport,
+    start: StartOptions | None,
+) -> int:
     """Run the plan, and report its end; return the exit status."""
     from headrace.core.contracts import ConnectorError
-    from headrace.core.launch import Interrupted
-    from headrace.core.signals import INTERRUPTED
+    from headrace.core.launch import JobInterrupted
+    from headrace.core.signals import INTERRUPTED_STATUS
     from headrace.core.snapshots import SnapshotError
-    from headrace.core.telling import refusal
+    from headrace.core.telling import format_refusal
     from headrace.core.user_code import UserCodeError
 
-    report.start(plan)
+    report.report_start(plan)
     try:
         if start is None:
-            return _unkept(plan, checked.pipeline.settings, how, report)
-        return _kept(plan, checked, how, report, start)
+            return _run_ephemeral(plan, checked.pipeline.settings, how, report)
+        return _run_resumable(plan, checked, how, report, start)
     except (ConnectorError, SnapshotError) as error:
-        report.refusal(refusal(error), error.hint, error.exit_status)
+        report.report_rejection(format_refusal(error), error.hint, error.exit_status)
         return error.exit_status
     except UserCodeError as error:
-        report.refusal(error.message, error.hint, 2)
+        report.report_rejection(error.message, error.hint, 2)
         return 2
-    except Interrupted:
-        report.interrupted(kept=start is not None)
-        return INTERRUPTED
+    except JobInterrupted:
+        report.report_interrupted(kept=start is not None)
+        return INTERRUPTED_STATUS
 
 
-def _kept(plan: Plan, checked: Checked, how: Launch, report: Report, start: Start) -> int:
+def _run_resumable(
+    plan: Plan, checked: CheckedPipeline, how: LaunchOptions, report: RunReport, start: StartOptions
+) -> int:
     """Run a job with checkpoints, resuming from the newest one."""
     import asyncio
 
-    from headrace.cli.control.figures import About, Figures
-    from headrace.cli.control.launching import controlled
-    from headrace.cli.resuming import now, resuming
-    from headrace.cli.version import installed_version
+    from headrace.cli.control.figures import JobDescription, JobSummary
+    from headrace.cli.control.launching import add_control
+    from headrace.cli.resuming import format_now, prepare_job
+    from headrace.cli.version import find_installed_version
 
     def look() -> None:
-        from headrace.cli.saved import check_sinks
+        from headrace.cli.saved import check_continued_sinks
         from headrace.connectors.registry import REGISTRY
-        from headrace.core.ends import look
+        from headrace.core.ends import check_connectors
 
         if start.savepoint is not None:
-            asyncio.run(check_sinks(plan, REGISTRY, how.folder))
-        asyncio.run(look(plan, REGISTRY, how.folder))
+            asyncio.run(check_continued_sinks(plan, REGISTRY, how.folder))
+        asyncio.run(check_connectors(plan, REGISTRY, how.folder))
 
-    def news(said: News) -> None:
-        report.news(said)
-        figures.hear(said)
+    def news(said: JobEvent) -> None:
+        report.report_event(said)
+        figures.record_event(said)
 
-    home, settings = os.path.abspath(start.root), checked.pipeline.settings
-    about = About(str(plan.name), checked.file, installed_version(), home, now())
-    figures = Figures(about)
-    with resuming(plan, settings, start, news, look) as resumed:
+    home, settings = os.path.abspath(start.home_root), checked.pipeline.settings
+    about = JobDescription(
+        str(plan.name), checked.file, find_installed_version(), home, format_now()
+    )
+    figures = JobSummary(about)
+    with prepare_job(plan, settings, start, news, look) as resumed:
         if resumed is None:
-            report.had_finished()
+            report.report_already_finished()
             return 0
-        how = replace(how, keeping=resumed.keeping, restored=resumed.restored, job=resumed.job)
-        how = controlled(how, resumed.home, checked.loaded, figures, news)
-        status = _launched(plan, settings, how, report, resumed.home.state)
-        resumed.over()
+        how = replace(
+            how,
+            storage=resumed.storage,
+            initial_checkpoint=resumed.restored_checkpoint,
+            job_id=resumed.job,
+        )
+        how = add_control(how, resumed.home, checked.loaded_pipeline, figures, news)
+        status = _launch_job(plan, settings, how, report, resumed.home.state_folder)
+        resumed.finish()
     return status
 
 
-def _unkept(plan: Plan, settings: Settings, how: Launch, report: Report) -> int:
+def _run_ephemeral(plan: Plan, settings: Settings, how: LaunchOptions, report: RunReport) -> int:
     """Run a job without checkpoints."""
     with TemporaryDirectory(prefix="headrace-") as folder:
-        return _launched(plan, settings, how, report, folder)
+        return _launch_job(plan, settings, how, report, folder)
 
 
-def _launched(plan: Plan, settings: Settings, how: Launch, report: Report, folder: str) -> int:
-    from headrace.cli.run_progress import overall
-    from headrace.connectors.output import rows_apart
+def _launch_job(
+    plan: Plan, settings: Settings, how: LaunchOptions, report: RunReport, folder: str
+) -> int:
+    from headrace.cli.run_progress import summarize_run
+    from headrace.connectors.output import redirect_prints
     from headrace.connectors.registry import REGISTRY
-    from headrace.core.launch import launch
+    from headrace.core.launch import launch_job
     from headrace.core.plan import nodes
-    from headrace.state.backends import backend
+    from headrace.state.backends import open_backend
 
     sinks = {part.connector for part in plan if isinstance(part, nodes.Sink)}
     printed = not sinks.isdisjoint(("console", "stdout"))
-    with report.showing(), rows_apart() if printed else nullcontext():
-        outcome = launch(plan, REGISTRY, backend(settings.state, folder), how)
+    with report.open_display(), redirect_prints() if printed else nullcontext():
+        outcome = launch_job(plan, REGISTRY, open_backend(settings.state, folder), how)
     if outcome.failure:
-        report.failure(outcome.failure)
-    elif how.restored is not None and how.restored.ended:
-        report.had_finished()
+        report.report_failure(outcome.failure)
+    elif how.initial_checkpoint is not None and how.initial_checkpoint.is_final:
+        report.report_already_finished()
         return 0
-    report.summary(outcome, overall(plan, outcome))
+    report.report_summary(outcome, summarize_run(plan, outcome))
     return 1 if outcome.failure else 0
 
 
-def _watcher(report: Report) -> Watcher:
+def _make_watcher(report: RunReport) -> Watcher:
     """Return a watcher that reports the job's progress periodically."""
     import asyncio
 
-    from headrace.cli.run_progress import Progress
+    from headrace.cli.run_progress import ProgressMeter
 
     async def watch(job: Job) -> None:
         loop = asyncio.get_running_loop()
-        start, progress = loop.time(), Progress()
+        start, progress = loop.time(), ProgressMeter()
         while True:
-            await asyncio.sleep(report.every_s)
-            progress.begin(job.before)
-            report.progress(progress.look(job.plan, job.counts(), loop.time() - start))
+            await asyncio.sleep(report.interval_s)
+            progress.set_baseline(job.initial_counts)
+            report.report_progress(
+                progress.sample(job.plan, job.collect_counts(), loop.time() - start)
+            )
 
     return watch

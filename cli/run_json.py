@@ -15,160 +15,164 @@ from datetime import UTC, datetime
 import orjson
 
 from headrace.cli.batch.told import (
-    BatchDone,
-    BatchLook,
-    batch_document,
-    batch_summary_document,
+    BatchProgress,
+    BatchResult,
+    build_batch_document,
+    build_batch_summary,
 )
-from headrace.cli.run_progress import Look, PartLook, time_said
-from headrace.cli.run_text import INTERRUPTED, NOTHING_WRITTEN
-from headrace.core.job import Outcome
-from headrace.core.messages import CheckpointFailed, CheckpointTaken, Failure
+from headrace.cli.run_progress import JobProgress, PartProgress, format_watermark
+from headrace.cli.run_text import INTERRUPTED_TEXT, NOTHING_WRITTEN_TEXT
+from headrace.core.job import JobOutcome
+from headrace.core.messages import CheckpointCompleted, CheckpointFailed, Failure
 from headrace.core.news import (
-    Asked,
-    News,
-    NotDone,
-    Noticed,
-    Rescaled,
-    Restarting,
-    Resumed,
-    Savepointed,
+    ExternalWarning,
+    JobEvent,
+    JobRescaled,
+    JobRestarting,
+    JobResumed,
+    RequestFailed,
+    SavepointTaken,
+    StopRequested,
 )
 from headrace.core.plan import Plan
 from headrace.core.problems import Problem
-from headrace.core.sizes import Size
+from headrace.core.sizes import StateSize
 
 
 class JsonReport:
     """JSON lines on stderr. When quiet, errors only."""
 
-    every_s = 10.0
+    interval_s = 10.0
 
     def __init__(self, pipeline: str, quiet: bool) -> None:
         self._pipeline = pipeline
         self._quiet = quiet
 
-    def _tell(self, event: str, **values: object) -> None:
+    def _write_event(self, event: str, **values: object) -> None:
         head = {"event": event, "time": datetime.now(UTC), "pipeline": self._pipeline}
         line = orjson.dumps(head | values, option=orjson.OPT_UTC_Z | orjson.OPT_APPEND_NEWLINE)
         sys.stderr.write(line.decode())
         sys.stderr.flush()
 
-    def problem(self, problem: Problem) -> None:
+    def report_problem(self, problem: Problem) -> None:
         """Write `error` or `warning`, with its position in the file."""
         if problem.severity == "error" or not self._quiet:
-            self._tell(problem.severity, **_problem(problem))
+            self._write_event(problem.severity, **_problem_document(problem))
 
-    def start(self, plan: Plan) -> None:
+    def report_start(self, plan: Plan) -> None:
         """Write `start`: the job and its parts."""
         if not self._quiet:
-            self._tell("start", name=str(plan.name), parts=[part.name for part in plan])
+            self._write_event("start", name=str(plan.name), parts=[part.name for part in plan])
 
-    def serving(self, url: str, *, chosen: bool) -> None:
+    def report_url(self, url: str, *, chosen: bool) -> None:
         """Write `serving`: the URL; also when quiet, if the port was chosen by the system."""
         if chosen or not self._quiet:
-            self._tell("serving", url=url)
+            self._write_event("serving", url=url)
 
-    def showing(self) -> AbstractContextManager[object]:
+    def open_display(self) -> AbstractContextManager[object]:
         """Return a context without effect: lines need no setup."""
         return nullcontext()
 
-    def progress(self, look: Look) -> None:
+    def report_progress(self, look: JobProgress) -> None:
         """Write `progress`: counts since the start, rates since the last sample."""
         if not self._quiet:
-            self._tell("progress", **look_document(look))
+            self._write_event("progress", **build_progress_document(look))
 
-    def stages(self, look: BatchLook) -> None:
+    def report_stages(self, look: BatchProgress) -> None:
         """Write `progress` of a batch: its stages."""
         if not self._quiet:
-            self._tell("progress", **batch_document(look))
+            self._write_event("progress", **build_batch_document(look))
 
-    def news(self, news: News) -> None:
+    def report_event(self, news: JobEvent) -> None:
         """Write `resumed`, `checkpoint`, `checkpoint_failed`, or `restarting` with the failure.
 
         For clients' requests `asked`, `savepoint`, `rescaled` and `not_done`; `notice` when an
         external system has a problem, and when that is over.
         """
         match news:
-            case Resumed() if not self._quiet:
-                self._tell("resumed", **_resumed(news))
-            case CheckpointTaken(number, seconds, size) if not self._quiet:
-                self._tell("checkpoint", number=number, seconds=round(seconds, 3), bytes=size)
+            case JobResumed() if not self._quiet:
+                self._write_event("resumed", **_resumed_document(news))
+            case CheckpointCompleted(number, seconds, size) if not self._quiet:
+                self._write_event(
+                    "checkpoint", number=number, seconds=round(seconds, 3), bytes=size
+                )
             case CheckpointFailed(number, why):
-                self._tell("checkpoint_failed", number=number, message=why)
-            case Restarting(failure, delay_s):
-                self._tell("restarting", delay_s=round(delay_s, 3), **_failure(failure))
-            case Asked(drain) if not self._quiet:
-                self._tell("asked", drain=drain)
-            case Savepointed(number, path) if not self._quiet:
-                self._tell("savepoint", checkpoint=number, path=path)
-            case Rescaled(parallelism, stood_s) if not self._quiet:
+                self._write_event("checkpoint_failed", number=number, message=why)
+            case JobRestarting(failure, delay_s):
+                self._write_event(
+                    "restarting", delay_s=round(delay_s, 3), **_failure_event(failure)
+                )
+            case StopRequested(drain) if not self._quiet:
+                self._write_event("asked", drain=drain)
+            case SavepointTaken(number, path) if not self._quiet:
+                self._write_event("savepoint", checkpoint=number, path=path)
+            case JobRescaled(parallelism, stood_s) if not self._quiet:
                 still = round(stood_s, 3)
-                self._tell("rescaled", parallelism=dict(parallelism), stood_still_s=still)
-            case NotDone(what, why):
-                self._tell("not_done", what=what, message=why)
-            case Noticed(line):
-                self._tell("notice", message=line)
+                self._write_event("rescaled", parallelism=dict(parallelism), stood_still_s=still)
+            case RequestFailed(what, why):
+                self._write_event("not_done", what=what, message=why)
+            case ExternalWarning(line):
+                self._write_event("notice", message=line)
 
-    def had_finished(self) -> None:
+    def report_already_finished(self) -> None:
         """Write `summary` without counts."""
-        self._tell("summary", status="finished_before")
+        self._write_event("summary", status="finished_before")
 
-    def stopping(self) -> None:
+    def report_stopping(self) -> None:
         """Write `stopping`: a stop was requested."""
         if not self._quiet:
-            self._tell("stopping")
+            self._write_event("stopping")
 
-    def refusal(self, message: str, hint: str, status: int) -> None:
+    def report_rejection(self, message: str, hint: str, status: int) -> None:
         """Write a `failure` before anything was read."""
-        self._tell("failure", message=message, hint=hint, exit_status=status)
+        self._write_event("failure", message=message, hint=hint, exit_status=status)
 
-    def failure(self, failure: Failure) -> None:
+    def report_failure(self, failure: Failure) -> None:
         """Write `failure`, with the traceback if it is a bug in headrace."""
-        self._tell("failure", **_failure(failure), exit_status=1)
+        self._write_event("failure", **_failure_event(failure), exit_status=1)
 
-    def interrupted(self, *, kept: bool) -> None:
+    def report_interrupted(self, *, kept: bool) -> None:
         """Write `failure`: the run was interrupted."""
-        self._tell("failure", message=INTERRUPTED, hint="", exit_status=130)
+        self._write_event("failure", message=INTERRUPTED_TEXT, hint="", exit_status=130)
 
-    def summary(self, outcome: Outcome, look: Look) -> None:
+    def report_summary(self, outcome: JobOutcome, look: JobProgress) -> None:
         """Write `summary`: how the job ended, and all counts."""
         if not self._quiet:
-            ended = "failed" if outcome.failure else "stopped" if outcome.stopped else "done"
+            ended = "failed" if outcome.failure else "stopped" if outcome.is_stopped else "done"
             resumable: dict[str, object] = {}
             if outcome.checkpoint is not None:
-                resumable = {"checkpoint": outcome.checkpoint, "drained": outcome.drained}
-            self._tell("summary", status=ended, **resumable, **look_document(look))
+                resumable = {"checkpoint": outcome.checkpoint, "drained": outcome.is_drained}
+            self._write_event("summary", status=ended, **resumable, **build_progress_document(look))
 
-    def written(self, done: BatchDone) -> None:
+    def report_batch_done(self, done: BatchResult) -> None:
         """Write `summary` of a batch: the rows of sources and sinks."""
         if not self._quiet:
-            self._tell("summary", status="done", **batch_summary_document(done))
+            self._write_event("summary", status="done", **build_batch_summary(done))
 
-    def nothing_written(self) -> None:
+    def report_nothing_written(self) -> None:
         """Write `failure`: the batch was interrupted."""
-        self._tell("failure", message=NOTHING_WRITTEN, hint="", exit_status=130)
+        self._write_event("failure", message=NOTHING_WRITTEN_TEXT, hint="", exit_status=130)
 
 
-def _resumed(resumed: Resumed) -> Mapping[str, object]:
+def _resumed_document(resumed: JobResumed) -> Mapping[str, object]:
     return {
         "checkpoint": resumed.number,
         "taken_at": resumed.taken_at,
         "sources": dict(resumed.sources),
-        "killed": resumed.killed,
+        "killed": resumed.killed_process,
         "changes": list(resumed.changes),
-        "removed": list(resumed.removed),
-        "again": dict(resumed.again),
+        "removed": list(resumed.removed_checkpoints),
+        "again": dict(resumed.repeated_rows),
         "savepoint": resumed.savepoint,
-        "forgotten": resumed.forgotten,
+        "forgotten": resumed.dropped_checkpoints,
     }
 
 
-def _failure(failure: Failure) -> Mapping[str, object]:
-    return {**failure_document(failure), "defect": failure.defect or None}
+def _failure_event(failure: Failure) -> Mapping[str, object]:
+    return {**build_failure_document(failure), "defect": failure.traceback or None}
 
 
-def failure_document(failure: Failure) -> Mapping[str, object]:
+def build_failure_document(failure: Failure) -> Mapping[str, object]:
     """Return where a job failed, and why, as plain data."""
     return {
         "step": failure.step,
@@ -179,46 +183,49 @@ def failure_document(failure: Failure) -> Mapping[str, object]:
     }
 
 
-def look_document(look: Look) -> Mapping[str, object]:
+def build_progress_document(look: JobProgress) -> Mapping[str, object]:
     """Return all counts and rates as plain data."""
     return {
         "seconds": round(look.seconds, 3),
         "rows_in": look.rows_in,
         "rows_out": look.rows_out,
-        "bad": look.bad,
-        **({} if look.late is None else {"late": look.late}),
+        "bad": look.bad_rows,
+        **({} if look.late_rows is None else {"late": look.late_rows}),
         "in_per_s": round(look.in_per_s, 1),
         "out_per_s": round(look.out_per_s, 1),
-        "parts": {part.name: _part(part) for part in look.parts},
+        "parts": {part.name: _part_document(part) for part in look.parts},
     }
 
 
-def _part(part: PartLook) -> Mapping[str, object]:
+def _part_document(part: PartProgress) -> Mapping[str, object]:
     return {
         "rows_in": part.counts.rows_in,
         "rows_out": part.counts.rows_out,
-        "bad": part.counts.bad,
+        "bad": part.counts.bad_rows,
         **{
             name: value
-            for name, value in (("late", part.counts.late), ("unfilled", part.counts.unfilled))
+            for name, value in (
+                ("late", part.counts.late_rows),
+                ("unfilled", part.counts.unfilled_rows),
+            )
             if value is not None
         },
-        **({} if part.counts.state is None else {"state": _state(part.counts.state)}),
+        **({} if part.counts.state is None else {"state": _state_document(part.counts.state)}),
         **({} if part.counts.lookup is None else {"lookup": part.counts.lookup.document()}),
-        **({} if part.counts.watermark_us is None else {"watermark": time_said(part)}),
+        **({} if part.counts.watermark_us is None else {"watermark": format_watermark(part)}),
         "in_per_s": round(part.in_per_s, 1),
         "out_per_s": round(part.out_per_s, 1),
-        "waits": round(part.waits, 3),
+        "waits": round(part.wait_share, 3),
         "backpressure": part.backpressure,
     }
 
 
-def _state(size: Size) -> Mapping[str, object]:
-    return {"rows": size.rows, "bytes": size.bytes, "bytes_on_disk": size.on_disk}
+def _state_document(size: StateSize) -> Mapping[str, object]:
+    return {"rows": size.rows, "bytes": size.bytes, "bytes_on_disk": size.disk_bytes}
 
 
-def _problem(problem: Problem) -> Mapping[str, object]:
-    place = problem.place
+def _problem_document(problem: Problem) -> Mapping[str, object]:
+    place = problem.location
     return {
         "file": place.file if place else None,
         "line": place.line if place else None,

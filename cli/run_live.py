@@ -14,28 +14,28 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
-from headrace.cli.batch.told import BatchLook, batch_table
-from headrace.cli.run_progress import Look, time_said
+from headrace.cli.batch.told import BatchProgress, build_batch_table
+from headrace.cli.run_progress import JobProgress, format_watermark
 from headrace.cli.run_text import TextReport
-from headrace.core.rendering import size
+from headrace.core.rendering import format_size
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-COLOURS = {"ok": "green", "low": "yellow", "high": "bold red"}
+BACKPRESSURE_COLOURS = {"ok": "green", "low": "yellow", "high": "bold red"}
 TO_START = "\r"
-UP = "\x1b[{}A"
+CURSOR_UP = "\x1b[{}A"
 ERASE_DOWN = "\x1b[J"
 
 
-class Foot:
+class LiveLines:
     """The last lines of a terminal; all other output is printed above them, from any thread."""
 
     def __init__(self, terminal: TextIO) -> None:
         self._terminal = terminal
         self._lock = threading.RLock()
         self._text = ""
-        self._drawn = 0
+        self._drawn_lines = 0
         self._open_line = False
 
     def show(self, text: str) -> None:
@@ -63,19 +63,19 @@ class Foot:
         if self._text and not self._open_line:
             self._terminal.write(self._text)
             self._terminal.flush()
-            self._drawn = self._text.count("\n")
+            self._drawn_lines = self._text.count("\n")
 
     def _erase(self) -> None:
-        if self._drawn:
-            self._terminal.write(TO_START + UP.format(self._drawn) + ERASE_DOWN)
+        if self._drawn_lines:
+            self._terminal.write(TO_START + CURSOR_UP.format(self._drawn_lines) + ERASE_DOWN)
             self._terminal.flush()
-            self._drawn = 0
+            self._drawn_lines = 0
 
 
-class Above:
+class PrintAbove:
     """A text stream whose writes appear above the live lines; otherwise the stream itself."""
 
-    def __init__(self, out: TextIO, foot: Foot) -> None:
+    def __init__(self, out: TextIO, foot: LiveLines) -> None:
         self._out = out
         self._foot = foot
 
@@ -90,35 +90,35 @@ class Above:
 class LiveReport(TextReport):
     """A report with a table, drawn every second, and lines above it."""
 
-    every_s = 1.0
+    interval_s = 1.0
 
     def __init__(self, pipeline: str, quiet: bool) -> None:
         super().__init__(pipeline, quiet)
-        self._foot = Foot(sys.stderr)
+        self._live_lines = LiveLines(sys.stderr)
 
     @contextmanager
-    def showing(self) -> Iterator[None]:
+    def open_display(self) -> Iterator[None]:
         """Print both streams above the table within the `with`, if they go to a terminal."""
         before = sys.stdout, sys.stderr
         if sys.stdout and sys.stdout.isatty():
-            sys.stdout = Above(sys.stdout, self._foot)
-        sys.stderr = Above(sys.stderr, self._foot)
+            sys.stdout = PrintAbove(sys.stdout, self._live_lines)
+        sys.stderr = PrintAbove(sys.stderr, self._live_lines)
         try:
             yield
         finally:
-            self._foot.show("")
+            self._live_lines.show("")
             sys.stdout, sys.stderr = before
 
-    def progress(self, look: Look) -> None:
+    def report_progress(self, look: JobProgress) -> None:
         """Draw the table."""
-        self._foot.show(rendered(table(look, self._last)))
+        self._live_lines.show(render_table(build_progress_table(look, self._checkpoint_text)))
 
-    def stages(self, look: BatchLook) -> None:
+    def report_stages(self, look: BatchProgress) -> None:
         """Draw the table of stages."""
-        self._foot.show(rendered(batch_table(look)))
+        self._live_lines.show(render_table(build_batch_table(look)))
 
 
-def rendered(shown: Table) -> str:
+def render_table(shown: Table) -> str:
     """Render the table, cut to the height of the terminal."""
     from rich.console import Console
 
@@ -129,11 +129,11 @@ def rendered(shown: Table) -> str:
     return "".join(lines[: max(1, console.height - 1)])
 
 
-def table(look: Look, checkpoint: str = "") -> Table:
+def build_progress_table(look: JobProgress, checkpoint: str = "") -> Table:
     """Build the table of parts with totals; below it the state's size and the newest checkpoint."""
     from rich.table import Table
 
-    state = f"state {size(look.state_bytes)}" if look.state_bytes else ""
+    state = f"state {format_size(look.state_bytes)}" if look.state_bytes else ""
     shown = Table(
         box=None,
         pad_edge=False,
@@ -145,24 +145,24 @@ def table(look: Look, checkpoint: str = "") -> Table:
     )
     shown.add_column("", f"{look.seconds:.0f} s", no_wrap=True)
     heads = ["rows in", "/s", "rows out", "/s", "bad"]
-    totals = [look.rows_in, look.in_per_s, look.rows_out, look.out_per_s, look.bad]
-    if look.late is not None:
+    totals = [look.rows_in, look.in_per_s, look.rows_out, look.out_per_s, look.bad_rows]
+    if look.late_rows is not None:
         heads.append("late")
-        totals.append(look.late)
+        totals.append(look.late_rows)
     for head, total in zip(heads, totals, strict=True):
         shown.add_column(head, f"{total:,.0f}", justify="right", no_wrap=True)
-    if look.timed:
+    if look.has_watermark:
         shown.add_column("watermark", no_wrap=True)
     shown.add_column("backpressure", no_wrap=True)
     for part in look.parts:
         counts = part.counts
         cells: list[float | None] = [counts.rows_in, part.in_per_s]
-        cells += [counts.rows_out, part.out_per_s, counts.bad]
-        if look.late is not None:
-            cells.append(counts.late)
+        cells += [counts.rows_out, part.out_per_s, counts.bad_rows]
+        if look.late_rows is not None:
+            cells.append(counts.late_rows)
         numbers = ["" if cell is None else f"{cell:,.0f}" for cell in cells]
-        times = [time_said(part)] if look.timed else []
-        colour = COLOURS[part.backpressure]
-        waits = f"[{colour}]{part.backpressure}[/] {part.waits:.0%}"
+        times = [format_watermark(part)] if look.has_watermark else []
+        colour = BACKPRESSURE_COLOURS[part.backpressure]
+        waits = f"[{colour}]{part.backpressure}[/] {part.wait_share:.0%}"
         shown.add_row(part.name, *numbers, *times, waits)
     return shown

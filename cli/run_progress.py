@@ -5,121 +5,123 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from headrace.core.job import Outcome
-from headrace.core.job_statistics import time_text
-from headrace.core.occupation import word
+from headrace.core.job import JobOutcome
+from headrace.core.job_statistics import format_time
+from headrace.core.occupation import classify_backpressure
 from headrace.core.plan import Plan, nodes
 from headrace.core.statistics import PartCounts
 
 
 @dataclass(frozen=True, slots=True)
-class PartLook:
+class PartProgress:
     """The progress of one part: its counts since the start, its rates since the last sample."""
 
     name: str
     counts: PartCounts
     in_per_s: float
     out_per_s: float
-    waits: float
+    wait_share: float
     """The share of time that its task waited for its readers."""
 
     @property
     def backpressure(self) -> str:
         """The share of waiting in a word: ok, low or high."""
-        return word(self.waits)
+        return classify_backpressure(self.wait_share)
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class JobProgress:
     """The progress of all parts, in the order of the plan, with totals of sources and sinks."""
 
     seconds: float
-    parts: tuple[PartLook, ...]
+    parts: tuple[PartProgress, ...]
     rows_in: int
     rows_out: int
     in_per_s: float
     out_per_s: float
 
     @property
-    def bad(self) -> int:
+    def bad_rows(self) -> int:
         """The number of bad records and failed rows."""
-        return sum(part.counts.bad for part in self.parts)
+        return sum(part.counts.bad_rows for part in self.parts)
 
     @property
-    def late(self) -> int | None:
+    def late_rows(self) -> int | None:
         """The number of rows too late for all their windows; None without windows."""
-        counted = [part.counts.late for part in self.parts if part.counts.late is not None]
+        counted = [
+            part.counts.late_rows for part in self.parts if part.counts.late_rows is not None
+        ]
         return sum(counted) if counted else None
 
     @property
-    def timed(self) -> bool:
+    def has_watermark(self) -> bool:
         """Whether any part has a watermark."""
         return any(part.counts.watermark_us is not None for part in self.parts)
 
     @property
-    def unfilled(self) -> int:
+    def unfilled_rows(self) -> int:
         """The number of rows in count windows that are not full."""
-        return sum(part.counts.unfilled or 0 for part in self.parts)
+        return sum(part.counts.unfilled_rows or 0 for part in self.parts)
 
     @property
     def state_bytes(self) -> int | None:
         """The size of all state, in memory and on disk; None if no step has state."""
         kept = [part.counts.state for part in self.parts if part.counts.state is not None]
-        return sum(size.bytes + size.on_disk for size in kept) if kept else None
+        return sum(size.bytes + size.disk_bytes for size in kept) if kept else None
 
     @property
-    def slowed(self) -> list[PartLook]:
+    def backpressured_parts(self) -> list[PartProgress]:
         """The parts under backpressure, the most affected first."""
         slowed = [part for part in self.parts if part.backpressure != "ok"]
-        return sorted(slowed, key=lambda part: -part.waits)
+        return sorted(slowed, key=lambda part: -part.wait_share)
 
 
 @dataclass(slots=True)
-class Progress:
+class ProgressMeter:
     """The last sample, against which the next rates are computed."""
 
     _seconds: float = 0.0
     _counts: Mapping[str, PartCounts] = field(default_factory=dict)
 
-    def begin(self, counts: Mapping[str, PartCounts]) -> None:
+    def set_baseline(self, counts: Mapping[str, PartCounts]) -> None:
         """Set the counts from before this run, which do not count for rates."""
         if not self._counts:
             self._counts = counts
 
-    def look(self, plan: Plan, counts: Mapping[str, PartCounts], seconds: float) -> Look:
+    def sample(self, plan: Plan, counts: Mapping[str, PartCounts], seconds: float) -> JobProgress:
         """Take a sample, `seconds` after the start; a rescale may have changed the plan."""
-        look = looked(plan, counts, self._counts, seconds, seconds - self._seconds)
+        look = compute_progress(plan, counts, self._counts, seconds, seconds - self._seconds)
         self._seconds, self._counts = seconds, counts
         return look
 
 
-def looked(
+def compute_progress(
     plan: Plan,
     counts: Mapping[str, PartCounts],
     before: Mapping[str, PartCounts],
     seconds: float,
     passed: float,
-) -> Look:
+) -> JobProgress:
     """Compute the progress from two samples, `passed` seconds apart, `seconds` after the start."""
     passed = max(passed, 1e-9)
     nothing = PartCounts()
     parts = []
     for part in plan:
         now, last = counts.get(part.name, nothing), before.get(part.name, nothing)
-        waits = (now.blocked_s - last.blocked_s) / passed / part.parallelism
+        waits = (now.backpressured_s - last.backpressured_s) / passed / part.parallelism
         in_per_s = (now.rows_in - last.rows_in) / passed
         out_per_s = (now.rows_out - last.rows_out) / passed
         # A restart or a rescale resets the counts to those of the checkpoint.
         rates = (max(rate, 0.0) for rate in (in_per_s, out_per_s, min(waits, 1.0)))
-        parts.append(PartLook(part.name, now, *rates))
-    return _summed(plan, tuple(parts), seconds)
+        parts.append(PartProgress(part.name, now, *rates))
+    return _add_totals(plan, tuple(parts), seconds)
 
 
-def _summed(plan: Plan, parts: tuple[PartLook, ...], seconds: float) -> Look:
+def _add_totals(plan: Plan, parts: tuple[PartProgress, ...], seconds: float) -> JobProgress:
     pairs = list(zip(plan, parts, strict=True))
     sources = [look for part, look in pairs if isinstance(part, nodes.Source)]
     sinks = [look for part, look in pairs if isinstance(part, nodes.Sink)]
-    return Look(
+    return JobProgress(
         seconds,
         parts,
         rows_in=sum(look.counts.rows_in for look in sources),
@@ -129,15 +131,17 @@ def _summed(plan: Plan, parts: tuple[PartLook, ...], seconds: float) -> Look:
     )
 
 
-def overall(plan: Plan, outcome: Outcome) -> Look:
+def summarize_run(plan: Plan, outcome: JobOutcome) -> JobProgress:
     """Compute the progress over the whole run, when it is over."""
-    return looked(plan, outcome.parts, outcome.before, outcome.seconds, outcome.seconds)
+    return compute_progress(
+        plan, outcome.part_counts, outcome.initial_counts, outcome.seconds, outcome.seconds
+    )
 
 
-def time_said(part: PartLook) -> str:
+def format_watermark(part: PartProgress) -> str:
     """Format the watermark of a part.
 
-    >>> time_said(PartLook("a", PartCounts(watermark_us=1_767_225_600_000_000), 0, 0, 0))
+    >>> format_watermark(PartProgress("a", PartCounts(watermark_us=1_767_225_600_000_000), 0, 0, 0))
     '2026-01-01T00:00:00.000Z'
     """
-    return time_text(part.counts.watermark_us) or ""
+    return format_time(part.counts.watermark_us) or ""

@@ -10,83 +10,83 @@ import sys
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from headrace.cli.batch.told import BatchDone, BatchLook
-from headrace.cli.run_progress import Look
-from headrace.core.job import Outcome
+from headrace.cli.batch.told import BatchProgress, BatchResult
+from headrace.cli.run_progress import JobProgress
+from headrace.core.job import JobOutcome
 from headrace.core.messages import Failure
-from headrace.core.news import News
+from headrace.core.news import JobEvent
 from headrace.core.plan import Plan
 from headrace.core.problems import Problem
 
 
-class Report(Protocol):
+class RunReport(Protocol):
     """A report of a run, for a person or a program."""
 
-    every_s: float
+    interval_s: float
     """The time between two samples of progress."""
 
-    def problem(self, problem: Problem) -> None:
+    def report_problem(self, problem: Problem) -> None:
         """Report an error or a warning about the pipeline's file."""
         ...
 
-    def start(self, plan: Plan) -> None:
+    def report_start(self, plan: Plan) -> None:
         """Report that the pipeline is valid and starts."""
         ...
 
-    def serving(self, url: str, *, chosen: bool) -> None:
+    def report_url(self, url: str, *, chosen: bool) -> None:
         """Report the URL of metrics and health; `chosen`: the system chose the port."""
         ...
 
-    def showing(self) -> AbstractContextManager[object]:
+    def open_display(self) -> AbstractContextManager[object]:
         """Return a context that is entered while the job runs."""
         ...
 
-    def progress(self, look: Look) -> None:
+    def report_progress(self, look: JobProgress) -> None:
         """Report the progress of a job."""
         ...
 
-    def stages(self, look: BatchLook) -> None:
+    def report_stages(self, look: BatchProgress) -> None:
         """Report the progress of a batch on Spark."""
         ...
 
-    def news(self, news: News) -> None:
+    def report_event(self, news: JobEvent) -> None:
         """Report an event of the job."""
         ...
 
-    def had_finished(self) -> None:
+    def report_already_finished(self) -> None:
         """Report that the job had finished when the previous run was killed."""
         ...
 
-    def stopping(self) -> None:
+    def report_stopping(self) -> None:
         """Report that a stop was requested."""
         ...
 
-    def refusal(self, message: str, hint: str, status: int) -> None:
+    def report_rejection(self, message: str, hint: str, status: int) -> None:
         """Report why nothing was read."""
         ...
 
-    def failure(self, failure: Failure) -> None:
+    def report_failure(self, failure: Failure) -> None:
         """Report the failure that has ended the job."""
         ...
 
-    def interrupted(self, *, kept: bool) -> None:
+    def report_interrupted(self, *, kept: bool) -> None:
         """Report an immediate stop; open output is lost, or made again if the job is `kept`."""
         ...
 
-    def summary(self, outcome: Outcome, look: Look) -> None:
+    def report_summary(self, outcome: JobOutcome, look: JobProgress) -> None:
         """Report the end of a job, also after a failure."""
         ...
 
-    def written(self, done: BatchDone) -> None:
+    def report_batch_done(self, done: BatchResult) -> None:
         """Report the end of a batch, whose output is committed."""
         ...
 
-    def nothing_written(self) -> None:
+    def report_nothing_written(self) -> None:
         """Report that a batch was stopped before its output was committed."""
         ...
 
 
-def report_for(pipeline: str, log: str, *, quiet: bool) -> Report:
+def choose_report(pipeline: str, log: str, *, quiet: bool) -> RunReport:
     """Return the report of a run: JSON, live on a terminal, else lines."""
     if log == "json":
         from headrace.cli.run_json import JsonReport

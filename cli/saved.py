@@ -15,81 +15,91 @@ from uuid import uuid4
 from headrace.core.snapshots import RefusedSnapshot
 
 if TYPE_CHECKING:
-    from headrace.cli.resuming import Start
+    from headrace.cli.resuming import StartOptions
     from headrace.core.connector import Connectors
     from headrace.core.plan import Plan
     from headrace.core.snapshots import SnapshotStore
     from headrace.state.savepoints.savepoint import Savepoint
-    from headrace.state.storage.cabinet import Cabinet
+    from headrace.state.storage.cabinet import CheckpointRepository
 
 
 @dataclass(frozen=True, slots=True)
-class Saved:
+class RestoredSavepoint:
     """A savepoint, and the checkpoint made of it."""
 
     savepoint: Savepoint
     number: int = 0
     """The number of the checkpoint in the home."""
-    is_same: bool = False
+    is_same_job: bool = False
     """Whether the savepoint belongs to the job of this home."""
-    forgotten: int = 0
+    removed_checkpoints: int = 0
     """The number of another job's checkpoints that were removed."""
 
-    def newer(self, store: SnapshotStore) -> tuple[int, ...]:
+    def find_newer_checkpoints(self, store: SnapshotStore) -> tuple[int, ...]:
         """Return the job's checkpoints that are newer than the savepoint."""
-        if not self.is_same:
+        if not self.is_same_job:
             return ()
-        return tuple(n for n in store.manifests() if self.savepoint.number < n < self.number)
+        return tuple(n for n in store.list_checkpoints() if self.savepoint.number < n < self.number)
 
 
-def fitting(path: str, plan: Plan, start: Start) -> Saved:
+def open_compatible(path: str, plan: Plan, start: StartOptions) -> RestoredSavepoint:
     """Open a savepoint, and check that the pipeline is compatible with it. Raises SnapshotError."""
-    from headrace.core.fitting import FRESH, Wishes, check_fits
+    from headrace.core.fitting import FRESH_HINT, RestoreOptions, check_compatibility
     from headrace.state.savepoints.savepoint import open_savepoint
 
     savepoint = open_savepoint(path)
     number = savepoint.number
     try:
-        check_fits(number, savepoint.document, plan, Wishes(start.anew, start.lose, start.drained))
+        check_compatibility(
+            number,
+            savepoint.document,
+            plan,
+            RestoreOptions(start.reset, start.allow_lost_state, start.resume_drained),
+        )
     except RefusedSnapshot as error:
         said = error.message.replace(f"checkpoint {number}", savepoint.title, 1)
         # --fresh is no way to resume from a savepoint: the two options exclude each other.
-        hint = error.hint.removesuffix(FRESH).removesuffix("; ")
+        hint = error.hint.removesuffix(FRESH_HINT).removesuffix("; ")
         raise RefusedSnapshot(said, hint) from error
-    return Saved(savepoint)
+    return RestoredSavepoint(savepoint)
 
 
-async def check_sinks(plan: Plan, connectors: Connectors, folder: Path) -> None:
+async def check_continued_sinks(plan: Plan, connectors: Connectors, folder: Path) -> None:
     """Check that sinks accept output that continues another job's. Raises ConnectorError."""
-    from headrace.core.bench import Bench
-    from headrace.core.contracts import Surroundings
-    from headrace.core.ends import open_ends
+    from headrace.core.bench import KernelExecutor
+    from headrace.core.contracts import RunContext
+    from headrace.core.ends import open_connectors
 
-    surroundings = Surroundings(folder, uuid4().hex, Bench(), continues=True)
-    ends = open_ends(plan, connectors, surroundings)
+    surroundings = RunContext(folder, uuid4().hex, KernelExecutor(), is_resumed=True)
+    ends = open_connectors(plan, connectors, surroundings)
     try:
         await ends.check_sinks()
     finally:
         await ends.close()
 
 
-def adopted(saved: Saved, home: Cabinet, look: Callable[[], None]) -> Saved:
+def adopt_savepoint(
+    saved: RestoredSavepoint, home: CheckpointRepository, look: Callable[[], None]
+) -> RestoredSavepoint:
     """Make the savepoint a checkpoint of the home; if this raises, nothing has changed.
 
     `look` raises the errors for which a new job is rejected.
     """
-    from headrace.cli.resuming import now
-    from headrace.state.savepoints.adopting import adopt
+    from headrace.cli.resuming import format_now
+    from headrace.state.savepoints.adopting import commit_as_checkpoint
 
-    kept = home.looked_at()
-    if kept is not None and kept.job == saved.savepoint.job:
-        store = home.store(kept.job)
+    kept = home.open_read_only()
+    if kept is not None and kept.job_id == saved.savepoint.job:
+        store = home.open_store(kept.job_id)
         # Greater than all numbers ever used: notes on another checkpoint must not apply here.
-        number = max((*store.manifests(), saved.savepoint.number, home.noted() or 0)) + 1
-        adopt(saved.savepoint, store, number)
-        return replace(saved, number=number, is_same=True)
+        number = (
+            max((*store.list_checkpoints(), saved.savepoint.number, home.read_commit_record() or 0))
+            + 1
+        )
+        commit_as_checkpoint(saved.savepoint, store, number)
+        return replace(saved, number=number, is_same_job=True)
     look()
-    forgotten = 0 if kept is None else len(kept.manifests())
-    with home.renewed(now()) as renewed:
-        adopt(saved.savepoint, renewed, 1)
-    return replace(saved, number=1, forgotten=forgotten)
+    forgotten = 0 if kept is None else len(kept.list_checkpoints())
+    with home.replace_job(format_now()) as renewed:
+        commit_as_checkpoint(saved.savepoint, renewed, 1)
+    return replace(saved, number=1, removed_checkpoints=forgotten)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from headrace.cli.completion import JobName
-from headrace.cli.failures import unasked
-from headrace.cli.pipelines import home_option
+from headrace.cli.failures import report_unsent
+from headrace.cli.pipelines import add_home_option
 
 
 @click.command()
@@ -17,7 +17,7 @@ from headrace.cli.pipelines import home_option
     help="The savepoint's folder, which must be new or empty; by default a folder among the job's "
     "savepoints, named after the time.",
 )
-@home_option
+@add_home_option
 def savepoint(job: str, to: str | None, home: str) -> None:
     """Take a savepoint of a running job.
 
@@ -26,13 +26,13 @@ def savepoint(job: str, to: str | None, home: str) -> None:
     headrace never removes. When it is complete, its path alone is printed on standard output.
     Ctrl-C ends only the waiting, not the savepoint.
     """
-    with unasked(job):
-        from headrace.cli.control.client import client_of
-        from headrace.cli.control.following import carried_out
-        from headrace.cli.control.naming import place
+    with report_unsent(job):
+        from headrace.cli.control.client import find_client
+        from headrace.cli.control.following import carry_out
+        from headrace.cli.control.naming import resolve_savepoint_folder
 
-        client = client_of(job, home)
+        client = find_client(job, home)
         export = f"headrace state export {client.home.name}"
-        client.reach(f"{export} makes a savepoint of its newest checkpoint")
-    body = {} if to is None else {"to": place(to)}
-    click.echo(carried_out(client, "/v1/savepoints", body)["path"])
+        client.wait_for_job(f"{export} makes a savepoint of its newest checkpoint")
+    body = {} if to is None else {"to": resolve_savepoint_folder(to)}
+    click.echo(carry_out(client, "/v1/savepoints", body)["path"])

@@ -17,25 +17,25 @@ def schema(file: str | None) -> None:
     if file is None:
         _print_json_schema()
     else:
-        _print_guess(file)
+        _print_guessed_schema(file)
 
 
 def _print_json_schema() -> None:
     import json
 
     from headrace.connectors.registry import REGISTRY
-    from headrace.core.pipeline import json_schema
+    from headrace.core.pipeline import build_json_schema
 
-    click.echo(json.dumps(json_schema(REGISTRY), indent=2))
+    click.echo(json.dumps(build_json_schema(REGISTRY), indent=2))
 
 
-def _print_guess(file: str) -> None:
-    from headrace.connectors.guess import UnreadableFile, guess_schema, yaml_block
+def _print_guessed_schema(file: str) -> None:
+    from headrace.connectors.guess import UnreadableFile, format_yaml_block, guess_schema
 
     try:
         guess = guess_schema(file)
     except UnreadableFile as error:
         raise click.ClickException(str(error)) from error
-    click.echo(yaml_block(guess), nl=False)
-    for line in guess.remarks():
+    click.echo(format_yaml_block(guess), nl=False)
+    for line in guess.describe_guess():
         click.echo(line, err=True)

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import click
 
 from headrace.cli.completion import JobName
-from headrace.cli.failures import unasked
-from headrace.cli.pipelines import home_option
+from headrace.cli.failures import report_unsent
+from headrace.cli.pipelines import add_home_option
 
 if TYPE_CHECKING:
     from headrace.state.storage.home import Home
 
-OWN = ""
+DEFAULT_FOLDER = ""
 """The value of `--savepoint` without a folder."""
 
 
@@ -24,7 +24,7 @@ OWN = ""
     "to",
     metavar="[DIR]",
     is_flag=False,
-    flag_value=OWN,
+    flag_value=DEFAULT_FOLDER,
     help="Make a savepoint of its last checkpoint, in this folder or among the job's savepoints, "
     "and print its path.",
 )
@@ -34,7 +34,7 @@ OWN = ""
     help="First process all rows that were read, as at the end of time: every window and timer "
     "fires. For the end of a job: to resume, use run --resume-drained.",
 )
-@home_option
+@add_home_option
 def stop(job: str, to: str | None, drain: bool, home: str) -> None:
     """Stop a running job, with a checkpoint to resume from.
 
@@ -42,39 +42,41 @@ def stop(job: str, to: str | None, drain: bool, home: str) -> None:
     in a run, and waits until the job's process has ended. Ctrl-C ends only the waiting. A second
     stop joins the first.
     """
-    with unasked(job):
-        from headrace.cli.control.client import client_of
-        from headrace.cli.control.following import Failed, carried_out, ending
-        from headrace.cli.control.naming import place
+    with report_unsent(job):
+        from headrace.cli.control.client import find_client
+        from headrace.cli.control.following import OperationFailed, carry_out, watch_process
+        from headrace.cli.control.naming import resolve_savepoint_folder
 
-        client = client_of(job, home)
-        client.reach("there is nothing to stop")
+        client = find_client(job, home)
+        client.wait_for_job("there is nothing to stop")
     body: dict[str, object] = {"drain": drain}
     if to is not None:
-        body["savepoint"] = True if to == OWN else place(to)
-    with ending(client) as until_ended:
+        body["savepoint"] = True if to == DEFAULT_FOLDER else resolve_savepoint_folder(to)
+    with watch_process(client) as until_ended:
         try:
-            result = carried_out(client, "/v1/stop", body)
-        except Failed as error:
+            result = carry_out(client, "/v1/stop", body)
+        except OperationFailed as error:
             until_ended()
             if to is not None:
-                error.hint = "\n      ".join(filter(None, (error.hint, _left(client.home))))
+                error.hint = "\n      ".join(
+                    filter(None, (error.hint, _describe_leftovers(client.home)))
+                )
             raise
         until_ended()
     if to is not None:
         click.echo(result["path"])
     else:
-        click.echo(_said(client.home.name, result), err=True)
+        click.echo(_format_result(client.home.name, result), err=True)
 
 
-def _left(home: Home) -> str:
+def _describe_leftovers(home: Home) -> str:
     """Return a hint for a job that has ended without the requested savepoint."""
     from headrace.core.snapshots import SnapshotError
-    from headrace.state.storage.remote.looking import cabinet_of
+    from headrace.state.storage.remote.looking import open_repository
 
     try:
-        store = cabinet_of(home).looked_at()
-        numbers = store.manifests() if store else []
+        store = open_repository(home).open_read_only()
+        numbers = store.list_checkpoints() if store else []
     except SnapshotError:
         numbers = []
     if not numbers:
@@ -83,7 +85,7 @@ def _left(home: Home) -> str:
     return f"{home.name} has stopped at checkpoint {numbers[-1]}; {makes}"
 
 
-def _said(name: str, result: dict[str, object]) -> str:
+def _format_result(name: str, result: dict[str, object]) -> str:
     if result["checkpoint"] is None:
         return f"{name} had already finished"
     stopped = f"{name} has stopped at checkpoint {result['checkpoint']}"

@@ -13,7 +13,7 @@ import sys
 from contextlib import suppress
 
 
-class Heedless(io.FileIO):
+class LossyFile(io.FileIO):
     """A file that ignores errors of writing, and reports that it wrote everything."""
 
     def write(self, data: memoryview, /) -> int:  # type: ignore[override]
@@ -23,7 +23,7 @@ class Heedless(io.FileIO):
         return data.nbytes
 
 
-def take_standard_streams() -> None:
+def set_up_standard_streams() -> None:
     """Set up the standard streams. Call once, before any file is opened."""
     for number in range(3):
         try:
@@ -31,7 +31,7 @@ def take_standard_streams() -> None:
         except OSError:
             os.open(os.devnull, os.O_RDWR)
     encoding = sys.stderr.encoding if sys.stderr else "utf-8"
-    raw = io.BufferedWriter(Heedless(2, "w", closefd=False))  # type: ignore[type-var]
+    raw = io.BufferedWriter(LossyFile(2, "w", closefd=False))  # type: ignore[type-var]
     # A name or a terminal that is not UTF-8: escapes are shown, instead of an error.
     escaped = "backslashreplace"
     sys.stderr = io.TextIOWrapper(raw, encoding, escaped, line_buffering=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from headrace.cli.completion import PipelineFile
-from headrace.cli.pipelines import Checked, check, painted, set_option
+from headrace.cli.pipelines import CheckedPipeline, add_set_option, check_pipeline, paint_problem
 
 if TYPE_CHECKING:
     from headrace.core.connector import SinkSide, SourceSide
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Also check that topics, files and folders exist and can be accessed.",
 )
-@set_option
+@add_set_option
 @click.pass_context
 def validate(
     ctx: click.Context,
@@ -42,74 +42,80 @@ def validate(
     """
     checked = []
     for path in pipelines:
-        one = _strictly(check(path, overrides)) if strict else check(path, overrides)
+        one = (
+            _treat_warnings_as_errors(check_pipeline(path, overrides))
+            if strict
+            else check_pipeline(path, overrides)
+        )
         checked.append(one)
         for problem in one.problems:
-            click.echo(painted(_of_file(problem, path) if len(pipelines) > 1 else problem))
-    click.echo(_summary(pipelines, checked), err=True)
-    if not all(one.ok for one in checked):
+            click.echo(
+                paint_problem(_add_file_name(problem, path) if len(pipelines) > 1 else problem)
+            )
+    click.echo(_format_summary(pipelines, checked), err=True)
+    if not all(one.is_valid for one in checked):
         ctx.exit(2)
     if connect:
-        ctx.exit(max(_connect(one) for one in checked))
+        ctx.exit(max(_check_connections(one) for one in checked))
 
 
-def _connect(checked: Checked) -> int:
+def _check_connections(checked: CheckedPipeline) -> int:
     """Check the external systems of a plan, and print the results; return the exit status."""
-    from headrace.cli.connect import ask
-    from headrace.core.rendering import printable
+    from headrace.cli.connect import check_connections
+    from headrace.core.rendering import escape_unprintable
 
     assert checked.plan is not None
-    found = ask(checked.plan, checked.loaded.folder)
+    found = check_connections(checked.plan, checked.loaded_pipeline.folder)
     for one in found:
         hint = f"\n      {one.hint}" if one.status and one.hint else ""
-        text = f"{one.part}: {printable(one.text)}{hint}"
+        text = f"{one.part}: {escape_unprintable(one.text)}{hint}"
         click.echo(click.style(text, fg="red") if one.status else text)
     return max((one.status for one in found), default=0)
 
 
-def _of_file(problem: Problem, path: str) -> Problem:
+def _add_file_name(problem: Problem, path: str) -> Problem:
     """Add the file's name to a problem of a command-line argument, which applies to all files."""
-    from headrace.core.pipeline.reading import shown_path
+    from headrace.core.pipeline.reading import format_path
 
-    place = problem.place
+    place = problem.location
     if place is None or place.line or not place.text:
         return problem
-    return replace(problem, place=replace(place, file=f"{shown_path(path)}: {place.file}"))
+    return replace(problem, location=replace(place, file=f"{format_path(path)}: {place.file}"))
 
 
-def _strictly(checked: Checked) -> Checked:
+def _treat_warnings_as_errors(checked: CheckedPipeline) -> CheckedPipeline:
     problems = [replace(problem, severity="error") for problem in checked.problems]
     return replace(checked, problems=problems)
 
 
-def _summary(pipelines: Sequence[str], checked: Sequence[Checked]) -> str:
+def _format_summary(pipelines: Sequence[str], checked: Sequence[CheckedPipeline]) -> str:
     """`3 files: 1 error, 2 warnings; checked 2 sources, 4 steps, 9 expressions, 3 sinks`."""
-    from headrace.core.pipeline.reading import shown_path
-    from headrace.core.rendering import count, printable, tally
+    from headrace.core.pipeline.reading import format_path
+    from headrace.core.rendering import escape_unprintable, format_count, format_problem_counts
 
     what = (
-        printable(shown_path(pipelines[0]))
+        escape_unprintable(format_path(pipelines[0]))
         if len(pipelines) == 1
-        else count(len(pipelines), "file")
+        else format_count(len(pipelines), "file")
     )
-    problems = tally(problem for one in checked for problem in one.problems)
-    return f"{what}: {problems}; checked {_counts([one.pipeline for one in checked])}"
+    problems = format_problem_counts(problem for one in checked for problem in one.problems)
+    return f"{what}: {problems}; checked {_format_counts([one.pipeline for one in checked])}"
 
 
-def _counts(pipelines: Iterable[Pipeline]) -> str:
-    from headrace.core.rendering import count
+def _format_counts(pipelines: Iterable[Pipeline]) -> str:
+    from headrace.core.rendering import format_count
 
     pipelines = list(pipelines)
     numbers = {
         "source": sum(len(pipeline.sources) for pipeline in pipelines),
         "step": sum(len(pipeline.steps) for pipeline in pipelines),
-        "expression": sum(_expressions(pipeline) for pipeline in pipelines),
+        "expression": sum(_count_expressions(pipeline) for pipeline in pipelines),
         "sink": sum(len(pipeline.sinks) for pipeline in pipelines),
     }
-    return ", ".join(count(number, noun) for noun, number in numbers.items())
+    return ", ".join(format_count(number, noun) for noun, number in numbers.items())
 
 
-def _expressions(pipeline: Pipeline) -> int:
+def _count_expressions(pipeline: Pipeline) -> int:
     """Count the expressions in the document."""
     number = 0
     for step in pipeline.steps.values():
@@ -120,12 +126,12 @@ def _expressions(pipeline: Pipeline) -> int:
         number += sum(each is not None for each in (step.where, step.explode, step.having))
         number += len(step.top.by) if step.top else 0
     for source in pipeline.sources.values():
-        number += _in_options(source.connector.source, source.options)
+        number += _count_option_expressions(source.connector.source, source.options)
     for sink in pipeline.sinks.values():
-        number += _in_options(sink.connector.sink, sink.options)
+        number += _count_option_expressions(sink.connector.sink, sink.options)
     return number
 
 
-def _in_options(side: SourceSide | SinkSide | None, options: object) -> int:
+def _count_option_expressions(side: SourceSide | SinkSide | None, options: object) -> int:
     values = [getattr(options, declared.option) for declared in side.expressions] if side else []
     return sum(len(value) if isinstance(value, tuple) else value is not None for value in values)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 
-def installed_version() -> str:
+def find_installed_version() -> str:
     """Return the version of the installed package; a source tree that is not installed has none."""
     from importlib.metadata import PackageNotFoundError, version
 
@@ -18,5 +18,5 @@ def installed_version() -> str:
 def print_version(ctx: click.Context, option: click.Parameter, wanted: bool) -> None:
     """Print the version and exit, if it was requested."""
     if wanted and not ctx.resilient_parsing:
-        click.echo(f"headrace {installed_version()}")
+        click.echo(f"headrace {find_installed_version()}")
         ctx.exit()

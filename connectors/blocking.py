@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from headrace.core.bench import Bench
-from headrace.core.contracts import Reading, Writer
+from headrace.core.bench import KernelExecutor
+from headrace.core.contracts import SinkWriter, SplitReader
 from headrace.core.messages import Handle, Progress, Split
 from headrace.core.state import Document
 
@@ -17,20 +17,20 @@ class BlockingSource(Protocol):
     """A `SourceConnector` whose discovery waits for a disk."""
 
     @property
-    def rediscover_s(self) -> float | None:
+    def discovery_interval_s(self) -> float | None:
         """Seconds between two discoveries of splits."""
         ...
 
     @property
-    def ordered(self) -> bool:
+    def is_ordered(self) -> bool:
         """Whether a split that is read later holds no earlier rows than one before it."""
         ...
 
-    def discover(self) -> Sequence[Split]:
+    def discover_splits(self) -> Sequence[Split]:
         """List the splits that exist now."""
         ...
 
-    def reading(self) -> Reading:
+    def create_reader(self) -> SplitReader:
         """Return the split reader of one subtask."""
         ...
 
@@ -42,7 +42,7 @@ class BlockingSink(Protocol):
         """Raise ConnectorError if output cannot be written there at all."""
         ...
 
-    def writer(self, subtask: int, begun: Sequence[Document] = ()) -> Writer:
+    def create_writer(self, subtask: int, begun: Sequence[Document] = ()) -> SinkWriter:
         """Return the writer of one subtask."""
         ...
 
@@ -56,32 +56,32 @@ class BlockingSink(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class SourceInThreads:
+class ThreadedSource:
     """A `SourceConnector` that calls a `BlockingSource` in threads."""
 
     source: BlockingSource
-    bench: Bench
+    kernel_executor: KernelExecutor
 
     @property
-    def rediscover_s(self) -> float | None:
-        return self.source.rediscover_s
+    def discovery_interval_s(self) -> float | None:
+        return self.source.discovery_interval_s
 
     @property
-    def ordered(self) -> bool:
-        return self.source.ordered
+    def is_ordered(self) -> bool:
+        return self.source.is_ordered
 
-    async def discover(self, first: bool) -> Sequence[Split]:
+    async def discover_splits(self, first: bool) -> Sequence[Split]:
         """List the splits, in a thread."""
-        return await self.bench.blocking(self.source.discover)
+        return await self.kernel_executor.run_blocking(self.source.discover_splits)
 
-    async def resumed(self, splits: Mapping[Split, Progress]) -> Mapping[Split, Progress]:
+    async def restore(self, splits: Mapping[Split, Progress]) -> Mapping[Split, Progress]:
         """Return the stored positions unchanged."""
         return splits
 
-    def reading(self) -> Reading:
-        return self.source.reading()
+    def create_reader(self) -> SplitReader:
+        return self.source.create_reader()
 
-    async def published(self, splits: Mapping[Split, Progress]) -> None:
+    async def on_checkpoint_complete(self, splits: Mapping[Split, Progress]) -> None:
         """Do nothing: positions are not published anywhere."""
 
     async def close(self) -> None:
@@ -89,26 +89,26 @@ class SourceInThreads:
 
 
 @dataclass(frozen=True, slots=True)
-class SinkInThreads:
+class ThreadedSink:
     """A `SinkConnector` that calls a `BlockingSink` in threads."""
 
     sink: BlockingSink
-    bench: Bench
+    kernel_executor: KernelExecutor
 
     async def check(self) -> None:
         """Raise ConnectorError if output cannot be written there."""
-        await self.bench.blocking(self.sink.check)
+        await self.kernel_executor.run_blocking(self.sink.check)
 
-    def writer(self, subtask: int, begun: Sequence[Document] = ()) -> Writer:
-        return self.sink.writer(subtask, begun)
+    def create_writer(self, subtask: int, begun: Sequence[Document] = ()) -> SinkWriter:
+        return self.sink.create_writer(subtask, begun)
 
     async def commit(self, handle: Handle) -> None:
         """Commit prepared output, in a thread."""
-        await self.bench.blocking(partial(self.sink.commit, handle))
+        await self.kernel_executor.run_blocking(partial(self.sink.commit, handle))
 
     async def abort(self, handle: Handle) -> None:
         """Remove prepared output, in a thread."""
-        await self.bench.blocking(partial(self.sink.abort, handle))
+        await self.kernel_executor.run_blocking(partial(self.sink.abort, handle))
 
     async def close(self) -> None:
         """Do nothing: no resource is open."""

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from headrace.connectors.blocking import SinkInThreads
+from headrace.connectors.blocking import ThreadedSink
 from headrace.core.connector import Connector, SinkSide
-from headrace.core.contracts import Sink, Surroundings
-from headrace.core.pipeline.part import Part
+from headrace.core.contracts import RunContext, SinkConnector
+from headrace.core.pipeline.part import DocumentModel
 from headrace.core.plan import nodes
 from headrace.core.types import Schema
 
 
-class ConsoleSink(Part):
+class ConsoleSink(DocumentModel):
     """The options of the console sink: none."""
 
 
-def _sink(sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> Sink:
+def _open_console(sink: nodes.Sink, schema: Schema, surroundings: RunContext) -> SinkConnector:
     # Loaded when a pipeline runs, so that help and completion stay fast.
-    from headrace.connectors.printing import console
+    from headrace.connectors.printing import build_console_sink
 
-    return SinkInThreads(console(schema, surroundings), surroundings.bench)
+    return ThreadedSink(build_console_sink(schema, surroundings), surroundings.kernel_executor)
 
 
 CONSOLE = Connector(
     "console",
     "Rows on the terminal, to be read by people.",
-    sink=SinkSide(ConsoleSink, open=_sink, prints=True),
+    sink=SinkSide(ConsoleSink, open=_open_console, prints_rows=True),
 )

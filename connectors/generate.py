@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from headrace.connectors.formats.opening import decoded
-from headrace.connectors.numbered import Numbers, opening, piecing
+from headrace.connectors.formats.opening import list_decoded_columns
+from headrace.connectors.numbered import NumberedRows, make_batch_opener, make_source_opener
 from headrace.core.connector import Connector, ExpressionOption, SourceSide
-from headrace.core.contracts import Surroundings
+from headrace.core.contracts import RunContext
 from headrace.core.expressions import to_expr, type_expression
 from headrace.core.pipeline.fields import Computed
-from headrace.core.pipeline.part import Part
-from headrace.core.pipeline.values import Count, RowRate, whole
+from headrace.core.pipeline.part import DocumentModel
+from headrace.core.pipeline.values import Count, RowRate, whole_number
 from headrace.core.plan import nodes
 from headrace.core.types import BIGINT, Schema
 from headrace.core.types import Field as Column
@@ -22,10 +22,10 @@ from headrace.core.types import Field as Column
 if TYPE_CHECKING:
     import polars as pl
 
-NUMBERED = Schema((Column("id", BIGINT, nullable=False),))
+ID_SCHEMA = Schema((Column("id", BIGINT, nullable=False),))
 
 
-class GenerateSource(Part):
+class GenerateSource(DocumentModel):
     """Columns as expressions over `id`, the number of the row from 0."""
 
     columns: Computed = Field(
@@ -35,33 +35,35 @@ class GenerateSource(Part):
     rate: RowRate | None = Field(
         None, description="Rows per second, minute or hour, as in `10000/s`; by default unlimited."
     )
-    seed: Annotated[int, whole(0)] = Field(
+    seed: Annotated[int, whole_number(0)] = Field(
         0, description="A different seed gives different random numbers."
     )
 
 
-def _numbers(source: nodes.Source, surroundings: Surroundings) -> Numbers:
+def _build_rows(source: nodes.Source, surroundings: RunContext) -> NumberedRows:
     options = source.options
     assert isinstance(options, GenerateSource)
-    bounds = [n for n in (options.rows, surroundings.limit) if n is not None]
-    maker = _Maker(options, source.columns)
+    bounds = [n for n in (options.rows, surroundings.row_limit) if n is not None]
+    maker = _ColumnComputer(options, source.decoded_columns)
     per_second = options.rate.per_second if options.rate else None
     count = min(bounds) if bounds else None
-    wanted = decoded(source)
-    return Numbers(source.name, maker.make, count, per_second, source.parallelism, wanted)
+    wanted = list_decoded_columns(source)
+    return NumberedRows(
+        source.name, maker.compute_rows, count, per_second, source.parallelism, wanted
+    )
 
 
-class _Maker:
+class _ColumnComputer:
     """Computes the requested columns."""
 
     def __init__(self, options: GenerateSource, wanted: Sequence[str]) -> None:
         texts = {str(a.name): a.expression or a.name for a in options.columns}
         self._exprs = [
-            to_expr(type_expression(texts[name], NUMBERED)).alias(name) for name in wanted
+            to_expr(type_expression(texts[name], ID_SCHEMA)).alias(name) for name in wanted
         ]
         self._wanted = wanted
 
-    def make(self, first: int, last: int) -> pl.DataFrame:
+    def compute_rows(self, first: int, last: int) -> pl.DataFrame:
         """Return the rows of the numbers `first` up to, not including, `last`."""
         import polars as pl
 
@@ -69,7 +71,7 @@ class _Maker:
         return ids.with_columns(*self._exprs).select(*self._wanted)
 
 
-def _bounded(options: Part) -> bool:
+def _is_bounded(options: DocumentModel) -> bool:
     assert isinstance(options, GenerateSource)
     return options.rows is not None
 
@@ -79,10 +81,10 @@ GENERATE = Connector(
     "Rows computed from their number.",
     source=SourceSide(
         GenerateSource,
-        expressions=(ExpressionOption("columns", NUMBERED, makes_columns=True),),
-        open=opening(_numbers),
-        pieces=piecing(_numbers),
-        bounded=_bounded,
-        to_end="add rows, as in rows: 1000",
+        expressions=(ExpressionOption("columns", ID_SCHEMA, makes_columns=True),),
+        open=make_source_opener(_build_rows),
+        open_batch=make_batch_opener(_build_rows),
+        is_bounded=_is_bounded,
+        bounding_hint="add rows, as in rows: 1000",
     ),
 )

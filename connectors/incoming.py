@@ -10,15 +10,15 @@ import asyncio
 import os
 from functools import partial
 
-from headrace.core.bench import Bench
+from headrace.core.bench import KernelExecutor
 
-PIECE = 1 << 18
+READ_BYTES = 1 << 18
 
 
-class Incoming:
+class PipeReader:
     """Reads a file descriptor and leaves it open at the end: it belongs to the process."""
 
-    def __init__(self, descriptor: int, most: int, bench: Bench) -> None:
+    def __init__(self, descriptor: int, most: int, bench: KernelExecutor) -> None:
         self._descriptor = descriptor
         self._most = most
         self._bench = bench
@@ -29,12 +29,14 @@ class Incoming:
         self._listening = False
         self._something = asyncio.Event()
 
-    async def get(self) -> bytes:
+    async def read(self) -> bytes:
         """Return the buffered bytes, waiting for at least one; no bytes mean the end of input."""
         if not self._gathered:
-            self._listen()
+            self._start_listening()
             if not self._waits:
-                return await self._bench.blocking(partial(os.read, self._descriptor, self._most))
+                return await self._bench.run_blocking(
+                    partial(os.read, self._descriptor, self._most)
+                )
             await self._something.wait()
         if self._failed and not self._gathered:
             raise self._failed
@@ -42,7 +44,7 @@ class Incoming:
         self._gathered.clear()
         if not self._ended:
             self._something.clear()
-            self._listen()
+            self._start_listening()
         return data
 
     def close(self) -> None:
@@ -51,19 +53,19 @@ class Incoming:
             asyncio.get_running_loop().remove_reader(self._descriptor)
             self._listening = False
 
-    def _listen(self) -> None:
+    def _start_listening(self) -> None:
         if self._waits and not self._listening and not self._ended:
             try:
-                asyncio.get_running_loop().add_reader(self._descriptor, self._take)
+                asyncio.get_running_loop().add_reader(self._descriptor, self._on_readable)
             except PermissionError:
                 # A regular file or /dev/null: the event loop cannot wait for it.
                 self._waits = False
             else:
                 self._listening = True
 
-    def _take(self) -> None:
+    def _on_readable(self) -> None:
         try:
-            data = os.read(self._descriptor, PIECE)
+            data = os.read(self._descriptor, READ_BYTES)
         except BlockingIOError:
             return
         except OSError as error:

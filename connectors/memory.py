@@ -15,14 +15,22 @@ from datetime import timedelta
 from itertools import count
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
-from headrace.connectors.formats.opening import decoded
-from headrace.connectors.formats.required import sound
-from headrace.connectors.memory_table import MemoryTable, Shelf
+from headrace.connectors.formats.opening import list_decoded_columns
+from headrace.connectors.formats.required import split_null_violations
+from headrace.connectors.memory_table import LookupTableData, MemoryLookupTable
 from headrace.core.connector import Connector, LookupSide, SinkSide, SourceSide
-from headrace.core.contracts import Arrival, Chunk, Ended, Piece, Reading, Surroundings, Writer
+from headrace.core.contracts import (
+    BatchSplit,
+    Chunk,
+    RunContext,
+    SinkWriter,
+    SourceEvent,
+    SplitFinished,
+    SplitReader,
+)
 from headrace.core.messages import Handle, Position, Progress, Split
-from headrace.core.pipeline.part import Part
-from headrace.core.pipeline.settings import positive
+from headrace.core.pipeline.part import DocumentModel
+from headrace.core.pipeline.settings import positive_duration
 from headrace.core.pipeline.values import Flag, Words
 from headrace.core.plan import nodes
 from headrace.core.state import Document
@@ -32,65 +40,67 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-Happening: TypeAlias = "pl.DataFrame | float"
+MemoryEvent: TypeAlias = "pl.DataFrame | float"
 """Rows, or a pause in seconds."""
 
 
-class MemoryOptions(Part):
+class MemoryOptions(DocumentModel):
     """The options: the name of the data, rediscovery interval, whether splits are ordered."""
 
     origin = ("data",)
 
     data: Words
-    watch: Annotated[timedelta | None, positive] = None
+    watch: Annotated[timedelta | None, positive_duration] = None
     ordered: Flag = False
 
 
 @dataclass(slots=True)
-class Memory:
+class InMemoryData:
     """Named data: splits of frames to read, and what has been committed."""
 
-    inputs: Mapping[str, Mapping[str, Sequence[Happening]]] = field(default_factory=dict)
+    inputs: Mapping[str, Mapping[str, Sequence[MemoryEvent]]] = field(default_factory=dict)
     """The splits by the name of the data, each a list of chunks and pauses."""
     outputs: dict[str, list[pl.DataFrame]] = field(default_factory=dict)
     """Committed batches by the name of the data, in the order of their commits."""
-    prepared: dict[str, list[pl.DataFrame]] = field(default_factory=dict)
-    numbers: Iterator[int] = field(default_factory=count)
-    written: dict[str, list[tuple[float, pl.DataFrame]]] = field(default_factory=dict)
+    prepared_batches: dict[str, list[pl.DataFrame]] = field(default_factory=dict)
+    handle_numbers: Iterator[int] = field(default_factory=count)
+    write_times: dict[str, list[tuple[float, pl.DataFrame]]] = field(default_factory=dict)
     """Batches that reached a writer, by name, each with its time on the loop's clock."""
-    tables: Mapping[str, Shelf] = field(default_factory=dict)
+    tables: Mapping[str, LookupTableData] = field(default_factory=dict)
     """Lookup tables by name."""
 
-    def connector(self) -> Connector:
+    def build_connector(self) -> Connector:
         """Build the connector that reads and writes this data."""
         return Connector(
             "memory",
             "Rows of a test.",
-            source=SourceSide(MemoryOptions, open=self._source, pieces=self._pieces),
-            sink=SinkSide(MemoryOptions, open=self._sink),
-            lookup=LookupSide(MemoryOptions, open=self._table, look=self._look),
+            source=SourceSide(MemoryOptions, open=self._open_source, open_batch=self._open_batch),
+            sink=SinkSide(MemoryOptions, open=self._open_sink),
+            lookup=LookupSide(
+                MemoryOptions, open=self._open_table, describe_external=self._describe_table
+            ),
         )
 
-    def _table(self, lookup: nodes.Lookup, surroundings: Surroundings) -> MemoryTable:
+    def _open_table(self, lookup: nodes.Lookup, surroundings: RunContext) -> MemoryLookupTable:
         options = lookup.options
         assert isinstance(options, MemoryOptions)
-        return MemoryTable(lookup, self.tables[options.data])
+        return MemoryLookupTable(lookup, self.tables[options.data])
 
-    async def _look(self, lookup: nodes.Lookup, surroundings: Surroundings) -> str:
+    async def _describe_table(self, lookup: nodes.Lookup, surroundings: RunContext) -> str:
         return "it is there"
 
-    def _source(self, source: nodes.Source, surroundings: Surroundings) -> MemorySource:
+    def _open_source(self, source: nodes.Source, surroundings: RunContext) -> MemorySource:
         options = source.options
         assert isinstance(options, MemoryOptions)
         every_s = options.watch.total_seconds() if options.watch else None
         return MemorySource(source, self.inputs[options.data], every_s, options.ordered)
 
-    def _pieces(self, source: nodes.Source, surroundings: Surroundings) -> MemoryPieces:
+    def _open_batch(self, source: nodes.Source, surroundings: RunContext) -> MemoryBatchReader:
         options = source.options
         assert isinstance(options, MemoryOptions)
-        return MemoryPieces(source, self.inputs[options.data])
+        return MemoryBatchReader(source, self.inputs[options.data])
 
-    def _sink(self, sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> MemorySink:
+    def _open_sink(self, sink: nodes.Sink, schema: Schema, surroundings: RunContext) -> MemorySink:
         options = sink.options
         assert isinstance(options, MemoryOptions)
         return MemorySink(self, str(options.data))
@@ -101,23 +111,23 @@ class MemorySource:
     """A `SourceConnector` over the named splits."""
 
     source: nodes.Source
-    splits: Mapping[str, Sequence[Happening]]
-    rediscover_s: float | None
-    ordered: bool
+    splits: Mapping[str, Sequence[MemoryEvent]]
+    discovery_interval_s: float | None
+    is_ordered: bool
 
-    async def discover(self, first: bool) -> Sequence[Split]:
+    async def discover_splits(self, first: bool) -> Sequence[Split]:
         """List every split."""
         return [Split(self.source.name, name) for name in self.splits]
 
-    async def resumed(self, splits: Mapping[Split, Progress]) -> Mapping[Split, Progress]:
+    async def restore(self, splits: Mapping[Split, Progress]) -> Mapping[Split, Progress]:
         """Return the stored positions unchanged."""
         return splits
 
-    def reading(self) -> Reading:
+    def create_reader(self) -> SplitReader:
         """Return a reader that takes a chunk of each split in turn."""
-        return MemoryReading(self)
+        return MemorySplitReader(self)
 
-    async def published(self, splits: Mapping[Split, Progress]) -> None:
+    async def on_checkpoint_complete(self, splits: Mapping[Split, Progress]) -> None:
         """Do nothing: positions are not published anywhere."""
 
     async def close(self) -> None:
@@ -125,44 +135,46 @@ class MemorySource:
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryPieces:
+class MemoryBatchReader:
     """The batch reader of the splits: each split is one batch split, without its pauses."""
 
     source: nodes.Source
-    splits: Mapping[str, Sequence[Happening]]
+    splits: Mapping[str, Sequence[MemoryEvent]]
 
-    async def pieces(self, many: int) -> Sequence[Piece]:
+    async def plan_splits(self, many: int) -> Sequence[BatchSplit]:
         """Return one batch split for each split."""
-        return [Piece(Split(self.source.name, name), None, 0) for name in self.splits]
+        return [BatchSplit(Split(self.source.name, name), None, 0) for name in self.splits]
 
-    def read(self, piece: Piece) -> Iterator[tuple[int, Chunk]]:
+    def read(self, piece: BatchSplit) -> Iterator[tuple[int, Chunk]]:
         """Yield the split's frames, each with the number of its first row."""
-        schema, row = decoded(self.source), 0
+        schema, row = list_decoded_columns(self.source), 0
         for at, happening in enumerate(self.splits[piece.split.name]):
             if not isinstance(happening, float | int):
-                rows, bad = sound(happening.select(self.source.columns), schema, row)
+                rows, bad = split_null_violations(
+                    happening.select(self.source.decoded_columns), schema, row
+                )
                 yield row, Chunk(piece.split, rows, at + 1, bad)
                 row += happening.height
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenSplit:
     """A split being read: its next event, and the time from which that event is due."""
 
     split: Split
-    at: int
-    due: float
-    rows: int = 0
-    dry_since: float = 0.0
+    next_event: int
+    due_s: float
+    row_count: int = 0
+    idle_since_s: float = 0.0
 
 
-class MemoryReading:
+class MemorySplitReader:
     """A `SplitReader` that returns a chunk of each split in turn, skipping splits in a pause."""
 
     def __init__(self, source: MemorySource) -> None:
         self._source = source
-        self._schema = decoded(source.source)
-        self._open: deque[_Open] = deque()
+        self._schema = list_decoded_columns(source.source)
+        self._open: deque[_OpenSplit] = deque()
         self._last = False
         self._held: Collection[Split] = ()
         self._changed = asyncio.Event()
@@ -172,72 +184,75 @@ class MemoryReading:
         now = asyncio.get_running_loop().time()
         for split, position in splits:
             at = position if isinstance(position, int) else 0
-            self._open.append(_Open(split, at, now, self._rows(split, at)))
+            self._open.append(_OpenSplit(split, at, now, self._count_rows(split, at)))
         self._last = last
         self._changed.set()
 
-    def _rows(self, split: Split, at: int) -> int:
+    def _count_rows(self, split: Split, at: int) -> int:
         """Count the rows before that event."""
         before = self._source.splits[split.name][:at]
         return sum(each.height for each in before if not isinstance(each, float | int))
 
-    def hold(self, splits: Collection[Split]) -> None:
+    def pause(self, splits: Collection[Split]) -> None:
         """Return nothing of these splits until the next call."""
         self._held = splits
         self._changed.set()
 
-    def exhausted(self) -> Mapping[Split, float]:
+    def list_exhausted(self) -> Mapping[Split, float]:
         """Return the splits that are in a pause, each with the time it began."""
         now = asyncio.get_running_loop().time()
-        paused = [one for one in self._open if one.due > now and one.split not in self._held]
-        return {one.split: one.dry_since for one in paused}
+        paused = [one for one in self._open if one.due_s > now and one.split not in self._held]
+        return {one.split: one.idle_since_s for one in paused}
 
-    def lags(self) -> Mapping[Split, int]:
+    def measure_lags(self) -> Mapping[Split, int]:
         """Count the rows left in each split."""
         return {
-            one.split: self._rows(one.split, len(self._source.splits[one.split.name])) - one.rows
+            one.split: self._count_rows(one.split, len(self._source.splits[one.split.name]))
+            - one.row_count
             for one in self._open
         }
 
-    def worked_s(self) -> float:
+    def measure_busy_s(self) -> float:
         """Return 0: rows are already made."""
         return 0.0
 
-    async def next(self) -> Arrival | None:
+    async def fetch(self) -> SourceEvent | None:
         """Return the next chunk or end of a split, waiting for the earliest one due."""
         now = asyncio.get_running_loop().time
         while self._open or not self._last:
             for _ in range(len(self._open)):
                 one = self._open.popleft()
-                arrival = self._of(one, now())
-                if not isinstance(arrival, Ended):
+                arrival = self._next_event(one, now())
+                if not isinstance(arrival, SplitFinished):
                     self._open.append(one)
                 if arrival is not None:
                     return arrival
-            due = (one.due for one in self._open if one.split not in self._held)
-            await self._change(min(due, default=None))
+            due = (one.due_s for one in self._open if one.split not in self._held)
+            await self._wait_for_change(min(due, default=None))
         return None
 
-    def _of(self, one: _Open, now: float) -> Arrival | None:
+    def _next_event(self, one: _OpenSplit, now: float) -> SourceEvent | None:
         """Return the next event of a split if it is due now."""
         happenings = self._source.splits[one.split.name]
-        while one.due <= now and one.split not in self._held:
-            if one.at == len(happenings):
-                return Ended(one.split)
-            happening = happenings[one.at]
-            one.at += 1
+        while one.due_s <= now and one.split not in self._held:
+            if one.next_event == len(happenings):
+                return SplitFinished(one.split)
+            happening = happenings[one.next_event]
+            one.next_event += 1
             if not isinstance(happening, float | int):
-                one.due = now
-                return self._chunk(one, happening)
-            one.dry_since, one.due = one.due, one.due + happening
+                one.due_s = now
+                return self._make_chunk(one, happening)
+            one.idle_since_s, one.due_s = one.due_s, one.due_s + happening
         return None
 
-    def _chunk(self, one: _Open, frame: pl.DataFrame) -> Chunk:
-        rows, bad = sound(frame.select(self._source.source.columns), self._schema, one.rows)
-        one.rows += frame.height
-        return Chunk(one.split, rows, one.at, bad)
+    def _make_chunk(self, one: _OpenSplit, frame: pl.DataFrame) -> Chunk:
+        rows, bad = split_null_violations(
+            frame.select(self._source.source.decoded_columns), self._schema, one.row_count
+        )
+        one.row_count += frame.height
+        return Chunk(one.split, rows, one.next_event, bad)
 
-    async def _change(self, until: float | None) -> None:
+    async def _wait_for_change(self, until: float | None) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout_at(until):
                 await self._changed.wait()
@@ -251,27 +266,27 @@ class MemoryReading:
 class MemorySink:
     """A `SinkConnector` that commits whole batches under a name."""
 
-    memory: Memory
+    memory: InMemoryData
     name: str
 
     async def check(self) -> None:
         """Remove output that was prepared and not committed; memory accepts any rows."""
-        for key in [key for key in self.memory.prepared if key.startswith(f"{self.name}/")]:
-            del self.memory.prepared[key]
+        for key in [key for key in self.memory.prepared_batches if key.startswith(f"{self.name}/")]:
+            del self.memory.prepared_batches[key]
 
-    def writer(self, subtask: int, begun: Sequence[Document] = ()) -> Writer:
+    def create_writer(self, subtask: int, begun: Sequence[Document] = ()) -> SinkWriter:
         """Return a writer that collects a list of batches."""
         return MemoryWriter(self, subtask)
 
     async def commit(self, handle: Handle) -> None:
         """Turn prepared batches into output; a second commit of the handle changes nothing."""
         key = str(handle["key"])
-        frames = self.memory.prepared.pop(key, [])
+        frames = self.memory.prepared_batches.pop(key, [])
         self.memory.outputs.setdefault(self.name, []).extend(frames)
 
     async def abort(self, handle: Handle) -> None:
         """Remove prepared batches."""
-        self.memory.prepared.pop(str(handle["key"]), None)
+        self.memory.prepared_batches.pop(str(handle["key"]), None)
 
     async def close(self) -> None:
         """Do nothing: no resource is open."""
@@ -288,19 +303,19 @@ class MemoryWriter:
     async def write(self, frame: pl.DataFrame) -> None:
         """Add a batch."""
         self.frames.append(frame)
-        written = self.sink.memory.written.setdefault(self.sink.name, [])
+        written = self.sink.memory.write_times.setdefault(self.sink.name, [])
         written.append((asyncio.get_running_loop().time(), frame))
 
     async def prepare(self) -> Handle | None:
         """Set the batches aside for a commit."""
         if not self.frames:
             return None
-        key = f"{self.sink.name}/{self.subtask}/{next(self.sink.memory.numbers)}"
-        self.sink.memory.prepared[key] = self.frames
+        key = f"{self.sink.name}/{self.subtask}/{next(self.sink.memory.handle_numbers)}"
+        self.sink.memory.prepared_batches[key] = self.frames
         self.frames = []
         return {"key": key}
 
-    def kept(self) -> Document | None:
+    def snapshot_state(self) -> Document | None:
         """Return None: keys are unique, so the next writer needs no state."""
         return None
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from headrace.connectors.nexmark_events import Events, events_for_rows
-from headrace.connectors.numbered import Numbers, opening, piecing
+from headrace.connectors.nexmark_events import NexmarkEvents, count_events_for_rows
+from headrace.connectors.numbered import NumberedRows, make_batch_opener, make_source_opener
 from headrace.core.connector import Connector, SourceSide
-from headrace.core.contracts import Surroundings
-from headrace.core.pipeline.part import Part
-from headrace.core.pipeline.values import Count, RowRate, choice, whole
+from headrace.core.contracts import RunContext
+from headrace.core.pipeline.part import DocumentModel
+from headrace.core.pipeline.values import Count, RowRate, choice_of, whole_number
 from headrace.core.plan import nodes
 from headrace.core.type_parser import parse_type
 from headrace.core.types import Field as Column
@@ -31,7 +31,7 @@ STREAMS = {
 }
 
 
-class NexmarkSource(Part):
+class NexmarkSource(DocumentModel):
     """One of the three streams of one run of the site."""
 
     events: Count | None = Field(
@@ -43,39 +43,39 @@ class NexmarkSource(Part):
         None,
         description="Events per second, minute or hour, as in `10000/s`; by default unlimited.",
     )
-    seed: Annotated[int, whole(0)] = Field(
+    seed: Annotated[int, whole_number(0)] = Field(
         0, description="A different seed gives different events."
     )
     stream: Annotated[
-        Literal["bids", "auctions", "persons"], choice("bids", "auctions", "persons")
+        Literal["bids", "auctions", "persons"], choice_of("bids", "auctions", "persons")
     ] = Field("bids", description="Which events become rows.")
 
 
-def columns(options: Part) -> Schema:
+def list_columns(options: DocumentModel) -> Schema:
     """Return the columns of the chosen stream; none of them is ever null."""
     assert isinstance(options, NexmarkSource)
     pairs = (column.split() for column in STREAMS[options.stream].split(", "))
     return Schema(tuple(Column(name, parse_type(type)[0], nullable=False) for name, type in pairs))
 
 
-def _numbers(source: nodes.Source, surroundings: Surroundings) -> Numbers:
+def _build_rows(source: nodes.Source, surroundings: RunContext) -> NumberedRows:
     options = source.options
     assert isinstance(options, NexmarkSource)
     stream, count = options.stream, options.events
-    if surroundings.limit is not None:
-        enough = events_for_rows(stream, surroundings.limit)
+    if surroundings.row_limit is not None:
+        enough = count_events_for_rows(stream, surroundings.row_limit)
         count = enough if count is None else min(count, enough)
     per_second = options.rate.per_second if options.rate else None
     # Without a rate, event time advances as if 10,000 events came a second.
-    events = Events(stream, options.seed, 1_000_000 / (per_second or 10_000))
+    events = NexmarkEvents(stream, options.seed, 1_000_000 / (per_second or 10_000))
 
     def make(first: int, last: int) -> pl.DataFrame:
-        return events.frame(first, last, source.columns)
+        return events.make_frame(first, last, source.decoded_columns)
 
-    return Numbers(source.name, make, count, per_second, source.parallelism)
+    return NumberedRows(source.name, make, count, per_second, source.parallelism)
 
 
-def _bounded(options: Part) -> bool:
+def _is_bounded(options: DocumentModel) -> bool:
     assert isinstance(options, NexmarkSource)
     return options.events is not None
 
@@ -85,10 +85,10 @@ NEXMARK = Connector(
     "The events of the Nexmark benchmark's auction site.",
     source=SourceSide(
         NexmarkSource,
-        columns=columns,
-        open=opening(_numbers),
-        pieces=piecing(_numbers),
-        bounded=_bounded,
-        to_end="add events, as in events: 1000000",
+        columns=list_columns,
+        open=make_source_opener(_build_rows),
+        open_batch=make_batch_opener(_build_rows),
+        is_bounded=_is_bounded,
+        bounding_hint="add events, as in events: 1000000",
     ),
 )

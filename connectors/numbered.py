@@ -16,18 +16,18 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headrace.connectors.blocking import SourceInThreads
-from headrace.connectors.formats.required import sound
-from headrace.connectors.threaded import Threaded
+from headrace.connectors.blocking import ThreadedSource
+from headrace.connectors.formats.required import split_null_violations
+from headrace.connectors.threaded import ThreadedSplitReader
 from headrace.core.contracts import (
-    Arrival,
+    BatchSplit,
+    BatchSplitReader,
     Chunk,
-    Ended,
-    Piece,
-    PieceReader,
-    Reading,
-    Source,
-    Surroundings,
+    RunContext,
+    SourceConnector,
+    SourceEvent,
+    SplitFinished,
+    SplitReader,
 )
 from headrace.core.messages import Position, Split
 from headrace.core.plan import nodes
@@ -36,61 +36,65 @@ from headrace.core.types import Schema
 if TYPE_CHECKING:
     import polars as pl
 
-BLOCK = 32768
-_SHARE = re.compile(r"(\d+)/(\d+)x(\d+)")
-BLOCKS_A_PIECE, ROW_BYTES = 16, 128
+BLOCK_ROWS = 32768
+_SPLIT_NAME = re.compile(r"(\d+)/(\d+)x(\d+)")
+BLOCKS_PER_BATCH_SPLIT, ROW_BYTES = 16, 128
 """Blocks computed at once in a batch, and the assumed size of a row for sizing batch splits."""
-BLOCKS_A_SECOND = 50
+BLOCKS_PER_SECOND = 50
 """With a rate, a block holds the rows of a fiftieth of a second, so that rows flow evenly."""
 
 
 @dataclass(frozen=True, slots=True)
-class Numbers:
+class NumberedRows:
     """A range of row numbers, its rate, and the function that makes rows of numbers."""
 
     source: str
-    make: Callable[[int, int], pl.DataFrame]
+    make_rows: Callable[[int, int], pl.DataFrame]
     """Returns the rows of the numbers from the first up to, not including, the second."""
-    count: int | None
-    per_second: float | None
-    splits: int
-    wanted: Schema | None = None
+    row_count: int | None
+    rows_per_second: float | None
+    split_count: int
+    checked_schema: Schema | None = None
     """The columns to check for nulls that are not allowed; None: there are none."""
 
-    def dealt(self) -> Sequence[Split]:
+    def list_splits(self) -> Sequence[Split]:
         """List the splits."""
-        of, block = self.splits, self._block
+        of, block = self.split_count, self._block_rows
         names = ["0"] if of == 1 else [f"{at}/{of}x{block}" for at in range(of)]
         return [Split(self.source, name) for name in names]
 
     @property
-    def _block(self) -> int:
+    def _block_rows(self) -> int:
         """The number of rows in a block."""
-        if self.per_second is None:
-            return BLOCK
-        return max(1, min(BLOCK, int(self.per_second / BLOCKS_A_SECOND)))
+        if self.rows_per_second is None:
+            return BLOCK_ROWS
+        return max(1, min(BLOCK_ROWS, int(self.rows_per_second / BLOCKS_PER_SECOND)))
 
-    def share(self, split: Split) -> tuple[int, int, int]:
+    def parse_split(self, split: Split) -> tuple[int, int, int]:
         """Return a split's first number, its block size, and the distance between its blocks."""
-        if found := _SHARE.fullmatch(split.name):
+        if found := _SPLIT_NAME.fullmatch(split.name):
             at, of, block = map(int, found.groups())
             return at * block, block, of * block
-        return 0, self._block, self._block
+        return 0, self._block_rows, self._block_rows
 
     def read(self, split: Split, position: Position) -> Iterator[Chunk]:
         """Yield the blocks of a split from that row on."""
-        first, block, stride = self.share(split)
+        first, block, stride = self.parse_split(split)
         first = position if isinstance(position, int) else first
-        while self.count is None or first < self.count:
+        while self.row_count is None or first < self.row_count:
             last = first + block
-            last = last if self.count is None else min(last, self.count)
-            yield self.block(split, first, last, first + stride)
+            last = last if self.row_count is None else min(last, self.row_count)
+            yield self.make_block(split, first, last, first + stride)
             first += stride
 
-    def block(self, split: Split, first: int, last: int, position: int) -> Chunk:
+    def make_block(self, split: Split, first: int, last: int, position: int) -> Chunk:
         """Make the rows `first` up to, not including, `last`; reading resumes at `position`."""
-        frame = self.make(first, last)
-        frame, bad = sound(frame, self.wanted, first) if self.wanted else (frame, ())
+        frame = self.make_rows(first, last)
+        frame, bad = (
+            split_null_violations(frame, self.checked_schema, first)
+            if self.checked_schema
+            else (frame, ())
+        )
         return Chunk(split, frame, position, bad)
 
 
@@ -98,48 +102,50 @@ class Numbers:
 class NumberedSource:
     """A `BlockingSource` over numbered rows."""
 
-    numbers: Numbers
-    surroundings: Surroundings
-    rediscover_s: None = None
-    ordered: bool = False
+    numbers: NumberedRows
+    run_context: RunContext
+    discovery_interval_s: None = None
+    is_ordered: bool = False
 
-    def discover(self) -> Sequence[Split]:
+    def discover_splits(self) -> Sequence[Split]:
         """List one split for each subtask of the source."""
-        return self.numbers.dealt()
+        return self.numbers.list_splits()
 
-    def reading(self) -> Reading:
+    def create_reader(self) -> SplitReader:
         """Return a reader of blocks, which emits each when it is due if there is a rate."""
-        threaded = Threaded(self.numbers, self.surroundings)
-        return Paced(threaded, self.numbers) if self.numbers.per_second else threaded
+        threaded = ThreadedSplitReader(self.numbers, self.run_context)
+        return (
+            PacedSplitReader(threaded, self.numbers) if self.numbers.rows_per_second else threaded
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class NumberedPieces:
+class NumberedBatchReader:
     """The batch reader of numbered rows; it ignores the rate."""
 
-    numbers: Numbers
+    numbers: NumberedRows
 
-    async def pieces(self, many: int) -> Sequence[Piece]:
+    async def plan_splits(self, many: int) -> Sequence[BatchSplit]:
         """Return ranges of whole blocks as batch splits."""
-        count = self.numbers.count
+        count = self.numbers.row_count
         assert count is not None, "an endless source is refused before"
-        blocks = min(max(-(-count // (many * BLOCK)), 1), BLOCKS_A_PIECE)
-        split, step = Split(self.numbers.source, "0"), blocks * BLOCK
+        blocks = min(max(-(-count // (many * BLOCK_ROWS)), 1), BLOCKS_PER_BATCH_SPLIT)
+        split, step = Split(self.numbers.source, "0"), blocks * BLOCK_ROWS
         runs = (range(at, min(at + step, count)) for at in range(0, count, step))
-        return [Piece(split, run, len(run) * ROW_BYTES) for run in runs]
+        return [BatchSplit(split, run, len(run) * ROW_BYTES) for run in runs]
 
-    def read(self, piece: Piece) -> Iterator[tuple[int, Chunk]]:
+    def read(self, piece: BatchSplit) -> Iterator[tuple[int, Chunk]]:
         """Yield the blocks of a range, each with its first number."""
-        assert isinstance(piece.at, range)
-        for first in range(piece.at.start, piece.at.stop, BLOCK):
-            last = min(first + BLOCK, piece.at.stop)
-            yield first, self.numbers.block(piece.split, first, last, last)
+        assert isinstance(piece.record_range, range)
+        for first in range(piece.record_range.start, piece.record_range.stop, BLOCK_ROWS):
+            last = min(first + BLOCK_ROWS, piece.record_range.stop)
+            yield first, self.numbers.make_block(piece.split, first, last, last)
 
 
-class Paced:
+class PacedSplitReader:
     """A `SplitReader` that holds each block until it is due: row n at n / rate after the start."""
 
-    def __init__(self, reading: Reading, numbers: Numbers) -> None:
+    def __init__(self, reading: SplitReader, numbers: NumberedRows) -> None:
         self._reading = reading
         self._numbers = numbers
         self._start: tuple[float, int] | None = None
@@ -153,40 +159,40 @@ class Paced:
         self._open.update(split for split, _ in splits)
         self._reading.assign(splits, last=last)
 
-    def hold(self, splits: Collection[Split]) -> None:
+    def pause(self, splits: Collection[Split]) -> None:
         """Return nothing of these splits until the next call."""
         self._held_splits = splits
-        self._reading.hold(splits)
+        self._reading.pause(splits)
 
-    def exhausted(self) -> Mapping[Split, float]:
+    def list_exhausted(self) -> Mapping[Split, float]:
         """Return all open splits while the next block is not due yet."""
         since = self._waiting_since
         if since is None:
             return {}
         return {split: since for split in self._open if split not in self._held_splits}
 
-    def lags(self) -> Mapping[Split, int]:
-        return self._reading.lags()
+    def measure_lags(self) -> Mapping[Split, int]:
+        return self._reading.measure_lags()
 
-    def worked_s(self) -> float:
-        return self._reading.worked_s()
+    def measure_busy_s(self) -> float:
+        return self._reading.measure_busy_s()
 
-    async def next(self) -> Arrival | None:
+    async def fetch(self) -> SourceEvent | None:
         """Return the next block once it is due."""
         loop = asyncio.get_running_loop()
         if self._held is None:
-            arrival = await self._reading.next()
-            if isinstance(arrival, Ended):
+            arrival = await self._reading.fetch()
+            if isinstance(arrival, SplitFinished):
                 self._open.discard(arrival.split)
             if not isinstance(arrival, Chunk):
                 return arrival
             self._held = arrival
-        *_, stride = self._numbers.share(self._held.split)
+        *_, stride = self._numbers.parse_split(self._held.split)
         number = int(str(self._held.position)) - stride
         if self._start is None:
             self._start = (loop.time(), number)
         since, first = self._start
-        due = since + (number - first) / (self._numbers.per_second or 1)
+        due = since + (number - first) / (self._numbers.rows_per_second or 1)
         self._waiting_since = loop.time()
         # The chunk stays in `_held` if the caller stops waiting for it.
         await asyncio.sleep(max(due - loop.time(), 0))
@@ -198,20 +204,20 @@ class Paced:
         await self._reading.close()
 
 
-def opening(
-    numbers: Callable[[nodes.Source, Surroundings], Numbers],
-) -> Callable[[nodes.Source, Surroundings], Source]:
+def make_source_opener(
+    numbers: Callable[[nodes.Source, RunContext], NumberedRows],
+) -> Callable[[nodes.Source, RunContext], SourceConnector]:
     """Return a function that opens a source over these numbered rows."""
 
-    def opened(source: nodes.Source, surroundings: Surroundings) -> Source:
+    def opened(source: nodes.Source, surroundings: RunContext) -> SourceConnector:
         numbered = NumberedSource(numbers(source, surroundings), surroundings)
-        return SourceInThreads(numbered, surroundings.bench)
+        return ThreadedSource(numbered, surroundings.kernel_executor)
 
     return opened
 
 
-def piecing(
-    numbers: Callable[[nodes.Source, Surroundings], Numbers],
-) -> Callable[[nodes.Source, Surroundings], PieceReader]:
+def make_batch_opener(
+    numbers: Callable[[nodes.Source, RunContext], NumberedRows],
+) -> Callable[[nodes.Source, RunContext], BatchSplitReader]:
     """Return a function that opens a batch reader over these numbered rows."""
-    return lambda source, surroundings: NumberedPieces(numbers(source, surroundings))
+    return lambda source, surroundings: NumberedBatchReader(numbers(source, surroundings))

@@ -22,28 +22,28 @@ from headrace.core.contracts import ConnectorError
 class StandardOutput:
     """Standard output as the target of a sink; one caller writes at a time."""
 
-    closed: bool = False
+    is_closed: bool = False
 
     def check(self) -> None:
         """Raise ConnectorError if standard output is closed."""
         if sys.stdout is None or sys.stdout.closed:
             raise ConnectorError("standard output is closed", exit_status=2)
 
-    def put(self, data: bytes) -> bool:
+    def write(self, data: bytes) -> bool:
         """Write all of the data, waiting for the reader; return False once the pipe is closed."""
-        if not self.closed:
+        if not self.is_closed:
             try:
                 _write(data)
             except BrokenPipeError:
-                self.closed = True
-                _forget()
+                self.is_closed = True
+                _discard_output()
             except OSError as error:
                 why = (error.strerror or str(error)).lower()
                 raise ConnectorError(f"cannot write to standard output: {why}") from None
-        return not self.closed
+        return not self.is_closed
 
 
-class Apart:
+class PrintRedirect:
     """A replacement for `sys.stdout` that sends printed text to standard error."""
 
     def __init__(self, rows: TextIO) -> None:
@@ -58,11 +58,11 @@ class Apart:
 
 
 @contextmanager
-def rows_apart() -> Iterator[None]:
+def redirect_prints() -> Iterator[None]:
     """Reserve standard output for rows within the `with` block."""
     before = sys.stdout
     if before is not None:
-        sys.stdout = Apart(before)
+        sys.stdout = PrintRedirect(before)
     try:
         yield
     finally:
@@ -80,7 +80,7 @@ def _write(data: bytes) -> None:
     out.flush()
 
 
-def _forget() -> None:
+def _discard_output() -> None:
     """Redirect standard output to /dev/null, so that Python's final flush raises nothing."""
     nothing = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, sys.stdout.fileno())

@@ -12,8 +12,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.connectors.output import StandardOutput
-from headrace.connectors.table import Table
-from headrace.core.contracts import Surroundings, Writer
+from headrace.connectors.table import TextTable
+from headrace.core.contracts import RunContext, SinkWriter
 from headrace.core.messages import Handle
 from headrace.core.plan import nodes
 from headrace.core.state import Document
@@ -24,24 +24,24 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Printing:
+class PrintSink:
     """A `BlockingSink` on standard output; `make` encodes batches to bytes, one at a time."""
 
     columns: tuple[str, ...]
-    make: Callable[[pl.DataFrame], bytes]
-    surroundings: Surroundings
-    head: bytes = b""
+    encode_rows: Callable[[pl.DataFrame], bytes]
+    run_context: RunContext
+    header: bytes = b""
     """The bytes before the first row."""
-    _out: StandardOutput = field(default_factory=StandardOutput)
-    _printing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _output: StandardOutput = field(default_factory=StandardOutput)
+    _print_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def check(self) -> None:
         """Raise ConnectorError if standard output is closed."""
-        self._out.check()
+        self._output.check()
 
-    def writer(self, subtask: int, begun: Sequence[Document] = ()) -> Writer:
+    def create_writer(self, subtask: int, begun: Sequence[Document] = ()) -> SinkWriter:
         """Return a writer that shares this sink's output with all other subtasks."""
-        return Printer(self)
+        return PrintWriter(self)
 
     def commit(self, handle: Handle) -> None:
         """Do nothing: printed rows are visible already."""
@@ -49,32 +49,32 @@ class Printing:
     def abort(self, handle: Handle) -> None:
         """Do nothing: printed rows cannot be taken back."""
 
-    async def put(self, frame: pl.DataFrame) -> None:
+    async def print_rows(self, frame: pl.DataFrame) -> None:
         """Print a whole batch of rows; ask for the end of the job once the pipe is closed."""
         rows = frame.select(self.columns)
-        bench = self.surroundings.bench
-        async with self._printing:
-            data = self.head + await bench.run(rows.height, partial(self.make, rows))
-            self.head = b""
-            is_read = await bench.blocking(partial(self._out.put, data))
+        bench = self.run_context.kernel_executor
+        async with self._print_lock:
+            data = self.header + await bench.run(rows.height, partial(self.encode_rows, rows))
+            self.header = b""
+            is_read = await bench.run_blocking(partial(self._output.write, data))
         if not is_read:
-            self.surroundings.stop()
+            self.run_context.request_stop()
 
 
 @dataclass(frozen=True, slots=True)
-class Printer:
+class PrintWriter:
     """A `SinkWriter` that prints the rows of one subtask."""
 
-    sink: Printing
+    sink: PrintSink
 
     async def write(self, frame: pl.DataFrame) -> None:
-        await self.sink.put(frame)
+        await self.sink.print_rows(frame)
 
     async def prepare(self) -> Handle | None:
         """Return None: printed rows need no commit."""
         return None
 
-    def kept(self) -> Document | None:
+    def snapshot_state(self) -> Document | None:
         """Return None: the next writer needs no state."""
         return None
 
@@ -82,18 +82,18 @@ class Printer:
         """Do nothing: no resource is open."""
 
 
-def console(schema: Schema, surroundings: Surroundings) -> Printing:
+def build_console_sink(schema: Schema, surroundings: RunContext) -> PrintSink:
     """Return a sink that prints a table; on a terminal, the table fits its width."""
     on_terminal = sys.stdout is not None and sys.stdout.isatty()
     room = shutil.get_terminal_size().columns if on_terminal else None
     styled = on_terminal and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
-    table = Table(schema, room, bold=styled)
-    return Printing(schema.names, lambda rows: table.lines(rows).encode(), surroundings)
+    table = TextTable(schema, room, bold=styled)
+    return PrintSink(schema.names, lambda rows: table.format_rows(rows).encode(), surroundings)
 
 
-def stdout(sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> Printing:
+def build_stdout_sink(sink: nodes.Sink, schema: Schema, surroundings: RunContext) -> PrintSink:
     """Return a sink that prints records in the sink's format."""
-    from headrace.connectors.formats import encoder
+    from headrace.connectors.formats import build_encoder
 
-    encodes = encoder(sink, schema)
-    return Printing(schema.names, encodes.encode, surroundings, encodes.header())
+    encodes = build_encoder(sink, schema)
+    return PrintSink(schema.names, encodes.encode, surroundings, encodes.header())

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from headrace.core.connector import Connector, Connectors
 
-NAMES = (
+CONNECTOR_NAMES = (
     *("files", "kafka", "nexmark", "generate", "console", "stdin", "stdout"),
     *("file", "sql", "http"),
 )
@@ -22,13 +22,13 @@ class Registry(Mapping[str, Connector]):
         return _load(name)
 
     def __contains__(self, name: object) -> bool:
-        return name in NAMES
+        return name in CONNECTOR_NAMES
 
     def __iter__(self) -> Iterator[str]:
-        return iter(NAMES)
+        return iter(CONNECTOR_NAMES)
 
     def __len__(self) -> int:
-        return len(NAMES)
+        return len(CONNECTOR_NAMES)
 
 
 def _load(name: str) -> Connector:

@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
-from headrace.connectors.blocking import SinkInThreads, SourceInThreads
+from headrace.connectors.blocking import ThreadedSink, ThreadedSource
 from headrace.core.connector import Connector, SinkSide, SourceSide
-from headrace.core.contracts import Sink, Source, Surroundings
-from headrace.core.pipeline.part import Part
+from headrace.core.contracts import RunContext, SinkConnector, SourceConnector
+from headrace.core.pipeline.part import DocumentModel
 from headrace.core.plan import nodes
 from headrace.core.types import Schema
 
-STREAMED = ("json", "csv", "raw")
+TEXT_FORMATS = ("json", "csv", "raw")
 
 
-class StdinSource(Part):
+class StdinSource(DocumentModel):
     """The options of the stdin source: none."""
 
 
-class StdoutSink(Part):
+class StdoutSink(DocumentModel):
     """The options of the stdout sink: none."""
 
 
-def _source(source: nodes.Source, surroundings: Surroundings) -> Source:
+def _open_stdin(source: nodes.Source, surroundings: RunContext) -> SourceConnector:
     # Loaded when a pipeline runs, so that help and completion stay fast.
-    from headrace.connectors.stdin import open_stdin
+    from headrace.connectors.stdin import build_standard_input
 
-    return SourceInThreads(open_stdin(source, surroundings), surroundings.bench)
+    return ThreadedSource(build_standard_input(source, surroundings), surroundings.kernel_executor)
 
 
-def _sink(sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> Sink:
-    from headrace.connectors.printing import stdout
+def _open_stdout(sink: nodes.Sink, schema: Schema, surroundings: RunContext) -> SinkConnector:
+    from headrace.connectors.printing import build_stdout_sink
 
-    return SinkInThreads(stdout(sink, schema, surroundings), surroundings.bench)
+    return ThreadedSink(build_stdout_sink(sink, schema, surroundings), surroundings.kernel_executor)
 
 
 STDIN = Connector(
@@ -38,15 +38,15 @@ STDIN = Connector(
     "Records from standard input, one a line.",
     source=SourceSide(
         StdinSource,
-        STREAMED,
-        open=_source,
-        place=lambda _: "standard input",
-        bounded=lambda _: False,
-        replays=False,
+        TEXT_FORMATS,
+        open=_open_stdin,
+        describe_exclusive=lambda _: "standard input",
+        is_bounded=lambda _: False,
+        is_replayable=False,
     ),
 )
 STDOUT = Connector(
     "stdout",
     "Records on standard output, one a line.",
-    sink=SinkSide(StdoutSink, STREAMED, open=_sink, prints=True),
+    sink=SinkSide(StdoutSink, TEXT_FORMATS, open=_open_stdout, prints_rows=True),
 )

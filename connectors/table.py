@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from headrace.core.expressions.casts import cast_form
+from headrace.core.expressions.casts import build_cast_form
 from headrace.core.types import (
     BIGINT,
     DOUBLE,
@@ -28,16 +28,16 @@ from headrace.core.types import (
 if TYPE_CHECKING:
     import polars as pl
 
-WIDEST = 40
-NARROWEST = 6
+MAX_WIDTH = 40
+MIN_WIDTH = 6
 GAP = "  "
 
-_NUMBERS = (TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE)
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-_BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
+_NUMBER_TYPES = (TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE)
+_CONTROL_CHARACTERS = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+_BOLD, _RESET = "\x1b[1m", "\x1b[0m"
 
 
-class Table:
+class TextTable:
     """Formats batches as lines; `room` is the terminal's width, `bold` whether it has styles."""
 
     def __init__(self, schema: Schema, room: int | None = None, *, bold: bool = False) -> None:
@@ -46,94 +46,97 @@ class Table:
         self._bold = bold
         self._widths: list[int] = []
 
-    def lines(self, frame: pl.DataFrame) -> str:
+    def format_rows(self, frame: pl.DataFrame) -> str:
         """Return the rows as lines; the first call adds the column names above them."""
-        cells = [_texts(frame[field.name], field.type) for field in self._schema]
-        heads = [_printable(name) for name in self._schema.names]
+        cells = [_format_values(frame[field.name], field.type) for field in self._schema]
+        heads = [_escape_controls(name) for name in self._schema.names]
         first = not self._widths
-        widths = self._widths or [_width(head) for head in heads]
-        self._widths = self._fitted(
-            max(width, *map(_width, column), 0) for width, column in zip(widths, cells, strict=True)
+        widths = self._widths or [_measure_width(head) for head in heads]
+        self._widths = self._fit_widths(
+            max(width, *map(_measure_width, column), 0)
+            for width, column in zip(widths, cells, strict=True)
         )
         columns = [
-            [_padded(cell, width, right=_is_number(field.type)) for cell in column]
+            [_pad(cell, width, right=_is_number(field.type)) for cell in column]
             for field, column, width in zip(self._schema, cells, self._widths, strict=True)
         ]
         lines = [GAP.join(row).rstrip() for row in zip(*columns, strict=True)]
         if first:
-            lines.insert(0, self._head(heads))
+            lines.insert(0, self._format_header(heads))
         return "".join(f"{line}\n" for line in lines)
 
-    def _head(self, names: list[str]) -> str:
+    def _format_header(self, names: list[str]) -> str:
         cells = [
-            _padded(name, width, right=_is_number(field.type))
+            _pad(name, width, right=_is_number(field.type))
             for name, width, field in zip(names, self._widths, self._schema, strict=True)
         ]
         line = GAP.join(cells).rstrip()
-        return f"{_BOLD}{line}{_PLAIN}" if self._bold else line
+        return f"{_BOLD}{line}{_RESET}" if self._bold else line
 
-    def _fitted(self, wanted: Iterable[int]) -> list[int]:
+    def _fit_widths(self, wanted: Iterable[int]) -> list[int]:
         """Return widths within the limits: on a terminal, the widest columns shrink first."""
-        widths = [min(width, WIDEST) for width in wanted]
+        widths = [min(width, MAX_WIDTH) for width in wanted]
         if self._room is None:
             return widths
         spare = self._room - len(GAP) * (len(widths) - 1) - sum(widths)
-        while spare < 0 and (widest := max(widths)) > NARROWEST:
+        while spare < 0 and (widest := max(widths)) > MIN_WIDTH:
             widths[widths.index(widest)] -= 1
             spare += 1
         return widths
 
 
 def _is_number(type: Type) -> bool:
-    return type in _NUMBERS or isinstance(type, Decimal)
+    return type in _NUMBER_TYPES or isinstance(type, Decimal)
 
 
-def _texts(values: pl.Series, type: Type) -> list[str]:
+def _format_values(values: pl.Series, type: Type) -> list[str]:
     import polars as pl
 
     if type != STRING:
-        values = values.to_frame().select(cast_form(type, STRING)(pl.col(values.name))).to_series()
-    return ["null" if text is None else _printable(text) for text in values]
+        values = (
+            values.to_frame().select(build_cast_form(type, STRING)(pl.col(values.name))).to_series()
+        )
+    return ["null" if text is None else _escape_controls(text) for text in values]
 
 
-def _printable(text: str) -> str:
+def _escape_controls(text: str) -> str:
     """Return the text on one line, control characters escaped.
 
-    >>> _printable("a\\n\\x1b[2J")
+    >>> _escape_controls("a\\n\\x1b[2J")
     'a\\\\n\\\\x1b[2J'
     """
-    return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
+    return _CONTROL_CHARACTERS.sub(lambda found: repr(found[0])[1:-1], text)
 
 
-def _width(text: str) -> int:
+def _measure_width(text: str) -> int:
     """Return the number of terminal cells that the text takes.
 
-    >>> _width("añ"), _width("日本"), _width("e\\u0301")
+    >>> _measure_width("añ"), _measure_width("日本"), _measure_width("e\\u0301")
     (2, 4, 1)
     """
-    return len(text) if text.isascii() else sum(map(_cells, text))
+    return len(text) if text.isascii() else sum(map(_count_cells, text))
 
 
-def _cells(character: str) -> int:
+def _count_cells(character: str) -> int:
     if unicodedata.combining(character):
         return 0
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
-def _padded(text: str, width: int, *, right: bool) -> str:
+def _pad(text: str, width: int, *, right: bool) -> str:
     """Return the text at exactly that width, cut or padded."""
-    taken = _width(text)
+    taken = _measure_width(text)
     if taken > width:
-        text, taken = _cut(text, width)
+        text, taken = _truncate(text, width)
     fill = " " * (width - taken)
     return fill + text if right else text + fill
 
 
-def _cut(text: str, width: int) -> tuple[str, int]:
+def _truncate(text: str, width: int) -> tuple[str, int]:
     """Return the text cut to a width and marked with an ellipsis, and the width it takes."""
     taken = 0
     for at, character in enumerate(text):
-        cells = _cells(character)
+        cells = _count_cells(character)
         if taken + cells > width - 1:
             return text[:at] + "…", taken + 1
         taken += cells

@@ -11,27 +11,27 @@ from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 
-from headrace.core.contracts import Arrival, Chunk, Ended, Reader, Surroundings
+from headrace.core.contracts import Chunk, RecordReader, RunContext, SourceEvent, SplitFinished
 from headrace.core.messages import Position, Split
-from headrace.core.waiting import Waiting
+from headrace.core.waiting import Stopwatch
 
 
-class Threaded:
+class ThreadedSplitReader:
     """A `SplitReader` over a `RecordReader`. With `in_order`, it reads split after split."""
 
     def __init__(
-        self, reader: Reader, surroundings: Surroundings, *, in_order: bool = False
+        self, reader: RecordReader, surroundings: RunContext, *, in_order: bool = False
     ) -> None:
         self._reader = reader
-        self._bench = surroundings.bench
+        self._bench = surroundings.kernel_executor
         self._in_order = in_order
         self._last = False
         self._held: Collection[Split] = ()
         self._open: deque[tuple[Split, Iterator[Chunk]]] = deque()
-        self._made: deque[Arrival] = deque()
+        self._made: deque[SourceEvent] = deque()
         self._making: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
-        self._working = Waiting()
+        self._working = Stopwatch()
 
     def assign(self, splits: Sequence[tuple[Split, Position]], *, last: bool) -> None:
         """Read these splits after the others."""
@@ -39,28 +39,28 @@ class Threaded:
         self._last = last
         self._changed.set()
 
-    def hold(self, splits: Collection[Split]) -> None:
+    def pause(self, splits: Collection[Split]) -> None:
         """Return nothing of these splits until the next call; chunks already made wait."""
         self._held = splits
         self._changed.set()
 
-    def exhausted(self) -> Mapping[Split, float]:
+    def list_exhausted(self) -> Mapping[Split, float]:
         """Return none: a reader is never idle before the end of its split."""
         return {}
 
-    def lags(self) -> Mapping[Split, int]:
+    def measure_lags(self) -> Mapping[Split, int]:
         """Return none: a reader does not know how many records are left."""
         return {}
 
-    def worked_s(self) -> float:
+    def measure_busy_s(self) -> float:
         """Return the seconds that the reader has worked in its thread or waited for one."""
         return self._working.seconds
 
-    async def next(self) -> Arrival | None:
+    async def fetch(self) -> SourceEvent | None:
         """Return the chunk made ahead, and start making the next one."""
         while True:
-            arrival = self._given()
-            self._go_on()
+            arrival = self._pop_ready()
+            self._start_next()
             if arrival is not None:
                 return arrival
             if self._last and not self._made and not self._open and self._making is None:
@@ -68,7 +68,7 @@ class Threaded:
             await self._changed.wait()
             self._changed.clear()
 
-    def _given(self) -> Arrival | None:
+    def _pop_ready(self) -> SourceEvent | None:
         """Return the first chunk made whose split is not held."""
         for at, arrival in enumerate(self._made):
             if arrival.split not in self._held:
@@ -76,7 +76,7 @@ class Threaded:
                 return arrival
         return None
 
-    def _go_on(self) -> None:
+    def _start_next(self) -> None:
         """Start making the next chunk, unless one is ready or being made already.
 
         Raises the error of the last one.
@@ -86,11 +86,11 @@ class Threaded:
             making.result()
         if self._making is not None or any(a.split not in self._held for a in self._made):
             return
-        if self._choose():
-            self._making = asyncio.create_task(self._make())
+        if self._rotate_to_readable():
+            self._making = asyncio.create_task(self._make_chunk())
             self._making.add_done_callback(lambda _: self._changed.set())
 
-    def _choose(self) -> bool:
+    def _rotate_to_readable(self) -> bool:
         """Move the next split that is not held to the front; return whether there is one."""
         for _ in range(len(self._open)):
             if self._open[0][0] not in self._held:
@@ -100,19 +100,19 @@ class Threaded:
             self._open.rotate(-1)
         return False
 
-    async def _make(self) -> None:
+    async def _make_chunk(self) -> None:
         """Make the next chunk, and before it the ends of splits that have no more."""
-        while self._choose():
+        while self._rotate_to_readable():
             split, chunks = self._open[0]
             with self._working:
-                chunk: Chunk | None = await self._bench.blocking(partial(next, chunks, None))
+                chunk: Chunk | None = await self._bench.run_blocking(partial(next, chunks, None))
             if chunk is not None:
                 self._made.append(chunk)
                 if not self._in_order:
                     self._open.rotate(-1)
                 return
             self._open.popleft()
-            self._made.append(Ended(split))
+            self._made.append(SplitFinished(split))
 
     async def close(self) -> None:
         """Wait for the thread, and close the readers' open files."""

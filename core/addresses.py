@@ -10,14 +10,14 @@ import re
 from dataclasses import dataclass
 
 SCHEMES = ("s3", "gs", "az")
-WANTED = "s3://bucket/path, gs://bucket/path or az://container/path"
+URL_FORMS = "s3://bucket/path, gs://bucket/path or az://container/path"
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,62}")
 _SEGMENT = re.compile(r"[A-Za-z0-9!_.*'()=+,@ -]+")
 
 
-class NoAddress(Exception):
+class InvalidStorageUrl(Exception):
     """A text that is not a valid URL: the hint, and whether the text may be repeated."""
 
     def __init__(self, hint: str, *, is_secret: bool = False) -> None:
@@ -27,10 +27,10 @@ class NoAddress(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class StorageUrl:
     """A folder of a bucket.
 
-    >>> str(address("s3://data/headrace/")), address("s3://data").below("bids").url
+    >>> str(parse_storage_url("s3://data/headrace/")), parse_storage_url("s3://data").below("bids").url
     ('s3://data/headrace', 's3://data/bids')
     """
 
@@ -43,9 +43,9 @@ class Address:
         """The whole URL."""
         return "/".join(filter(None, (f"{self.scheme}://{self.bucket}", self.path)))
 
-    def below(self, name: str) -> Address:
+    def child(self, name: str) -> StorageUrl:
         """Return the URL of a folder in this one."""
-        return Address(self.scheme, self.bucket, "/".join(filter(None, (self.path, name))))
+        return StorageUrl(self.scheme, self.bucket, "/".join(filter(None, (self.path, name))))
 
     def __str__(self) -> str:
         return self.url
@@ -60,25 +60,27 @@ def is_url(text: str) -> bool:
     return _URL.match(text) is not None
 
 
-def address(text: str) -> Address:
+def parse_storage_url(text: str) -> StorageUrl:
     """Parse a URL. Raises InvalidStorageUrl.
 
-    >>> address("s3://key:word@data")
+    >>> parse_storage_url("s3://key:word@data")
     Traceback (most recent call last):
     headrace.core.addresses.NoAddress: credentials and endpoints come from the environment
     """
     scheme, _, rest = text.partition("://")
     bucket, _, path = rest.partition("/")
     if set("@:") & set(bucket) or set("?#") & set(text):
-        raise NoAddress("credentials and endpoints come from the environment", is_secret=True)
+        raise InvalidStorageUrl(
+            "credentials and endpoints come from the environment", is_secret=True
+        )
     if not is_url(text):
-        raise NoAddress("--home names a folder of this machine")
+        raise InvalidStorageUrl("--home names a folder of this machine")
     if scheme not in SCHEMES:
-        raise NoAddress("")
+        raise InvalidStorageUrl("")
     if not _BUCKET.fullmatch(bucket):
-        raise NoAddress("a bucket has 2 to 63 letters, digits, dots and dashes")
+        raise InvalidStorageUrl("a bucket has 2 to 63 letters, digits, dots and dashes")
     path = path.rstrip("/")
     for segment in path.split("/") if path else ():
         if segment in (".", "..") or not _SEGMENT.fullmatch(segment):
-            raise NoAddress(f'"{segment}" cannot be a part of a path')
-    return Address(scheme, bucket, path)
+            raise InvalidStorageUrl(f'"{segment}" cannot be a part of a path')
+    return StorageUrl(scheme, bucket, path)

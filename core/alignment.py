@@ -20,96 +20,96 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from headrace.core.elements import (
-    FOREVER_US,
+    MAX_WATERMARK_US,
     Barrier,
     Batch,
     Element,
-    End,
-    Idle,
-    Watermark,
+    EndOfStream,
+    IdleMarker,
+    WatermarkElement,
 )
 
-BEGINNING_US = -(1 << 63)
+MIN_WATERMARK_US = -(1 << 63)
 
 
 @dataclass(slots=True)
 class _Input:
-    watermark_us: int = BEGINNING_US
-    idle: bool = False
-    ended: bool = False
+    watermark_us: int = MIN_WATERMARK_US
+    is_idle: bool = False
+    has_ended: bool = False
 
 
 @dataclass(slots=True)
-class Alignment:
+class InputAligner:
     """Combines the elements of `count` inputs into one sequence."""
 
-    count: int
-    aligned: bool = True
-    timeless: frozenset[int] = frozenset()
+    input_count: int
+    is_aligned: bool = True
+    timeless_inputs: frozenset[int] = frozenset()
     """Inputs whose rows have no event time: they hold back the last watermark only."""
-    blocked: set[int] = field(default_factory=set)
+    blocked_inputs: set[int] = field(default_factory=set)
     """Inputs that wait for a barrier: their next element must not be taken yet."""
     _inputs: list[_Input] = field(default_factory=list)
-    _watermark_us: int = BEGINNING_US
-    _idle: bool = False
-    _arrived: dict[int, set[int]] = field(default_factory=dict)
+    _watermark_us: int = MIN_WATERMARK_US
+    _is_idle: bool = False
+    _barrier_inputs: dict[int, set[int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._inputs = [_Input() for _ in range(self.count)]
+        self._inputs = [_Input() for _ in range(self.input_count)]
 
     def receive(self, at: int, element: Element) -> Iterator[Element]:
         """Take the next element of input `at`; yield the elements to hand on."""
         match element:
             case Batch():
                 yield element
-                self._inputs[at].idle = False
-                if self._idle:
-                    yield from self._time()
-            case Watermark(at_us):
-                self._inputs[at].idle = False
+                self._inputs[at].is_idle = False
+                if self._is_idle:
+                    yield from self._advance_time()
+            case WatermarkElement(at_us):
+                self._inputs[at].is_idle = False
                 self._inputs[at].watermark_us = max(self._inputs[at].watermark_us, at_us)
-                yield from self._time()
-            case Idle():
-                self._inputs[at].idle = True
-                yield from self._time()
+                yield from self._advance_time()
+            case IdleMarker():
+                self._inputs[at].is_idle = True
+                yield from self._advance_time()
             case Barrier(checkpoint):
-                self._arrived.setdefault(checkpoint, set()).add(at)
-                if self.aligned:
-                    self.blocked.add(at)
-                yield from self._barriers()
-            case End():
-                self._inputs[at].ended = True
-                self._inputs[at].watermark_us = FOREVER_US
-                yield from self._barriers()
-                yield from self._time()
-                if all(input.ended for input in self._inputs):
-                    yield End()
+                self._barrier_inputs.setdefault(checkpoint, set()).add(at)
+                if self.is_aligned:
+                    self.blocked_inputs.add(at)
+                yield from self._complete_barriers()
+            case EndOfStream():
+                self._inputs[at].has_ended = True
+                self._inputs[at].watermark_us = MAX_WATERMARK_US
+                yield from self._complete_barriers()
+                yield from self._advance_time()
+                if all(input.has_ended for input in self._inputs):
+                    yield EndOfStream()
 
-    def _time(self) -> Iterator[Element]:
+    def _advance_time(self) -> Iterator[Element]:
         """Yield the watermark if it has advanced, and any change of idleness."""
-        timed = [each for at, each in enumerate(self._inputs) if at not in self.timeless]
-        open_ = [input for input in timed if input.watermark_us < FOREVER_US]
-        if not open_ and not all(self._inputs[at].ended for at in self.timeless):
+        timed = [each for at, each in enumerate(self._inputs) if at not in self.timeless_inputs]
+        open_ = [input for input in timed if input.watermark_us < MAX_WATERMARK_US]
+        if not open_ and not all(self._inputs[at].has_ended for at in self.timeless_inputs):
             # Only inputs without event time are left; their rows hold no time back.
-            self._idle = True
-            yield Idle()
+            self._is_idle = True
+            yield IdleMarker()
             return
-        live = [input.watermark_us for input in open_ if not input.idle]
-        was_idle, self._idle = self._idle, bool(open_) and not live
-        if self._idle:
+        live = [input.watermark_us for input in open_ if not input.is_idle]
+        was_idle, self._is_idle = self._is_idle, bool(open_) and not live
+        if self._is_idle:
             if not was_idle:
-                yield Idle()
+                yield IdleMarker()
             return
-        low = min(live, default=FOREVER_US)
+        low = min(live, default=MAX_WATERMARK_US)
         if low > self._watermark_us or was_idle:
             self._watermark_us = max(low, self._watermark_us)
-            yield Watermark(self._watermark_us)
+            yield WatermarkElement(self._watermark_us)
 
-    def _barriers(self) -> Iterator[Element]:
+    def _complete_barriers(self) -> Iterator[Element]:
         """Yield the barriers that have arrived on all unfinished inputs, oldest first."""
-        live = {at for at, input in enumerate(self._inputs) if not input.ended}
-        for checkpoint in sorted(self._arrived):
-            if live <= self._arrived[checkpoint]:
-                del self._arrived[checkpoint]
-                self.blocked.clear()
+        live = {at for at, input in enumerate(self._inputs) if not input.has_ended}
+        for checkpoint in sorted(self._barrier_inputs):
+            if live <= self._barrier_inputs[checkpoint]:
+                del self._barrier_inputs[checkpoint]
+                self.blocked_inputs.clear()
                 yield Barrier(checkpoint)

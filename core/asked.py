@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-Status: TypeAlias = Literal[
+JobStatus: TypeAlias = Literal[
     "starting",
     "restoring",
     "running",
@@ -22,7 +22,7 @@ Status: TypeAlias = Literal[
 """
 
 
-class Refused(Exception):
+class RequestRejected(Exception):
     """A request that the job rejects, with a hint.
 
     The job continues as if there had been no request.
@@ -35,10 +35,10 @@ class Refused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Rescaled:
+class RescaleResult:
     """The result of rescaling a running job."""
 
     checkpoint: int
     """The checkpoint between the two parallelisms."""
-    stood_still_s: float
+    downtime_s: float
     """The downtime: from when sources paused until they resumed."""

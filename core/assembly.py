@@ -6,31 +6,31 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from headrace.core.channel import Bounds, Channel
-from headrace.core.compile import Compiled, Seat, Setting, compile_steps
-from headrace.core.contracts import Surroundings
-from headrace.core.ends import Ends, by_task
-from headrace.core.freezing import Freezer
-from headrace.core.gate import Gate
-from headrace.core.intake import Intake
-from headrace.core.lookup.relay import Relay
+from headrace.core.channel import Channel, ChannelBounds
+from headrace.core.compile import OperatorContext, SubtaskOperators, SubtaskSlice, compile_steps
+from headrace.core.contracts import RunContext
+from headrace.core.ends import OpenConnectors, enumerate_subtasks
+from headrace.core.freezing import Snapshotter
+from headrace.core.gate import InputGate
+from headrace.core.intake import SourceTask
+from headrace.core.lookup.relay import LookupTask
 from headrace.core.messages import (
-    Restored,
+    CoordinatorEvent,
+    RestoredState,
     Snapshot,
     SubtaskId,
-    ToCoordinator,
     WatermarkReport,
 )
-from headrace.core.outlets import Outlet, share
+from headrace.core.outlets import OutputEdge, share_partitioners
 from headrace.core.plan import nodes
-from headrace.core.plan.layout import two_sided
+from headrace.core.plan.layout import get_two_input_operation
 from headrace.core.snapshots import SnapshotStore
-from headrace.core.state import Document, Frozen
-from headrace.core.tally import tally
-from headrace.core.task import Flow, Foot, relay
-from headrace.core.timing import timing
+from headrace.core.state import Document, FrozenState
+from headrace.core.tally import collect_counters
+from headrace.core.task import OperatorTask, TaskOutput, run_task
+from headrace.core.timing import build_watermark_generator
 
-TOGETHER = 2
+RESTORE_THREADS = 2
 """The number of subtasks whose states are restored at the same time."""
 
 
@@ -40,55 +40,57 @@ class Subtask:
 
     id: SubtaskId
     task: nodes.Task
-    compiled: Compiled
-    flow: Flow
-    gate: Gate | None
+    operators: SubtaskOperators
+    operator_task: OperatorTask
+    gate: InputGate | None
     inputs: tuple[tuple[str, int], ...]
     """The stream and the side of each channel of the gate."""
-    intake: Intake | None
+    source_task: SourceTask | None
     now_us: Callable[[], int]
-    lookup: Relay | None = None
+    lookup_task: LookupTask | None = None
     """Runs the subtask if its first step is a lookup."""
-    keeps_end: bool = False
+    keeps_final_state: bool = False
     """Whether the final snapshot includes the states; only a job that is drained needs them."""
 
     async def run(self) -> Snapshot:
         """Process all elements, from the first to the end; return the final snapshot."""
-        if self.intake is not None:
-            await self.intake.pump()
-        elif self.lookup is not None:
-            await self.lookup.run()
+        if self.source_task is not None:
+            await self.source_task.run()
+        elif self.lookup_task is not None:
+            await self.lookup_task.run()
         else:
             assert self.gate is not None
-            await relay(self.gate, self.inputs, self.flow, self.now_us)
-        if self.flow.freezer is not None:
+            await run_task(self.gate, self.inputs, self.operator_task, self.now_us)
+        if self.operator_task.snapshotter is not None:
             # Its part in a checkpoint must be reported before its end is.
-            await self.flow.freezer.ready()
-        snapshot = await self.flow.snapshot(self.intake.splits if self.intake else None)
-        if not self.keeps_end or self.flow.freezer is None:
+            await self.operator_task.snapshotter.wait_for_previous()
+        snapshot = await self.operator_task.build_snapshot(
+            self.source_task.progress_with_watermarks if self.source_task else None
+        )
+        if not self.keeps_final_state or self.operator_task.snapshotter is None:
             return snapshot
-        await self.flow.settle()
-        return replace(snapshot, states=await self.flow.freezer.stored())
+        await self.operator_task.flush_to_state()
+        return replace(snapshot, states=await self.operator_task.snapshotter.store_states())
 
     async def close(self) -> None:
         """Release the states and the writer; output that was not prepared is dropped."""
-        if self.flow.freezer is not None:
-            await self.flow.freezer.close()
-        if self.flow.foot.writer is not None:
-            await self.flow.foot.writer.close()
-        self.compiled.close()
+        if self.operator_task.snapshotter is not None:
+            await self.operator_task.snapshotter.close()
+        if self.operator_task.output.writer is not None:
+            await self.operator_task.output.writer.close()
+        self.operators.close()
 
 
-class Assembly:
+class SubtaskBuilder:
     """Builds all subtasks of a plan within one process."""
 
     def __init__(
         self,
         plan: nodes.Plan,
-        connectors: Ends,
-        run_context: Surroundings,
-        bounds: Bounds,
-        operator_context: Setting,
+        connectors: OpenConnectors,
+        run_context: RunContext,
+        bounds: ChannelBounds,
+        operator_context: OperatorContext,
         store: SnapshotStore | None = None,
         *,
         aligned: bool = True,
@@ -99,20 +101,20 @@ class Assembly:
         `changed`: the steps whose restored states must be migrated to the changed pipeline.
         """
         self.plan = plan
-        self._ends = connectors
-        self._surroundings = run_context
-        self._setting = operator_context
+        self._connectors = connectors
+        self._run_context = run_context
+        self._operator_context = operator_context
         self._bounds = bounds
         self._store = store
-        self._aligned = aligned
-        self._changed = changed
-        self._tasks: Mapping[str, nodes.Task] = {
+        self._is_aligned = aligned
+        self._changed_steps = changed
+        self._tasks_by_part: Mapping[str, nodes.Task] = {
             name: task for task in plan.tasks for name in task.parts
         }
         self._channels = {
             (at, writer, reader): Channel(bounds)
             for at, edge in enumerate(plan.edges)
-            if not self._inside(edge)
+            if not self._is_internal(edge)
             for writer in range(plan.part(edge.producer).parallelism)
             for reader in range(plan.part(edge.consumer).parallelism)
             if edge.exchange != "forward" or writer == reader
@@ -123,115 +125,129 @@ class Assembly:
         """The channels by edge, writing subtask and reading subtask."""
         return self._channels
 
-    def subtasks(self, send: Callable[[ToCoordinator], None], restored: Restored) -> list[Subtask]:
+    def build_subtasks(
+        self, send: Callable[[CoordinatorEvent], None], restored: RestoredState
+    ) -> list[Subtask]:
         """Build every subtask, ready to run; `send` sends messages to the coordinator.
 
         Restoring states reads from a disk. Raises SnapshotError.
         """
-        all_ = [(id, task) for task, ids in by_task(self.plan) for id in ids]
-        compiled = self._compiled(all_, self._thawed(restored))
+        all_ = [(id, task) for task, ids in enumerate_subtasks(self.plan) for id in ids]
+        compiled = self._build_operators(all_, self._thaw_states(restored))
         for each in compiled:
-            each.failed_before.update(restored.failed)
+            each.failed_rows_before.update(restored.failed_rows)
         return [
-            self._subtask(id, task, send, each, restored)
+            self._build_subtask(id, task, send, each, restored)
             for (id, task), each in zip(all_, compiled, strict=True)
         ]
 
-    def _compiled(
+    def _build_operators(
         self,
         subtasks: Sequence[tuple[SubtaskId, nodes.Task]],
-        states: Mapping[str, tuple[Frozen, ...]],
-    ) -> list[Compiled]:
+        states: Mapping[str, tuple[FrozenState, ...]],
+    ) -> list[SubtaskOperators]:
         """Build the operators of each subtask, several at a time if there are states to restore."""
 
-        def compiled(subtask: tuple[SubtaskId, nodes.Task]) -> Compiled:
+        def compiled(subtask: tuple[SubtaskId, nodes.Task]) -> SubtaskOperators:
             id, task = subtask
             parts = [self.plan.part(name) for name in task.parts]
             steps = [part for part in parts if isinstance(part, nodes.Step)]
-            subtask_slice = Seat(id.index, task.parallelism, self.plan.key_groups, states)
-            return compile_steps(steps, self._setting, subtask_slice)
+            subtask_slice = SubtaskSlice(id.index, task.parallelism, self.plan.key_groups, states)
+            return compile_steps(steps, self._operator_context, subtask_slice)
 
         if not states:
             return [compiled(subtask) for subtask in subtasks]
-        with ThreadPoolExecutor(TOGETHER) as pool:
+        with ThreadPoolExecutor(RESTORE_THREADS) as pool:
             return list(pool.map(compiled, subtasks))
 
-    def _thawed(self, restored: Restored) -> dict[str, tuple[Frozen, ...]]:
+    def _thaw_states(self, restored: RestoredState) -> dict[str, tuple[FrozenState, ...]]:
         """Return the states of the restored checkpoint, by step."""
-        backend, store = self._setting.backend, self._store
+        backend, store = self._operator_context.backend, self._store
         if store is None:
             return {}
         return {
-            step: tuple(self._fitted(step, [backend.thawed(each, store) for each in documents]))
+            step: tuple(
+                self._migrate_states(step, [backend.thaw(each, store) for each in documents])
+            )
             for step, documents in restored.states.items()
         }
 
-    def _fitted(self, step: str, states: Iterable[Frozen]) -> Iterable[Frozen]:
-        if step not in self._changed:
+    def _migrate_states(self, step: str, states: Iterable[FrozenState]) -> Iterable[FrozenState]:
+        if step not in self._changed_steps:
             return states
         # Loaded only for a changed pipeline, because it loads all aggregates.
-        from headrace.core.operators.fitted import fitted
+        from headrace.core.operators.fitted import migrate_state
 
-        return [fitted(self.plan.part(step), self.plan, each) for each in states]
+        return [migrate_state(self.plan.part(step), self.plan, each) for each in states]
 
-    def _inside(self, edge: nodes.Edge) -> bool:
-        return self._tasks[edge.producer] is self._tasks[edge.consumer]
+    def _is_internal(self, edge: nodes.Edge) -> bool:
+        return self._tasks_by_part[edge.producer] is self._tasks_by_part[edge.consumer]
 
-    def _subtask(
+    def _build_subtask(
         self,
         id: SubtaskId,
         task: nodes.Task,
-        send: Callable[[ToCoordinator], None],
-        compiled: Compiled,
-        restored: Restored,
+        send: Callable[[CoordinatorEvent], None],
+        compiled: SubtaskOperators,
+        restored: RestoredState,
     ) -> Subtask:
         first, last_part = self.plan.part(task.parts[0]), self.plan.part(task.parts[-1])
         writer_states = restored.writers.get(last_part.name, ())
-        flow = Flow(
+        flow = OperatorTask(
             compiled.chain,
-            self._foot(task, last_part, id.index, writer_states),
-            self._surroundings.bench,
+            self._build_output(task, last_part, id.index, writer_states),
+            self._run_context.kernel_executor,
         )
         if self._store is not None:
-            archive = self._surroundings.archive or self._surroundings.bench
-            flow.freezer = Freezer(id, task.parts, compiled.states, self._store, archive, send)
-        source_task = self._intake(first, flow, lambda at_us: send(WatermarkReport(id, at_us)))
-        inputs, gate = self._gate(first, id.index)
+            archive = self._run_context.snapshot_executor or self._run_context.kernel_executor
+            flow.snapshotter = Snapshotter(
+                id, task.parts, compiled.states, self._store, archive, send
+            )
+        source_task = self._build_source_task(
+            first, flow, lambda at_us: send(WatermarkReport(id, at_us))
+        )
+        inputs, gate = self._build_gate(first, id.index)
         subtask = Subtask(
             id=id,
             task=task,
-            compiled=compiled,
-            flow=flow,
+            operators=compiled,
+            operator_task=flow,
             gate=gate if source_task is None else None,
             inputs=inputs,
-            intake=source_task,
-            now_us=self._setting.now_us,
+            source_task=source_task,
+            now_us=self._operator_context.now_us,
         )
-        if compiled.lookup is not None and gate is not None:
-            client = self._ends.lookups[first.name]
+        if compiled.lookup_join is not None and gate is not None:
+            client = self._connectors.lookups[first.name]
             max_rows = self._bounds.rows
-            subtask.lookup = Relay(gate, compiled.lookup, client, flow, compiled.before, max_rows)
-        flow.counts = lambda: tally(subtask, self.plan)
+            subtask.lookup_task = LookupTask(
+                gate, compiled.lookup_join, client, flow, compiled.chain_before_lookup, max_rows
+            )
+        flow.collect_counts = lambda: collect_counters(subtask, self.plan)
         return subtask
 
-    def _intake(
-        self, first: nodes.PlanPart, flow: Flow, report: Callable[[int | None], None]
-    ) -> Intake | None:
+    def _build_source_task(
+        self, first: nodes.PlanPart, flow: OperatorTask, report: Callable[[int | None], None]
+    ) -> SourceTask | None:
         if not isinstance(first, nodes.Source):
             return None
-        opened = self._ends.sources[first.name]
-        reading = opened.reading()
-        return Intake(
+        opened = self._connectors.sources[first.name]
+        reading = opened.create_reader()
+        return SourceTask(
             first,
             reading,
             flow,
-            self._setting.now_us,
-            timing(first, reading, self._setting.folder, report, ordered=opened.ordered),
+            self._operator_context.now_us,
+            build_watermark_generator(
+                first, reading, self._operator_context.folder, report, ordered=opened.is_ordered
+            ),
             self._bounds,
-            number=self.plan.parts.index(first),
+            source_number=self.plan.parts.index(first),
         )
 
-    def _gate(self, first: nodes.PlanPart, index: int) -> tuple[tuple[tuple[str, int], ...], Gate]:
+    def _build_gate(
+        self, first: nodes.PlanPart, index: int
+    ) -> tuple[tuple[tuple[str, int], ...], InputGate]:
         """Build the gate of a subtask, with the stream and the side of each of its channels."""
         edges, streams = self.plan.edges, self.plan.streams
         into = [
@@ -240,38 +256,42 @@ class Assembly:
             if reader == index and edges[at].consumer == first.name
         ]
         timeless: frozenset[int] = frozenset()
-        if two_sided(first):
-            timed = [streams[edge.stream].timed for edge, _ in into]
+        if get_two_input_operation(first):
+            timed = [streams[edge.stream].has_event_time for edge, _ in into]
             timeless = frozenset(at for at, has in enumerate(timed) if not has and any(timed))
-        gate = Gate([channel for _, channel in into], aligned=self._aligned, timeless=timeless)
+        gate = InputGate(
+            [channel for _, channel in into], aligned=self._is_aligned, timeless=timeless
+        )
         return tuple((edge.stream, edge.side) for edge, _ in into), gate
 
-    def _foot(
+    def _build_output(
         self, task: nodes.Task, last: nodes.PlanPart, index: int, writer_states: Sequence[Document]
-    ) -> Foot:
-        edges_by_stream: dict[str, list[Outlet]] = {}
+    ) -> TaskOutput:
+        edges_by_stream: dict[str, list[OutputEdge]] = {}
         for at, edge in enumerate(self.plan.edges):
-            if edge.producer in task.parts and not self._inside(edge):
-                edges_by_stream.setdefault(edge.stream, []).append(self._outlet(at, edge, index))
+            if edge.producer in task.parts and not self._is_internal(edge):
+                edges_by_stream.setdefault(edge.stream, []).append(
+                    self._build_edge(at, edge, index)
+                )
         for each in edges_by_stream.values():
-            share(each)
+            share_partitioners(each)
         if isinstance(last, nodes.Sink):
-            writer = self._ends.sinks[last.name].writer(index, writer_states)
-            return Foot(edges_by_stream, writer, last.input, last.name)
-        return Foot(edges_by_stream, None)
+            writer = self._connectors.sinks[last.name].create_writer(index, writer_states)
+            return TaskOutput(edges_by_stream, writer, last.input, last.name)
+        return TaskOutput(edges_by_stream, None)
 
-    def _outlet(self, at: int, edge: nodes.Edge, index: int) -> Outlet:
+    def _build_edge(self, at: int, edge: nodes.Edge, index: int) -> OutputEdge:
         readers = range(self.plan.part(edge.consumer).parallelism)
         channels = {
             r: self._channels[at, index, r] for r in readers if (at, index, r) in self._channels
         }
         if edge.exchange == "forward":
-            return Outlet("forward", [channels[index]], 0)
-        return Outlet(
+            return OutputEdge("forward", [channels[index]], 0)
+        return OutputEdge(
             edge.exchange,
             [channels[r] for r in readers],
             index,
             edge.key,
             self.plan.key_groups,
-            self._surroundings.bench,
+            self._run_context.kernel_executor,
         )

@@ -9,46 +9,52 @@ from functools import partial
 from typing import TypeAlias
 
 from headrace.core import faults
-from headrace.core.asked import Refused
-from headrace.core.asking import Asking
-from headrace.core.assembly import Assembly, Subtask
-from headrace.core.beginning import commit_again, discovered
-from headrace.core.bench import until_done
-from headrace.core.blame import blamed
-from headrace.core.channel import Bounds
-from headrace.core.checkpoints import Checkpoints
-from headrace.core.compile import Setting
+from headrace.core.asked import RequestRejected
+from headrace.core.asking import CheckpointRequests
+from headrace.core.assembly import Subtask, SubtaskBuilder
+from headrace.core.beginning import commit_restored_output, discover_splits
+from headrace.core.bench import wait_until_done
+from headrace.core.blame import attribute_errors_to
+from headrace.core.channel import ChannelBounds
+from headrace.core.checkpoints import CheckpointCoordinator
+from headrace.core.compile import OperatorContext
 from headrace.core.connector import Connectors
-from headrace.core.contracts import Source, Surroundings
+from headrace.core.contracts import RunContext, SourceConnector
 from headrace.core.coordinator import Coordinator
-from headrace.core.ends import Ends, drifts, open_ends, readers, subtasks
-from headrace.core.keeping import Keeping
-from headrace.core.manifest import Checkpoint
-from headrace.core.messages import (
-    AllVisible,
-    CheckpointFailed,
-    CheckpointTaken,
-    Failure,
-    Keep,
-    Kept,
-    Noted,
-    NotKept,
-    Split,
-    ToAnybody,
-    ToCoordinator,
+from headrace.core.ends import (
+    OpenConnectors,
+    build_split_assigners,
+    build_watermark_alignments,
+    list_subtask_ids,
+    open_connectors,
 )
-from headrace.core.noting import note_visible
-from headrace.core.pins import Pins
+from headrace.core.keeping import CheckpointStorage
+from headrace.core.manifest import RestoredCheckpoint
+from headrace.core.messages import (
+    CheckpointCompleted,
+    CheckpointFailed,
+    CommitRecorded,
+    CoordinatorAction,
+    CoordinatorEvent,
+    Failure,
+    ManifestFailed,
+    ManifestWritten,
+    OutputCommitted,
+    Split,
+    WriteManifest,
+)
+from headrace.core.noting import record_committed
+from headrace.core.pins import CheckpointPins
 from headrace.core.plan import nodes
-from headrace.core.publishing import Publishing
+from headrace.core.publishing import OffsetReporter
 from headrace.core.snapshots import RefusedSnapshot, SnapshotError, UnknownOutcome
-from headrace.core.statistics import PartCounts, part_counts
-from headrace.core.subtask_statistics import pauses
-from headrace.core.tally import Tallies
-from headrace.core.telling import failure
+from headrace.core.statistics import PartCounts, collect_part_counts
+from headrace.core.subtask_statistics import measure_pauses
+from headrace.core.tally import JobCounters
+from headrace.core.telling import build_failure
 from headrace.core.worker import Worker
 
-Said: TypeAlias = "Callable[[Coordinator, float], list[ToAnybody]]"
+CoordinatorCall: TypeAlias = "Callable[[Coordinator, float], list[CoordinatorAction]]"
 """A call of the coordinator at a time of the loop; it returns the messages to deliver."""
 
 
@@ -58,24 +64,24 @@ class Attempt:
 
     plan: nodes.Plan
     connectors: Connectors
-    surroundings: Surroundings
-    setting: Setting
-    bounds: Bounds = field(default_factory=Bounds)
-    keeping: Keeping | None = None
-    restored: Checkpoint | None = None
+    run_context: RunContext
+    operator_context: OperatorContext
+    bounds: ChannelBounds = field(default_factory=ChannelBounds)
+    storage: CheckpointStorage | None = None
+    restored_checkpoint: RestoredCheckpoint | None = None
     number: int = 1
     _worker: Worker | None = None
-    _mail: asyncio.Queue[Said] = field(default_factory=asyncio.Queue)
-    _assembly: Assembly | None = None
-    _writing: asyncio.Task[None] | None = None
-    _noting: asyncio.Task[None] | None = None
-    _refused: RefusedSnapshot | None = None
+    _mailbox: asyncio.Queue[CoordinatorCall] = field(default_factory=asyncio.Queue)
+    _subtask_builder: SubtaskBuilder | None = None
+    _manifest_task: asyncio.Task[None] | None = None
+    _commit_record_task: asyncio.Task[None] | None = None
+    _permanent_error: RefusedSnapshot | None = None
     """The error after which no checkpoint may be written."""
-    _asking: Asking = field(init=False)
-    _publishing: Publishing = field(default_factory=Publishing)
+    _requests: CheckpointRequests = field(init=False)
+    _offset_reporter: OffsetReporter = field(default_factory=OffsetReporter)
 
     def __post_init__(self) -> None:
-        self._asking = Asking(self.keeping.pins if self.keeping else Pins())
+        self._requests = CheckpointRequests(self.storage.pins if self.storage else CheckpointPins())
 
     async def run(self, deployed: Callable[[], None] = lambda: None) -> Coordinator:
         """Run to the end. Return the coordinator, which knows how the attempt ended.
@@ -83,243 +89,257 @@ class Attempt:
         Raises ConnectorError or SnapshotError for errors before anything is read.
         """
         try:
-            return await self._run(deployed)
+            return await self._run_with_connectors(deployed)
         finally:
-            self._asking.over(Refused("the job has failed or ended before", "ask again if it runs"))
+            self._requests.close(
+                RequestRejected("the job has failed or ended before", "ask again if it runs")
+            )
 
-    async def _run(self, deployed: Callable[[], None]) -> Coordinator:
-        ends = open_ends(self.plan, self.connectors, self.surroundings)
+    async def _run_with_connectors(self, deployed: Callable[[], None]) -> Coordinator:
+        ends = open_connectors(self.plan, self.connectors, self.run_context)
         try:
-            return await self._between(ends, deployed)
+            return await self._run_opened(ends, deployed)
         finally:
-            await until_done(asyncio.create_task(ends.close()))
+            await wait_until_done(asyncio.create_task(ends.close()))
 
-    async def _between(self, ends: Ends, deployed: Callable[[], None]) -> Coordinator:
-        if self.restored is not None and self.keeping is not None:
-            await commit_again(self.restored, ends, self.keeping, self.surroundings)
-            if self.restored.ended:
+    async def _run_opened(self, ends: OpenConnectors, deployed: Callable[[], None]) -> Coordinator:
+        if self.restored_checkpoint is not None and self.storage is not None:
+            await commit_restored_output(
+                self.restored_checkpoint, ends, self.storage, self.run_context
+            )
+            if self.restored_checkpoint.is_final:
                 # Output that belongs to no checkpoint is left to remove.
                 await ends.check_sinks()
                 return Coordinator((), {}, state="done")
-        begins, splits = await discovered(ends, self.restored)
-        coordinator = await self._assembled(ends)
+        begins, splits = await discover_splits(ends, self.restored_checkpoint)
+        coordinator = await self._build_coordinator(ends)
         now = asyncio.get_running_loop().time()
         discovering = [
-            asyncio.create_task(self._rediscover(name, source, coordinator))
+            asyncio.create_task(self._rediscover_splits(name, source, coordinator))
             for name, source in ends.sources.items()
-            if source.rediscover_s is not None
+            if source.discovery_interval_s is not None
         ]
         try:
-            await self._carry(coordinator, coordinator.start(splits, begins, now), deployed)
+            await self._deliver_messages(
+                coordinator, coordinator.start(splits, begins, now), deployed
+            )
         finally:
             for task in discovering:
                 task.cancel()
             await asyncio.gather(*discovering, return_exceptions=True)
             if self._worker is not None:
                 await self._worker.cancel()
-            if self._writing is not None:
-                await asyncio.gather(self._writing, return_exceptions=True)
-            if self._noting is not None:
-                self._noting.cancel()
-                await asyncio.gather(self._noting, return_exceptions=True)
-            await self._publishing.close()
-        if self._refused is not None:
-            raise self._refused
+            if self._manifest_task is not None:
+                await asyncio.gather(self._manifest_task, return_exceptions=True)
+            if self._commit_record_task is not None:
+                self._commit_record_task.cancel()
+                await asyncio.gather(self._commit_record_task, return_exceptions=True)
+            await self._offset_reporter.close()
+        if self._permanent_error is not None:
+            raise self._permanent_error
         return coordinator
 
-    async def _assembled(self, ends: Ends) -> Coordinator:
+    async def _build_coordinator(self, ends: OpenConnectors) -> Coordinator:
         """Build the worker with all its subtasks. Return their coordinator."""
-        keeping = self.keeping
-        self._assembly = Assembly(
+        keeping = self.storage
+        self._subtask_builder = SubtaskBuilder(
             self.plan,
             ends,
-            self.surroundings,
+            self.run_context,
             self.bounds,
-            self.setting,
+            self.operator_context,
             keeping.store if keeping else None,
-            aligned=keeping is None or keeping.aligned,
-            changed=self.restored.changed if self.restored else frozenset(),
+            aligned=keeping is None or keeping.is_aligned,
+            changed=self.restored_checkpoint.migrated_steps
+            if self.restored_checkpoint
+            else frozenset(),
         )
-        self._worker = Worker(self._assembly, ends, self.surroundings.bench, self._tell)
-        self._publishing = Publishing(ends.sources)
+        self._worker = Worker(
+            self._subtask_builder, ends, self.run_context.kernel_executor, self._post_event
+        )
+        self._offset_reporter = OffsetReporter(ends.sources)
         return Coordinator(
-            subtasks(self.plan),
-            readers(self.plan, ends),
-            drifts(self.plan),
-            await self._checkpoints(),
+            list_subtask_ids(self.plan),
+            build_split_assigners(self.plan, ends),
+            build_watermark_alignments(self.plan),
+            await self._build_checkpoint_coordinator(),
             self.number,
         )
 
     def stop(self, *, drains: bool = False) -> None:
         """Request the end of the attempt."""
 
-        def said(coordinator: Coordinator, now: float) -> list[ToAnybody]:
+        def said(coordinator: Coordinator, now: float) -> list[CoordinatorAction]:
             messages = coordinator.stop(now, drains=drains)
-            if coordinator.drains and coordinator.checkpoints is not None:
+            if coordinator.is_draining and coordinator.checkpoints is not None:
                 # While draining, only the final checkpoint is valid.
-                why = Refused("the job is draining, and takes no checkpoint before its end")
-                self._asking.behind(coordinator.checkpoints.number, why)
+                why = RequestRejected("the job is draining, and takes no checkpoint before its end")
+                self._requests.reject_after(coordinator.checkpoints.number, why)
             return messages
 
-        self._say(said)
+        self._post(said)
 
-    def halt(self, halted: Callable[[], None]) -> None:
+    def stop_for_rescale(self, halted: Callable[[], None]) -> None:
         """Request the end of the attempt, and call back when the stop has begun."""
 
-        def said(coordinator: Coordinator, now: float) -> list[ToAnybody]:
+        def said(coordinator: Coordinator, now: float) -> list[CoordinatorAction]:
             halted()
             return coordinator.stop(now)
 
-        self._say(said)
+        self._post(said)
 
-    async def checkpoint(self) -> int:
+    async def take_checkpoint(self) -> int:
         """Take a checkpoint of all input so far. Return its number once its output is committed.
 
         It is pinned until the caller releases it. Raises RequestRejected.
         """
-        asked = self._asking.asks()
-        self._say(partial(self._ask, asked=asked))
+        asked = self._requests.add()
+        self._post(partial(self._request_checkpoint, asked=asked))
         try:
             return await asked
         except asyncio.CancelledError:
-            self._asking.gone(asked)
+            self._requests.cancel(asked)
             raise
 
-    def _ask(
+    def _request_checkpoint(
         self, coordinator: Coordinator, now: float, asked: asyncio.Future[int]
-    ) -> list[ToAnybody]:
-        begun = coordinator.ask(now)
+    ) -> list[CoordinatorAction]:
+        begun = coordinator.request_checkpoint(now)
         if begun is None:
             why = "the job is about to end, and takes no more checkpoints"
-            self._asking.refused(asked, Refused(why))
+            self._requests.reject(asked, RequestRejected(why))
             return []
         number, messages = begun
-        self._asking.begun(asked, number)
+        self._requests.assign_checkpoint(asked, number)
         return messages
 
-    def counts(self) -> dict[str, PartCounts]:
+    def collect_counts(self) -> dict[str, PartCounts]:
         """Return the row counts of every part so far."""
         running = self._worker.subtasks.values() if self._worker else ()
-        channels = self._assembly.channels if self._assembly else {}
-        before = self.restored.tallies if self.restored else Tallies()
-        return part_counts(self.plan, running, channels, before)
+        channels = self._subtask_builder.channels if self._subtask_builder else {}
+        before = self.restored_checkpoint.counters if self.restored_checkpoint else JobCounters()
+        return collect_part_counts(self.plan, running, channels, before)
 
-    def subtasks(self) -> tuple[Subtask, ...]:
+    def list_subtasks(self) -> tuple[Subtask, ...]:
         """Return all deployed subtasks, also those that have ended."""
         return tuple(self._worker.subtasks.values()) if self._worker else ()
 
-    def _say(self, what: Said) -> None:
-        self._mail.put_nowait(what)
+    def _post(self, what: CoordinatorCall) -> None:
+        self._mailbox.put_nowait(what)
 
     def _fail(self, failed: Failure) -> None:
-        self._say(lambda coordinator, now: coordinator.fail(failed))
+        self._post(lambda coordinator, now: coordinator.fail(failed))
 
-    def _tell(self, message: ToCoordinator) -> None:
-        self._say(lambda coordinator, now: coordinator.receive(message, now))
+    def _post_event(self, message: CoordinatorEvent) -> None:
+        self._post(lambda coordinator, now: coordinator.receive(message, now))
 
-    async def _carry(
+    async def _deliver_messages(
         self,
         coordinator: Coordinator,
-        first: Sequence[ToAnybody],
+        first: Sequence[CoordinatorAction],
         deployed: Callable[[], None],
     ) -> None:
         """Deliver messages until the attempt is over."""
         loop = asyncio.get_running_loop()
         for message in first:
-            await self._deliver(message)
+            await self._deliver_message(message)
         deployed()
-        if self.keeping is not None and self.number == 1:
-            await self.surroundings.bench.blocking(self.keeping.begun)
-        while not coordinator.over:
-            said = await self._next(coordinator.due())
+        if self.storage is not None and self.number == 1:
+            await self.run_context.kernel_executor.run_blocking(self.storage.on_deployed)
+        while not coordinator.is_over:
+            said = await self._next_call(coordinator.next_deadline())
             for message in said(coordinator, loop.time()):
-                await self._deliver(message)
+                await self._deliver_message(message)
 
-    async def _next(self, due: float | None) -> Said:
+    async def _next_call(self, due: float | None) -> CoordinatorCall:
         """Return the next call of the coordinator; `tick` if none comes before its time."""
         try:
             async with asyncio.timeout_at(due):
-                return await self._mail.get()
+                return await self._mailbox.get()
         except TimeoutError:
             return Coordinator.tick
 
-    async def _deliver(self, message: ToAnybody) -> None:
+    async def _deliver_message(self, message: CoordinatorAction) -> None:
         assert self._worker is not None
         match message:
-            case Keep():
-                self._writing = asyncio.create_task(self._write(message))
-            case AllVisible(number):
-                self._noting = asyncio.create_task(self._note(number))
-            case CheckpointTaken() | CheckpointFailed():
-                assert self.keeping is not None
-                self.keeping.told(message, pauses(self.subtasks()))
+            case WriteManifest():
+                self._manifest_task = asyncio.create_task(self._write_manifest(message))
+            case OutputCommitted(number):
+                self._commit_record_task = asyncio.create_task(self._record_commit(number))
+            case CheckpointCompleted() | CheckpointFailed():
+                assert self.storage is not None
+                self.storage.report_event(message, measure_pauses(self.list_subtasks()))
                 if isinstance(message, CheckpointFailed):
-                    self._asking.failed(message.number, message.why)
+                    self._requests.fail(message.number, message.reason)
             case _:
                 await self._worker.receive(message)
 
-    async def _write(self, keep: Keep) -> None:
+    async def _write_manifest(self, keep: WriteManifest) -> None:
         """Write the manifest of a checkpoint."""
-        assert self.keeping is not None
-        faults.point("manifest.before")
+        assert self.storage is not None
+        faults.failpoint("manifest.before")
         try:
-            archive = self.surroundings.archive or self.surroundings.bench
-            await archive.blocking(partial(self.keeping.write, keep, self.plan, self.restored))
+            archive = self.run_context.snapshot_executor or self.run_context.kernel_executor
+            await archive.run_blocking(
+                partial(self.storage.write, keep, self.plan, self.restored_checkpoint)
+            )
         except UnknownOutcome as error:
             # Only the next attempt can find out whether the manifest exists.
             self._fail(Failure(error.message, "checkpoints", hint=error.hint))
         except RefusedSnapshot as error:
-            self._refuse(error)
+            self._fail_permanently(error)
         except SnapshotError as error:
-            self._tell(NotKept(keep.number, error.message))
+            self._post_event(ManifestFailed(keep.number, error.message))
         except BaseException as error:
-            self._fail(failure(error, "checkpoints"))
+            self._fail(build_failure(error, "checkpoints"))
             raise
         else:
-            faults.point("manifest.after")
-            self._tell(Kept(keep.number))
-            self._publishing.publish(keep)
+            faults.failpoint("manifest.after")
+            self._post_event(ManifestWritten(keep.number))
+            self._offset_reporter.report(keep)
 
-    async def _note(self, number: int) -> None:
+    async def _record_commit(self, number: int) -> None:
         """Record that the output of a checkpoint is committed."""
-        assert self.keeping is not None
-        faults.point("noting")
+        assert self.storage is not None
+        faults.failpoint("noting")
         try:
-            await note_visible(number, self.keeping, self.surroundings)
+            await record_committed(number, self.storage, self.run_context)
         except RefusedSnapshot as error:
-            self._refuse(error)
+            self._fail_permanently(error)
         except SnapshotError as error:
-            self._fail(failure(error, "checkpoints"))
+            self._fail(build_failure(error, "checkpoints"))
         else:
-            faults.point("noted")
-            self._asking.there(number)
-            self._tell(Noted(number))
+            faults.failpoint("noted")
+            self._requests.complete(number)
+            self._post_event(CommitRecorded(number))
 
-    def _refuse(self, error: RefusedSnapshot) -> None:
+    def _fail_permanently(self, error: RefusedSnapshot) -> None:
         """Fail the attempt and the job: no attempt may write any more."""
-        self._refused = error
+        self._permanent_error = error
         self._fail(Failure(error.message, "checkpoints", hint=error.hint))
 
-    async def _checkpoints(self) -> Checkpoints | None:
-        if self.keeping is None:
+    async def _build_checkpoint_coordinator(self) -> CheckpointCoordinator | None:
+        if self.storage is None:
             return None
-        last = await self.surroundings.bench.blocking(self.keeping.highest_number)
-        return Checkpoints(subtasks(self.plan), self.keeping.rhythm, last)
+        last = await self.run_context.kernel_executor.run_blocking(self.storage.find_highest_number)
+        return CheckpointCoordinator(list_subtask_ids(self.plan), self.storage.schedule, last)
 
-    async def _rediscover(self, name: str, source: Source, coordinator: Coordinator) -> None:
+    async def _rediscover_splits(
+        self, name: str, source: SourceConnector, coordinator: Coordinator
+    ) -> None:
         """Discover the splits of a source at its interval, while they are read."""
-        while coordinator.reads(name):
-            await asyncio.sleep(source.rediscover_s or 0)
+        while coordinator.can_assign_splits(name):
+            await asyncio.sleep(source.discovery_interval_s or 0)
             try:
-                with blamed(name):
-                    found = await source.discover(first=False)
+                with attribute_errors_to(name):
+                    found = await source.discover_splits(first=False)
             except Exception as error:
-                self._fail(failure(error, name))
+                self._fail(build_failure(error, name))
                 return
-            self._say(partial(_discovered, source=name, splits=found))
+            self._post(partial(_assign_discovered, source=name, splits=found))
 
 
-def _discovered(
+def _assign_discovered(
     coordinator: Coordinator, now: float, source: str, splits: Sequence[Split]
-) -> list[ToAnybody]:
-    return coordinator.discovered(source, splits)
+) -> list[CoordinatorAction]:
+    return coordinator.assign_discovered(source, splits)

@@ -6,17 +6,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from headrace.core import faults
-from headrace.core.blame import blamed, part_of
-from headrace.core.contracts import ConnectorError, Surroundings
-from headrace.core.ends import Ends
-from headrace.core.keeping import Keeping
-from headrace.core.manifest import Checkpoint
-from headrace.core.messages import Restored, Split
-from headrace.core.noting import note_visible
+from headrace.core.blame import attribute_errors_to, get_failed_part
+from headrace.core.contracts import ConnectorError, RunContext
+from headrace.core.ends import OpenConnectors
+from headrace.core.keeping import CheckpointStorage
+from headrace.core.manifest import RestoredCheckpoint
+from headrace.core.messages import RestoredState, Split
+from headrace.core.noting import record_committed
 
 
-async def commit_again(
-    restored: Checkpoint, ends: Ends, keeping: Keeping, surroundings: Surroundings
+async def commit_restored_output(
+    restored: RestoredCheckpoint,
+    ends: OpenConnectors,
+    keeping: CheckpointStorage,
+    surroundings: RunContext,
 ) -> None:
     """Commit the output that the checkpoint names: the attempt that took it may not have done so.
 
@@ -27,42 +30,42 @@ async def commit_again(
     trouble: list[ConnectorError] = []
     for sink, handle in restored.handles:
         try:
-            with blamed(sink):
+            with attribute_errors_to(sink):
                 await ends.sinks[sink].commit(handle)
         except ConnectorError as error:
             trouble.append(error)
     if trouble:
-        raise _together(trouble)
+        raise _merge_errors(trouble)
     if restored.handles:
-        faults.point("noting again")
-        await note_visible(restored.number, keeping, surroundings)
-        faults.point("noted again")
+        faults.failpoint("noting again")
+        await record_committed(restored.number, keeping, surroundings)
+        faults.failpoint("noted again")
 
 
-def _together(trouble: Sequence[ConnectorError]) -> ConnectorError:
+def _merge_errors(trouble: Sequence[ConnectorError]) -> ConnectorError:
     """Return the first error with the messages of all: each failed commit is reported."""
     first, *others = trouble
     for other in others:
-        first.message += f"; {part_of(other)}: {other.message}"
-        first.final = first.final or other.final
+        first.message += f"; {get_failed_part(other)}: {other.message}"
+        first.is_final = first.is_final or other.is_final
     return first
 
 
-async def discovered(
-    ends: Ends, restored: Checkpoint | None
-) -> tuple[Restored | None, dict[str, Sequence[Split]]]:
+async def discover_splits(
+    ends: OpenConnectors, restored: RestoredCheckpoint | None
+) -> tuple[RestoredState | None, dict[str, Sequence[Split]]]:
     """Return the restored state and the splits to read; sinks are checked after that.
 
     The order matters: the check of a sink may create its folder.
     """
-    begins = restored.begins if restored else Restored()
+    begins = restored.restored_state if restored else RestoredState()
     splits, before = {}, dict(begins.splits)
     for name, source in ends.sources.items():
-        with blamed(name):
+        with attribute_errors_to(name):
             if name in before:
-                before[name] = await source.resumed(before[name])
-            if name not in before or source.rediscover_s is not None:
-                splits[name] = await source.discover(first=name not in before)
+                before[name] = await source.restore(before[name])
+            if name not in before or source.discovery_interval_s is not None:
+                splits[name] = await source.discover_splits(first=name not in before)
     await ends.check_lookups()
     await ends.check_sinks()
     return replace(begins, splits=before) if restored else None, splits

@@ -15,15 +15,15 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-LARGE_ROWS = 2000
+LARGE_KERNEL_ROWS = 2000
 """From about this number of rows, a kernel takes longer than the round trip to a thread."""
 
-LONG_S = 0.001
+LONG_KERNEL_S = 0.001
 """A kernel that takes longer than this runs in a thread: it would block the loop for too long."""
 
 
 @dataclass(slots=True)
-class Pace:
+class CostModel:
     """An estimate of a kernel's cost per row, learned from its calls.
 
     User code may be slow even for one row. In a call with few rows, most of the time is the fixed
@@ -32,32 +32,32 @@ class Pace:
     it. It never falls below the cost at which LARGE_KERNEL_ROWS rows are worth a thread.
     """
 
-    row_s: float = LONG_S / LARGE_ROWS
+    row_s: float = LONG_KERNEL_S / LARGE_KERNEL_ROWS
 
     def is_long(self, rows: int) -> bool:
         """Whether a call with this number of rows belongs in a thread."""
-        return rows * self.row_s >= LONG_S
+        return rows * self.row_s >= LONG_KERNEL_S
 
     def learn(self, rows: int, seconds: float) -> None:
         """Update the estimate from the measured time of a call."""
         if rows:
-            least, most = (seconds - LONG_S) / rows, seconds / rows
-            self.row_s = max(LONG_S / LARGE_ROWS, least, min(self.row_s, most))
+            least, most = (seconds - LONG_KERNEL_S) / rows, seconds / rows
+            self.row_s = max(LONG_KERNEL_S / LARGE_KERNEL_ROWS, least, min(self.row_s, most))
 
 
 @dataclass(frozen=True, slots=True)
-class Bench:
+class KernelExecutor:
     """Runs kernels on the loop or in threads; without an executor all on the loop (simulation)."""
 
     executor: Executor | None = None
 
     async def run(self, rows: int, work: Callable[[], T]) -> T:
         """Run a kernel over this number of rows, in a thread if they are many."""
-        if rows < LARGE_ROWS or self.executor is None:
+        if rows < LARGE_KERNEL_ROWS or self.executor is None:
             return work()
-        return await self.blocking(work)
+        return await self.run_blocking(work)
 
-    async def blocking(self, work: Callable[[], T]) -> T:
+    async def run_blocking(self, work: Callable[[], T]) -> T:
         """Run work that waits for a disk, or takes long whatever its input, in a thread."""
         if self.executor is None:
             return work()
@@ -65,11 +65,11 @@ class Bench:
         try:
             return await asyncio.shield(thread)
         except asyncio.CancelledError:
-            await until_done(thread)
+            await wait_until_done(thread)
             raise
 
 
-async def until_done(thread: asyncio.Future[T]) -> None:
+async def wait_until_done(thread: asyncio.Future[T]) -> None:
     """Wait for a thread or a task, and ignore cancellations meanwhile."""
     while not thread.done():
         try:

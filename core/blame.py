@@ -9,21 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_ATTRIBUTE = "headrace_part"
+_PART_ATTRIBUTE = "headrace_part"
 
 
 @contextmanager
-def blamed(part: str) -> Iterator[None]:
+def attribute_errors_to(part: str) -> Iterator[None]:
     """Attribute exceptions in this context to the part, unless they are attributed already."""
     try:
         yield
     except BaseException as error:
-        if part_of(error) is None:
-            setattr(error, _ATTRIBUTE, part)
+        if get_failed_part(error) is None:
+            setattr(error, _PART_ATTRIBUTE, part)
         raise
 
 
-def part_of(error: BaseException) -> str | None:
+def get_failed_part(error: BaseException) -> str | None:
     """Return the part that the exception is attributed to, if any."""
-    found: str | None = getattr(error, _ATTRIBUTE, None)
+    found: str | None = getattr(error, _PART_ATTRIBUTE, None)
     return found

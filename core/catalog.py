@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Protocol, TypeAlias
 
+from headrace.core.aggregates.table import AGGREGATES as AGGREGATES
 from headrace.core.aggregates.table import EXAMPLE_ROWS
-from headrace.core.aggregates.table import TABLE as AGGREGATES
 from headrace.core.expressions.functions import FAMILIES
-from headrace.core.expressions.functions import TABLE as FUNCTIONS
+from headrace.core.expressions.functions import FUNCTIONS as FUNCTIONS
 
 
-class Entry(Protocol):
+class CatalogEntry(Protocol):
     """The description of a function or an aggregate."""
 
     @property
@@ -29,43 +29,43 @@ class Entry(Protocol):
     def examples(self) -> tuple[tuple[str, str], ...]: ...
 
 
-Catalog: TypeAlias = Mapping[str, Entry]
+Catalog: TypeAlias = Mapping[str, CatalogEntry]
 
-BY_NAME: Catalog = {**AGGREGATES, **FUNCTIONS}
+ENTRIES_BY_NAME: Catalog = {**AGGREGATES, **FUNCTIONS}
 """Every entry by its lower-case name and by each alias."""
 
-ENTRIES: tuple[Entry, ...] = (
+ENTRIES: tuple[CatalogEntry, ...] = (
     *(row for family in FAMILIES for row in family),
     *dict.fromkeys(AGGREGATES.values()),
 )
 """Every entry once: functions by their families, then the aggregates."""
 
 
-def families() -> dict[str, list[Entry]]:
+def group_by_family() -> dict[str, list[CatalogEntry]]:
     """Return the entries by family, in the order of the table."""
-    found: dict[str, list[Entry]] = {}
+    found: dict[str, list[CatalogEntry]] = {}
     for entry in ENTRIES:
         found.setdefault(entry.family, []).append(entry)
     return found
 
 
-def example_lines(entry: Entry) -> Iterable[str]:
+def format_examples(entry: CatalogEntry) -> Iterable[str]:
     """Yield the examples, with aligned values; for an aggregate also its input rows."""
     width = max(len(text) for text, _ in entry.examples)
     for text, value in entry.examples:
         yield f"{text:<{width}}  ->  {value}"
     if entry.name in AGGREGATES:
-        yield from _rows([text for text, _ in entry.examples])
+        yield from _format_example_rows([text for text, _ in entry.examples])
 
 
-def _rows(texts: list[str]) -> Iterable[str]:
+def _format_example_rows(texts: list[str]) -> Iterable[str]:
     words = set(re.findall(r"\w+", " ".join(texts)))
     for name, (_, values) in EXAMPLE_ROWS.items():
         if name in words:
-            yield f"where {name} is {', '.join(map(_shown, values))}"
+            yield f"where {name} is {', '.join(map(_format_value, values))}"
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     match value:
         case None:
             return "NULL"

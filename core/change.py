@@ -5,28 +5,28 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from headrace.core.asked import Rescaled
+from headrace.core.asked import RescaleResult
 from headrace.core.plan import nodes
 
 
 @dataclass(slots=True)
-class Change:
+class PendingRescale:
     """A rescale in progress."""
 
     plan: nodes.Plan
-    done: asyncio.Future[Rescaled]
-    old: nodes.Plan | None = None
+    result: asyncio.Future[RescaleResult]
+    old_plan: nodes.Plan | None = None
     """The plan before the rescale, once its attempt has ended."""
-    halted_s: float | None = None
+    paused_at_s: float | None = None
     """The time at which the sources were paused."""
 
-    def halt(self) -> None:
+    def record_pause(self) -> None:
         """Record that the sources are paused now."""
-        self.halted_s = asyncio.get_running_loop().time()
+        self.paused_at_s = asyncio.get_running_loop().time()
 
-    def came(self, checkpoint: int) -> None:
+    def complete(self, checkpoint: int) -> None:
         """Complete the rescale: the sources resume now, from that checkpoint."""
-        assert self.halted_s is not None
-        stood_s = asyncio.get_running_loop().time() - self.halted_s
-        if not self.done.done():
-            self.done.set_result(Rescaled(checkpoint, stood_s))
+        assert self.paused_at_s is not None
+        stood_s = asyncio.get_running_loop().time() - self.paused_at_s
+        if not self.result.done():
+            self.result.set_result(RescaleResult(checkpoint, stood_s))

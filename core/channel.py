@@ -18,16 +18,23 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from headrace.core.elements import Barrier, Batch, Element, End, Idle, Watermark
-from headrace.core.frames import joined
-from headrace.core.waiting import Waiting
+from headrace.core.elements import (
+    Barrier,
+    Batch,
+    Element,
+    EndOfStream,
+    IdleMarker,
+    WatermarkElement,
+)
+from headrace.core.frames import concat_contiguous
+from headrace.core.waiting import Stopwatch
 
 if TYPE_CHECKING:
     import polars as pl
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class ChannelBounds:
     """The capacity of a channel, and how long a source gathers rows into larger batches."""
 
     rows: int = 8192
@@ -51,12 +58,12 @@ class ChannelStatistics:
 class Channel:
     """A channel with one sender and one receiver. `arrived` is called after each `put`."""
 
-    bounds: Bounds
-    arrived: Callable[[], None] = lambda: None
+    bounds: ChannelBounds
+    on_arrival: Callable[[], None] = lambda: None
     _queue: deque[tuple[Element, int]] = field(default_factory=deque)
     """The elements, each with its size when it was put: the estimate of a batch may change."""
-    _room: asyncio.Future[None] | None = None
-    _blocked: Waiting = field(default_factory=Waiting)
+    _room_future: asyncio.Future[None] | None = None
+    _blocked_time: Stopwatch = field(default_factory=Stopwatch)
     _statistics: ChannelStatistics = field(default_factory=ChannelStatistics)
 
     async def put(self, element: Element) -> None:
@@ -64,65 +71,65 @@ class Channel:
         size = 0
         if isinstance(element, Batch):
             size = element.bytes
-            if not self._fits(element.rows, size):
-                await self._wait(element.rows, size)
-            self._count(element.rows, size)
+            if not self._has_room(element.rows, size):
+                await self._wait_for_room(element.rows, size)
+            self._count_batch(element.rows, size)
         self._queue.append((element, size))
-        self.arrived()
+        self.on_arrival()
 
     def take(self) -> list[Element]:
         """Remove and return the elements before the next barrier or end, or that element itself.
 
         All batches become one, followed by the last watermark. Empty if the channel is empty.
         """
-        if self._queue and isinstance(self._queue[0][0], Barrier | End):
+        if self._queue and isinstance(self._queue[0][0], Barrier | EndOfStream):
             return [self._queue.popleft()[0]]
         frames: list[pl.DataFrame] = []
-        watermark: Watermark | None = None
-        idle: Idle | None = None
-        while self._queue and not isinstance(self._queue[0][0], Barrier | End):
+        watermark: WatermarkElement | None = None
+        idle: IdleMarker | None = None
+        while self._queue and not isinstance(self._queue[0][0], Barrier | EndOfStream):
             element, size = self._queue.popleft()
-            idle = element if isinstance(element, Idle) else None
-            if isinstance(element, Watermark):
+            idle = element if isinstance(element, IdleMarker) else None
+            if isinstance(element, WatermarkElement):
                 watermark = element
             elif isinstance(element, Batch):
                 frames.append(element.frame)
                 self._statistics.waiting_rows -= element.rows
                 self._statistics.waiting_bytes -= size
-        if frames and self._room is not None and not self._room.done():
-            self._room.set_result(None)
-        taken = (Batch(joined(frames)) if frames else None, watermark, idle)
+        if frames and self._room_future is not None and not self._room_future.done():
+            self._room_future.set_result(None)
+        taken = (Batch(concat_contiguous(frames)) if frames else None, watermark, idle)
         return [element for element in taken if element is not None]
 
     @property
-    def waits(self) -> bool:
+    def has_elements(self) -> bool:
         """Whether there is an element to take."""
         return bool(self._queue)
 
     def statistics(self) -> ChannelStatistics:
         """Return the current figures; the object is updated in place later."""
-        self._statistics.blocked_s = self._blocked.seconds
+        self._statistics.blocked_s = self._blocked_time.seconds
         self._statistics.waiting_elements = len(self._queue)
         return self._statistics
 
-    def _fits(self, rows: int, size: int) -> bool:
+    def _has_room(self, rows: int, size: int) -> bool:
         now = self._statistics
         return now.waiting_rows == 0 or (
             now.waiting_rows + rows <= self.bounds.rows
             and now.waiting_bytes + size <= self.bounds.bytes
         )
 
-    async def _wait(self, rows: int, size: int) -> None:
+    async def _wait_for_room(self, rows: int, size: int) -> None:
         loop = asyncio.get_running_loop()
         try:
-            with self._blocked:
-                while not self._fits(rows, size):
-                    self._room = loop.create_future()
-                    await self._room
+            with self._blocked_time:
+                while not self._has_room(rows, size):
+                    self._room_future = loop.create_future()
+                    await self._room_future
         finally:
-            self._room = None
+            self._room_future = None
 
-    def _count(self, rows: int, size: int) -> None:
+    def _count_batch(self, rows: int, size: int) -> None:
         self._statistics.rows += rows
         self._statistics.batches += 1
         self._statistics.waiting_rows += rows

@@ -32,207 +32,218 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from headrace.core.messages import (
-    Abandoned,
-    Acknowledged,
+    CheckpointCompleted,
     CheckpointFailed,
-    CheckpointTaken,
-    Commit,
+    CommitOutput,
+    CoordinatorAction,
     Handle,
-    Keep,
     Snapshot,
+    SnapshotAcknowledged,
+    SnapshotDeclined,
     SubtaskId,
-    ToAnybody,
-    Trigger,
+    TriggerCheckpoint,
+    WriteManifest,
 )
 
-State: TypeAlias = Literal["idle", "snapshotting", "writing", "committing"]
-Prepared: TypeAlias = "tuple[SubtaskId, Handle]"
+CheckpointState: TypeAlias = Literal["idle", "snapshotting", "writing", "committing"]
+PreparedHandle: TypeAlias = "tuple[SubtaskId, Handle]"
 
 
 @dataclass(frozen=True, slots=True)
-class Rhythm:
+class CheckpointSchedule:
     """The schedule of checkpoints, and how many may fail in a row."""
 
-    every_s: float | None = None
+    interval_s: float | None = None
     min_pause_s: float = 0.0
     timeout_s: float = 600.0
-    tolerable: int = 3
+    tolerable_failures: int = 3
 
 
 @dataclass(slots=True)
-class Checkpoints:
+class CheckpointCoordinator:
     """The state machine that takes checkpoints. `number` is that of the last one that was begun."""
 
     subtasks: tuple[SubtaskId, ...]
-    rhythm: Rhythm = field(default_factory=Rhythm)
+    schedule: CheckpointSchedule = field(default_factory=CheckpointSchedule)
     number: int = 0
-    state: State = "idle"
-    failed: int = 0
+    state: CheckpointState = "idle"
+    failure_count: int = 0
     """The number of failures since the last complete checkpoint."""
-    why: str = ""
+    failure_reason: str = ""
     """The reason of the last failure."""
-    drained: bool = False
+    is_drained: bool = False
     """Whether the job is being drained: its final checkpoint is one to resume from."""
-    kept: int | None = None
+    completed_number: int | None = None
     """The number of the last complete checkpoint."""
-    _came: dict[SubtaskId, Snapshot] = field(default_factory=dict)
-    _finished: dict[SubtaskId, Snapshot] = field(default_factory=dict)
-    _prepared: list[Prepared] = field(default_factory=list)
-    _behind: list[Prepared] = field(default_factory=list)
+    _snapshots: dict[SubtaskId, Snapshot] = field(default_factory=dict)
+    _final_snapshots: dict[SubtaskId, Snapshot] = field(default_factory=dict)
+    _prepared_output: list[PreparedHandle] = field(default_factory=list)
+    _output_after_barrier: list[PreparedHandle] = field(default_factory=list)
     """Output that was prepared after the barrier of the current checkpoint."""
-    _named: int = 0
+    _output_in_manifest: int = 0
     """The number of prepared handles that are named by the manifest that is being written."""
-    _since: float = 0.0
-    _due: float | None = None
-    _again: bool = False
+    _started_at: float = 0.0
+    _next_start: float | None = None
+    _is_next_requested: bool = False
     """Whether a checkpoint was requested while another was being taken."""
-    _asked: bool = False
+    _is_requested: bool = False
     """Whether the current checkpoint was requested: then its failure is not counted."""
 
     def start(self, now: float) -> None:
         """Start the schedule: the first checkpoint is due one interval from now."""
-        self._since = now
-        if self.rhythm.every_s is not None:
-            self._due = now + self.rhythm.every_s
+        self._started_at = now
+        if self.schedule.interval_s is not None:
+            self._next_start = now + self.schedule.interval_s
 
-    def due(self) -> float | None:
+    def next_deadline(self) -> float | None:
         """Return the time at which `tick` is due, if it is."""
         match self.state:
             case "idle":
-                return self._due
+                return self._next_start
             case "snapshotting":
-                return self._since + self.rhythm.timeout_s
+                return self._started_at + self.schedule.timeout_s
         return None
 
-    def tick(self, now: float) -> list[ToAnybody]:
+    def tick(self, now: float) -> list[CoordinatorAction]:
         """Begin a checkpoint that is due, or fail one that has timed out."""
-        due = self.due()
+        due = self.next_deadline()
         if due is None or now < due:
             return []
         if self.state == "snapshotting":
-            missing = len(self.subtasks) - len(self._came)
+            missing = len(self.subtasks) - len(self._snapshots)
             late = "1 subtask has" if missing == 1 else f"{missing} subtasks have"
-            why = f"{late} not answered within {self.rhythm.timeout_s:g} s"
-            return self._give_up(why, now)
-        return self.begin(now)
+            why = f"{late} not answered within {self.schedule.timeout_s:g} s"
+            return self._fail_checkpoint(why, now)
+        return self.begin_checkpoint(now)
 
-    def begin(self, now: float) -> list[ToAnybody]:
+    def begin_checkpoint(self, now: float) -> list[CoordinatorAction]:
         """Begin a checkpoint; none may be in progress."""
         assert self.state == "idle", self.state
         self.number += 1
-        self.state, self._since = "snapshotting", now
-        self._asked, self._again = self._again, False
-        self._came = dict(self._finished)
-        return self._complete() or [Trigger(self.number)]
+        self.state, self._started_at = "snapshotting", now
+        self._is_requested, self._is_next_requested = self._is_next_requested, False
+        self._snapshots = dict(self._final_snapshots)
+        return self._complete_snapshots() or [TriggerCheckpoint(self.number)]
 
-    def ask(self, now: float) -> tuple[int, list[ToAnybody]]:
+    def request_checkpoint(self, now: float) -> tuple[int, list[CoordinatorAction]]:
         """Request a checkpoint of all input so far. Return its number and the messages to send."""
-        self._again = True
+        self._is_next_requested = True
         if self.state == "idle":
-            messages = self.begin(now)
+            messages = self.begin_checkpoint(now)
             return self.number, messages
         return self.number + 1, []
 
-    def drain(self, now: float) -> list[ToAnybody]:
+    def begin_drain(self, now: float) -> list[CoordinatorAction]:
         """Take no more checkpoints but the final one: while draining, no other one is valid."""
-        self.drained, self._asked, self._again = True, True, False
-        return self._give_up("the job is drained", now) if self.state == "snapshotting" else []
+        self.is_drained, self._is_requested, self._is_next_requested = True, True, False
+        return (
+            self._fail_checkpoint("the job is drained", now) if self.state == "snapshotting" else []
+        )
 
-    def acknowledged(self, message: Acknowledged) -> list[ToAnybody]:
+    def on_snapshot_acknowledged(self, message: SnapshotAcknowledged) -> list[CoordinatorAction]:
         """Record that the snapshot of a subtask is stored."""
-        self._prepare(message.subtask, message.snapshot.handle, self._prepared)
+        self._add_output(message.subtask, message.snapshot.handle, self._prepared_output)
         if self.state != "snapshotting" or message.number != self.number:
             return []
-        self._came[message.subtask] = _bare(message.snapshot)
-        return self._complete()
+        self._snapshots[message.subtask] = _strip_handle(message.snapshot)
+        return self._complete_snapshots()
 
-    def abandoned(self, message: Abandoned, now: float) -> list[ToAnybody]:
+    def on_snapshot_declined(
+        self, message: SnapshotDeclined, now: float
+    ) -> list[CoordinatorAction]:
         """Fail the current checkpoint, because a subtask's snapshot could not be stored."""
-        self._prepare(message.subtask, message.handle, self._prepared)
+        self._add_output(message.subtask, message.handle, self._prepared_output)
         if self.state != "snapshotting" or message.number != self.number:
             return []
-        return self._give_up(message.why, now)
+        return self._fail_checkpoint(message.reason, now)
 
-    def finished(self, subtask: SubtaskId, snapshot: Snapshot) -> list[ToAnybody]:
+    def on_subtask_finished(
+        self, subtask: SubtaskId, snapshot: Snapshot
+    ) -> list[CoordinatorAction]:
         """Record that a subtask has finished: its snapshot is final."""
-        if self.state == "snapshotting" and subtask in self._came:
-            self._prepare(subtask, snapshot.handle, self._behind)
+        if self.state == "snapshotting" and subtask in self._snapshots:
+            self._add_output(subtask, snapshot.handle, self._output_after_barrier)
         else:
-            self._prepare(subtask, snapshot.handle, self._prepared)
-        self._finished[subtask] = _bare(snapshot)
+            self._add_output(subtask, snapshot.handle, self._prepared_output)
+        self._final_snapshots[subtask] = _strip_handle(snapshot)
         if self.state != "snapshotting":
             return []
-        self._came.setdefault(subtask, self._finished[subtask])
-        return self._complete()
+        self._snapshots.setdefault(subtask, self._final_snapshots[subtask])
+        return self._complete_snapshots()
 
-    def written(self, number: int, now: float) -> list[ToAnybody]:
+    def on_manifest_written(self, number: int, now: float) -> list[CoordinatorAction]:
         """Complete the checkpoint, and commit all output that its manifest names."""
         assert (self.state, number) == ("writing", self.number)
-        named, self._prepared = self._prepared[: self._named], self._prepared[self._named :]
-        self._named, self.failed, self.kept = 0, 0, number
-        taken = CheckpointTaken(number, now - self._since)
+        named, self._prepared_output = (
+            self._prepared_output[: self._output_in_manifest],
+            self._prepared_output[self._output_in_manifest :],
+        )
+        self._output_in_manifest, self.failure_count, self.completed_number = 0, 0, number
+        taken = CheckpointCompleted(number, now - self._started_at)
         self.state = "committing"
-        return [taken, *(Commit(subtask, handle) for subtask, handle in named)]
+        return [taken, *(CommitOutput(subtask, handle) for subtask, handle in named)]
 
-    def noted(self, number: int, now: float) -> list[ToAnybody]:
+    def on_commit_recorded(self, number: int, now: float) -> list[CoordinatorAction]:
         """Become idle: no later attempt will commit the output of the checkpoint again."""
         assert (self.state, number) == ("committing", self.number)
-        self._rest(now)
+        self._become_idle(now)
         return []
 
-    def not_written(self, number: int, why: str, now: float) -> list[ToAnybody]:
+    def on_manifest_failed(self, number: int, why: str, now: float) -> list[CoordinatorAction]:
         """Fail the checkpoint, because its manifest could not be written."""
         assert (self.state, number) == ("writing", self.number)
-        self._named = 0
-        return self._give_up(why, now)
+        self._output_in_manifest = 0
+        return self._fail_checkpoint(why, now)
 
     @property
-    def too_many(self) -> bool:
+    def has_too_many_failures(self) -> bool:
         """Whether more checkpoints have failed in a row than the job tolerates."""
-        return self.failed > self.rhythm.tolerable
+        return self.failure_count > self.schedule.tolerable_failures
 
     @property
-    def unnamed(self) -> tuple[Prepared, ...]:
+    def unlisted_output(self) -> tuple[PreparedHandle, ...]:
         """The prepared output that is named by no manifest, not even one that is being written."""
-        return (*self._prepared[self._named :], *self._behind)
+        return (*self._prepared_output[self._output_in_manifest :], *self._output_after_barrier)
 
-    def _prepare(self, subtask: SubtaskId, handle: Handle | None, carried: list[Prepared]) -> None:
+    def _add_output(
+        self, subtask: SubtaskId, handle: Handle | None, carried: list[PreparedHandle]
+    ) -> None:
         if handle is not None:
             carried.append((subtask, handle))
 
-    def _complete(self) -> list[ToAnybody]:
-        if len(self._came) < len(self.subtasks):
+    def _complete_snapshots(self) -> list[CoordinatorAction]:
+        if len(self._snapshots) < len(self.subtasks):
             return []
-        self.state, self._named = "writing", len(self._prepared)
-        ended = self._came == self._finished and not self._behind
+        self.state, self._output_in_manifest = "writing", len(self._prepared_output)
+        ended = self._snapshots == self._final_snapshots and not self._output_after_barrier
         return [
-            Keep(
+            WriteManifest(
                 self.number,
-                dict(self._came),
-                tuple(self._prepared),
-                ended and not self.drained,
-                ended and self.drained,
+                dict(self._snapshots),
+                tuple(self._prepared_output),
+                ended and not self.is_drained,
+                ended and self.is_drained,
             )
         ]
 
-    def _give_up(self, why: str, now: float) -> list[ToAnybody]:
-        if not self._asked:
-            self.failed, self.why = self.failed + 1, why
-        seconds = now - self._since
-        self._rest(now)
+    def _fail_checkpoint(self, why: str, now: float) -> list[CoordinatorAction]:
+        if not self._is_requested:
+            self.failure_count, self.failure_reason = self.failure_count + 1, why
+        seconds = now - self._started_at
+        self._become_idle(now)
         return [CheckpointFailed(self.number, why, seconds)]
 
-    def _rest(self, now: float) -> None:
+    def _become_idle(self, now: float) -> None:
         self.state = "idle"
-        self._prepared += self._behind
-        self._behind.clear()
-        every_s, self._due = self.rhythm.every_s, None
+        self._prepared_output += self._output_after_barrier
+        self._output_after_barrier.clear()
+        every_s, self._next_start = self.schedule.interval_s, None
         if every_s is not None:
-            self._due = max(self._since + every_s, now + self.rhythm.min_pause_s)
-        if self._again:
-            self._due = now
+            self._next_start = max(self._started_at + every_s, now + self.schedule.min_pause_s)
+        if self._is_next_requested:
+            self._next_start = now
 
 
-def _bare(snapshot: Snapshot) -> Snapshot:
+def _strip_handle(snapshot: Snapshot) -> Snapshot:
     """Return the snapshot without its handle, which is carried separately."""
     return replace(snapshot, handle=None)

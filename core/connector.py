@@ -12,9 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from headrace.core.contracts import PieceReader, Sink, Source, Surroundings, Table
+from headrace.core.contracts import (
+    BatchSplitReader,
+    LookupTable,
+    RunContext,
+    SinkConnector,
+    SourceConnector,
+)
 from headrace.core.messages import Handle
-from headrace.core.pipeline.part import Part
+from headrace.core.pipeline.part import DocumentModel
 from headrace.core.types import Field, Schema, Type
 
 if TYPE_CHECKING:
@@ -33,7 +39,7 @@ class ExpressionOption:
     """
 
     option: str
-    over: Schema | None = None
+    input_columns: Schema | None = None
     makes_columns: bool = False
     types: tuple[Type, ...] = ()
 
@@ -46,47 +52,47 @@ class ColumnOption:
     """
 
     option: str
-    refuses: Callable[[Type], tuple[str, str]] = lambda _: ("", "")
-    but: frozenset[str] = frozenset()
+    find_objection: Callable[[Type], tuple[str, str]] = lambda _: ("", "")
+    keywords: frozenset[str] = frozenset()
     """Words with a meaning of their own in this option; they do not name columns."""
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class ExtraColumnsOption:
     """The option of a source that adds columns to those that the user declares."""
 
     option: str
-    columns: Callable[[Part], Sequence[tuple[Text, Field]]]
+    columns: Callable[[DocumentModel], Sequence[tuple[Text, Field]]]
     """Returns the added columns, each with the text that names it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Outgoing:
+class SinkInput:
     """The stream that a sink writes, and the kind of job that it is part of."""
 
     schema: Schema
-    kind: nodes.Kind
-    timed: bool
+    kind: nodes.StreamKind
+    is_timed: bool
     """Whether rows have an event time."""
     checkpoint: Checkpoint
     """The checkpoint settings of the pipeline."""
-    unrepeatable: tuple[str, ...]
+    unreplayable_sources: tuple[str, ...]
     """The sources that cannot be replayed; if there are any, the job takes no checkpoints."""
 
 
 @dataclass(frozen=True, slots=True)
-class Misfit:
+class ConnectorMismatch:
     """The reason why a connector cannot handle a stream.
 
     `at` is the text of the document to point at; by default it is the connector's key.
     """
 
     message: str
-    at: Text | None = None
+    text: Text | None = None
     hint: str = ""
 
 
-def everything(options: Part, schema: Schema, format: str) -> Schema:
+def keep_all_columns(options: DocumentModel, schema: Schema, format: str) -> Schema:
     """Return all columns: each of them is part of a record."""
     return schema
 
@@ -95,25 +101,25 @@ def everything(options: Part, schema: Schema, format: str) -> Schema:
 class SourceSide:
     """The reading side of a connector. `columns` returns the columns that the options imply."""
 
-    options: type[Part]
+    options: type[DocumentModel]
     formats: tuple[str, ...] = ()
-    columns: Callable[[Part], Schema] | None = None
-    beside: Beside | None = None
+    columns: Callable[[DocumentModel], Schema] | None = None
+    extra_columns: ExtraColumnsOption | None = None
     expressions: tuple[ExpressionOption, ...] = ()
-    open: Callable[[nodes.Source, Surroundings], Source] | None = None
-    place: Callable[[Part], str] | None = None
+    open: Callable[[nodes.Source, RunContext], SourceConnector] | None = None
+    describe_exclusive: Callable[[DocumentModel], str] | None = None
     """Describes the resource that no two sources of a pipeline can share."""
-    pieces: Callable[[nodes.Source, Surroundings], PieceReader] | None = None
+    open_batch: Callable[[nodes.Source, RunContext], BatchSplitReader] | None = None
     """Opens the reader of a batch run; None: a batch run cannot read the connector."""
-    bounded: Callable[[Part], bool] = lambda _: True
+    is_bounded: Callable[[DocumentModel], bool] = lambda _: True
     """Whether the source has an end."""
-    to_end: str = ""
+    bounding_hint: str = ""
     """The hint for users on how to give the source an end."""
-    replays: bool = True
+    is_replayable: bool = True
     """Whether it can be read again from a position, which resuming from a checkpoint needs."""
-    holds_back: Callable[[Part], bool] = lambda _: False
+    holds_time_back: Callable[[DocumentModel], bool] = lambda _: False
     """Whether unread splits, perhaps many, hold event time back."""
-    look: Callable[[nodes.Source, Surroundings], Awaitable[str]] | None = None
+    describe_external: Callable[[nodes.Source, RunContext], Awaitable[str]] | None = None
     """Describes what there is to read, and changes nothing; raises ConnectorError. None: there is
     no external system to inspect."""
 
@@ -127,25 +133,27 @@ class SourceSide:
 class SinkSide:
     """The writing side of a connector."""
 
-    options: type[Part]
+    options: type[DocumentModel]
     formats: tuple[str, ...] = ()
     expressions: tuple[ExpressionOption, ...] = ()
     column_options: tuple[ColumnOption, ...] = ()
-    records: Callable[[Part, Schema, str], Schema] = everything
+    record_columns: Callable[[DocumentModel, Schema, str], Schema] = keep_all_columns
     """Returns the columns of a record, given the options, all columns, and the format."""
-    fits: Callable[[Part, Outgoing], Iterator[Misfit]] = lambda *_: iter(())
+    find_mismatches: Callable[[DocumentModel, SinkInput], Iterator[ConnectorMismatch]] = lambda *_: (
+        iter(())
+    )
     """Yields the reasons why the sink cannot write a stream."""
-    open: Callable[[nodes.Sink, Schema, Surroundings], Sink] | None = None
-    place: Callable[[Part], str] | None = None
+    open: Callable[[nodes.Sink, Schema, RunContext], SinkConnector] | None = None
+    describe_exclusive: Callable[[DocumentModel], str] | None = None
     """Describes the resource that no two sinks of a pipeline can share."""
-    look: Callable[[nodes.Sink, Schema, Surroundings], Awaitable[str]] | None = None
+    describe_external: Callable[[nodes.Sink, Schema, RunContext], Awaitable[str]] | None = None
     """Describes the destination, and changes nothing; raises ConnectorError. None: there is no
     external system to inspect."""
-    prints: bool = False
+    prints_rows: bool = False
     """Whether rows are printed where the command runs, and cannot be taken back."""
-    counts_writers: bool = False
+    needs_writer_count: bool = False
     """Whether the largest number of writers must be known before the first row."""
-    together: Callable[[Sequence[Handle]], Sequence[Handle]] = tuple
+    merge_handles: Callable[[Sequence[Handle]], Sequence[Handle]] = tuple
     """Merges the handles of all writers of a batch run, perhaps none, into those to commit."""
 
 
@@ -153,13 +161,15 @@ class SinkSide:
 class LookupSide:
     """The lookup side of a connector, which finds rows by their keys."""
 
-    options: type[Part]
-    open: Callable[[nodes.Lookup, Surroundings], Table]
-    look: Callable[[nodes.Lookup, Surroundings], Awaitable[str]]
+    options: type[DocumentModel]
+    open: Callable[[nodes.Lookup, RunContext], LookupTable]
+    describe_external: Callable[[nodes.Lookup, RunContext], Awaitable[str]]
     """Describes the table, and changes nothing; raises ConnectorError."""
-    fits: Callable[[Part, Schema, Schema], Iterator[Misfit]] = lambda *_: iter(())
+    find_mismatches: Callable[[DocumentModel, Schema, Schema], Iterator[ConnectorMismatch]] = (
+        lambda *_: iter(())
+    )
     """Yields the reasons against these key columns and these added columns."""
-    whole: bool = False
+    is_in_memory: bool = False
     """Whether the whole table is in memory, so that a cache is of no use."""
 
 
@@ -172,7 +182,7 @@ class Connector:
     source: SourceSide | None = None
     sink: SinkSide | None = None
     lookup: LookupSide | None = None
-    reads_back: Callable[[nodes.Source, nodes.Sink, Path], str] = lambda *_: ""
+    describe_feedback: Callable[[nodes.Source, nodes.Sink, Path], str] = lambda *_: ""
     """Describes the data that the source would read back from the sink's output; empty if there is
     none. The path is the pipeline's folder."""
 

@@ -20,10 +20,10 @@ from headrace.core.state import Document
 if TYPE_CHECKING:
     import polars as pl
 
-    from headrace.core.bench import Bench
+    from headrace.core.bench import KernelExecutor
 
 
-class Notes(Protocol):
+class JobNotes(Protocol):
     """Small documents that a source or sink stores about its job, by name; no crash loses them.
 
     Unlike the contents of a checkpoint, a note is durable as soon as it is written, and it outlives
@@ -39,7 +39,7 @@ class Notes(Protocol):
         ...
 
 
-class NoNotes:
+class NoJobNotes:
     """The notes of a run that stores nothing."""
 
     def read(self, name: str) -> Document | None:
@@ -51,42 +51,42 @@ class NoNotes:
 
 
 @dataclass(frozen=True, slots=True)
-class Commits:
+class CommitTiming:
     """The times that bound how long prepared output may wait for its commit."""
 
-    every_s: float | None
+    interval_s: float | None
     """The interval between checkpoints; None: the only checkpoint is taken at the end."""
     timeout_s: float
     """The longest time that a checkpoint may take."""
-    restart_s: float
+    max_restart_pause_s: float
     """The longest pause before the next attempt."""
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class RunContext:
     """The run that a source, sink or lookup table is opened for."""
 
     folder: Path
     """The folder of the pipeline; relative paths start there."""
-    job: str
+    job_id: str
     """The job's id: 32 hexadecimal digits, made at its first start."""
-    bench: Bench
+    kernel_executor: KernelExecutor
     """Runs work that takes long or waits for a disk."""
-    limit: int | None = None
+    row_limit: int | None = None
     """The number of rows to read of each source; None: all."""
-    stop: Callable[[], None] = lambda: None
+    request_stop: Callable[[], None] = lambda: None
     """Request the end of the job, as a user would: its output is no longer wanted."""
-    archive: Bench | None = None
+    snapshot_executor: KernelExecutor | None = None
     """Runs the writing of snapshots, which may take minutes and must not delay kernels."""
-    continues: bool = False
+    is_resumed: bool = False
     """Whether the job resumes where an earlier one was left: its output is the rest of that job's
     output, so a sink must not replace what the earlier job wrote."""
-    pipeline: str = ""
+    pipeline_name: str = ""
     """The pipeline's name."""
-    notes: Notes = field(default_factory=NoNotes)
-    tell: Callable[[str], None] = lambda line: None
+    notes: JobNotes = field(default_factory=NoJobNotes)
+    notify_user: Callable[[str], None] = lambda line: None
     """Show the user one line of information; the run does not wait for an answer."""
-    commits: Commits | None = None
+    commit_timing: CommitTiming | None = None
     """The times between commits; None: no checkpoints are taken, output is committed at the end."""
 
 
@@ -106,22 +106,22 @@ class Chunk:
     split: Split
     frame: pl.DataFrame
     position: Position
-    bad: tuple[BadRecord, ...] = ()
+    bad_records: tuple[BadRecord, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class SplitFinished:
     """The end of a split: nothing more will ever be read from it."""
 
     split: Split
 
 
-Arrival: TypeAlias = Chunk | Ended
+SourceEvent: TypeAlias = Chunk | SplitFinished
 """One result of fetching from a `SplitReader`."""
 
 
 @dataclass(frozen=True, slots=True)
-class ParquetFile:
+class ParquetFileInfo:
     """A Parquet file that any Parquet reader may read in place of its connector.
 
     Its columns have exactly the types that the source declares, and no nulls in columns declared
@@ -131,30 +131,30 @@ class ParquetFile:
     path: str
     rows: int
     size: int
-    changed_ns: int
+    modified_ns: int
     """The time of the last write, taken before the file was first opened."""
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class BatchSplit:
     """Consecutive records of a split that one task of a batch run reads; it can be pickled.
 
     Every read yields the same rows, because both ends of the range are fixed beforehand.
     """
 
     split: Split
-    at: object
+    record_range: object
     """The range of records, in the connector's own terms."""
     size: int
     """About how many bytes are to be read."""
-    parquet: ParquetFile | None = None
+    parquet: ParquetFileInfo | None = None
     """The whole file, if a reader other than the connector may read it as well."""
 
 
-class PieceReader(Protocol):
+class BatchSplitReader(Protocol):
     """The reading side of a connector in a batch run."""
 
-    async def pieces(self, count: int) -> Sequence[Piece]:
+    async def plan_splits(self, count: int) -> Sequence[BatchSplit]:
         """Cut all that is there to read into batch splits: splits in order, each from its start.
 
         The result has about `count` batch splits or more, if there is enough to read. Raises
@@ -162,7 +162,7 @@ class PieceReader(Protocol):
         """
         ...
 
-    def read(self, piece: Piece) -> Iterator[tuple[int, Chunk]]:
+    def read(self, piece: BatchSplit) -> Iterator[tuple[int, Chunk]]:
         """Yield the chunks of a batch split in order, each with the number of its first record.
 
         Record numbers increase within a split, across all of its batch splits. The caller's thread
@@ -171,7 +171,7 @@ class PieceReader(Protocol):
         ...
 
 
-class Reader(Protocol):
+class RecordReader(Protocol):
     """Reads a split from a position to its end. Synchronous; it can be pickled."""
 
     def read(self, split: Split, position: Position) -> Iterator[Chunk]:
@@ -187,35 +187,35 @@ class Encoder(Protocol):
         ...
 
 
-class Source(Protocol):
+class SourceConnector(Protocol):
     """The reading side of a connector in a run. One is shared by all subtasks of an attempt."""
 
     @property
-    def rediscover_s(self) -> float | None:
+    def discovery_interval_s(self) -> float | None:
         """The interval at which to look for new splits; None: there will be no new ones."""
         ...
 
     @property
-    def ordered(self) -> bool:
+    def is_ordered(self) -> bool:
         """Whether splits are ordered by time: no split holds rows earlier than the split before."""
         ...
 
-    async def discover(self, first: bool) -> Sequence[Split]:
+    async def discover_splits(self, first: bool) -> Sequence[Split]:
         """Return all splits that exist now, in the order to read them.
 
         `first`: the job, including the checkpoint it resumes from, has never discovered splits.
         """
         ...
 
-    async def resumed(self, splits: Mapping[Split, Progress]) -> Mapping[Split, Progress]:
+    async def restore(self, splits: Mapping[Split, Progress]) -> Mapping[Split, Progress]:
         """Return the progress to resume from, given that of the restored checkpoint."""
         ...
 
-    def reading(self) -> Reading:
+    def create_reader(self) -> SplitReader:
         """Create the reader of one subtask. It opens nothing before its first fetch."""
         ...
 
-    async def published(self, splits: Mapping[Split, Progress]) -> None:
+    async def on_checkpoint_complete(self, splits: Mapping[Split, Progress]) -> None:
         """Publish the progress of a complete checkpoint, for tools that monitor the job.
 
         A failure to publish it does not fail the job.
@@ -227,7 +227,7 @@ class Source(Protocol):
         ...
 
 
-class Reading(Protocol):
+class SplitReader(Protocol):
     """Reads the splits of one subtask."""
 
     def assign(self, splits: Sequence[tuple[Split, Position]], *, last: bool) -> None:
@@ -237,35 +237,35 @@ class Reading(Protocol):
         """
         ...
 
-    def hold(self, splits: Collection[Split]) -> None:
+    def pause(self, splits: Collection[Split]) -> None:
         """Pause exactly these splits until the next call; all others resume.
 
         Rows that are already being fetched may still arrive.
         """
         ...
 
-    def exhausted(self) -> Mapping[Split, float]:
+    def list_exhausted(self) -> Mapping[Split, float]:
         """Return the splits with nothing to read for now, and since when, in the loop's time.
 
         A split that is paused, or whose rows are fetched but not yet taken, is not exhausted.
         """
         ...
 
-    def lags(self) -> Mapping[Split, int]:
+    def measure_lags(self) -> Mapping[Split, int]:
         """Return the lag of each split for which it is known: the number of records left to read.
 
         Records that were fetched and not yet taken count as left.
         """
         ...
 
-    def worked_s(self) -> float:
+    def measure_busy_s(self) -> float:
         """Return the time spent reading and decoding so far, including work under way.
 
         Waiting for data does not count. The reader does one thing at a time.
         """
         ...
 
-    async def next(self) -> Arrival | None:
+    async def fetch(self) -> SourceEvent | None:
         """Return the next chunk, or end, of any split; None: nothing will ever follow."""
         ...
 
@@ -274,7 +274,7 @@ class Reading(Protocol):
         ...
 
 
-class Sink(Protocol):
+class SinkConnector(Protocol):
     """The writing side of a connector in a run. One is shared by all subtasks of an attempt.
 
     Output is committed in two phases: at a barrier each writer prepares its output; when the
@@ -290,7 +290,7 @@ class Sink(Protocol):
         """
         ...
 
-    def writer(self, subtask: int, states: Sequence[Document] = ()) -> Writer:
+    def create_writer(self, subtask: int, states: Sequence[Document] = ()) -> SinkWriter:
         """Create the writer of one subtask.
 
         `states` has the states of all writers in the restored checkpoint; there may have been more
@@ -315,7 +315,7 @@ class Sink(Protocol):
         ...
 
 
-class Writer(Protocol):
+class SinkWriter(Protocol):
     """Writes the output of one subtask, which stays invisible until it is committed."""
 
     async def write(self, frame: pl.DataFrame) -> None:
@@ -330,7 +330,7 @@ class Writer(Protocol):
         """
         ...
 
-    def kept(self) -> Document | None:
+    def snapshot_state(self) -> Document | None:
         """Return the state that the writers of the next attempt start with; follows `prepare`."""
         ...
 
@@ -339,11 +339,11 @@ class Writer(Protocol):
         ...
 
 
-class Table(Protocol):
+class LookupTable(Protocol):
     """The table of a lookup in a run. One is shared by all subtasks of its step."""
 
     @property
-    def keys_per_call(self) -> int:
+    def max_keys_per_call(self) -> int:
         """The largest number of keys in a call of `find`."""
         ...
 
@@ -365,7 +365,7 @@ class Table(Protocol):
         ...
 
 
-FOUND_AT = "__at"
+LOOKUP_KEY_INDEX = "__at"
 """The column with the index of each row's key, in the result of a lookup table."""
 ROW_ERROR = "__error"
 """The optional column with the error of each row, null for valid rows, in such a result."""
@@ -394,4 +394,4 @@ class ConnectorError(Exception):
         self.split = split
         self.position = position
         self.exit_status = exit_status
-        self.final = final
+        self.is_final = final

@@ -11,52 +11,52 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from headrace.core.elements import FOREVER_US
+from headrace.core.elements import MAX_WATERMARK_US
 from headrace.core.messages import SubtaskId
 
-EVERY_S = 0.2
+REPORT_INTERVAL_S = 0.2
 """The interval between the reports of a subtask that is not waiting."""
 
 
 @dataclass(slots=True)
-class Drift:
+class WatermarkAlignment:
     """The watermark alignment of one source. `max_drift_us`: how far its splits may drift apart."""
 
-    most_us: int
-    _at_us: dict[SubtaskId, int] = field(default_factory=dict)
-    _until_us: int | None = None
+    max_drift_us: int
+    _watermarks_us: dict[SubtaskId, int] = field(default_factory=dict)
+    _limit_us: int | None = None
 
-    def reported(self, subtask: SubtaskId, at_us: int | None) -> int | None:
+    def update(self, subtask: SubtaskId, at_us: int | None) -> int | None:
         """Record a watermark (None: the subtask reads nothing). Return the limit if it changed."""
         if at_us is None:
-            self._at_us.pop(subtask, None)
+            self._watermarks_us.pop(subtask, None)
         else:
-            self._at_us[subtask] = at_us
-        if not self._at_us:
+            self._watermarks_us[subtask] = at_us
+        if not self._watermarks_us:
             return None
-        until_us = min(min(self._at_us.values()) + self.most_us, FOREVER_US)
-        if until_us == self._until_us:
+        until_us = min(min(self._watermarks_us.values()) + self.max_drift_us, MAX_WATERMARK_US)
+        if until_us == self._limit_us:
             return None
-        self._until_us = until_us
+        self._limit_us = until_us
         return until_us
 
 
 @dataclass(slots=True)
-class Reports:
+class WatermarkReporter:
     """The watermark reports of one subtask: its current limit, and when to report next."""
 
-    until_us: int = FOREVER_US
-    _told_us: int | None = None
-    _next: float = 0.0
+    limit_us: int = MAX_WATERMARK_US
+    _reported_us: int | None = None
+    _next_report_at: float = 0.0
 
-    def due(self, at_us: int | None) -> float | None:
+    def next_report_at(self, at_us: int | None) -> float | None:
         """Return when to report this watermark; None if it was reported already."""
-        if at_us == self._told_us:
+        if at_us == self._reported_us:
             return None
-        waits = at_us is not None and at_us > self.until_us
-        return 0.0 if waits else self._next
+        waits = at_us is not None and at_us > self.limit_us
+        return 0.0 if waits else self._next_report_at
 
-    def told(self, at_us: int | None, now: float) -> None:
+    def mark_reported(self, at_us: int | None, now: float) -> None:
         """Record that a watermark was reported."""
-        self._told_us = at_us
-        self._next = now + EVERY_S
+        self._reported_us = at_us
+        self._next_report_at = now + REPORT_INTERVAL_S

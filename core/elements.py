@@ -27,10 +27,10 @@ DELETE = "_delete"
 ORDER = "__order"
 """The hidden column with a row's position in the order of all rows (`types/row_order`)."""
 
-HIDDEN = (EVENT_TIME, DELETE, ORDER)
+HIDDEN_COLUMNS = (EVENT_TIME, DELETE, ORDER)
 """The columns that stay with a row, whichever columns a step selects."""
 
-FOREVER_US = (1 << 63) - 1
+MAX_WATERMARK_US = (1 << 63) - 1
 """The watermark after the last row of a stream that ends: no row can be later."""
 
 
@@ -52,14 +52,14 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class Watermark:
+class WatermarkElement:
     """No row with an earlier event time will follow (microseconds since the epoch)."""
 
     at_us: int
 
 
 @dataclass(frozen=True, slots=True)
-class Idle:
+class IdleMarker:
     """No rows for now: event time does not wait for this input."""
 
 
@@ -71,9 +71,9 @@ class Barrier:
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class EndOfStream:
     """The end of an input: no element follows."""
 
 
-Mark: TypeAlias = Watermark | Idle | Barrier | End
-Element: TypeAlias = Batch | Mark
+ControlElement: TypeAlias = WatermarkElement | IdleMarker | Barrier | EndOfStream
+Element: TypeAlias = Batch | ControlElement

@@ -18,12 +18,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from headrace.core.alignment import BEGINNING_US
-from headrace.core.elements import FOREVER_US
-from headrace.core.frames import microseconds
-from headrace.core.pipeline.model import Function, Watermark
+from headrace.core.alignment import MIN_WATERMARK_US
+from headrace.core.elements import MAX_WATERMARK_US
+from headrace.core.frames import to_integers
+from headrace.core.pipeline.model import UserFunction, Watermark
 from headrace.core.plan import nodes
-from headrace.core.user_code import UserCodeError, load_function, said, where
+from headrace.core.user_code import UserCodeError, format_error, load_function, locate_error
 
 if TYPE_CHECKING:
     import polars as pl
@@ -31,61 +31,61 @@ if TYPE_CHECKING:
 EPOCH = datetime(1970, 1, 1)
 MICROSECOND = timedelta(microseconds=1)
 
-Reads: TypeAlias = "Callable[[pl.DataFrame], int | None]"
+WatermarkFunction: TypeAlias = "Callable[[pl.DataFrame], int | None]"
 
 
 @dataclass(frozen=True, slots=True)
-class TimeOf:
+class WatermarkExtractor:
     """The watermark function of a source; `read` returns None for rows that imply no watermark.
 
     `calls_user`: the function runs user code, and may be slow.
     """
 
-    read: Reads
-    calls_user: bool = False
+    extract: WatermarkFunction
+    calls_user_code: bool = False
 
 
-def time_of(source: nodes.Source, folder: Path) -> TimeOf:
+def build_watermark_extractor(source: nodes.Source, folder: Path) -> WatermarkExtractor:
     """Build the watermark function of a source of the pipeline in that folder.
 
     Rows without event time imply no watermark.
     """
     if source.event_time is None:
-        return TimeOf(lambda rows: None)
+        return WatermarkExtractor(lambda rows: None)
     wanted = source.watermark or Watermark()
     if wanted.python is not None:
-        return TimeOf(_asked(wanted.python, folder), calls_user=True)
+        return WatermarkExtractor(_build_user_function(wanted.python, folder), calls_user_code=True)
     if wanted.from_ is not None:
-        return TimeOf(partial(highest_us, column=str(wanted.from_)))
-    return TimeOf(partial(highest_us, column=source.event_time, less=wanted.delay))
+        return WatermarkExtractor(partial(find_max_us, column=str(wanted.from_)))
+    return WatermarkExtractor(partial(find_max_us, column=source.event_time, less=wanted.delay))
 
 
-def highest_us(rows: pl.DataFrame, column: str, less: timedelta = timedelta()) -> int | None:
+def find_max_us(rows: pl.DataFrame, column: str, less: timedelta = timedelta()) -> int | None:
     """Return the highest value of a column of timestamps, less a delay; None if all are null."""
-    found = microseconds(rows[column]).max()
+    found = to_integers(rows[column]).max()
     if found is None:
         return None
     assert isinstance(found, int)
-    return _within(found - less // MICROSECOND)
+    return _clamp(found - less // MICROSECOND)
 
 
-def micros(time: datetime) -> int:
+def to_microseconds(time: datetime) -> int:
     """Return a time as microseconds since the epoch; without a zone it is UTC.
 
-    >>> micros(datetime(1970, 1, 1, 0, 0, 1)), micros(datetime(1, 1, 1, tzinfo=UTC))
+    >>> to_microseconds(datetime(1970, 1, 1, 0, 0, 1)), to_microseconds(datetime(1, 1, 1, tzinfo=UTC))
     (1000000, -62135596800000000)
     """
     naive = time if time.tzinfo is None else time.astimezone(UTC).replace(tzinfo=None)
     return (naive - EPOCH) // MICROSECOND
 
 
-def _within(at_us: int) -> int:
-    return max(BEGINNING_US, min(at_us, FOREVER_US - 1))
+def _clamp(at_us: int) -> int:
+    return max(MIN_WATERMARK_US, min(at_us, MAX_WATERMARK_US - 1))
 
 
-def _asked(function: Function, folder: Path) -> Reads:
+def _build_user_function(function: UserFunction, folder: Path) -> WatermarkFunction:
     """Build a watermark function that calls the user's function."""
-    path = function.path(folder)
+    path = function.resolve_path(folder)
     ask = load_function(path, function.name)
     name = f"{path.name}:{function.name}"
 
@@ -95,7 +95,7 @@ def _asked(function: Function, folder: Path) -> Reads:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # also sys.exit(), or a panic of Polars
-            message = f"{where(error, path)}: {said(error)}"
+            message = f"{locate_error(error, path)}: {format_error(error)}"
             raise UserCodeError(f"{message} (in a batch of {rows.height} rows)") from error
         if answer is None:
             return None
@@ -105,14 +105,14 @@ def _asked(function: Function, folder: Path) -> Reads:
                 f"{name} must return a datetime or None, got {came}",
                 'as in def watermark(rows): return rows["at"].max()',
             )
-        return _told(answer, name)
+        return _convert_result(answer, name)
 
     return read
 
 
-def _told(answer: datetime, name: str) -> int:
+def _convert_result(answer: datetime, name: str) -> int:
     try:
-        return micros(answer)
+        return to_microseconds(answer)
     except OverflowError:
         message = f"{name} returned {answer}, which is not within the years 1 to 9999 in UTC"
         raise UserCodeError(message) from None

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-Days: TypeAlias = "tuple[int, int]"
+DayRange: TypeAlias = "tuple[int, int]"
 """The first and the last day of a calendar, counted from 1970-01-01."""
-OF_POLARS: Days = (-calendar.WRITTEN_DAYS, calendar.WRITTEN_DAYS)
-OF_PYTHON: Days = (-719_162, 2_932_896)
+POLARS_DAYS: DayRange = (-calendar.FORMATTED_DAYS_LIMIT, calendar.FORMATTED_DAYS_LIMIT)
+PYTHON_DAYS: DayRange = (-719_162, 2_932_896)
 
 
-def is_far(column: pl.Series, known: Days = OF_POLARS) -> bool:
+def has_out_of_range(column: pl.Series, known: DayRange = POLARS_DAYS) -> bool:
     """Whether the column has a time outside of the known days, at any depth of nesting.
 
     For one row it takes 3 us; `to_physical` instead of the casts would take 20.
@@ -40,61 +40,68 @@ def is_far(column: pl.Series, known: Days = OF_POLARS) -> bool:
         case pl.Date():
             return _is_beyond(column.cast(pl.Int32), *known)
         case pl.List() as type if _has_times(type):
-            return any(is_far(each, known) for each in _elements(column))
+            return any(has_out_of_range(each, known) for each in _list_elements(column))
         case pl.Struct() as type:
             timed = (f.name for f in type.fields if _has_times(f.dtype))
-            return any(is_far(column.struct.field(name), known) for name in timed)
+            return any(has_out_of_range(column.struct.field(name), known) for name in timed)
     return False
 
 
-def unfit(frame: pl.DataFrame) -> list[str | None]:
+def find_out_of_range_columns(frame: pl.DataFrame) -> list[str | None]:
     """Return for each row the first column with a time that Python lacks; empty if none has any."""
-    far = [column for column in frame if is_far(column, OF_PYTHON)]
+    far = [column for column in frame if has_out_of_range(column, PYTHON_DAYS)]
     if not far:
         return []
     return [
-        next((column.name for column in far if is_far(column.slice(at, 1), OF_PYTHON)), None)
+        next(
+            (column.name for column in far if has_out_of_range(column.slice(at, 1), PYTHON_DAYS)),
+            None,
+        )
         for at in range(frame.height)
     ]
 
 
-def listed(frame: pl.DataFrame) -> list[tuple[Any, ...] | None]:
+def to_python_rows(frame: pl.DataFrame) -> list[tuple[Any, ...] | None]:
     """Return the rows as Python tuples; None for a row with a time that Python lacks."""
-    columns = unfit(frame)
+    columns = find_out_of_range_columns(frame)
     if not columns:
         return list(frame.iter_rows())
     return [None if column else frame.row(at) for at, column in enumerate(columns)]
 
 
-def near(frame: pl.DataFrame, known: Days = OF_PYTHON) -> pl.DataFrame:
+def format_out_of_range(frame: pl.DataFrame, known: DayRange = PYTHON_DAYS) -> pl.DataFrame:
     """Return the rows, with texts for times in each column with a time outside the known days."""
-    return frame.with_columns(written(column) for column in frame if is_far(column, known))
+    return frame.with_columns(
+        format_times(column) for column in frame if has_out_of_range(column, known)
+    )
 
 
-def written(column: pl.Series) -> pl.Series:
+def format_times(column: pl.Series) -> pl.Series:
     """Return the column with texts for its dates and timestamps."""
     import polars as pl
 
-    text = _text(pl.first(), column.dtype).alias(column.name)
+    text = _format_times_expr(pl.first(), column.dtype).alias(column.name)
     return column.to_frame().select(text).to_series()
 
 
-def type_written(type: Type) -> Type:
+def get_formatted_type(type: Type) -> Type:
     """Return the type that a column of this type has after its times became texts.
 
     >>> from headrace.core.types import BIGINT
-    >>> str(type_written(Struct((Field("at", Array(TIMESTAMP)), Field("n", BIGINT)))))
+    >>> str(get_formatted_type(Struct((Field("at", Array(TIMESTAMP)), Field("n", BIGINT)))))
     'struct<at:array<string>,n:bigint>'
     """
     match type:
         case Array(element):
-            return Array(type_written(element))
+            return Array(get_formatted_type(element))
         case Struct(fields):
-            return Struct(tuple(Field(f.name, type_written(f.type), f.nullable) for f in fields))
+            return Struct(
+                tuple(Field(f.name, get_formatted_type(f.type), f.nullable) for f in fields)
+            )
     return STRING if type in (DATE, TIMESTAMP) else type
 
 
-def _elements(column: pl.Series) -> list[pl.Series]:
+def _list_elements(column: pl.Series) -> list[pl.Series]:
     """Return the elements of lists, also of null lists, because Polars panics at those as well."""
     import polars as pl
 
@@ -127,27 +134,30 @@ def _has_times(type: pl.DataType | pl.datatypes.DataTypeClass) -> bool:
     return isinstance(type, pl.Date) or (isinstance(type, pl.Datetime) and type.time_unit == "us")
 
 
-def _text(value: pl.Expr, type: pl.DataType | pl.datatypes.DataTypeClass) -> pl.Expr:
+def _format_times_expr(value: pl.Expr, type: pl.DataType | pl.datatypes.DataTypeClass) -> pl.Expr:
     import polars as pl
 
     if not _has_times(type):
         return value
     match type:
         case pl.List():
-            return value.list.eval(_text(pl.element(), type.inner))
+            return value.list.eval(_format_times_expr(pl.element(), type.inner))
         case pl.Struct():
-            inner = [_text(value.struct.field(f.name), f.dtype).alias(f.name) for f in type.fields]
+            inner = [
+                _format_times_expr(value.struct.field(f.name), f.dtype).alias(f.name)
+                for f in type.fields
+            ]
             return pl.when(value.is_not_null()).then(pl.struct(inner))
         case pl.Date():
-            return _year(value) + calendar.folded(value).dt.strftime("-%m-%d")
-    rest = calendar.folded_time(value).dt.strftime("-%m-%dT%H:%M:%S%.6fZ")
-    return _year(calendar.date_of(value)) + rest
+            return _format_year_expr(value) + calendar.fold_date(value).dt.strftime("-%m-%d")
+    rest = calendar.fold_time(value).dt.strftime("-%m-%dT%H:%M:%S%.6fZ")
+    return _format_year_expr(calendar.truncate_to_day(value)) + rest
 
 
-def _year(date: pl.Expr) -> pl.Expr:
+def _format_year_expr(date: pl.Expr) -> pl.Expr:
     """Return the year with at least four digits, and a sign unless it is one of 0 to 9999."""
     import polars as pl
 
-    year = calendar.year(date)
+    year = calendar.extract_year(date)
     sign = pl.when(year < 0).then(pl.lit("-")).when(year > 9999).then(pl.lit("+"))
     return sign.otherwise(pl.lit("")) + year.abs().cast(pl.String).str.zfill(4)

@@ -11,7 +11,7 @@ import signal
 from collections.abc import Callable
 
 
-def _dying(fault: str) -> Callable[[str], None]:
+def _build_failpoint(fault: str) -> Callable[[str], None]:
     """Return a function that kills the process at a failpoint."""
     name, _, times = fault.partition(":")
     left = int(times or 1)
@@ -25,10 +25,10 @@ def _dying(fault: str) -> Callable[[str], None]:
     return point
 
 
-def _nothing(passed: str) -> None:
+def _ignore_failpoint(passed: str) -> None:
     """Continue."""
 
 
 _fault = os.environ.get("HEADRACE_FAULT")
-point = _dying(_fault) if _fault else _nothing
+failpoint = _build_failpoint(_fault) if _fault else _ignore_failpoint
 """Mark a failpoint of this name."""

@@ -19,7 +19,7 @@ FEW_ROWS = 2000
 """Below this number of rows, using threads takes longer than computing columns one by one."""
 
 
-def joined(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+def concat_contiguous(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """Concatenate one or more frames into contiguous memory; the frames are not modified."""
     if len(frames) == 1:
         return frames[0]
@@ -30,11 +30,11 @@ def joined(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
     return whole.rechunk() if max(whole.n_chunks("all"), default=1) > 1 else whole
 
 
-def compacted(frame: pl.DataFrame) -> pl.DataFrame:
+def copy_compact(frame: pl.DataFrame) -> pl.DataFrame:
     """Copy the rows into memory that holds nothing else."""
     import polars as pl
 
-    if not any(_shares(type) for type in frame.dtypes):
+    if not any(_may_share_memory(type) for type in frame.dtypes):
         return frame
     copy = io.BytesIO()
     # Arrow's oldest format has no string views, which would retain the buffers they point to.
@@ -43,17 +43,17 @@ def compacted(frame: pl.DataFrame) -> pl.DataFrame:
     return pl.read_ipc_stream(copy)
 
 
-def projected(frame: pl.DataFrame, *columns: str | pl.Expr) -> pl.DataFrame:
+def select_columns(frame: pl.DataFrame, *columns: str | pl.Expr) -> pl.DataFrame:
     """Select columns, without threads if the rows are few."""
     return (frame.select_seq if frame.height < FEW_ROWS else frame.select)(*columns)
 
 
-def added(frame: pl.DataFrame, *columns: pl.Expr) -> pl.DataFrame:
+def add_columns(frame: pl.DataFrame, *columns: pl.Expr) -> pl.DataFrame:
     """Add or replace columns, without threads if the rows are few."""
     return (frame.with_columns_seq if frame.height < FEW_ROWS else frame.with_columns)(*columns)
 
 
-def of_columns(frame: pl.DataFrame, names: Iterable[str], *more: pl.Series) -> pl.DataFrame:
+def pick_columns(frame: pl.DataFrame, names: Iterable[str], *more: pl.Series) -> pl.DataFrame:
     """Return a frame of the columns of these names, and more.
 
     `frame[[]]` would select no rows instead of no columns.
@@ -63,7 +63,7 @@ def of_columns(frame: pl.DataFrame, names: Iterable[str], *more: pl.Series) -> p
     return pl.DataFrame([*(frame[name] for name in names), *more])
 
 
-def picked(frame: pl.DataFrame, rows: pl.Series) -> pl.DataFrame:
+def gather_rows(frame: pl.DataFrame, rows: pl.Series) -> pl.DataFrame:
     """Return the rows at these indices; a null index yields a row of nulls."""
     import polars as pl
 
@@ -72,14 +72,14 @@ def picked(frame: pl.DataFrame, rows: pl.Series) -> pl.DataFrame:
     return pl.DataFrame([column[rows] for column in frame.get_columns()])
 
 
-def filtered(frame: pl.DataFrame, which: pl.Series) -> pl.DataFrame:
+def filter_rows(frame: pl.DataFrame, which: pl.Series) -> pl.DataFrame:
     """Return the rows where the mask is true; `DataFrame.filter` would first build a query."""
     import polars as pl
 
     return pl.DataFrame([column.filter(which) for column in frame.get_columns()])
 
 
-def sorted_by(frame: pl.DataFrame, column: str) -> pl.DataFrame:
+def sort_by_column(frame: pl.DataFrame, column: str) -> pl.DataFrame:
     """Sort the frame by a column without nulls; a sorted frame is returned as it is."""
     values = frame[column]
     if values.is_sorted():
@@ -87,19 +87,19 @@ def sorted_by(frame: pl.DataFrame, column: str) -> pl.DataFrame:
     return frame[values.arg_sort()] if frame.height < FEW_ROWS else frame.sort(column)
 
 
-def microseconds(moments: pl.Series) -> pl.Series:
+def to_integers(moments: pl.Series) -> pl.Series:
     """Return timestamps as integers. (`to_physical` does the same, but builds a query.)"""
     import polars as pl
 
     return moments.cast(pl.Int64)
 
 
-def up_to(values: pl.Series, value: int) -> int:
+def count_up_to(values: pl.Series, value: int) -> int:
     """Count the numbers up to and including `value` in a sorted series."""
     return bisect_right(values, value)  # `search_sorted` has twenty times the fixed cost
 
 
-def together(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+def concat_chunks(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """Concatenate one or more frames without copying; the result shares their memory."""
     import polars as pl
 
@@ -110,7 +110,7 @@ def together(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
     return pl.concat(frames)
 
 
-def _shares(type: pl.DataType) -> bool:
+def _may_share_memory(type: pl.DataType) -> bool:
     """Whether values of the type may lie in memory shared with other rows."""
     import polars as pl
 

@@ -11,22 +11,22 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from headrace.core.bench import Bench
+from headrace.core.bench import KernelExecutor
 from headrace.core.messages import (
-    Abandoned,
-    Acknowledged,
-    Failed,
+    CoordinatorEvent,
     Snapshot,
+    SnapshotAcknowledged,
+    SnapshotDeclined,
+    SubtaskFailed,
     SubtaskId,
-    ToCoordinator,
 )
 from headrace.core.snapshots import SnapshotError, SnapshotStore
-from headrace.core.state import Document, Frozen, StepState
-from headrace.core.telling import failure
+from headrace.core.state import Document, FrozenState, StepState
+from headrace.core.telling import build_failure
 
 
 @dataclass(slots=True)
-class Freezer:
+class Snapshotter:
     """Freezes and stores the states of one subtask, and reports the result."""
 
     id: SubtaskId
@@ -34,55 +34,57 @@ class Freezer:
     """The parts that the subtask runs, for messages."""
     states: Mapping[str, Sequence[StepState]]
     store: SnapshotStore
-    bench: Bench
-    tell: Callable[[ToCoordinator], None]
-    _storing: asyncio.Task[None] | None = None
+    kernel_executor: KernelExecutor
+    send: Callable[[CoordinatorEvent], None]
+    _storing_task: asyncio.Task[None] | None = None
 
-    async def ready(self) -> None:
+    async def wait_for_previous(self) -> None:
         """Wait until the previous snapshot is written or has failed."""
-        if self._storing is not None:
-            await asyncio.wait([self._storing])
-            self._storing = None
+        if self._storing_task is not None:
+            await asyncio.wait([self._storing_task])
+            self._storing_task = None
 
-    def freeze(self) -> dict[str, tuple[Frozen, ...]]:
+    def freeze_states(self) -> dict[str, tuple[FrozenState, ...]]:
         """Freeze all states."""
         return {
             step: tuple(state.freeze() for state in states) for step, states in self.states.items()
         }
 
-    async def stored(self) -> dict[str, tuple[Document, ...]]:
+    async def store_states(self) -> dict[str, tuple[Document, ...]]:
         """Freeze and store all states, and return their documents. Raises SnapshotError."""
-        frozen = self.freeze()
-        return await self.bench.blocking(lambda: self._stored(frozen))
+        frozen = self.freeze_states()
+        return await self.kernel_executor.run_blocking(lambda: self._store_all(frozen))
 
-    def keep(
-        self, number: int, frozen: Mapping[str, tuple[Frozen, ...]], snapshot: Snapshot
+    def start_storing(
+        self, number: int, frozen: Mapping[str, tuple[FrozenState, ...]], snapshot: Snapshot
     ) -> None:
         """Store the frozen states in the background, add them to the snapshot, and report it."""
-        self._storing = asyncio.create_task(self._keep(number, frozen, snapshot))
+        self._storing_task = asyncio.create_task(self._store_and_report(number, frozen, snapshot))
 
-    async def _keep(
-        self, number: int, frozen: Mapping[str, tuple[Frozen, ...]], snapshot: Snapshot
+    async def _store_and_report(
+        self, number: int, frozen: Mapping[str, tuple[FrozenState, ...]], snapshot: Snapshot
     ) -> None:
         try:
-            states = await self.bench.blocking(lambda: self._stored(frozen))
+            states = await self.kernel_executor.run_blocking(lambda: self._store_all(frozen))
         except SnapshotError as error:
-            self.tell(Abandoned(self.id, number, error.message, snapshot.handle))
+            self.send(SnapshotDeclined(self.id, number, error.message, snapshot.handle))
         except (asyncio.CancelledError, KeyboardInterrupt):
             raise
         except BaseException as error:
-            self.tell(Failed(self.id, failure(error, *self.parts)))
+            self.send(SubtaskFailed(self.id, build_failure(error, *self.parts)))
         else:
-            self.tell(Acknowledged(self.id, number, replace(snapshot, states=states)))
+            self.send(SnapshotAcknowledged(self.id, number, replace(snapshot, states=states)))
 
-    def _stored(self, frozen: Mapping[str, tuple[Frozen, ...]]) -> dict[str, tuple[Document, ...]]:
+    def _store_all(
+        self, frozen: Mapping[str, tuple[FrozenState, ...]]
+    ) -> dict[str, tuple[Document, ...]]:
         """Store all states; if one cannot be stored, release the others."""
         left = [(step, each) for step, states in frozen.items() for each in states]
         documents: dict[str, list[Document]] = {step: [] for step in frozen}
         try:
             while left:
                 step, each = left.pop(0)
-                documents[step].append(each.stored(self.store))
+                documents[step].append(each.persist(self.store))
         finally:
             for _, each in left:
                 each.release()
@@ -90,6 +92,6 @@ class Freezer:
 
     async def close(self) -> None:
         """Cancel the snapshot that is being written, and wait for its thread."""
-        if self._storing is not None:
-            self._storing.cancel()
-            await asyncio.gather(self._storing, return_exceptions=True)
+        if self._storing_task is not None:
+            self._storing_task.cancel()
+            await asyncio.gather(self._storing_task, return_exceptions=True)

@@ -6,92 +6,96 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from headrace.core.messages import CheckpointFailed, CheckpointTaken
-from headrace.core.snapshots import blobs_in
+from headrace.core.messages import CheckpointCompleted, CheckpointFailed
+from headrace.core.snapshots import find_blobs
 
-MOST = 20
+MAX_RECORDS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Pauses:
+class CheckpointPauses:
     """The longest times for which a checkpoint held up a subtask."""
 
-    aligned_s: float
+    alignment_s: float
     """The time in which some of its inputs waited for the barriers of others."""
-    stood_still_s: float
+    sync_s: float
     """The time in which it took its snapshot and prepared its output, and read nothing."""
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
+class CheckpointRecord:
     """One checkpoint of the history. A failed one has no sizes, and a reason."""
 
     number: int
     triggered_us: int
     """The wall-clock time at which it was begun."""
     seconds: float
-    bytes_new: int | None = None
+    new_bytes: int | None = None
     """The number of bytes that it added to the store."""
-    bytes_all: int | None = None
+    total_bytes: int | None = None
     """The number of bytes that it consists of, including those written by earlier checkpoints."""
-    pauses: Pauses | None = None
-    why: str = ""
+    pauses: CheckpointPauses | None = None
+    failure_reason: str = ""
 
     @property
-    def failed(self) -> bool:
+    def is_failed(self) -> bool:
         """Whether the checkpoint failed."""
-        return bool(self.why)
+        return bool(self.failure_reason)
 
 
 @dataclass(slots=True)
-class History:
+class CheckpointHistory:
     """The latest checkpoints, newest first, and totals since the run began."""
 
-    most: int = MOST
-    restarts: int = 0
+    max_records: int = MAX_RECORDS
+    restart_count: int = 0
     """The number of restarts after failures."""
-    completed: int = 0
-    failed: int = 0
-    seconds: float = 0.0
+    completed_count: int = 0
+    failed_count: int = 0
+    total_seconds: float = 0.0
     """The total duration of the complete checkpoints."""
-    bytes_new: int = 0
+    total_new_bytes: int = 0
     """The total number of bytes that they added to the store."""
-    newest: Remembered | None = None
+    newest_completed: CheckpointRecord | None = None
     """The newest complete checkpoint."""
-    _last: deque[Remembered] = field(default_factory=deque)
+    _records: deque[CheckpointRecord] = field(default_factory=deque)
     _sizes: dict[int, int] = field(default_factory=dict)
     """The sizes of checkpoints whose outcome has not been reported yet."""
 
     @property
-    def last(self) -> tuple[Remembered, ...]:
+    def records(self) -> tuple[CheckpointRecord, ...]:
         """The latest checkpoints, newest first."""
-        return tuple(self._last)
+        return tuple(self._records)
 
-    def written(self, number: int, document: Mapping[str, object]) -> None:
+    def record_size(self, number: int, document: Mapping[str, object]) -> None:
         """Record the size of a checkpoint from its manifest, before its outcome.
 
         Safe in any thread.
         """
-        self._sizes[number] = sum(blob.bytes for blob in {*blobs_in(document)})
+        self._sizes[number] = sum(blob.bytes for blob in {*find_blobs(document)})
 
-    def told(
+    def record_outcome(
         self,
-        news: CheckpointTaken | CheckpointFailed,
+        news: CheckpointCompleted | CheckpointFailed,
         now_us: int,
-        pauses: Pauses | None = None,
+        pauses: CheckpointPauses | None = None,
     ) -> None:
         """Record the outcome of a checkpoint at this time."""
         triggered_us = now_us - int(news.seconds * 1e6)
         size = self._sizes.pop(news.number, None)
-        if isinstance(news, CheckpointTaken):
-            one = Remembered(news.number, triggered_us, news.seconds, news.bytes, size, pauses)
-            self.newest = one
-            self.completed += 1
-            self.seconds += news.seconds
-            self.bytes_new += news.bytes
+        if isinstance(news, CheckpointCompleted):
+            one = CheckpointRecord(
+                news.number, triggered_us, news.seconds, news.bytes, size, pauses
+            )
+            self.newest_completed = one
+            self.completed_count += 1
+            self.total_seconds += news.seconds
+            self.total_new_bytes += news.bytes
         else:
-            one = Remembered(news.number, triggered_us, news.seconds, why=news.why)
-            self.failed += 1
-        self._last.appendleft(one)
-        while len(self._last) > self.most:
-            self._last.pop()
+            one = CheckpointRecord(
+                news.number, triggered_us, news.seconds, failure_reason=news.reason
+            )
+            self.failed_count += 1
+        self._records.appendleft(one)
+        while len(self._records) > self.max_records:
+            self._records.pop()

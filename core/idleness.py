@@ -11,21 +11,21 @@ from dataclasses import dataclass
 
 from headrace.core.messages import Split
 
-OFTEN_ENOUGH_S = 0.01
+MIN_CHECK_INTERVAL_S = 0.01
 """The shortest interval between checks: for a shorter `idle:`, more checks would only cost time."""
 
 
 @dataclass(slots=True)
-class Looks:
+class IdleDetector:
     """Finds the splits that have been exhausted for `idle_s`."""
 
-    idle_s: float
-    at: float = 0.0
+    timeout_s: float
+    next_check_at: float = 0.0
     """The time of the next check."""
 
-    def idle(self, now: float, exhausted: Mapping[Split, float]) -> Collection[Split]:
+    def find_idle(self, now: float, exhausted: Mapping[Split, float]) -> Collection[Split]:
         """Return the idle splits, given since when each split is exhausted; set the next check."""
-        idle_at = {split: since + self.idle_s for split, since in exhausted.items()}
-        later = now + max(self.idle_s, OFTEN_ENOUGH_S)
-        self.at = min([later, *(at for at in idle_at.values() if at > now)])
+        idle_at = {split: since + self.timeout_s for split, since in exhausted.items()}
+        later = now + max(self.timeout_s, MIN_CHECK_INTERVAL_S)
+        self.next_check_at = min([later, *(at for at in idle_at.values() if at > now)])
         return [split for split, at in idle_at.items() if at <= now]

@@ -10,124 +10,126 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from headrace.core import manifest
-from headrace.core.checkpoints import Rhythm
-from headrace.core.contracts import Commits, NoNotes, Notes
-from headrace.core.history import History, Pauses
-from headrace.core.manifest import Checkpoint
-from headrace.core.messages import CheckpointFailed, CheckpointTaken, Keep
-from headrace.core.news import News, Restarting
-from headrace.core.pins import Pins
+from headrace.core.checkpoints import CheckpointSchedule
+from headrace.core.contracts import CommitTiming, JobNotes, NoJobNotes
+from headrace.core.history import CheckpointHistory, CheckpointPauses
+from headrace.core.manifest import RestoredCheckpoint
+from headrace.core.messages import CheckpointCompleted, CheckpointFailed, WriteManifest
+from headrace.core.news import JobEvent, JobRestarting
+from headrace.core.pins import CheckpointPins
 from headrace.core.plan import nodes
-from headrace.core.restart import Restarts
+from headrace.core.restart import RestartPolicy
 from headrace.core.snapshots import Manifest, RefusedSnapshot, SnapshotError, SnapshotStore
 
 
 @dataclass(slots=True)
-class Keeping:
+class CheckpointStorage:
     """The checkpoint store of one job, its history and its rules."""
 
     store: SnapshotStore
-    restarts: Restarts
-    rhythm: Rhythm = field(default_factory=Rhythm)
-    retain: int = 3
-    aligned: bool = True
+    restarts: RestartPolicy
+    schedule: CheckpointSchedule = field(default_factory=CheckpointSchedule)
+    retained_count: int = 3
+    is_aligned: bool = True
     """Whether inputs wait for each other's barriers, so that each row counts exactly once."""
     version: str = ""
     time: Callable[[], str] = str
     """Returns the wall-clock time as text for people."""
-    tell: Callable[[News], None] = lambda news: None
-    finish: Callable[[], None] = lambda: None
+    on_event: Callable[[JobEvent], None] = lambda news: None
+    on_finished: Callable[[], None] = lambda: None
     """Called when all input was read and all output is committed."""
-    note: Callable[[int], None] = lambda number: None
+    write_commit_record: Callable[[int], None] = lambda number: None
     """Records durably that all output of a checkpoint is committed."""
-    noted: Callable[[], int | None] = lambda: None
+    read_commit_record: Callable[[], int | None] = lambda: None
     """Returns the last recorded checkpoint; its output may have been removed since."""
-    notes: Notes = field(default_factory=NoNotes)
+    notes: JobNotes = field(default_factory=NoJobNotes)
     """The storage in which sources and sinks record what must survive a crash."""
-    begun: Callable[[], None] = lambda: None
+    on_deployed: Callable[[], None] = lambda: None
     """Called when the first attempt is deployed: the run can no longer be refused."""
-    resumed: int = 0
+    resumed_number: int = 0
     """The checkpoint that the run resumed from."""
-    anew: frozenset[str] = frozenset()
+    fresh_parts: frozenset[str] = frozenset()
     """The steps and sources that start fresh after that checkpoint, but not after a later one."""
     now_us: Callable[[], int] = lambda: 0
     """Returns the wall-clock time for the history."""
-    history: History = field(default_factory=History)
-    pins: Pins = field(default_factory=Pins)
+    history: CheckpointHistory = field(default_factory=CheckpointHistory)
+    pins: CheckpointPins = field(default_factory=CheckpointPins)
     """The checkpoints that stay because they are being read."""
-    _bytes: int = 0
-    _written: int = 0
+    _reported_bytes: int = 0
+    _written_number: int = 0
     """The number of the last checkpoint that was written."""
 
-    def last_number(self) -> int:
+    def find_last_number(self) -> int:
         """Return the number of the newest checkpoint, 0 if there is none."""
-        return max(self.store.manifests(), default=0)
+        return max(self.store.list_checkpoints(), default=0)
 
-    def there(self) -> int:
+    def newest_number(self) -> int:
         """Return the number of the newest checkpoint.
 
         Raises SnapshotError if a newer one is missing.
         """
-        number, known = self.last_number(), max(self._written, self.resumed)
+        number, known = self.find_last_number(), max(self._written_number, self.resumed_number)
         if number < known:
             hint = "restore its folder: without it, output would be written twice"
             raise RefusedSnapshot(f"checkpoint {known} is missing from the job's home", hint)
         return number
 
-    def highest_number(self) -> int:
+    def find_highest_number(self) -> int:
         """Return the highest number of a checkpoint that exists or whose commits are recorded."""
-        return max(self.last_number(), self.noted() or 0)
+        return max(self.find_last_number(), self.read_commit_record() or 0)
 
-    def visible(self, number: int) -> None:
+    def record_committed(self, number: int) -> None:
         """Record that all output up to this checkpoint is committed. Raises SnapshotError.
 
         After a return to an older checkpoint, the record of the newer ones remains.
         """
-        if number > (self.noted() or 0):
-            self.note(number)
+        if number > (self.read_commit_record() or 0):
+            self.write_commit_record(number)
 
-    def write(self, keep: Keep, plan: nodes.Plan, base: Checkpoint | None) -> None:
+    def write(self, keep: WriteManifest, plan: nodes.Plan, base: RestoredCheckpoint | None) -> None:
         """Write a checkpoint; `base`: the one that the attempt resumed from.
 
         Raises SnapshotError.
         """
-        document = manifest.written(keep, plan, self.version, self.time(), base)
+        document = manifest.build_manifest(keep, plan, self.version, self.time(), base)
         self.store.commit(keep.number, document)
-        self._written = keep.number
-        self.history.written(keep.number, document)
+        self._written_number = keep.number
+        self.history.record_size(keep.number, document)
         # A failed cleanup does not invalidate the checkpoint.
         with suppress(SnapshotError):
-            self.store.collect({*self.store.manifests()[-self.retain :], *self.pins.numbers})
+            self.store.collect(
+                {*self.store.list_checkpoints()[-self.retained_count :], *self.pins.numbers}
+            )
 
-    def newest(self, plan: nodes.Plan) -> Checkpoint | None:
+    def read_newest(self, plan: nodes.Plan) -> RestoredCheckpoint | None:
         """Return the newest checkpoint. Raises SnapshotError."""
-        number = self.there()
+        number = self.newest_number()
         if not number:
             return None
-        fresh = self.anew if number <= self.resumed else ()
-        return manifest.read(number, self.document(number), plan, fresh)
+        fresh = self.fresh_parts if number <= self.resumed_number else ()
+        return manifest.parse_manifest(number, self.read_manifest(number), plan, fresh)
 
     @property
-    def commits(self) -> Commits:
+    def commit_timing(self) -> CommitTiming:
         """The times at which output is committed."""
-        rhythm = self.rhythm
-        longest_s = self.restarts.longest_s
-        return Commits(rhythm.every_s, rhythm.timeout_s, longest_s)
+        rhythm = self.schedule
+        longest_s = self.restarts.max_delay_s
+        return CommitTiming(rhythm.interval_s, rhythm.timeout_s, longest_s)
 
-    def document(self, number: int) -> Manifest:
+    def read_manifest(self, number: int) -> Manifest:
         """Return the manifest of a checkpoint, without output that is recorded as committed."""
-        document = self.store.manifest(number)
-        noted = self.noted()
+        document = self.store.read_manifest(number)
+        noted = self.read_commit_record()
         is_visible = noted is not None and number <= noted
-        return manifest.all_visible(document) if is_visible else document
+        return manifest.drop_committed_output(document) if is_visible else document
 
-    def told(self, news: News, pauses: Pauses | None = None) -> None:
+    def report_event(self, news: JobEvent, pauses: CheckpointPauses | None = None) -> None:
         """Report an event, with the bytes that a checkpoint has added to the store."""
-        if isinstance(news, CheckpointTaken):
-            before, self._bytes = self._bytes, self.store.bytes_written
-            news = replace(news, bytes=self._bytes - before)
-        if isinstance(news, CheckpointTaken | CheckpointFailed):
-            self.history.told(news, self.now_us(), pauses)
-        elif isinstance(news, Restarting):
-            self.history.restarts += 1
-        self.tell(news)
+        if isinstance(news, CheckpointCompleted):
+            before, self._reported_bytes = self._reported_bytes, self.store.bytes_written
+            news = replace(news, bytes=self._reported_bytes - before)
+        if isinstance(news, CheckpointCompleted | CheckpointFailed):
+            self.history.record_outcome(news, self.now_us(), pauses)
+        elif isinstance(news, JobRestarting):
+            self.history.restart_count += 1
+        self.on_event(news)

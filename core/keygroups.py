@@ -13,25 +13,25 @@ from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
-from headrace.core.frames import FEW_ROWS, projected
+from headrace.core.frames import FEW_ROWS, select_columns
 
 if TYPE_CHECKING:
     import polars as pl
 
-Columns: TypeAlias = "tuple[tuple[str, pl.DataType], ...]"
+KeyColumns: TypeAlias = "tuple[tuple[str, pl.DataType], ...]"
 
-LENGTHS = 256
+PRECOMPUTED_LENGTHS = 256
 """Lengths below this are taken from a table of texts."""
 
-OWNER = "__owner"
-KEPT = 256
+OWNER_COLUMN = "__owner"
+EXPRESSION_CACHE_SIZE = 256
 """The size of the caches of expressions: building one costs as much as running it on few rows."""
 
 
-def owned(subtask: int, parallelism: int, key_groups: int) -> range:
+def compute_owned_groups(subtask: int, parallelism: int, key_groups: int) -> range:
     """Return the key groups that a subtask owns.
 
-    >>> [owned(i, 3, 8) for i in range(3)]
+    >>> [compute_owned_groups(i, 3, 8) for i in range(3)]
     [range(0, 3), range(3, 6), range(6, 8)]
     """
     first = (subtask * key_groups + parallelism - 1) // parallelism
@@ -39,105 +39,109 @@ def owned(subtask: int, parallelism: int, key_groups: int) -> range:
     return range(first, last + 1)
 
 
-def encoded(keys: pl.DataFrame) -> pl.Series:
+def encode_keys(keys: pl.DataFrame) -> pl.Series:
     """Encode all columns of each row, at least one, as one string."""
-    whole, *others = (_written(keys[name]) for name in keys.columns)
+    whole, *others = (_encode_column(keys[name]) for name in keys.columns)
     for each in others:
         whole = whole + each
     return whole.alias("key")
 
 
-def _written(column: pl.Series) -> pl.Series:
+def _encode_column(column: pl.Series) -> pl.Series:
     """Encode a column as `_encode_expr` does, in half the time, with precomputed length texts."""
     import polars as pl
 
     if column.dtype.is_integer() or column.dtype == pl.String:
         text = column.cast(pl.String)
     else:
-        text = projected(column.to_frame("key"), _text(column.dtype, pl.col("key"))).to_series()
+        text = select_columns(
+            column.to_frame("key"), _text_expr(column.dtype, pl.col("key"))
+        ).to_series()
     lengths = text.str.len_bytes()
-    if int(lengths.max() or 0) >= LENGTHS:  # type: ignore[arg-type]
-        return projected(column.to_frame("key"), _encoded(column.dtype, pl.col("key"))).to_series()
-    whole = _lengths()[lengths] + text
+    if int(lengths.max() or 0) >= PRECOMPUTED_LENGTHS:  # type: ignore[arg-type]
+        return select_columns(
+            column.to_frame("key"), _encode_expr(column.dtype, pl.col("key"))
+        ).to_series()
+    whole = _build_length_texts()[lengths] + text
     return whole.fill_null("-") if whole.null_count() else whole
 
 
 @cache
-def _lengths() -> pl.Series:
+def _build_length_texts() -> pl.Series:
     import polars as pl
 
-    return pl.Series([f"{length}:" for length in range(LENGTHS)])
+    return pl.Series([f"{length}:" for length in range(PRECOMPUTED_LENGTHS)])
 
 
-def hashes_of(keys: pl.Series) -> pl.Series:
+def hash_keys(keys: pl.Series) -> pl.Series:
     """Return the 64-bit hash of each encoded key."""
     import polars as pl
 
-    return projected(keys.to_frame("key"), _hash(pl.col("key")))["key"]
+    return select_columns(keys.to_frame("key"), _hash_expr(pl.col("key")))["key"]
 
 
-def groups_of(keys: pl.Series, key_groups: int) -> pl.Series:
+def compute_key_groups(keys: pl.Series, key_groups: int) -> pl.Series:
     """Return the key group of each encoded key."""
     import polars as pl
 
-    group = _hash(pl.col("key")) % key_groups
-    return projected(keys.to_frame("key"), group.cast(pl.Int32))["key"]
+    group = _hash_expr(pl.col("key")) % key_groups
+    return select_columns(keys.to_frame("key"), group.cast(pl.Int32))["key"]
 
 
-def group_of_no_key(key_groups: int) -> int:
+def get_keyless_group(key_groups: int) -> int:
     """Return the key group of all rows in a step without key."""
     import polars as pl
 
-    return int(groups_of(pl.Series("key", [""]), key_groups)[0])
+    return int(compute_key_groups(pl.Series("key", [""]), key_groups)[0])
 
 
-def key_group(frame: pl.DataFrame, key: Sequence[str], key_groups: int) -> pl.Series:
+def compute_row_groups(frame: pl.DataFrame, key: Sequence[str], key_groups: int) -> pl.Series:
     """Return the key group of each row."""
     if not key:
         import polars as pl
 
-        one = pl.Series("key", [group_of_no_key(key_groups)], dtype=pl.Int32)
+        one = pl.Series("key", [get_keyless_group(key_groups)], dtype=pl.Int32)
         return one.new_from_index(0, frame.height)
-    return groups_of(encoded(frame[list(key)]), key_groups)
+    return compute_key_groups(encode_keys(frame[list(key)]), key_groups)
 
 
-def _columns(frame: pl.DataFrame) -> Columns:
+def _get_columns(frame: pl.DataFrame) -> KeyColumns:
     return tuple(zip(frame.columns, frame.dtypes, strict=True))
 
 
-@lru_cache(KEPT)
-def _whole(columns: Columns) -> pl.Expr:
+@lru_cache(EXPRESSION_CACHE_SIZE)
+def _encode_key_expr(columns: KeyColumns) -> pl.Expr:
     import polars as pl
 
-    parts = [_encoded(type, pl.col(name)) for name, type in columns]
+    parts = [_encode_expr(type, pl.col(name)) for name, type in columns]
     return pl.concat_str(parts) if len(parts) > 1 else parts[0]
 
 
-@lru_cache(KEPT)
-def _owner(columns: Columns, key_groups: int, parallelism: int) -> pl.Expr:
+@lru_cache(EXPRESSION_CACHE_SIZE)
+def _owner_expr(columns: KeyColumns, key_groups: int, parallelism: int) -> pl.Expr:
     """Return the expression for the subtask that owns the key of a row."""
     import polars as pl
 
     # With literals of another type than the column, each of these steps would cast the column.
     groups, subtasks = (pl.lit(number, pl.UInt64) for number in (key_groups, parallelism))
-    return (_hash(_whole(columns)) % groups * subtasks // groups).alias(OWNER)
+    return (_hash_expr(_encode_key_expr(columns)) % groups * subtasks // groups).alias(OWNER_COLUMN)
 
 
-def _hash(text: pl.Expr) -> pl.Expr:
+def _hash_expr(text: pl.Expr) -> pl.Expr:
     from polars_hash import NonCryptographicHashingNameSpace
 
     return NonCryptographicHashingNameSpace(text).xxh3_64()
 
 
-def _encoded(type: pl.DataType, column: pl.Expr) -> pl.Expr:
+def _encode_expr(type: pl.DataType, column: pl.Expr) -> pl.Expr:
     """Encode a column so that its text cannot run into the next column's."""
     import polars as pl
 
-    text = _text(type, column)
+    text = _text_expr(type, column)
     return pl.concat_str(text.str.len_bytes(), text, separator=":").fill_null("-")
 
 
-def _text(type: pl.DataType, column: pl.Expr) -> pl.Expr:
+def _text_expr(type: pl.DataType, column: pl.Expr) -> pl.Expr:
     import polars as pl
 
     match type:
@@ -152,7 +156,7 @@ def _text(type: pl.DataType, column: pl.Expr) -> pl.Expr:
     return column.cast(pl.String)
 
 
-def partition(
+def partition_by_owner(
     frame: pl.DataFrame, keys: pl.DataFrame, key_groups: int, parallelism: int
 ) -> Iterator[tuple[int, pl.DataFrame]]:
     """Split rows by the subtask that owns their key; `keys` has the key columns of the rows."""
@@ -160,22 +164,24 @@ def partition(
         yield 0, frame
         return
     if not keys.width:
-        yield int(group_of_no_key(key_groups)) * parallelism // key_groups, frame
+        yield int(get_keyless_group(key_groups)) * parallelism // key_groups, frame
         return
-    owners = projected(keys, _owner(_columns(keys), key_groups, parallelism)).to_series()
+    owners = select_columns(
+        keys, _owner_expr(_get_columns(keys), key_groups, parallelism)
+    ).to_series()
     if not owners.len():
         return
     if owners.min() == owners.max():
         yield owners[0], frame
     elif frame.height < FEW_ROWS:
         # `as_dict=True`, which returns the owners, takes longer than the partitioning itself.
-        for part in frame.hstack([owners]).partition_by(OWNER, maintain_order=True):
-            yield part.drop_in_place(OWNER)[0], part
+        for part in frame.hstack([owners]).partition_by(OWNER_COLUMN, maintain_order=True):
+            yield part.drop_in_place(OWNER_COLUMN)[0], part
     else:
-        yield from _filtered(frame, owners, parallelism)
+        yield from _partition_many(frame, owners, parallelism)
 
 
-def _filtered(
+def _partition_many(
     frame: pl.DataFrame, owners: pl.Series, parallelism: int
 ) -> Iterator[tuple[int, pl.DataFrame]]:
     """Split many rows, where the cost is that of the rows and not of the calls."""

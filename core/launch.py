@@ -16,16 +16,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
-from headrace.core.bench import Bench
-from headrace.core.channel import Bounds
-from headrace.core.compile import Setting
+from headrace.core.bench import KernelExecutor
+from headrace.core.channel import ChannelBounds
+from headrace.core.compile import OperatorContext
 from headrace.core.connector import Connectors
-from headrace.core.contracts import NoNotes, Surroundings
-from headrace.core.job import Job, Outcome
-from headrace.core.keeping import Keeping
-from headrace.core.manifest import Checkpoint
+from headrace.core.contracts import NoJobNotes, RunContext
+from headrace.core.job import Job, JobOutcome
+from headrace.core.keeping import CheckpointStorage
+from headrace.core.manifest import RestoredCheckpoint
 from headrace.core.plan import Plan
-from headrace.core.signals import Signals
+from headrace.core.signals import SignalHandler
 from headrace.core.state import StateBackend
 
 THREADS = 4
@@ -35,89 +35,93 @@ Watcher: TypeAlias = "Callable[[Job], Coroutine[object, object, None]]"
 """A coroutine that watches a running job; it is cancelled when the job is over."""
 
 
-async def _nothing(job: Job, outcome: Outcome) -> None:
+async def _do_nothing(job: Job, outcome: JobOutcome) -> None:
     """Do nothing."""
 
 
-class Interrupted(Exception):
+class JobInterrupted(Exception):
     """The job was ended at once by a second signal."""
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class LaunchOptions:
     """The settings for running a job in this process, in addition to its plan."""
 
     folder: Path
     """The pipeline's folder."""
-    bounds: Bounds = field(default_factory=Bounds)
+    bounds: ChannelBounds = field(default_factory=ChannelBounds)
     limit: int | None = None
     watchers: tuple[Watcher, ...] = ()
-    over: Callable[[Job, Outcome], Awaitable[None]] = _nothing
+    on_ended: Callable[[Job, JobOutcome], Awaitable[None]] = _do_nothing
     """Awaited when the job has ended, before its process releases anything."""
-    asked: Callable[[], None] = lambda: None
+    on_stop_requested: Callable[[], None] = lambda: None
     """Called on the first request to end."""
-    tell: Callable[[str], None] = lambda line: None
+    report_warning: Callable[[str], None] = lambda line: None
     """Reports an external warning to the user, in one line."""
-    keeping: Keeping | None = None
+    storage: CheckpointStorage | None = None
     """The checkpoint storage, if the job can resume from checkpoints."""
-    restored: Checkpoint | None = None
+    initial_checkpoint: RestoredCheckpoint | None = None
     """The checkpoint to start from."""
-    job: str = field(default_factory=lambda: uuid.uuid4().hex)
+    job_id: str = field(default_factory=lambda: uuid.uuid4().hex)
     """The id of the job."""
-    signals: Signals = field(default_factory=Signals)
+    signals: SignalHandler = field(default_factory=SignalHandler)
     """The signal handlers.
 
     Unless the caller has entered them, they do nothing: signals are the caller's.
     """
 
 
-def launch(plan: Plan, connectors: Connectors, backend: StateBackend, how: Launch) -> Outcome:
+def launch_job(
+    plan: Plan, connectors: Connectors, backend: StateBackend, how: LaunchOptions
+) -> JobOutcome:
     """Run a job to its end.
 
     Raises ConnectorError or SnapshotError for errors before anything is read.
     """
     import polars  # noqa: F401 - not later, within the job: it puts its hook on SIGINT
 
-    how.signals.renew()
+    how.signals.reinstall()
     with (
         ThreadPoolExecutor(THREADS, thread_name_prefix="headrace") as executor,
         ThreadPoolExecutor(ARCHIVE_THREADS, thread_name_prefix="headrace-archive") as archive,
     ):
-        surroundings = Surroundings(
+        surroundings = RunContext(
             how.folder,
-            how.job,
-            Bench(executor),
+            how.job_id,
+            KernelExecutor(executor),
             how.limit,
             lambda: job.stop(),
-            Bench(archive),
-            pipeline=str(plan.name),
-            notes=how.keeping.notes if how.keeping else NoNotes(),
-            tell=how.tell,
-            commits=how.keeping.commits if how.keeping else None,
+            KernelExecutor(archive),
+            pipeline_name=str(plan.name),
+            notes=how.storage.notes if how.storage else NoJobNotes(),
+            notify_user=how.report_warning,
+            commit_timing=how.storage.commit_timing if how.storage else None,
         )
         read = frozenset(edge.stream for edge in plan.edges)
-        setting = Setting(lambda: time.time_ns() // 1000, how.folder, read, backend)
-        job = Job(plan, connectors, surroundings, setting, how.bounds, how.keeping, how.restored)
-        return asyncio.run(_until_over(job, how))
+        setting = OperatorContext(lambda: time.time_ns() // 1000, how.folder, read, backend)
+        job = Job(
+            plan, connectors, surroundings, setting, how.bounds, how.storage, how.initial_checkpoint
+        )
+        return asyncio.run(_run_watched(job, how))
 
 
-async def _until_over(job: Job, how: Launch) -> Outcome:
+async def _run_watched(job: Job, how: LaunchOptions) -> JobOutcome:
     watching = [asyncio.create_task(watcher(job)) for watcher in how.watchers]
-    running = asyncio.create_task(_run(job, how))
+    running = asyncio.create_task(_run_job(job, how))
 
     def ask() -> None:
-        how.asked()
+        how.on_stop_requested()
         job.stop()
 
     loop = asyncio.get_running_loop()
-    with how.signals.heard(
+    with how.signals.send_to_job(
         lambda: loop.call_soon_threadsafe(ask), lambda: loop.call_soon_threadsafe(running.cancel)
     ):
         try:
             return await running
         except asyncio.CancelledError:
             if how.signals.count > 1:
-                raise Interrupted from None
+                raise JobInterrupted from None
             raise
         finally:
             for task in watching:
@@ -125,7 +129,7 @@ async def _until_over(job: Job, how: Launch) -> Outcome:
             await asyncio.gather(*watching, return_exceptions=True)
 
 
-async def _run(job: Job, how: Launch) -> Outcome:
+async def _run_job(job: Job, how: LaunchOptions) -> JobOutcome:
     outcome = await job.run()
-    await how.over(job, outcome)
+    await how.on_ended(job, outcome)
     return outcome

@@ -25,101 +25,109 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from headrace.core.ends import by_task
+from headrace.core.ends import enumerate_subtasks
 from headrace.core.messages import (
     Handle,
-    Keep,
     Progress,
-    Restored,
+    RestoredState,
     Snapshot,
     Split,
     SubtaskId,
+    WriteManifest,
 )
 from headrace.core.plan import nodes
-from headrace.core.plan.canonical import clauses, origin
-from headrace.core.plan.fingerprint import fingerprints, is_laid_out_anew
-from headrace.core.readable.described import readings
+from headrace.core.plan.canonical import list_clause_texts, location_text
+from headrace.core.plan.fingerprint import build_fingerprints, has_new_layout
+from headrace.core.readable.described import build_reader_metadata
 from headrace.core.snapshots import Manifest
 from headrace.core.state import Document
-from headrace.core.tally import Passed, Tallies, added
+from headrace.core.tally import JobCounters, PartCounters, add_snapshots
 
 
 @dataclass(frozen=True, slots=True)
-class Checkpoint:
+class RestoredCheckpoint:
     """The content of a checkpoint from which a job resumes."""
 
     number: int
-    ended: bool
-    begins: Restored
+    is_final: bool
+    restored_state: RestoredState
     handles: tuple[tuple[str, Handle], ...] = ()
     """The output to commit: sink and handle, in this order."""
     taken_at: str = ""
-    changed: frozenset[str] = frozenset()
+    migrated_steps: frozenset[str] = frozenset()
     """The steps whose states have to be migrated (`operators/migrated_state`)."""
-    tallies: Tallies = field(default_factory=Tallies)
+    counters: JobCounters = field(default_factory=JobCounters)
     """The row counters at the checkpoint."""
 
 
-def written(
-    keep: Keep,
+def build_manifest(
+    keep: WriteManifest,
     plan: nodes.Plan,
     version: str,
     taken_at: str,
-    base: Checkpoint | None = None,
+    base: RestoredCheckpoint | None = None,
 ) -> dict[str, object]:
     """Build the document of a checkpoint; `base` is the one that the attempt resumed from."""
-    kept = fingerprints(plan)
-    before = base.tallies if base else Tallies()
+    kept = build_fingerprints(plan)
+    before = base.counters if base else JobCounters()
     return {
         "version": version,
         "pipeline": plan.name,
         "time": taken_at,
-        "ended": keep.ended,
-        "drained": keep.drained,
+        "ended": keep.is_final,
+        "drained": keep.is_drained,
         "key_groups": plan.key_groups,
-        "parts": described(plan),
+        "parts": describe_parts(plan),
         "kept": kept,
-        "readings": readings(plan),
+        "readings": build_reader_metadata(plan),
         "sources": {
-            part.name: sorted(_splits(part.name, keep.snapshots), key=lambda each: each["number"])
+            part.name: sorted(
+                _describe_splits(part.name, keep.snapshots), key=lambda each: each["number"]
+            )
             for part in plan
             if isinstance(part, nodes.Source)
         },
-        "states": {step: _by_subtask(step, plan, keep.snapshots) for step in kept},
+        "states": {step: _collect_states(step, plan, keep.snapshots) for step in kept},
         "sinks": {
-            part.name: _sink(part.name, plan, keep) for part in plan if isinstance(part, nodes.Sink)
+            part.name: _describe_sink(part.name, plan, keep)
+            for part in plan
+            if isinstance(part, nodes.Sink)
         },
-        "counts": added(before, keep.snapshots.values()).document(),
+        "counts": add_snapshots(before, keep.snapshots.values()).to_document(),
     }
 
 
-def described(plan: nodes.Plan) -> dict[str, dict[str, Any]]:
+def describe_parts(plan: nodes.Plan) -> dict[str, dict[str, Any]]:
     """Describe each part: its subtasks, its producers, its origin or destination, and its clauses.
 
     `before` has the clauses upstream of its state, `then` the others.
     """
     parts = {}
     for part in plan:
-        before, then = clauses(part)
+        before, then = list_clause_texts(part)
         parts[part.name] = {
             "subtasks": part.parallelism,
             "from": list(dict.fromkeys(e.producer for e in plan.edges if e.consumer == part.name)),
-            "origin": origin(part),
+            "origin": location_text(part),
             "before": before,
             "then": then,
         }
     return parts
 
 
-def read(
+def parse_manifest(
     number: int, document: Manifest, plan: nodes.Plan, fresh: Collection[str] = ()
-) -> Checkpoint:
+) -> RestoredCheckpoint:
     """Return the checkpoint of a document, without the state of parts that start fresh."""
     said: Any = document
-    parts, kept = described(plan), fingerprints(plan)
-    stays = {n for n, was in said["parts"].items() if was["origin"] == _origin(parts, n)} - {*fresh}
+    parts, kept = describe_parts(plan), build_fingerprints(plan)
+    stays = {n for n, was in said["parts"].items() if was["origin"] == _find_origin(parts, n)} - {
+        *fresh
+    }
     sources = {
-        source: {Split(source, each["split"], each["number"]): _progress(each) for each in splits}
+        source: {
+            Split(source, each["split"], each["number"]): _parse_progress(each) for each in splits
+        }
         for source, splits in said["sources"].items()
         if source in stays
     }
@@ -136,27 +144,27 @@ def read(
     handles = tuple(
         (sink, each["handle"]) for sink, kept in sinks.items() for each in kept["handles"]
     )
-    changed = (step for step in states if is_laid_out_anew(said["kept"][step], kept[step]))
-    tallies = Tallies.of(said["counts"])
-    restored = Restored(sources, states, writers, tallies.failed)
-    return Checkpoint(
+    changed = (step for step in states if has_new_layout(said["kept"][step], kept[step]))
+    tallies = JobCounters.from_document(said["counts"])
+    restored = RestoredState(sources, states, writers, tallies.failed_rows)
+    return RestoredCheckpoint(
         number, said["ended"], restored, handles, said["time"], frozenset(changed), tallies
     )
 
 
-def _origin(parts: Mapping[str, Mapping[str, Any]], name: str) -> object:
+def _find_origin(parts: Mapping[str, Mapping[str, Any]], name: str) -> object:
     return parts[name]["origin"] if name in parts else None
 
 
-def rows_written(document: Manifest, plan: nodes.Plan) -> dict[str, int]:
+def count_written_rows(document: Manifest, plan: nodes.Plan) -> dict[str, int]:
     """Return the number of rows that each sink of the plan had received."""
     said: Any = document
-    parts = Tallies.of(said["counts"]).parts
+    parts = JobCounters.from_document(said["counts"]).parts
     sinks = [part.name for part in plan if isinstance(part, nodes.Sink)]
-    return {sink: parts.get(sink, Passed()).rows_in for sink in sinks}
+    return {sink: parts.get(sink, PartCounters()).rows_in for sink in sinks}
 
 
-def all_visible(document: Manifest) -> Manifest:
+def drop_committed_output(document: Manifest) -> Manifest:
     """Return the manifest with no output left to commit."""
     said: Any = document
     return {
@@ -165,7 +173,9 @@ def all_visible(document: Manifest) -> Manifest:
     }
 
 
-def _splits(source: str, snapshots: Mapping[SubtaskId, Snapshot]) -> Iterator[dict[str, Any]]:
+def _describe_splits(
+    source: str, snapshots: Mapping[SubtaskId, Snapshot]
+) -> Iterator[dict[str, Any]]:
     for snapshot in snapshots.values():
         for split, progress in snapshot.splits.items():
             if split.source == source:
@@ -173,25 +183,25 @@ def _splits(source: str, snapshots: Mapping[SubtaskId, Snapshot]) -> Iterator[di
                     "split": split.name,
                     "number": split.number,
                     "position": progress.position,
-                    "at_us": progress.at_us,
+                    "at_us": progress.watermark_us,
                     "rows": progress.rows,
-                    "bad": progress.bad,
-                    "ended": progress.ended,
+                    "bad": progress.bad_records,
+                    "ended": progress.is_finished,
                 }
 
 
-def _progress(said: Mapping[str, Any]) -> Progress:
+def _parse_progress(said: Mapping[str, Any]) -> Progress:
     return Progress(said["position"], said["at_us"], said["rows"], said["bad"], said["ended"])
 
 
-def _by_subtask(
+def _collect_states(
     step: str, plan: nodes.Plan, snapshots: Mapping[SubtaskId, Snapshot]
 ) -> list[list[Document]]:
-    ids = next(ids for task, ids in by_task(plan) if step in task.parts)
+    ids = next(ids for task, ids in enumerate_subtasks(plan) if step in task.parts)
     return [list(snapshots[id].states.get(step, ())) for id in ids]
 
 
-def _sink(sink: str, plan: nodes.Plan, keep: Keep) -> dict[str, object]:
-    ids = next(ids for task, ids in by_task(plan) if sink in task.parts)
+def _describe_sink(sink: str, plan: nodes.Plan, keep: WriteManifest) -> dict[str, object]:
+    ids = next(ids for task, ids in enumerate_subtasks(plan) if sink in task.parts)
     handles = [{"subtask": id.index, "handle": handle} for id, handle in keep.handles if id in ids]
     return {"handles": handles, "writers": [keep.snapshots[id].writer for id in ids]}

@@ -71,7 +71,7 @@ class Split:
     source: str
     name: str
     number: int = field(default=0, compare=False)
-    start: Position = field(default=None, compare=False)
+    start_position: Position = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +79,13 @@ class Progress:
     """The progress of reading a split: the position to resume from, and the counts up to it."""
 
     position: Position = None
-    at_us: int | None = None
+    watermark_us: int | None = None
     """The watermark of the split; None until one of its rows had an event time."""
     rows: int = 0
     """The number of rows read, where rows are ordered by it."""
-    bad: int = 0
+    bad_records: int = 0
     """The number of bad records."""
-    ended: bool = False
+    is_finished: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,18 +114,18 @@ class Failure:
     split: str | None = None
     position: Position = None
     hint: str = ""
-    defect: str = ""
+    traceback: str = ""
     """The traceback if the cause is a bug in headrace rather than the data or user code."""
-    may_pass: bool = False
+    is_transient: bool = False
     """Whether the failure is external, concerns no position in the data, and may be transient."""
-    final: bool = False
+    is_final: bool = False
     """Whether another attempt would fail in the same way."""
-    raised: str = ""
+    raise_site: str = ""
     """The type of the exception and the line that raised it: the same for every row."""
 
 
 @dataclass(frozen=True, slots=True)
-class Restored:
+class RestoredState:
     """The state restored from a checkpoint, which may have been taken with other subtasks."""
 
     splits: Mapping[str, Mapping[Split, Progress]] = field(default_factory=dict)
@@ -134,7 +134,7 @@ class Restored:
     """The states of all subtasks, by step; each subtask takes the key groups that it owns."""
     writers: Mapping[str, tuple[Document, ...]] = field(default_factory=dict)
     """The snapshots of the writers, by sink."""
-    failed: Mapping[str, int] = field(default_factory=dict)
+    failed_rows: Mapping[str, int] = field(default_factory=dict)
     """The number of failed rows, by step: dead letters are numbered from there."""
 
 
@@ -144,27 +144,27 @@ class Deploy:
 
     attempt: int
     subtasks: tuple[SubtaskId, ...]
-    restored: Restored = field(default_factory=Restored)
+    restored: RestoredState = field(default_factory=RestoredState)
 
 
 @dataclass(frozen=True, slots=True)
-class Assign:
+class AssignSplits:
     """The command to read these splits, each from its position."""
 
     subtask: SubtaskId
     splits: tuple[tuple[Split, Progress], ...]
-    last: bool
+    is_last: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Trigger:
+class TriggerCheckpoint:
     """The command to take a checkpoint: sources inject its barrier."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
-class Commit:
+class CommitOutput:
     """The command to commit this prepared output."""
 
     subtask: SubtaskId
@@ -172,7 +172,7 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True)
-class Abort:
+class AbortOutput:
     """The command to remove this prepared output."""
 
     subtask: SubtaskId
@@ -180,23 +180,23 @@ class Abort:
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class SetDriftLimit:
     """The command to hold the splits of a source that are ahead of an event time."""
 
     source: str
-    until_us: int
+    limit_us: int
 
 
 @dataclass(frozen=True, slots=True)
-class Halt:
+class PauseSources:
     """The command to stop reading and wait."""
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class StopSources:
     """The command to stop reading and finish what was read."""
 
-    drains: bool = False
+    is_drain: bool = False
     """Whether the job may be resumed after the drain: then final snapshots contain state."""
 
 
@@ -206,42 +206,42 @@ class Cancel:
 
 
 @dataclass(frozen=True, slots=True)
-class Keep:
+class WriteManifest:
     """The command to write the manifest of a checkpoint: all snapshots, all output to commit."""
 
     number: int
     snapshots: Mapping[SubtaskId, Snapshot]
     handles: tuple[tuple[SubtaskId, Handle], ...]
-    ended: bool = False
+    is_final: bool = False
     """Whether all input was read and all output emitted, so that only commits remain."""
-    drained: bool = False
+    is_drained: bool = False
     """Whether the job was drained: event time was ended although there was more to read."""
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class ManifestWritten:
     """The event that the manifest is durable: the checkpoint is complete."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
-class NotKept:
+class ManifestFailed:
     """The event that the manifest could not be written: the checkpoint does not exist."""
 
     number: int
-    why: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
+class CommitRecorded:
     """The event that the commits of a checkpoint are recorded: a resumed job skips them."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
-class CheckpointTaken:
+class CheckpointCompleted:
     """The event that a checkpoint is complete."""
 
     number: int
@@ -255,19 +255,19 @@ class CheckpointFailed:
     """The event that a checkpoint failed; the job continues without it."""
 
     number: int
-    why: str
+    reason: str
     seconds: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class AllVisible:
+class OutputCommitted:
     """The event that all output named by a checkpoint is committed."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
-class Acknowledged:
+class SnapshotAcknowledged:
     """The event that a subtask's snapshot for a checkpoint is stored."""
 
     subtask: SubtaskId
@@ -276,17 +276,17 @@ class Acknowledged:
 
 
 @dataclass(frozen=True, slots=True)
-class Abandoned:
+class SnapshotDeclined:
     """The event that a subtask's snapshot could not be stored; prepared output stays prepared."""
 
     subtask: SubtaskId
     number: int
-    why: str
+    reason: str
     handle: Handle | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class SubtaskFinished:
     """The event that a subtask has ended: its snapshot is final.
 
     It answers every checkpoint that the subtask has not answered yet.
@@ -297,14 +297,14 @@ class Finished:
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
+class SubtaskCommitted:
     """The event that a subtask's output is committed."""
 
     subtask: SubtaskId
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class SubtaskFailed:
     """The event that a subtask has failed."""
 
     subtask: SubtaskId
@@ -312,7 +312,7 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
-class Cancelled:
+class AttemptCancelled:
     """The event that no subtask of the attempt runs any more."""
 
 
@@ -321,20 +321,32 @@ class WatermarkReport:
     """The watermark of the slowest split that a source's subtask reads; None: it reads none."""
 
     subtask: SubtaskId
-    at_us: int | None
+    watermark_us: int | None
 
 
-ToWorker: TypeAlias = Deploy | Assign | Trigger | Commit | Abort | Hold | Halt | Stop | Cancel
-ToAnybody: TypeAlias = ToWorker | Keep | AllVisible | CheckpointTaken | CheckpointFailed
-ToCoordinator: TypeAlias = (
-    Acknowledged
-    | Abandoned
-    | Kept
-    | NotKept
-    | Noted
-    | Finished
-    | Committed
-    | Failed
-    | Cancelled
+WorkerCommand: TypeAlias = (
+    Deploy
+    | AssignSplits
+    | TriggerCheckpoint
+    | CommitOutput
+    | AbortOutput
+    | SetDriftLimit
+    | PauseSources
+    | StopSources
+    | Cancel
+)
+CoordinatorAction: TypeAlias = (
+    WorkerCommand | WriteManifest | OutputCommitted | CheckpointCompleted | CheckpointFailed
+)
+CoordinatorEvent: TypeAlias = (
+    SnapshotAcknowledged
+    | SnapshotDeclined
+    | ManifestWritten
+    | ManifestFailed
+    | CommitRecorded
+    | SubtaskFinished
+    | SubtaskCommitted
+    | SubtaskFailed
+    | AttemptCancelled
     | WatermarkReport
 )

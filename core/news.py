@@ -6,34 +6,34 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from headrace.core.messages import CheckpointFailed, CheckpointTaken, Failure
+from headrace.core.messages import CheckpointCompleted, CheckpointFailed, Failure
 
 
 @dataclass(frozen=True, slots=True)
-class Resumed:
+class JobResumed:
     """The job has resumed from a checkpoint."""
 
     number: int
     taken_at: str
     sources: tuple[tuple[str, str], ...]
     """The position from which each source resumes, in words."""
-    killed: str | None = None
+    killed_process: str | None = None
     """The process that was killed before, if one was."""
     changes: tuple[str, ...] = ()
     """The differences that follow from changes of the pipeline."""
-    removed: tuple[int, ...] = ()
+    removed_checkpoints: tuple[int, ...] = ()
     """The newer checkpoints, where an older one was requested."""
-    again: tuple[tuple[str, int], ...] = ()
+    repeated_rows: tuple[tuple[str, int], ...] = ()
     """By sink, the maximum number of rows that were written after the checkpoint and are repeated.
     """
     savepoint: str | None = None
     """The path of the savepoint that the checkpoint was made of, if it was made of one."""
-    forgotten: int = 0
+    dropped_checkpoints: int = 0
     """The number of checkpoints of another job that were in the home and have been removed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Restarting:
+class JobRestarting:
     """The job has failed, and restarts from its newest checkpoint after a delay."""
 
     failure: Failure
@@ -41,14 +41,14 @@ class Restarting:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class StopRequested:
     """A client has requested the end of the job."""
 
-    drain: bool
+    is_drain: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Savepointed:
+class SavepointTaken:
     """A savepoint was made of a checkpoint."""
 
     number: int
@@ -56,36 +56,36 @@ class Savepointed:
 
 
 @dataclass(frozen=True, slots=True)
-class Rescaled:
+class JobRescaled:
     """The job continues at another parallelism of these parts."""
 
     parallelism: Mapping[str, int]
-    stood_still_s: float
+    downtime_s: float
 
 
 @dataclass(frozen=True, slots=True)
-class NotDone:
+class RequestFailed:
     """A client's request has failed."""
 
-    what: str
-    why: str
+    request: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Noticed:
+class ExternalWarning:
     """An external condition that the job tolerates or waits for."""
 
-    line: str
+    message: str
 
 
-News: TypeAlias = (
-    Resumed
-    | CheckpointTaken
+JobEvent: TypeAlias = (
+    JobResumed
+    | CheckpointCompleted
     | CheckpointFailed
-    | Restarting
-    | Asked
-    | Savepointed
-    | Rescaled
-    | NotDone
-    | Noticed
+    | JobRestarting
+    | StopRequested
+    | SavepointTaken
+    | JobRescaled
+    | RequestFailed
+    | ExternalWarning
 )

@@ -20,97 +20,99 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, Literal, TypeAlias, TypeVar
 
-LOW = 0.10
-HIGH = 0.50
+LOW_BACKPRESSURE = 0.10
+HIGH_BACKPRESSURE = 0.50
 
-LEAST_S = 0.5
+MIN_INTERVAL_S = 0.5
 """The shortest interval over which shares mean something."""
 
-Word: TypeAlias = "Literal['ok', 'low', 'high']"
-Who = TypeVar("Who", bound=Hashable)
+BackpressureLevel: TypeAlias = "Literal['ok', 'low', 'high']"
+SubtaskKey = TypeVar("SubtaskKey", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class TaskTime:
     """The time of a subtask since it began, in seconds by use."""
 
     busy_s: float = 0.0
     idle_s: float = 0.0
-    blocked_s: float = 0.0
+    backpressured_s: float = 0.0
 
     @property
-    def seconds(self) -> float:
+    def total_s(self) -> float:
         """The total time."""
-        return self.busy_s + self.idle_s + self.blocked_s
+        return self.busy_s + self.idle_s + self.backpressured_s
 
 
 @dataclass(frozen=True, slots=True)
-class Shares:
+class TimeShares:
     """The shares of an interval."""
 
     busy: float = 0.0
     idle: float = 1.0
-    blocked: float = 0.0
+    backpressured: float = 0.0
 
     @property
-    def backpressure(self) -> Word:
+    def backpressure(self) -> BackpressureLevel:
         """The level of backpressure."""
-        return word(self.blocked)
+        return classify_backpressure(self.backpressured)
 
 
-def spent(seconds: float, waited_s: float, blocked_s: float) -> Spent:
+def make_task_time(seconds: float, waited_s: float, blocked_s: float) -> TaskTime:
     """Return the time of a subtask from its lifetime and its times of waiting.
 
-    >>> spent(10, 4, 1)
+    >>> make_task_time(10, 4, 1)
     Spent(busy_s=5, idle_s=4, blocked_s=1)
     """
-    return Spent(max(seconds - waited_s - blocked_s, 0.0), waited_s, blocked_s)
+    return TaskTime(max(seconds - waited_s - blocked_s, 0.0), waited_s, blocked_s)
 
 
-def shares(before: Spent, now: Spent, seconds: float) -> Shares:
+def compute_shares(before: TaskTime, now: TaskTime, seconds: float) -> TimeShares:
     """Return the shares of the interval between two samples.
 
-    >>> shares(Spent(1, 1, 1), Spent(2, 2, 3), 4)
+    >>> compute_shares(TaskTime(1, 1, 1), TaskTime(2, 2, 3), 4)
     Shares(busy=0.25, idle=0.25, blocked=0.5)
-    >>> shares(Spent(1, 1, 1), Spent(2, 1, 1), 4)  # it ended
+    >>> compute_shares(TaskTime(1, 1, 1), TaskTime(2, 1, 1), 4)  # it ended
     Shares(busy=0.25, idle=0.75, blocked=0.0)
     """
     if seconds <= 0:
-        return Shares()
+        return TimeShares()
     busy = min(max((now.busy_s - before.busy_s) / seconds, 0.0), 1.0)
-    blocked = min(max((now.blocked_s - before.blocked_s) / seconds, 0.0), 1.0 - busy)
-    return Shares(busy, 1.0 - busy - blocked, blocked)
+    blocked = min(max((now.backpressured_s - before.backpressured_s) / seconds, 0.0), 1.0 - busy)
+    return TimeShares(busy, 1.0 - busy - blocked, blocked)
 
 
-def word(share: float) -> Word:
+def classify_backpressure(share: float) -> BackpressureLevel:
     """Return the level of backpressure for a share.
 
-    >>> word(0.1), word(0.11), word(0.51)
+    >>> classify_backpressure(0.1), classify_backpressure(0.11), classify_backpressure(0.51)
     ('ok', 'low', 'high')
     """
-    return "ok" if share <= LOW else "low" if share <= HIGH else "high"
+    return "ok" if share <= LOW_BACKPRESSURE else "low" if share <= HIGH_BACKPRESSURE else "high"
 
 
 @dataclass(slots=True)
-class Looks(Generic[Who]):
+class TimeShareSampler(Generic[SubtaskKey]):
     """The earlier samples: back to the newest that is old enough."""
 
-    least_s: float = LEAST_S
-    _seen: deque[tuple[float, Mapping[Who, Spent]]] = field(default_factory=deque)
+    min_interval_s: float = MIN_INTERVAL_S
+    _samples: deque[tuple[float, Mapping[SubtaskKey, TaskTime]]] = field(default_factory=deque)
 
-    def shares(self, at: float, seen: Mapping[Who, Spent]) -> dict[Who, Shares]:
+    def sample(
+        self, at: float, seen: Mapping[SubtaskKey, TaskTime]
+    ) -> dict[SubtaskKey, TimeShares]:
         """Return the shares of each subtask since the last sample, or since it began."""
-        while len(self._seen) > 1 and self._seen[1][0] <= at - self.least_s:
-            self._seen.popleft()
+        while len(self._samples) > 1 and self._samples[1][0] <= at - self.min_interval_s:
+            self._samples.popleft()
         then: float = at
-        before: Mapping[Who, Spent] = {}
-        if self._seen and self._seen[0][0] <= at - self.least_s:
-            then, before = self._seen[0]
-        if not self._seen or self._seen[-1][0] <= at - self.least_s:
-            self._seen.append((at, dict(seen)))
+        before: Mapping[SubtaskKey, TaskTime] = {}
+        if self._samples and self._samples[0][0] <= at - self.min_interval_s:
+            then, before = self._samples[0]
+        if not self._samples or self._samples[-1][0] <= at - self.min_interval_s:
+            self._samples.append((at, dict(seen)))
         return {
-            subtask: shares(before[subtask], now, at - then)
+            subtask: compute_shares(before[subtask], now, at - then)
             if subtask in before
-            else shares(Spent(), now, now.seconds)
+            else compute_shares(TaskTime(), now, now.total_s)
             for subtask, now in seen.items()
         }

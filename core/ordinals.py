@@ -28,7 +28,7 @@ within it."""
 SOURCE_BITS, SPLIT_BITS, ROW_BITS = 7, 20, 36
 
 
-def numbers(source: int, split: int, first: int, count: int) -> pl.Series:
+def number_rows(source: int, split: int, first: int, count: int) -> pl.Series:
     """Return the numbers of consecutive rows of a split: ordered by source, split and row."""
     import polars as pl
 
@@ -37,7 +37,7 @@ def numbers(source: int, split: int, first: int, count: int) -> pl.Series:
     return pl.int_range(start, start + count, dtype=pl.Int64, eager=True)
 
 
-def placed(frame: pl.DataFrame, at: pl.Expr | pl.Series) -> pl.DataFrame:
+def add_row_order(frame: pl.DataFrame, at: pl.Expr | pl.Series) -> pl.DataFrame:
     """Add the order column: by event time if the rows have one, then by `at`."""
     import polars as pl
 
@@ -49,23 +49,23 @@ def placed(frame: pl.DataFrame, at: pl.Expr | pl.Series) -> pl.DataFrame:
     return frame.with_columns(order.to_struct(ORDER))
 
 
-def parted(frame: pl.DataFrame, number: pl.Expr | pl.Series) -> pl.DataFrame:
+def number_parts(frame: pl.DataFrame, number: pl.Expr | pl.Series) -> pl.DataFrame:
     """Distinguish rows made from the same row, which share its position, by `number`."""
     import polars as pl
 
     index = number if isinstance(number, pl.Expr) else pl.lit(number)
     part = pl.col(ORDER).struct.field("part") * (1 << PART_BITS) + index.cast(pl.Int64)
-    return _with(frame, part=part)
+    return _replace_fields(frame, part=part)
 
 
-def retimed(frame: pl.DataFrame) -> pl.DataFrame:
+def update_row_time(frame: pl.DataFrame) -> pl.DataFrame:
     """Update the order column after the event time of rows has changed."""
     import polars as pl
 
-    return _with(frame, time=pl.col(EVENT_TIME).cast(pl.Int64))
+    return _replace_fields(frame, time=pl.col(EVENT_TIME).cast(pl.Int64))
 
 
-def _with(frame: pl.DataFrame, **fields: pl.Expr) -> pl.DataFrame:
+def _replace_fields(frame: pl.DataFrame, **fields: pl.Expr) -> pl.DataFrame:
     import polars as pl
 
     current = {name: pl.col(ORDER).struct.field(name) for name in ("time", "at", "part")}

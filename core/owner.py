@@ -8,45 +8,49 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from headrace.core.elements import FOREVER_US
-from headrace.core.state import NO_CLOCK_US, Counts, Frozen
+from headrace.core.elements import MAX_WATERMARK_US
+from headrace.core.state import NO_CLOCK_US, FrozenState, StepCounters
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class StateOwnership:
     """The key groups that a subtask of a step owns, out of `key_groups`."""
 
     step: str
     subtask: int
     groups: range
     key_groups: int
-    restored: tuple[Frozen, ...] = field(default=())
+    restored_states: tuple[FrozenState, ...] = field(default=())
     """The restored states; the owned key groups of them are the initial state. When a state is
     opened with them, all that overlap have the same clock."""
 
-    def holds(self, frozen: Frozen) -> bool:
+    def overlaps(self, frozen: FrozenState) -> bool:
         """Whether some key groups of the frozen state are owned."""
-        return bool(shared(self.groups, frozen.groups))
+        return bool(intersect_ranges(self.groups, frozen.groups))
 
     @property
     def clock_us(self) -> int:
         """The initial clock; a clock at the end of time, as after a drain, starts from scratch."""
-        clock_us = max((f.clock_us for f in self.restored if self.holds(f)), default=NO_CLOCK_US)
-        return NO_CLOCK_US if clock_us == FOREVER_US else clock_us
+        clock_us = max(
+            (f.clock_us for f in self.restored_states if self.overlaps(f)), default=NO_CLOCK_US
+        )
+        return NO_CLOCK_US if clock_us == MAX_WATERMARK_US else clock_us
 
     @property
     def least_clock_us(self) -> int:
         """The initial clock of a broadcast join: the least clock of all former subtasks."""
-        clock_us = min((frozen.clock_us for frozen in self.restored), default=NO_CLOCK_US)
-        return NO_CLOCK_US if clock_us == FOREVER_US else clock_us
+        clock_us = min((frozen.clock_us for frozen in self.restored_states), default=NO_CLOCK_US)
+        return NO_CLOCK_US if clock_us == MAX_WATERMARK_US else clock_us
 
     @property
-    def counts(self) -> Counts:
+    def counters(self) -> StepCounters:
         """The initial counters: a state's counters go to the owner of its first key group."""
-        counted = [f.counts for f in self.restored if f.groups and f.groups[0] in self.groups]
-        return Counts(sum(c.late for c in counted), sum(c.unfilled for c in counted))
+        counted = [
+            f.counters for f in self.restored_states if f.groups and f.groups[0] in self.groups
+        ]
+        return StepCounters(sum(c.late for c in counted), sum(c.unfilled for c in counted))
 
-    def divided(self) -> tuple[Owner, ...]:
+    def split_by_clock(self) -> tuple[StateOwnership, ...]:
         """Split into ranges of key groups with the same clock; nearly always this one alone.
 
         Key groups whose clocks differ cannot share a state: a row that is late for one of them is
@@ -55,8 +59,8 @@ class Owner:
         their clocks equal.
         """
         pieces: list[tuple[range, int]] = []
-        for frozen in sorted(self.restored, key=lambda f: f.groups.start):
-            groups = shared(self.groups, frozen.groups)
+        for frozen in sorted(self.restored_states, key=lambda f: f.groups.start):
+            groups = intersect_ranges(self.groups, frozen.groups)
             if groups and pieces and pieces[-1][1] == frozen.clock_us:
                 groups = range(pieces.pop()[0].start, groups.stop)
             if groups:
@@ -69,10 +73,10 @@ class Owner:
         return tuple(replace(self, groups=groups) for groups in ranges)
 
 
-def shared(one: range, other: range) -> range:
+def intersect_ranges(one: range, other: range) -> range:
     """Return the key groups in both ranges.
 
-    >>> shared(range(0, 5), range(3, 9))
+    >>> intersect_ranges(range(0, 5), range(3, 9))
     range(3, 5)
     """
     return range(max(one.start, other.start), min(one.stop, other.stop))

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
-class Pins:
+class CheckpointPins:
     """The number of readers of each checkpoint, by its number."""
 
     _counts: Counter[int] = field(default_factory=Counter)
-    _released: asyncio.Event = field(default_factory=asyncio.Event)
+    _release_event: asyncio.Event = field(default_factory=asyncio.Event)
 
     def pin(self, number: int) -> None:
         """Add a reader of a checkpoint."""
@@ -21,15 +21,15 @@ class Pins:
     def release(self, number: int) -> None:
         """Remove a reader of a checkpoint."""
         self._counts = self._counts - Counter([number])
-        self._released.set()
+        self._release_event.set()
 
     @property
     def numbers(self) -> frozenset[int]:
         """The pinned checkpoints. Safe to call from any thread."""
         return frozenset(self._counts)
 
-    async def free(self) -> None:
+    async def wait_until_unpinned(self) -> None:
         """Wait until no checkpoint is pinned."""
         while self._counts:
-            self._released.clear()
-            await self._released.wait()
+            self._release_event.clear()
+            await self._release_event.wait()

@@ -34,60 +34,60 @@ from headrace.core.pipeline.settings import (
     Restart,
 )
 
-SAME = 3
+MAX_SAME_FAILURES = 3
 """The number of identical failures after which the job ends."""
-HEALTHY_AFTER = timedelta(minutes=10)
+DEFAULT_HEALTHY_AFTER = timedelta(minutes=10)
 """The time after which an attempt counts as healthy, for strategies that do not set it."""
 
-Place: TypeAlias = "tuple[str, str, str | None, Position]"
+FailureSite: TypeAlias = "tuple[str, str, str | None, Position]"
 
 
-class Strategy(Protocol):
+class RestartStrategy(Protocol):
     """A restart strategy. `well`: the attempt before the failure was healthy."""
 
-    def delay_s(self, now_s: float, random: float, *, well: bool) -> float | None:
+    def next_delay_s(self, now_s: float, random: float, *, well: bool) -> float | None:
         """Return the delay in seconds; None ends the job."""
         ...
 
 
 @dataclass(slots=True)
-class Restarts:
+class RestartPolicy:
     """The restarts of one job."""
 
     settings: Restart
-    _strategy: Strategy = field(init=False)
+    _strategy: RestartStrategy = field(init=False)
     _healthy_s: float = field(init=False)
-    _begun_s: float | None = None
+    _started_at_s: float | None = None
     """The start time of the attempt that failed; None for the first."""
-    _last: Place | None = None
-    _raised: tuple[str, str, int] | None = None
+    _last_site: FailureSite | None = None
+    _last_raise: tuple[str, str, int] | None = None
     """The origin of an exception in user code or headrace: the line, the part, the checkpoint."""
-    _times: int = 0
+    _repetitions: int = 0
 
     def __post_init__(self) -> None:
-        self._strategy = _strategy(self.settings)
-        healthy_after = HEALTHY_AFTER
+        self._strategy = _build_strategy(self.settings)
+        healthy_after = DEFAULT_HEALTHY_AFTER
         if isinstance(self.settings, ExponentialRestart):
             healthy_after = self.settings.healthy_after
         self._healthy_s = healthy_after.total_seconds()
 
-    def failed(
+    def decide_delay_s(
         self, failure: Failure, now_s: float, random: float, checkpoint: int = 0
     ) -> float | None:
         """Return how many seconds to wait before the next attempt; None: there is none.
 
         `random` is in [0, 1). `checkpoint` is the one that the failed attempt resumed from.
         """
-        well = self._begun_s is not None and now_s - self._begun_s >= self._healthy_s
-        if self._is_again(failure, checkpoint, well=well) or failure.final:
+        well = self._started_at_s is not None and now_s - self._started_at_s >= self._healthy_s
+        if self._is_repeated(failure, checkpoint, well=well) or failure.is_final:
             return None
-        delay_s = self._strategy.delay_s(now_s, random, well=well)
+        delay_s = self._strategy.next_delay_s(now_s, random, well=well)
         if delay_s is not None:
-            self._begun_s = now_s + delay_s
+            self._started_at_s = now_s + delay_s
         return delay_s
 
     @property
-    def longest_s(self) -> float:
+    def max_delay_s(self) -> float:
         """The longest delay before another attempt."""
         match self.settings:
             case NoRestart():
@@ -96,71 +96,73 @@ class Restarts:
                 return self.settings.max.total_seconds()
         return self.settings.delay.total_seconds()
 
-    def _is_again(self, failure: Failure, checkpoint: int, *, well: bool) -> bool:
+    def _is_repeated(self, failure: Failure, checkpoint: int, *, well: bool) -> bool:
         """Whether the same failure has come too often in a row."""
         place = (failure.message, failure.step, failure.split, failure.position)
-        raised = (failure.raised, failure.step, checkpoint) if failure.raised else None
-        same = place == self._last or (raised is not None and raised == self._raised)
-        goes_on = same and not failure.may_pass and (failure.position is not None or not well)
-        self._times = self._times + 1 if goes_on else 1
-        self._last, self._raised = place, raised
-        return self._times >= SAME
+        raised = (failure.raise_site, failure.step, checkpoint) if failure.raise_site else None
+        same = place == self._last_site or (raised is not None and raised == self._last_raise)
+        goes_on = same and not failure.is_transient and (failure.position is not None or not well)
+        self._repetitions = self._repetitions + 1 if goes_on else 1
+        self._last_site, self._last_raise = place, raised
+        return self._repetitions >= MAX_SAME_FAILURES
 
 
-def _strategy(settings: Restart) -> Strategy:
+def _build_strategy(settings: Restart) -> RestartStrategy:
     match settings:
         case NoRestart():
-            return Fixed(0, 0.0)
+            return FixedDelay(0, 0.0)
         case FixedRestart():
-            return Fixed(settings.attempts, settings.delay.total_seconds())
+            return FixedDelay(settings.attempts, settings.delay.total_seconds())
         case ExponentialRestart():
-            return Exponential(settings)
+            return ExponentialBackoff(settings)
         case FailureRateRestart():
-            return FailureRate(settings)
+            return FailureRateLimit(settings)
 
 
 @dataclass(slots=True)
-class Fixed:
+class FixedDelay:
     """A fixed number of restarts with a fixed delay."""
 
-    left: int
-    wait_s: float
+    remaining_attempts: int
+    interval_s: float
 
-    def delay_s(self, now_s: float, random: float, *, well: bool) -> float | None:
+    def next_delay_s(self, now_s: float, random: float, *, well: bool) -> float | None:
         """Return the delay while a restart is left."""
-        self.left -= 1
-        return self.wait_s if self.left >= 0 else None
+        self.remaining_attempts -= 1
+        return self.interval_s if self.remaining_attempts >= 0 else None
 
 
 @dataclass(slots=True)
-class Exponential:
+class ExponentialBackoff:
     """A delay that grows with each failure until an attempt is healthy."""
 
     settings: ExponentialRestart
-    _next_s: float | None = None
+    _next_delay_s: float | None = None
 
-    def delay_s(self, now_s: float, random: float, *, well: bool) -> float:
+    def next_delay_s(self, now_s: float, random: float, *, well: bool) -> float:
         """Return the delay, at most `max`, reduced by a random part of `jitter`."""
         longest_s = self.settings.max.total_seconds()
-        begins = well or self._next_s is None
-        whole_s = self.settings.first.total_seconds() if begins else self._next_s
+        begins = well or self._next_delay_s is None
+        whole_s = self.settings.first.total_seconds() if begins else self._next_delay_s
         assert whole_s is not None
         whole_s = min(whole_s, longest_s)
-        self._next_s = min(whole_s * self.settings.factor, longest_s)
+        self._next_delay_s = min(whole_s * self.settings.factor, longest_s)
         return whole_s * (1 - self.settings.jitter * random)
 
 
 @dataclass(slots=True)
-class FailureRate:
+class FailureRateLimit:
     """A fixed delay, until failures come too often."""
 
     settings: FailureRateRestart
-    _at_s: list[float] = field(default_factory=list)
+    _failure_times_s: list[float] = field(default_factory=list)
     """The times of the failures within the interval."""
 
-    def delay_s(self, now_s: float, random: float, *, well: bool) -> float | None:
+    def next_delay_s(self, now_s: float, random: float, *, well: bool) -> float | None:
         """Return the delay while the interval `within` has fewer failures than the limit."""
         since_s = now_s - self.settings.within.total_seconds()
-        self._at_s = [at_s for at_s in (*self._at_s, now_s) if at_s >= since_s]
-        too_many = len(self._at_s) >= self.settings.failures
+        self._failure_times_s = [
+            at_s for at_s in (*self._failure_times_s, now_s) if at_s >= since_s
+        ]
+        too_many = len(self._failure_times_s) >= self.settings.failures
         return None if too_many else self.settings.delay.total_seconds()

@@ -24,17 +24,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TypeAlias
 
-HEARD = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-INTERRUPTED = 130
-PATIENCE_S = 30.0
+HANDLED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+INTERRUPTED_STATUS = 130
+THREAD_GRACE_S = 30.0
 """The time for which a thread may run on after everything was asked to end."""
 
-Request: TypeAlias = "Callable[[], object]"
-_ENTERED: list[Signals] = []
+SignalRequest: TypeAlias = "Callable[[], object]"
+_ACTIVE_HANDLERS: list[SignalHandler] = []
 """The active handlers; the last, which is the newest, handles signals for all."""
 
 
-class Signals:
+class SignalHandler:
     """Handles signals within `with`, in the main thread; outside, the old handlers are in place.
 
     A `with` that is never left handles them until the interpreter shuts down; then nothing is left
@@ -44,51 +44,51 @@ class Signals:
     def __init__(self) -> None:
         self.count = 0
         """The number of signals so far."""
-        self._job: tuple[Request, Request] | None = None
+        self._job: tuple[SignalRequest, SignalRequest] | None = None
         self._lock = threading.Lock()
 
-    def __enter__(self) -> Signals:
+    def __enter__(self) -> SignalHandler:
         reading, self._write_fd = os.pipe()
         os.set_blocking(self._write_fd, False)
         self._thread = threading.Thread(
             target=self._listen, args=(reading,), name="headrace-signals", daemon=True
         )
-        self._exit_timer = threading.Timer(PATIENCE_S, os._exit, (INTERRUPTED,))
+        self._exit_timer = threading.Timer(THREAD_GRACE_S, os._exit, (INTERRUPTED_STATUS,))
         self._exit_timer.daemon = True
-        before = {number: signal.getsignal(number) for number in HEARD}
+        before = {number: signal.getsignal(number) for number in HANDLED_SIGNALS}
         if before[signal.SIGHUP] is signal.SIG_IGN:
             del before[signal.SIGHUP]
         self._old_handlers = before
         self._old_wakeup_fd = signal.set_wakeup_fd(self._write_fd, warn_on_full_buffer=False)
-        _ENTERED.append(self)
-        self.renew()
+        _ACTIVE_HANDLERS.append(self)
+        self.reinstall()
         self._thread.start()
-        atexit.register(_ignore)
+        atexit.register(_ignore_signals)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._leave()
+        self._restore_handlers()
         self._exit_timer.cancel()
         self._thread.join()
-        atexit.unregister(_ignore)
+        atexit.unregister(_ignore_signals)
 
-    def _leave(self) -> None:
+    def _restore_handlers(self) -> None:
         """Restore the old handlers; also in a child process, which handles its own signals."""
-        if self in _ENTERED:
-            _ENTERED.remove(self)
+        if self in _ACTIVE_HANDLERS:
+            _ACTIVE_HANDLERS.remove(self)
             signal.set_wakeup_fd(self._old_wakeup_fd)
             for number, handler in self._old_handlers.items():
                 signal.signal(number, handler)
             os.close(self._write_fd)
 
-    def renew(self) -> None:
+    def reinstall(self) -> None:
         """Take the signals back from a library that has installed a hook on them."""
-        if self in _ENTERED:
+        if self in _ACTIVE_HANDLERS:
             for number in self._old_handlers:
-                signal.signal(number, _written_already)
+                signal.signal(number, _python_handler)
 
     @contextmanager
-    def heard(self, ask: Request, end: Request) -> Iterator[None]:
+    def send_to_job(self, ask: SignalRequest, end: SignalRequest) -> Iterator[None]:
         """Send requests to a job, from another thread; signals that came before count at once."""
         with self._lock:
             self._job = (ask, end)
@@ -104,18 +104,18 @@ class Signals:
         with open(reading, "rb", buffering=0) as numbers:
             while number := numbers.read(1):
                 hung_up = number[0] == signal.SIGHUP
-                if number[0] in HEARD and not (hung_up and self.count):
+                if number[0] in HANDLED_SIGNALS and not (hung_up and self.count):
                     with self._lock:
-                        self._came()
+                        self._handle_signal()
 
-    def _came(self) -> None:
+    def _handle_signal(self) -> None:
         self.count += 1
         if self.count == 2 and self._job is None:
             with suppress(OSError):
                 os.write(2, b"stopped\n")
-            os._exit(INTERRUPTED)
+            os._exit(INTERRUPTED_STATUS)
         if self.count > 2:
-            os._exit(INTERRUPTED)
+            os._exit(INTERRUPTED_STATUS)
         if self._job is not None:
             ask, end = self._job
             (ask if self.count == 1 else end)()
@@ -123,19 +123,19 @@ class Signals:
             self._exit_timer.start()
 
 
-def _written_already(number: int, frame: object) -> None:
+def _python_handler(number: int, frame: object) -> None:
     """Do nothing: the Python-level handler, which runs when the main thread gets to it."""
 
 
-def _ignore() -> None:
-    for number in HEARD:
+def _ignore_signals() -> None:
+    for number in HANDLED_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
 
 
-def _leave_all() -> None:
+def _restore_all_handlers() -> None:
     """Leave all handlers in a child process, the newest first: each restores its predecessor's."""
-    for signals in reversed(_ENTERED.copy()):
-        signals._leave()
+    for signals in reversed(_ACTIVE_HANDLERS.copy()):
+        signals._restore_handlers()
 
 
-os.register_at_fork(after_in_child=_leave_all)
+os.register_at_fork(after_in_child=_restore_all_handlers)

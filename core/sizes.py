@@ -8,29 +8,31 @@ from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class StateSize:
     """The approximate size of a state: its rows, its bytes in memory and on disk."""
 
     rows: int = 0
     bytes: int = 0
-    on_disk: int = 0
+    disk_bytes: int = 0
 
-    def __add__(self, other: Size) -> Size:
-        return Size(self.rows + other.rows, self.bytes + other.bytes, self.on_disk + other.on_disk)
+    def __add__(self, other: StateSize) -> StateSize:
+        return StateSize(
+            self.rows + other.rows, self.bytes + other.bytes, self.disk_bytes + other.disk_bytes
+        )
 
 
-class Sized(Protocol):
+class MeasuredState(Protocol):
     """A state that knows its size."""
 
     @property
-    def size(self) -> Size:
+    def size(self) -> StateSize:
         """The size, available in almost no time and in any thread."""
         ...
 
 
-def sizes_of(
-    states: Mapping[str, Sized], pending: Mapping[str, Callable[[], Size]]
-) -> dict[str, Size]:
+def measure_states(
+    states: Mapping[str, MeasuredState], pending: Mapping[str, Callable[[], StateSize]]
+) -> dict[str, StateSize]:
     """Return the sizes of states, including rows that wait to be added to them."""
     return {
         name: state.size + pending[name]() if name in pending else state.size

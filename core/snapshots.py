@@ -38,7 +38,7 @@ class Blob:
     hash: str
     bytes: int
 
-    def document(self) -> dict[str, object]:
+    def to_document(self) -> dict[str, object]:
         """Return the reference to the blob for a document.
 
         >>> Blob("0123456789abcdef0123456789abcdef", 5).document()
@@ -47,27 +47,27 @@ class Blob:
         return {"blob": self.hash, "bytes": self.bytes}
 
     @classmethod
-    def of(cls, document: object) -> Blob:
+    def from_document(cls, document: object) -> Blob:
         """Return the blob that a document names. Raises DamagedSnapshot if it names none."""
-        for blob in _named_by(document):
+        for blob in _match_blob(document):
             return blob
         raise DamagedSnapshot(f"wanted a blob's hash and size, got {str(document)[:80]!r}")
 
 
-def blobs_in(document: object) -> Iterator[Blob]:
+def find_blobs(document: object) -> Iterator[Blob]:
     """Yield all blobs that a document names, at any depth, some perhaps twice."""
-    found = list(_named_by(document))
+    found = list(_match_blob(document))
     inside: Collection[object] = ()
     if isinstance(document, Mapping):
         inside = document.values()
     elif isinstance(document, list | tuple):
         inside = document
     for item in () if found else inside:
-        found.extend(blobs_in(item))
+        found.extend(find_blobs(item))
     yield from found
 
 
-def _named_by(document: object) -> Iterator[Blob]:
+def _match_blob(document: object) -> Iterator[Blob]:
     match document:
         case {"blob": str(hash), "bytes": int(bytes), **rest} if not rest and _HASH.fullmatch(hash):
             yield Blob(hash, bytes)
@@ -117,11 +117,11 @@ class SnapshotStore(Protocol):
         """
         ...
 
-    def manifests(self) -> list[int]:
+    def list_checkpoints(self) -> list[int]:
         """Return the numbers of the existing checkpoints, ascending. Settles an unknown outcome."""
         ...
 
-    def manifest(self, number: int) -> Manifest:
+    def read_manifest(self, number: int) -> Manifest:
         """Return a checkpoint's manifest, verified. Raises DamagedSnapshot."""
         ...
 

@@ -31,13 +31,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from headrace.core.alignment import BEGINNING_US
-from headrace.core.sizes import Size
+from headrace.core.alignment import MIN_WATERMARK_US
+from headrace.core.sizes import StateSize
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from headrace.core.owner import Owner
+    from headrace.core.owner import StateOwnership
     from headrace.core.snapshots import SnapshotStore
 
 SLOT = "__slot"
@@ -46,13 +46,13 @@ SLOT = "__slot"
 KEY = "__key"
 """The column of a table with the row's key, encoded as one string."""
 
-ASKED = "__asked"
+KEY_INDEX = "__asked"
 """The column of found rows with the index of the row's key among the requested keys (int)."""
 
-UNTIL = "__until"
+EXPIRY = "__until"
 """The column of a table with the time at which a row expires (bigint); absent: never."""
 
-Merge: TypeAlias = "Callable[[pl.DataFrame], pl.DataFrame]"
+MergeFunction: TypeAlias = "Callable[[pl.DataFrame], pl.DataFrame]"
 """Merges the rows that belong together into one row each; associative, with the same columns.
 
 A merged row is filed under the latest of its rows' times: never earlier than any of them, and
@@ -74,17 +74,17 @@ class RunsLayout:
 
     columns: Mapping[str, pl.DataType]
     key: tuple[str, ...]
-    merge: Merge
+    merge: MergeFunction
 
 
-class Runs(Protocol):
+class SortedRuns(Protocol):
     """Rows filed under times (slots). Every frame has the columns of the layout, and SLOT."""
 
     def add(self, frame: pl.DataFrame) -> None:
         """File rows; an empty frame has no effect."""
         ...
 
-    def first(self) -> int | None:
+    def get_first_slot(self) -> int | None:
         """Return the earliest slot that has rows."""
         ...
 
@@ -100,7 +100,7 @@ class Runs(Protocol):
         """Remove all rows of slots up to `until`."""
         ...
 
-    def of_keys(self, keys: pl.DataFrame, after: int) -> pl.DataFrame | None:
+    def read_keys(self, keys: pl.DataFrame, after: int) -> pl.DataFrame | None:
         """Return the rows of these keys in slots after `after`, perhaps unmerged; they stay."""
         ...
 
@@ -111,7 +111,7 @@ class Runs(Protocol):
         """
         ...
 
-    def owed(self, *, asking: bool) -> int:
+    def estimate_deferred_rows(self, *, asking: bool) -> int:
         """Estimate how many existing rows the next call has to process; nearly always 0.
 
         That is work that earlier calls with few rows have deferred. The call is `add`, or, with
@@ -125,7 +125,7 @@ class Runs(Protocol):
         ...
 
 
-class Table(Protocol):
+class KeyedTable(Protocol):
     """One row per key. Every frame has KEY (never null), the opened columns, perhaps EXPIRY."""
 
     def find(self, keys: pl.Series) -> pl.DataFrame:
@@ -150,11 +150,11 @@ class Table(Protocol):
         """Remove the rows of these keys; keys without a row are ignored."""
         ...
 
-    def forget(self, now_us: int) -> None:
+    def expire(self, now_us: int) -> None:
         """Expire the rows whose EXPIRY is before `now_us`: `find` never returns them again."""
         ...
 
-    def owed(self, now_us: int) -> int:
+    def estimate_deferred_rows(self, now_us: int) -> int:
         """Estimate how many more rows expiry at that time and the next `put` have to process.
 
         That is work that earlier calls with few rows have deferred; nearly always 0.
@@ -175,7 +175,7 @@ class Entries(Protocol):
 
 
 @dataclass(slots=True)
-class Counts:
+class StepCounters:
     """Counters of the rows that a step dropped; they survive restarts."""
 
     late: int = 0
@@ -184,7 +184,7 @@ class Counts:
     """Rows in count windows that never filled."""
 
 
-class Spread(StrEnum):
+class Redistribution(StrEnum):
     """The ways to redistribute the entries of all subtasks at a restart."""
 
     LIST = "list"
@@ -199,17 +199,17 @@ class Spread(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class StateDescriptor:
     """The descriptor of a state: its shape, and the columns that determine a row's key group."""
 
     is_table: bool
     key: tuple[str, ...] | None
     """None: a table whose rows belong to the key groups of their KEYs, or entries."""
-    spread: Spread | None = None
+    redistribution: Redistribution | None = None
     """Set for entries only."""
 
 
-class Frozen(Protocol):
+class FrozenState(Protocol):
     """A step's state at one instant: immutable, and readable while the step resumes.
 
     A frozen state from `StepState.freeze` may be readable only until it is stored or released; one
@@ -232,28 +232,28 @@ class Frozen(Protocol):
         ...
 
     @property
-    def counts(self) -> Counts: ...
+    def counters(self) -> StepCounters: ...
 
-    def shape(self, name: str) -> Shape:
+    def describe_state(self, name: str) -> StateDescriptor:
         """Return the descriptor of the state of that name, one of `names`."""
         ...
 
-    def runs(self, name: str, groups: range) -> Sequence[pl.DataFrame]:
+    def read_runs(self, name: str, groups: range) -> Sequence[pl.DataFrame]:
         """Return the frames of that state for the key groups; each frame is sorted by SLOT.
 
         A name that was not opened has no frames.
         """
         ...
 
-    def table(self, name: str, groups: range) -> pl.DataFrame | None:
+    def read_table(self, name: str, groups: range) -> pl.DataFrame | None:
         """Return the rows of that state for the key groups; None if there are none."""
         ...
 
-    def entries(self, name: str) -> pl.DataFrame | None:
+    def read_entries(self, name: str) -> pl.DataFrame | None:
         """Return the entries of that name; None if there are none."""
         ...
 
-    def stored(self, store: SnapshotStore) -> Document:
+    def persist(self, store: SnapshotStore) -> Document:
         """Put all of the state into the store, and return the document to thaw it from.
 
         Called once, in any thread. Blobs that the store already has are not put again. Raises
@@ -274,11 +274,11 @@ class StepState(Protocol):
 
     clock_us: int
     """The watermark that the step has reached; operators read and set it."""
-    counts: Counts
-    beside: dict[str, Callable[[], Size]]
+    counters: StepCounters
+    buffered_sizes: dict[str, Callable[[], StateSize]]
     """By name of a state, the size of what an operator has buffered for it; part of `sizes`."""
 
-    def runs(self, name: str, layout: RunsLayout) -> Runs:
+    def open_runs(self, name: str, layout: RunsLayout) -> SortedRuns:
         """Open a state of runs; a name may be opened once, as runs or as a table.
 
         An operator may open its state when its first rows arrive; a restored state that is never
@@ -286,9 +286,9 @@ class StepState(Protocol):
         """
         ...
 
-    def table(
+    def open_table(
         self, name: str, columns: Mapping[str, pl.DataType], group: tuple[str, ...] | None = None
-    ) -> Table:
+    ) -> KeyedTable:
         """Open a table. `columns` has all columns but KEY and EXPIRY.
 
         A row belongs to the key group of its KEY. If KEY contains more than the step's key, such as
@@ -296,11 +296,11 @@ class StepState(Protocol):
         """
         ...
 
-    def entries(self, name: str, spread: Spread) -> Entries:
+    def open_entries(self, name: str, spread: Redistribution) -> Entries:
         """Open entries, starting with this subtask's share of the restored ones; a name once."""
         ...
 
-    def columns(self, name: str) -> Mapping[str, pl.DataType] | None:
+    def get_restored_columns(self, name: str) -> Mapping[str, pl.DataType] | None:
         """Return the columns to open a restored state with; None if the state has no rows.
 
         For operators that otherwise learn their columns from their first rows: timers of restored
@@ -308,7 +308,7 @@ class StepState(Protocol):
         """
         ...
 
-    def sizes(self) -> Mapping[str, Size]:
+    def measure_sizes(self) -> Mapping[str, StateSize]:
         """Return the size of each open state, at hardly any cost.
 
         This method alone may be called while another one runs in a thread; its result may then be
@@ -316,7 +316,7 @@ class StepState(Protocol):
         """
         ...
 
-    def freeze(self) -> Frozen:
+    def freeze(self) -> FrozenState:
         """Return the current state as an immutable snapshot, in constant time."""
         ...
 
@@ -328,11 +328,11 @@ class StepState(Protocol):
 class StateBackend(Protocol):
     """Opens the states of subtasks, in memory or on disk, and reads stored ones."""
 
-    def open(self, owner: Owner) -> StepState:
+    def open_state(self, owner: StateOwnership) -> StepState:
         """Open the state of a subtask of a step; the caller closes it."""
         ...
 
-    def thawed(self, document: Document, store: SnapshotStore) -> Frozen:
+    def thaw(self, document: Document, store: SnapshotStore) -> FrozenState:
         """Return the stored state, to be restored by its new owners.
 
         The state may be read lazily, and in any thread. Raises SnapshotError, and DamagedSnapshot
@@ -341,5 +341,5 @@ class StateBackend(Protocol):
         ...
 
 
-NO_CLOCK_US = BEGINNING_US
+NO_CLOCK_US = MIN_WATERMARK_US
 """The clock of a step that has received no watermark yet."""

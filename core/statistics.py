@@ -7,13 +7,17 @@ from dataclasses import dataclass, replace
 
 from headrace.core.assembly import Subtask
 from headrace.core.channel import Channel
-from headrace.core.lookup.asked import Asking
-from headrace.core.lookup.relay import Relay
+from headrace.core.lookup.asked import LookupStatistics
+from headrace.core.lookup.relay import LookupTask
 from headrace.core.plan import nodes
-from headrace.core.plan.layout import inputs, keyed_operation, two_sided
+from headrace.core.plan.layout import (
+    get_input_streams,
+    get_keyed_operation,
+    get_two_input_operation,
+)
 from headrace.core.plan.windows import Count
-from headrace.core.sizes import Size
-from headrace.core.tally import Passed, Tallies, passed
+from headrace.core.sizes import StateSize
+from headrace.core.tally import JobCounters, PartCounters, count_parts
 
 
 @dataclass(slots=True)
@@ -29,99 +33,101 @@ class PartCounts:
 
     rows_in: int = 0
     rows_out: int = 0
-    bad: int = 0
-    blocked_s: float = 0.0
+    bad_rows: int = 0
+    backpressured_s: float = 0.0
     watermark_us: int | None = None
-    late: int | None = None
-    unfilled: int | None = None
-    state: Size | None = None
+    late_rows: int | None = None
+    unfilled_rows: int | None = None
+    state: StateSize | None = None
     """The size of its state; None for a stateless part."""
-    lookup: Asking | None = None
+    lookup: LookupStatistics | None = None
     """The calls of its lookup table in this attempt; None for a part without a lookup."""
 
 
-def part_counts(
+def collect_part_counts(
     plan: nodes.Plan,
     subtasks: Iterable[Subtask],
     channels: Mapping[tuple[int, int, int], Channel],
-    before: Tallies,
+    before: JobCounters,
 ) -> dict[str, PartCounts]:
     """Return the counts by part, including those of earlier attempts.
 
     `channels` are keyed by edge, writing subtask and reading subtask.
     """
-    counts = {part.name: _counted(before.parts.get(part.name, Passed())) for part in plan}
+    counts = {
+        part.name: _restore_counts(before.parts.get(part.name, PartCounters())) for part in plan
+    }
     for subtask in subtasks:
-        _add(counts, subtask, plan)
+        _add_subtask(counts, subtask, plan)
     task_parts = {name: task.parts for task in plan.tasks for name in task.parts}
     for (edge, _, _), channel in channels.items():
         waited_s = channel.statistics().blocked_s
         for name in task_parts[plan.edges[edge].producer]:
-            counts[name].blocked_s += waited_s
+            counts[name].backpressured_s += waited_s
     return counts
 
 
-def _add(counts: dict[str, PartCounts], subtask: Subtask, plan: nodes.Plan) -> None:
+def _add_subtask(counts: dict[str, PartCounts], subtask: Subtask, plan: nodes.Plan) -> None:
     """Add the rows of one subtask's parts."""
-    for part, came in passed(subtask, plan):
+    for part, came in count_parts(subtask, plan):
         count = counts[part.name]
         count.rows_in += came.rows_in
         count.rows_out += came.rows_out
-        count.bad += came.bad
+        count.bad_rows += came.bad_rows
         if not isinstance(part, nodes.Sink):
-            count.blocked_s += subtask.flow.foot.writing.seconds
-        if is_timed(part, plan):
-            _add_time(count, subtask.flow.watermark_us)
-        if subtask.lookup is not None and subtask.lookup.stage.step == part.name:
-            _add_lookup(count, subtask.lookup)
+            count.backpressured_s += subtask.operator_task.output.write_time.seconds
+        if has_event_time(part, plan):
+            _add_time(count, subtask.operator_task.watermark_us)
+        if subtask.lookup_task is not None and subtask.lookup_task.join.step == part.name:
+            _add_lookup(count, subtask.lookup_task)
         if isinstance(part, nodes.Step):
             _add_windows(count, subtask, part)
-            if sizes := step_sizes(subtask, part.name):
-                count.state = sum(sizes.values(), count.state or Size())
+            if sizes := measure_step(subtask, part.name):
+                count.state = sum(sizes.values(), count.state or StateSize())
 
 
-def step_sizes(subtask: Subtask, step: str) -> dict[str, Size]:
+def measure_step(subtask: Subtask, step: str) -> dict[str, StateSize]:
     """Return the sizes of a step's states in a subtask, by name; none after its end."""
-    sizes: dict[str, Size] = {}
+    sizes: dict[str, StateSize] = {}
     # A step has a state for each clock, nearly always one.
-    for state in subtask.compiled.states.get(step, ()):
-        for name, size in state.sizes().items():
-            sizes[name] = sizes.get(name, Size()) + size
+    for state in subtask.operators.states.get(step, ()):
+        for name, size in state.measure_sizes().items():
+            sizes[name] = sizes.get(name, StateSize()) + size
     return sizes
 
 
-def _counted(before: Passed) -> PartCounts:
-    counts = PartCounts(before.rows_in, before.rows_out, before.bad)
-    counts.late, counts.unfilled = before.late or None, before.unfilled or None
+def _restore_counts(before: PartCounters) -> PartCounts:
+    counts = PartCounts(before.rows_in, before.rows_out, before.bad_rows)
+    counts.late_rows, counts.unfilled_rows = before.late_rows or None, before.unfilled_rows or None
     return counts
 
 
 def _add_windows(count: PartCounts, subtask: Subtask, step: nodes.Step) -> None:
     """Add the rows that came into no result."""
-    keyed, join = keyed_operation(step), two_sided(step)
+    keyed, join = get_keyed_operation(step), get_two_input_operation(step)
     window = None
     if join is not None:
-        by_time = join.may_be_late
+        by_time = join.has_late_rows
     elif isinstance(keyed, nodes.Dedup):
-        by_time = keyed.in_time
+        by_time = keyed.uses_event_time
     elif isinstance(keyed, nodes.Process):
-        by_time = keyed.body.in_time
+        by_time = keyed.body.uses_event_time
     else:
         window = keyed.window if keyed else None
         by_time = window is not None
     if not by_time:
         return
-    counts = subtask.compiled.late_and_unfilled(step.name)
+    counts = subtask.operators.sum_counters(step.name)
     if window and isinstance(window.shape, Count):
-        count.unfilled = (count.unfilled or 0) + counts.unfilled
+        count.unfilled_rows = (count.unfilled_rows or 0) + counts.unfilled
     else:
-        count.late = (count.late or 0) + counts.late
+        count.late_rows = (count.late_rows or 0) + counts.late
 
 
-def _add_lookup(count: PartCounts, lookup: Relay) -> None:
+def _add_lookup(count: PartCounts, lookup: LookupTask) -> None:
     """Add a step's lookups: its subtasks share one client, and each counts missing rows."""
-    missed = lookup.stage.missed + (count.lookup.missed if count.lookup else 0)
-    count.lookup = replace(lookup.asked.asking, missed=missed)
+    missed = lookup.join.missed_rows + (count.lookup.missed if count.lookup else 0)
+    count.lookup = replace(lookup.client.statistics, missed=missed)
 
 
 def _add_time(count: PartCounts, watermark_us: int | None) -> None:
@@ -130,8 +136,8 @@ def _add_time(count: PartCounts, watermark_us: int | None) -> None:
         count.watermark_us = watermark_us if before is None else min(before, watermark_us)
 
 
-def is_timed(part: nodes.PlanPart, plan: nodes.Plan) -> bool:
+def has_event_time(part: nodes.PlanPart, plan: nodes.Plan) -> bool:
     """Whether the rows of a part have event times."""
     if isinstance(part, nodes.Source):
-        return part.outputs[0].timed
-    return any(plan.streams[name].timed for name in inputs(part))
+        return part.outputs[0].has_event_time
+    return any(plan.streams[name].has_event_time for name in get_input_streams(part))

@@ -7,49 +7,51 @@ from typing import TYPE_CHECKING
 from headrace.core import dead_letters
 from headrace.core.contracts import Chunk, ConnectorError
 from headrace.core.elements import EVENT_TIME, ORDER
-from headrace.core.ordinals import numbers, placed
+from headrace.core.ordinals import add_row_order, number_rows
 from headrace.core.plan import nodes
 
 if TYPE_CHECKING:
     import polars as pl
 
 
-def numbered(source: int, chunk: Chunk, before: int) -> pl.DataFrame:
+def number_chunk_rows(source: int, chunk: Chunk, before: int) -> pl.DataFrame:
     """Return the chunk's rows, numbered in the order of all rows.
 
     `source` is the number of the source, `before` the number of earlier rows in the split.
     """
-    at = numbers(source, chunk.split.number, before, chunk.frame.height)
+    at = number_rows(source, chunk.split.number, before, chunk.frame.height)
     return chunk.frame.hstack([at.alias(ORDER)])
 
 
-def timed(source: nodes.Source, frame: pl.DataFrame) -> pl.DataFrame:
+def add_event_time(source: nodes.Source, frame: pl.DataFrame) -> pl.DataFrame:
     """Add the event time, and, to numbered rows, the order column."""
     if source.event_time is not None:
         frame = frame.hstack([frame[source.event_time].alias(EVENT_TIME)])
-    return placed(frame, frame[ORDER]) if ORDER in frame.columns else frame
+    return add_row_order(frame, frame[ORDER]) if ORDER in frame.columns else frame
 
 
-def refusal(chunk: Chunk) -> ConnectorError:
+def build_bad_record_error(chunk: Chunk) -> ConnectorError:
     """Return the error for the first bad record of a chunk, if bad records fail the job."""
-    first = chunk.bad[0]
+    first = chunk.bad_records[0]
     return ConnectorError(
-        f"bad record: {first.error}: {_shortened(first.raw)}",
+        f"bad record: {first.error}: {_shorten(first.raw)}",
         "on_error: skip leaves such records out, on_error: {to: NAME} collects them",
         split=chunk.split.name,
         position=first.position,
     )
 
 
-def letters(
+def build_dead_letters(
     source: nodes.Source, number: int, chunk: Chunk, before: int, now_us: int
 ) -> pl.DataFrame:
     """Return dead letters for the bad records; `before` is the number of earlier ones."""
-    rows = dead_letters.of_records(source.name, chunk.split, chunk.bad, now_us)
-    if not source.outputs[1].ordered:
+    rows = dead_letters.from_bad_records(source.name, chunk.split, chunk.bad_records, now_us)
+    if not source.outputs[1].has_row_order:
         return rows
-    return placed(rows, numbers(number, chunk.split.number, before, len(chunk.bad)))
+    return add_row_order(
+        rows, number_rows(number, chunk.split.number, before, len(chunk.bad_records))
+    )
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= 200 else f"{text[:200]}..."

@@ -24,90 +24,97 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Passed:
+class PartCounters:
     """The row counters of a part."""
 
     rows_in: int = 0
     rows_out: int = 0
-    bad: int = 0
-    late: int = 0
-    unfilled: int = 0
+    bad_rows: int = 0
+    late_rows: int = 0
+    unfilled_rows: int = 0
 
     def document(self) -> list[int]:
         """Returns the numbers in the order in which they are stored."""
-        return [self.rows_in, self.rows_out, self.bad, self.late, self.unfilled]
+        return [self.rows_in, self.rows_out, self.bad_rows, self.late_rows, self.unfilled_rows]
 
     @classmethod
-    def of(cls, document: Iterable[int]) -> Passed:
+    def of(cls, document: Iterable[int]) -> PartCounters:
         """Returns what was stored."""
         rows_in, rows_out, bad, late, unfilled = document
-        return cls(rows_in=rows_in, rows_out=rows_out, bad=bad, late=late, unfilled=unfilled)
+        return cls(
+            rows_in=rows_in, rows_out=rows_out, bad_rows=bad, late_rows=late, unfilled_rows=unfilled
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class Tallies:
+class JobCounters:
     """The counters of all subtasks at a checkpoint."""
 
-    parts: Mapping[str, Passed] = field(default_factory=dict)
-    failed: Mapping[str, int] = field(default_factory=dict)
+    parts: Mapping[str, PartCounters] = field(default_factory=dict)
+    failed_rows: Mapping[str, int] = field(default_factory=dict)
     """The number of failed rows, by step: subtasks number dead letters from there."""
 
-    def document(self) -> dict[str, object]:
+    def to_document(self) -> dict[str, object]:
         """Return the counters as plain data."""
         parts = {name: passed.document() for name, passed in self.parts.items()}
-        return {"parts": parts, "failed": dict(self.failed)}
+        return {"parts": parts, "failed": dict(self.failed_rows)}
 
     @classmethod
-    def of(cls, document: Any) -> Tallies:
+    def from_document(cls, document: Any) -> JobCounters:
         """Return the counters of plain data."""
-        parts = {name: Passed.of(five) for name, five in document["parts"].items()}
+        parts = {name: PartCounters.of(five) for name, five in document["parts"].items()}
         return cls(parts, document["failed"])
 
 
-def passed(subtask: Subtask, plan: nodes.Plan) -> Iterator[tuple[nodes.PlanPart, Passed]]:
+def count_parts(
+    subtask: Subtask, plan: nodes.Plan
+) -> Iterator[tuple[nodes.PlanPart, PartCounters]]:
     """Yield the counters of each part of a subtask: the rows out of one are the rows in of the
     next.
     """
-    compiled, flow = subtask.compiled, subtask.flow.rows_in
+    compiled, flow = subtask.operators, subtask.operator_task.rows_in
     for name in subtask.task.parts:
         part, bad, came = plan.part(name), 0, flow
-        if subtask.intake is not None and isinstance(part, nodes.Source):
-            flow, bad = subtask.intake.rows_in, subtask.intake.bad
+        if subtask.source_task is not None and isinstance(part, nodes.Source):
+            flow, bad = subtask.source_task.rows_in, subtask.source_task.bad_records
             came = flow + bad
         if isinstance(part, nodes.Step):
-            flow, bad = compiled.left(part, flow), compiled.failed.get(name, 0)
-        yield part, Passed(came, flow, bad)
+            flow, bad = compiled.count_output_rows(part, flow), compiled.failed_rows.get(name, 0)
+        yield part, PartCounters(came, flow, bad)
 
 
-def tally(subtask: Subtask, plan: nodes.Plan) -> Document:
+def collect_counters(subtask: Subtask, plan: nodes.Plan) -> Document:
     """Return all counters of a subtask as plain data."""
-    compiled = subtask.compiled
-    failed = compiled.failed_before | {
-        step: compiled.failed_before.get(step, 0) + count for step, count in compiled.failed.items()
+    compiled = subtask.operators
+    failed = compiled.failed_rows_before | {
+        step: compiled.failed_rows_before.get(step, 0) + count
+        for step, count in compiled.failed_rows.items()
     }
-    windows = {step: compiled.late_and_unfilled(step) for step in compiled.states}
+    windows = {step: compiled.sum_counters(step) for step in compiled.states}
     return {
-        "parts": {p.name: [c.rows_in, c.rows_out, c.bad] for p, c in passed(subtask, plan)},
+        "parts": {
+            p.name: [c.rows_in, c.rows_out, c.bad_rows] for p, c in count_parts(subtask, plan)
+        },
         "failed": failed,
         "windows": {step: [counts.late, counts.unfilled] for step, counts in windows.items()},
     }
 
 
-def added(before: Tallies, snapshots: Iterable[Snapshot]) -> Tallies:
+def add_snapshots(before: JobCounters, snapshots: Iterable[Snapshot]) -> JobCounters:
     """Add the counters of snapshots to those of earlier attempts.
 
     A stored state has its own counts of late and unfilled rows.
     """
-    parts, failed = dict(before.parts), dict(before.failed)
+    parts, failed = dict(before.parts), dict(before.failed_rows)
     for snapshot in snapshots:
         counted: Any = snapshot.counts or {"parts": {}, "failed": {}, "windows": {}}
         for name, three in counted["parts"].items():
             two = (0, 0) if snapshot.states.get(name) else counted["windows"].get(name, (0, 0))
-            parts[name] = _sum(parts.get(name, Passed()), (*three, *two))
+            parts[name] = _add_counters(parts.get(name, PartCounters()), (*three, *two))
         for step, count in counted["failed"].items():
             failed[step] = max(failed.get(step, 0), count)
-    return Tallies(parts, failed)
+    return JobCounters(parts, failed)
 
 
-def _sum(one: Passed, more: Iterable[int]) -> Passed:
-    return Passed.of(a + b for a, b in zip(one.document(), more, strict=True))
+def _add_counters(one: PartCounters, more: Iterable[int]) -> PartCounters:
+    return PartCounters.of(a + b for a, b in zip(one.document(), more, strict=True))

@@ -14,213 +14,231 @@ from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from headrace.core.alignment import BEGINNING_US
-from headrace.core.bench import Bench, Pace
-from headrace.core.blame import blamed
-from headrace.core.contracts import Writer
-from headrace.core.elements import Barrier, Batch, Element, End, Mark, Watermark
-from headrace.core.frames import compacted
-from headrace.core.freezing import Freezer
-from headrace.core.gate import Gate
+from headrace.core.alignment import MIN_WATERMARK_US
+from headrace.core.bench import CostModel, KernelExecutor
+from headrace.core.blame import attribute_errors_to
+from headrace.core.contracts import SinkWriter
+from headrace.core.elements import (
+    Barrier,
+    Batch,
+    ControlElement,
+    Element,
+    EndOfStream,
+    WatermarkElement,
+)
+from headrace.core.frames import copy_compact
+from headrace.core.freezing import Snapshotter
+from headrace.core.gate import InputGate
 from headrace.core.messages import Handle, Progress, Snapshot, Split
-from headrace.core.operators.operator import ASIDE, Chain, Output
-from headrace.core.outlets import Outlet
+from headrace.core.operators.operator import OFFLOAD, OperatorChain, Output
+from headrace.core.outlets import OutputEdge
 from headrace.core.state import Document
-from headrace.core.waiting import Waiting
+from headrace.core.waiting import Stopwatch
 
 if TYPE_CHECKING:
     import polars as pl
 
 
-FEW_OF = 4
+COPY_FRACTION = 4
 """A result with fewer than one in this number of the input rows is copied, so that the memory of
 the others is released."""
 
 
 @dataclass(slots=True)
-class Foot:
+class TaskOutput:
     """The output of a subtask: the edges of each stream, and the writer of a sink, if any."""
 
-    outlets: Mapping[str, Sequence[Outlet]]
-    writer: Writer | None
-    writes: str = ""
+    edges: Mapping[str, Sequence[OutputEdge]]
+    writer: SinkWriter | None
+    writer_stream: str = ""
     """The stream that the writer takes."""
-    sink: str = ""
+    sink_name: str = ""
     """The name of the writer's sink."""
     rows_out: dict[str, int] = field(default_factory=dict)
-    writing: Waiting = field(default_factory=Waiting)
+    write_time: Stopwatch = field(default_factory=Stopwatch)
     """The time in which the parts before the sink waited for its writer."""
 
-    async def rows(self, stream: str, frame: pl.DataFrame) -> None:
+    async def send_rows(self, stream: str, frame: pl.DataFrame) -> None:
         """Send rows of a stream to its writer and edges."""
         self.rows_out[stream] = self.rows_out.get(stream, 0) + frame.height
-        if self.writer is not None and stream == self.writes:
-            with blamed(self.sink), self.writing:
+        if self.writer is not None and stream == self.writer_stream:
+            with attribute_errors_to(self.sink_name), self.write_time:
                 await self.writer.write(frame)
-        for outlet in self.outlets.get(stream, ()):
-            await outlet.rows(frame)
+        for outlet in self.edges.get(stream, ()):
+            await outlet.send_rows(frame)
 
-    async def mark(self, mark: Mark) -> None:
+    async def send_control(self, mark: ControlElement) -> None:
         """Send a control element on all edges, after all rows before it."""
-        for outlets in self.outlets.values():
+        for outlets in self.edges.values():
             for outlet in outlets:
-                await outlet.mark(mark)
+                await outlet.send_control(mark)
 
-    async def prepared(self) -> Handle | None:
+    async def prepare(self) -> Handle | None:
         """Prepare the written rows, and return the handle to commit them, if there is any."""
         if self.writer is None:
             return None
-        with blamed(self.sink):
+        with attribute_errors_to(self.sink_name):
             return await self.writer.prepare()
 
-    def kept(self) -> Document | None:
+    def snapshot_writer(self) -> Document | None:
         """Return the state that the writers of the next attempt start with."""
-        return None if self.writer is None else self.writer.kept()
+        return None if self.writer is None else self.writer.snapshot_state()
 
 
 @dataclass(slots=True)
-class Flow:
+class OperatorTask:
     """The operators and the output of a subtask; its input passes elements here."""
 
-    chain: Chain | None
-    foot: Foot
-    bench: Bench
+    chain: OperatorChain | None
+    output: TaskOutput
+    kernel_executor: KernelExecutor
     rows_in: int = 0
     watermark_us: int | None = None
     """The watermark sent last; None: none yet."""
-    freezer: Freezer | None = None
+    snapshotter: Snapshotter | None = None
     """Takes the snapshots at barriers; None: the job takes no checkpoints."""
-    counts: Callable[[], Document] = dict
+    collect_counts: Callable[[], Document] = dict
     """Returns the counters of the subtask for its snapshot."""
-    life: Waiting = field(default_factory=Waiting)
+    run_time: Stopwatch = field(default_factory=Stopwatch)
     """The time for which the subtask has run."""
-    standing: Waiting = field(default_factory=Waiting)
+    barrier_time: Stopwatch = field(default_factory=Stopwatch)
     """The time for which barriers have blocked the subtask."""
-    _clock_us: int = BEGINNING_US
-    _by_rows: Pace = field(default_factory=Pace)
-    _by_time: Pace = field(default_factory=Pace)
+    _clock_us: int = MIN_WATERMARK_US
+    _row_cost: CostModel = field(default_factory=CostModel)
+    _timer_cost: CostModel = field(default_factory=CostModel)
 
-    async def rows(self, stream: str, frame: pl.DataFrame, side: int = 0) -> None:
+    async def process_rows(self, stream: str, frame: pl.DataFrame, side: int = 0) -> None:
         """Process rows of the stream that the first operator reads, on one of its sides."""
         self.rows_in += frame.height
-        await self.onward(stream, frame, side)
+        await self.process_counted_rows(stream, frame, side)
 
-    async def onward(self, stream: str, frame: pl.DataFrame, side: int = 0) -> None:
+    async def process_counted_rows(self, stream: str, frame: pl.DataFrame, side: int = 0) -> None:
         """Process rows that were counted before, when they reached the subtask."""
         if self.chain is None:
-            await self.foot.rows(stream, frame)
+            await self.output.send_rows(stream, frame)
         else:
-            await self._drain(self._by_rows, frame.height, self.chain.process(frame, side))
+            await self._drain_outputs(self._row_cost, frame.height, self.chain.process(frame, side))
 
-    async def side(self, stream: str, frame: pl.DataFrame) -> None:
+    async def send_side_rows(self, stream: str, frame: pl.DataFrame) -> None:
         """Emit rows of another stream, which no operator of this subtask reads."""
-        await self.foot.rows(stream, frame)
+        await self.output.send_rows(stream, frame)
 
-    async def mark(self, mark: Mark) -> None:
+    async def process_control(self, mark: ControlElement) -> None:
         """Process a control element; rows that a watermark triggers are emitted before it.
 
         Operators receive each watermark once; a repeated one only ends idleness.
         """
         match mark:
             case Barrier():
-                await self.barrier(mark)
+                await self.process_barrier(mark)
                 return
-            case Watermark(at_us):
+            case WatermarkElement(at_us):
                 if at_us > self._clock_us:
-                    await self._advance(at_us)
-                mark = Watermark(BEGINNING_US if self.watermark_us is None else self.watermark_us)
-        await self.foot.mark(mark)
+                    await self._advance_watermark(at_us)
+                mark = WatermarkElement(
+                    MIN_WATERMARK_US if self.watermark_us is None else self.watermark_us
+                )
+        await self.output.send_control(mark)
 
-    async def barrier(
+    async def process_barrier(
         self, barrier: Barrier, splits: Mapping[Split, Progress] | None = None
     ) -> None:
         """Take a snapshot of the effect of all rows before the barrier; store it in the background.
 
         `splits` has the progress of a source.
         """
-        freezer = self.freezer
+        freezer = self.snapshotter
         assert freezer is not None, barrier
-        with self.standing:
-            await freezer.ready()
-            await self.settle()
-            frozen = freezer.freeze()
-            snapshot = await self.snapshot(splits)
-            await self.foot.mark(barrier)
-            freezer.keep(barrier.checkpoint, frozen, snapshot)
+        with self.barrier_time:
+            await freezer.wait_for_previous()
+            await self.flush_to_state()
+            frozen = freezer.freeze_states()
+            snapshot = await self.build_snapshot(splits)
+            await self.output.send_control(barrier)
+            freezer.start_storing(barrier.checkpoint, frozen, snapshot)
 
-    async def settle(self) -> None:
+    async def flush_to_state(self) -> None:
         """Make the operators flush everything they have buffered into their states."""
         if self.chain is not None:
-            await self.bench.run(self.chain.held, self.chain.settle)
+            await self.kernel_executor.run(self.chain.pending_rows, self.chain.flush_to_state)
 
-    async def snapshot(self, splits: Mapping[Split, Progress] | None = None) -> Snapshot:
+    async def build_snapshot(self, splits: Mapping[Split, Progress] | None = None) -> Snapshot:
         """Prepare the written output, and return the snapshot of the subtask without its states."""
-        counts = self.counts()
-        handle = await self.foot.prepared()
-        return Snapshot(splits or {}, {}, counts, handle, self.foot.kept())
+        counts = self.collect_counts()
+        handle = await self.output.prepare()
+        return Snapshot(splits or {}, {}, counts, handle, self.output.snapshot_writer())
 
-    async def _advance(self, at_us: int) -> None:
+    async def _advance_watermark(self, at_us: int) -> None:
         self._clock_us = at_us
         if self.chain is not None:
-            await self._drain(self._by_time, self.chain.held, self.chain.advance(at_us))
-            at_us = self.chain.handed_on(at_us)
+            await self._drain_outputs(
+                self._timer_cost, self.chain.pending_rows, self.chain.advance(at_us)
+            )
+            at_us = self.chain.delay_watermark(at_us)
         self.watermark_us = at_us
 
-    def due_us(self) -> int | None:
+    def get_next_timer_us(self) -> int | None:
         """Return the wall-clock time of the operators' next timer, if there is any."""
-        return None if self.chain is None else self.chain.due_us()
+        return None if self.chain is None else self.chain.next_tick_us()
 
-    async def tick(self, now_us: int) -> None:
+    async def advance_clock(self, now_us: int) -> None:
         """Advance the wall clock, and fire the timers that are due."""
         if self.chain is not None:
-            await self._drain(self._by_time, self.chain.held, self.chain.tick(now_us))
+            await self._drain_outputs(
+                self._timer_cost, self.chain.pending_rows, self.chain.tick(now_us)
+            )
 
-    async def _drain(self, pace: Pace, rows: int, outputs: Iterator[Output]) -> None:
+    async def _drain_outputs(self, pace: CostModel, rows: int, outputs: Iterator[Output]) -> None:
         """Pull an operator's output batch by batch: at most one batch is in memory."""
-        pull = partial(self._pull, rows, outputs)
+        pull = partial(self._pull_output, rows, outputs)
         longest_s, is_long, was_announced = 0.0, pace.is_long(rows), False
         while True:
-            output, took_s = await self.bench.blocking(pull) if is_long else pull()
+            output, took_s = await self.kernel_executor.run_blocking(pull) if is_long else pull()
             longest_s = max(longest_s, took_s)
             if output is None:
                 break
-            if output[0] == ASIDE:
+            if output[0] == OFFLOAD:
                 is_long = was_announced = True
             else:
-                await self.foot.rows(*output)
+                await self.output.send_rows(*output)
         if not was_announced:  # otherwise earlier rows made it long
             pace.learn(rows, longest_s)
 
-    def _pull(self, rows: int, outputs: Iterator[Output]) -> tuple[Output | None, float]:
+    def _pull_output(self, rows: int, outputs: Iterator[Output]) -> tuple[Output | None, float]:
         """Return the next batch, without the memory of dropped rows, and how long it took."""
         start = perf_counter()
         output = next(outputs, None)
-        if output is not None and output[0] in self.foot.outlets:
+        if output is not None and output[0] in self.output.edges:
             stream, frame = output
-            output = stream, compacted(frame) if frame.height * FEW_OF < rows else frame
+            output = stream, copy_compact(frame) if frame.height * COPY_FRACTION < rows else frame
         return output, perf_counter() - start
 
 
-async def relay(
-    gate: Gate, inputs: Sequence[tuple[str, int]], flow: Flow, now_us: Callable[[], int]
+async def run_task(
+    gate: InputGate,
+    inputs: Sequence[tuple[str, int]],
+    flow: OperatorTask,
+    now_us: Callable[[], int],
 ) -> None:
     """Run a subtask that reads from a gate; `inputs` has the stream and side of each input."""
-    with flow.life:
+    with flow.run_time:
         while True:
-            at, element = await _next(gate, flow, now_us)
+            at, element = await _get_next_element(gate, flow, now_us)
             match element:
                 case Batch(frame):
-                    await flow.rows(inputs[at][0], frame, inputs[at][1])
-                case End():
-                    await flow.mark(element)
+                    await flow.process_rows(inputs[at][0], frame, inputs[at][1])
+                case EndOfStream():
+                    await flow.process_control(element)
                     return
                 case _:
-                    await flow.mark(element)
+                    await flow.process_control(element)
 
 
-async def _next(gate: Gate, flow: Flow, now_us: Callable[[], int]) -> tuple[int, Element]:
+async def _get_next_element(
+    gate: InputGate, flow: OperatorTask, now_us: Callable[[], int]
+) -> tuple[int, Element]:
     """Return the next element; until it arrives, fire the wall-clock timers that are due."""
-    while (due_us := flow.due_us()) is not None:
+    while (due_us := flow.get_next_timer_us()) is not None:
         left_us = due_us - now_us()
         if left_us > 0:
             try:
@@ -228,5 +246,5 @@ async def _next(gate: Gate, flow: Flow, now_us: Callable[[], int]) -> tuple[int,
                     return await gate.get()
             except TimeoutError:
                 pass
-        await flow.tick(max(due_us, now_us()))
+        await flow.advance_clock(max(due_us, now_us()))
     return await gate.get()

@@ -8,36 +8,36 @@ from __future__ import annotations
 
 import traceback
 
-from headrace.core.blame import part_of
+from headrace.core.blame import get_failed_part
 from headrace.core.contracts import ConnectorError
 from headrace.core.messages import Failure
 from headrace.core.snapshots import SnapshotError
 from headrace.core.user_code import UserCodeError
 
 
-def refusal(error: ConnectorError | SnapshotError) -> str:
+def format_refusal(error: ConnectorError | SnapshotError) -> str:
     """Return the message of an error raised before anything was read, with the failed part.
 
-    >>> from headrace.core.blame import blamed
+    >>> from headrace.core.blame import attribute_errors_to
     >>> try:
     ...     with blamed("bids"):
     ...         raise ConnectorError("there is no topic")
     ... except ConnectorError as error:
-    ...     refusal(error)
+    ...     format_refusal(error)
     'bids: there is no topic'
     """
-    part = part_of(error)
+    part = get_failed_part(error)
     named = part is None or error.message.startswith(f"{part}: ")
     return error.message if named else f"{part}: {error.message}"
 
 
-def raised(error: BaseException) -> str:
+def locate_root_cause(error: BaseException) -> str:
     """Return the type of the root cause of an exception, and the line that raised it.
 
     >>> try:
     ...     {}["a"]
     ... except KeyError as error:
-    ...     raised(error).startswith("KeyError at <doctest ")
+    ...     locate_root_cause(error).startswith("KeyError at <doctest ")
     True
     """
     while error.__cause__ is not None:
@@ -47,25 +47,32 @@ def raised(error: BaseException) -> str:
     return f"{type(error).__name__}{at}"
 
 
-def failure(error: BaseException, *parts: str) -> Failure:
+def build_failure(error: BaseException, *parts: str) -> Failure:
     """Build the failure for an exception in a subtask of these parts.
 
     If the exception is attributed to one part, the failure names that part.
     """
-    where = part_of(error) or " > ".join(parts)
+    where = get_failed_part(error) or " > ".join(parts)
     match error:
         case SnapshotError():
-            return Failure(error.message, where, hint=error.hint, may_pass=True)
+            return Failure(error.message, where, hint=error.hint, is_transient=True)
         case ConnectorError():
-            may_pass = error.split is None and not error.final
+            may_pass = error.split is None and not error.is_final
             place = error.split, error.position
             return Failure(
-                error.message, where, *place, error.hint, may_pass=may_pass, final=error.final
+                error.message,
+                where,
+                *place,
+                error.hint,
+                is_transient=may_pass,
+                is_final=error.is_final,
             )
         case UserCodeError():
-            return Failure(error.message, where, hint=error.hint, raised=raised(error))
+            return Failure(
+                error.message, where, hint=error.hint, raise_site=locate_root_cause(error)
+            )
     trace = "".join(traceback.format_exception(error))
     # The message may differ each time, as by the number of a Polars task, so failures are compared
     # by the raising line. For errors of the system the line means little: they may pass.
-    at = "" if isinstance(error, OSError) else raised(error)
-    return Failure(f"{type(error).__name__}: {error}", where, defect=trace, raised=at)
+    at = "" if isinstance(error, OSError) else locate_root_cause(error)
+    return Failure(f"{type(error).__name__}: {error}", where, traceback=trace, raise_site=at)

@@ -11,13 +11,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from headrace.core.problems import did_you_mean
+from headrace.core.problems import suggest_name
 from headrace.core.types import (
     ATOMS,
     BIGINT,
     FLOAT,
     INT,
-    INTERVALS,
+    INTERVAL_TYPES,
     MAX_DIGITS,
     NULL,
     SMALLINT,
@@ -32,16 +32,16 @@ from headrace.core.types import (
 
 MAX_DEPTH = 20
 
-PLAIN: dict[str, Type] = {
-    **{name: type for name, type in ATOMS.items() if type not in (*INTERVALS, NULL)},
+SIMPLE_TYPES: dict[str, Type] = {
+    **{name: type for name, type in ATOMS.items() if type not in (*INTERVAL_TYPES, NULL)},
     **{"byte": TINYINT, "short": SMALLINT, "integer": INT, "long": BIGINT, "real": FLOAT},
     "timestamp_ltz": TIMESTAMP,
 }
-DECIMALS = ("decimal", "dec", "numeric")
-KNOWN = (*PLAIN, *DECIMALS, "array", "struct")
+DECIMAL_NAMES = ("decimal", "dec", "numeric")
+KNOWN_NAMES = (*SIMPLE_TYPES, *DECIMAL_NAMES, "array", "struct")
 
 # Names from other systems, and the name here.
-HABITS = {
+FOREIGN_NAMES = {
     **dict.fromkeys(("text", "str", "varchar", "char", "character", "uuid", "json"), "string"),
     **dict.fromkeys(("datetime", "timestamptz", "timestamp_ntz"), "timestamp"),
     **dict.fromkeys(("bool",), "boolean"),
@@ -54,10 +54,10 @@ HABITS = {
     **dict.fromkeys(("list",), "array<...>"),
     **dict.fromkeys(("row", "record", "object"), "struct<...>"),
 }
-LATER = ("map", "variant")
-NO_COLUMN = ("void", "null", "interval")
+UNSUPPORTED_NAMES = ("map", "variant")
+NON_COLUMN_NAMES = ("void", "null", "interval")
 
-TOKEN = re.compile(
+TOKEN_PATTERN = re.compile(
     r"\s*(?:(?P<word>[^\W\d]\w*)|(?P<number>\d+)|`(?P<quoted>(?:[^`]|``)+)`|(?P<sign>\S))"
 )
 
@@ -71,7 +71,7 @@ class TypeTextError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class TypeToken:
     """A word, a number, a name in back quotes, or a sign; the end has an empty kind."""
 
     text: str
@@ -91,127 +91,129 @@ def parse_type(text: str) -> tuple[Type, bool]:
     ('struct<a:bigint,b:decimal(10,2)>', False)
     """
     parser = _Parser(text)
-    type = parser.type(0)
-    nullable = not parser.not_null()
+    type = parser.parse(0)
+    nullable = not parser.skip_not_null()
     if parser.token.kind:
-        raise parser.unwanted('"not null" or the end of the type')
+        raise parser.build_mismatch('"not null" or the end of the type')
     return type, nullable
 
 
 class _Parser:
     def __init__(self, text: str) -> None:
         self.text = text
-        self.at = 0
+        self.position = 0
         self.token = self._scan()
 
-    def _scan(self) -> Token:
-        found = TOKEN.match(self.text, self.at)
+    def _scan(self) -> TypeToken:
+        found = TOKEN_PATTERN.match(self.text, self.position)
         if not found or not found.lastgroup:
-            return Token("", "", len(self.text), len(self.text))
-        self.at = found.end()
+            return TypeToken("", "", len(self.text), len(self.text))
+        self.position = found.end()
         start = found.end() - len(found[0].lstrip())
-        return Token(found[found.lastgroup], found.lastgroup, start, found.end())
+        return TypeToken(found[found.lastgroup], found.lastgroup, start, found.end())
 
-    def next(self) -> Token:
+    def advance(self) -> TypeToken:
         """Consume and return the current token."""
         token, self.token = self.token, self._scan()
         return token
 
-    def error(self, message: str, hint: str = "", token: Token | None = None) -> TypeTextError:
+    def build_error(
+        self, message: str, hint: str = "", token: TypeToken | None = None
+    ) -> TypeTextError:
         token = token or self.token
         return TypeTextError(message, token.start, token.end, hint)
 
-    def unwanted(self, wanted: str, hint: str = "") -> TypeTextError:
-        return self.error(f"wanted {wanted}, got {self.token}", hint)
+    def build_mismatch(self, wanted: str, hint: str = "") -> TypeTextError:
+        return self.build_error(f"wanted {wanted}, got {self.token}", hint)
 
     def is_sign(self, sign: str) -> bool:
         return self.token.kind == "sign" and self.token.text == sign
 
-    def sign(self, sign: str, hint: str = "") -> None:
+    def expect_sign(self, sign: str, hint: str = "") -> None:
         if not self.is_sign(sign):
-            raise self.unwanted(f'"{sign}"', hint)
-        self.next()
+            raise self.build_mismatch(f'"{sign}"', hint)
+        self.advance()
 
-    def type(self, depth: int) -> Type:
+    def parse(self, depth: int) -> Type:
         if depth > MAX_DEPTH:
-            raise self.error(f"a type is nested at most {MAX_DEPTH} deep")
+            raise self.build_error(f"a type is nested at most {MAX_DEPTH} deep")
         if self.token.kind != "word":
-            raise self.unwanted("a type such as bigint or array<string>")
-        word = self.next()
+            raise self.build_mismatch("a type such as bigint or array<string>")
+        word = self.advance()
         match name := word.text.lower():
             case "array":
-                return self.array(depth)
+                return self.parse_array(depth)
             case "struct":
-                return self.struct(depth)
-            case _ if name in DECIMALS:
-                return self.decimal()
-            case _ if name in PLAIN:
-                return PLAIN[name]
-        raise self.unknown(word)
+                return self.parse_struct(depth)
+            case _ if name in DECIMAL_NAMES:
+                return self.parse_decimal()
+            case _ if name in SIMPLE_TYPES:
+                return SIMPLE_TYPES[name]
+        raise self.build_unknown_error(word)
 
-    def unknown(self, word: Token) -> TypeTextError:
+    def build_unknown_error(self, word: TypeToken) -> TypeTextError:
         name = word.text.lower()
-        if name in LATER:
-            return self.error(f'the type "{name}" is not built yet', token=word)
-        if name in NO_COLUMN:
-            return self.error(f'no column has the type "{word.text}"', token=word)
-        habit = HABITS.get(name)
-        hint = f'did you mean "{habit}"?' if habit else did_you_mean(name, KNOWN)
-        return self.error(f'unknown type "{word.text}"', hint, word)
+        if name in UNSUPPORTED_NAMES:
+            return self.build_error(f'the type "{name}" is not built yet', token=word)
+        if name in NON_COLUMN_NAMES:
+            return self.build_error(f'no column has the type "{word.text}"', token=word)
+        habit = FOREIGN_NAMES.get(name)
+        hint = f'did you mean "{habit}"?' if habit else suggest_name(name, KNOWN_NAMES)
+        return self.build_error(f'unknown type "{word.text}"', hint, word)
 
-    def array(self, depth: int) -> Type:
-        self.sign("<", "as in: array<bigint>")
-        element = self.type(depth + 1)
+    def parse_array(self, depth: int) -> Type:
+        self.expect_sign("<", "as in: array<bigint>")
+        element = self.parse(depth + 1)
         if self.token.text.lower() == "not":
-            raise self.error('the elements of an array cannot be "not null"')
-        self.sign(">")
+            raise self.build_error('the elements of an array cannot be "not null"')
+        self.expect_sign(">")
         return Array(element)
 
-    def decimal(self) -> Type:
+    def parse_decimal(self) -> Type:
         if not self.is_sign("("):
             return Decimal(10, 0)
-        self.next()
-        precision = self.digits(1, MAX_DIGITS, "precision")
+        self.advance()
+        precision = self.parse_digits(1, MAX_DIGITS, "precision")
         scale = 0
         if self.is_sign(","):
-            self.next()
-            scale = self.digits(0, precision, "scale")
-        self.sign(")")
+            self.advance()
+            scale = self.parse_digits(0, precision, "scale")
+        self.expect_sign(")")
         return Decimal(precision, scale)
 
-    def digits(self, low: int, high: int, what: str) -> int:
+    def parse_digits(self, low: int, high: int, what: str) -> int:
         token = self.token
         is_number = token.kind == "number" and token.text.isascii() and len(token.text) < 9
         if not is_number or not low <= int(token.text) <= high:
-            raise self.unwanted(f"a {what} from {low} to {high}")
-        self.next()
+            raise self.build_mismatch(f"a {what} from {low} to {high}")
+        self.advance()
         return int(token.text)
 
-    def struct(self, depth: int) -> Type:
-        self.sign("<", "as in: struct<a: int, b: string>")
+    def parse_struct(self, depth: int) -> Type:
+        self.expect_sign("<", "as in: struct<a: int, b: string>")
         fields: dict[str, Field] = {}
         while not fields or self.is_sign(","):
             if fields:
-                self.next()
+                self.advance()
             if self.token.kind not in ("word", "quoted"):
-                raise self.unwanted("the name of a field")
-            token = self.next()
+                raise self.build_mismatch("the name of a field")
+            token = self.advance()
             name = token.text.replace("``", "`") if token.kind == "quoted" else token.text
             if name in fields:
-                raise self.error(f'the struct has two fields "{name}"', token=token)
+                raise self.build_error(f'the struct has two fields "{name}"', token=token)
             if self.is_sign(":"):
-                self.next()
-            type = self.type(depth + 1)
-            fields[name] = Field(name, type, not self.not_null())
-        self.sign(">")
+                self.advance()
+            type = self.parse(depth + 1)
+            fields[name] = Field(name, type, not self.skip_not_null())
+        self.expect_sign(">")
         return Struct(tuple(fields.values()))
 
-    def not_null(self) -> bool:
+    def skip_not_null(self) -> bool:
         """Consume `not null` if it comes next, and return whether it did."""
         if self.token.kind != "word" or self.token.text.lower() != "not":
             return False
-        self.next()
+        self.advance()
         if self.token.text.lower() != "null":
-            raise self.unwanted('"null"')
-        self.next()
+            raise self.build_mismatch('"null"')
+        self.advance()
         return True

@@ -74,7 +74,7 @@ class Field:
     nullable: bool = True
 
     def __str__(self) -> str:
-        return f"{quoted(self.name)}:{self.type}{'' if self.nullable else ' not null'}"
+        return f"{quote_name(self.name)}:{self.type}{'' if self.nullable else ' not null'}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class Struct(Type):
     def __str__(self) -> str:
         return f"struct<{','.join(map(str, self.fields))}>"
 
-    def field(self, name: str) -> Field | None:
+    def get(self, name: str) -> Field | None:
         """Return the field of that name (case-sensitive), if there is one."""
         return next((field for field in self.fields if field.name == name), None)
 
@@ -119,9 +119,9 @@ ATOMS: dict[str, Type] = {
     )
 }
 
-INTEGERS = (TINYINT, SMALLINT, INT, BIGINT)
-FLOATS = (FLOAT, DOUBLE)
-INTERVALS = (DAY, DAY_TIME, YEAR_MONTH)
+INTEGER_TYPES = (TINYINT, SMALLINT, INT, BIGINT)
+FLOAT_TYPES = (FLOAT, DOUBLE)
+INTERVAL_TYPES = (DAY, DAY_TIME, YEAR_MONTH)
 
 # The decimal digits that hold every value of an integer type: Spark's rule for mixing the two.
 INTEGER_DIGITS = {TINYINT: 3, SMALLINT: 5, INT: 10, BIGINT: 20}
@@ -131,12 +131,12 @@ MAX_DIGITS = 38
 
 def is_integer(type: Type) -> bool:
     """Whether the type is one of the four integer types."""
-    return type in INTEGERS
+    return type in INTEGER_TYPES
 
 
 def is_numeric(type: Type) -> bool:
     """Whether the type is an integer, decimal or floating-point type."""
-    return type in INTEGERS or type in FLOATS or isinstance(type, Decimal)
+    return type in INTEGER_TYPES or type in FLOAT_TYPES or isinstance(type, Decimal)
 
 
 def is_ordered(type: Type) -> bool:
@@ -144,10 +144,10 @@ def is_ordered(type: Type) -> bool:
     return not isinstance(type, Array | Struct)
 
 
-def quoted(name: str) -> str:
+def quote_name(name: str) -> str:
     """Quote a name for Spark's DDL: in back quotes unless it is a plain word.
 
-    >>> quoted("price"), quoted("a b")
+    >>> quote_name("price"), quote_name("a b")
     ('price', '`a b`')
     """
     return name if name.isidentifier() and name.isascii() else f"`{name.replace('`', '``')}`"

@@ -8,23 +8,29 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, TypeAlias
 
-Parts: TypeAlias = Mapping[str, Mapping[str, Any]]
+PartDescriptions: TypeAlias = Mapping[str, Mapping[str, Any]]
 
 
-def upstream_changes(steps: Collection[str], before: Parts, now: Parts) -> Iterator[str]:
+def find_upstream_changes(
+    steps: Collection[str], before: PartDescriptions, now: PartDescriptions
+) -> Iterator[str]:
     """Yield a line for each part that has changed upstream of the states of these steps."""
     for part in {**now, **before}:
-        of = [step for step in now if step in steps and part in _behind(step, before, now)]
+        of = [
+            step
+            for step in now
+            if step in steps and part in _find_upstream_parts(step, before, now)
+        ]
         if part in steps and not of:  # its clauses upstream of its own state
-            if text := _changed(before[part]["before"], now[part]["before"]):
+            if text := _compare_clauses(before[part]["before"], now[part]["before"]):
                 yield f"upstream of its own state: {part} has changed: {text}"
         elif of:
-            text = _different(before.get(part), now.get(part))
+            text = _compare_parts(before.get(part), now.get(part))
             if text:
                 yield f"upstream of {', '.join(of)}: {part} {text}"
 
 
-def _behind(step: str, *graphs: Parts) -> set[str]:
+def _find_upstream_parts(step: str, *graphs: PartDescriptions) -> set[str]:
     """Return the parts upstream of a step."""
     found: set[str] = set()
     for parts in graphs:
@@ -36,17 +42,17 @@ def _behind(step: str, *graphs: Parts) -> set[str]:
     return found
 
 
-def _different(was: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> str:
+def _compare_parts(was: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> str:
     if now is None or was is None:
         return "was removed" if now is None else "is new"
-    text = _changed([*was["before"], *was["then"]], [*now["before"], *now["then"]])
+    text = _compare_clauses([*was["before"], *was["then"]], [*now["before"], *now["then"]])
     return f"has changed: {text}" if text else ""
 
 
-def _changed(was: list[str], now: list[str]) -> str:
+def _compare_clauses(was: list[str], now: list[str]) -> str:
     """Return the clauses that differ.
 
-    >>> _changed(["from a", "where (x > 1)"], ["from a", "where (x > 2)"])
+    >>> _compare_clauses(["from a", "where (x > 1)"], ["from a", "where (x > 2)"])
     'was where (x > 1), is where (x > 2)'
     """
     gone = "; ".join(text for text in was if text not in now)

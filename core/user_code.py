@@ -27,12 +27,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import polars as pl
 
-SHIPPED = "headrace_shipped"
+SHIPPED_PACKAGE = "headrace_shipped"
 
-_LOADING = threading.RLock()
+_LOAD_LOCK = threading.RLock()
 """Serialises loading: a file is loaded once, and the import path is shared."""
 
-LONG = 200
+MAX_VALUE_LENGTH = 200
 """The number of characters shown of a value."""
 
 
@@ -45,7 +45,7 @@ class UserCodeError(Exception):
         self.hint = hint
 
 
-def refusals() -> tuple[type[BaseException], ...]:
+def get_polars_errors() -> tuple[type[BaseException], ...]:
     """Return the exceptions of Polars for values that are not of a type or that Python lacks."""
     import polars as pl
 
@@ -54,13 +54,13 @@ def refusals() -> tuple[type[BaseException], ...]:
     return (*known, pl.exceptions.PolarsError, pl.exceptions.PanicException)
 
 
-def fits(value: object, type: pl.DataType) -> bool:
+def is_value_of(value: object, type: pl.DataType) -> bool:
     """Whether Polars accepts a value as one of the type."""
     import polars as pl
 
     try:
         pl.Series("one", [value], dtype=type, strict=True)
-    except refusals():
+    except get_polars_errors():
         return False
     return True
 
@@ -82,7 +82,7 @@ class UserCode:
         return self.folder / self.file
 
     @property
-    def shown(self) -> str:
+    def display_name(self) -> str:
         """The name used in messages."""
         return f"{self.path.name}:{self.name}"
 
@@ -90,45 +90,45 @@ class UserCode:
         """Load the function or class from its file, which is executed once per process."""
         return load_function(self.path, self.name)
 
-    def failed(self, error: BaseException) -> str:
+    def format_error(self, error: BaseException) -> str:
         """Format an exception raised in this code."""
-        return f"{where(error, self.path)}: {said(error)}"
+        return f"{locate_error(error, self.path)}: {format_error(error)}"
 
 
 @lru_cache(maxsize=256)
-def made_of(code: UserCode) -> Any:
+def get_instance(code: UserCode) -> Any:
     """Return the only instance of a user's class in this process."""
     kind = code.load()
     try:
         return kind()
     except Exception as error:
-        raise UserCodeError(f"{code.failed(error)} (making a {code.name})") from error
+        raise UserCodeError(f"{code.format_error(error)} (making a {code.name})") from error
 
 
 def load_function(path: Path, name: str) -> Callable[..., Any]:
     """Load the function of that name from the file."""
-    module = _module(located(path))
+    module = _load_module(locate_file(path))
     found = getattr(module, name, None)
     if not callable(found):
         raise UserCodeError(f'{path.name} has no function "{name}"')
     return found  # type: ignore[no-any-return]
 
 
-def located(path: Path) -> Path:
+def locate_file(path: Path) -> Path:
     """Return the path of the file, or of its shipped copy if the file is missing here."""
-    if path.exists() or (shipped := importlib.util.find_spec(SHIPPED)) is None:
+    if path.exists() or (shipped := importlib.util.find_spec(SHIPPED_PACKAGE)) is None:
         return path
     inside = Path(os.path.abspath(path)).relative_to("/")
     copies = (Path(folder, inside) for folder in shipped.submodule_search_locations or ())
     return next((copy for copy in copies if copy.exists()), path)
 
 
-def _module(path: Path) -> ModuleType:
-    with _LOADING:
-        return _loaded(path)
+def _load_module(path: Path) -> ModuleType:
+    with _LOAD_LOCK:
+        return _import_file(path)
 
 
-def _loaded(path: Path) -> ModuleType:
+def _import_file(path: Path) -> ModuleType:
     # Two files of one name in different folders are two modules.
     digest = sha256(str(path.resolve()).encode()).hexdigest()[:8]
     name = f"headrace_user_{path.stem}_{digest}"
@@ -146,48 +146,48 @@ def _loaded(path: Path) -> ModuleType:
         del sys.modules[name]
         if isinstance(error, KeyboardInterrupt):
             raise
-        raise UserCodeError(f"{where(error, path)}: {said(error)}") from error
+        raise UserCodeError(f"{locate_error(error, path)}: {format_error(error)}") from error
     finally:
         sys.path.remove(str(path.parent))
     return module
 
 
-def said(error: BaseException) -> str:
+def format_error(error: BaseException) -> str:
     """Format an exception in one line.
 
-    >>> said(ValueError("no such card"))
+    >>> format_error(ValueError("no such card"))
     'ValueError: no such card'
     """
     text = str(error).strip().splitlines()
     return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__
 
 
-def row_said(row: Mapping[str, object]) -> str:
+def format_row(row: Mapping[str, object]) -> str:
     """Format a row for a message: long values shortened, times in ISO format.
 
     >>> from datetime import UTC
-    >>> row_said({"id": 3, "name": "n3", "at": datetime(2026, 1, 31, 8, tzinfo=UTC), "to": None})
+    >>> format_row({"id": 3, "name": "n3", "at": datetime(2026, 1, 31, 8, tzinfo=UTC), "to": None})
     "{'id': 3, 'name': 'n3', 'at': 2026-01-31T08:00:00Z, 'to': None}"
     """
-    return f"{{{', '.join(f'{name!r}: {_value_said(value)}' for name, value in row.items())}}}"
+    return f"{{{', '.join(f'{name!r}: {_format_value(value)}' for name, value in row.items())}}}"
 
 
-def _value_said(value: object) -> str:
+def _format_value(value: object) -> str:
     match value:
         case datetime():
             return value.isoformat().replace("+00:00", "Z")
         case date():
             return value.isoformat()
     text = repr(value)
-    return text if len(text) <= LONG else f"{text[:LONG]}..."
+    return text if len(text) <= MAX_VALUE_LENGTH else f"{text[:MAX_VALUE_LENGTH]}..."
 
 
-def where(error: BaseException, path: Path) -> str:
+def locate_error(error: BaseException, path: Path) -> str:
     """Return the innermost line of the user's file in the traceback, as `file.py:12`."""
     if isinstance(error, SyntaxError) and error.lineno:
         return f"{Path(error.filename or path).name}:{error.lineno}"
     # A loaded file's code names it by its absolute path.
-    loaded = os.path.abspath(located(path))
+    loaded = os.path.abspath(locate_file(path))
     lines = [
         line
         for frame, line in traceback.walk_tb(error.__traceback__)

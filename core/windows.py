@@ -42,7 +42,7 @@ class Window:
     end: datetime | None
 
 
-NOTHING: Mapping[str, str] = MappingProxyType({})
+NO_STATE: Mapping[str, str] = MappingProxyType({})
 
 
 class Aggregate(Generic[P]):
@@ -59,7 +59,7 @@ class Aggregate(Generic[P]):
     One object serves all groups, and several threads may call it: it must store nothing itself.
     """
 
-    state: ClassVar[Mapping[str, str]] = NOTHING
+    state: ClassVar[Mapping[str, str]] = NO_STATE
 
     def partial(self, *columns: Any, **_: Any) -> P:
         """Return the partial of some rows; each column of `of` is a Series, perhaps empty.
@@ -86,7 +86,7 @@ class Trigger:
     One object serves all windows, and several threads may call it: it must store nothing itself.
     """
 
-    state: ClassVar[Mapping[str, str]] = NOTHING
+    state: ClassVar[Mapping[str, str]] = NO_STATE
 
     def on_rows(self, rows: Any, state: dict[str, Any], window: Window) -> bool:
         """Return whether the window fires now that these rows have been added to it.

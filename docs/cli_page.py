@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import click
 
-from headrace.cli.group import NOT_BUILT_YET
-from headrace.cli.main import HELP, headrace
+from headrace.cli.group import PLANNED_COMMANDS
+from headrace.cli.main import HELP_OPTIONS, headrace
 
 HEAD = """\
 # The command line
@@ -110,12 +110,14 @@ Not built yet, and rejected by name: {later}.
 
 def cli_page() -> str:
     """The whole page."""
-    later = ", ".join(f"`{name}`" for name in sorted(NOT_BUILT_YET))
+    later = ", ".join(f"`{name}`" for name in sorted(PLANNED_COMMANDS))
     return HEAD.replace("{later}", later) + "".join(_commands())
 
 
 def _commands() -> Iterator[str]:
-    root = click.Context(headrace, info_name="headrace", terminal_width=96, help_option_names=HELP)
+    root = click.Context(
+        headrace, info_name="headrace", terminal_width=96, help_option_names=HELP_OPTIONS
+    )
     yield _block("headrace", headrace, root)
     for name, command in headrace.commands.items():
         yield from _with_subcommands(f"headrace {name}", command, name, root)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from headrace.core.catalog import Entry, example_lines, families
+from headrace.core.catalog import CatalogEntry, format_examples, group_by_family
 
 HEAD = """\
 # Functions
@@ -20,15 +20,15 @@ type wherever it stands.
 def functions_page() -> str:
     """The whole page."""
     parts = [HEAD]
-    for family, entries in families().items():
+    for family, entries in group_by_family().items():
         parts.append(f"\n## {family.capitalize()}\n")
         parts += [part for entry in entries for part in _entry(entry)]
     return "".join(parts)
 
 
-def _entry(entry: Entry) -> Iterator[str]:
+def _entry(entry: CatalogEntry) -> Iterator[str]:
     names = ", ".join(f"`{name}`" for name in entry.aliases)
     also = f" Also called {names}." if names else ""
     yield f"\n### `{entry.name}`\n\n{entry.doc}{also}\n\n```\n"
     yield "".join(f"{signature}\n" for signature in entry.signatures)
-    yield "".join(f"{line}\n" for line in ("", *example_lines(entry), "```"))
+    yield "".join(f"{line}\n" for line in ("", *format_examples(entry), "```"))

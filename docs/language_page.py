@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from headrace.connectors.registry import REGISTRY
-from headrace.core.pipeline import reference_markdown
+from headrace.core.pipeline import build_reference
 
 
 def language_page() -> str:
     """The whole page."""
-    return reference_markdown(REGISTRY)
+    return build_reference(REGISTRY)

@@ -78,7 +78,7 @@ def metrics_page() -> str:
 
 
 def _row(metric: Metric) -> str:
-    names = ", ".join(_ticked(metric.samples))
+    names = ", ".join(_ticked(metric.sample_names))
     labels = ", ".join(_ticked(metric.labels))
     return f"| {names} | {metric.kind} | {labels} | {metric.help} |\n"
 

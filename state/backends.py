@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from headrace.core.state import StateBackend
 
 
-def backend(settings: State, folder: str) -> StateBackend:
+def open_backend(settings: State, folder: str) -> StateBackend:
     """Return the state backend that the settings name.
 
     `folder` holds the backend's files while the job runs. The folder is created when it is first

@@ -13,14 +13,14 @@ from headrace.core.state import Document
 Typed = TypeVar("Typed", bound=msgspec.Struct)
 
 
-def plain(document: msgspec.Struct) -> Document:
+def to_plain(document: msgspec.Struct) -> Document:
     """Return the document as plain data, as JSON has it."""
     built = msgspec.to_builtins(document)
     assert isinstance(built, Mapping)
     return built
 
 
-def typed(document: object, kind: type[Typed]) -> Typed:
+def to_typed(document: object, kind: type[Typed]) -> Typed:
     """Convert plain data to a typed document. Raises DamagedSnapshot."""
     try:
         return msgspec.convert(document, kind)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headrace.core.owner import Owner
-from headrace.core.sizes import Size
-from headrace.core.state import Frozen, Spread
+from headrace.core.owner import StateOwnership
+from headrace.core.sizes import StateSize
+from headrace.core.state import FrozenState, Redistribution
 
 if TYPE_CHECKING:
     import polars as pl
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class FrozenEntries:
     """Entries as they were when the state was frozen."""
 
-    spread: Spread
+    redistribution: Redistribution
     rows: pl.DataFrame | None
 
 
@@ -26,40 +26,44 @@ class FrozenEntries:
 class MemoryEntries:
     """Live entries."""
 
-    spread: Spread
+    redistribution: Redistribution
     rows: pl.DataFrame | None = None
 
     @property
-    def size(self) -> Size:
+    def size(self) -> StateSize:
         rows = self.rows
-        return Size() if rows is None else Size(rows.height, int(rows.estimated_size()))
+        return StateSize() if rows is None else StateSize(rows.height, int(rows.estimated_size()))
 
     def freeze(self) -> FrozenEntries:
-        return FrozenEntries(self.spread, self.rows)
+        return FrozenEntries(self.redistribution, self.rows)
 
 
-def dealt(name: str, restored: Sequence[Frozen], owner: Owner) -> pl.DataFrame | None:
+def redistribute_entries(
+    name: str, restored: Sequence[FrozenState], owner: StateOwnership
+) -> pl.DataFrame | None:
     """Return the rows that an owner starts with, of the entries of all subtasks."""
     import polars as pl
 
-    ordered = sorted((each for each in restored if name in each.names), key=_first)
-    spread = ordered[0].shape(name).spread
-    if spread is Spread.GROUPS:
+    ordered = sorted((each for each in restored if name in each.names), key=_get_first_group)
+    spread = ordered[0].describe_state(name).redistribution
+    if spread is Redistribution.GROUPS:
         # A finished subtask stores nothing: its key groups take their neighbour's entries.
         before = [each for each in ordered if each.groups.start <= owner.groups.start]
-        return (before[-1] if before else ordered[0]).entries(name)
-    kept = [rows for each in ordered if (rows := each.entries(name)) is not None and rows.height]
+        return (before[-1] if before else ordered[0]).read_entries(name)
+    kept = [
+        rows for each in ordered if (rows := each.read_entries(name)) is not None and rows.height
+    ]
     if not kept:
         return None
-    if spread is Spread.BROADCAST:
+    if spread is Redistribution.BROADCAST:
         return kept[0]
     rows = pl.concat(kept) if len(kept) > 1 else kept[0]
-    if spread is Spread.LIST:
+    if spread is Redistribution.LIST:
         # Row i of n counts as being in key group i * groups // n, whatever the parallelism.
         groups = pl.int_range(rows.height, eager=True) * owner.key_groups // rows.height
         rows = rows.filter(groups.is_between(owner.groups.start, owner.groups.stop, closed="left"))
     return rows if rows.height else None
 
 
-def _first(frozen: Frozen) -> int:
+def _get_first_group(frozen: FrozenState) -> int:
     return frozen.groups.start

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-def encoded(frame: pl.DataFrame) -> memoryview:
+def encode_frame(frame: pl.DataFrame) -> memoryview:
     """Encode a frame as bytes; decoding returns exactly the same types."""
     import polars as pl
 
@@ -31,7 +31,7 @@ def encoded(frame: pl.DataFrame) -> memoryview:
     return to.getbuffer()
 
 
-def decoded(data: bytes, columns: list[str] | None = None) -> pl.DataFrame:
+def decode_frame(data: bytes, columns: list[str] | None = None) -> pl.DataFrame:
     """Decode a frame, or some of its columns. Raises DamagedSnapshot."""
     import polars as pl
 
@@ -47,13 +47,13 @@ R = TypeVar("R")
 Blobs: TypeAlias = tuple[Blob, ...]
 """Blobs of one frame: one, or several for a large frame."""
 
-PART_BYTES = 1 << 24
+MAX_BLOB_BYTES = 1 << 24
 """Maximum size of the part of a frame that becomes one blob. Encoding needs that much memory in
 addition to the frame, and copying the bytes holds the interpreter's lock: 30 ms for 100 MB, 4 ms
 for 16 MB.
 """
 
-TOGETHER = 2
+CONCURRENT_PARTS = 2
 """Number of parts of a frame that are written or read at a time: one is encoded while the other
 waits for the disk.
 """
@@ -64,51 +64,53 @@ class FrameBlobs:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: dict[int, tuple[weakref.ref[pl.DataFrame], Blobs]] = {}
+        self._stored_frames: dict[int, tuple[weakref.ref[pl.DataFrame], Blobs]] = {}
 
     def put(self, frame: pl.DataFrame, store: SnapshotStore) -> Blobs:
         """Put the frame into the store unless it is there already, and return its blobs."""
-        known = self._known.get(id(frame))
+        known = self._stored_frames.get(id(frame))
         # No short cut: the store retains only the blobs that `has` was called for.
         if known is not None and known[0]() is frame and all([store.has(b) for b in known[1]]):
             return known[1]
-        blobs = _each(lambda part: store.put(encoded(part)), list(_parts(frame)))
-        self._remember(frame, blobs)
+        blobs = _map_concurrently(
+            lambda part: store.put(encode_frame(part)), list(_split_frame(frame))
+        )
+        self._record(frame, blobs)
         return blobs
 
     def read(self, blobs: Blobs, store: SnapshotStore) -> pl.DataFrame:
         """Read the frame that these blobs hold. Raises DamagedSnapshot."""
         import polars as pl
 
-        parts = _each(lambda blob: decoded(store.read(blob)), blobs)
+        parts = _map_concurrently(lambda blob: decode_frame(store.read(blob)), blobs)
         frame = pl.concat(parts, rechunk=True) if len(parts) > 1 else parts[0]
-        self._remember(frame, blobs)
+        self._record(frame, blobs)
         return frame
 
-    def _remember(self, frame: pl.DataFrame, blobs: Blobs) -> None:
+    def _record(self, frame: pl.DataFrame, blobs: Blobs) -> None:
         number = id(frame)
 
         def forget(gone: weakref.ref[pl.DataFrame]) -> None:
             # Another frame may have the same id by now.
-            known = self._known.get(number)
+            known = self._stored_frames.get(number)
             if known is not None and known[0] is gone:
-                self._known.pop(number, None)
+                self._stored_frames.pop(number, None)
 
         with self._lock:
-            self._known[number] = weakref.ref(frame, forget), blobs
+            self._stored_frames[number] = weakref.ref(frame, forget), blobs
 
 
-def _parts(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
+def _split_frame(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
     """Split the frame into parts of at most about MAX_BLOB_BYTES; yields at least one."""
-    count = int(frame.estimated_size()) // PART_BYTES + 1
+    count = int(frame.estimated_size()) // MAX_BLOB_BYTES + 1
     rows = -(-frame.height // count)
     yield frame.head(rows)
     yield from (frame.slice(start, rows) for start in range(rows, frame.height, rows or 1))
 
 
-def _each(work: Callable[[T], R], parts: Sequence[T]) -> tuple[R, ...]:
+def _map_concurrently(work: Callable[[T], R], parts: Sequence[T]) -> tuple[R, ...]:
     """Apply `work` to each part, several at a time."""
     if len(parts) == 1:
         return (work(parts[0]),)
-    with ThreadPoolExecutor(TOGETHER) as pool:
+    with ThreadPoolExecutor(CONCURRENT_PARTS) as pool:
         return tuple(pool.map(work, parts))

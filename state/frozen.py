@@ -7,52 +7,61 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
-from headrace.core.owner import Owner, shared
+from headrace.core.owner import StateOwnership, intersect_ranges
 from headrace.core.snapshots import SnapshotStore
-from headrace.core.state import KEY, NO_CLOCK_US, SLOT, UNTIL, Counts, Document, Shape
-from headrace.state.documents import plain, typed
-from headrace.state.entries import FrozenEntries, dealt
+from headrace.core.state import (
+    EXPIRY,
+    KEY,
+    NO_CLOCK_US,
+    SLOT,
+    Document,
+    StateDescriptor,
+    StepCounters,
+)
+from headrace.state.documents import to_plain, to_typed
+from headrace.state.entries import FrozenEntries, redistribute_entries
 from headrace.state.framing import FrameBlobs
-from headrace.state.log import FrozenTable, joined
-from headrace.state.run import Part
+from headrace.state.log import FrozenTable, concat_logs
+from headrace.state.run import RunSnapshot
 from headrace.state.runs import FrozenRuns
-from headrace.state.stored import StepDocument, document_of, frozen_of
+from headrace.state.stored import StepDocument, load_frozen_state, persist_frozen_state
 
 if TYPE_CHECKING:
     import polars as pl
 
 
-Known: TypeAlias = FrozenRuns | FrozenTable | FrozenEntries
+FrozenNamedState: TypeAlias = FrozenRuns | FrozenTable | FrozenEntries
 
 
-class Unopened:
+class UnopenedState:
     """A restored state that has not been opened yet.
 
     Its frames are read once. An operator may open it only when its first rows come, after looking
     at its columns; by then the checkpoint that it was restored from may be gone.
     """
 
-    def __init__(self, name: str, owner: Owner) -> None:
+    def __init__(self, name: str, owner: StateOwnership) -> None:
         self._name = name
         self._owner = owner
         self._groups = owner.groups
-        self._all = tuple(each for each in owner.restored if name in each.names)
-        self._restored = tuple(each for each in self._all if owner.holds(each))
+        self._all_restored = tuple(each for each in owner.restored_states if name in each.names)
+        self._owned_restored = tuple(each for each in self._all_restored if owner.overlaps(each))
 
     @cached_property
     def frames(self) -> list[pl.DataFrame]:
         """Frames of a state of runs."""
         return [
             frame
-            for each in self._restored
-            for frame in each.runs(self._name, shared(self._groups, each.groups))
+            for each in self._owned_restored
+            for frame in each.read_runs(self._name, intersect_ranges(self._groups, each.groups))
         ]
 
     @cached_property
     def tables(self) -> list[pl.DataFrame]:
         """Rows of a table, one frame per restored state; only some frames may have EXPIRY."""
         parts = (
-            each.table(self._name, shared(self._groups, each.groups)) for each in self._restored
+            each.read_table(self._name, intersect_ranges(self._groups, each.groups))
+            for each in self._owned_restored
         )
         return [part for part in parts if part is not None]
 
@@ -60,60 +69,60 @@ class Unopened:
     def log(self) -> FrozenTable | None:
         """Concatenated log of a table, if all of it is in logs in memory."""
         logs = []
-        for each in self._restored:
-            if not isinstance(each, MemoryFrozen):
+        for each in self._owned_restored:
+            if not isinstance(each, MemoryFrozenState):
                 return None
-            if log := each.log(self._name, self._groups):
+            if log := each.get_table_log(self._name, self._groups):
                 logs.append(log)
-        return joined(logs) if logs else None
+        return concat_logs(logs) if logs else None
 
     @property
     def columns(self) -> Mapping[str, pl.DataType] | None:
         """Columns that the operator gave the state; None without rows."""
-        own = (SLOT, KEY, UNTIL)
-        frames = () if isinstance(self.kept, FrozenEntries) else self.kept.frames
+        own = (SLOT, KEY, EXPIRY)
+        frames = () if isinstance(self.frozen_state, FrozenEntries) else self.frozen_state.frames
         schemas = (frame.schema for frame in frames)
         return next(({n: t for n, t in each.items() if n not in own} for each in schemas), None)
 
     @property
     def rows(self) -> pl.DataFrame | None:
         """Entries that fall to this owner."""
-        return dealt(self._name, self._all, self._owner)
+        return redistribute_entries(self._name, self._all_restored, self._owner)
 
     @cached_property
-    def kept(self) -> Known:
+    def frozen_state(self) -> FrozenNamedState:
         """Frozen form of the state, as if it had been opened and frozen."""
-        shape = self._all[0].shape(self._name)
-        if shape.spread is not None:
-            return FrozenEntries(shape.spread, self.rows)
+        shape = self._all_restored[0].describe_state(self._name)
+        if shape.redistribution is not None:
+            return FrozenEntries(shape.redistribution, self.rows)
         if not shape.is_table:
-            return FrozenRuns(shape.key or (), tuple(map(Part, self.frames)))
-        return self.log or FrozenTable(_alike(self.tables), (), NO_CLOCK_US, shape.key)
+            return FrozenRuns(shape.key or (), tuple(map(RunSnapshot, self.frames)))
+        return self.log or FrozenTable(_unify_columns(self.tables), (), NO_CLOCK_US, shape.key)
 
 
-def unopened(owner: Owner) -> dict[str, Unopened]:
+def collect_unopened(owner: StateOwnership) -> dict[str, UnopenedState]:
     """Collect all restored states by name: entries for every owner, others by key group."""
     names = {
         name
-        for each in owner.restored
+        for each in owner.restored_states
         for name in each.names
-        if owner.holds(each) or each.shape(name).spread is not None
+        if owner.overlaps(each) or each.describe_state(name).redistribution is not None
     }
-    return {name: Unopened(name, owner) for name in sorted(names)}
+    return {name: UnopenedState(name, owner) for name in sorted(names)}
 
 
-Kept: TypeAlias = Known | Unopened
+FrozenOrUnopened: TypeAlias = FrozenNamedState | UnopenedState
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryFrozen:
+class MemoryFrozenState:
     """Frozen state of a step, all of it in memory."""
 
     groups: range
     key_groups: int
     clock_us: int
-    counts: Counts
-    states: Mapping[str, Kept]
+    counters: StepCounters
+    states: Mapping[str, FrozenOrUnopened]
     _blobs: FrameBlobs
 
     @property
@@ -121,49 +130,49 @@ class MemoryFrozen:
         """Names of all states."""
         return frozenset(self.states)
 
-    def shape(self, name: str) -> Shape:
+    def describe_state(self, name: str) -> StateDescriptor:
         """Return the shape of a state."""
-        kept = _kept(self.states[name])
+        kept = _resolve(self.states[name])
         if isinstance(kept, FrozenRuns):
-            return Shape(is_table=False, key=kept.key)
+            return StateDescriptor(is_table=False, key=kept.key)
         if isinstance(kept, FrozenEntries):
-            return Shape(is_table=False, key=None, spread=kept.spread)
-        return Shape(is_table=True, key=kept.group)
+            return StateDescriptor(is_table=False, key=None, redistribution=kept.redistribution)
+        return StateDescriptor(is_table=True, key=kept.group)
 
-    def runs(self, name: str, groups: range) -> list[pl.DataFrame]:
+    def read_runs(self, name: str, groups: range) -> list[pl.DataFrame]:
         """Return the frames of a state of runs, restricted to those key groups."""
-        kept = _kept(self.states[name]) if name in self.states else None
+        kept = _resolve(self.states[name]) if name in self.states else None
         if not isinstance(kept, FrozenRuns):
             return []
-        return kept.of_groups(self._part(groups), self.key_groups)
+        return kept.read_groups(self._clip_groups(groups), self.key_groups)
 
-    def table(self, name: str, groups: range) -> pl.DataFrame | None:
+    def read_table(self, name: str, groups: range) -> pl.DataFrame | None:
         """Return the rows of a table, restricted to those key groups."""
-        kept = _kept(self.states[name]) if name in self.states else None
+        kept = _resolve(self.states[name]) if name in self.states else None
         if not isinstance(kept, FrozenTable):
             return None
-        return kept.of_groups(self._part(groups), self.key_groups)
+        return kept.read_groups(self._clip_groups(groups), self.key_groups)
 
-    def entries(self, name: str) -> pl.DataFrame | None:
+    def read_entries(self, name: str) -> pl.DataFrame | None:
         """Return the entries of that name."""
-        kept = _kept(self.states[name]) if name in self.states else None
+        kept = _resolve(self.states[name]) if name in self.states else None
         return kept.rows if isinstance(kept, FrozenEntries) else None
 
-    def log(self, name: str, groups: range) -> FrozenTable | None:
+    def get_table_log(self, name: str, groups: range) -> FrozenTable | None:
         """Return the log of a table, restricted to those key groups; None for other states."""
-        kept, part = _kept(self.states[name]), self._part(groups)
+        kept, part = _resolve(self.states[name]), self._clip_groups(groups)
         if not isinstance(kept, FrozenTable) or part is None:
             return kept if isinstance(kept, FrozenTable) else None
-        return kept.clipped(part, self.key_groups)
+        return kept.clip_to_groups(part, self.key_groups)
 
-    def stored(self, store: SnapshotStore) -> Document:
+    def persist(self, store: SnapshotStore) -> Document:
         """Put the frames into the store."""
         states = {
-            name: document_of(_kept(state), store, self._blobs)
+            name: persist_frozen_state(_resolve(state), store, self._blobs)
             for name, state in self.states.items()
         }
-        groups, counts = (self.groups.start, self.groups.stop), self.counts
-        return plain(
+        groups, counts = (self.groups.start, self.groups.stop), self.counters
+        return to_plain(
             StepDocument(
                 groups, self.key_groups, self.clock_us, counts.late, counts.unfilled, states
             )
@@ -172,29 +181,31 @@ class MemoryFrozen:
     def release(self) -> None:
         """Do nothing: nothing waits for a state in memory."""
 
-    def _part(self, groups: range) -> range | None:
+    def _clip_groups(self, groups: range) -> range | None:
         """Return the key groups to filter by; None if they include all groups of this state."""
-        return None if shared(groups, self.groups) == self.groups else groups
+        return None if intersect_ranges(groups, self.groups) == self.groups else groups
 
 
-def thawed(document: Document, store: SnapshotStore, blobs: FrameBlobs) -> MemoryFrozen:
+def thaw_memory_state(
+    document: Document, store: SnapshotStore, blobs: FrameBlobs
+) -> MemoryFrozenState:
     """Read back a state that was stored. Raises DamagedSnapshot."""
-    whole = typed(document, StepDocument)
-    return MemoryFrozen(
+    whole = to_typed(document, StepDocument)
+    return MemoryFrozenState(
         range(*whole.groups),
         whole.key_groups,
         whole.clock_us,
-        Counts(whole.late, whole.unfilled),
-        {name: frozen_of(state, store, blobs) for name, state in whole.states.items()},
+        StepCounters(whole.late, whole.unfilled),
+        {name: load_frozen_state(state, store, blobs) for name, state in whole.states.items()},
         blobs,
     )
 
 
-def _kept(state: Kept) -> Known:
-    return state.kept if isinstance(state, Unopened) else state
+def _resolve(state: FrozenOrUnopened) -> FrozenNamedState:
+    return state.frozen_state if isinstance(state, UnopenedState) else state
 
 
-def _alike(frames: list[pl.DataFrame]) -> tuple[pl.DataFrame, ...]:
+def _unify_columns(frames: list[pl.DataFrame]) -> tuple[pl.DataFrame, ...]:
     """Give all frames the same columns."""
     import polars as pl
 

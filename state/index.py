@@ -20,72 +20,72 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     import polars as pl
 
-FREE, GONE = -1, -2
+FREE_SLOT, DELETED_SLOT = -1, -2
 """Row numbers that mark a slot that was never used, and one whose key was removed."""
 
-LEAST_SLOTS = 1024
+MIN_SLOTS = 1024
 
-FEW_KEYS = 64
+MAX_SCALAR_KEYS = 64
 """Up to this many keys are probed one by one: Polars calls for each step would take longer."""
 
-Same: TypeAlias = "Callable[[pl.Series, pl.Series], pl.Series]"
+KeysEqual: TypeAlias = "Callable[[pl.Series, pl.Series], pl.Series]"
 """Compares keys, given by their numbers, with the keys of rows, given by theirs."""
 
 
 @dataclass(slots=True)
-class Probe:
+class SlotProbe:
     """Position of one key on its way through the slots."""
 
     key: int
     hash: int
-    at: int
+    slot: int
     step: int
 
 
-class Index:
+class HashTable:
     """Hash table from the hashes of keys to slots, and from slots to rows."""
 
     def __init__(self) -> None:
-        self.live = 0
+        self.key_count = 0
         """Number of keys."""
-        self._taken = 0
-        self._hashes, self._rows = _slots(LEAST_SLOTS)
+        self._used_slots = 0
+        self._hashes, self._rows = _make_slots(MIN_SLOTS)
 
     @property
     def bytes(self) -> int:
         """Memory that the table takes, in bytes."""
         return 12 * len(self._rows)
 
-    def find(self, hashes: pl.Series, same: Same) -> pl.Series:
+    def find(self, hashes: pl.Series, same: KeysEqual) -> pl.Series:
         """Return the slot of each key, null where the key is not in the table."""
         import polars as pl
 
         found = pl.Series([None], dtype=pl.UInt32).new_from_index(0, len(hashes))
-        pending, at, step = _count(len(hashes)), self._home(hashes), 0
-        while len(pending) > FEW_KEYS:
+        pending, at, step = _make_range(len(hashes)), self._get_home_slots(hashes), 0
+        while len(pending) > MAX_SCALAR_KEYS:
             rows = self._rows[at]
             hit = (self._hashes[at] == hashes) & (rows >= 0)
             if hit.any():
                 right = same(pending.filter(hit), rows.filter(hit))
                 if not right.all():
-                    which = _count(len(hit)).filter(hit)
+                    which = _make_range(len(hit)).filter(hit)
                     hit = hit.scatter(which.filter(~right), False)
                 found.scatter(pending.filter(hit), at.filter(hit))
-            is_open = (rows != FREE) & ~hit
+            is_open = (rows != FREE_SLOT) & ~hit
             pending, hashes = pending.filter(is_open), hashes.filter(is_open)
-            at, step = self._next(at.filter(is_open), step + 1), step + 1
-        self._find_few(
-            [Probe(*each, step) for each in zip(pending, hashes, at, strict=True)], same, found
+            at, step = self._get_next_slots(at.filter(is_open), step + 1), step + 1
+        self._find_one_by_one(
+            [SlotProbe(*each, step) for each in zip(pending, hashes, at, strict=True)], same, found
         )
         return found
 
-    def rows(self, slots: pl.Series) -> pl.Series:
+    def get_rows(self, slots: pl.Series) -> pl.Series:
         """Return the rows of these slots."""
         return self._rows[slots]
 
-    def occupied(self) -> pl.Series:
+    def list_occupied(self) -> pl.Series:
         """Return the slots of all keys."""
-        return _count(len(self._rows)).filter(self._rows >= 0)
+        return _make_range(len(self._rows)).filter(self._rows >= 0)
 
     def replace(self, slots: pl.Series, rows: pl.Series) -> None:
         """Set the rows of the keys in these slots."""
@@ -93,25 +93,25 @@ class Index:
 
     def insert(self, hashes: pl.Series, rows: pl.Series) -> None:
         """Insert keys that are not in the table, each once; existing keys may change slots."""
-        if (self._taken + len(hashes)) * 2 > len(self._rows):
-            self._rebuild(self.live + len(hashes))
-        self.live += len(hashes)
-        self._taken += len(hashes)
+        if (self._used_slots + len(hashes)) * 2 > len(self._rows):
+            self._rebuild(self.key_count + len(hashes))
+        self.key_count += len(hashes)
+        self._used_slots += len(hashes)
         self._insert(hashes, rows)
 
-    def lacks_room(self, keys: int) -> bool:
+    def needs_growth(self, keys: int) -> bool:
         """Whether inserting this many keys would take long; a small table soon gets more slots."""
-        return len(self._rows) > 4 * keys and (self._taken + keys) * 2 > len(self._rows)
+        return len(self._rows) > 4 * keys and (self._used_slots + keys) * 2 > len(self._rows)
 
-    def make_room(self, keys: int) -> None:
+    def grow(self, keys: int) -> None:
         """Make room to insert this many keys quickly; existing keys move to other slots."""
-        self._rebuild(self.live + keys)
+        self._rebuild(self.key_count + keys)
 
-    def renumbered(self) -> pl.Series:
+    def renumber(self) -> pl.Series:
         """Renumber the rows of all keys from 0 in their order; returns the former row numbers."""
         import polars as pl
 
-        slots = self.occupied()
+        slots = self.list_occupied()
         rows = self._rows[slots]
         order = rows.arg_sort()
         new = pl.int_range(len(rows), dtype=pl.Int32, eager=True)
@@ -122,75 +122,79 @@ class Index:
         """Remove the keys of these slots."""
         import polars as pl
 
-        self._rows.scatter(slots, pl.Series([GONE], dtype=pl.Int32).new_from_index(0, len(slots)))
-        self.live -= len(slots)
+        self._rows.scatter(
+            slots, pl.Series([DELETED_SLOT], dtype=pl.Int32).new_from_index(0, len(slots))
+        )
+        self.key_count -= len(slots)
 
     def _insert(self, hashes: pl.Series, rows: pl.Series) -> None:
-        at, step = self._home(hashes), 0
-        while len(at) > FEW_KEYS:
-            free = self._rows[at] == FREE
+        at, step = self._get_home_slots(hashes), 0
+        while len(at) > MAX_SCALAR_KEYS:
+            free = self._rows[at] == FREE_SLOT
             self._rows.scatter(at.filter(free), rows.filter(free))
             # Several keys may have wanted the same slot: one of them has it now.
             won = self._rows[at] == rows
             self._hashes.scatter(at.filter(won), hashes.filter(won))
             hashes, rows = hashes.filter(~won), rows.filter(~won)
-            at, step = self._next(at.filter(~won), step + 1), step + 1
-        slots = self._free([Probe(*each, step) for each in zip(rows, hashes, at, strict=True)])
+            at, step = self._get_next_slots(at.filter(~won), step + 1), step + 1
+        slots = self._find_free_slots(
+            [SlotProbe(*each, step) for each in zip(rows, hashes, at, strict=True)]
+        )
         self._rows.scatter(slots, rows)
         self._hashes.scatter(slots, hashes)
 
-    def _find_few(self, probes: list[Probe], same: Same, found: pl.Series) -> None:
+    def _find_one_by_one(self, probes: list[SlotProbe], same: KeysEqual, found: pl.Series) -> None:
         """Advance these probes until they find the slots of their keys."""
         import polars as pl
 
-        while hits := [each for each in probes if self._reaches(each)]:
+        while hits := [each for each in probes if self._advance_to_match(each)]:
             keys = pl.Series([each.key for each in hits], dtype=pl.UInt32)
-            at = pl.Series([each.at for each in hits], dtype=pl.UInt32)
+            at = pl.Series([each.slot for each in hits], dtype=pl.UInt32)
             right = same(keys, self._rows[at])
             found.scatter(keys.filter(right), at.filter(right))
             probes = [each for each, is_right in zip(hits, right, strict=True) if not is_right]
             for each in probes:
-                self._step(each)
+                self._advance(each)
 
-    def _free(self, probes: list[Probe]) -> pl.Series:
+    def _find_free_slots(self, probes: list[SlotProbe]) -> pl.Series:
         """Return a different free slot for each of these probes."""
         import polars as pl
 
         taken: dict[int, None] = {}
         for each in probes:
-            while each.at in taken or self._rows[each.at] != FREE:
-                self._step(each)
-            taken[each.at] = None
+            while each.slot in taken or self._rows[each.slot] != FREE_SLOT:
+                self._advance(each)
+            taken[each.slot] = None
         return pl.Series([*taken], dtype=pl.UInt32)
 
-    def _reaches(self, probe: Probe) -> bool:
+    def _advance_to_match(self, probe: SlotProbe) -> bool:
         """Advance the probe to the next row with its hash; False if it meets a free slot first."""
-        while (row := self._rows[probe.at]) != FREE:
-            if row >= 0 and self._hashes[probe.at] == probe.hash:
+        while (row := self._rows[probe.slot]) != FREE_SLOT:
+            if row >= 0 and self._hashes[probe.slot] == probe.hash:
                 return True
-            self._step(probe)
+            self._advance(probe)
         return False
 
-    def _step(self, probe: Probe) -> None:
+    def _advance(self, probe: SlotProbe) -> None:
         probe.step += 1
-        probe.at = (probe.at + probe.step) & (len(self._rows) - 1)
+        probe.slot = (probe.slot + probe.step) & (len(self._rows) - 1)
 
     def _rebuild(self, keys: int) -> None:
         """Rebuild the table for this many keys, a quarter to half full, without the slots of
         removed keys.
         """
-        kept = self.occupied()
+        kept = self.list_occupied()
         hashes, rows = self._hashes[kept], self._rows[kept]
-        self._hashes, self._rows = _slots(max(LEAST_SLOTS, 1 << (keys * 2).bit_length()))
-        self._taken = len(kept)
+        self._hashes, self._rows = _make_slots(max(MIN_SLOTS, 1 << (keys * 2).bit_length()))
+        self._used_slots = len(kept)
         self._insert(hashes, rows)
 
-    def _home(self, hashes: pl.Series) -> pl.Series:
+    def _get_home_slots(self, hashes: pl.Series) -> pl.Series:
         import polars as pl
 
         return (hashes & (len(self._rows) - 1)).cast(pl.UInt32)
 
-    def _next(self, at: pl.Series, step: int) -> pl.Series:
+    def _get_next_slots(self, at: pl.Series, step: int) -> pl.Series:
         import polars as pl
 
         # Each operation with a Python number takes longer than both with one-element series.
@@ -198,15 +202,15 @@ class Index:
         return (at + more) & mask
 
 
-def _slots(count: int) -> tuple[pl.Series, pl.Series]:
+def _make_slots(count: int) -> tuple[pl.Series, pl.Series]:
     """Return the hash and row columns of this many free slots."""
     import polars as pl
 
     hashes = pl.Series([0], dtype=pl.UInt64).new_from_index(0, count)
-    return hashes, pl.Series([FREE], dtype=pl.Int32).new_from_index(0, count)
+    return hashes, pl.Series([FREE_SLOT], dtype=pl.Int32).new_from_index(0, count)
 
 
-def _count(count: int) -> pl.Series:
+def _make_range(count: int) -> pl.Series:
     """Return the numbers from 0 up to the count."""
     import polars as pl
 

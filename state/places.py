@@ -20,28 +20,28 @@ from headrace.core.frames import FEW_ROWS
 if TYPE_CHECKING:
     import polars as pl
 
-MOST_NUMBERS = 1 << 31
+ROW_NUMBER_LIMIT = 1 << 31
 """Row numbers are less than this."""
 
-LOW = (1 << 32) - 1
-HIGH = LOW << 32
+LOW_MASK = (1 << 32) - 1
+HIGH_MASK = LOW_MASK << 32
 
-FEWER = 4
+LEVEL_RATIO = 4
 """A level is merged with the one before it if that is at most this many times as long."""
-FEW_KEYS = 16
+MAX_SCALAR_KEYS = 16
 """Up to this many keys are looked up one by one; for more, Polars is faster with all of them at
 once.
 """
 
 
-class Places:
+class HashIndex:
     """Levels of sorted entries by the 64-bit hash of the key."""
 
     def __init__(self) -> None:
         self._levels: list[pl.Series] = []
 
     @property
-    def count(self) -> int:
+    def entry_count(self) -> int:
         """Number of entries, including deleted ones."""
         return sum(len(level) for level in self._levels)
 
@@ -49,16 +49,18 @@ class Places:
         """Add entries for rows that have none yet."""
         import polars as pl
 
-        self._levels.append(in_order(entries))
-        while len(self._levels) > 1 and self._joins(len(self._levels[-2]), len(self._levels[-1])):
+        self._levels.append(sort_numbers(entries))
+        while len(self._levels) > 1 and self._should_merge(
+            len(self._levels[-2]), len(self._levels[-1])
+        ):
             last = self._levels.pop()
             both = pl.concat([self._levels[-1], last])
-            self._levels[-1] = in_order(both.filter(both & 1 == 0))
+            self._levels[-1] = sort_numbers(both.filter(both & 1 == 0))
 
-    def sorted_by(self, rows: int) -> int:
+    def estimate_sorted_entries(self, rows: int) -> int:
         """Return how many entries adding this many rows would sort."""
         for level in reversed(self._levels):
-            if not self._joins(len(level), rows):
+            if not self._should_merge(len(level), rows):
                 break
             rows += len(level)
         return rows
@@ -67,52 +69,54 @@ class Places:
         """Return the entries of these keys that are not deleted, and perhaps a few others."""
         import polars as pl
 
-        low = hashes & HIGH
+        low = hashes & HIGH_MASK
         if len(low) > 1:
-            low = in_order(low.unique())
-        found = [part for level in self._levels for part in _between(level, low, low | LOW)]
+            low = sort_numbers(low.unique())
+        found = [
+            part for level in self._levels for part in _slice_ranges(level, low, low | LOW_MASK)
+        ]
         if not found:
             return low.clear()
         entries = pl.concat(found) if len(found) > 1 else found[0]
         return entries.filter(entries & 1 == 0)
 
-    def forget(self, entries: pl.Series) -> None:
+    def delete(self, entries: pl.Series) -> None:
         """Mark these entries, which were found, as deleted."""
         for level in self._levels:
-            at = _at(level, entries)
+            at = _find_positions(level, entries)
             if len(at):
                 level.scatter(at, level[at] | 1)
 
     @staticmethod
-    def _joins(before: int, last: int) -> bool:
-        return before <= FEWER * last
+    def _should_merge(before: int, last: int) -> bool:
+        return before <= LEVEL_RATIO * last
 
 
-def entries_of(hashes: pl.Series, numbers: pl.Series) -> pl.Series:
+def encode_entries(hashes: pl.Series, numbers: pl.Series) -> pl.Series:
     """Return the entries of rows with these numbers and these key hashes."""
     import polars as pl
 
-    return (hashes & HIGH) | (numbers.cast(pl.UInt64) * 2)
+    return (hashes & HIGH_MASK) | (numbers.cast(pl.UInt64) * 2)
 
 
-def numbers_of(entries: pl.Series) -> pl.Series:
+def decode_row_numbers(entries: pl.Series) -> pl.Series:
     """Return the row numbers of these entries."""
     import polars as pl
 
-    return ((entries & LOW) // 2).cast(pl.UInt32)
+    return ((entries & LOW_MASK) // 2).cast(pl.UInt32)
 
 
-def in_order(numbers: pl.Series) -> pl.Series:
+def sort_numbers(numbers: pl.Series) -> pl.Series:
     """Sort these numbers; few are sorted in this thread, as waking threads would take longer."""
     few = len(numbers) < FEW_ROWS
     return numbers if len(numbers) < 2 else numbers.sort(multithreaded=not few)
 
 
-def _between(level: pl.Series, low: pl.Series, high: pl.Series) -> Iterator[pl.Series]:
+def _slice_ranges(level: pl.Series, low: pl.Series, high: pl.Series) -> Iterator[pl.Series]:
     """Yield the entries within these bounds."""
     import polars as pl
 
-    if len(low) <= FEW_KEYS:
+    if len(low) <= MAX_SCALAR_KEYS:
         for least, most in zip(low, high, strict=True):
             start = bisect_left(level, least)
             end = bisect_right(level, most, start)
@@ -126,11 +130,11 @@ def _between(level: pl.Series, low: pl.Series, high: pl.Series) -> Iterator[pl.S
         yield level[ranges.explode()]
 
 
-def _at(level: pl.Series, entries: pl.Series) -> pl.Series:
+def _find_positions(level: pl.Series, entries: pl.Series) -> pl.Series:
     """Return the positions in the level of those entries that it has."""
     import polars as pl
 
-    if len(entries) <= FEW_KEYS:
+    if len(entries) <= MAX_SCALAR_KEYS:
         found = [(bisect_left(level, entry), entry) for entry in entries]
         there = [at for at, entry in found if at < len(level) and level[at] == entry]
         return pl.Series(there, dtype=pl.UInt32)

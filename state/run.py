@@ -10,119 +10,139 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headrace.core.frames import up_to
+from headrace.core.frames import count_up_to
 from headrace.core.state import SLOT
 
 if TYPE_CHECKING:
     import polars as pl
 
-NEAR_ROWS = 64
+INITIAL_SCAN_ROWS = 64
 """Number of marks searched first for the next live row; then twice as many each time."""
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class RunSnapshot:
     """Live rows of a frame: after the first `skip` rows, and not marked as deleted."""
 
-    whole: pl.DataFrame
+    all_rows: pl.DataFrame
     skip: int = 0
-    gone: pl.Series | None = None
+    deletion_mask: pl.Series | None = None
     """For each row of the frame 1 if it is deleted, else 0; None: none is, except the first `skip`
     rows.
     """
 
     @property
-    def frame(self) -> pl.DataFrame:
+    def live_rows(self) -> pl.DataFrame:
         """Frame of the live rows."""
-        return _rows(self.whole, self.skip, self.whole.height, self.gone)
+        return _slice_live(self.all_rows, self.skip, self.all_rows.height, self.deletion_mask)
 
 
-class Run:
+class SortedRun:
     """A live run: rows are deleted from it until it is merged with others."""
 
-    __slots__ = ("_gone", "_skip", "base", "first", "last", "order", "rows", "size", "whole")
+    __slots__ = (
+        "_deletion_mask",
+        "_skip",
+        "all_rows",
+        "base_number",
+        "first_slot",
+        "last_slot",
+        "order",
+        "rows",
+        "size",
+    )
 
     def __init__(self, whole: pl.DataFrame, order: int) -> None:
         """Take a sorted, non-empty frame; runs that are added later have a higher `order`."""
         slots = whole[SLOT]
-        self.whole = whole
+        self.all_rows = whole
         self.order = order
-        self.first, self.last = int(slots[0]), int(slots[-1])
+        self.first_slot, self.last_slot = int(slots[0]), int(slots[-1])
         """Lowest slot of a live row, and a slot that no row exceeds."""
         self.rows = whole.height
         """Number of live rows."""
         self.size = int(whole.estimated_size())
-        self.base = -1
+        self.base_number = -1
         """Number of the frame's first row among the rows of all runs; -1: not numbered."""
         self._skip = 0
-        self._gone: pl.Series | None = None
+        self._deletion_mask: pl.Series | None = None
 
     @property
     def bytes(self) -> int:
         """Approximate memory of the live rows and of the deleted rows between them."""
-        return self.size * (self.whole.height - self._skip) // self.whole.height
+        return self.size * (self.all_rows.height - self._skip) // self.all_rows.height
 
     @property
-    def is_waste(self) -> bool:
+    def is_mostly_deleted(self) -> bool:
         """Whether more rows are deleted than live."""
-        return 2 * self.rows < self.whole.height
+        return 2 * self.rows < self.all_rows.height
 
-    def frame(self, after: int | None = None, until: int | None = None) -> pl.DataFrame:
+    def read_frame(self, after: int | None = None, until: int | None = None) -> pl.DataFrame:
         """Return the live rows after the first slot and up to the second."""
-        end = self.whole.height if until is None else self._end(until)
-        return _rows(self.whole, self._start(after), end, self._gone)
+        end = self.all_rows.height if until is None else self._find_end(until)
+        return _slice_live(self.all_rows, self._find_start(after), end, self._deletion_mask)
 
-    def behind(self, rows: pl.Series, after: int | None) -> pl.Series:
+    def select_after(self, rows: pl.Series, after: int | None) -> pl.Series:
         """Return those of these row positions that are after the slot."""
-        start = self._start(after)
+        start = self._find_start(after)
         return rows.filter(rows >= start) if start else rows
 
-    def there(self) -> pl.Series:
+    def list_live_positions(self) -> pl.Series:
         """Return the positions of the live rows in the frame."""
         import polars as pl
 
-        rows = pl.int_range(self._skip, self.whole.height, dtype=pl.UInt32, eager=True)
-        return rows if self._gone is None else rows.filter(self._gone.slice(self._skip) == 0)
+        rows = pl.int_range(self._skip, self.all_rows.height, dtype=pl.UInt32, eager=True)
+        return (
+            rows
+            if self._deletion_mask is None
+            else rows.filter(self._deletion_mask.slice(self._skip) == 0)
+        )
 
     def drop(self, until: int) -> None:
         """Delete the rows up to that slot."""
-        end = self._end(until)
+        end = self._find_end(until)
         if end > self._skip:
-            self.rows -= _rows(self.whole, self._skip, end, self._gone).height
-            self._begin(end)
+            self.rows -= _slice_live(self.all_rows, self._skip, end, self._deletion_mask).height
+            self._skip_to(end)
 
-    def take(self, rows: pl.Series) -> None:
+    def delete_rows(self, rows: pl.Series) -> None:
         """Delete the rows at these positions, all of which are live."""
-        if self._gone is None:
-            self._gone = marks(self.whole, rows)
+        if self._deletion_mask is None:
+            self._deletion_mask = build_deletion_mask(self.all_rows, rows)
         else:
-            self._gone.scatter(rows, 1)
+            self._deletion_mask.scatter(rows, 1)
         self.rows -= len(rows)
-        self._begin(self._skip)
+        self._skip_to(self._skip)
 
-    def frozen(self) -> Part:
+    def freeze(self) -> RunSnapshot:
         """Return the run as it is now."""
-        return Part(self.whole, self._skip, None if self._gone is None else self._gone.clone())
+        return RunSnapshot(
+            self.all_rows,
+            self._skip,
+            None if self._deletion_mask is None else self._deletion_mask.clone(),
+        )
 
-    def _start(self, after: int | None) -> int:
-        return self._skip if after is None else max(self._skip, self._end(after))
+    def _find_start(self, after: int | None) -> int:
+        return self._skip if after is None else max(self._skip, self._find_end(after))
 
-    def _end(self, until: int) -> int:
+    def _find_end(self, until: int) -> int:
         """Return the position of the first row after that slot."""
-        if self.last <= until:
-            return self.whole.height
-        return up_to(self.whole[SLOT], until)
+        if self.last_slot <= until:
+            return self.all_rows.height
+        return count_up_to(self.all_rows[SLOT], until)
 
-    def _begin(self, start: int) -> None:
+    def _skip_to(self, start: int) -> None:
         """Move `skip` to the first live row at or after that position."""
         if not self.rows:
-            self._skip = self.whole.height
+            self._skip = self.all_rows.height
             return
-        self._skip = start if self._gone is None else _next(self._gone, start)
-        self.first = int(self.whole[SLOT][self._skip])
+        self._skip = (
+            start if self._deletion_mask is None else _find_next_live(self._deletion_mask, start)
+        )
+        self.first_slot = int(self.all_rows[SLOT][self._skip])
 
 
-def marks(whole: pl.DataFrame, gone: pl.Series) -> pl.Series:
+def build_deletion_mask(whole: pl.DataFrame, gone: pl.Series) -> pl.Series:
     """Return, for each row of a frame, 1 if its position is among these, else 0."""
     import polars as pl
 
@@ -130,15 +150,15 @@ def marks(whole: pl.DataFrame, gone: pl.Series) -> pl.Series:
     return every.scatter(gone, 1)
 
 
-def _rows(whole: pl.DataFrame, start: int, end: int, gone: pl.Series | None) -> pl.DataFrame:
+def _slice_live(whole: pl.DataFrame, start: int, end: int, gone: pl.Series | None) -> pl.DataFrame:
     """Return the live rows in between."""
     frame = whole if (start, end) == (0, whole.height) else whole.slice(start, max(0, end - start))
     return frame if gone is None else frame.filter(gone.slice(start, frame.height) == 0)
 
 
-def _next(gone: pl.Series, start: int) -> int:
+def _find_next_live(gone: pl.Series, start: int) -> int:
     """Return the position of the first live row from there on; there must be one."""
-    near = NEAR_ROWS
+    near = INITIAL_SCAN_ROWS
     while True:
         marks = gone.slice(start, near)
         if marks.min() == 0:

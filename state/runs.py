@@ -19,40 +19,40 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING, Literal
 
-from headrace.core.frames import compacted, sorted_by, together
-from headrace.core.keygroups import key_group
-from headrace.core.sizes import Size
+from headrace.core.frames import concat_chunks, copy_compact, sort_by_column
+from headrace.core.keygroups import compute_row_groups
+from headrace.core.sizes import StateSize
 from headrace.core.state import SLOT, RunsLayout
-from headrace.state.finding import Finding, hash_of
-from headrace.state.run import Part, Run
+from headrace.state.finding import RunLookup, hash_expr
+from headrace.state.run import RunSnapshot, SortedRun
 
 if TYPE_CHECKING:
     import polars as pl
 
 
 SMALL_ROWS = 512
-MANY = 64
+MAX_SMALL_RUNS = 64
 """Number of small runs that are merged to one."""
 
-SMALL_BYTES = 1 << 25
+MIN_MERGE_BYTES = 1 << 25
 """Up to this size in all, merging does not pay."""
 
-LARGE_ROWS, MOST_PARTS = 1 << 18, 16
+MERGE_PARTITION_ROWS, MAX_MERGE_PARTITIONS = 1 << 18, 16
 """More rows are merged in partitions by key: for 2 M rows of 1 M keys that took 90 MB of extra
 memory, instead of 130 MB at once, or 260 MB with Polars' other engine, and no more time.
 """
 
-FOUND_ROWS = 4096
-FEW = 32
+MIN_LOOKUP_ROWS = 4096
+LOOKUP_RATIO = 32
 """Keys are looked up in the index if there are at least MIN_LOOKUP_ROWS rows, and this many times
 as many as keys,
 """
-FEW_RUNS = 2
+MAX_SCANNED_RUNS = 2
 """or if there are at most LOOKUP_RATIO keys and more runs than this, each of which a scan would
 read.
 """
 
-SOON_ROWS = 2000
+DEFER_BELOW_ROWS = 2000
 """A frame of fewer rows leaves the work that it causes to the next call."""
 
 
@@ -61,70 +61,78 @@ class MemoryRuns:
 
     def __init__(self, layout: RunsLayout) -> None:
         self.layout = layout
-        self._finding = Finding(layout.key)
-        self._runs: list[Run] = []
-        self._came = 0
+        self._lookup = RunLookup(layout.key)
+        self._runs: list[SortedRun] = []
+        self._run_count = 0
         """Number of runs created so far."""
-        self._rows = self._bytes = self._small = 0
+        self._rows = self._bytes = self._small_count = 0
         """Rows, their memory in bytes, and how many of the last runs are small."""
         self._merged_bytes = 0
         """Memory in bytes after the last full merge."""
-        self._waste: dict[Run, int] = {}
+        self._wasteful_runs: dict[SortedRun, int] = {}
         """Runs with more deleted than live rows, and their rows in memory."""
 
     def add(self, frame: pl.DataFrame) -> None:
         if not frame.height:
             return
-        soon = frame.height >= SOON_ROWS
+        soon = frame.height >= DEFER_BELOW_ROWS
         if not soon:
-            self._tidy()
-        self._push(compacted(sorted_by(frame, SLOT)))
+            self._do_deferred_work()
+        self._append_run(copy_compact(sort_by_column(frame, SLOT)))
         if soon:
-            self._tidy()
+            self._do_deferred_work()
 
-    def owed(self, *, asking: bool) -> int:
+    def estimate_deferred_rows(self, *, asking: bool) -> int:
         """Return how many rows the next call works on: deferred merges, and rows to be indexed."""
-        rows = self._rows if self._is_grown else sum(run.rows for run in self._to_merge)
-        rows += sum(run.rows for run in self._waste) if self._is_wasteful else 0
-        return rows + self._finding.owed if asking and self._can_find(1) else rows
+        rows = (
+            self._rows if self._needs_full_merge else sum(run.rows for run in self._mergeable_runs)
+        )
+        rows += sum(run.rows for run in self._wasteful_runs) if self._needs_reclaim else 0
+        return rows + self._lookup.pending_rows if asking and self._can_look_up(1) else rows
 
-    def first(self) -> int | None:
+    def get_first_slot(self) -> int | None:
         """Return the lowest slot."""
-        return min((run.first for run in self._runs if run.rows), default=None)
+        return min((run.first_slot for run in self._runs if run.rows), default=None)
 
     def take(self, until: int) -> pl.DataFrame | None:
         """Remove and return everything up to a slot."""
-        found = self._between(None, until)
+        found = self._read_range(None, until)
         self.drop(until)
         return found
 
     def read(self, after: int, until: int) -> pl.DataFrame | None:
         """Return everything between two slots."""
-        return None if after >= until else self._between(after, until)
+        return None if after >= until else self._read_range(after, until)
 
     def drop(self, until: int) -> None:
         """Delete everything up to a slot."""
-        first = self.first()
+        first = self.get_first_slot()
         if first is None or first > until:
             return
         for run in self._runs:
-            if run.first <= until:
+            if run.first_slot <= until:
                 run.drop(until)
-        self._fold()
+        self._reclaim_deleted()
 
-    def of_keys(self, keys: pl.DataFrame, after: int) -> pl.DataFrame | None:
+    def read_keys(self, keys: pl.DataFrame, after: int) -> pl.DataFrame | None:
         """Return the rows of those keys filed after a slot."""
-        if self._can_find(keys.height):
-            found = self._finding.find(keys, after)
+        if self._can_look_up(keys.height):
+            found = self._lookup.find(keys, after)
             return None if found is None else found[found.columns[1:]]
-        behind = _joined(run.frame(after) for run in self._runs if run.last > after)
-        found = None if behind is None else self._of(keys, behind)
+        behind = _concat_nonempty(
+            run.read_frame(after) for run in self._runs if run.last_slot > after
+        )
+        found = None if behind is None else self._filter_keys(keys, behind)
         return found if found is not None and found.height else None
 
     def take_keys(self, keys: pl.DataFrame) -> pl.DataFrame | None:
         """Remove and return all rows of those keys."""
-        found = self._taken(keys) if self._can_find(keys.height) else self._picked(keys)
-        return None if found is None else self._merged([found])
+        found = (
+            self._take_by_lookup(keys)
+            if self._can_look_up(keys.height)
+            else self._take_by_scan(keys)
+        )
+        return None if found is None else self._merge_frames([found])
 
     @property
     def rows(self) -> int:
@@ -137,137 +145,141 @@ class MemoryRuns:
         return self._bytes
 
     @property
-    def size(self) -> Size:
-        return Size(self._rows, self._bytes)
+    def size(self) -> StateSize:
+        return StateSize(self._rows, self._bytes)
 
     def restore(self, frames: Sequence[pl.DataFrame]) -> None:
         """Start with these frames, sorted as a frozen state returns them."""
         for frame in frames:
-            self._push(frame)
+            self._append_run(frame)
 
     def freeze(self) -> FrozenRuns:
-        parts = tuple(run.frozen() for run in self._runs if run.rows)
+        parts = tuple(run.freeze() for run in self._runs if run.rows)
         return FrozenRuns(self.layout.key, parts)
 
-    def _push(self, frame: pl.DataFrame) -> None:
-        run = self._run(frame)
+    def _append_run(self, frame: pl.DataFrame) -> None:
+        run = self._create_run(frame)
         self._runs.append(run)
-        self._finding.added(run)
+        self._lookup.add_run(run)
         self._rows += run.rows
         self._bytes += run.bytes
-        self._small = self._small + 1 if self._is_small(run) else 0
+        self._small_count = self._small_count + 1 if self._is_small(run) else 0
 
-    def _run(self, frame: pl.DataFrame, like: Run | None = None) -> Run:
+    def _create_run(self, frame: pl.DataFrame, like: SortedRun | None = None) -> SortedRun:
         """Create a run, in the order of another one or after all."""
-        self._came += 1
-        return Run(frame, self._came if like is None else like.order)
+        self._run_count += 1
+        return SortedRun(frame, self._run_count if like is None else like.order)
 
-    def _replace(self, runs: list[Run]) -> None:
-        self._runs, self._waste = runs, {}
-        self._finding.replaced(runs)
+    def _set_runs(self, runs: list[SortedRun]) -> None:
+        self._runs, self._wasteful_runs = runs, {}
+        self._lookup.set_runs(runs)
         self._rows = sum(run.rows for run in runs)
         self._bytes = sum(run.bytes for run in runs)
         self._merged_bytes = min(self._merged_bytes, self._bytes)
-        self._small = sum(1 for _ in takewhile(self._is_small, reversed(runs)))
+        self._small_count = sum(1 for _ in takewhile(self._is_small, reversed(runs)))
 
-    def _is_small(self, run: Run) -> bool:
-        return run.whole.height <= SMALL_ROWS
+    def _is_small(self, run: SortedRun) -> bool:
+        return run.all_rows.height <= SMALL_ROWS
 
     @property
-    def _is_grown(self) -> bool:
+    def _needs_full_merge(self) -> bool:
         """Whether all runs must be merged."""
-        return self._bytes > max(2 * self._merged_bytes, SMALL_BYTES)
+        return self._bytes > max(2 * self._merged_bytes, MIN_MERGE_BYTES)
 
     @property
-    def _to_merge(self) -> list[Run]:
+    def _mergeable_runs(self) -> list[SortedRun]:
         """Small runs that must be merged."""
-        return self._runs[-self._small :] if self._small >= MANY else []
+        return self._runs[-self._small_count :] if self._small_count >= MAX_SMALL_RUNS else []
 
     @property
-    def _is_wasteful(self) -> bool:
+    def _needs_reclaim(self) -> bool:
         """Whether the memory of deleted rows must be freed."""
-        many = len(self._waste) >= MANY // 4
-        return many or sum(self._waste.values()) >= SOON_ROWS
+        many = len(self._wasteful_runs) >= MAX_SMALL_RUNS // 4
+        return many or sum(self._wasteful_runs.values()) >= DEFER_BELOW_ROWS
 
-    def _tidy(self) -> None:
+    def _do_deferred_work(self) -> None:
         """Do deferred work."""
-        if small := self._to_merge:
-            self._replace([*self._runs[: -len(small)], *self._as_one(small)])
-        if self._is_grown:
-            self._replace(self._as_one(self._runs))
+        if small := self._mergeable_runs:
+            self._set_runs([*self._runs[: -len(small)], *self._merge_runs(small)])
+        if self._needs_full_merge:
+            self._set_runs(self._merge_runs(self._runs))
             self._merged_bytes = self._bytes
-        if self._is_wasteful:
-            self._fold()
+        if self._needs_reclaim:
+            self._reclaim_deleted()
 
-    def _as_one(self, runs: list[Run]) -> list[Run]:
+    def _merge_runs(self, runs: list[SortedRun]) -> list[SortedRun]:
         """Merge these runs to one, or to none if they have no rows."""
-        frames = [run.frame() for run in runs if run.rows]
-        return [self._run(compacted(self._merged(frames)))] if frames else []
+        frames = [run.read_frame() for run in runs if run.rows]
+        return [self._create_run(copy_compact(self._merge_frames(frames)))] if frames else []
 
-    def _fold(self) -> None:
+    def _reclaim_deleted(self) -> None:
         """Free the memory of deleted rows."""
-        self._replace([self._folded(run) for run in self._runs if run.rows])
+        self._set_runs([self._compact_run(run) for run in self._runs if run.rows])
 
-    def _folded(self, run: Run) -> Run:
-        if not run.is_waste:
+    def _compact_run(self, run: SortedRun) -> SortedRun:
+        if not run.is_mostly_deleted:
             return run
         import polars as pl
 
-        frame = run.frame()
+        frame = run.read_frame()
         rows = pl.int_range(frame.height, dtype=pl.UInt32, eager=True)
-        return self._run(compacted(frame[rows]), run)
+        return self._create_run(copy_compact(frame[rows]), run)
 
-    def _can_find(self, keys: int) -> bool:
+    def _can_look_up(self, keys: int) -> bool:
         """Whether an index lookup of this many keys is better than a scan."""
-        few = self._rows >= max(keys * FEW, FOUND_ROWS)
-        return bool(self.layout.key) and (few or (keys <= FEW and len(self._runs) > FEW_RUNS))
+        few = self._rows >= max(keys * LOOKUP_RATIO, MIN_LOOKUP_ROWS)
+        return bool(self.layout.key) and (
+            few or (keys <= LOOKUP_RATIO and len(self._runs) > MAX_SCANNED_RUNS)
+        )
 
-    def _taken(self, keys: pl.DataFrame) -> pl.DataFrame | None:
+    def _take_by_lookup(self, keys: pl.DataFrame) -> pl.DataFrame | None:
         """Remove and return the rows of few keys by the index."""
-        found = self._finding.find(keys, None)
+        found = self._lookup.find(keys, None)
         if found is None:
             return None
         self._rows -= found.height
-        for run in self._finding.take(found):
-            if run.is_waste and run not in self._waste:
-                self._waste[run] = run.whole.height
+        for run in self._lookup.delete_found(found):
+            if run.is_mostly_deleted and run not in self._wasteful_runs:
+                self._wasteful_runs[run] = run.all_rows.height
         return found[found.columns[1:]]
 
-    def _picked(self, keys: pl.DataFrame) -> pl.DataFrame | None:
+    def _take_by_scan(self, keys: pl.DataFrame) -> pl.DataFrame | None:
         """Remove and return the rows of those keys by a scan, which rebuilds the runs."""
-        frames = [run.frame() for run in self._runs]
-        found = [self._of(keys, frame) for frame in frames]
+        frames = [run.read_frame() for run in self._runs]
+        found = [self._filter_keys(keys, frame) for frame in frames]
         kept = [
-            self._run(self._of(keys, frame, "anti"), run) if part.height else run
+            self._create_run(self._filter_keys(keys, frame, "anti"), run) if part.height else run
             for run, frame, part in zip(self._runs, frames, found, strict=True)
             if part.height < frame.height
         ]
-        joined = _joined(found)
+        joined = _concat_nonempty(found)
         if joined is not None:
-            self._replace(kept)
+            self._set_runs(kept)
         return joined
 
-    def _between(self, after: int | None, until: int) -> pl.DataFrame | None:
+    def _read_range(self, after: int | None, until: int) -> pl.DataFrame | None:
         parts = [
             part
             for run in self._runs
-            if run.rows and run.first <= until and (after is None or run.last > after)
-            if (part := run.frame(after, until)).height
+            if run.rows and run.first_slot <= until and (after is None or run.last_slot > after)
+            if (part := run.read_frame(after, until)).height
         ]
-        return parts[0] if len(parts) == 1 else self._merged(parts) if parts else None
+        return parts[0] if len(parts) == 1 else self._merge_frames(parts) if parts else None
 
-    def _merged(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-        parts = min(sum(frame.height for frame in frames) // LARGE_ROWS + 1, MOST_PARTS)
+    def _merge_frames(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+        parts = min(
+            sum(frame.height for frame in frames) // MERGE_PARTITION_ROWS + 1, MAX_MERGE_PARTITIONS
+        )
         if parts == 1 or not self.layout.key:
-            return sorted_by(self.layout.merge(together(frames)), SLOT)
-        number = hash_of(self.layout.key) % parts
+            return sort_by_column(self.layout.merge(concat_chunks(frames)), SLOT)
+        number = hash_expr(self.layout.key) % parts
         merged = [
-            self.layout.merge(together([frame.filter(number == part) for frame in frames]))
+            self.layout.merge(concat_chunks([frame.filter(number == part) for frame in frames]))
             for part in range(parts)
         ]
-        return sorted_by(together(merged), SLOT)
+        return sort_by_column(concat_chunks(merged), SLOT)
 
-    def _of(
+    def _filter_keys(
         self, keys: pl.DataFrame, frame: pl.DataFrame, how: Literal["semi", "anti"] = "semi"
     ) -> pl.DataFrame:
         """Return the rows of a frame whose key is among these, or is not; keeps the order."""
@@ -282,20 +294,20 @@ class FrozenRuns:
     """Runs as they were when the state was frozen."""
 
     key: tuple[str, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[RunSnapshot, ...]
 
     @property
     def frames(self) -> tuple[pl.DataFrame, ...]:
         """Frames of the live rows."""
-        return tuple(part.frame for part in self.parts)
+        return tuple(part.live_rows for part in self.parts)
 
-    def of_groups(self, groups: range | None, key_groups: int) -> list[pl.DataFrame]:
+    def read_groups(self, groups: range | None, key_groups: int) -> list[pl.DataFrame]:
         """Return the frames restricted to the keys of those groups (None: all)."""
         if groups is None or len(groups) == key_groups:
             return list(self.frames)
         parts = [
             frame.filter(
-                key_group(frame, self.key, key_groups).is_between(
+                compute_row_groups(frame, self.key, key_groups).is_between(
                     groups.start, groups.stop, closed="left"
                 )
             )
@@ -304,6 +316,6 @@ class FrozenRuns:
         return [part for part in parts if part.height]
 
 
-def _joined(frames: Iterable[pl.DataFrame]) -> pl.DataFrame | None:
+def _concat_nonempty(frames: Iterable[pl.DataFrame]) -> pl.DataFrame | None:
     full = [frame for frame in frames if frame.height]
-    return together(full) if full else None
+    return concat_chunks(full) if full else None

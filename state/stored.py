@@ -23,11 +23,11 @@ import msgspec
 from msgspec import field
 
 from headrace.core.snapshots import Blob, SnapshotStore
-from headrace.core.state import Spread
+from headrace.core.state import Redistribution
 from headrace.state.entries import FrozenEntries
 from headrace.state.framing import Blobs, FrameBlobs
 from headrace.state.log import FrozenTable
-from headrace.state.run import Part, marks
+from headrace.state.run import RunSnapshot, build_deletion_mask
 from headrace.state.runs import FrozenRuns
 
 if TYPE_CHECKING:
@@ -41,23 +41,23 @@ class BlobName(msgspec.Struct):
     bytes: int = field(name="bytes")
 
 
-Named: TypeAlias = tuple[BlobName, ...]
+FrameBlobNames: TypeAlias = tuple[BlobName, ...]
 """Names of the blobs of one frame."""
 
 
-class Piece(msgspec.Struct):
+class FrameSegment(msgspec.Struct):
     """Rows of a frame after the first `skip`, except those whose numbers are in `gone`."""
 
-    frame: Named = field(name="frame")
+    frame: FrameBlobNames = field(name="frame")
     skip: int = field(name="skip")
-    gone: Named | None = field(default=None, name="gone")
+    gone: FrameBlobNames | None = field(default=None, name="gone")
 
 
 class RunsDocument(msgspec.Struct, tag_field="shape", tag="runs"):
     """Document of a state of runs."""
 
     key: tuple[str, ...] = field(name="key")
-    frames: list[Piece] = field(name="frames")
+    frames: list[FrameSegment] = field(name="frames")
 
 
 class TableDocument(msgspec.Struct, tag_field="shape", tag="table"):
@@ -65,15 +65,15 @@ class TableDocument(msgspec.Struct, tag_field="shape", tag="table"):
 
     group: tuple[str, ...] | None = field(name="group")
     now_us: int = field(name="now_us")
-    frames: list[Piece] = field(name="frames")
-    removed: Named | None = field(name="removed")
+    frames: list[FrameSegment] = field(name="frames")
+    removed: FrameBlobNames | None = field(name="removed")
 
 
 class EntriesDocument(msgspec.Struct, tag_field="shape", tag="entries"):
     """Document of entries."""
 
-    spread: Spread = field(name="spread")
-    rows: Named | None = field(name="rows")
+    spread: Redistribution = field(name="spread")
+    rows: FrameBlobNames | None = field(name="rows")
 
 
 class StepDocument(msgspec.Struct, tag_field="format", tag="frames"):
@@ -87,63 +87,73 @@ class StepDocument(msgspec.Struct, tag_field="format", tag="frames"):
     states: dict[str, RunsDocument | TableDocument | EntriesDocument] = field(name="states")
 
 
-def document_of(
+def persist_frozen_state(
     kept: FrozenRuns | FrozenTable | FrozenEntries, store: SnapshotStore, blobs: FrameBlobs
 ) -> RunsDocument | TableDocument | EntriesDocument:
     """Put a frozen state into the store and return its document."""
     if isinstance(kept, FrozenEntries):
-        rows = None if kept.rows is None else named(blobs.put(kept.rows, store))
-        return EntriesDocument(kept.spread, rows)
+        rows = None if kept.rows is None else to_blob_names(blobs.put(kept.rows, store))
+        return EntriesDocument(kept.redistribution, rows)
     if isinstance(kept, FrozenRuns):
-        return RunsDocument(kept.key, [_piece(part, store, blobs) for part in kept.parts])
-    pieces = [_piece(Part(frame), store, blobs) for frame in kept.frames]
-    removed = named(blobs.put(_numbers(kept), store)) if kept.removed else None
+        return RunsDocument(kept.key, [_persist_segment(part, store, blobs) for part in kept.parts])
+    pieces = [_persist_segment(RunSnapshot(frame), store, blobs) for frame in kept.frames]
+    removed = (
+        to_blob_names(blobs.put(_concat_removed_rows(kept), store)) if kept.removed_rows else None
+    )
     return TableDocument(kept.group, kept.now_us, pieces, removed)
 
 
-def frozen_of(
+def load_frozen_state(
     document: RunsDocument | TableDocument | EntriesDocument,
     store: SnapshotStore,
     blobs: FrameBlobs,
 ) -> FrozenRuns | FrozenTable | FrozenEntries:
     """Read back the frozen state of a document. Raises DamagedSnapshot."""
     if isinstance(document, EntriesDocument):
-        rows = None if document.rows is None else blobs.read(blobs_of(document.rows), store)
+        rows = None if document.rows is None else blobs.read(to_blobs(document.rows), store)
         return FrozenEntries(document.spread, rows)
-    parts = tuple(_part(piece, store, blobs) for piece in document.frames)
+    parts = tuple(_load_segment(piece, store, blobs) for piece in document.frames)
     if isinstance(document, RunsDocument):
         return FrozenRuns(document.key, parts)
-    frames = tuple(part.frame for part in parts)
+    frames = tuple(part.live_rows for part in parts)
     removed: tuple[pl.Series, ...] = ()
     if document.removed is not None:
-        removed = (blobs.read(blobs_of(document.removed), store)["row"],)
+        removed = (blobs.read(to_blobs(document.removed), store)["row"],)
     return FrozenTable(frames, removed, document.now_us, document.group)
 
 
-def _piece(part: Part, store: SnapshotStore, blobs: FrameBlobs) -> Piece:
-    gone = None if part.gone is None else (part.gone == 1).arg_true().to_frame("row")
-    frame = named(blobs.put(part.whole, store))
-    return Piece(frame, part.skip, None if gone is None else named(blobs.put(gone, store)))
+def _persist_segment(part: RunSnapshot, store: SnapshotStore, blobs: FrameBlobs) -> FrameSegment:
+    gone = (
+        None if part.deletion_mask is None else (part.deletion_mask == 1).arg_true().to_frame("row")
+    )
+    frame = to_blob_names(blobs.put(part.all_rows, store))
+    return FrameSegment(
+        frame, part.skip, None if gone is None else to_blob_names(blobs.put(gone, store))
+    )
 
 
-def _part(piece: Piece, store: SnapshotStore, blobs: FrameBlobs) -> Part:
-    whole = blobs.read(blobs_of(piece.frame), store)
+def _load_segment(piece: FrameSegment, store: SnapshotStore, blobs: FrameBlobs) -> RunSnapshot:
+    whole = blobs.read(to_blobs(piece.frame), store)
     if piece.gone is None:
-        return Part(whole, piece.skip)
-    return Part(whole, piece.skip, marks(whole, blobs.read(blobs_of(piece.gone), store)["row"]))
+        return RunSnapshot(whole, piece.skip)
+    return RunSnapshot(
+        whole,
+        piece.skip,
+        build_deletion_mask(whole, blobs.read(to_blobs(piece.gone), store)["row"]),
+    )
 
 
-def named(blobs: Blobs) -> Named:
+def to_blob_names(blobs: Blobs) -> FrameBlobNames:
     """Return the names of a frame's blobs for a document."""
     return tuple(BlobName(blob.hash, blob.bytes) for blob in blobs)
 
 
-def blobs_of(names: Named) -> Blobs:
+def to_blobs(names: FrameBlobNames) -> Blobs:
     """Return the blobs that a document names."""
     return tuple(Blob(name.blob, name.bytes) for name in names)
 
 
-def _numbers(table: FrozenTable) -> pl.DataFrame:
+def _concat_removed_rows(table: FrozenTable) -> pl.DataFrame:
     import polars as pl
 
-    return pl.concat(table.removed).to_frame("row")
+    return pl.concat(table.removed_rows).to_frame("row")

@@ -3,7 +3,7 @@
 import pytest
 
 from headrace.core.type_parser import MAX_DEPTH, TypeTextError, parse_type
-from headrace.core.types import ATOMS, INTERVALS, NULL
+from headrace.core.types import ATOMS, INTERVAL_TYPES, NULL
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_a_type_is_read(text: str, type: str, nullable: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    "atom", [a for a in ATOMS.values() if a not in (*INTERVALS, NULL)], ids=str
+    "atom", [a for a in ATOMS.values() if a not in (*INTERVAL_TYPES, NULL)], ids=str
 )
 def test_a_type_is_read_from_how_it_prints(atom: object) -> None:
     assert parse_type(str(atom))[0] == atom

@@ -11,7 +11,7 @@ from click.core import ParameterSource
 F = TypeVar("F", bound=Callable[..., object])
 
 _NO_CHECKPOINTS = "a batch takes no checkpoints: it is written completely, or not at all"
-NOT_OF_A_BATCH = {
+REJECTED_OPTIONS = {
     "parallelism": "Spark divides the work: --master local[N] sets how many cores",
     "limit": "a batch reads all rows",
     "from_checkpoint": _NO_CHECKPOINTS,
@@ -24,7 +24,7 @@ NOT_OF_A_BATCH = {
 }
 
 
-def batch_options(what: str) -> Callable[[F], F]:
+def add_batch_options(what: str) -> Callable[[F], F]:
     """Add `--batch`, with its help text, and the options that say where and how Spark runs."""
     options = (
         click.option(
@@ -59,8 +59,8 @@ def check_options(ctx: click.Context) -> None:
     given = [name for name in ctx.params if _is_given(ctx, name)]
     if "batch" in given:
         for name in given:
-            if why := NOT_OF_A_BATCH.get(name):
-                message = f"{_option(name)} cannot be combined with --batch: {why}"
+            if why := REJECTED_OPTIONS.get(name):
+                message = f"{_format_option(name)} cannot be combined with --batch: {why}"
                 raise click.UsageError(message, ctx)
         return
     for name in ("master", "conf"):
@@ -72,5 +72,5 @@ def _is_given(ctx: click.Context, name: str) -> bool:
     return ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
-def _option(name: str) -> str:
+def _format_option(name: str) -> str:
     return f"--{name.replace('_', '-')}"

@@ -15,64 +15,64 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from headrace.cli.batch.told import BatchDone, BatchLook
-from headrace.cli.resuming import now
+from headrace.cli.batch.told import BatchProgress, BatchResult
+from headrace.cli.resuming import format_now
 from headrace.core.contracts import ConnectorError
 from headrace.core.messages import Failure
-from headrace.core.news import Noticed
-from headrace.core.signals import INTERRUPTED, Signals
+from headrace.core.news import ExternalWarning
+from headrace.core.signals import INTERRUPTED_STATUS, SignalHandler
 from headrace.core.snapshots import SnapshotError
-from headrace.core.spark.absent import NoSpark
-from headrace.core.spark.inside import Inside
-from headrace.core.spark.progress import Stages
-from headrace.core.spark.running import Outcome, completed, run_batch
-from headrace.core.spark.session import session
-from headrace.core.spark.settings import is_local, parsed
-from headrace.core.spark.shipping import shipped
-from headrace.core.spark.stopping import Stopping
-from headrace.core.spark.troubles import trouble
-from headrace.core.telling import refusal
+from headrace.core.spark.absent import SparkUnavailable
+from headrace.core.spark.inside import ExecutorContext
+from headrace.core.spark.progress import StageTracker
+from headrace.core.spark.running import BatchOutcome, complete_previous_run, run_batch
+from headrace.core.spark.session import open_session
+from headrace.core.spark.settings import is_local, parse_conf
+from headrace.core.spark.shipping import ship_code
+from headrace.core.spark.stopping import BatchCancellation
+from headrace.core.spark.troubles import to_failure
+from headrace.core.telling import format_refusal
 from headrace.core.user_code import UserCodeError
-from headrace.state.storage.batch import BatchHome, batch_home
+from headrace.state.storage.batch import BatchHome, hold_batch_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from headrace.cli.pipelines import Checked
-    from headrace.cli.run_report import Report
+    from headrace.cli.pipelines import CheckedPipeline
+    from headrace.cli.run_report import RunReport
     from headrace.core.plan import Plan
     from headrace.core.problems import Problem
 
-Ended: TypeAlias = "BatchDone | Outcome | Failure | Exception | None"
+BatchEnd: TypeAlias = "BatchResult | BatchOutcome | Failure | Exception | None"
 """The end of a batch: done, done by the previous run, failed, rejected, or stopped (None)."""
 
 
-def refused(checked: Checked, plan: Plan) -> Sequence[Problem]:
+def find_batch_problems(checked: CheckedPipeline, plan: Plan) -> Sequence[Problem]:
     """Return the problems for which a batch rejects this pipeline."""
     from headrace.connectors.registry import REGISTRY
-    from headrace.core.spark.refusing import problems
+    from headrace.core.spark.refusing import find_problems
 
-    return problems(checked.pipeline, plan, REGISTRY)
+    return find_problems(checked.pipeline, plan, REGISTRY)
 
 
-def inside_of(checked: Checked, plan: Plan, job: str) -> Inside:
+def build_executor_context(checked: CheckedPipeline, plan: Plan, job: str) -> ExecutorContext:
     """Build the context that executors are sent."""
     from headrace.connectors.registry import REGISTRY
-    from headrace.state.backends import backend
+    from headrace.state.backends import open_backend
 
     settings = checked.pipeline.settings
-    return Inside(
+    return ExecutorContext(
         str(plan.name),
         Path(checked.file).parent.absolute(),
         job,
         REGISTRY,
-        partial(backend, settings.state),
+        partial(open_backend, settings.state),
         settings.key_groups,
         frozenset(edge.stream for edge in plan.edges),
     )
 
 
-class Batch:
+class BatchRun:
     """One run of a plan, with its report.
 
     The home records output that was written and is not committed yet, so that the next run can
@@ -80,116 +80,136 @@ class Batch:
     """
 
     def __init__(
-        self, checked: Checked, plan: Plan, report: Report, home: str, *, fresh: bool = False
+        self,
+        checked: CheckedPipeline,
+        plan: Plan,
+        report: RunReport,
+        home: str,
+        *,
+        fresh: bool = False,
     ) -> None:
-        self._checked = checked
+        self._pipeline = checked
         self._plan = plan
         self._folder = Path(checked.file).parent
         self._report = report
         self._home = home
         self._fresh = fresh
-        self._stopping = Stopping()
+        self._cancellation = BatchCancellation()
         self._began_s = time.monotonic()
-        self._stages: Stages | None = None
+        self._stages: StageTracker | None = None
 
-    def run(self, master: str | None, conf: Sequence[str], signals: Signals) -> int:
+    def run(self, master: str | None, conf: Sequence[str], signals: SignalHandler) -> int:
         """Run the batch, unless it is rejected; return the exit status."""
-        if refusals := refused(self._checked, self._plan):
+        if refusals := find_batch_problems(self._pipeline, self._plan):
             for problem in refusals:
-                self._report.problem(problem)
+                self._report.report_problem(problem)
             return 2
         try:
-            with batch_home(self._home, str(self._plan.name), now()) as log:
-                status = self._run(log, master, conf, signals)
+            with hold_batch_home(self._home, str(self._plan.name), format_now()) as log:
+                status = self._run_recorded(log, master, conf, signals)
                 if status == 0:
-                    log.over()
+                    log.clear_finished()
             return status
         except SnapshotError as error:
-            return self._refused(refusal(error), error.hint, error.exit_status)
+            return self._report_rejection(format_refusal(error), error.hint, error.exit_status)
 
-    def _run(
-        self, log: BatchHome, master: str | None, conf: Sequence[str], signals: Signals
+    def _run_recorded(
+        self, log: BatchHome, master: str | None, conf: Sequence[str], signals: SignalHandler
     ) -> int:
-        self._report.start(self._plan)
-        with signals.heard(self._ask, _end), self._report.showing(), self._watched():
-            ended = self._ended(log, master, conf, signals)
+        self._report.report_start(self._plan)
+        with (
+            signals.send_to_job(self._request_stop, _exit_at_once),
+            self._report.open_display(),
+            self._report_progress(),
+        ):
+            ended = self._run_to_end(log, master, conf, signals)
         # Recorded output must be committed, whatever happens.
-        return self._status(ended, is_decided=log.recorded() is not None)
+        return self._report_end(ended, is_decided=log.read_record() is not None)
 
-    def _ended(
-        self, log: BatchHome, master: str | None, conf: Sequence[str], signals: Signals
-    ) -> Ended:
-        context = inside_of(self._checked, self._plan, log.job)
+    def _run_to_end(
+        self, log: BatchHome, master: str | None, conf: Sequence[str], signals: SignalHandler
+    ) -> BatchEnd:
+        context = build_executor_context(self._pipeline, self._plan, log.job)
         try:
-            before = completed(self._plan, context, log, self._tell, fresh=self._fresh)
+            before = complete_previous_run(
+                self._plan, context, log, self._report_line, fresh=self._fresh
+            )
             if before is not None:
                 return before
-            with session(str(self._plan.name), master, parsed(conf)) as spark:
+            with open_session(str(self._plan.name), master, parse_conf(conf)) as spark:
                 # pyspark installs a handler of SIGINT as well.
-                signals.renew()
-                return None if self._stopping.asked else self._at_work(spark, context, log)
+                signals.reinstall()
+                return (
+                    None
+                    if self._cancellation.is_requested
+                    else self._run_in_session(spark, context, log)
+                )
         except Exception as error:
             return error
 
-    def _at_work(self, spark: SparkSession, context: Inside, log: BatchHome) -> Ended:
+    def _run_in_session(
+        self, spark: SparkSession, context: ExecutorContext, log: BatchHome
+    ) -> BatchEnd:
         try:
-            return self._done(spark, context, log)
+            return self._run_on_spark(spark, context, log)
         except (ConnectorError, SnapshotError, UserCodeError):
             raise
         except Exception as error:
             # Exceptions of pyspark request their text from Java, so it is read while Java runs.
-            return trouble(error)
+            return to_failure(error)
 
-    def _done(self, spark: SparkSession, context: Inside, log: BatchHome) -> BatchDone:
+    def _run_on_spark(
+        self, spark: SparkSession, context: ExecutorContext, log: BatchHome
+    ) -> BatchResult:
         spark_context = spark.sparkContext
-        self._stages = Stages(spark_context)
+        self._stages = StageTracker(spark_context)
         local = is_local(str(spark_context.master))
-        sent = nullcontext() if local else shipped(spark_context, self._plan, self._folder)
-        with sent, self._stopping.heard(spark_context):
-            outcome = run_batch(spark, self._plan, context, self._tell, log)
-        return BatchDone(self._passed_s, outcome.read, outcome.rows)
+        sent = nullcontext() if local else ship_code(spark_context, self._plan, self._folder)
+        with sent, self._cancellation.cancel_jobs(spark_context):
+            outcome = run_batch(spark, self._plan, context, self._report_line, log)
+        return BatchResult(self._elapsed_s, outcome.source_counts, outcome.sink_rows)
 
-    def _status(self, ended: Ended, *, is_decided: bool) -> int:
+    def _report_end(self, ended: BatchEnd, *, is_decided: bool) -> int:
         """Report how the batch ended; return the exit status."""
         match ended:
-            case BatchDone():
-                self._report.written(ended)
+            case BatchResult():
+                self._report.report_batch_done(ended)
                 return 0
-            case Outcome():
-                self._report.had_finished()
+            case BatchOutcome():
+                self._report.report_already_finished()
                 return 0
-            case _ if self._stopping.asked and not is_decided:
-                self._report.nothing_written()
-                return INTERRUPTED
-            case NoSpark():
-                return self._refused(ended.message, ended.hint, ended.exit_status)
+            case _ if self._cancellation.is_requested and not is_decided:
+                self._report.report_nothing_written()
+                return INTERRUPTED_STATUS
+            case SparkUnavailable():
+                return self._report_rejection(ended.message, ended.hint, ended.exit_status)
             case ConnectorError() | SnapshotError():
-                return self._refused(refusal(ended), ended.hint, ended.exit_status)
+                return self._report_rejection(format_refusal(ended), ended.hint, ended.exit_status)
             case UserCodeError():
-                return self._refused(ended.message, ended.hint, 2)
+                return self._report_rejection(ended.message, ended.hint, 2)
             case Exception():
-                ended = trouble(ended)
+                ended = to_failure(ended)
         assert ended is not None
-        self._report.failure(ended)
+        self._report.report_failure(ended)
         return 1
 
-    def _refused(self, message: str, hint: str, status: int) -> int:
-        self._report.refusal(message, hint, status)
+    def _report_rejection(self, message: str, hint: str, status: int) -> int:
+        self._report.report_rejection(message, hint, status)
         return status
 
     @property
-    def _passed_s(self) -> float:
+    def _elapsed_s(self) -> float:
         return time.monotonic() - self._began_s
 
     @contextmanager
-    def _watched(self) -> Iterator[None]:
+    def _report_progress(self) -> Iterator[None]:
         """Report progress periodically within the `with`."""
         over = threading.Event()
 
         def watch() -> None:
-            while not over.wait(self._report.every_s):
-                stages = None if self._stages is None else self._stages.look()
-                self._report.stages(BatchLook(self._passed_s, stages))
+            while not over.wait(self._report.interval_s):
+                stages = None if self._stages is None else self._stages.poll()
+                self._report.report_stages(BatchProgress(self._elapsed_s, stages))
 
         watching = threading.Thread(target=watch, name="headrace-watch", daemon=True)
         watching.start()
@@ -199,15 +219,15 @@ class Batch:
             over.set()
             watching.join()
 
-    def _tell(self, line: str) -> None:
-        self._report.news(Noticed(line))
+    def _report_line(self, line: str) -> None:
+        self._report.report_event(ExternalWarning(line))
 
-    def _ask(self) -> None:
-        self._report.stopping()
-        self._stopping.ask()
+    def _request_stop(self) -> None:
+        self._report.report_stopping()
+        self._cancellation.request()
 
 
-def _end() -> None:
+def _exit_at_once() -> None:
     """End the process at once; Spark's Java ends with it."""
     os.write(2, b"stopped\n")
-    os._exit(INTERRUPTED)
+    os._exit(INTERRUPTED_STATUS)

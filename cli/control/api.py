@@ -12,21 +12,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headrace.cli.control.http import Bad, Request, Response, answer
+from headrace.cli.control.http import Request, RequestError, Response, make_response
 from headrace.cli.control.operations import Operation
 from headrace.cli.control.routes import Route
 from headrace.core.addresses import is_url
-from headrace.core.job_statistics import checkpoint_history, job_statistics
+from headrace.core.job_statistics import collect_checkpoint_history, collect_job_statistics
 
 if TYPE_CHECKING:
-    from headrace.cli.control.control import Control
+    from headrace.cli.control.control import JobControl
 
-LONGEST_WAIT_S = 60.0
+MAX_WAIT_S = 60.0
 
 
-def routes(control: Control) -> list[Route]:
+def build_routes(control: JobControl) -> list[Route]:
     """Return the routes of the API over one job."""
-    api = Api(control)
+    api = ApiHandlers(control)
     return [
         Route("GET", "/v1/job", api.job),
         Route("GET", "/v1/statistics", api.statistics),
@@ -40,128 +40,132 @@ def routes(control: Control) -> list[Route]:
 
 
 @dataclass(frozen=True, slots=True)
-class Api:
+class ApiHandlers:
     """Handlers of the API."""
 
-    control: Control
+    control: JobControl
 
     async def job(self, request: Request) -> Response:
         """Answer with the job's status and counts."""
-        return answer(200, self.control.figures.document(self.control.job))
+        return make_response(200, self.control.summary.build_document(self.control.job))
 
     async def statistics(self, request: Request) -> Response:
         """Answer with all statistics of the job, by part and by subtask."""
-        return answer(200, job_statistics(self.control.job))
+        return make_response(200, collect_job_statistics(self.control.job))
 
     async def checkpoints(self, request: Request) -> Response:
         """Answer with the last checkpoints of this run, the newest first."""
-        return answer(200, checkpoint_history(self.control.job))
+        return make_response(200, collect_checkpoint_history(self.control.job))
 
     async def savepoint(self, request: Request) -> Response:
         """Request a savepoint: `to`, an absolute path or a URL."""
-        body = _taken(request.body, "to")
-        return _accepted(self.control.savepoint(_place("to", body.get("to"))))
+        body = _check_keys(request.body, "to")
+        return _answer_accepted(self.control.savepoint(_parse_location("to", body.get("to"))))
 
     async def stop(self, request: Request) -> Response:
         """Request a stop: `savepoint`, true or a location; `drain`, true or false."""
-        body = _taken(request.body, "savepoint", "drain")
+        body = _check_keys(request.body, "savepoint", "drain")
         saves, drain = body.get("savepoint"), body.get("drain", False)
-        to = None if isinstance(saves, bool) else _place("savepoint", saves)
+        to = None if isinstance(saves, bool) else _parse_location("savepoint", saves)
         if not isinstance(drain, bool):
-            raise _wrong("drain", "true or false", drain)
-        return _accepted(self.control.stop(saves=bool(saves), to=to, drain=drain))
+            raise _reject_value("drain", "true or false", drain)
+        return _answer_accepted(self.control.stop(saves=bool(saves), to=to, drain=drain))
 
     async def rescale(self, request: Request) -> Response:
         """Request a rescale: `parallelism` of the job, `parts` for steps by name."""
-        body = _taken(request.body, "parallelism", "parts")
+        body = _check_keys(request.body, "parallelism", "parts")
         all_, parts = body.get("parallelism"), body.get("parts", {})
         if not isinstance(parts, dict):
-            raise _wrong("parts", 'an object such as {"totals": 4}', parts)
+            raise _reject_value("parts", 'an object such as {"totals": 4}', parts)
         if all_ is None and not parts:
-            raise Bad(400, "malformed", "wanted parallelism, or parts, or both")
-        wanted = None if all_ is None else _number("parallelism", all_)
-        own = {name: _number(f"parts.{name}", number) for name, number in parts.items()}
-        return _accepted(await self.control.rescale(wanted, own))
+            raise RequestError(400, "malformed", "wanted parallelism, or parts, or both")
+        wanted = None if all_ is None else _parse_number("parallelism", all_)
+        own = {name: _parse_number(f"parts.{name}", number) for name, number in parts.items()}
+        return _answer_accepted(await self.control.rescale(wanted, own))
 
     async def operations(self, request: Request) -> Response:
         """Answer with all known operations."""
-        known = self.control.operations.known.values()
-        return answer(200, {"operations": [document(each) for each in known]})
+        known = self.control.operations.operations_by_id.values()
+        return make_response(
+            200, {"operations": [build_operation_document(each) for each in known]}
+        )
 
     async def operation(self, request: Request) -> Response:
         """Answer with one operation, when it is over or after `wait_s` seconds."""
-        id = request.names["id"]
-        operation = self.control.operations.known.get(id)
+        id = request.path_values["id"]
+        operation = self.control.operations.operations_by_id.get(id)
         if operation is None:
-            raise Bad(404, "no_such_operation", f"there is no operation {id}")
-        await self.control.until_over(operation, _wait_s(request.query))
-        if operation.over:
-            self.control.told(operation)
-        return answer(200, document(operation))
+            raise RequestError(404, "no_such_operation", f"there is no operation {id}")
+        await self.control.wait_until_over(operation, _parse_wait(request.query))
+        if operation.is_over:
+            self.control.mark_received(operation)
+        return make_response(200, build_operation_document(operation))
 
 
-def document(operation: Operation) -> dict[str, object]:
+def build_operation_document(operation: Operation) -> dict[str, object]:
     """Return an operation as plain data."""
     error = operation.error
     return {
         "id": operation.id,
         "kind": operation.kind,
-        "asked_at": operation.asked_at,
+        "asked_at": operation.requested_at,
         "state": operation.state,
-        "progress": {"words": operation.words, **operation.numbers},
+        "progress": {"words": operation.progress_text, **operation.progress_numbers},
         "result": None if operation.state != "done" else operation.result,
         "error": error and {"code": error.code, "message": error.message, "hint": error.hint},
     }
 
 
-def _accepted(operation: Operation) -> Response:
-    return answer(202, document(operation))
+def _answer_accepted(operation: Operation) -> Response:
+    return make_response(202, build_operation_document(operation))
 
 
-def _taken(body: Mapping[str, object], *keys: str) -> Mapping[str, object]:
+def _check_keys(body: Mapping[str, object], *keys: str) -> Mapping[str, object]:
     """Return the body, after checking that it has no other keys. Raises Bad."""
     for key in body:
         if key not in keys:
-            raise Bad(400, "malformed", f'there is no "{key}"', f"there are {', '.join(keys)}")
+            raise RequestError(
+                400, "malformed", f'there is no "{key}"', f"there are {', '.join(keys)}"
+            )
     return body
 
 
-def _place(key: str, said: object) -> str | None:
+def _parse_location(key: str, said: object) -> str | None:
     """Parse the location of a savepoint. Raises Bad."""
     if said is None:
         return None
     if not isinstance(said, str) or "\0" in said or not (os.path.isabs(said) or is_url(said)):
-        raise _wrong(key, "an absolute path", said)
+        raise _reject_value(key, "an absolute path", said)
     if os.path.isabs(said):
         return os.path.normpath(said)
-    from headrace.state.storage.remote.reading import NotAnAddress, place
+    from headrace.state.storage.remote.reading import NotAStorageUrl, resolve_storage_url
 
     try:
-        return place(said).url
-    except NotAnAddress as error:
-        raise Bad(400, "malformed", f"{key}: {error.message}", error.hint) from None
+        return resolve_storage_url(said).url
+    except NotAStorageUrl as error:
+        raise RequestError(400, "malformed", f"{key}: {error.message}", error.hint) from None
 
 
-def _number(key: str, said: object) -> int:
+def _parse_number(key: str, said: object) -> int:
     if not isinstance(said, int) or isinstance(said, bool):
-        raise _wrong(key, "a whole number", said)
+        raise _reject_value(key, "a whole number", said)
     return said
 
 
-def _wait_s(query: Mapping[str, str]) -> float:
+def _parse_wait(query: Mapping[str, str]) -> float:
     """Parse how long a client wants to wait. Raises Bad."""
     said = query.get("wait_s", "0")
     try:
         wait_s = float(said)
     except ValueError:
         wait_s = math.nan
-    if not 0 <= wait_s <= LONGEST_WAIT_S:
-        raise _wrong("wait_s", f"seconds from 0 to {LONGEST_WAIT_S:.0f}", said)
+    if not 0 <= wait_s <= MAX_WAIT_S:
+        raise _reject_value("wait_s", f"seconds from 0 to {MAX_WAIT_S:.0f}", said)
     return wait_s
 
 
-def _wrong(key: str, wanted: str, got: object) -> Bad:
+def _reject_value(key: str, wanted: str, got: object) -> RequestError:
     import orjson
 
     shown = orjson.dumps(got).decode()
-    return Bad(400, "malformed", f"{key}: wanted {wanted}, got {shown[:80]}")
+    return RequestError(400, "malformed", f"{key}: wanted {wanted}, got {shown[:80]}")

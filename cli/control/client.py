@@ -11,31 +11,31 @@ from typing import Any, TypeAlias
 import orjson
 
 from headrace.cli.control import sockets
-from headrace.cli.control.http import JSON
-from headrace.cli.control.naming import NoSuchJob, home_of, is_home
+from headrace.cli.control.http import JSON_TYPE
+from headrace.cli.control.naming import NoSuchJob, find_home, is_home
 from headrace.cli.failures import Refusal
 from headrace.core.snapshots import SnapshotError
 from headrace.state.storage.home import Home
 
 Document: TypeAlias = "dict[str, Any]"
-Pause: TypeAlias = Callable[[float], None]
+Sleep: TypeAlias = Callable[[float], None]
 
-PATIENCE_S = 20.0
+ANSWER_TIMEOUT_S = 20.0
 """The time that a job may take to answer; a user function may block its loop."""
 
-START_S = 5.0
+START_TIMEOUT_S = 5.0
 """The time to wait for a job that is starting."""
 
-NAME_S = 1.5
+HOME_TIMEOUT_S = 1.5
 """The time to wait for the home of an unknown name, which may be mistyped."""
 
 PAUSE_S = 0.05
 
-STATUSES = {400: 2, 404: 2, 405: 2, 409: 3, 413: 2, 415: 2}
+EXIT_STATUSES = {400: 2, 404: 2, 405: 2, 409: 3, 413: 2, 415: 2}
 """Exit statuses of rejected requests by HTTP status; 1 for all others."""
 
 
-class NotThere(Exception):
+class NotListening(Exception):
     """No process listens in this home."""
 
 
@@ -43,7 +43,7 @@ class NoAnswer(Exception):
     """A process listens, but has not answered completely."""
 
 
-class Closed(NoAnswer):
+class ConnectionClosed(NoAnswer):
     """The connection was closed: the process may be about to end."""
 
 
@@ -57,26 +57,26 @@ class _Connection(http.client.HTTPConnection):
 
     def connect(self) -> None:
         """Connect to the job."""
-        self.sock = sockets.connect(self.folder, self.timeout_s)
+        self.sock = sockets.connect_to_job(self.folder, self.timeout_s)
 
 
 @dataclass(slots=True)
-class Client:
+class JobClient:
     """The client of one home's job."""
 
     home: Home
-    is_new: bool = False
+    is_new_home: bool = False
     """Whether the home did not exist at first: the job's first run may be starting."""
-    pause: Pause = time.sleep
-    process: int | None = None
+    sleep: Sleep = time.sleep
+    process_id: int | None = None
     """The process that answered last, if the system knows it."""
 
-    def ask(
+    def send_request(
         self,
         method: str,
         path: str,
         body: Mapping[str, object] | None = None,
-        timeout_s: float = PATIENCE_S,
+        timeout_s: float = ANSWER_TIMEOUT_S,
     ) -> tuple[int, Document]:
         """Send a request; return the status and the document.
 
@@ -86,55 +86,55 @@ class Client:
         data = None if body is None else orjson.dumps(body)
         try:
             connection.connect()
-            self.process = sockets.listener_of(connection.sock)
-            connection.request(method, path, data, {"Content-Type": JSON})
+            self.process_id = sockets.find_listener_process(connection.sock)
+            connection.request(method, path, data, {"Content-Type": JSON_TYPE})
             response = connection.getresponse()
             return response.status, orjson.loads(response.read())
         except (FileNotFoundError, ConnectionRefusedError):
-            raise NotThere from None
+            raise NotListening from None
         except PermissionError:
-            where = sockets.path(self.home.folder)
+            where = sockets.socket_path(self.home.folder)
             hint = "run the command as the user who runs the job"
             raise Refusal(f"{where} belongs to another user", hint, 3) from None
-        except sockets.TooLong as error:
+        except sockets.SocketNameTooLong as error:
             raise Refusal(f"{error.filename}: {error.strerror}", "move the home", 3) from None
         except ConnectionError as error:
-            raise Closed(str(error)) from None
+            raise ConnectionClosed(str(error)) from None
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise NoAnswer(str(error) or type(error).__name__) from None
         finally:
             connection.close()
 
-    def job(self, timeout_s: float = PATIENCE_S) -> Document:
+    def fetch_job(self, timeout_s: float = ANSWER_TIMEOUT_S) -> Document:
         """Return the job's status and counts. Raises NotThere, NoAnswer."""
-        status, said = self.ask("GET", "/v1/job", timeout_s=timeout_s)
+        status, said = self.send_request("GET", "/v1/job", timeout_s=timeout_s)
         if status != 200:
             raise NoAnswer(f"it answered with status {status}")
         return said
 
-    def reach(self, when_not: str) -> Document:
+    def wait_for_job(self, when_not: str) -> Document:
         """Return the job's status and counts, waiting for a job that is starting.
 
         Raises Refusal; `when_not` is the hint if the job is not running.
         """
-        waited_until = time.monotonic() + START_S
+        waited_until = time.monotonic() + START_TIMEOUT_S
         while True:
             try:
-                return self.job()
-            except (NotThere, Closed):
+                return self.fetch_job()
+            except (NotListening, ConnectionClosed):
                 self._check_starting(when_not, late=time.monotonic() > waited_until)
             except NoAnswer as error:
-                raise _unanswered(self.home.name, error) from None
-            self.pause(PAUSE_S)
+                raise _reject_unanswered(self.home.name, error) from None
+            self.sleep(PAUSE_S)
 
-    def accepted(self, path: str, body: Mapping[str, object]) -> Document:
+    def request_operation(self, path: str, body: Mapping[str, object]) -> Document:
         """Request an operation; return it once the job has accepted it. Raises Refusal."""
         try:
-            status, said = self.ask("POST", path, body)
-        except (NotThere, Closed):
+            status, said = self.send_request("POST", path, body)
+        except (NotListening, ConnectionClosed):
             raise Refusal(f"{self.home.name} has just ended", status=3) from None
         except NoAnswer as error:
-            raise _unanswered(self.home.name, error) from None
+            raise _reject_unanswered(self.home.name, error) from None
         except KeyboardInterrupt:
             message = f"it is unknown whether {self.home.name} has received the request"
             raise Refusal(message, "headrace jobs shows the job", 130) from None
@@ -142,31 +142,31 @@ class Client:
             return said
         why = said["error"]
         message = f"{self.home.name}: {why['message']}"
-        raise Refusal(message, why["hint"], STATUSES.get(status, 1))
+        raise Refusal(message, why["hint"], EXIT_STATUSES.get(status, 1))
 
     def _check_starting(self, when_not: str, *, late: bool) -> None:
         try:
-            held, holder = self.home.holder()
+            held, holder = self.home.find_holder()
         except SnapshotError as error:
             raise Refusal(error.message, error.hint, 3) from None
-        if not held and (late or not self.is_new):
+        if not held and (late or not self.is_new_home):
             raise Refusal(f"{self.home.name} is not running", when_not, 3)
         if late:
             message = f"{self.home.name} is starting or ending, and takes no requests ({holder})"
             raise Refusal(message, "try again later", 3)
 
 
-def client_of(job: str, root: str, pause: Pause = time.sleep) -> Client:
+def find_client(job: str, root: str, pause: Sleep = time.sleep) -> JobClient:
     """Return the client of a job, waiting for its home, since a first run may be starting.
 
     Raises Refusal.
     """
-    until = time.monotonic() + NAME_S
+    until = time.monotonic() + HOME_TIMEOUT_S
     is_new = False
     while True:
         try:
-            home = home_of(job, root)
-            return Client(home, is_new or not is_home(home), pause)
+            home = find_home(job, root)
+            return JobClient(home, is_new or not is_home(home), pause)
         except NoSuchJob:
             if time.monotonic() > until:
                 raise
@@ -174,7 +174,7 @@ def client_of(job: str, root: str, pause: Pause = time.sleep) -> Client:
         pause(PAUSE_S)
 
 
-def _unanswered(name: str, error: NoAnswer) -> Refusal:
+def _reject_unanswered(name: str, error: NoAnswer) -> Refusal:
     why = "in time" if str(error) == "timed out" else f": {error}"
     hint = "a slow user function may be blocking it; try again"
     return Refusal(f"{name} has not answered{'' if why[0] == ':' else ' '}{why}", hint, 1)

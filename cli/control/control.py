@@ -13,48 +13,50 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from headrace.cli.control import sockets
-from headrace.cli.control.figures import EVERY_S, Figures, now
-from headrace.cli.control.operations import Operation, Operations, Trouble
-from headrace.cli.control.plans import Plans, changes
+from headrace.cli.control.figures import SAMPLE_INTERVAL_S, JobSummary, format_now
+from headrace.cli.control.operations import Operation, OperationError, Operations
+from headrace.cli.control.plans import RescalePlans, changed_parallelism
 from headrace.cli.control.routes import Route
-from headrace.cli.control.saving import GivenUp, Saving
-from headrace.cli.control.server import serve
-from headrace.core.asked import Refused
-from headrace.core.job import Job, Outcome
-from headrace.core.news import Asked, News, NotDone, Rescaled, Savepointed
+from headrace.cli.control.saving import SavepointAbandoned, SavepointWriter
+from headrace.cli.control.server import run_server
+from headrace.core.asked import RequestRejected
+from headrace.core.job import Job, JobOutcome
+from headrace.core.news import JobEvent, JobRescaled, RequestFailed, SavepointTaken, StopRequested
 from headrace.core.plan import Plan
 from headrace.core.snapshots import RefusedSnapshot, SnapshotError
 
-GRACE_S = 1.0
+POLL_GRACE_S = 1.0
 """The time that the end waits for polling clients to fetch the result."""
 
-ENDED = Trouble("refused", "the job has ended")
-DRAINED = Trouble("refused", "the job was drained: its last checkpoint has the state after that")
-NOTHING_LEFT = Trouble("refused", "the job has finished: there is nothing to resume from")
-AT_ONCE = Trouble("failed", "the process was stopped at once")
+ENDED_ERROR = OperationError("refused", "the job has ended")
+DRAINED_ERROR = OperationError(
+    "refused", "the job was drained: its last checkpoint has the state after that"
+)
+FINISHED_ERROR = OperationError("refused", "the job has finished: there is nothing to resume from")
+INTERRUPTED_ERROR = OperationError("failed", "the process was stopped at once")
 
 
 @dataclass(slots=True)
-class Control:
+class JobControl:
     """The control of one job of this process."""
 
     folder: str
     """The job's home, which is locked."""
-    figures: Figures
-    plans: Plans
-    saving: Saving
-    tell: Callable[[News], None] = lambda news: None
-    failed: Callable[[BaseException], None] = lambda error: None
+    summary: JobSummary
+    rescale_plans: RescalePlans
+    savepoint_writer: SavepointWriter
+    report_event: Callable[[JobEvent], None] = lambda news: None
+    report_bug: Callable[[BaseException], None] = lambda error: None
     """Called with an exception that is a bug in headrace."""
-    routes: Callable[[Control], Sequence[Route]] = lambda control: ()
+    make_routes: Callable[[JobControl], Sequence[Route]] = lambda control: ()
     """The routes to serve."""
     operations: Operations = field(default_factory=Operations)
     _job: Job | None = None
-    _doing: set[asyncio.Task[None]] = field(default_factory=set)
-    _changed: asyncio.Event = field(default_factory=asyncio.Event)
-    _plans: dict[str, tuple[Plans, Plan]] = field(default_factory=dict)
+    _running_tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    _change_event: asyncio.Event = field(default_factory=asyncio.Event)
+    _pending_plans: dict[str, tuple[RescalePlans, Plan]] = field(default_factory=dict)
     """The plans of rescales, by operation."""
-    _heard: dict[str, float] = field(default_factory=dict)
+    _requested_at: dict[str, float] = field(default_factory=dict)
     """The time of the last request for each operation, by id."""
 
     @property
@@ -66,214 +68,229 @@ class Control:
     async def watch(self, job: Job) -> None:
         """Serve until cancelled. A job without a socket runs all the same."""
         self._job = job
-        self.saving.bench = job.surroundings.archive or job.surroundings.bench
+        self.savepoint_writer.kernel_executor = (
+            job.run_context.snapshot_executor or job.run_context.kernel_executor
+        )
         try:
-            with sockets.listening(self.folder) as listener:
-                async with serve(self.routes(self), listener, self.failed):
-                    await self._sample()
+            with sockets.open_listener(self.folder) as listener:
+                async with run_server(self.make_routes(self), listener, self.report_bug):
+                    await self._sample_periodically()
         except OSError as error:
             why = error.strerror or str(error)
-            self.tell(NotDone("control", f"{sockets.path(self.folder)}: {why}"))
+            self.report_event(
+                RequestFailed("control", f"{sockets.socket_path(self.folder)}: {why}")
+            )
         except Exception as error:
-            self.failed(error)
+            self.report_bug(error)
 
-    async def _sample(self) -> None:
+    async def _sample_periodically(self) -> None:
         try:
             while True:
-                self.figures.sample(self.job)
-                await asyncio.sleep(EVERY_S)
+                self.summary.record_sample(self.job)
+                await asyncio.sleep(SAMPLE_INTERVAL_S)
         finally:
-            await self._abandon(AT_ONCE)
+            await self._abandon(INTERRUPTED_ERROR)
 
     # Requests of clients
 
     def savepoint(self, to: str | None) -> Operation:
         """Request a savepoint. Raises Bad."""
-        return self._begin(self.operations.savepoint(self.job.status, now(), to))
+        return self._start_operations(
+            self.operations.request_savepoint(self.job.status, format_now(), to)
+        )
 
     async def rescale(self, parallelism: int | None, parts: Mapping[str, int]) -> Operation:
         """Request another parallelism. Raises Bad."""
         while True:
-            before = self.plans
-            make = partial(before.changed, parallelism, parts)
-            plans, plan = await self.saving.bench.blocking(make)
-            if before is self.plans:
+            before = self.rescale_plans
+            make = partial(before.replan, parallelism, parts)
+            plans, plan = await self.savepoint_writer.kernel_executor.run_blocking(make)
+            if before is self.rescale_plans:
                 break
-        changed = changes(self.job.plan, plan)
-        asked = self.operations.rescale(self.job.status, now(), changed)
-        self._plans[asked.id] = plans, plan
-        return self._begin(asked)
+        changed = changed_parallelism(self.job.plan, plan)
+        asked = self.operations.request_rescale(self.job.status, format_now(), changed)
+        self._pending_plans[asked.id] = plans, plan
+        return self._start_operations(asked)
 
     def stop(self, *, saves: bool, to: str | None, drain: bool) -> Operation:
         """Request a stop. Raises Bad."""
-        before = self.operations.open()
+        before = self.operations.list_open_operations()
         status = self.job.status
-        asked = self.operations.stop(status, now(), saves=saves, to=to, drain=drain)
+        asked = self.operations.request_stop(status, format_now(), saves=saves, to=to, drain=drain)
         if asked not in before:
-            self.tell(Asked(drain))
+            self.report_event(StopRequested(drain))
             self.job.stop(drain=drain)
-        return self._begin(asked)
+        return self._start_operations(asked)
 
-    async def until_over(self, operation: Operation, wait_s: float) -> None:
+    async def wait_until_over(self, operation: Operation, wait_s: float) -> None:
         """Wait until the operation is over, at most this long."""
         try:
             async with asyncio.timeout(wait_s):
-                while not operation.over:
-                    await self._changed.wait()
+                while not operation.is_over:
+                    await self._change_event.wait()
         except TimeoutError:
             pass
         finally:
-            self._heard[operation.id] = asyncio.get_running_loop().time()
+            self._requested_at[operation.id] = asyncio.get_running_loop().time()
 
-    def told(self, operation: Operation) -> None:
+    def mark_received(self, operation: Operation) -> None:
         """Record that a client has received the end of the operation."""
-        operation.told = True
-        self._change()
+        operation.is_received = True
+        self._notify_waiters()
 
     # Execution
 
-    def _begin(self, asked: Operation) -> Operation:
+    def _start_operations(self, asked: Operation) -> Operation:
         """Start all operations that may start; return the requested one."""
-        self._heard[asked.id] = asyncio.get_running_loop().time()
-        while operation := self.operations.next(self.job.status):
-            task = asyncio.create_task(self._do(operation))
-            self._doing.add(task)
-            task.add_done_callback(self._doing.discard)
-        self._change()
+        self._requested_at[asked.id] = asyncio.get_running_loop().time()
+        while operation := self.operations.start_next(self.job.status):
+            task = asyncio.create_task(self._carry_out(operation))
+            self._running_tasks.add(task)
+            task.add_done_callback(self._running_tasks.discard)
+        self._notify_waiters()
         return asked
 
-    def _change(self) -> None:
+    def _notify_waiters(self) -> None:
         """Wake all waiting clients."""
-        self._changed.set()
-        self._changed = asyncio.Event()
+        self._change_event.set()
+        self._change_event = asyncio.Event()
 
-    async def _do(self, operation: Operation) -> None:
+    async def _carry_out(self, operation: Operation) -> None:
         """Carry out an operation other than a stop."""
-        work = self._save if operation.kind == "savepoint" else self._rescale
-        await self._guarded(operation, work(operation))
-        self._begin(operation)
+        work = self._take_savepoint if operation.kind == "savepoint" else self._rescale_job
+        await self._fail_on_error(operation, work(operation))
+        self._start_operations(operation)
 
-    async def _guarded(self, operation: Operation, work: Coroutine[object, object, None]) -> None:
+    async def _fail_on_error(
+        self, operation: Operation, work: Coroutine[object, object, None]
+    ) -> None:
         """Do the work; an exception fails the operation."""
         try:
             await work
-        except (Refused, RefusedSnapshot) as error:
-            self._fail(operation, Trouble("refused", error.message, error.hint))
+        except (RequestRejected, RefusedSnapshot) as error:
+            self._fail(operation, OperationError("refused", error.message, error.hint))
         except SnapshotError as error:
-            self._fail(operation, Trouble("failed", error.message, error.hint))
-        except (asyncio.CancelledError, GivenUp) as error:
-            self._fail(operation, AT_ONCE)
+            self._fail(operation, OperationError("failed", error.message, error.hint))
+        except (asyncio.CancelledError, SavepointAbandoned) as error:
+            self._fail(operation, INTERRUPTED_ERROR)
             if isinstance(error, asyncio.CancelledError):
                 raise
         except Exception as error:
-            self.failed(error)
+            self.report_bug(error)
             said = f"{type(error).__name__}: {error}"
-            self._fail(operation, Trouble("defect", said, "a bug in headrace: please report it"))
+            self._fail(
+                operation, OperationError("defect", said, "a bug in headrace: please report it")
+            )
 
-    async def _save(self, operation: Operation) -> None:
-        self._say(operation, "taking a checkpoint")
+    async def _take_savepoint(self, operation: Operation) -> None:
+        self._set_progress(operation, "taking a checkpoint")
         try:
-            number = await self.job.checkpoint()
-        except Refused:
+            number = await self.job.take_checkpoint()
+        except RequestRejected:
             if self.job.status not in ("stopping", "draining", "over"):
                 raise
-            self.operations.again(operation)
+            self.operations.requeue(operation)
             return
         try:
-            self._done(operation, **await self._written(operation, number))
+            self._finish(operation, **await self._write_savepoint(operation, number))
         finally:
-            self.job.release(number)
+            self.job.release_checkpoint(number)
 
-    async def _written(self, operation: Operation, number: int) -> dict[str, object]:
+    async def _write_savepoint(self, operation: Operation, number: int) -> dict[str, object]:
         """Make a savepoint of a checkpoint; return its result."""
         loop = asyncio.get_running_loop()
         begun = loop.time()
-        self._say(operation, f"writing a savepoint from checkpoint {number}")
-        path = await self.saving.save(number, operation.to, partial(self._say, operation))
-        self.tell(Savepointed(number, path))
+        self._set_progress(operation, f"writing a savepoint from checkpoint {number}")
+        path = await self.savepoint_writer.save(
+            number, operation.location, partial(self._set_progress, operation)
+        )
+        self.report_event(SavepointTaken(number, path))
         return {"path": path, "checkpoint": number, "seconds": round(loop.time() - begun, 3)}
 
-    async def _rescale(self, operation: Operation) -> None:
-        plans, plan = self._plans.pop(operation.id)
+    async def _rescale_job(self, operation: Operation) -> None:
+        plans, plan = self._pending_plans.pop(operation.id)
         stood_still_s, checkpoint = 0.0, None
-        if changes(self.job.plan, plan):
-            self._say(operation, "taking a checkpoint, then restarting from it")
+        if changed_parallelism(self.job.plan, plan):
+            self._set_progress(operation, "taking a checkpoint, then restarting from it")
             done = await self.job.rescale(plan)
-            stood_still_s, checkpoint = done.stood_still_s, done.checkpoint
-            self.tell(Rescaled(operation.parallelism, stood_still_s))
-        self.plans = plans
-        self._done(
+            stood_still_s, checkpoint = done.downtime_s, done.checkpoint
+            self.report_event(JobRescaled(operation.parallelism, stood_still_s))
+        self.rescale_plans = plans
+        self._finish(
             operation,
             stood_still_s=round(stood_still_s, 3),
             checkpoint=checkpoint,
             parallelism=dict(operation.parallelism),
         )
 
-    def _say(self, operation: Operation, words: str, **numbers: float) -> None:
-        if not operation.over:
-            self.operations.say(operation, words, **numbers)
+    def _set_progress(self, operation: Operation, words: str, **numbers: float) -> None:
+        if not operation.is_over:
+            self.operations.set_progress(operation, words, **numbers)
 
-    def _done(self, operation: Operation, **result: object) -> None:
-        self.operations.done(operation, **result)
-        self._change()
+    def _finish(self, operation: Operation, **result: object) -> None:
+        self.operations.finish(operation, **result)
+        self._notify_waiters()
 
-    def _fail(self, operation: Operation, trouble: Trouble) -> None:
+    def _fail(self, operation: Operation, trouble: OperationError) -> None:
         self.operations.fail(operation, trouble)
-        self.tell(NotDone(operation.kind, trouble.message))
-        self._change()
+        self.report_event(RequestFailed(operation.kind, trouble.message))
+        self._notify_waiters()
 
     # End of the job
 
-    async def over(self, _: Job, outcome: Outcome) -> None:
+    async def finish_operations(self, _: Job, outcome: JobOutcome) -> None:
         """Finish the open operations of a job that has ended, while its home is still locked."""
-        if self._doing:
+        if self._running_tasks:
             # Operations that waited for the job have failed; checkpoints being exported are pinned.
-            await asyncio.wait(self._doing)
-        last = self.operations.last(drained=outcome.drained)
-        why = DRAINED if outcome.drained else ENDED
+            await asyncio.wait(self._running_tasks)
+        last = self.operations.end_job(drained=outcome.is_drained)
+        why = DRAINED_ERROR if outcome.is_drained else ENDED_ERROR
         if failure := outcome.failure:
-            why = Trouble("failed", f"the job has failed: {failure.message}", failure.hint)
+            why = OperationError("failed", f"the job has failed: {failure.message}", failure.hint)
         else:
             for operation in last:
-                await self._guarded(operation, self._save_last(operation, outcome))
-            for operation in self.operations.open():
+                await self._fail_on_error(operation, self._save_last_checkpoint(operation, outcome))
+            for operation in self.operations.list_open_operations():
                 if operation.kind == "stop":
-                    self._done(operation, **_ended(operation, outcome))
+                    self._finish(operation, **_build_stop_result(operation, outcome))
         await self._abandon(why)
-        await self._until_told()
+        await self._wait_for_clients()
 
-    async def _save_last(self, operation: Operation, outcome: Outcome) -> None:
+    async def _save_last_checkpoint(self, operation: Operation, outcome: JobOutcome) -> None:
         """Make a savepoint of the job's last checkpoint."""
         if outcome.checkpoint is None:
-            self._fail(operation, NOTHING_LEFT)
+            self._fail(operation, FINISHED_ERROR)
         else:
-            said = await self._written(operation, outcome.checkpoint)
-            self._done(operation, **(_ended(operation, outcome) | said))
+            said = await self._write_savepoint(operation, outcome.checkpoint)
+            self._finish(operation, **(_build_stop_result(operation, outcome) | said))
 
-    async def _abandon(self, why: Trouble) -> None:
+    async def _abandon(self, why: OperationError) -> None:
         """Cancel and fail all open operations."""
-        self.saving.given_up = True
-        for task in (doing := list(self._doing)):
+        self.savepoint_writer.is_abandoned = True
+        for task in (doing := list(self._running_tasks)):
             task.cancel()
         await asyncio.gather(*doing, return_exceptions=True)
-        for operation in self.operations.open():
+        for operation in self.operations.list_open_operations():
             self._fail(operation, why)
 
-    async def _until_told(self) -> None:
+    async def _wait_for_clients(self) -> None:
         """Wait for clients that have just polled: they will poll once more."""
         loop = asyncio.get_running_loop()
-        since = loop.time() - GRACE_S
-        known = self.operations.known.values()
+        since = loop.time() - POLL_GRACE_S
+        known = self.operations.operations_by_id.values()
         try:
-            async with asyncio.timeout(GRACE_S):
-                while any(not one.told and self._heard.get(one.id, since) > since for one in known):
-                    await self._changed.wait()
+            async with asyncio.timeout(POLL_GRACE_S):
+                while any(
+                    not one.is_received and self._requested_at.get(one.id, since) > since
+                    for one in known
+                ):
+                    await self._change_event.wait()
         except TimeoutError:
             pass
 
 
-def _ended(operation: Operation, outcome: Outcome) -> dict[str, object]:
+def _build_stop_result(operation: Operation, outcome: JobOutcome) -> dict[str, object]:
     """Return the result of a stop."""
     if operation.kind != "stop":
         return {}
-    return {"checkpoint": outcome.checkpoint, "drained": outcome.drained, "path": None}
+    return {"checkpoint": outcome.checkpoint, "drained": outcome.is_drained, "path": None}

@@ -17,16 +17,18 @@ from typing import Any
 
 import orjson
 
-from headrace.cli.control.saving import Tell
+from headrace.cli.control.saving import ByteProgress
 from headrace.core.snapshots import RefusedSnapshot, SnapshotError, StoreError
 from headrace.state.storage.home import Home
 
-NICE = 10
-PATIENCE_S = 20.0
+NICE_INCREMENT = 10
+CLEANUP_TIMEOUT_S = 20.0
 """The time that the process may take to clean up."""
 
 
-def export(home: Home, version: str, number: int, to: str | None, tell: Tell) -> str:
+def export_savepoint(
+    home: Home, version: str, number: int, to: str | None, tell: ByteProgress
+) -> str:
     """Make a savepoint of a checkpoint, and return its location.
 
     Raises SnapshotError, and whatever `tell` raises.
@@ -48,12 +50,12 @@ def export(home: Home, version: str, number: int, to: str | None, tell: Tell) ->
         start_new_session=True,
     ) as process:
         try:
-            return _followed(process, tell)
+            return _follow_process(process, tell)
         finally:
-            _ended(process)
+            _end_process(process)
 
 
-def _followed(process: subprocess.Popen[bytes], tell: Tell) -> str:
+def _follow_process(process: subprocess.Popen[bytes], tell: ByteProgress) -> str:
     """Pass on the progress of the process; return the savepoint's location."""
     assert process.stdout is not None
     assert process.stderr is not None
@@ -73,35 +75,37 @@ def _followed(process: subprocess.Popen[bytes], tell: Tell) -> str:
     raise StoreError(f"the process that writes savepoints has failed: {why}", "try again")
 
 
-def _ended(process: subprocess.Popen[bytes]) -> None:
+def _end_process(process: subprocess.Popen[bytes]) -> None:
     """End the process, by force if it takes too long."""
     process.terminate()
     try:
-        process.wait(PATIENCE_S)
+        process.wait(CLEANUP_TIMEOUT_S)
     except subprocess.TimeoutExpired:
         process.kill()
 
 
 def main(wanted: str) -> None:
     """Write the savepoint, and print progress and result."""
-    from headrace.state.savepoints.taking import take
+    from headrace.state.savepoints.taking import take_savepoint
     from headrace.state.storage.local_disk import LocalDisk
 
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    os.nice(NICE)
+    os.nice(NICE_INCREMENT)
     said = orjson.loads(wanted)
     home = Home(LocalDisk(), said["root"], said["name"])
 
     def tell(done: int, of: int) -> None:
-        _say({"done": done, "of": of})
+        _print_json({"done": done, "of": of})
 
     try:
-        _say({"path": take(home, said["version"], said["number"], said["to"], tell)})
+        _print_json(
+            {"path": take_savepoint(home, said["version"], said["number"], said["to"], tell)}
+        )
     except SnapshotError as error:
-        _say({"message": error.message, "hint": error.hint, "status": error.exit_status})
+        _print_json({"message": error.message, "hint": error.hint, "status": error.exit_status})
 
 
-def _say(what: dict[str, object]) -> None:
+def _print_json(what: dict[str, object]) -> None:
     sys.stdout.buffer.write(orjson.dumps(what, option=orjson.OPT_APPEND_NEWLINE))
     sys.stdout.buffer.flush()
 

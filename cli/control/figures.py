@@ -9,19 +9,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from headrace.cli.run_json import failure_document, look_document
-from headrace.cli.run_progress import Look, looked
+from headrace.cli.run_json import build_failure_document, build_progress_document
+from headrace.cli.run_progress import JobProgress, compute_progress
 from headrace.core.job import Job
-from headrace.core.messages import CheckpointFailed, CheckpointTaken
-from headrace.core.news import News, Resumed
+from headrace.core.messages import CheckpointCompleted, CheckpointFailed
+from headrace.core.news import JobEvent, JobResumed
 from headrace.core.statistics import PartCounts
 
-EVERY_S = 5.0
+SAMPLE_INTERVAL_S = 5.0
 """Rates are over the last five to ten seconds."""
 
 
 @dataclass(frozen=True, slots=True)
-class About:
+class JobDescription:
     """The properties of a job that do not change while it runs."""
 
     name: str
@@ -30,14 +30,14 @@ class About:
     version: str
     home: str
     """The folder of all homes."""
-    since: str
+    started_at: str
 
 
 @dataclass(slots=True)
-class Figures:
+class JobSummary:
     """Recent counts of a job, and its newest checkpoint."""
 
-    about: About
+    description: JobDescription
     checkpoint: Mapping[str, object] | None = None
     failed_checkpoint: Mapping[str, object] | None = None
     """The last checkpoint, if it has failed."""
@@ -46,55 +46,57 @@ class Figures:
         default_factory=lambda: deque(maxlen=2)
     )
 
-    def hear(self, news: News) -> None:
+    def record_event(self, news: JobEvent) -> None:
         """Take note of an event of the job."""
         match news:
-            case CheckpointTaken(number, seconds, size):
+            case CheckpointCompleted(number, seconds, size):
                 self.failed_checkpoint = None
                 self.checkpoint = {
                     "number": number,
-                    "time": now(),
+                    "time": format_now(),
                     "seconds": round(seconds, 3),
                     "bytes": size,
                 }
             case CheckpointFailed(number, why):
-                self.failed_checkpoint = {"number": number, "time": now(), "message": why}
-            case Resumed(number, taken_at):
+                self.failed_checkpoint = {"number": number, "time": format_now(), "message": why}
+            case JobResumed(number, taken_at):
                 self.checkpoint = {"number": number, "time": taken_at}
 
-    def sample(self, job: Job) -> None:
+    def record_sample(self, job: Job) -> None:
         """Store the current counts, against which rates are computed."""
-        if counts := job.counts():
+        if counts := job.collect_counts():
             self._samples.append((time.monotonic(), counts))
 
-    def look(self, job: Job) -> Look:
+    def compute_progress(self, job: Job) -> JobProgress:
         """Return current counts and rates."""
         now = time.monotonic()
-        then, before = self._samples[0] if self._samples else (now, job.before)
-        return looked(job.plan, job.counts(), before, now - self._began_s, now - then)
+        then, before = self._samples[0] if self._samples else (now, job.initial_counts)
+        return compute_progress(
+            job.plan, job.collect_counts(), before, now - self._began_s, now - then
+        )
 
-    def document(self, job: Job) -> dict[str, object]:
+    def build_document(self, job: Job) -> dict[str, object]:
         """All of it."""
-        about, look = self.about, self.look(job)
+        about, look = self.description, self.compute_progress(job)
         parallelism = {part.name: part.parallelism for part in job.plan}
         return {
             "name": about.name,
-            "id": job.surroundings.job,
+            "id": job.run_context.job_id,
             "status": job.status,
             "pipeline": os.path.abspath(about.pipeline),
             "home": about.home,
             "pid": os.getpid(),
             "version": about.version,
-            "since": about.since,
+            "since": about.started_at,
             "uptime_s": round(time.monotonic() - self._began_s, 3),
             "attempt": job.attempt_number,
-            "failure": job.failure and failure_document(job.failure),
+            "failure": job.failure and build_failure_document(job.failure),
             "checkpoint": self.checkpoint,
             "failed_checkpoint": self.failed_checkpoint,
             "parallelism": parallelism,
-            **look_document(look),
+            **build_progress_document(look),
         }
 
 
-def now() -> str:
+def format_now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -14,31 +14,31 @@ from contextlib import contextmanager
 
 import click
 
-from headrace.cli.control.client import Client, Document, NoAnswer, NotThere
+from headrace.cli.control.client import Document, JobClient, NoAnswer, NotListening
 from headrace.cli.failures import Refusal
-from headrace.core.rendering import printable
+from headrace.core.rendering import escape_unprintable
 
-EVERY_S = 1.0
+PROGRESS_INTERVAL_S = 1.0
 """The interval of progress on a terminal."""
 
-WAIT_S = 10.0
-ANSWER_S = 30.0
+POLL_WAIT_S = 10.0
+ANSWER_MARGIN_S = 30.0
 PAUSE_S = 0.1
-ERASED = "\r\x1b[K"
+ERASE_LINE = "\r\x1b[K"
 
 
-class Failed(Refusal):
+class OperationFailed(Refusal):
     """An operation was started, and has failed."""
 
 
-def carried_out(client: Client, path: str, body: Mapping[str, object]) -> Document:
+def carry_out(client: JobClient, path: str, body: Mapping[str, object]) -> Document:
     """Request an operation, wait for it and return its result.
 
     Raises Failed if the operation fails, Refusal for all else.
     """
-    operation = client.accepted(path, body)
+    operation = client.request_operation(path, body)
     try:
-        return _followed(client, operation)
+        return _follow_operation(client, operation)
     except KeyboardInterrupt:
         kind = operation["kind"]
         goes_on = f"the {kind} continues as operation {operation['id']}"
@@ -46,33 +46,33 @@ def carried_out(client: Client, path: str, body: Mapping[str, object]) -> Docume
 
 
 @contextmanager
-def ending(client: Client) -> Iterator[Callable[[], None]]:
+def watch_process(client: JobClient) -> Iterator[Callable[[], None]]:
     """Yield a function that waits until the process that answered last has ended.
 
     Then its home is free. A process descriptor is used where the system has them, instead of
     polling; a process id alone is not enough, since another process may get the same one.
     """
-    process = _opened(client.process)
+    process = _open_process(client.process_id)
     try:
-        yield lambda: _until_ended(client, process)
+        yield lambda: _wait_for_end(client, process)
     finally:
         if process is not None:
             os.close(process)
 
 
-def _until_ended(client: Client, process: int | None) -> None:
+def _wait_for_end(client: JobClient, process: int | None) -> None:
     try:
         if process is not None:
             poll = select.poll()
             poll.register(process, select.POLLIN)
             poll.poll()
-        while client.home.holder()[0]:
+        while client.home.find_holder()[0]:
             time.sleep(PAUSE_S)
     except KeyboardInterrupt:
         raise Refusal(f"{client.home.name} is still ending", status=130) from None
 
 
-def _opened(process: int | None) -> int | None:
+def _open_process(process: int | None) -> int | None:
     """Return a descriptor that is readable when another process has ended, if possible."""
     opened: Callable[[int], int] | None = getattr(os, "pidfd_open", None)
     if process in (None, os.getpid()) or opened is None:
@@ -83,12 +83,14 @@ def _opened(process: int | None) -> int | None:
         return None
 
 
-def _followed(client: Client, operation: Document) -> Document:
-    shown = Shown()
+def _follow_operation(client: JobClient, operation: Document) -> Document:
+    shown = ProgressLine()
     try:
         while operation["state"] in ("waiting", "running"):
             shown.show(operation)
-            operation = _later(client, operation, EVERY_S if shown.live else WAIT_S)
+            operation = _poll_operation(
+                client, operation, PROGRESS_INTERVAL_S if shown.is_live else POLL_WAIT_S
+            )
     finally:
         shown.erase()
     if operation["state"] == "done":
@@ -96,15 +98,15 @@ def _followed(client: Client, operation: Document) -> Document:
         return result
     error = operation["error"]
     status = 3 if error["code"] == "refused" else 1
-    raise Failed(f"{client.home.name}: {error['message']}", error["hint"], status)
+    raise OperationFailed(f"{client.home.name}: {error['message']}", error["hint"], status)
 
 
-def _later(client: Client, operation: Document, wait_s: float) -> Document:
+def _poll_operation(client: JobClient, operation: Document, wait_s: float) -> Document:
     """Return the operation after some time. Raises Refusal."""
     path = f"/v1/operations/{operation['id']}?wait_s={wait_s}"
     try:
-        status, said = client.ask("GET", path, timeout_s=wait_s + ANSWER_S)
-    except NotThere:
+        status, said = client.send_request("GET", path, timeout_s=wait_s + ANSWER_MARGIN_S)
+    except NotListening:
         message = f"the process of {client.home.name} has ended; the request's result is unknown"
         raise Refusal(message, "headrace jobs shows the newest checkpoint", 1) from None
     except NoAnswer:
@@ -116,28 +118,32 @@ def _later(client: Client, operation: Document, wait_s: float) -> Document:
     return said
 
 
-class Shown:
+class ProgressLine:
     """A progress line on standard error, if that is a terminal."""
 
     def __init__(self) -> None:
-        self.live = bool(sys.stderr) and sys.stderr.isatty()
+        self.is_live = bool(sys.stderr) and sys.stderr.isatty()
 
     def show(self, operation: Document) -> None:
         """Show the progress of the operation."""
-        if self.live:
-            click.echo(f"{ERASED}{printable(words(operation))}", err=True, nl=False)
+        if self.is_live:
+            click.echo(
+                f"{ERASE_LINE}{escape_unprintable(describe_operation(operation))}",
+                err=True,
+                nl=False,
+            )
 
     def erase(self) -> None:
         """Erase the line."""
-        if self.live:
-            click.echo(ERASED, err=True, nl=False)
+        if self.is_live:
+            click.echo(ERASE_LINE, err=True, nl=False)
 
 
-def words(operation: Document) -> str:
+def describe_operation(operation: Document) -> str:
     """Describe the progress of an operation.
 
     >>> progress = {"words": "w", "done": 5e6, "of": 8e6}
-    >>> words({"kind": "savepoint", "state": "running", "progress": progress})
+    >>> describe_operation({"kind": "savepoint", "state": "running", "progress": progress})
     'savepoint: w, 5.0 of 8.0 MB'
     """
     progress = operation["progress"]

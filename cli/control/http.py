@@ -1,7 +1,7 @@
 """The part of HTTP/1.1 that control needs: one request per connection, JSON bodies with a length.
 
 Pure functions between bytes and messages. A library would cost more start-up time in every run
-(docs/decisions/0016). A request that is not understood gets a 4xx answer, never a guess: `Bad` has
+(docs/decisions/0016). A request that is not understood gets a 4xx answer, never a guess: `RequestError` has
 its status and a hint.
 """
 
@@ -17,10 +17,10 @@ import orjson
 MAX_HEAD = 16 * 1024
 MAX_BODY = 1024 * 1024
 END_OF_HEAD = b"\r\n\r\n"
-JSON = "application/json"
+JSON_TYPE = "application/json"
 
 # The standard library's table takes longer to import than this whole module.
-PHRASES = {
+REASON_PHRASES = {
     200: "OK",
     202: "Accepted",
     400: "Bad Request",
@@ -37,7 +37,7 @@ _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _LENGTH = re.compile(r"[0-9]{1,12}")
 
 
-class Bad(Exception):
+class RequestError(Exception):
     """A request that is answered with an error: its status, a code for programs, and a hint."""
 
     def __init__(self, status: int, code: str, message: str, hint: str = "") -> None:
@@ -49,7 +49,7 @@ class Bad(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class RequestHead:
     """A request without its body; header names are in lower case."""
 
     method: str
@@ -67,7 +67,7 @@ class Request:
     path: str
     query: Mapping[str, str] = field(default_factory=dict)
     body: Mapping[str, object] = field(default_factory=dict)
-    names: Mapping[str, str] = field(default_factory=dict)
+    path_values: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,98 +76,100 @@ class Response:
 
     status: int
     body: bytes
-    content_type: str = JSON
+    content_type: str = JSON_TYPE
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-def read_head(data: bytes) -> Head:
+def parse_head(data: bytes) -> RequestHead:
     """Parse the head of a request, which ends with an empty line. Raises Bad.
 
-    >>> read_head(b"GET /v1/operations/7?wait_s=10 HTTP/1.1\\r\\nHost: job\\r\\n\\r\\n").query
+    >>> parse_head(b"GET /v1/operations/7?wait_s=10 HTTP/1.1\\r\\nHost: job\\r\\n\\r\\n").query
     {'wait_s': '10'}
     """
     try:
         first, *lines = data.removesuffix(END_OF_HEAD).decode("ascii").split("\r\n")
     except UnicodeDecodeError:
-        raise _malformed("the head of the request is not ASCII") from None
-    method, target = _request_line(first)
-    headers = _headers(lines)
+        raise _malformed_error("the head of the request is not ASCII") from None
+    method, target = _parse_request_line(first)
+    headers = _parse_headers(lines)
     path, _, query = target.partition("?")
-    return Head(method, unquote(path), dict(parse_qsl(query)), headers, _length(headers))
+    return RequestHead(
+        method, unquote(path), dict(parse_qsl(query)), headers, _parse_length(headers)
+    )
 
 
-def _request_line(line: str) -> tuple[str, str]:
+def _parse_request_line(line: str) -> tuple[str, str]:
     match line.split(" "):
         case [method, target, "HTTP/1.1" | "HTTP/1.0"]:
             if _TOKEN.fullmatch(method) and target.startswith("/") and target.isprintable():
                 return method, target
-    raise _malformed("wanted a request such as GET /v1/job HTTP/1.1")
+    raise _malformed_error("wanted a request such as GET /v1/job HTTP/1.1")
 
 
-def _headers(lines: list[str]) -> dict[str, str]:
+def _parse_headers(lines: list[str]) -> dict[str, str]:
     headers: dict[str, str] = {}
     for line in lines:
         name, colon, value = line.partition(":")
         if not colon or not _TOKEN.fullmatch(name):
-            raise _malformed("wanted headers such as Host: job, each on a line of its own")
+            raise _malformed_error("wanted headers such as Host: job, each on a line of its own")
         name = name.lower()
         if name in headers and name == "content-length":
-            raise _malformed("wanted one Content-Length, got two")
+            raise _malformed_error("wanted one Content-Length, got two")
         headers[name] = value.strip()
     return headers
 
 
-def _length(headers: Mapping[str, str]) -> int:
+def _parse_length(headers: Mapping[str, str]) -> int:
     if "transfer-encoding" in headers:
-        raise _malformed("a body is read by its Content-Length, not in chunks")
+        raise _malformed_error("a body is read by its Content-Length, not in chunks")
     said = headers.get("content-length", "0")
     if not _LENGTH.fullmatch(said):
-        raise _malformed("wanted a number of bytes as Content-Length")
+        raise _malformed_error("wanted a number of bytes as Content-Length")
     length = int(said)
     if length > MAX_BODY:
         message = f"wanted a body of at most {MAX_BODY} bytes, got {length}"
-        raise Bad(413, "too_large", message)
+        raise RequestError(413, "too_large", message)
     return length
 
 
-def read_body(head: Head, data: bytes) -> Mapping[str, object]:
+def parse_body(head: RequestHead, data: bytes) -> Mapping[str, object]:
     """Parse the JSON object of a body; an empty body is an empty object. Raises Bad.
 
-    >>> head = Head("POST", "/v1/stop", {}, {"content-type": "application/json"}, 15)
-    >>> read_body(head, b'{"drain": true}')
+    >>> head = RequestHead("POST", "/v1/stop", {}, {"content-type": "application/json"}, 15)
+    >>> parse_body(head, b'{"drain": true}')
     {'drain': True}
     """
     if not data:
         return {}
-    if head.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
-        hint = f"send the header Content-Type: {JSON}"
-        raise Bad(415, "not_json", f"wanted a body of {JSON}", hint)
+    if head.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON_TYPE:
+        hint = f"send the header Content-Type: {JSON_TYPE}"
+        raise RequestError(415, "not_json", f"wanted a body of {JSON_TYPE}", hint)
     try:
         said = orjson.loads(data)
     except ValueError as error:
-        raise _malformed(f"the body is not JSON: {error}") from None
+        raise _malformed_error(f"the body is not JSON: {error}") from None
     if not isinstance(said, dict):
-        raise _malformed("wanted an object as the body")
+        raise _malformed_error("wanted an object as the body")
     return said
 
 
-def answer(status: int, document: object) -> Response:
+def make_response(status: int, document: object) -> Response:
     """Build an answer from a document."""
     data = orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_UTC_Z)
     return Response(status, data)
 
 
-def refusal(bad: Bad, headers: Mapping[str, str] | None = None) -> Response:
+def make_error_response(bad: RequestError, headers: Mapping[str, str] | None = None) -> Response:
     """Build an answer from an error."""
     error = {"code": bad.code, "message": bad.message, "hint": bad.hint}
-    said = answer(bad.status, {"error": error})
+    said = make_response(bad.status, {"error": error})
     return Response(said.status, said.body, headers=headers or {})
 
 
-def written(response: Response, *, with_body: bool = True) -> bytes:
+def encode_response(response: Response, *, with_body: bool = True) -> bytes:
     """Encode an answer, after which the connection is closed."""
     lines = [
-        f"HTTP/1.1 {response.status} {PHRASES[response.status]}",
+        f"HTTP/1.1 {response.status} {REASON_PHRASES[response.status]}",
         f"Content-Type: {response.content_type}",
         f"Content-Length: {len(response.body)}",
         *(f"{name}: {value}" for name, value in response.headers.items()),
@@ -178,5 +180,5 @@ def written(response: Response, *, with_body: bool = True) -> bytes:
     return head + response.body if with_body else head
 
 
-def _malformed(message: str) -> Bad:
-    return Bad(400, "malformed", message)
+def _malformed_error(message: str) -> RequestError:
+    return RequestError(400, "malformed", message)

@@ -9,42 +9,50 @@ from typing import TYPE_CHECKING
 
 import click
 
-from headrace.cli.control.api import routes
-from headrace.cli.control.control import Control
-from headrace.cli.control.figures import Figures
-from headrace.cli.control.plans import Plans
-from headrace.cli.control.saving import Saving, Tell
-from headrace.cli.failures import keep_defect
+from headrace.cli.control.api import build_routes
+from headrace.cli.control.control import JobControl
+from headrace.cli.control.figures import JobSummary
+from headrace.cli.control.plans import RescalePlans
+from headrace.cli.control.saving import ByteProgress, SavepointWriter
+from headrace.cli.failures import save_bug_report
 from headrace.core.addresses import is_url
-from headrace.core.launch import Launch
+from headrace.core.launch import LaunchOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from headrace.core.news import News
-    from headrace.core.pipeline.load import Loaded
+    from headrace.core.news import JobEvent
+    from headrace.core.pipeline.load import LoadedPipeline
     from headrace.state.storage.home import Home
 
 
-def controlled(
-    how: Launch, home: Home, loaded: Loaded, figures: Figures, tell: Callable[[News], None]
-) -> Launch:
+def add_control(
+    how: LaunchOptions,
+    home: Home,
+    loaded: LoadedPipeline,
+    figures: JobSummary,
+    tell: Callable[[JobEvent], None],
+) -> LaunchOptions:
     """Add the control of the job to its launch."""
-    saving = Saving(partial(_export, home, figures.about.version))
-    control = Control(home.folder, figures, Plans(loaded), saving, tell, _failed, routes)
-    return replace(how, watchers=(*how.watchers, control.watch), over=control.over)
+    saving = SavepointWriter(partial(_export_savepoint, home, figures.description.version))
+    control = JobControl(
+        home.folder, figures, RescalePlans(loaded), saving, tell, _report_bug, build_routes
+    )
+    return replace(how, watchers=(*how.watchers, control.watch), on_ended=control.finish_operations)
 
 
-def _export(home: Home, version: str, number: int, to: str | None, tell: Tell) -> str:
-    from headrace.cli.control.exporting import export
+def _export_savepoint(
+    home: Home, version: str, number: int, to: str | None, tell: ByteProgress
+) -> str:
+    from headrace.cli.control.exporting import export_savepoint
 
-    where = export(home, version, number, to, tell)
+    where = export_savepoint(home, version, number, to, tell)
     return where if is_url(where) else os.path.abspath(where)
 
 
-def _failed(error: BaseException) -> None:
+def _report_bug(error: BaseException) -> None:
     """Report a bug in headrace; the job continues."""
     import traceback
 
     what = f"{type(error).__name__}: {error}".splitlines()[0]
-    click.echo(keep_defect(what, "".join(traceback.format_exception(error))), err=True)
+    click.echo(save_bug_report(what, "".join(traceback.format_exception(error))), err=True)

@@ -32,20 +32,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from headrace.cli.control.http import Bad
+from headrace.cli.control.http import RequestError
 
 Kind: TypeAlias = Literal["savepoint", "stop", "rescale"]
 State: TypeAlias = Literal["waiting", "running", "done", "failed"]
 
-REMEMBERED = 100
+MAX_FINISHED = 100
 """The number of finished operations that are retained."""
 
-QUEUE = 20
+MAX_WAITING = 20
 """The most operations that may wait."""
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class OperationError:
     """Why an operation failed: `refused` because of the job's state, or `failed`."""
 
     code: str
@@ -59,25 +59,25 @@ class Operation:
 
     id: str
     kind: Kind
-    asked_at: str
-    to: str | None = None
+    requested_at: str
+    location: str | None = None
     """The location of a savepoint; None: among the savepoints of the job."""
-    saves: bool = False
+    makes_savepoint: bool = False
     """Whether a savepoint is made; optional only for a stop."""
     drain: bool = False
     parallelism: Mapping[str, int] = field(default_factory=dict)
     """The new parallelism of a rescale, by part, for parts that change."""
     state: State = "waiting"
-    words: str = ""
+    progress_text: str = ""
     """The progress in words."""
-    numbers: Mapping[str, float] = field(default_factory=dict)
+    progress_numbers: Mapping[str, float] = field(default_factory=dict)
     result: Mapping[str, object] = field(default_factory=dict)
-    error: Trouble | None = None
-    told: bool = False
+    error: OperationError | None = None
+    is_received: bool = False
     """Whether a client has received its end."""
 
     @property
-    def over(self) -> bool:
+    def is_over(self) -> bool:
         """Whether the operation is done or failed."""
         return self.state in ("done", "failed")
 
@@ -86,142 +86,151 @@ class Operation:
 class Operations:
     """All operations of one run by id, in the order of the requests."""
 
-    known: dict[str, Operation] = field(default_factory=dict)
-    ended: bool = False
+    operations_by_id: dict[str, Operation] = field(default_factory=dict)
+    has_job_ended: bool = False
     """Whether the job has ended."""
-    _last: int = 0
+    _last_id: int = 0
 
-    def savepoint(self, status: str, time: str, to: str | None = None) -> Operation:
+    def request_savepoint(self, status: str, time: str, to: str | None = None) -> Operation:
         """Request a savepoint. Raises Bad."""
-        self._check(status, "headrace stop JOB --savepoint joins the stop in progress")
-        for other in self._waiting("savepoint"):
-            if other.to == to:
+        self._check_not_ending(status, "headrace stop JOB --savepoint joins the stop in progress")
+        for other in self._iterate_waiting("savepoint"):
+            if other.location == to:
                 return other
-        self._check_taken(to)
-        if len(list(self._waiting())) >= QUEUE:
-            raise Bad(409, "busy", f"{QUEUE} operations are waiting already", "try again later")
-        return self._add(Operation("", "savepoint", time, to, saves=True))
+        self._check_location_free(to)
+        if len(list(self._iterate_waiting())) >= MAX_WAITING:
+            raise RequestError(
+                409, "busy", f"{MAX_WAITING} operations are waiting already", "try again later"
+            )
+        return self._add(Operation("", "savepoint", time, to, makes_savepoint=True))
 
-    def rescale(self, status: str, time: str, parallelism: Mapping[str, int]) -> Operation:
+    def request_rescale(self, status: str, time: str, parallelism: Mapping[str, int]) -> Operation:
         """Request another parallelism. Raises Bad."""
-        self._check(status, "the next run may have another parallelism")
-        for other in self._open("rescale"):
+        self._check_not_ending(status, "the next run may have another parallelism")
+        for other in self._iterate_open("rescale"):
             hint = f"wait for operation {other.id}, then try again"
-            raise Bad(409, "rescaling", "the job is being rescaled", hint)
+            raise RequestError(409, "rescaling", "the job is being rescaled", hint)
         return self._add(Operation("", "rescale", time, parallelism=parallelism))
 
-    def stop(
+    def request_stop(
         self, status: str, time: str, *, saves: bool, to: str | None = None, drain: bool
     ) -> Operation:
         """Request a stop. Raises Bad."""
-        first = next(self._open("stop"), None)
-        if first is None and (self.ended or status == "over"):
-            raise over()
-        if saves and self.ended and first and not first.saves:
-            raise Bad(409, "too_late", "the job has stopped without a savepoint: it is too late")
+        first = next(self._iterate_open("stop"), None)
+        if first is None and (self.has_job_ended or status == "over"):
+            raise job_ended_error()
+        if saves and self.has_job_ended and first and not first.makes_savepoint:
+            raise RequestError(
+                409, "too_late", "the job has stopped without a savepoint: it is too late"
+            )
         if drain and (not first.drain if first else status == "stopping"):
-            raise Bad(409, "too_late", "the job is stopping without draining: it is too late")
-        if saves and first and first.saves and to not in (None, first.to):
-            there = first.to or "the job's own savepoints"
+            raise RequestError(
+                409, "too_late", "the job is stopping without draining: it is too late"
+            )
+        if saves and first and first.makes_savepoint and to not in (None, first.location):
+            there = first.location or "the job's own savepoints"
             message = f"the job is stopping with a savepoint in {there} already"
-            raise Bad(409, "stopping", message, "leave out the location")
-        if saves and not (first and first.to == to):
-            self._check_taken(to)
+            raise RequestError(409, "stopping", message, "leave out the location")
+        if saves and not (first and first.location == to):
+            self._check_location_free(to)
         if first is None:
             first = self._add(Operation("", "stop", time, drain=drain, state="running"))
-        if saves and not first.saves:
-            first.saves, first.to = True, to
+        if saves and not first.makes_savepoint:
+            first.makes_savepoint, first.location = True, to
         return first
 
-    def next(self, status: str) -> Operation | None:
+    def start_next(self, status: str) -> Operation | None:
         """Start the next operation, if one may start."""
-        running = any(self._running("savepoint")) or any(self._running("rescale"))
-        if running or self._ending(status):
+        running = any(self._iterate_running("savepoint")) or any(self._iterate_running("rescale"))
+        if running or self._is_ending(status):
             return None
-        for operation in self._waiting():
-            operation.state, operation.words = "running", ""
+        for operation in self._iterate_waiting():
+            operation.state, operation.progress_text = "running", ""
             return operation
         return None
 
-    def again(self, operation: Operation) -> None:
+    def requeue(self, operation: Operation) -> None:
         """Put a savepoint back into the queue, to wait for the ending job's last checkpoint."""
-        operation.state, operation.words = "waiting", "waiting for the job's last checkpoint"
+        operation.state, operation.progress_text = (
+            "waiting",
+            "waiting for the job's last checkpoint",
+        )
 
-    def last(self, *, drained: bool) -> list[Operation]:
+    def end_job(self, *, drained: bool) -> list[Operation]:
         """Mark the job as ended; return the savepoints of its last checkpoint, the stop's last."""
-        self.ended = True
-        saving = [] if drained else list(self._waiting("savepoint"))
-        return [*saving, *(stop for stop in self._open("stop") if stop.saves)]
+        self.has_job_ended = True
+        saving = [] if drained else list(self._iterate_waiting("savepoint"))
+        return [*saving, *(stop for stop in self._iterate_open("stop") if stop.makes_savepoint)]
 
-    def say(self, operation: Operation, words: str, **numbers: float) -> None:
+    def set_progress(self, operation: Operation, words: str, **numbers: float) -> None:
         """Set the progress of an operation."""
-        operation.words, operation.numbers = words, numbers
+        operation.progress_text, operation.progress_numbers = words, numbers
 
-    def done(self, operation: Operation, **result: object) -> None:
+    def finish(self, operation: Operation, **result: object) -> None:
         """Finish an operation."""
         self._end(operation, "done", result, None)
 
-    def fail(self, operation: Operation, trouble: Trouble) -> None:
+    def fail(self, operation: Operation, trouble: OperationError) -> None:
         """Fail an operation."""
         self._end(operation, "failed", {}, trouble)
 
-    def open(self) -> list[Operation]:
+    def list_open_operations(self) -> list[Operation]:
         """List the operations that are not over."""
-        return list(self._open())
+        return list(self._iterate_open())
 
     def _end(
         self,
         operation: Operation,
         state: State,
         result: Mapping[str, object],
-        error: Trouble | None,
+        error: OperationError | None,
     ) -> None:
-        assert not operation.over, operation
+        assert not operation.is_over, operation
         operation.state, operation.result, operation.error = state, result, error
-        operation.words, operation.numbers = "", {}
-        over = [each.id for each in self.known.values() if each.over]
-        for id in over[:-REMEMBERED]:
-            del self.known[id]
+        operation.progress_text, operation.progress_numbers = "", {}
+        over = [each.id for each in self.operations_by_id.values() if each.is_over]
+        for id in over[:-MAX_FINISHED]:
+            del self.operations_by_id[id]
 
     def _add(self, operation: Operation) -> Operation:
-        self._last += 1
-        operation.id = str(self._last)
-        self.known[operation.id] = operation
+        self._last_id += 1
+        operation.id = str(self._last_id)
+        self.operations_by_id[operation.id] = operation
         return operation
 
-    def _check(self, status: str, hint: str) -> None:
+    def _check_not_ending(self, status: str, hint: str) -> None:
         """Check that the job is not ending. Raises Bad."""
-        stops = any(self._open("stop"))
-        if not stops and (self.ended or status == "over"):
-            raise over()
-        if stops or self._ending(status):
-            raise Bad(409, "stopping", "the job is stopping", hint)
+        stops = any(self._iterate_open("stop"))
+        if not stops and (self.has_job_ended or status == "over"):
+            raise job_ended_error()
+        if stops or self._is_ending(status):
+            raise RequestError(409, "stopping", "the job is stopping", hint)
 
-    def _ending(self, status: str) -> bool:
+    def _is_ending(self, status: str) -> bool:
         """Whether the job takes only its last checkpoint."""
         ending = status in ("stopping", "draining", "over")
-        return ending or self.ended or any(self._open("stop"))
+        return ending or self.has_job_ended or any(self._iterate_open("stop"))
 
-    def _check_taken(self, to: str | None) -> None:
+    def _check_location_free(self, to: str | None) -> None:
         """Check that no other savepoint uses the location. Raises Bad."""
-        for other in self._open():
-            if to is not None and other.saves and other.to == to:
+        for other in self._iterate_open():
+            if to is not None and other.makes_savepoint and other.location == to:
                 message = f"operation {other.id} is making a savepoint in {to}"
-                raise Bad(409, "taken", message, "name another folder")
+                raise RequestError(409, "taken", message, "name another folder")
 
-    def _open(self, kind: Kind | None = None) -> Iterator[Operation]:
-        return (each for each in self._of(kind) if not each.over)
+    def _iterate_open(self, kind: Kind | None = None) -> Iterator[Operation]:
+        return (each for each in self._iterate_kind(kind) if not each.is_over)
 
-    def _running(self, kind: Kind) -> Iterator[Operation]:
-        return (each for each in self._of(kind) if each.state == "running")
+    def _iterate_running(self, kind: Kind) -> Iterator[Operation]:
+        return (each for each in self._iterate_kind(kind) if each.state == "running")
 
-    def _waiting(self, kind: Kind | None = None) -> Iterator[Operation]:
-        return (each for each in self._of(kind) if each.state == "waiting")
+    def _iterate_waiting(self, kind: Kind | None = None) -> Iterator[Operation]:
+        return (each for each in self._iterate_kind(kind) if each.state == "waiting")
 
-    def _of(self, kind: Kind | None) -> Iterator[Operation]:
-        return (each for each in self.known.values() if kind in (None, each.kind))
+    def _iterate_kind(self, kind: Kind | None) -> Iterator[Operation]:
+        return (each for each in self.operations_by_id.values() if kind in (None, each.kind))
 
 
-def over() -> Bad:
+def job_ended_error() -> RequestError:
     """Return the error of requests after the job's end."""
-    return Bad(409, "over", "the job has ended", "its process is about to end as well")
+    return RequestError(409, "over", "the job has ended", "its process is about to end as well")

@@ -9,38 +9,44 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from headrace.cli.control.http import Bad
-from headrace.core.pipeline.load import Loaded
+from headrace.cli.control.http import RequestError
+from headrace.core.pipeline.load import LoadedPipeline
 from headrace.core.pipeline.model import Pipeline
-from headrace.core.plan import Plan, build
-from headrace.core.problems import did_you_mean
+from headrace.core.plan import Plan, build_plan
+from headrace.core.problems import suggest_name
 
 
 @dataclass(frozen=True, slots=True)
-class Plans:
+class RescalePlans:
     """The running document."""
 
-    loaded: Loaded
+    loaded_pipeline: LoadedPipeline
 
-    def changed(self, parallelism: int | None, parts: Mapping[str, int]) -> tuple[Plans, Plan]:
+    def replan(
+        self, parallelism: int | None, parts: Mapping[str, int]
+    ) -> tuple[RescalePlans, Plan]:
         """Return the plan after a rescale; a step's own parallelism stays unless the step is named.
 
         Raises Bad.
         """
-        pipeline = self.loaded.pipeline
+        pipeline = self.loaded_pipeline.pipeline
         groups = pipeline.settings.key_groups
         for name, wanted in (("parallelism", parallelism), *parts.items()):
             if wanted is not None and not 1 <= wanted <= groups:
                 message = f"{name}: wanted a whole number from 1 to {groups}, got {wanted}"
-                raise _wrong(message, f"the job has {groups} key groups, for all its life")
+                raise _parallelism_error(
+                    message, f"the job has {groups} key groups, for all its life"
+                )
         for name in parts:
-            _check_has_own(pipeline, name)
-        loaded = replace(self.loaded, pipeline=_with(pipeline, parallelism, parts))
-        plan, problems = build(loaded)
+            _check_own_parallelism(pipeline, name)
+        loaded = replace(
+            self.loaded_pipeline, pipeline=_set_parallelism(pipeline, parallelism, parts)
+        )
+        plan, problems = build_plan(loaded)
         if plan is None:
             wrong = next(each for each in problems if each.severity == "error")
-            raise _wrong(wrong.message, wrong.hint)
-        return Plans(loaded), plan
+            raise _parallelism_error(wrong.message, wrong.hint)
+        return RescalePlans(loaded), plan
 
 
 def parallelism_of(plan: Plan) -> dict[str, int]:
@@ -48,24 +54,26 @@ def parallelism_of(plan: Plan) -> dict[str, int]:
     return {part.name: part.parallelism for part in plan}
 
 
-def changes(before: Plan, after: Plan) -> dict[str, int]:
+def changed_parallelism(before: Plan, after: Plan) -> dict[str, int]:
     """Return the new number of subtasks of parts that change."""
     was = parallelism_of(before)
     return {name: now for name, now in parallelism_of(after).items() if was[name] != now}
 
 
-def _check_has_own(pipeline: Pipeline, name: str) -> None:
+def _check_own_parallelism(pipeline: Pipeline, name: str) -> None:
     """Check that a part can have its own parallelism. Raises Bad."""
     own = [*pipeline.steps, *pipeline.sinks]
     if name in pipeline.sources:
         message = f'"{name}" is a source, which has the parallelism of the job'
-        raise _wrong(message, f"there are {', '.join(own)}")
+        raise _parallelism_error(message, f"there are {', '.join(own)}")
     if name not in own:
-        hint = did_you_mean(name, own) or f"there are {', '.join(own)}"
-        raise _wrong(f'there is no step or sink "{name}"', hint)
+        hint = suggest_name(name, own) or f"there are {', '.join(own)}"
+        raise _parallelism_error(f'there is no step or sink "{name}"', hint)
 
 
-def _with(pipeline: Pipeline, parallelism: int | None, parts: Mapping[str, int]) -> Pipeline:
+def _set_parallelism(
+    pipeline: Pipeline, parallelism: int | None, parts: Mapping[str, int]
+) -> Pipeline:
     """Return the document with another parallelism."""
     settings = pipeline.settings
     if parallelism is not None:
@@ -81,5 +89,5 @@ def _with(pipeline: Pipeline, parallelism: int | None, parts: Mapping[str, int])
     return replace(pipeline, settings=settings, steps=steps, sinks=sinks)
 
 
-def _wrong(message: str, hint: str) -> Bad:
-    return Bad(400, "wrong_parallelism", message, hint)
+def _parallelism_error(message: str, hint: str) -> RequestError:
+    return RequestError(400, "wrong_parallelism", message, hint)

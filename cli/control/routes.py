@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from headrace.cli.control.http import Bad, Request, Response
+from headrace.cli.control.http import Request, RequestError, Response
 
 Handler: TypeAlias = "Callable[[Request], Awaitable[Response]]"
 
@@ -20,7 +20,7 @@ class Route:
     handler: Handler
 
 
-class NotAllowed(Bad):
+class MethodNotAllowed(RequestError):
     """The path exists, but only for other methods."""
 
     def __init__(self, path: str, methods: Sequence[str]) -> None:
@@ -28,7 +28,7 @@ class NotAllowed(Bad):
         self.methods = methods
 
 
-def find(routes: Sequence[Route], method: str, path: str) -> tuple[Route, Mapping[str, str]]:
+def find_route(routes: Sequence[Route], method: str, path: str) -> tuple[Route, Mapping[str, str]]:
     """Find the route of a request, and the values of its words in braces. Raises Bad.
 
     HEAD is answered as GET is.
@@ -36,24 +36,24 @@ def find(routes: Sequence[Route], method: str, path: str) -> tuple[Route, Mappin
     method = "GET" if method == "HEAD" else method
     others = []
     for route in routes:
-        names = matched(route.path, path)
+        names = match_path(route.path, path)
         if names is None:
             continue
         if route.method == method:
             return route, names
         others.append(route.method)
     if others:
-        raise NotAllowed(path, others)
+        raise MethodNotAllowed(path, others)
     there = ", ".join(dict.fromkeys(route.path for route in routes))
-    raise Bad(404, "no_such_path", f"there is no {path}", f"there are {there}")
+    raise RequestError(404, "no_such_path", f"there is no {path}", f"there are {there}")
 
 
-def matched(pattern: str, path: str) -> dict[str, str] | None:
+def match_path(pattern: str, path: str) -> dict[str, str] | None:
     """Return the values of the words in braces, if the path matches the pattern.
 
-    >>> matched("/v1/operations/{id}", "/v1/operations/7")
+    >>> match_path("/v1/operations/{id}", "/v1/operations/7")
     {'id': '7'}
-    >>> matched("/v1/operations/{id}", "/v1/job")
+    >>> match_path("/v1/operations/{id}", "/v1/job")
     """
     wanted, got = pattern.split("/"), path.split("/")
     if len(wanted) != len(got):

@@ -17,76 +17,78 @@ from dataclasses import dataclass, field, replace
 from headrace.cli.control.http import (
     END_OF_HEAD,
     MAX_HEAD,
-    Bad,
     Request,
+    RequestError,
     Response,
-    read_body,
-    read_head,
-    refusal,
-    written,
+    encode_response,
+    make_error_response,
+    parse_body,
+    parse_head,
 )
-from headrace.cli.control.routes import NotAllowed, Route, find
+from headrace.cli.control.routes import MethodNotAllowed, Route, find_route
 
-PATIENCE_S = 10.0
+CLIENT_TIMEOUT_S = 10.0
 """The time that a client may take to send its request, or to receive the answer."""
 
-GRACE_S = 2.0
+CLOSE_GRACE_S = 2.0
 """The time that the end of the server waits for answers in progress."""
 
-MOST = 200
+MAX_CONNECTIONS = 200
 """The most connections at a time."""
 
 
-BROKEN = (OSError, asyncio.IncompleteReadError, TimeoutError, asyncio.CancelledError)
+CONNECTION_ERRORS = (OSError, asyncio.IncompleteReadError, TimeoutError, asyncio.CancelledError)
 """Exceptions that end a connection. Streams log a cancelled task, so cancellation is caught too."""
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ServerLimits:
     """Limits of clients."""
 
-    patience_s: float = PATIENCE_S
-    grace_s: float = GRACE_S
-    connections: int = MOST
+    timeout_s: float = CLIENT_TIMEOUT_S
+    grace_s: float = CLOSE_GRACE_S
+    connections: int = MAX_CONNECTIONS
 
 
 @dataclass(slots=True)
-class Serving:
+class HttpServer:
     """A running server."""
 
     routes: Sequence[Route]
-    limits: Limits
-    failed: Callable[[BaseException], None]
+    limits: ServerLimits
+    report_bug: Callable[[BaseException], None]
     """Called with the exception of a failing handler, which is a bug in headrace."""
     connections: set[asyncio.Task[None]] = field(default_factory=set)
-    answering: set[asyncio.Task[None]] = field(default_factory=set)
+    busy_connections: set[asyncio.Task[None]] = field(default_factory=set)
     """The connections whose request has arrived and whose answer has not been sent."""
 
-    async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def handle_connection(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         """Handle one connection, from its request to its end."""
         task = asyncio.current_task()
         assert task is not None
         self.connections.add(task)
         try:
             # An incomplete request, an answer that the client did not read, or the server's end.
-            with suppress(*BROKEN):
-                await self._talk(reader, writer, task)
+            with suppress(*CONNECTION_ERRORS):
+                await self._exchange(reader, writer, task)
         finally:
             self.connections.discard(task)
             writer.close()
 
-    async def _talk(
+    async def _exchange(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, task: asyncio.Task[None]
     ) -> None:
         try:
             data = await self._answer(reader, task)
             if data:
-                async with asyncio.timeout(self.limits.patience_s):
+                async with asyncio.timeout(self.limits.timeout_s):
                     writer.write(data)
                     await writer.drain()
         finally:
-            self.answering.discard(task)
-        async with asyncio.timeout(self.limits.patience_s):
+            self.busy_connections.discard(task)
+        async with asyncio.timeout(self.limits.timeout_s):
             writer.write_eof()
             # Unread input would make the system reset the connection and drop the answer.
             while await reader.read(MAX_HEAD):
@@ -97,49 +99,51 @@ class Serving:
         method = ""
         try:
             if len(self.connections) > self.limits.connections:
-                raise Bad(503, "busy", "there are too many connections", "try again")
-            async with asyncio.timeout(self.limits.patience_s):
-                request = await _request(reader)
-            self.answering.add(task)
+                raise RequestError(503, "busy", "there are too many connections", "try again")
+            async with asyncio.timeout(self.limits.timeout_s):
+                request = await _read_request(reader)
+            self.busy_connections.add(task)
             method = request.method
-            response = await self._handled(reader, request)
-        except NotAllowed as bad:
-            response = refusal(bad, {"Allow": ", ".join(bad.methods)})
-        except Bad as bad:
-            response = refusal(bad)
-        return written(response, with_body=method != "HEAD") if response else b""
+            response = await self._call_handler(reader, request)
+        except MethodNotAllowed as bad:
+            response = make_error_response(bad, {"Allow": ", ".join(bad.methods)})
+        except RequestError as bad:
+            response = make_error_response(bad)
+        return encode_response(response, with_body=method != "HEAD") if response else b""
 
-    async def _handled(self, reader: asyncio.StreamReader, request: Request) -> Response | None:
+    async def _call_handler(
+        self, reader: asyncio.StreamReader, request: Request
+    ) -> Response | None:
         """Return the handler's answer; None if the client has disconnected."""
-        route, names = find(self.routes, request.method, request.path)
-        handling = asyncio.ensure_future(route.handler(replace(request, names=names)))
-        going = asyncio.ensure_future(_gone(reader))
+        route, names = find_route(self.routes, request.method, request.path)
+        handling = asyncio.ensure_future(route.handler(replace(request, path_values=names)))
+        going = asyncio.ensure_future(_wait_for_disconnect(reader))
         try:
             await asyncio.wait([handling, going], return_when=asyncio.FIRST_COMPLETED)
             return handling.result() if handling.done() else None
-        except Bad:
+        except RequestError:
             raise
         except Exception as error:
-            self.failed(error)
+            self.report_bug(error)
             said = f"{type(error).__name__}: {error}"
-            raise Bad(500, "defect", said, "a bug in headrace: please report it") from None
+            raise RequestError(500, "defect", said, "a bug in headrace: please report it") from None
         finally:
             handling.cancel()
             going.cancel()
             await asyncio.gather(handling, going, return_exceptions=True)
 
 
-async def _request(reader: asyncio.StreamReader) -> Request:
+async def _read_request(reader: asyncio.StreamReader) -> Request:
     """Read a request. Raises Bad; IncompleteReadError if it is empty or incomplete."""
     try:
-        head = read_head(await reader.readuntil(END_OF_HEAD))
+        head = parse_head(await reader.readuntil(END_OF_HEAD))
     except asyncio.LimitOverrunError:
-        raise Bad(400, "malformed", f"wanted a head of at most {MAX_HEAD} bytes") from None
-    body = read_body(head, await reader.readexactly(head.length))
+        raise RequestError(400, "malformed", f"wanted a head of at most {MAX_HEAD} bytes") from None
+    body = parse_body(head, await reader.readexactly(head.length))
     return Request(head.method, head.path, head.query, body)
 
 
-async def _gone(reader: asyncio.StreamReader) -> None:
+async def _wait_for_disconnect(reader: asyncio.StreamReader) -> None:
     """Wait until the client disconnects; input after its request is ignored."""
     with suppress(OSError):
         while await reader.read(MAX_HEAD):
@@ -147,27 +151,27 @@ async def _gone(reader: asyncio.StreamReader) -> None:
 
 
 @asynccontextmanager
-async def serve(
+async def run_server(
     routes: Sequence[Route],
     listener: socket.socket,
     failed: Callable[[BaseException], None] = lambda error: None,
-    limits: Limits | None = None,
-) -> AsyncIterator[Serving]:
+    limits: ServerLimits | None = None,
+) -> AsyncIterator[HttpServer]:
     """Serve on a listening socket; at the end, answers in progress are sent, and it is closed."""
-    serving = Serving(routes, limits or Limits(), failed)
+    serving = HttpServer(routes, limits or ServerLimits(), failed)
     listener.setblocking(False)
-    server = await asyncio.start_server(serving.connected, sock=listener, limit=MAX_HEAD)
+    server = await asyncio.start_server(serving.handle_connection, sock=listener, limit=MAX_HEAD)
     try:
         yield serving
     finally:
         server.close()
-        await _over(serving)
+        await _close_server(serving)
 
 
-async def _over(serving: Serving) -> None:
+async def _close_server(serving: HttpServer) -> None:
     """Send the last answers, for a limited time."""
-    if serving.answering:
-        await asyncio.wait(serving.answering, timeout=serving.limits.grace_s)
+    if serving.busy_connections:
+        await asyncio.wait(serving.busy_connections, timeout=serving.limits.grace_s)
     for task in (left := list(serving.connections)):
         task.cancel()
     await asyncio.gather(*left, return_exceptions=True)

@@ -21,53 +21,53 @@ from contextlib import contextmanager, suppress
 
 from headrace.state.storage.names import CONTROL, CONTROL_NEW
 
-LONGEST = 100
+MAX_NAME_BYTES = 100
 """The length of a name, in bytes, that every system accepts."""
 
-DESCRIPTORS = "/proc/self/fd"
-WAITING = 128
+DESCRIPTOR_FOLDER = "/proc/self/fd"
+SOCKET_BACKLOG = 128
 """Connections that the system queues while the job's loop is busy."""
 
-MODE = 0o600
+SOCKET_MODE = 0o600
 
 
-class TooLong(OSError):
+class SocketNameTooLong(OSError):
     """The folder's name is too long for a socket on this system."""
 
 
-def path(folder: str) -> str:
+def socket_path(folder: str) -> str:
     """Return the path of a home's socket.
 
-    >>> path(".headrace/orders")
+    >>> socket_path(".headrace/orders")
     '.headrace/orders/control.sock'
     """
     return os.path.join(folder, CONTROL)
 
 
 @contextmanager
-def listening(folder: str) -> Iterator[socket.socket]:
+def open_listener(folder: str) -> Iterator[socket.socket]:
     """Listen in a locked home; the socket is removed at the end. Raises OSError."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         private = os.path.join(folder, CONTROL_NEW)
-        _remove(private)
+        _remove_leftovers(private)
         os.mkdir(private, 0o700)
         try:
-            with _name(private) as name:
+            with _shorten_name(private) as name:
                 listener.bind(name)
             made = os.path.join(private, CONTROL)
-            os.chmod(made, MODE)
-            listener.listen(WAITING)
-            os.replace(made, path(folder))
+            os.chmod(made, SOCKET_MODE)
+            listener.listen(SOCKET_BACKLOG)
+            os.replace(made, socket_path(folder))
         finally:
-            _remove(private)
+            _remove_leftovers(private)
         try:
             yield listener
         finally:
             with suppress(OSError):
-                os.unlink(path(folder))
+                os.unlink(socket_path(folder))
 
 
-def connect(folder: str, timeout_s: float) -> socket.socket:
+def connect_to_job(folder: str, timeout_s: float) -> socket.socket:
     """Connect to the job of a home.
 
     Raises OSError: FileNotFoundError or ConnectionRefusedError if no job runs there.
@@ -75,7 +75,7 @@ def connect(folder: str, timeout_s: float) -> socket.socket:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         connection.settimeout(timeout_s)
-        with _name(folder) as name:
+        with _shorten_name(folder) as name:
             connection.connect(name)
     except BaseException:
         connection.close()
@@ -83,7 +83,7 @@ def connect(folder: str, timeout_s: float) -> socket.socket:
     return connection
 
 
-def listener_of(connection: socket.socket) -> int | None:
+def find_listener_process(connection: socket.socket) -> int | None:
     """Return the id of the process that listens at the other end, if the system reveals it."""
     option = getattr(socket, "SO_PEERCRED", None)
     if option is None:
@@ -93,23 +93,23 @@ def listener_of(connection: socket.socket) -> int | None:
 
 
 @contextmanager
-def _name(folder: str) -> Iterator[str]:
+def _shorten_name(folder: str) -> Iterator[str]:
     """Yield a name of the socket that is short enough, valid within the `with`."""
-    name = path(folder)
-    if len(os.fsencode(name)) <= LONGEST:
+    name = socket_path(folder)
+    if len(os.fsencode(name)) <= MAX_NAME_BYTES:
         yield name
         return
-    if not os.path.isdir(DESCRIPTORS):
-        message = f"the name is longer than the {LONGEST} bytes that a socket may have"
-        raise TooLong(errno.ENAMETOOLONG, message, name)
+    if not os.path.isdir(DESCRIPTOR_FOLDER):
+        message = f"the name is longer than the {MAX_NAME_BYTES} bytes that a socket may have"
+        raise SocketNameTooLong(errno.ENAMETOOLONG, message, name)
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        yield f"{DESCRIPTORS}/{descriptor}/{CONTROL}"
+        yield f"{DESCRIPTOR_FOLDER}/{descriptor}/{CONTROL}"
     finally:
         os.close(descriptor)
 
 
-def _remove(private: str) -> None:
+def _remove_leftovers(private: str) -> None:
     """Remove what a killed run left at this path, file or folder."""
     with suppress(FileNotFoundError):
         if stat.S_ISDIR(os.lstat(private).st_mode):

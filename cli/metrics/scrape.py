@@ -15,34 +15,34 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4 as CONTENT_TYP
 from prometheus_client.registry import Collector
 
 from headrace.cli.metrics import table
-from headrace.cli.metrics.figures import Figures
+from headrace.cli.metrics.figures import JobSample
 
-__all__ = ["CONTENT_TYPE", "Scrapes"]
+__all__ = ["CONTENT_TYPE", "JobCollector"]
 
 
-class Scrapes(Collector):
+class JobCollector(Collector):
     """A collector that reads all metrics at each scrape, from the sample that `look` returns."""
 
-    def __init__(self, look: Callable[[], Figures]) -> None:
+    def __init__(self, look: Callable[[], JobSample]) -> None:
         self._look = look
         self._registry = CollectorRegistry()
         # Not prometheus_client's default registry, which other code in this process may use.
         ProcessCollector(registry=self._registry)
         self._registry.register(self)
 
-    def text(self) -> bytes:
+    def render_text(self) -> bytes:
         """Return the text of all metrics now."""
         return generate_latest(self._registry)
 
     def describe(self) -> Iterator[Metric]:
         """Yield the metrics without values."""
-        return (_family(metric) for metric in table.METRICS)
+        return (_make_family(metric) for metric in table.METRICS)
 
     def collect(self) -> Iterator[Metric]:
         """Yield all metrics of the table with their values."""
         figures = self._look()
         for metric in table.METRICS:
-            family = _family(metric)
+            family = _make_family(metric)
             for labels, value in metric.read(figures):
                 if isinstance(family, SummaryMetricFamily):
                     assert metric.count is not None, metric
@@ -52,7 +52,9 @@ class Scrapes(Collector):
             yield family
 
 
-def _family(metric: table.Metric) -> CounterMetricFamily | GaugeMetricFamily | SummaryMetricFamily:
+def _make_family(
+    metric: table.Metric,
+) -> CounterMetricFamily | GaugeMetricFamily | SummaryMetricFamily:
     match metric.kind:
         case "counter":
             return CounterMetricFamily(metric.name, metric.help, labels=metric.labels)

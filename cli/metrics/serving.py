@@ -12,18 +12,18 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from headrace.cli.control.http import Request, Response, answer
+from headrace.cli.control.http import Request, Response, make_response
 from headrace.cli.control.routes import Route
-from headrace.cli.control.server import serve
-from headrace.cli.metrics.figures import Figures
+from headrace.cli.control.server import run_server
+from headrace.cli.metrics.figures import JobSample
 from headrace.core.job import Job
 
 HOST = "127.0.0.1"
-WAITING = 128
+LISTEN_BACKLOG = 128
 """Connections that the system queues while the loop is busy."""
 
 
-class CannotListen(Exception):
+class PortUnavailable(Exception):
     """The port cannot be used: the reason, and a hint."""
 
     def __init__(self, message: str, hint: str) -> None:
@@ -32,58 +32,64 @@ class CannotListen(Exception):
         self.hint = hint
 
 
-def listener(port: int) -> socket.socket:
+def open_port(port: int) -> socket.socket:
     """Open a socket that listens on the port; 0 is any free port. Raises PortUnavailable."""
     made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind((HOST, port))
-        made.listen(WAITING)
+        made.listen(LISTEN_BACKLOG)
     except OSError as error:
         made.close()
         why = (error.strerror or str(error)).lower()
         taken = error.errno == errno.EADDRINUSE
         whose = "another process listens there: " if taken else ""
         hint = f"{whose}choose another port, or 0 for any free port"
-        raise CannotListen(f"--http {port}: cannot listen on {HOST}:{port}: {why}", hint) from None
+        raise PortUnavailable(
+            f"--http {port}: cannot listen on {HOST}:{port}: {why}", hint
+        ) from None
     return made
 
 
-def url(listening: socket.socket) -> str:
+def format_url(listening: socket.socket) -> str:
     """Return the URL of a listening socket."""
     _, port = listening.getsockname()
     return f"http://{HOST}:{port}"
 
 
 @dataclass(frozen=True, slots=True)
-class Monitoring:
+class MonitoringServer:
     """The monitoring server of one job."""
 
-    listening: socket.socket
+    listener: socket.socket
     version: str
-    failed: Callable[[BaseException], None] = lambda error: None
+    report_bug: Callable[[BaseException], None] = lambda error: None
     """Called with an exception that is a bug in headrace."""
 
     async def watch(self, job: Job) -> None:
         """Serve until cancelled."""
-        async with serve(routes(job, self.version), self.listening, self.failed):
+        async with run_server(
+            build_monitoring_routes(job, self.version), self.listener, self.report_bug
+        ):
             await asyncio.get_running_loop().create_future()
 
 
-def routes(job: Job, version: str) -> list[Route]:
+def build_monitoring_routes(job: Job, version: str) -> list[Route]:
     """Return the routes of monitoring."""
-    from headrace.cli.metrics.scrape import CONTENT_TYPE, Scrapes
+    from headrace.cli.metrics.scrape import CONTENT_TYPE, JobCollector
 
-    scrapes = Scrapes(lambda: Figures.of(job, version))
+    scrapes = JobCollector(lambda: JobSample.take(job, version))
 
     async def metrics(request: Request) -> Response:
-        return Response(200, scrapes.text(), CONTENT_TYPE)
+        return Response(200, scrapes.render_text(), CONTENT_TYPE)
 
     async def live(request: Request) -> Response:
-        return answer(503 if is_dead(job) else 200, {"status": job.status, "pid": os.getpid()})
+        return make_response(
+            503 if has_failed(job) else 200, {"status": job.status, "pid": os.getpid()}
+        )
 
     async def ready(request: Request) -> Response:
-        return answer(200 if job.status == "running" else 503, {"status": job.status})
+        return make_response(200 if job.status == "running" else 503, {"status": job.status})
 
     return [
         Route("GET", "/metrics", metrics),
@@ -92,6 +98,6 @@ def routes(job: Job, version: str) -> list[Route]:
     ]
 
 
-def is_dead(job: Job) -> bool:
+def has_failed(job: Job) -> bool:
     """Whether the job has failed for good, and its process is about to end."""
     return job.status == "over" and job.failure is not None

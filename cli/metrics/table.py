@@ -11,25 +11,25 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from headrace.cli.metrics import samples
-from headrace.cli.metrics.figures import Figures
+from headrace.cli.metrics.figures import JobSample
 from headrace.cli.metrics.samples import (
-    Read,
-    of_job,
-    of_lookup,
-    of_newest,
-    of_part,
-    of_queue,
-    of_state,
-    of_task,
+    SampleReader,
+    read_job,
+    read_lookups,
+    read_newest_checkpoint,
+    read_parts,
+    read_queue,
+    read_states,
+    read_subtasks,
 )
 
 Kind: TypeAlias = Literal["counter", "gauge", "summary"]
 
-JOB = ("job",)
-PART = (*JOB, "part")
-SUBTASK = (*PART, "subtask")
-TASK = (*JOB, "task", "subtask")
-STATE = (*PART, "state", "subtask")
+JOB_LABELS = ("job",)
+PART_LABELS = (*JOB_LABELS, "part")
+SUBTASK_LABELS = (*PART_LABELS, "subtask")
+TASK_LABELS = (*JOB_LABELS, "task", "subtask")
+STATE_LABELS = (*PART_LABELS, "state", "subtask")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +40,12 @@ class Metric:
     kind: Kind
     labels: tuple[str, ...]
     help: str
-    read: Read
-    count: Callable[[Figures], int] | None = None
+    read: SampleReader
+    count: Callable[[JobSample], int] | None = None
     """The count of a summary; `read` gives its sum."""
 
     @property
-    def samples(self) -> tuple[str, ...]:
+    def sample_names(self) -> tuple[str, ...]:
         """The names of its samples in a scrape."""
         if self.kind == "summary":
             return f"{self.name}_count", f"{self.name}_sum"
@@ -56,254 +56,254 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "headrace_info",
         "gauge",
-        (*JOB, "version"),
+        (*JOB_LABELS, "version"),
         "Always 1; the version of headrace.",
         lambda figures: [((figures.name, figures.version), 1)],
     ),
     Metric(
         "headrace_up",
         "gauge",
-        JOB,
+        JOB_LABELS,
         "1 while the job runs, 0 while it starts, restores, waits, rescales or stops.",
-        of_job(lambda figures: float(figures.status == "running")),
+        read_job(lambda figures: float(figures.status == "running")),
     ),
     Metric(
         "headrace_status",
         "gauge",
-        (*JOB, "status"),
+        (*JOB_LABELS, "status"),
         "1 for the status of the job, 0 for all other statuses.",
-        samples.status,
+        samples.read_status,
     ),
     Metric(
         "headrace_restarts_total",
         "counter",
-        JOB,
+        JOB_LABELS,
         "Restarts of the job after failures, in this process.",
-        of_job(lambda figures: figures.history.restarts),
+        read_job(lambda figures: figures.history.restart_count),
     ),
     Metric(
         "headrace_attempts_total",
         "counter",
-        JOB,
+        JOB_LABELS,
         "Attempts of the job: its start, restarts and rescales.",
-        of_job(lambda figures: figures.attempts),
+        read_job(lambda figures: figures.attempts),
     ),
     Metric(
         "headrace_checkpoints_total",
         "counter",
-        (*JOB, "outcome"),
+        (*JOB_LABELS, "outcome"),
         "Checkpoints that completed or failed.",
-        samples.outcomes,
+        samples.read_checkpoint_outcomes,
     ),
     Metric(
         "headrace_checkpoint_duration_seconds",
         "summary",
-        JOB,
+        JOB_LABELS,
         "Duration of completed checkpoints.",
-        of_job(lambda figures: figures.history.seconds),
-        lambda figures: figures.history.completed,
+        read_job(lambda figures: figures.history.total_seconds),
+        lambda figures: figures.history.completed_count,
     ),
     Metric(
         "headrace_checkpoint_written_bytes_total",
         "counter",
-        JOB,
+        JOB_LABELS,
         "Bytes that checkpoints have newly written.",
-        of_job(lambda figures: figures.history.bytes_new),
+        read_job(lambda figures: figures.history.total_new_bytes),
     ),
     Metric(
         "headrace_last_checkpoint_number",
         "gauge",
-        JOB,
+        JOB_LABELS,
         "Number of the newest completed checkpoint of this process.",
-        of_newest(lambda newest: newest.number),
+        read_newest_checkpoint(lambda newest: newest.number),
     ),
     Metric(
         "headrace_last_checkpoint_timestamp_seconds",
         "gauge",
-        JOB,
+        JOB_LABELS,
         "Start time of the newest completed checkpoint.",
-        of_newest(lambda newest: newest.triggered_us / 1e6),
+        read_newest_checkpoint(lambda newest: newest.triggered_us / 1e6),
     ),
     Metric(
         "headrace_last_checkpoint_duration_seconds",
         "gauge",
-        JOB,
+        JOB_LABELS,
         "Duration of the newest completed checkpoint.",
-        of_newest(lambda newest: newest.seconds),
+        read_newest_checkpoint(lambda newest: newest.seconds),
     ),
     Metric(
         "headrace_last_checkpoint_bytes",
         "gauge",
-        JOB,
+        JOB_LABELS,
         "Size of the newest completed checkpoint, including bytes written by earlier ones.",
-        of_newest(lambda newest: newest.bytes_all),
+        read_newest_checkpoint(lambda newest: newest.total_bytes),
     ),
     Metric(
         "headrace_rows_in_total",
         "counter",
-        SUBTASK,
+        SUBTASK_LABELS,
         "Rows that a part received; for a source, including bad records.",
-        of_part(lambda passed: passed.rows_in),
+        read_parts(lambda passed: passed.rows_in),
     ),
     Metric(
         "headrace_rows_out_total",
         "counter",
-        SUBTASK,
+        SUBTASK_LABELS,
         "Rows that a part emitted, or that a sink wrote.",
-        of_part(lambda passed: passed.rows_out),
+        read_parts(lambda passed: passed.rows_out),
     ),
     Metric(
         "headrace_bad_rows_total",
         "counter",
-        SUBTASK,
+        SUBTASK_LABELS,
         "Records that could not be decoded, and rows on which user code failed.",
-        of_part(lambda passed: passed.bad),
+        read_parts(lambda passed: passed.bad_rows),
     ),
     Metric(
         "headrace_late_rows_total",
         "counter",
-        PART,
+        PART_LABELS,
         "Rows that were too late for all their windows, in this process.",
-        samples.late,
+        samples.read_late_rows,
     ),
     Metric(
         "headrace_lookup_keys_total",
         "counter",
-        PART,
+        PART_LABELS,
         "Keys that a lookup requested, counted once per batch, in this attempt.",
-        of_lookup(lambda asking: asking.keys),
+        read_lookups(lambda asking: asking.keys),
     ),
     Metric(
         "headrace_lookup_known_keys_total",
         "counter",
-        PART,
+        PART_LABELS,
         "Requested keys that were cached, or already being fetched.",
-        of_lookup(lambda asking: asking.known),
+        read_lookups(lambda asking: asking.known),
     ),
     Metric(
         "headrace_lookup_calls_total",
         "counter",
-        PART,
+        PART_LABELS,
         "Calls of a lookup's table, counting each attempt.",
-        of_lookup(lambda asking: asking.calls),
+        read_lookups(lambda asking: asking.calls),
     ),
     Metric(
         "headrace_lookup_failures_total",
         "counter",
-        PART,
+        PART_LABELS,
         "Calls of a lookup's table that failed for good.",
-        of_lookup(lambda asking: asking.failures),
+        read_lookups(lambda asking: asking.failures),
     ),
     Metric(
         "headrace_lookup_missed_rows_total",
         "counter",
-        PART,
+        PART_LABELS,
         "Rows for which a lookup's table had no match.",
-        of_lookup(lambda asking: asking.missed),
+        read_lookups(lambda asking: asking.missed),
     ),
     Metric(
         "headrace_busy_seconds_total",
         "counter",
-        TASK,
+        TASK_LABELS,
         "Time that a subtask was busy; the rate is the share of busy time.",
-        of_task(lambda subtask: subtask.spent.busy_s),
+        read_subtasks(lambda subtask: subtask.task_time.busy_s),
     ),
     Metric(
         "headrace_backpressured_seconds_total",
         "counter",
-        TASK,
+        TASK_LABELS,
         "Time that a subtask waited for its readers, or for a sink's writer.",
-        of_task(lambda subtask: subtask.spent.blocked_s),
+        read_subtasks(lambda subtask: subtask.task_time.backpressured_s),
     ),
     Metric(
         "headrace_idle_seconds_total",
         "counter",
-        TASK,
+        TASK_LABELS,
         "Time that a subtask waited for rows or for its turn, until it ends.",
-        of_task(lambda subtask: subtask.spent.idle_s),
+        read_subtasks(lambda subtask: subtask.task_time.idle_s),
     ),
     Metric(
         "headrace_watermark_timestamp_seconds",
         "gauge",
-        TASK,
+        TASK_LABELS,
         "Watermark of a subtask; absent without event time, and at its end.",
-        of_task(samples.watermark_s),
+        read_subtasks(samples.watermark_seconds),
     ),
     Metric(
         "headrace_watermark_lag_seconds",
         "gauge",
-        TASK,
+        TASK_LABELS,
         "Time by which the wall clock is ahead of the watermark.",
-        of_task(lambda subtask: subtask.lag_s),
+        read_subtasks(lambda subtask: subtask.lag_s),
     ),
     Metric(
         "headrace_queue_rows",
         "gauge",
-        TASK,
+        TASK_LABELS,
         "Rows queued in the input channels of a subtask.",
-        of_queue(lambda queue: queue.rows),
+        read_queue(lambda queue: queue.rows),
     ),
     Metric(
         "headrace_queue_limit_rows",
         "gauge",
-        TASK,
+        TASK_LABELS,
         "The most rows that may be queued in the input channels.",
-        of_queue(lambda queue: queue.most_rows),
+        read_queue(lambda queue: queue.max_rows),
     ),
     Metric(
         "headrace_queue_bytes",
         "gauge",
-        TASK,
+        TASK_LABELS,
         "Memory of the queued rows.",
-        of_queue(lambda queue: queue.bytes),
+        read_queue(lambda queue: queue.bytes),
     ),
     Metric(
         "headrace_queue_limit_bytes",
         "gauge",
-        TASK,
+        TASK_LABELS,
         "The most memory that queued rows may take.",
-        of_queue(lambda queue: queue.most_bytes),
+        read_queue(lambda queue: queue.max_bytes),
     ),
     Metric(
         "headrace_queue_elements",
         "gauge",
-        TASK,
+        TASK_LABELS,
         "Batches and control elements queued in the input channels.",
-        of_queue(lambda queue: queue.elements),
+        read_queue(lambda queue: queue.elements),
     ),
     Metric(
         "headrace_splits",
         "gauge",
-        (*SUBTASK, "status"),
+        (*SUBTASK_LABELS, "status"),
         "Splits of a source's subtask that are being read, are idle, or have ended.",
-        samples.splits,
+        samples.read_splits,
     ),
     Metric(
         "headrace_split_behind_records",
         "gauge",
-        (*SUBTASK, "split"),
+        (*SUBTASK_LABELS, "split"),
         "Unread records of a split, if the broker reports them.",
-        samples.behind,
+        samples.read_split_lag,
     ),
     Metric(
         "headrace_state_rows",
         "gauge",
-        STATE,
+        STATE_LABELS,
         "Approximate number of rows in a state of a step.",
-        of_state(lambda size: size.rows),
+        read_states(lambda size: size.rows),
     ),
     Metric(
         "headrace_state_memory_bytes",
         "gauge",
-        STATE,
+        STATE_LABELS,
         "Approximate memory of a state of a step.",
-        of_state(lambda size: size.bytes),
+        read_states(lambda size: size.bytes),
     ),
     Metric(
         "headrace_state_disk_bytes",
         "gauge",
-        STATE,
+        STATE_LABELS,
         "Approximate disk space of a state of a step that does not fit into memory.",
-        of_state(lambda size: size.on_disk),
+        read_states(lambda size: size.disk_bytes),
     ),
 )

@@ -5,28 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from headrace.cli.state.opened import Opened
-from headrace.cli.state.values import plain
-from headrace.core.readable.step import ReadableStep
+from headrace.cli.state.opened import OpenSnapshot
+from headrace.cli.state.values import to_plain_rows
+from headrace.core.readable.step import StepStateReader
 
 if TYPE_CHECKING:
     import polars as pl
 
-ROW = "__identity"
+ROW_ID = "__identity"
 
 
-def changes(before: Opened, now: Opened, limit: int) -> dict[str, Any]:
+def compare_snapshots(before: OpenSnapshot, now: OpenSnapshot, limit: int) -> dict[str, Any]:
     """Compare two snapshots; return plain data, with up to `limit` examples of each kind."""
-    steps = dict.fromkeys((*before.kept.steps, *now.kept.steps))
+    steps = dict.fromkeys((*before.snapshot.steps, *now.snapshot.steps))
     return {
-        "from": {"title": before.kept.title, "time": before.said["time"]},
-        "to": {"title": now.kept.title, "time": now.said["time"]},
-        "sources": [*_positions(before.said["sources"], now.said["sources"])],
-        "steps": {step: _step(step, before, now, limit) for step in steps},
+        "from": {"title": before.snapshot.title, "time": before.manifest["time"]},
+        "to": {"title": now.snapshot.title, "time": now.manifest["time"]},
+        "sources": [*_compare_positions(before.manifest["sources"], now.manifest["sources"])],
+        "steps": {step: _compare_steps(step, before, now, limit) for step in steps},
     }
 
 
-def _positions(before: Any, now: Any) -> Iterator[dict[str, Any]]:
+def _compare_positions(before: Any, now: Any) -> Iterator[dict[str, Any]]:
     """Yield the splits that are new, gone, or at another position."""
     for source in dict.fromkeys((*before, *now)):
         was = {split["split"]: split for split in before.get(source, ())}
@@ -45,33 +45,37 @@ def _positions(before: Any, now: Any) -> Iterator[dict[str, Any]]:
                 }
 
 
-def _step(step: str, before: Opened, now: Opened, limit: int) -> dict[str, Any]:
-    if step not in now.kept.steps or step not in before.kept.steps:
-        return {"what": "new" if step in now.kept.steps else "gone", "states": {}}
-    was, is_ = before.step(step), now.step(step)
-    names = dict.fromkeys((*was.names, *is_.names))
+def _compare_steps(
+    step: str, before: OpenSnapshot, now: OpenSnapshot, limit: int
+) -> dict[str, Any]:
+    if step not in now.snapshot.steps or step not in before.snapshot.steps:
+        return {"what": "new" if step in now.snapshot.steps else "gone", "states": {}}
+    was, is_ = before.read_step(step), now.read_step(step)
+    names = dict.fromkeys((*was.state_names, *is_.state_names))
     return {
         "what": "kept",
-        "states": {name: _state(name, was, is_, limit) for name in names},
+        "states": {name: _compare_states(name, was, is_, limit) for name in names},
     }
 
 
-def _state(name: str, was: ReadableStep, is_: ReadableStep, limit: int) -> dict[str, Any]:
+def _compare_states(
+    name: str, was: StepStateReader, is_: StepStateReader, limit: int
+) -> dict[str, Any]:
     """Count the rows that were added, removed and changed, with examples."""
     import polars as pl
 
-    raw = was.meaning is None or is_.meaning is None
-    a, b = _whole(was, name, raw=raw), _whole(is_, name, raw=raw)
-    by = list(is_.identity(name))
-    if raw or by != list(was.identity(name)) or not _alike(a, b, by):
+    raw = was.schema is None or is_.schema is None
+    a, b = _read_state(was, name, raw=raw), _read_state(is_, name, raw=raw)
+    by = list(is_.list_identity_columns(name))
+    if raw or by != list(was.list_identity_columns(name)) or not _have_same_key_types(a, b, by):
         return {"compared": False, "rows": [a.height, b.height]}
-    a, b = _identified(a, by), _identified(b, by)
-    both = [n for n in b.columns if n not in (*by, ROW) and a.schema.get(n) == b.schema[n]]
-    added, removed = b.join(a, on=ROW, how="anti"), a.join(b, on=ROW, how="anti")
-    joined = a.select(ROW, *by, *both).join(
-        b.select(ROW, *(pl.col(n).alias(f"{n} {ROW}") for n in both)), on=ROW
+    a, b = _add_row_id(a, by), _add_row_id(b, by)
+    both = [n for n in b.columns if n not in (*by, ROW_ID) and a.schema.get(n) == b.schema[n]]
+    added, removed = b.join(a, on=ROW_ID, how="anti"), a.join(b, on=ROW_ID, how="anti")
+    joined = a.select(ROW_ID, *by, *both).join(
+        b.select(ROW_ID, *(pl.col(n).alias(f"{n} {ROW_ID}") for n in both)), on=ROW_ID
     )
-    differ = [pl.col(n).ne_missing(pl.col(f"{n} {ROW}")) for n in both]
+    differ = [pl.col(n).ne_missing(pl.col(f"{n} {ROW_ID}")) for n in both]
     changed = joined.filter(pl.any_horizontal(differ)) if differ else joined.clear()
     return {
         "compared": True,
@@ -79,20 +83,22 @@ def _state(name: str, was: ReadableStep, is_: ReadableStep, limit: int) -> dict[
         "added": added.height,
         "removed": removed.height,
         "changed": changed.height,
-        "new_columns": [n for n in b.columns if n not in (*by, ROW, *both)],
+        "new_columns": [n for n in b.columns if n not in (*by, ROW_ID, *both)],
         "examples": {
-            "added": plain(added.drop(ROW).head(limit)),
-            "removed": plain(removed.drop(ROW).head(limit)),
-            "changed": [*_examples(changed.head(limit), by, both)],
+            "added": to_plain_rows(added.drop(ROW_ID).head(limit)),
+            "removed": to_plain_rows(removed.drop(ROW_ID).head(limit)),
+            "changed": [*_build_examples(changed.head(limit), by, both)],
         },
     }
 
 
-def _examples(changed: pl.DataFrame, by: Sequence[str], both: Sequence[str]) -> Iterator[Any]:
+def _build_examples(changed: pl.DataFrame, by: Sequence[str], both: Sequence[str]) -> Iterator[Any]:
     import polars as pl
 
-    was = plain(changed.select(*by, *both))
-    is_ = plain(changed.select(*by, *(pl.col(f"{name} {ROW}").alias(name) for name in both)))
+    was = to_plain_rows(changed.select(*by, *both))
+    is_ = to_plain_rows(
+        changed.select(*by, *(pl.col(f"{name} {ROW_ID}").alias(name) for name in both))
+    )
     for a, b in zip(was, is_, strict=True):
         key = {name: b[name] for name in by}
         yield {
@@ -102,50 +108,50 @@ def _examples(changed: pl.DataFrame, by: Sequence[str], both: Sequence[str]) -> 
         }
 
 
-def _whole(step: ReadableStep, name: str, *, raw: bool) -> pl.DataFrame:
+def _read_state(step: StepStateReader, name: str, *, raw: bool) -> pl.DataFrame:
     import polars as pl
 
-    frames = list(step.rows(name, as_kept=raw))
+    frames = list(step.read_rows(name, as_kept=raw))
     return pl.concat(frames, how="diagonal") if frames else pl.DataFrame()
 
 
-def _alike(a: pl.DataFrame, b: pl.DataFrame, by: Sequence[str]) -> bool:
+def _have_same_key_types(a: pl.DataFrame, b: pl.DataFrame, by: Sequence[str]) -> bool:
     return all(a.schema[name] == b.schema[name] for name in by)
 
 
-def _identified(frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+def _add_row_id(frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     """Add a column that identifies rows, in which NaN equals NaN."""
     import polars as pl
 
-    from headrace.core.keygroups import encoded
+    from headrace.core.keygroups import encode_keys
 
     if not by:
-        return frame.with_columns(pl.lit("").alias(ROW))
-    columns = [_as_text(pl.col(n)) if frame.schema[n].is_nested() else pl.col(n) for n in by]
-    return frame.with_columns(encoded(frame.select(columns)).alias(ROW))
+        return frame.with_columns(pl.lit("").alias(ROW_ID))
+    columns = [_nested_to_text(pl.col(n)) if frame.schema[n].is_nested() else pl.col(n) for n in by]
+    return frame.with_columns(encode_keys(frame.select(columns)).alias(ROW_ID))
 
 
-def _as_text(nested: pl.Expr) -> pl.Expr:
+def _nested_to_text(nested: pl.Expr) -> pl.Expr:
     """Convert arrays and structs to text, which can be part of a key."""
     import polars as pl
 
     return pl.struct(nested.alias("of")).struct.json_encode()
 
 
-def changes_said(found: dict[str, Any]) -> str:
+def format_comparison(found: dict[str, Any]) -> str:
     """Format the differences for people."""
     a, b = found["from"], found["to"]
     lines = [f"from {a['title']} ({a['time']})", f"to {b['title']} ({b['time']})"]
-    lines += [f"  {_position_said(each)}" for each in found["sources"]]
+    lines += [f"  {_format_position(each)}" for each in found["sources"]]
     for name, step in found["steps"].items():
         if step["what"] != "kept":
             lines += ["", f"{name}: {step['what']}"]
         for state, change in step["states"].items():
-            lines += ["", *_state_said(f"{name} {state}", change)]
+            lines += ["", *_format_state_changes(f"{name} {state}", change)]
     return "\n".join(lines)
 
 
-def _position_said(each: dict[str, Any]) -> str:
+def _format_position(each: dict[str, Any]) -> str:
     head = f"{each['source']}: {each['split']}"
     rows = f", {each['rows']:,} rows" if each["rows"] else ""
     match each["what"]:
@@ -160,7 +166,7 @@ def _position_said(each: dict[str, Any]) -> str:
     return f"{head} from {start} to {each['to']}{end}{rows}"
 
 
-def _state_said(name: str, change: dict[str, Any]) -> Iterator[str]:
+def _format_state_changes(name: str, change: dict[str, Any]) -> Iterator[str]:
     was, is_ = change["rows"]
     if not change["compared"]:
         yield f"{name}: {was:,} rows, then {is_:,}; their meaning differs, or is unknown"
@@ -169,23 +175,26 @@ def _state_said(name: str, change: dict[str, Any]) -> Iterator[str]:
     counts = ", ".join(f"{change[what]:,} {what}" for what in ("added", "removed", "changed"))
     new = f"; new: {', '.join(change['new_columns'])}" if change["new_columns"] else ""
     yield f"{name}: {counts}, {same:,} the same{new}"
-    yield from (f"  {line}" for line in _example_lines(change["examples"]))
+    yield from (f"  {line}" for line in _format_examples(change["examples"]))
 
 
-def _example_lines(examples: dict[str, Any]) -> Iterator[str]:
+def _format_examples(examples: dict[str, Any]) -> Iterator[str]:
     for mark, what in (("+", "added"), ("-", "removed")):
-        yield from (f"{mark} {_pairs(row)}" for row in examples[what])
+        yield from (f"{mark} {_format_pairs(row)}" for row in examples[what])
     for each in examples["changed"]:
-        moved = (f"{n} {_value(each['from'][n])} -> {_value(v)}" for n, v in each["to"].items())
-        key = f"{_pairs(each['key'])}: " if each["key"] else ""
+        moved = (
+            f"{n} {_format_value(each['from'][n])} -> {_format_value(v)}"
+            for n, v in each["to"].items()
+        )
+        key = f"{_format_pairs(each['key'])}: " if each["key"] else ""
         yield f"~ {key}{', '.join(moved)}"
 
 
-def _pairs(row: dict[str, Any]) -> str:
-    return ", ".join(f"{name} {_value(value)}" for name, value in row.items())
+def _format_pairs(row: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {_format_value(value)}" for name, value in row.items())
 
 
-def _value(value: Any) -> str:
+def _format_value(value: Any) -> str:
     import json
 
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

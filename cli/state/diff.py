@@ -10,10 +10,15 @@ import click
 
 from headrace.cli.completion import JobName
 from headrace.cli.group import WholeNumber
-from headrace.cli.pipelines import check, home_option, painted, set_option
-from headrace.cli.state.opened import Opened, json_option, opened, told
+from headrace.cli.pipelines import add_home_option, add_set_option, check_pipeline, paint_problem
+from headrace.cli.state.opened import (
+    OpenSnapshot,
+    add_json_option,
+    open_snapshot,
+    report_snapshot_errors,
+)
 
-NOT_FIT = 3
+INCOMPATIBLE_STATUS = 3
 """The exit status if a pipeline cannot resume from the snapshot."""
 
 
@@ -23,10 +28,10 @@ NOT_FIT = 3
 @click.option(
     "--limit", type=WholeNumber(0), default=5, show_default=True, help="Number of examples."
 )
-@set_option
-@json_option
-@home_option
-@told
+@add_set_option
+@add_json_option
+@add_home_option
+@report_snapshot_errors
 def diff(
     what: str, other: str, limit: int, overrides: Sequence[str], as_json: bool, home: str
 ) -> None:
@@ -37,35 +42,37 @@ def diff(
     the command says whether the pipeline can resume from WHAT: the exit status is 0 if it can, 3 if
     not.
     """
-    with opened(what, home) as before:
+    with open_snapshot(what, home) as before:
         if os.path.isfile(other):
-            _fit(before, other, overrides, as_json=as_json)
+            _check_pipeline(before, other, overrides, as_json=as_json)
             return
-        with opened(other, home) as now:
-            from headrace.cli.state.changes import changes, changes_said
+        with open_snapshot(other, home) as now:
+            from headrace.cli.state.changes import compare_snapshots, format_comparison
 
-            found = changes(before, now, limit)
-            click.echo(_json(found) if as_json else changes_said(found))
+            found = compare_snapshots(before, now, limit)
+            click.echo(_format_json(found) if as_json else format_comparison(found))
 
 
-def _fit(before: Opened, path: str, overrides: Sequence[str], *, as_json: bool) -> None:
-    from headrace.cli.state.fit import fit, fit_said
+def _check_pipeline(
+    before: OpenSnapshot, path: str, overrides: Sequence[str], *, as_json: bool
+) -> None:
+    from headrace.cli.state.fit import check_compatibility, format_compatibility
 
     ctx = click.get_current_context()
-    checked = check(path, overrides)
+    checked = check_pipeline(path, overrides)
     for problem in checked.problems:
-        click.echo(painted(problem), err=True)
-    if checked.plan is None or not checked.ok:
+        click.echo(paint_problem(problem), err=True)
+    if checked.plan is None or not checked.is_valid:
         ctx.exit(2)
-    found = fit(before.kept.document, checked.plan)
+    found = check_compatibility(before.snapshot.document, checked.plan)
     if as_json:
-        click.echo(_json({"title": before.kept.title, "pipeline": path, **found}))
+        click.echo(_format_json({"title": before.snapshot.title, "pipeline": path, **found}))
     else:
-        click.echo(fit_said(before.kept.title, path, found))
-    ctx.exit(0 if found["fits"] else NOT_FIT)
+        click.echo(format_compatibility(before.snapshot.title, path, found))
+    ctx.exit(0 if found["fits"] else INCOMPATIBLE_STATUS)
 
 
-def _json(found: Any) -> str:
+def _format_json(found: Any) -> str:
     import json
 
     return json.dumps(found, indent=2, ensure_ascii=False)

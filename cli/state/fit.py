@@ -4,26 +4,29 @@ from __future__ import annotations
 
 from typing import Any
 
-from headrace.core.fitting import Wishes, compared
+from headrace.core.fitting import RestoreOptions, compare_checkpoint
 from headrace.core.plan import nodes
-from headrace.core.plan.fingerprint import fingerprints
+from headrace.core.plan.fingerprint import build_fingerprints
 from headrace.core.snapshots import Manifest
 
 
-def fit(document: Manifest, plan: nodes.Plan) -> dict[str, Any]:
+def check_compatibility(document: Manifest, plan: nodes.Plan) -> dict[str, Any]:
     """Check the compatibility as `run` does; return plain data.
 
     Lost state is found by comparing the check with one that allows lost state.
     """
     said: Any = document
-    strict, lenient = compared(document, plan), compared(document, plan, Wishes(lose=True))
-    still = {message for message, _ in lenient.refusals}
-    refused = [(message, hint) for message, hint in strict.refusals if message in still]
-    lost = [(message, hint) for message, hint in strict.refusals if message not in still]
-    both = fingerprints(plan).keys() & said["kept"].keys()
+    strict, lenient = (
+        compare_checkpoint(document, plan),
+        compare_checkpoint(document, plan, RestoreOptions(allow_lost_state=True)),
+    )
+    still = {message for message, _ in lenient.rejections}
+    refused = [(message, hint) for message, hint in strict.rejections if message in still]
+    lost = [(message, hint) for message, hint in strict.rejections if message not in still]
+    both = build_fingerprints(plan).keys() & said["kept"].keys()
     bad = {step for step in both for m, _ in refused if m.startswith(f"the state of {step} ")}
     return {
-        "fits": not strict.refusals,
+        "fits": not strict.rejections,
         "goes_on": sorted(both - bad),
         "refused": [{"message": message, "hint": hint} for message, hint in refused],
         "lost": [{"message": message, "hint": hint} for message, hint in lost],
@@ -31,7 +34,7 @@ def fit(document: Manifest, plan: nodes.Plan) -> dict[str, Any]:
     }
 
 
-def fit_said(title: str, path: str, found: dict[str, Any]) -> str:
+def format_compatibility(title: str, path: str, found: dict[str, Any]) -> str:
     """Format the result for people."""
     lines = [f"{path} {'can' if found['fits'] else 'cannot'} resume from {title}"]
     if found["goes_on"]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from headrace.cli.group import Commands
+from headrace.cli.group import CommandGroup
 from headrace.cli.state.diff import diff
 from headrace.cli.state.export import export
 from headrace.cli.state.ls import ls
@@ -12,7 +12,7 @@ from headrace.cli.state.query import query
 from headrace.cli.state.show import show
 
 
-@click.group(cls=Commands)
+@click.group(cls=CommandGroup)
 def state() -> None:
     """Inspect checkpoints and savepoints.
 

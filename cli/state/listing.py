@@ -7,20 +7,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from headrace.cli.control.naming import homes
-from headrace.cli.state.values import aligned
-from headrace.core.readable.sizes import bytes_in
+from headrace.cli.control.naming import list_homes
+from headrace.cli.state.values import align_table
+from headrace.core.readable.sizes import sum_bytes
 from headrace.core.snapshots import Manifest, SnapshotError
 from headrace.state.savepoints import names
 from headrace.state.savepoints.savepoint import is_savepoint, open_savepoint
-from headrace.state.storage.elsewhere import place_of
+from headrace.state.storage.elsewhere import read_location
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
-from headrace.state.storage.remote.looking import cabinet_of
+from headrace.state.storage.remote.looking import open_repository
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class SnapshotEntry:
     """A checkpoint or savepoint in the list; `what` is its name in commands."""
 
     what: str
@@ -34,7 +34,7 @@ class Listed:
     drained: bool = False
     damaged: str | None = None
 
-    def document(self) -> dict[str, object]:
+    def build_document(self) -> dict[str, object]:
         """Return the entry as plain data."""
         return {
             "what": self.what,
@@ -50,48 +50,50 @@ class Listed:
         }
 
 
-def listed(root: str) -> list[Listed]:
+def list_snapshots(root: str) -> list[SnapshotEntry]:
     """List the checkpoints of all jobs in a folder of homes, then their savepoints.
 
     Raises Refusal.
     """
-    checkpoints = [one for home in homes(root) for one in _checkpoints(home)]
-    return [*checkpoints, *_savepoints(os.path.join(root, names.SAVEPOINTS))]
+    checkpoints = [one for home in list_homes(root) for one in _list_checkpoints(home)]
+    return [*checkpoints, *_list_savepoints(os.path.join(root, names.SAVEPOINTS))]
 
 
-def all_said(found: Sequence[Listed]) -> str:
+def format_snapshots(found: Sequence[SnapshotEntry]) -> str:
     """Format the list as a table."""
     lines = [["what", "kind", "taken at", "headrace", "bytes", ""]]
     for one in found:
         note = one.damaged or ("drained" if one.drained else "")
         size = "" if one.bytes is None else f"{one.bytes:,}"
         lines.append([one.what, one.kind, one.time or "", one.version or "", size, note])
-    return aligned(lines, [False, False, False, False, True, False])
+    return align_table(lines, [False, False, False, False, True, False])
 
 
-def _checkpoints(home: Home) -> Iterator[Listed]:
+def _list_checkpoints(home: Home) -> Iterator[SnapshotEntry]:
     """Yield the checkpoints of a job, the newest first."""
     try:
-        if not home.disk.names(home.checkpoints) and place_of(home) is None:
+        if not home.disk.list_names(home.checkpoint_folder) and read_location(home) is None:
             return
-        store = cabinet_of(home).looked_at()
-        numbers = store.manifests() if store else []
+        store = open_repository(home).open_read_only()
+        numbers = store.list_checkpoints() if store else []
     except SnapshotError as error:
-        yield Listed(home.name, "checkpoint", home.name, 0, damaged=error.message)
+        yield SnapshotEntry(home.name, "checkpoint", home.name, 0, damaged=error.message)
         return
     for number in reversed(numbers):
         what = f"{home.name}@{number}"
         try:
             assert store is not None
-            yield _listed(what, "checkpoint", home.name, number, store.manifest(number))
+            yield _describe_snapshot(
+                what, "checkpoint", home.name, number, store.read_manifest(number)
+            )
         except SnapshotError as error:
-            yield Listed(what, "checkpoint", home.name, number, damaged=error.message)
+            yield SnapshotEntry(what, "checkpoint", home.name, number, damaged=error.message)
 
 
-def _savepoints(root: str) -> Iterator[Listed]:
-    for job in sorted(LocalDisk().names(root)):
+def _list_savepoints(root: str) -> Iterator[SnapshotEntry]:
+    for job in sorted(LocalDisk().list_names(root)):
         within = os.path.join(root, job)
-        every = LocalDisk().names(within) if os.path.isdir(within) else ()
+        every = LocalDisk().list_names(within) if os.path.isdir(within) else ()
         for name in sorted(every, reverse=True):
             folder = os.path.join(within, name)
             if names.is_unfinished(name) or not is_savepoint(folder):
@@ -99,14 +101,18 @@ def _savepoints(root: str) -> Iterator[Listed]:
             try:
                 savepoint = open_savepoint(folder)
                 number = savepoint.number
-                yield _listed(folder, "savepoint", job, number, savepoint.document)
+                yield _describe_snapshot(folder, "savepoint", job, number, savepoint.document)
             except SnapshotError as error:
-                yield Listed(folder, "savepoint", job, 0, damaged=error.message)
+                yield SnapshotEntry(folder, "savepoint", job, 0, damaged=error.message)
 
 
-def _listed(what: str, kind: str, job: str, number: int, document: Manifest) -> Listed:
+def _describe_snapshot(
+    what: str, kind: str, job: str, number: int, document: Manifest
+) -> SnapshotEntry:
     said: Any = document
     subtasks = [part["subtasks"] for part in said["parts"].values()]
     drained = bool(said.get("drained"))
-    size, most = bytes_in(said["states"]), max(subtasks, default=1)
-    return Listed(what, kind, job, number, said["time"], said["version"], most, size, drained)
+    size, most = sum_bytes(said["states"]), max(subtasks, default=1)
+    return SnapshotEntry(
+        what, kind, job, number, said["time"], said["version"], most, size, drained
+    )

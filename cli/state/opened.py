@@ -13,21 +13,21 @@ import click
 from headrace.cli.failures import Refusal
 
 if TYPE_CHECKING:
-    from headrace.core.readable.step import ReadableStep
-    from headrace.state.savepoints.kept import Kept
+    from headrace.core.readable.step import StepStateReader
+    from headrace.state.savepoints.kept import StoredSnapshot
 
 P = ParamSpec("P")
 F = TypeVar("F", bound=Callable[..., object])
 
 
-def json_option(command: F) -> F:
+def add_json_option(command: F) -> F:
     """Add `--json`, which prints the result for programs."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")(
         command
     )
 
 
-def told(command: Callable[P, None]) -> Callable[P, None]:
+def report_snapshot_errors(command: Callable[P, None]) -> Callable[P, None]:
     """Wrap a command: a SnapshotError is reported with its hint and exit status."""
 
     @wraps(command)
@@ -43,48 +43,50 @@ def told(command: Callable[P, None]) -> Callable[P, None]:
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenSnapshot:
     """An open checkpoint or savepoint."""
 
-    kept: Kept
+    snapshot: StoredSnapshot
 
     @property
-    def said(self) -> Any:
+    def manifest(self) -> Any:
         """The manifest."""
-        return self.kept.document
+        return self.snapshot.document
 
-    def step(self, name: str) -> ReadableStep:
+    def read_step(self, name: str) -> StepStateReader:
         """Return the state of a step. Raises Refusal."""
-        from headrace.core.problems import did_you_mean
-        from headrace.core.readable.step import ReadableStep
+        from headrace.core.problems import suggest_name
+        from headrace.core.readable.step import StepStateReader
 
-        if name not in self.kept.steps:
-            there = ", ".join(self.kept.steps) or "nothing"
-            near = did_you_mean(name, self.kept.steps)
-            keeps = f"{self.kept.title} has the state of {there}"
-            raise Refusal(f'{self.kept.title} has no state of "{name}"', near or keeps)
-        return ReadableStep.of(name, self.kept.document, self.kept.frozen(name))
+        if name not in self.snapshot.steps:
+            there = ", ".join(self.snapshot.steps) or "nothing"
+            near = suggest_name(name, self.snapshot.steps)
+            keeps = f"{self.snapshot.title} has the state of {there}"
+            raise Refusal(f'{self.snapshot.title} has no state of "{name}"', near or keeps)
+        return StepStateReader.from_document(
+            name, self.snapshot.document, self.snapshot.thaw_step(name)
+        )
 
-    def steps(self) -> Iterator[ReadableStep]:
+    def read_steps(self) -> Iterator[StepStateReader]:
         """Yield the state of all steps."""
-        for name in self.kept.steps:
-            yield self.step(name)
+        for name in self.snapshot.steps:
+            yield self.read_step(name)
 
 
 @contextmanager
-def opened(what: str, home: str) -> Iterator[Opened]:
+def open_snapshot(what: str, home: str) -> Iterator[OpenSnapshot]:
     """Open the snapshot of this name; a pipeline's file means its job. Raises SnapshotError."""
-    from headrace.state.savepoints.kept import named
+    from headrace.state.savepoints.kept import open_snapshot
 
-    with named(by_name(what, home), home) as kept:
-        yield Opened(kept)
+    with open_snapshot(resolve_job_name(what, home), home) as kept:
+        yield OpenSnapshot(kept)
 
 
-def by_name(what: str, home: str) -> str:
+def resolve_job_name(what: str, home: str) -> str:
     """Replace a pipeline's file with the name of its job, also before @N."""
     import os
 
-    from headrace.cli.control.naming import home_of
+    from headrace.cli.control.naming import find_home
 
     file, at, number = (what, "", "") if os.path.isfile(what) else what.rpartition("@")
-    return f"{home_of(file, home).name}{at}{number}" if os.path.isfile(file) else what
+    return f"{find_home(file, home).name}{at}{number}" if os.path.isfile(file) else what

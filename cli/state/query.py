@@ -12,26 +12,28 @@ import click
 
 from headrace.cli.completion import JobName
 from headrace.cli.failures import Refusal
-from headrace.cli.pipelines import home_option
-from headrace.cli.state.opened import json_option, opened, told
+from headrace.cli.pipelines import add_home_option
+from headrace.cli.state.opened import add_json_option, open_snapshot, report_snapshot_errors
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from headrace.cli.state.tables import Made
+    from headrace.cli.state.tables import TableFactory
 
-OTHER_STATEMENTS = "alter|create|delete|drop|insert|truncate|update"
-FORMATS = ("table", "csv", "json", "parquet")
+REJECTED_STATEMENTS = "alter|create|delete|drop|insert|truncate|update"
+QUERY_FORMATS = ("table", "csv", "json", "parquet")
 
 
 @click.command()
 @click.argument("what", type=JobName())
 @click.argument("sql")
-@click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True)
+@click.option(
+    "--format", "form", type=click.Choice(QUERY_FORMATS), default="table", show_default=True
+)
 @click.option("--to", metavar="FILE", type=click.Path(dir_okay=False), help="Write to this file.")
-@json_option
-@home_option
-@told
+@add_json_option
+@add_home_option
+@report_snapshot_errors
 def query(what: str, sql: str, form: str, to: str | None, as_json: bool, home: str) -> None:
     """Query stored state in SQL.
 
@@ -43,13 +45,13 @@ def query(what: str, sql: str, form: str, to: str | None, as_json: bool, home: s
     form = "json" if as_json else form
     if form == "parquet" and to is None:
         raise Refusal("wanted a file for parquet", "--to FILE names it")
-    with opened(what, home) as kept:
-        from headrace.cli.state.tables import tables
+    with open_snapshot(what, home) as kept:
+        from headrace.cli.state.tables import build_tables
 
-        _write(_asked(sql, tables(kept)), form, to)
+        _write_answer(_run_query(sql, build_tables(kept)), form, to)
 
 
-def _asked(sql: str, known: Mapping[str, Made]) -> pl.DataFrame:
+def _run_query(sql: str, known: Mapping[str, TableFactory]) -> pl.DataFrame:
     """Run the query. Only tables named in it are read."""
     import re
 
@@ -57,8 +59,8 @@ def _asked(sql: str, known: Mapping[str, Made]) -> pl.DataFrame:
 
     if re.fullmatch(r"\s*show\s+tables\s*;?\s*", sql, re.IGNORECASE):
         return pl.DataFrame({"name": [*known]})
-    if re.match(rf"\s*({OTHER_STATEMENTS})\b", sql, re.IGNORECASE):
-        raise _no_query()
+    if re.match(rf"\s*({REJECTED_STATEMENTS})\b", sql, re.IGNORECASE):
+        raise _not_a_query()
     asked = {
         name: make()
         for name, make in known.items()
@@ -68,29 +70,29 @@ def _asked(sql: str, known: Mapping[str, Made]) -> pl.DataFrame:
         with pl.SQLContext(asked, eager=True) as context:
             return context.execute(sql)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        raise _refused(error, asked, known) from error
+        raise _translate_error(error, asked, known) from error
 
 
-def _refused(
-    error: BaseException, asked: Mapping[str, pl.DataFrame], known: Mapping[str, Made]
+def _translate_error(
+    error: BaseException, asked: Mapping[str, pl.DataFrame], known: Mapping[str, TableFactory]
 ) -> Refusal:
     """Convert an error of Polars into headrace's message."""
     import re
 
-    from headrace.core.problems import did_you_mean
+    from headrace.core.problems import suggest_name
 
     columns = [name for frame in asked.values() for name in frame.columns]
     said = str(error).splitlines()[0] if str(error) else type(error).__name__
     if found := re.match(r"relation '(.*)' was not found", said):
-        there = f"the tables are {', '.join(map(_named, known))}"
-        near = did_you_mean(found[1], [*known])
+        there = f"the tables are {', '.join(map(_quote_table, known))}"
+        near = suggest_name(found[1], [*known])
         return Refusal(f'there is no table "{found[1]}"', near or there)
     if found := re.match(r"unable to find column \"(.*?)\"", said):
-        near = did_you_mean(found[1], columns)
+        near = suggest_name(found[1], columns)
         have = "; ".join(f"{name} has {', '.join(f.columns)}" for name, f in asked.items())
         return Refusal(f'there is no column "{found[1]}"', near or have)
     if said.startswith("statement type is not supported"):
-        return _no_query()
+        return _not_a_query()
     hint = ""
     if (found := re.match(r"unsupported function '(.*)'", said)) and found[1] in columns:
         hint = f'SQL has a meaning of its own for {found[1]}: the column is "{found[1]}", in quotes'
@@ -98,20 +100,20 @@ def _refused(
     return Refusal(f"the query is invalid: {what[:1].lower()}{what[1:200]}", hint)
 
 
-def _no_query() -> Refusal:
+def _not_a_query() -> Refusal:
     return Refusal("wanted a query, got another statement", "only SELECT is supported")
 
 
-def _named(table: str) -> str:
+def _quote_table(table: str) -> str:
     return table if table.isidentifier() else f'"{table}"'
 
 
-def _write(answer: pl.DataFrame, form: str, to: str | None) -> None:
+def _write_answer(answer: pl.DataFrame, form: str, to: str | None) -> None:
     if form == "parquet":
         assert to is not None
         answer.write_parquet(to)
         return
-    text = _text(answer, form, shorten=to is None)
+    text = _format_answer(answer, form, shorten=to is None)
     if to is None:
         click.echo(text)
     else:
@@ -119,21 +121,23 @@ def _write(answer: pl.DataFrame, form: str, to: str | None) -> None:
             file.write(f"{text}\n")
 
 
-def _text(answer: pl.DataFrame, form: str, *, shorten: bool) -> str:
+def _format_answer(answer: pl.DataFrame, form: str, *, shorten: bool) -> str:
     import json
     import sys
 
-    from headrace.cli.state.values import plain, table
+    from headrace.cli.state.values import format_table, to_plain_rows
 
     if form == "table":
-        return table(answer, shorten=shorten and sys.stdout.isatty())
-    rows = plain(answer)
+        return format_table(answer, shorten=shorten and sys.stdout.isatty())
+    rows = to_plain_rows(answer)
     if form == "json":
         return json.dumps(rows, indent=2, ensure_ascii=False)
-    return _csv([answer.columns, *([_cell(value) for value in row.values()] for row in rows)])
+    return _format_csv(
+        [answer.columns, *([_format_cell(value) for value in row.values()] for row in rows)]
+    )
 
 
-def _csv(lines: list[list[str]]) -> str:
+def _format_csv(lines: list[list[str]]) -> str:
     import csv
     import io
 
@@ -142,7 +146,7 @@ def _csv(lines: list[list[str]]) -> str:
     return to.getvalue().rstrip("\n")
 
 
-def _cell(value: object) -> str:
+def _format_cell(value: object) -> str:
     import json
 
     match value:

@@ -10,14 +10,19 @@ import click
 from headrace.cli.completion import JobName
 from headrace.cli.failures import Refusal
 from headrace.cli.group import WholeNumber
-from headrace.cli.pipelines import home_option
-from headrace.cli.state.opened import Opened, json_option, opened, told
+from headrace.cli.pipelines import add_home_option
+from headrace.cli.state.opened import (
+    OpenSnapshot,
+    add_json_option,
+    open_snapshot,
+    report_snapshot_errors,
+)
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from headrace.core.readable.lookup import Wanted
-    from headrace.core.readable.step import ReadableStep
+    from headrace.core.readable.lookup import ParsedKey
+    from headrace.core.readable.step import StepStateReader
 
 
 @click.command()
@@ -29,9 +34,9 @@ if TYPE_CHECKING:
 )
 @click.option("--limit", type=WholeNumber(1), default=20, show_default=True, help="Number of rows.")
 @click.option("--raw", is_flag=True, help="Show the columns as they are stored.")
-@json_option
-@home_option
-@told
+@add_json_option
+@add_home_option
+@report_snapshot_errors
 def show(
     what: str, step: str, key: str | None, limit: int, raw: bool, as_json: bool, home: str
 ) -> None:
@@ -40,41 +45,44 @@ def show(
     WHAT is a job (its newest checkpoint), JOB@N for its checkpoint N, or the folder of a
     savepoint. Results are those that would be emitted if no more rows arrived.
     """
-    with opened(what, home) as kept:
-        found = kept.step(step)
-        wanted = None if key is None else _wanted(found, key, kept)
-        states = {name: _first(found, name, limit, wanted, raw=raw) for name in found.names}
+    with open_snapshot(what, home) as kept:
+        found = kept.read_step(step)
+        wanted = None if key is None else _parse_key(found, key, kept)
+        states = {
+            name: _read_first_rows(found, name, limit, wanted, raw=raw)
+            for name in found.state_names
+        }
         if as_json:
             _print_json(kept, found, key, states, limit)
         else:
-            _print(found, key, states, limit, raw=raw)
+            _print_states(found, key, states, limit, raw=raw)
 
 
-def _wanted(step: ReadableStep, key: str, kept: Opened) -> Wanted:
-    from headrace.core.readable.lookup import NoSuchKey, wanted
+def _parse_key(step: StepStateReader, key: str, kept: OpenSnapshot) -> ParsedKey:
+    from headrace.core.readable.lookup import InvalidKey, parse_key
 
     try:
-        return wanted(key, step.key, kept.said["key_groups"])
-    except NoSuchKey as error:
+        return parse_key(key, step.key, kept.manifest["key_groups"])
+    except InvalidKey as error:
         raise Refusal(f"{step.step}: {error.message}", error.hint) from error
 
 
-def _first(
-    step: ReadableStep, name: str, limit: int, wanted: Wanted | None, *, raw: bool
+def _read_first_rows(
+    step: StepStateReader, name: str, limit: int, wanted: ParsedKey | None, *, raw: bool
 ) -> pl.DataFrame | None:
     """Return the first rows, up to one more than `limit`; None if there are none."""
     import polars as pl
 
     frames: list[pl.DataFrame] = []
-    for frame in step.rows(name, as_kept=raw, of=wanted):
+    for frame in step.read_rows(name, as_kept=raw, of=wanted):
         frames.append(frame.head(limit + 1 - sum(each.height for each in frames)))
         if sum(each.height for each in frames) > limit:
             break
     return pl.concat(frames, how="diagonal") if frames else None
 
 
-def _print(
-    step: ReadableStep,
+def _print_states(
+    step: StepStateReader,
     key: str | None,
     states: dict[str, pl.DataFrame | None],
     limit: int,
@@ -83,17 +91,17 @@ def _print(
 ) -> None:
     import sys
 
-    from headrace.cli.state.values import table
+    from headrace.cli.state.values import format_table
 
-    for line in _notes(step, raw=raw):
+    for line in _list_notes(step, raw=raw):
         click.echo(line, err=True)
     for number, (name, rows) in enumerate(states.items()):
-        click.echo("\n" * (number > 0) + f"{step.step} {name}: {_count(rows, key, limit)}")
+        click.echo("\n" * (number > 0) + f"{step.step} {name}: {_format_count(rows, key, limit)}")
         if rows is not None and rows.height:
-            click.echo(table(rows.head(limit), shorten=sys.stdout.isatty()))
+            click.echo(format_table(rows.head(limit), shorten=sys.stdout.isatty()))
 
 
-def _count(rows: pl.DataFrame | None, key: str | None, limit: int) -> str:
+def _format_count(rows: pl.DataFrame | None, key: str | None, limit: int) -> str:
     height = 0 if rows is None else rows.height
     of = "" if key is None else f" of {key}"
     if height > limit:
@@ -101,33 +109,33 @@ def _count(rows: pl.DataFrame | None, key: str | None, limit: int) -> str:
     return f"{height or 'no'} row{'' if height == 1 else 's'}{of}"
 
 
-def _notes(step: ReadableStep, *, raw: bool) -> Iterator[str]:
+def _list_notes(step: StepStateReader, *, raw: bool) -> Iterator[str]:
     if raw:
         return
-    if step.why_raw:
-        yield f"{step.step} is shown as it is stored: {step.why_raw}"
-    elif step.meaning is not None and step.meaning.hidden:
-        names = ", ".join(step.meaning.hidden)
+    if step.raw_reason:
+        yield f"{step.step} is shown as it is stored: {step.raw_reason}"
+    elif step.schema is not None and step.schema.hidden_aggregates:
+        names = ", ".join(step.schema.hidden_aggregates)
         yield f"{step.step} is shown without {names}, made with a secret: --raw shows them"
 
 
 def _print_json(
-    opened: Opened,
-    step: ReadableStep,
+    opened: OpenSnapshot,
+    step: StepStateReader,
     key: str | None,
     states: dict[str, pl.DataFrame | None],
     limit: int,
 ) -> None:
     import json
 
-    from headrace.cli.state.values import plain
+    from headrace.cli.state.values import to_plain_rows
 
     found: dict[str, Any] = {
         name: {
-            "rows": [] if rows is None else plain(rows.head(limit)),
+            "rows": [] if rows is None else to_plain_rows(rows.head(limit)),
             "more": rows is not None and rows.height > limit,
         }
         for name, rows in states.items()
     }
-    said = {"title": opened.kept.title, "step": step.step, "key": key, "states": found}
+    said = {"title": opened.snapshot.title, "step": step.step, "key": key, "states": found}
     click.echo(json.dumps(said, indent=2, ensure_ascii=False))

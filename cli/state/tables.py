@@ -6,42 +6,44 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from headrace.core.elements import FOREVER_US
-from headrace.core.readable.columns import free
+from headrace.core.elements import MAX_WATERMARK_US
+from headrace.core.readable.columns import make_unique_name
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from headrace.cli.state.opened import Opened
-    from headrace.core.readable.step import ReadableStep
+    from headrace.cli.state.opened import OpenSnapshot
+    from headrace.core.readable.step import StepStateReader
 
-Made: TypeAlias = "Callable[[], pl.DataFrame]"
+TableFactory: TypeAlias = "Callable[[], pl.DataFrame]"
 """Builds a table on demand."""
 
-COUNTED = ("rows_in", "rows_out", "bad", "late", "unfilled")
+COUNT_COLUMNS = ("rows_in", "rows_out", "bad", "late", "unfilled")
 
 
-def tables(opened: Opened) -> dict[str, Made]:
+def build_tables(opened: OpenSnapshot) -> dict[str, TableFactory]:
     """Return all tables by name; the step's own name is its first state."""
-    found: dict[str, Made] = {}
-    for step in opened.steps():
-        for number, name in enumerate(step.names):
+    found: dict[str, TableFactory] = {}
+    for step in opened.read_steps():
+        for number, name in enumerate(step.state_names):
             if not number:
-                found[step.step] = partial(_of_state, step, name)
-            found[free(f"{step.step}_{name}", [*found])] = partial(_of_state, step, name)
-    found[free("sources", [*found])] = partial(_sources, opened.said)
-    found[free("counts", [*found])] = partial(_counts, opened.said)
+                found[step.step] = partial(_read_state, step, name)
+            found[make_unique_name(f"{step.step}_{name}", [*found])] = partial(
+                _read_state, step, name
+            )
+    found[make_unique_name("sources", [*found])] = partial(_build_sources, opened.manifest)
+    found[make_unique_name("counts", [*found])] = partial(_build_counts, opened.manifest)
     return found
 
 
-def _of_state(step: ReadableStep, name: str) -> pl.DataFrame:
+def _read_state(step: StepStateReader, name: str) -> pl.DataFrame:
     import polars as pl
 
-    frames = list(step.rows(name))
+    frames = list(step.read_rows(name))
     return pl.concat(frames, how="diagonal") if frames else pl.DataFrame()
 
 
-def _sources(said: Any) -> pl.DataFrame:
+def _build_sources(said: Any) -> pl.DataFrame:
     """Build the table of splits and their positions."""
     import json
 
@@ -53,7 +55,7 @@ def _sources(said: Any) -> pl.DataFrame:
             *(source, each["split"], each["number"]),
             None if each["position"] is None else json.dumps(each["position"]).strip('"'),
             *(each["rows"], each["bad"], each["ended"]),
-            None if each["at_us"] == FOREVER_US else each["at_us"],
+            None if each["at_us"] == MAX_WATERMARK_US else each["at_us"],
         )
         for source, splits in said["sources"].items()
         for each in splits
@@ -67,10 +69,12 @@ def _sources(said: Any) -> pl.DataFrame:
     return frame.with_columns(pl.col("watermark").cast(time))
 
 
-def _counts(said: Any) -> pl.DataFrame:
+def _build_counts(said: Any) -> pl.DataFrame:
     """Build the table of row counts by part."""
     import polars as pl
 
-    schema = {"part": pl.String(), **dict.fromkeys(COUNTED, pl.Int64())}
-    rows = [(part, *counts[: len(COUNTED)]) for part, counts in said["counts"]["parts"].items()]
+    schema = {"part": pl.String(), **dict.fromkeys(COUNT_COLUMNS, pl.Int64())}
+    rows = [
+        (part, *counts[: len(COUNT_COLUMNS)]) for part, counts in said["counts"]["parts"].items()
+    ]
     return pl.DataFrame(rows, schema, orient="row")

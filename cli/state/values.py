@@ -13,28 +13,28 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import polars as pl
 
-LONG = 48
+MAX_TEXT_LENGTH = 48
 """The most characters of a value that are shown on a terminal."""
 
 
-def plain(frame: pl.DataFrame) -> list[dict[str, Any]]:
+def to_plain_rows(frame: pl.DataFrame) -> list[dict[str, Any]]:
     """Convert rows to values of JSON."""
     import polars as pl
 
-    from headrace.core.far_times import OF_POLARS, near
+    from headrace.core.far_times import POLARS_DAYS, format_out_of_range
 
-    frame = near(frame, OF_POLARS)
+    frame = format_out_of_range(frame, POLARS_DAYS)
     columns = [
-        _plain(pl.col(name), type).alias(name)
+        _to_plain(pl.col(name), type).alias(name)
         for name, type in frame.schema.items()
-        if _is_written(type)
+        if _needs_conversion(type)
     ]
     rows = frame.with_columns(columns).rows(named=True)
     floats = [name for name, type in frame.schema.items() if type.is_float() or type.is_nested()]
-    return [{**row, **{name: _finite(row[name]) for name in floats}} for row in rows]
+    return [{**row, **{name: _replace_non_finite(row[name]) for name in floats}} for row in rows]
 
 
-def _plain(value: pl.Expr, type: pl.DataType | pl.datatypes.DataTypeClass) -> pl.Expr:
+def _to_plain(value: pl.Expr, type: pl.DataType | pl.datatypes.DataTypeClass) -> pl.Expr:
     """Convert values that JSON does not have to text, at any depth."""
     import polars as pl
 
@@ -49,54 +49,61 @@ def _plain(value: pl.Expr, type: pl.DataType | pl.datatypes.DataTypeClass) -> pl
             return value.cast(pl.Int64)
         case pl.List():
             inner = type.inner
-            return value.list.eval(_plain(pl.element(), inner)) if _is_written(inner) else value
+            return (
+                value.list.eval(_to_plain(pl.element(), inner))
+                if _needs_conversion(inner)
+                else value
+            )
         case pl.Struct() if type.fields:
             fields = [
-                _plain(value.struct.field(field.name), field.dtype).alias(field.name)
+                _to_plain(value.struct.field(field.name), field.dtype).alias(field.name)
                 for field in type.fields
             ]
             return pl.when(value.is_not_null()).then(pl.struct(fields))
     return value
 
 
-def _is_written(type: pl.DataType | pl.datatypes.DataTypeClass) -> bool:
+def _needs_conversion(type: pl.DataType | pl.datatypes.DataTypeClass) -> bool:
     """Whether the type or a nested one has values that JSON does not have."""
     import polars as pl
 
     match type:
         case pl.List():
-            return _is_written(type.inner)
+            return _needs_conversion(type.inner)
         case pl.Struct():
-            return any(_is_written(field.dtype) for field in type.fields)
+            return any(_needs_conversion(field.dtype) for field in type.fields)
     return isinstance(type, pl.Datetime | pl.Date | pl.Decimal | pl.Binary | pl.Duration)
 
 
-def _finite(value: Any) -> Any:
+def _replace_non_finite(value: Any) -> Any:
     match value:
         case float() if not math.isfinite(value):
             return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
         case list():
-            return [_finite(each) for each in value]
+            return [_replace_non_finite(each) for each in value]
         case dict():
-            return {name: _finite(each) for name, each in value.items()}
+            return {name: _replace_non_finite(each) for name, each in value.items()}
     return value
 
 
-def table(frame: pl.DataFrame, *, shorten: bool = False) -> str:
+def format_table(frame: pl.DataFrame, *, shorten: bool = False) -> str:
     """Format rows as a table with a header, numbers right-aligned.
 
     >>> import polars as pl
-    >>> print(table(pl.DataFrame({"name": ["a", None], "n": [1, 20]})))
+    >>> print(format_table(pl.DataFrame({"name": ["a", None], "n": [1, 20]})))
     name   n
     a      1
     null  20
     """
     right = [type.is_numeric() for type in frame.dtypes]
-    lines = [[_said(value, shorten=shorten) for value in row.values()] for row in plain(frame)]
-    return aligned([frame.columns, *lines], right)
+    lines = [
+        [_format_value(value, shorten=shorten) for value in row.values()]
+        for row in to_plain_rows(frame)
+    ]
+    return align_table([frame.columns, *lines], right)
 
 
-def aligned(lines: Sequence[Sequence[str]], right: Sequence[bool]) -> str:
+def align_table(lines: Sequence[Sequence[str]], right: Sequence[bool]) -> str:
     """Align the cells of lines in columns, two blanks apart."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(
@@ -108,7 +115,7 @@ def aligned(lines: Sequence[Sequence[str]], right: Sequence[bool]) -> str:
     )
 
 
-def _said(value: Any, *, shorten: bool) -> str:
+def _format_value(value: Any, *, shorten: bool) -> str:
     import json
 
     match value:
@@ -121,26 +128,26 @@ def _said(value: Any, *, shorten: bool) -> str:
         case _:
             text = str(value)
     text = "".join(mark if mark.isprintable() else _ESCAPES.get(mark, "\ufffd") for mark in text)
-    return f"{text[: LONG - 1]}…" if shorten and len(text) > LONG else text
+    return f"{text[: MAX_TEXT_LENGTH - 1]}…" if shorten and len(text) > MAX_TEXT_LENGTH else text
 
 
 _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
-def time_said(us: int | None) -> str | None:
+def format_time(us: int | None) -> str | None:
     """Format a timestamp; None if there is none, and "the end" after all timestamps.
 
-    >>> time_said(0), time_said(1_500_000)
+    >>> format_time(0), format_time(1_500_000)
     ('1970-01-01T00:00:00Z', '1970-01-01T00:00:01.500Z')
     """
     import polars as pl
 
-    from headrace.core.elements import FOREVER_US
+    from headrace.core.elements import MAX_WATERMARK_US
     from headrace.core.state import NO_CLOCK_US
 
     if us is None or us == NO_CLOCK_US:
         return None
-    if us == FOREVER_US:
+    if us == MAX_WATERMARK_US:
         return "the end"
     at = pl.Series([us]).cast(pl.Datetime("us", "UTC"))
     return str(at.dt.strftime("%Y-%m-%dT%H:%M:%S%.fZ")[0])

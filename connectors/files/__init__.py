@@ -1,4 +1,4 @@
-"""The `files` connector: a file is a split of a source, or a part of a sink's output."""
+"""The `build_connector` connector: a file is a split of a source, or a part of a sink's output."""
 
 from __future__ import annotations
 
@@ -6,37 +6,39 @@ import os
 from collections.abc import Sequence
 from functools import partial
 
-from headrace.connectors.blocking import SinkInThreads, SourceInThreads
-from headrace.connectors.files.matching import is_magic
+from headrace.connectors.blocking import ThreadedSink, ThreadedSource
+from headrace.connectors.files.matching import has_wildcards
 from headrace.connectors.files.options import FilesSink, FilesSource
-from headrace.connectors.files.overlap import read_back
+from headrace.connectors.files.overlap import describe_feedback
 from headrace.core.connector import ColumnOption, Connector, SinkSide, SourceSide
-from headrace.core.contracts import PieceReader, Sink, Source, Surroundings
+from headrace.core.contracts import BatchSplitReader, RunContext, SinkConnector, SourceConnector
 from headrace.core.messages import Handle
-from headrace.core.pipeline.part import Part
+from headrace.core.pipeline.part import DocumentModel
 from headrace.core.plan import nodes
 from headrace.core.types import BINARY, DOUBLE, FLOAT, Array, Schema, Struct, Type
 
 FORMATS = ("json", "csv", "parquet", "raw")
 
 
-BLOCK = 8 << 20
+BLOCK_BYTES = 8 << 20
 """Bytes of text decoded at once: less costs too many calls, more costs memory."""
 
 
-def files(block: int = BLOCK) -> Connector:
+def build_connector(block: int = BLOCK_BYTES) -> Connector:
     """Build the connector, which reads blocks of that size."""
 
-    def source(source: nodes.Source, surroundings: Surroundings) -> Source:
+    def source(source: nodes.Source, surroundings: RunContext) -> SourceConnector:
         # Loaded when a pipeline runs, so that help and completion stay fast.
-        from headrace.connectors.files.source import open_source
+        from headrace.connectors.files.source import build_source
 
-        return SourceInThreads(open_source(source, surroundings, block), surroundings.bench)
+        return ThreadedSource(
+            build_source(source, surroundings, block), surroundings.kernel_executor
+        )
 
-    def pieces(source: nodes.Source, surroundings: Surroundings) -> PieceReader:
-        from headrace.connectors.files.pieces import open_pieces
+    def pieces(source: nodes.Source, surroundings: RunContext) -> BatchSplitReader:
+        from headrace.connectors.files.pieces import build_batch_reader
 
-        return open_pieces(source, surroundings, block)
+        return build_batch_reader(source, surroundings, block)
 
     return Connector(
         "files",
@@ -45,45 +47,45 @@ def files(block: int = BLOCK) -> Connector:
             FilesSource,
             FORMATS,
             open=source,
-            pieces=pieces,
-            bounded=_bounded,
-            to_end="remove watch",
-            holds_back=_holds_back,
-            look=_source_there,
+            open_batch=pieces,
+            is_bounded=_is_bounded,
+            bounding_hint="remove watch",
+            holds_time_back=_may_be_many_files,
+            describe_external=_describe_source,
         ),
         sink=SinkSide(
             FilesSink,
             FORMATS,
-            column_options=(ColumnOption("partition_by", no_folder),),
-            records=in_records,
-            open=_sink,
-            place=_place,
-            look=_sink_there,
-            together=together,
+            column_options=(ColumnOption("partition_by", find_folder_objection),),
+            record_columns=list_record_columns,
+            open=_open_sink,
+            describe_exclusive=_describe_folder,
+            describe_external=_describe_sink,
+            merge_handles=merge_handles,
         ),
-        reads_back=read_back,
+        describe_feedback=describe_feedback,
     )
 
 
-def _bounded(options: Part) -> bool:
+def _is_bounded(options: DocumentModel) -> bool:
     assert isinstance(options, FilesSource)
     return options.watch is None
 
 
-def _holds_back(options: Part) -> bool:
+def _may_be_many_files(options: DocumentModel) -> bool:
     """Whether the path may be many files: a pattern, or a folder (a name without a suffix)."""
     assert isinstance(options, FilesSource)
     name = os.path.basename(options.path)
-    return not options.ordered and (is_magic(options.path) or "." not in name.strip("."))
+    return not options.ordered and (has_wildcards(options.path) or "." not in name.strip("."))
 
 
-def _place(options: Part) -> str:
+def _describe_folder(options: DocumentModel) -> str:
     """Name the folder: two sinks in one folder would give their parts the same names."""
     assert isinstance(options, FilesSink)
     return f"the folder {os.path.normpath(options.path)}"
 
 
-def together(handles: Sequence[Handle]) -> Sequence[Handle]:
+def merge_handles(handles: Sequence[Handle]) -> Sequence[Handle]:
     """Merge the handles: output is replaced only once all new parts have their names."""
     every: list[object] = []
     for handle in handles:
@@ -93,7 +95,7 @@ def together(handles: Sequence[Handle]) -> Sequence[Handle]:
     return ({"parts": every, "all": True},)
 
 
-def no_folder(type: Type) -> tuple[str, str]:
+def find_folder_objection(type: Type) -> tuple[str, str]:
     """Return why a value of that type cannot name a folder, and a hint; empty if it can."""
     if isinstance(type, Array | Struct):
         return "is not a single value", ""
@@ -102,28 +104,32 @@ def no_folder(type: Type) -> tuple[str, str]:
     return "", ""
 
 
-def in_records(options: Part, schema: Schema, format: str) -> Schema:
+def list_record_columns(options: DocumentModel, schema: Schema, format: str) -> Schema:
     """Return the columns that do not name folders."""
     folders = getattr(options, "partition_by", None) or ()
     return Schema(tuple(field for field in schema if field.name not in folders))
 
 
-async def _source_there(source: nodes.Source, surroundings: Surroundings) -> str:
-    from headrace.connectors.files.looking import source_there
+async def _describe_source(source: nodes.Source, surroundings: RunContext) -> str:
+    from headrace.connectors.files.looking import describe_source
 
-    return await surroundings.bench.blocking(partial(source_there, source, surroundings))
-
-
-async def _sink_there(sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> str:
-    from headrace.connectors.files.looking import sink_there
-
-    return await surroundings.bench.blocking(partial(sink_there, sink, surroundings))
+    return await surroundings.kernel_executor.run_blocking(
+        partial(describe_source, source, surroundings)
+    )
 
 
-def _sink(sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> Sink:
-    from headrace.connectors.files.sink import open_sink
+async def _describe_sink(sink: nodes.Sink, schema: Schema, surroundings: RunContext) -> str:
+    from headrace.connectors.files.looking import describe_sink
 
-    return SinkInThreads(open_sink(sink, schema, surroundings), surroundings.bench)
+    return await surroundings.kernel_executor.run_blocking(
+        partial(describe_sink, sink, surroundings)
+    )
 
 
-FILES = files()
+def _open_sink(sink: nodes.Sink, schema: Schema, surroundings: RunContext) -> SinkConnector:
+    from headrace.connectors.files.sink import build_sink
+
+    return ThreadedSink(build_sink(sink, schema, surroundings), surroundings.kernel_executor)
+
+
+FILES = build_connector()

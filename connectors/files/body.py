@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from headrace.connectors.files.compression import packed
+from headrace.connectors.files.compression import compress
 from headrace.connectors.files.options import Compression
 from headrace.connectors.formats import BytesEncoder
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-class Body(Protocol):
+class OutputBody(Protocol):
     """A file being encoded: the bytes that `put`, `rest` and `end` return, in that order."""
 
     @property
@@ -21,27 +21,27 @@ class Body(Protocol):
         """The approximate bytes of memory that it takes."""
         ...
 
-    def put(self, frame: pl.DataFrame) -> bytes:
+    def add(self, frame: pl.DataFrame) -> bytes:
         """Add rows; return the bytes that are ready now."""
         ...
 
-    def rest(self) -> bytes:
+    def flush(self) -> bytes:
         """Return all remaining bytes of the rows: frees memory, and costs a few bytes of size."""
         ...
 
-    def end(self) -> bytes:
+    def finish(self) -> bytes:
         """Return the last bytes of the file, after the last row."""
         ...
 
 
-STREAM = 1 << 20
+STREAM_BYTES = 1 << 20
 """Bytes of text in one compressed stream: with less, the cost of starting a stream shows."""
 
-Bodies: TypeAlias = Callable[[], Body]
+BodyFactory: TypeAlias = Callable[[], OutputBody]
 """Starts the content of a new file."""
 
 
-class Text:
+class TextBody:
     """Records in a text format, possibly compressed.
 
     Concatenated compressed streams are one valid file. So text is buffered until it is worth a
@@ -55,7 +55,7 @@ class Text:
         self._gathered: list[bytes] = []
         self.buffered_bytes = 0
 
-    def put(self, frame: pl.DataFrame) -> bytes:
+    def add(self, frame: pl.DataFrame) -> bytes:
         """Encode records, with the header before the first."""
         data = self._head + self._encoder.encode(frame)
         self._head = b""
@@ -63,15 +63,15 @@ class Text:
             return data
         self._gathered.append(data)
         self.buffered_bytes += len(data)
-        return self.rest() if self.buffered_bytes >= STREAM else b""
+        return self.flush() if self.buffered_bytes >= STREAM_BYTES else b""
 
-    def rest(self) -> bytes:
+    def flush(self) -> bytes:
         """Return the buffered text as a compressed stream."""
         data = b"".join(self._gathered)
         self._gathered.clear()
         self.buffered_bytes = 0
-        return packed(data, self._compression) if data else b""
+        return compress(data, self._compression) if data else b""
 
-    def end(self) -> bytes:
+    def finish(self) -> bytes:
         """Return the last stream."""
-        return self.rest()
+        return self.flush()

@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 SUFFIXES: dict[Compression, str] = {"none": "", "gzip": ".gz", "zstd": ".zst"}
 
 GZIP_LEVEL, ZSTD_LEVEL = 6, 3
-Unpack: TypeAlias = Callable[[IO[bytes]], IO[bytes]]
+Decompressor: TypeAlias = Callable[[IO[bytes]], IO[bytes]]
 
 
-def unpacking(name: str) -> Unpack | None:
+def find_decompressor(name: str) -> Decompressor | None:
     """Return the decompressor for a file of that name; None if it is not compressed."""
     if name.endswith(SUFFIXES["gzip"]):
-        return _gunzip
+        return _open_gzip
     if name.endswith(SUFFIXES["zstd"]):
-        return _unzstd
+        return _open_zstd
     return None
 
 
-def packed(data: bytes, compression: Compression) -> bytes:
+def compress(data: bytes, compression: Compression) -> bytes:
     """Compress text as a stream; concatenated streams are one valid file."""
     match compression:
         case "gzip":
@@ -34,11 +34,11 @@ def packed(data: bytes, compression: Compression) -> bytes:
 
             return gzip.compress(data, GZIP_LEVEL, mtime=0)
         case "zstd":
-            return cast(bytes, _zstd().compress(data, ZSTD_LEVEL))
+            return cast(bytes, _import_zstd().compress(data, ZSTD_LEVEL))
     return data
 
 
-def errors() -> tuple[type[Exception], ...]:
+def list_errors() -> tuple[type[Exception], ...]:
     """Return the exceptions, besides OSError, of truncated or damaged compressed data."""
     import zlib
 
@@ -48,17 +48,17 @@ def errors() -> tuple[type[Exception], ...]:
     return (*known, zstd.ZstdError) if zstd else known
 
 
-def _gunzip(file: IO[bytes]) -> IO[bytes]:
+def _open_gzip(file: IO[bytes]) -> IO[bytes]:
     import gzip
 
     return cast(IO[bytes], gzip.GzipFile(fileobj=file))
 
 
-def _unzstd(file: IO[bytes]) -> IO[bytes]:
-    return cast(IO[bytes], _zstd().ZstdFile(file))
+def _open_zstd(file: IO[bytes]) -> IO[bytes]:
+    return cast(IO[bytes], _import_zstd().ZstdFile(file))
 
 
-def _zstd() -> ModuleType:
+def _import_zstd() -> ModuleType:
     """Import zstd: from Python's library since 3.14, from a backport before."""
     if sys.version_info >= (3, 14):
         from compression import zstd

@@ -12,10 +12,10 @@ import filecmp
 import os
 from collections.abc import Iterable
 
-from headrace.connectors.files.names import hidden
+from headrace.connectors.files.names import format_hidden_path
 from headrace.core.contracts import ConnectorError
 
-NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS}
+NO_LINK_ERRORS = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS}
 """The error codes of file systems without links."""
 
 
@@ -31,10 +31,10 @@ def make_folder(path: str) -> None:
     except FileExistsError:
         if not os.path.isdir(path):
             raise NotADirectoryError(errno.ENOTDIR, "not a directory", path) from None
-    sync(above or ".")
+    sync_path(above or ".")
 
 
-def sync(path: str) -> None:
+def sync_path(path: str) -> None:
     """Wait until a file or a folder is durable."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -52,10 +52,10 @@ def sync_folders(root: str, paths: Iterable[str]) -> None:
             folders.add(folder)
             folder = os.path.dirname(folder)
     for folder in folders:
-        sync(folder)
+        sync_path(folder)
 
 
-def append(path: str, data: Iterable[bytes], *, new: bool) -> None:
+def append_bytes(path: str, data: Iterable[bytes], *, new: bool) -> None:
     """Append to a file; with `new`, create it, which fails if it exists."""
     flags = os.O_CREAT | os.O_EXCL if new else 0
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | flags, 0o666)
@@ -70,9 +70,9 @@ def append(path: str, data: Iterable[bytes], *, new: bool) -> None:
 
 def name_part(path: str, size: int) -> None:
     """Give a hidden part its final name as well; may be repeated."""
-    there = hidden(path)
+    there = format_hidden_path(path)
     if not os.path.exists(there):
-        _named_before(path, size)
+        _check_named(path, size)
         return
     if os.path.getsize(there) != size:
         raise ConnectorError(f"{there} is not what was prepared: it should have {size} bytes")
@@ -82,21 +82,21 @@ def name_part(path: str, size: int) -> None:
         if not os.path.samefile(there, path) and not filecmp.cmp(there, path, shallow=False):
             raise ConnectorError(f"{path} already exists, and is another file") from None
     except OSError as error:
-        if error.errno not in NO_LINKS or os.path.exists(path):
+        if error.errno not in NO_LINK_ERRORS or os.path.exists(path):
             raise
         os.rename(there, path)
 
 
-def are_there(paths: Iterable[str]) -> None:
+def check_parts_exist(paths: Iterable[str]) -> None:
     """Raise ConnectorError if a part is missing; called before the first part gets its name."""
     for path in paths:
-        if not os.path.exists(hidden(path)) and not os.path.exists(path):
+        if not os.path.exists(format_hidden_path(path)) and not os.path.exists(path):
             message = f"{path} was written on another machine, and is not here"
             hint = "all machines of a cluster need the folder, as one that they share"
             raise ConnectorError(message, hint, final=True)
 
 
-def _named_before(path: str, size: int) -> None:
+def _check_named(path: str, size: int) -> None:
     """Check that a part without a hidden file was committed before, under its final name."""
     if not os.path.exists(path):
         raise ConnectorError(
@@ -107,7 +107,7 @@ def _named_before(path: str, size: int) -> None:
         raise ConnectorError(f"{path} already exists, and is another file")
 
 
-def remove(path: str) -> None:
+def remove_file(path: str) -> None:
     """Remove a file, if it exists."""
     try:
         os.unlink(path)
@@ -115,9 +115,9 @@ def remove(path: str) -> None:
         return
 
 
-def discard(root: str, path: str) -> None:
+def remove_with_folders(root: str, path: str) -> None:
     """Remove a file below `root`, and the folders on its path that are empty then."""
-    remove(os.path.join(root, path))
+    remove_file(os.path.join(root, path))
     while path := os.path.dirname(path):
         try:
             os.rmdir(os.path.join(root, path))

@@ -10,33 +10,33 @@ import os
 from collections.abc import Iterable
 from pathlib import PurePath
 
-from headrace.connectors.files.failing import printable, telling
-from headrace.connectors.files.matching import files_below, is_magic, matching
+from headrace.connectors.files.failing import format_path, translate_errors
+from headrace.connectors.files.matching import find_matches, has_wildcards, list_files_below
 from headrace.core.contracts import ConnectorError
-from headrace.core.problems import did_you_mean
+from headrace.core.problems import suggest_name
 
-SHOWN = 5
+MAX_LISTED = 5
 
 
-def find(folder: str, path: str) -> list[str]:
+def find_files(folder: str, path: str) -> list[str]:
     """Find the files, sorted by name, relative to the folder unless the path is absolute."""
     whole = os.path.join(folder, path)
-    with telling(f"look into {printable(path)}", exit_status=2):
+    with translate_errors(f"look into {format_path(path)}", exit_status=2):
         if os.path.isdir(whole):
-            found = [os.path.join(PurePath(path), name) for name in files_below(whole)]
+            found = [os.path.join(PurePath(path), name) for name in list_files_below(whole)]
         elif os.path.lexists(whole):
             found = [str(PurePath(path))]
         else:
-            found = list(matching(folder, path))
+            found = list(find_matches(folder, path))
     for name in found:
-        _check(os.path.join(folder, name), name)
+        _check_readable(os.path.join(folder, name), name)
     return sorted(found)
 
 
-def _check(whole: str, name: str) -> None:
+def _check_readable(whole: str, name: str) -> None:
     """Raise ConnectorError unless the file is a regular file whose name is UTF-8."""
-    if name != printable(name):
-        message = f"the name of {printable(name)} is not UTF-8"
+    if name != format_path(name):
+        message = f"the name of {format_path(name)} is not UTF-8"
         raise ConnectorError(message, "rename it: the name of a file is stored with its position")
     if os.path.isdir(whole):
         hint = f"{name}/** reads the files in it"
@@ -46,57 +46,61 @@ def _check(whole: str, name: str) -> None:
         raise ConnectorError(f"{name} is not a regular file", hint, exit_status=2)
 
 
-def refuse_dead_links(folder: str, names: Iterable[str]) -> None:
+def refuse_dangling_links(folder: str, names: Iterable[str]) -> None:
     """Raise ConnectorError if one of the files is a dangling link."""
     for name in names:
         whole = os.path.join(folder, name)
         if os.path.islink(whole) and not os.path.exists(whole):
             message = f"{name} is a dangling link, wanted a file"
-            hint = f"it points to {printable(os.readlink(whole))}"
+            hint = f"it points to {format_path(os.readlink(whole))}"
             raise ConnectorError(message, hint, exit_status=2)
 
 
-def base(path: str) -> str:
+def find_base(path: str) -> str:
     """Return the part of the path before its first pattern.
 
-    >>> base("in/*/a.jsonl"), base("in"), base("*")
+    >>> find_base("in/*/a.jsonl"), find_base("in"), find_base("*")
     ('in', 'in', '')
     """
-    plain = itertools.takewhile(lambda name: not is_magic(name), PurePath(path).parts)
+    plain = itertools.takewhile(lambda name: not has_wildcards(name), PurePath(path).parts)
     return os.path.join("", *plain)
 
 
-def nothing(folder: str, path: str) -> ConnectorError:
+def build_no_files_error(folder: str, path: str) -> ConnectorError:
     """Build the error for a path without files, with what exists where it ceases to match."""
     at = PurePath(path).anchor
     whole = os.path.join(folder, path)
     message = f"no file matches {path}, looked for in {os.path.abspath(folder)}"
     if os.path.isdir(whole):
-        hint = "names that start with . or _ are left out" if _names(whole) else ""
+        hint = "names that start with . or _ are left out" if _list_names(whole) else ""
         return ConnectorError(f"no files in the folder {path}", hint, exit_status=2)
     for name in PurePath(path).relative_to(at).parts:
-        if is_magic(name) or not os.path.lexists(os.path.join(folder, at, name)):
-            return ConnectorError(message, _hint(os.path.join(folder, at), at, name), exit_status=2)
+        if has_wildcards(name) or not os.path.lexists(os.path.join(folder, at, name)):
+            return ConnectorError(
+                message, _build_hint(os.path.join(folder, at), at, name), exit_status=2
+            )
         at = os.path.join(at, name)
     return ConnectorError(message, exit_status=2)
 
 
-def _hint(here: str, shown: str, name: str) -> str:
+def _build_hint(here: str, shown: str, name: str) -> str:
     """Describe what exists instead of a name or pattern that matches nothing in a folder."""
     if not os.path.isdir(here):
         return f"{shown} is a file"
     if "{" in name:
         return "a pattern may have *, ?, [...] and **, but not {...}"
-    names = [name for name in _names(here) if not name.startswith((".", "_"))]
+    names = [name for name in _list_names(here) if not name.startswith((".", "_"))]
     if not names:
         return f"{shown or 'the folder'} is empty"
-    listed = ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" * (len(names) > SHOWN))
+    listed = ", ".join(names[:MAX_LISTED]) + (
+        f" and {len(names) - MAX_LISTED} more" * (len(names) > MAX_LISTED)
+    )
     there = f"{shown} holds {listed}" if shown else f"there are {listed}"
-    return there if is_magic(name) else did_you_mean(name, names) or there
+    return there if has_wildcards(name) else suggest_name(name, names) or there
 
 
-def _names(folder: str) -> list[str]:
+def _list_names(folder: str) -> list[str]:
     try:
-        return [printable(name) for name in sorted(os.listdir(folder))]
+        return [format_path(name) for name in sorted(os.listdir(folder))]
     except OSError:
         return []

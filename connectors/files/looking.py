@@ -5,24 +5,24 @@ from __future__ import annotations
 import os
 
 from headrace.connectors.files.options import FilesSink, FilesSource
-from headrace.connectors.files.source import open_source
-from headrace.core.contracts import ConnectorError, Surroundings
+from headrace.connectors.files.source import build_source
+from headrace.core.contracts import ConnectorError, RunContext
 from headrace.core.plan import nodes
-from headrace.core.rendering import count
+from headrace.core.rendering import format_count
 
 
-def source_there(source: nodes.Source, surroundings: Surroundings) -> str:
+def describe_source(source: nodes.Source, surroundings: RunContext) -> str:
     """Describe the files to read. Raises ConnectorError if there are none, or one is unreadable."""
     options = source.options
     assert isinstance(options, FilesSource)
-    splits = open_source(source, surroundings, 1).discover()
+    splits = build_source(source, surroundings, 1).discover_splits()
     for split in splits:
         if not os.access(surroundings.folder / split.name, os.R_OK):
             raise ConnectorError(f"{split.name} may not be read")
-    return f"{options.path}: {count(len(splits), 'file')}"
+    return f"{options.path}: {format_count(len(splits), 'file')}"
 
 
-def sink_there(sink: nodes.Sink, surroundings: Surroundings) -> str:
+def describe_sink(sink: nodes.Sink, surroundings: RunContext) -> str:
     """Describe the folder to write into. Raises ConnectorError if it is not writable."""
     options = sink.options
     assert isinstance(options, FilesSink)

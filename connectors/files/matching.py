@@ -12,18 +12,18 @@ from fnmatch import fnmatchcase
 from pathlib import PurePath
 
 
-def is_magic(name: str) -> bool:
+def has_wildcards(name: str) -> bool:
     """Whether a name of a path is a pattern."""
     return any(sign in name for sign in "*?[")
 
 
-def files_below(folder: str) -> Iterator[str]:
+def list_files_below(folder: str) -> Iterator[str]:
     """Yield the files of a folder and its subfolders, without names that start with `.` or `_`."""
-    for entry in _entries(folder):
+    for entry in _list_entries(folder):
         if _is_left_out(entry.name):
             continue
         if entry.is_dir(follow_symlinks=False):
-            yield from (os.path.join(entry.name, name) for name in files_below(entry.path))
+            yield from (os.path.join(entry.name, name) for name in list_files_below(entry.path))
         elif not entry.is_dir():
             yield entry.name
 
@@ -39,11 +39,11 @@ def would_read(folder: Sequence[str], file: Sequence[str]) -> bool:
     Here and below, a name `column=` in the file's path stands for any folder `column=value`.
     """
     at = len(folder)
-    inside = len(file) > at and all(map(_may_be, file, folder))
+    inside = len(file) > at and all(map(_can_equal, file, folder))
     return inside and not any(map(_is_left_out, file[at:]))
 
 
-def _may_be(name: str, other: str) -> bool:
+def _can_equal(name: str, other: str) -> bool:
     return name == other or (name.endswith("=") and other.startswith(name))
 
 
@@ -56,10 +56,12 @@ def would_match(pattern: Sequence[str], file: Sequence[str]) -> bool:
         deeper = len(file) > 1 and not file[0].startswith(".")
         found = would_match(rest or ("*",), file)
         return found or (deeper and would_match(pattern, file[1:]))
-    return (_may_be(file[0], head) or _fits(file[0], head)) and would_match(rest, file[1:])
+    return (_can_equal(file[0], head) or _matches_name(file[0], head)) and would_match(
+        rest, file[1:]
+    )
 
 
-def matching(folder: str, pattern: str) -> Iterator[str]:
+def find_matches(folder: str, pattern: str) -> Iterator[str]:
     """Yield the paths that match, relative to the folder or absolute like the pattern.
 
     They may be folders, unless the pattern ends in `**`.
@@ -68,13 +70,13 @@ def matching(folder: str, pattern: str) -> Iterator[str]:
     names = path.parts[1:] if path.is_absolute() else path.parts
     below = names[-1:] == ("**",)
     seen = set()
-    for found in _match(folder, path.anchor, (*names, "*") if below else names):
+    for found in _expand_pattern(folder, path.anchor, (*names, "*") if below else names):
         if found not in seen and not (below and os.path.isdir(os.path.join(folder, found))):
             seen.add(found)
             yield found
 
 
-def _match(folder: str, found: str, names: tuple[str, ...]) -> Iterator[str]:
+def _expand_pattern(folder: str, found: str, names: tuple[str, ...]) -> Iterator[str]:
     """Yield the matches of the remaining names below `found`, which is matched already."""
     if not names:
         yield found
@@ -82,25 +84,25 @@ def _match(folder: str, found: str, names: tuple[str, ...]) -> Iterator[str]:
     head, rest = names[0], names[1:]
     here = os.path.join(folder, found)
     if head == "**":
-        yield from _match(folder, found, rest)
-        for entry in _entries(here):
+        yield from _expand_pattern(folder, found, rest)
+        for entry in _list_entries(here):
             if entry.is_dir(follow_symlinks=False) and not entry.name.startswith("."):
-                yield from _match(folder, os.path.join(found, entry.name), names)
-    elif is_magic(head):
-        for entry in _entries(here):
+                yield from _expand_pattern(folder, os.path.join(found, entry.name), names)
+    elif has_wildcards(head):
+        for entry in _list_entries(here):
             below_a_file = rest and not entry.is_dir()
-            if _fits(entry.name, head) and not below_a_file:
-                yield from _match(folder, os.path.join(found, entry.name), rest)
+            if _matches_name(entry.name, head) and not below_a_file:
+                yield from _expand_pattern(folder, os.path.join(found, entry.name), rest)
     elif os.path.lexists(os.path.join(here, head)):
-        yield from _match(folder, os.path.join(found, head), rest)
+        yield from _expand_pattern(folder, os.path.join(found, head), rest)
 
 
-def _fits(name: str, pattern: str) -> bool:
+def _matches_name(name: str, pattern: str) -> bool:
     hidden = name.startswith(".") and not pattern.startswith(".")
     return not hidden and fnmatchcase(name, pattern)
 
 
-def _entries(folder: str) -> list[os.DirEntry[str]]:
+def _list_entries(folder: str) -> list[os.DirEntry[str]]:
     """List the entries of a folder; none if there is no folder."""
     try:
         with os.scandir(folder) as entries:

@@ -20,13 +20,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-HIDDEN, UNNAMED = ".inprogress-", ".tmp"
-NULL = "__HIVE_DEFAULT_PARTITION__"
-FORMATS = {"json": ".jsonl", "csv": ".csv", "parquet": ".parquet", "raw": ".txt"}
+HIDDEN_PREFIX, HIDDEN_SUFFIX = ".inprogress-", ".tmp"
+NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
+FORMAT_SUFFIXES = {"json": ".jsonl", "csv": ".csv", "parquet": ".parquet", "raw": ".txt"}
 """The suffix of part names by format."""
 
 _PART = re.compile(r"part-([0-9a-f]{8})-(\d+)-(\d+)(\.[a-z.]+)")
-_ESCAPED = re.compile(r"""[\x00-\x1f\x7f"#%'*/:=?\\{\[\]^]""")
+_ESCAPED_CHARACTERS = re.compile(r"""[\x00-\x1f\x7f"#%'*/:=?\\{\[\]^]""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,43 +42,43 @@ class PartName:
         return f"part-{self.job}-{self.subtask}-{self.sequence}{self.suffix}"
 
 
-def parse(name: str) -> PartName | None:
+def parse_part_name(name: str) -> PartName | None:
     """Parse the name of a part, hidden or not; None if it is no part.
 
-    >>> parse(".inprogress-part-1f3c09a2-0-17.jsonl.gz.tmp")
+    >>> parse_part_name(".inprogress-part-1f3c09a2-0-17.jsonl.gz.tmp")
     PartName(job='1f3c09a2', subtask=0, sequence=17, suffix='.jsonl.gz')
     """
-    if name.startswith(HIDDEN):
-        name = name.removeprefix(HIDDEN).removesuffix(UNNAMED)
+    if name.startswith(HIDDEN_PREFIX):
+        name = name.removeprefix(HIDDEN_PREFIX).removesuffix(HIDDEN_SUFFIX)
     found = _PART.fullmatch(name)
     return PartName(found[1], int(found[2]), int(found[3]), found[4]) if found else None
 
 
-def hidden(path: str) -> str:
+def format_hidden_path(path: str) -> str:
     """Return the path of a part before its commit.
 
-    >>> hidden("day=1/part-1f3c09a2-0-17.jsonl")
+    >>> format_hidden_path("day=1/part-1f3c09a2-0-17.jsonl")
     'day=1/.inprogress-part-1f3c09a2-0-17.jsonl.tmp'
     """
     folder, name = os.path.split(path)
-    return os.path.join(folder, f"{HIDDEN}{name}{UNNAMED}")
+    return os.path.join(folder, f"{HIDDEN_PREFIX}{name}{HIDDEN_SUFFIX}")
 
 
-def step(column: str, value: str | None) -> str:
+def format_folder(column: str, value: str | None) -> str:
     """Return the name of the folder for rows with that value.
 
-    >>> step("day", "2026-01-31 08:00"), step("k", None)
+    >>> format_folder("day", "2026-01-31 08:00"), format_folder("k", None)
     ('day=2026-01-31 08%3A00', 'k=__HIVE_DEFAULT_PARTITION__')
     """
-    return f"{escaped(column)}={escaped(value) if value else NULL}"
+    return f"{escape_name(column)}={escape_name(value) if value else NULL_FOLDER}"
 
 
-def escaped(text: str) -> str:
+def escape_name(text: str) -> str:
     """Escape a column or a value for the name of a folder."""
-    return _ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", text)
+    return _ESCAPED_CHARACTERS.sub(lambda found: f"%{ord(found[0]):02X}", text)
 
 
-def output_in(folder: str) -> Iterator[str]:
+def list_output(folder: str) -> Iterator[str]:
     """Yield the parts in a folder and its `name=value` folders, hidden ones too, of any run.
 
     Spark also names its files `part-...`, so they count as output.
@@ -87,18 +87,18 @@ def output_in(folder: str) -> Iterator[str]:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
                 if "=" in entry.name:
-                    below = output_in(entry.path)
+                    below = list_output(entry.path)
                     yield from (os.path.join(entry.name, name) for name in below)
-            elif entry.name.startswith(("part-", f"{HIDDEN}part-")):
+            elif entry.name.startswith(("part-", f"{HIDDEN_PREFIX}part-")):
                 yield entry.name
 
 
 def is_hidden(path: str) -> bool:
     """Whether a part has its hidden name, so is not committed."""
-    return os.path.basename(path).startswith(HIDDEN)
+    return os.path.basename(path).startswith(HIDDEN_PREFIX)
 
 
-def of_job(path: str, job: str) -> PartName | None:
+def parse_job_part(path: str, job: str) -> PartName | None:
     """Parse the path of a part; None if it is not one of that job."""
-    part = parse(os.path.basename(path))
+    part = parse_part_name(os.path.basename(path))
     return part if part and part.job == job else None

@@ -17,24 +17,24 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NoReturn
 
-from headrace.connectors.files.compression import Unpack, unpacking
-from headrace.connectors.files.failing import telling
+from headrace.connectors.files.compression import Decompressor, find_decompressor
+from headrace.connectors.files.failing import translate_errors
 from headrace.core.contracts import ConnectorError
 
-PIECE = 1 << 20
-TAIL = 16 << 10
-STAYS = "a file must not change while it is read: write new files next to it"
+READ_BYTES = 1 << 20
+TAIL_BYTES = 16 << 10
+UNCHANGED_HINT = "a file must not change while it is read: write new files next to it"
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class FileVersion:
     """The size and modification time of a file when its batch splits were planned."""
 
     size: int
-    changed_ns: int
+    modified_ns: int
 
 
-class Opened:
+class OpenFile:
     """An open file, read up to `end`; `name` is its name in messages."""
 
     def __init__(self, file: io.FileIO, path: str, name: str, end: int | None = None) -> None:
@@ -44,90 +44,100 @@ class Opened:
         self._limit = sys.maxsize if end is None else end
         self._seen = os.fstat(file.fileno())
 
-    def expect(self, seen: Seen) -> None:
+    def check_version(self, seen: FileVersion) -> None:
         """Raise ConnectorError if the file differs from `seen`; with an end, it may have grown."""
         now, before = self._seen, seen.size
         if now.st_size < before:
-            self._fail(f"shrank from {before} to {now.st_size} bytes before it was read", 0)
+            self._raise_changed(
+                f"shrank from {before} to {now.st_size} bytes before it was read", 0
+            )
         grew = now.st_size > before
-        if self._limit == sys.maxsize if grew else now.st_mtime_ns != seen.changed_ns:
-            self._fail("was changed before it was read", 0)
+        if self._limit == sys.maxsize if grew else now.st_mtime_ns != seen.modified_ns:
+            self._raise_changed("was changed before it was read", 0)
 
-    def at(self, position: int, size: int) -> bytes:
+    def read_at(self, position: int, size: int) -> bytes:
         """Read `size` bytes of the text from a position on; fewer only at its end."""
-        with telling(f"read {self._name}", self._name, position):
-            data = self._read(position, size)
-        self.check(position)
-        if not data and position > self._end():
-            self._fail("is shorter than it was: it ends before what was read", position)
+        with translate_errors(f"read {self._name}", self._name, position):
+            data = self._read_bytes(position, size)
+        self.check_unchanged(position)
+        if not data and position > self._known_end():
+            self._raise_changed("is shorter than it was: it ends before what was read", position)
         return data
 
-    def _end(self) -> int:
+    def _known_end(self) -> int:
         """Return the end of the text, which is known once it has been read."""
         return self._seen.st_size
 
-    def fitting(self, position: int, size: int) -> int:
+    def fit_to_line_end(self, position: int, size: int) -> int:
         """Return a size just below the given one at which a line ends, if one is found cheaply.
 
         The block then need not be copied to be cut at the line end.
         """
         after = position + size
-        tail = os.pread(self._file.fileno(), TAIL, after - TAIL) if size > 2 * TAIL else b""
-        return size - TAIL + tail.rfind(b"\n") + 1 if len(tail) == TAIL and b"\n" in tail else size
+        tail = (
+            os.pread(self._file.fileno(), TAIL_BYTES, after - TAIL_BYTES)
+            if size > 2 * TAIL_BYTES
+            else b""
+        )
+        return (
+            size - TAIL_BYTES + tail.rfind(b"\n") + 1
+            if len(tail) == TAIL_BYTES and b"\n" in tail
+            else size
+        )
 
-    def _read(self, position: int, size: int) -> bytes:
+    def _read_bytes(self, position: int, size: int) -> bytes:
         number = self._file.fileno()
         # Allocating a whole block for a small file would cost more than reading the file.
-        there = max(self._seen.st_size - position, TAIL)
+        there = max(self._seen.st_size - position, TAIL_BYTES)
         size = max(0, min(size, self._limit - position))
         data = os.pread(number, min(size, there), position)
         while 0 < len(data) < size and (
-            more := os.pread(number, min(size - len(data), TAIL), position + len(data))
+            more := os.pread(number, min(size - len(data), TAIL_BYTES), position + len(data))
         ):
             data += more
         return data
 
-    def check(self, position: int) -> None:
+    def check_unchanged(self, position: int) -> None:
         """Raise ConnectorError if the file has vanished, shrunk, changed or been replaced."""
-        with telling(f"read {self._name}", self._name, position):
+        with translate_errors(f"read {self._name}", self._name, position):
             now, seen = os.fstat(self._file.fileno()), self._seen
             try:
                 there = os.stat(self.path)
             except (FileNotFoundError, NotADirectoryError):
-                self._fail("vanished while it was read", position)
+                self._raise_changed("vanished while it was read", position)
         if (there.st_dev, there.st_ino) != (now.st_dev, now.st_ino):
-            self._fail("was replaced by another file while it was read", position)
+            self._raise_changed("was replaced by another file while it was read", position)
         if now.st_size < seen.st_size:
             change = f"shrank from {seen.st_size} to {now.st_size} bytes"
-            self._fail(f"{change} while it was read", position)
+            self._raise_changed(f"{change} while it was read", position)
         if now.st_size == seen.st_size and now.st_mtime_ns != seen.st_mtime_ns:
-            self._fail("was changed while it was read", position)
+            self._raise_changed("was changed while it was read", position)
         self._seen = now
 
-    def _fail(self, what: str, position: int) -> NoReturn:
+    def _raise_changed(self, what: str, position: int) -> NoReturn:
         message = f"{self._name} {what}"
-        raise ConnectorError(message, STAYS, split=self._name, position=position)
+        raise ConnectorError(message, UNCHANGED_HINT, split=self._name, position=position)
 
 
-class Unpacked(Opened):
+class OpenCompressedFile(OpenFile):
     """A compressed file; retains the last block, whose end is read again with the next."""
 
-    def __init__(self, file: io.FileIO, path: str, name: str, unpack: Unpack) -> None:
+    def __init__(self, file: io.FileIO, path: str, name: str, unpack: Decompressor) -> None:
         super().__init__(file, path, name)
-        self._text = unpack(io.BufferedReader(file, PIECE))
+        self._text = unpack(io.BufferedReader(file, READ_BYTES))
         self._kept = b""
         self._kept_at = 0
 
-    def fitting(self, position: int, size: int) -> int:
+    def fit_to_line_end(self, position: int, size: int) -> int:
         """Return the size unchanged: the text ahead is not decompressed yet."""
         return size
 
-    def _read(self, position: int, size: int) -> bytes:
+    def _read_bytes(self, position: int, size: int) -> bytes:
         if not self._seen.st_size:
             raise EOFError("it is empty, which no compressed file is")
-        while self._end() < position and self._skip(position - self._end()):
+        while self._known_end() < position and self._skip(position - self._known_end()):
             pass
-        if self._end() < position:
+        if self._known_end() < position:
             return b""
         pieces = [self._kept[position - self._kept_at :]]
         missing = size - len(pieces[0])
@@ -139,26 +149,30 @@ class Unpacked(Opened):
 
     def _skip(self, size: int) -> bool:
         """Move forward by at most `size` bytes; return whether there was any text left."""
-        self._kept, self._kept_at = self._text.read(min(PIECE, size)), self._end()
+        self._kept, self._kept_at = self._text.read(min(READ_BYTES, size)), self._known_end()
         return bool(self._kept)
 
-    def _end(self) -> int:
+    def _known_end(self) -> int:
         return self._kept_at + len(self._kept)
 
 
 @contextmanager
-def opened(
-    path: str, name: str, end: int | None = None, seen: Seen | None = None
-) -> Iterator[Opened]:
+def open_file(
+    path: str, name: str, end: int | None = None, seen: FileVersion | None = None
+) -> Iterator[OpenFile]:
     """Open a file while the context lasts; the suffix of its name gives its compression.
 
     An uncompressed file is read up to `end`. Raises ConnectorError if the file differs from `seen`.
     """
-    with telling(f"read {name}", name):
+    with translate_errors(f"read {name}", name):
         file = io.FileIO(path)
     with file:
-        unpack = unpacking(name)
-        text = Unpacked(file, path, name, unpack) if unpack else Opened(file, path, name, end)
+        unpack = find_decompressor(name)
+        text = (
+            OpenCompressedFile(file, path, name, unpack)
+            if unpack
+            else OpenFile(file, path, name, end)
+        )
         if seen is not None:
-            text.expect(seen)
+            text.check_version(seen)
         yield text

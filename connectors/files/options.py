@@ -8,45 +8,57 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from headrace.core.pipeline.complaints import wrong
+from headrace.core.pipeline.complaints import make_value_error
 from headrace.core.pipeline.fields import ColumnNames
-from headrace.core.pipeline.part import Part
-from headrace.core.pipeline.settings import positive
+from headrace.core.pipeline.part import DocumentModel
+from headrace.core.pipeline.settings import positive_duration
 from headrace.core.pipeline.text import Text
-from headrace.core.pipeline.values import SCALAR, Count, Flag, Reads, Size, Unfit, choice
+from headrace.core.pipeline.values import (
+    SCALAR_SCHEMA,
+    Count,
+    Flag,
+    InvalidScalar,
+    ScalarReading,
+    Size,
+    choice_of,
+)
 
 Compression = Literal["none", "gzip", "zstd"]
 
-URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/(?=/)")
+URL_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/(?=/)")
 
 
-def _path(text: Text) -> Text:
+def _check_path(text: Text) -> Text:
     if not text.strip() or "\0" in text:
-        raise Unfit
-    url = URL.match(text)
+        raise InvalidScalar
+    url = URL_SCHEME.match(text)
     if url and url[1].lower() == "file":
-        raise wrong(text, "wanted a path, got a URL", f'did you mean "{text[url.end() + 1 :]}"?')
+        raise make_value_error(
+            text, "wanted a path, got a URL", f'did you mean "{text[url.end() + 1 :]}"?'
+        )
     if url:
-        raise wrong(text, f'"{url[1]}://" is not supported yet', "use a folder of this machine")
+        raise make_value_error(
+            text, f'"{url[1]}://" is not supported yet', "use a folder of this machine"
+        )
     return text
 
 
 # Not named "path": within a class body, that is the field.
-location = Reads("a path", _path, SCALAR)
+path_reading = ScalarReading("a path", _check_path, SCALAR_SCHEMA)
 
 
-class FilesSource(Part):
+class FilesSource(DocumentModel):
     """Files by a glob or in a folder, read in the order of their names."""
 
     origin = ("path",)
 
-    path: Annotated[Text, location] = Field(
+    path: Annotated[Text, path_reading] = Field(
         description="A glob such as `in/*.jsonl` (`*`, `?`, `[...]`, and `**` for folders of any "
         "depth), or a folder, which is read with its subfolders, except for names that "
         "start with `.` or `_`; relative to the pipeline's file. `.gz` and `.zst` files are "
         "decompressed."
     )
-    watch: Annotated[timedelta | None, positive] = Field(
+    watch: Annotated[timedelta | None, positive_duration] = Field(
         None,
         description="How often to look for new files; by default the source ends. A file is read "
         "once, when it has not changed for that time; rows appended later are not read.",
@@ -56,20 +68,22 @@ class FilesSource(Part):
     )
 
 
-class Roll(Part):
+class Roll(DocumentModel):
     """The limits at which a part is closed and the next one started; the first reached counts."""
 
     rows: Count | None = Field(None, description="After this number of rows.")
     bytes: Size | None = Field(None, description="At about this size.")
-    every: Annotated[timedelta | None, positive] = Field(None, description="After this time.")
+    every: Annotated[timedelta | None, positive_duration] = Field(
+        None, description="After this time."
+    )
 
 
-class FilesSink(Part):
+class FilesSink(DocumentModel):
     """Parts in a folder, each visible under its name only when it is complete."""
 
     origin = ("path",)
 
-    path: Annotated[Text, location] = Field(
+    path: Annotated[Text, path_reading] = Field(
         description="The folder; relative to the pipeline's file. It is created if it is missing."
     )
     roll: Roll = Field(
@@ -78,13 +92,13 @@ class FilesSink(Part):
     partition_by: ColumnNames | None = Field(
         None, description="Columns that become folders, as in `day=2026-01-31/`."
     )
-    compression: Annotated[Compression, choice("none", "gzip", "zstd")] = Field(
+    compression: Annotated[Compression, choice_of("none", "gzip", "zstd")] = Field(
         "none",
         description="`gzip` and `zstd` add `.gz` and `.zst` to the names; Parquet is compressed "
         "internally.",
     )
     mode: Annotated[
-        Literal["error", "append", "overwrite"], choice("error", "append", "overwrite")
+        Literal["error", "append", "overwrite"], choice_of("error", "append", "overwrite")
     ] = Field(
         "error",
         description="`error`: fail if the folder holds output of another run; `append`: write "

@@ -11,29 +11,29 @@ from pathlib import Path, PurePath
 
 from headrace.connectors.files.compression import SUFFIXES
 from headrace.connectors.files.matching import would_match, would_read
-from headrace.connectors.files.names import FORMATS, PartName, escaped
+from headrace.connectors.files.names import FORMAT_SUFFIXES, PartName, escape_name
 from headrace.connectors.files.options import FilesSink, FilesSource
 from headrace.core.plan import nodes
 
 
-def read_back(source: nodes.Source, sink: nodes.Sink, folder: Path) -> str:
+def describe_feedback(source: nodes.Source, sink: nodes.Sink, folder: Path) -> str:
     """Return the files of the sink that the source reads, as a pattern; "" if it reads none."""
     reads, writes = source.options, sink.options
     assert isinstance(reads, FilesSource)
     assert isinstance(writes, FilesSink)
     name = sink.format.name if sink.format else "json"
-    suffix = FORMATS[name] + SUFFIXES[writes.compression]
-    columns = [escaped(column) for column in writes.partition_by or ()]
+    suffix = FORMAT_SUFFIXES[name] + SUFFIXES[writes.compression]
+    columns = [escape_name(column) for column in writes.partition_by or ()]
     parts = [f"{column}=" for column in columns]
     part = str(PartName("0" * 8, 0, 0, suffix))
-    example = (*_names(folder, writes.path), *parts, part)
-    wanted = _names(folder, reads.path)
+    example = (*_split_path(folder, writes.path), *parts, part)
+    wanted = _split_path(folder, reads.path)
     if not (would_read(wanted, example) or would_match(wanted, example)):
         return ""
     shown = (f"{column}=*" for column in columns)
     return os.path.join(os.path.normpath(writes.path), *shown, f"part-*{suffix}")
 
 
-def _names(folder: Path, path: str) -> tuple[str, ...]:
+def _split_path(folder: Path, path: str) -> tuple[str, ...]:
     """Return the names of the path relative to the pipeline's folder, in normal form."""
     return PurePath(os.path.relpath(folder / path, folder)).parts

@@ -7,45 +7,49 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from headrace.connectors.files.opened import Seen
-from headrace.connectors.files.rows import RowReader
-from headrace.connectors.files.stretch import Stretch
-from headrace.connectors.formats.parquet_look import Looked, look
-from headrace.connectors.formats.parquet_read import ROWS
-from headrace.core.contracts import ConnectorError, ParquetFile, Piece
+from headrace.connectors.files.opened import FileVersion
+from headrace.connectors.files.rows import ParquetFileReader
+from headrace.connectors.files.stretch import FileRange
+from headrace.connectors.formats.parquet_look import ParquetSummary, inspect_file
+from headrace.connectors.formats.parquet_read import READ_ROWS
+from headrace.core.contracts import BatchSplit, ConnectorError, ParquetFileInfo
 from headrace.core.messages import Split
 
-LOOKS = 8
+CONCURRENT_LOOKS = 8
 """Files inspected concurrently: most of the time is waiting for the disk."""
 
 
-def parquet_pieces(
-    source: str, reader: RowReader, files: Mapping[str, Seen], step: int
-) -> Iterator[Piece]:
+def plan_parquet_splits(
+    source: str, reader: ParquetFileReader, files: Mapping[str, FileVersion], step: int
+) -> Iterator[BatchSplit]:
     """Yield the batch splits of files, of about `step` bytes. Raises ConnectorError."""
-    with ThreadPoolExecutor(LOOKS, thread_name_prefix="headrace-look") as executor:
-        looks = executor.map(partial(_look, reader), files)
+    with ThreadPoolExecutor(CONCURRENT_LOOKS, thread_name_prefix="headrace-look") as executor:
+        looks = executor.map(partial(_inspect_file, reader), files)
         for (name, seen), looked in zip(files.items(), looks, strict=True):
-            yield from _of(source, os.path.join(reader.folder, name), name, seen, looked, step)
+            yield from _divide_file(
+                source, os.path.join(reader.folder, name), name, seen, looked, step
+            )
 
 
-def _look(reader: RowReader, name: str) -> Looked:
+def _inspect_file(reader: ParquetFileReader, name: str) -> ParquetSummary:
     try:
-        return look(reader.parquet, os.path.join(reader.folder, name))
+        return inspect_file(reader.parquet, os.path.join(reader.folder, name))
     except ConnectorError as error:
         error.split = name
         raise
 
 
-def _of(
-    source: str, path: str, name: str, seen: Seen, looked: Looked, step: int
-) -> Iterator[Piece]:
-    split, rows = Split(source, name), looked.rows
+def _divide_file(
+    source: str, path: str, name: str, seen: FileVersion, looked: ParquetSummary, step: int
+) -> Iterator[BatchSplit]:
+    split, rows = Split(source, name), looked.row_count
     if looked.is_plain:
-        parquet = ParquetFile(os.path.abspath(path), rows, seen.size, seen.changed_ns)
-        yield Piece(split, Stretch(seen), seen.size, parquet)
+        parquet = ParquetFileInfo(os.path.abspath(path), rows, seen.size, seen.modified_ns)
+        yield BatchSplit(split, FileRange(seen), seen.size, parquet)
     else:
         many = max(seen.size // step, 1)
-        each = max(-(-rows // many), ROWS)
+        each = max(-(-rows // many), READ_ROWS)
         for first in range(0, rows, each):
-            yield Piece(split, Stretch(seen, first, min(first + each, rows)), seen.size // many)
+            yield BatchSplit(
+                split, FileRange(seen, first, min(first + each, rows)), seen.size // many
+            )

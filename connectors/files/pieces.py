@@ -14,102 +14,108 @@ from functools import partial
 from io import FileIO
 from itertools import pairwise
 
-from headrace.connectors.files.compression import unpacking
-from headrace.connectors.files.failing import telling
-from headrace.connectors.files.finding import find, nothing, refuse_dead_links
-from headrace.connectors.files.opened import Seen
+from headrace.connectors.files.compression import find_decompressor
+from headrace.connectors.files.failing import translate_errors
+from headrace.connectors.files.finding import (
+    build_no_files_error,
+    find_files,
+    refuse_dangling_links,
+)
+from headrace.connectors.files.opened import FileVersion
 from headrace.connectors.files.options import FilesSource
-from headrace.connectors.files.reader import FileReader
-from headrace.connectors.files.rows import RowReader
-from headrace.connectors.files.source import reader_of
-from headrace.connectors.files.stretch import Stretch
-from headrace.core.bench import Bench
-from headrace.core.contracts import Chunk, Piece, PieceReader, Surroundings
+from headrace.connectors.files.reader import TextFileReader
+from headrace.connectors.files.rows import ParquetFileReader
+from headrace.connectors.files.source import build_reader
+from headrace.connectors.files.stretch import FileRange
+from headrace.core.bench import KernelExecutor
+from headrace.core.contracts import BatchSplit, BatchSplitReader, Chunk, RunContext
 from headrace.core.messages import Split
 from headrace.core.plan import nodes
 
-LEAST, MOST = 8 << 20, 64 << 20
+MIN_SPLIT_BYTES, MAX_SPLIT_BYTES = 8 << 20, 64 << 20
 """The minimum and maximum bytes of text in a batch split."""
-BLOCK = 64 << 10
-UNPACKED = 5
+SEARCH_BYTES = 64 << 10
+COMPRESSION_RATIO = 5
 """The assumed ratio of decompressed to compressed text."""
 
 
 @dataclass(frozen=True, slots=True)
-class FilePieces:
+class FileBatchReader:
     """The batch reader of files; a batch split has between `least` and `most` bytes."""
 
     name: str
     path: str
-    reader: FileReader | RowReader
-    bench: Bench
-    least: int = LEAST
-    most: int = MOST
+    reader: TextFileReader | ParquetFileReader
+    kernel_executor: KernelExecutor
+    min_bytes: int = MIN_SPLIT_BYTES
+    max_bytes: int = MAX_SPLIT_BYTES
 
-    async def pieces(self, many: int) -> Sequence[Piece]:
+    async def plan_splits(self, many: int) -> Sequence[BatchSplit]:
         """Divide the files that exist now into batch splits."""
-        return await self.bench.blocking(partial(self._pieces, many))
+        return await self.kernel_executor.run_blocking(partial(self._plan_splits, many))
 
-    def _pieces(self, many: int) -> Sequence[Piece]:
-        found = find(self.reader.folder, self.path)
+    def _plan_splits(self, many: int) -> Sequence[BatchSplit]:
+        found = find_files(self.reader.folder, self.path)
         if not found:
-            raise nothing(self.reader.folder, self.path)
-        refuse_dead_links(self.reader.folder, found)
-        files = {name: self._seen(name) for name in found}
+            raise build_no_files_error(self.reader.folder, self.path)
+        refuse_dangling_links(self.reader.folder, found)
+        files = {name: self._stat_version(name) for name in found}
         total = sum(seen.size for seen in files.values())
-        step = min(max(total // many, self.least), self.most)
-        if isinstance(self.reader, RowReader):
-            from headrace.connectors.files.parquet_pieces import parquet_pieces
+        step = min(max(total // many, self.min_bytes), self.max_bytes)
+        if isinstance(self.reader, ParquetFileReader):
+            from headrace.connectors.files.parquet_pieces import plan_parquet_splits
 
-            return list(parquet_pieces(self.name, self.reader, files, step))
-        return [piece for name, seen in files.items() for piece in self._of(name, seen, step)]
+            return list(plan_parquet_splits(self.name, self.reader, files, step))
+        return [
+            piece for name, seen in files.items() for piece in self._divide_file(name, seen, step)
+        ]
 
-    def _path(self, name: str) -> str:
+    def _join_path(self, name: str) -> str:
         return os.path.join(self.reader.folder, name)
 
-    def _seen(self, name: str) -> Seen:
-        with telling(f"read {name}", name):
-            found = os.stat(self._path(name))
-        return Seen(found.st_size, found.st_mtime_ns)
+    def _stat_version(self, name: str) -> FileVersion:
+        with translate_errors(f"read {name}", name):
+            found = os.stat(self._join_path(name))
+        return FileVersion(found.st_size, found.st_mtime_ns)
 
-    def _of(self, name: str, seen: Seen, step: int) -> Iterator[Piece]:
+    def _divide_file(self, name: str, seen: FileVersion, step: int) -> Iterator[BatchSplit]:
         """Yield the batch splits of a file, of about `step` bytes."""
         split = Split(self.name, name)
-        if unpacking(name):
-            yield Piece(split, Stretch(seen), seen.size * UNPACKED)
+        if find_decompressor(name):
+            yield BatchSplit(split, FileRange(seen), seen.size * COMPRESSION_RATIO)
             return
-        with telling(f"read {name}", name):
-            borders = [0, *self._borders(name, seen.size, step), seen.size]
+        with translate_errors(f"read {name}", name):
+            borders = [0, *self._find_cuts(name, seen.size, step), seen.size]
         for first, end in pairwise(borders):
             if first < end:
-                yield Piece(split, Stretch(seen, first, end), end - first)
+                yield BatchSplit(split, FileRange(seen, first, end), end - first)
 
-    def _borders(self, name: str, size: int, step: int) -> list[int]:
-        assert isinstance(self.reader, FileReader)
+    def _find_cuts(self, name: str, size: int, step: int) -> list[int]:
+        assert isinstance(self.reader, TextFileReader)
         if size < 2 * step:
             return []
-        with open(self._path(name), "rb", buffering=0) as file:
-            quote = self.reader.decoder.quote
-            quoted = _find(file, quote, 0) if quote else None
-            return borders(file, size if quoted is None else quoted, step)
+        with open(self._join_path(name), "rb", buffering=0) as file:
+            quote = self.reader.decoder.quote_bytes
+            quoted = _find_byte(file, quote, 0) if quote else None
+            return find_line_cuts(file, size if quoted is None else quoted, step)
 
-    def read(self, piece: Piece) -> Iterator[tuple[int, Chunk]]:
+    def read(self, piece: BatchSplit) -> Iterator[tuple[int, Chunk]]:
         """Yield the chunks of a batch split, each with its first byte or row."""
-        stretch = piece.at
-        assert isinstance(stretch, Stretch)
+        stretch = piece.record_range
+        assert isinstance(stretch, FileRange)
         at = stretch.first
-        for chunk in self.reader.between(piece.split, at, stretch.end, stretch.seen):
+        for chunk in self.reader.read_range(piece.split, at, stretch.end, stretch.version):
             yield at, chunk
             assert isinstance(chunk.position, int)
             at = chunk.position
 
 
-def borders(file: FileIO, end: int, step: int) -> list[int]:
+def find_line_cuts(file: FileIO, end: int, step: int) -> list[int]:
     """Find the beginnings of lines, about every `step` bytes, before `end`."""
     found: list[int] = []
     at = step
     while at < end:
-        line_end = _find(file, b"\n", at - 1)
+        line_end = _find_byte(file, b"\n", at - 1)
         if line_end is None or line_end + 1 >= end:
             break
         found.append(line_end + 1)
@@ -117,19 +123,21 @@ def borders(file: FileIO, end: int, step: int) -> list[int]:
     return found
 
 
-def _find(file: FileIO, sign: bytes, at: int) -> int | None:
+def _find_byte(file: FileIO, sign: bytes, at: int) -> int | None:
     """Find the first position of a byte from a position on."""
     file.seek(at)
-    while data := file.read(BLOCK):
+    while data := file.read(SEARCH_BYTES):
         if (found := data.find(sign)) >= 0:
             return at + found
         at += len(data)
     return None
 
 
-def open_pieces(source: nodes.Source, surroundings: Surroundings, block: int) -> PieceReader:
+def build_batch_reader(
+    source: nodes.Source, surroundings: RunContext, block: int
+) -> BatchSplitReader:
     """Build the batch reader that the plan describes."""
     options = source.options
     assert isinstance(options, FilesSource)
-    of_files = reader_of(source, str(surroundings.folder), block, None)
-    return FilePieces(source.name, str(options.path), of_files, surroundings.bench)
+    of_files = build_reader(source, str(surroundings.folder), block, None)
+    return FileBatchReader(source.name, str(options.path), of_files, surroundings.kernel_executor)

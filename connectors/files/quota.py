@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterable
 
 
-class Quota:
+class RowQuota:
     """The rows that are still wanted, and the order of the splits."""
 
     def __init__(self, rows: int) -> None:
@@ -21,30 +21,30 @@ class Quota:
         self._expected: set[str] = set()
         self._changed = asyncio.Event()
 
-    def expect(self, names: Iterable[str]) -> None:
+    def append_splits(self, names: Iterable[str]) -> None:
         """Append splits to the reading order."""
         new = [name for name in names if name not in self._expected]
         self._expected.update(new)
         self._order.extend(new)
 
-    def take(self, rows: int) -> None:
+    def subtract_rows(self, rows: int) -> None:
         """Subtract rows that were read."""
         self.left -= rows
 
-    def turn(self, name: str) -> bool:
+    def is_turn(self, name: str) -> bool:
         """Whether it is this split's turn to be read."""
         return self._order[0] == name
 
-    def done(self, name: str) -> None:
+    def end_turn(self, name: str) -> None:
         """End a split's turn: it was read to its end, or as far as it was wanted."""
         self._order.remove(name)
-        self.tell()
+        self.notify()
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         """Wake all tasks in `changed`."""
         self._changed.set()
         self._changed.clear()
 
-    async def changed(self) -> None:
+    async def wait_for_change(self) -> None:
         """Wait for the next change of turns or splits."""
         await self._changed.wait()

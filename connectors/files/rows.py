@@ -7,56 +7,56 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from headrace.connectors.files.opened import Opened, Seen, opened
-from headrace.connectors.files.quota import Quota
-from headrace.connectors.files.reader import FileReader
-from headrace.connectors.formats.parquet_read import ROWS, ParquetReader
+from headrace.connectors.files.opened import FileVersion, OpenFile, open_file
+from headrace.connectors.files.quota import RowQuota
+from headrace.connectors.files.reader import TextFileReader
+from headrace.connectors.formats.parquet_read import READ_ROWS, ParquetReader
 from headrace.core.contracts import Chunk, ConnectorError
 from headrace.core.messages import Position, Split
 
 
 @dataclass(frozen=True, slots=True)
-class RowReader:
+class ParquetFileReader:
     """Reads files of a folder; can be pickled, except its quota, which belongs to one process."""
 
     folder: str
     parquet: ParquetReader
-    rows: int = ROWS
-    quota: Quota | None = None
+    rows: int = READ_ROWS
+    quota: RowQuota | None = None
 
     def read(self, split: Split, position: Position) -> Iterator[Chunk]:
         """Yield the chunks from a row on."""
-        return self.between(split, position if isinstance(position, int) else 0)
+        return self.read_range(split, position if isinstance(position, int) else 0)
 
-    def between(
-        self, split: Split, at: int, end: int | None = None, seen: Seen | None = None
+    def read_range(
+        self, split: Split, at: int, end: int | None = None, seen: FileVersion | None = None
     ) -> Iterator[Chunk]:
         """Yield the chunks from row `at` up to, not including, row `end`."""
-        with opened(os.path.join(self.folder, split.name), split.name, seen=seen) as file:
+        with open_file(os.path.join(self.folder, split.name), split.name, seen=seen) as file:
             while True:
                 wanted = min(self.rows, self.quota.left) if self.quota else self.rows
                 wanted = wanted if end is None else min(wanted, end - at)
                 if wanted <= 0:
                     return
-                chunk, rows = self._chunk(file, split, at, wanted)
+                chunk, rows = self._read_chunk(file, split, at, wanted)
                 yield chunk
                 del chunk
                 if rows < wanted:
                     return
                 at += rows
 
-    def _chunk(self, file: Opened, split: Split, at: int, wanted: int) -> tuple[Chunk, int]:
+    def _read_chunk(self, file: OpenFile, split: Split, at: int, wanted: int) -> tuple[Chunk, int]:
         """Read at most `wanted` rows; return the chunk and the number of rows read."""
         try:
             (frame, bad), rows = self.parquet.read(file.path, at, wanted)
         except ConnectorError as error:
-            file.check(at)
+            file.check_unchanged(at)
             error.split, error.position = split.name, at
             raise
-        file.check(at)
+        file.check_unchanged(at)
         if self.quota:
-            self.quota.take(frame.height)
+            self.quota.subtract_rows(frame.height)
         return Chunk(split, frame, at + rows, bad), rows
 
 
-AnyReader: TypeAlias = FileReader | RowReader
+AnyFileReader: TypeAlias = TextFileReader | ParquetFileReader

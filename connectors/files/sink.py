@@ -16,24 +16,30 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from headrace.connectors.files.body import Bodies, Text
+from headrace.connectors.files.body import BodyFactory, TextBody
 from headrace.connectors.files.compression import SUFFIXES
 from headrace.connectors.files.disk import (
-    append,
-    are_there,
-    discard,
+    append_bytes,
+    check_parts_exist,
     make_folder,
     name_part,
-    remove,
+    remove_file,
+    remove_with_folders,
     sync_folders,
 )
-from headrace.connectors.files.failing import telling
-from headrace.connectors.files.folders import spreading
-from headrace.connectors.files.names import HIDDEN, hidden, is_hidden, of_job, output_in
+from headrace.connectors.files.failing import translate_errors
+from headrace.connectors.files.folders import make_folder_division
+from headrace.connectors.files.names import (
+    HIDDEN_PREFIX,
+    format_hidden_path,
+    is_hidden,
+    list_output,
+    parse_job_part,
+)
 from headrace.connectors.files.options import Compression, FilesSink
-from headrace.connectors.files.writer import FilesWriter, Output
-from headrace.connectors.formats import encoder, parquet_encoder
-from headrace.core.contracts import ConnectorError, Surroundings, Writer
+from headrace.connectors.files.writer import FilesOutput, FilesWriter
+from headrace.connectors.formats import build_encoder, build_parquet_encoder
+from headrace.core.contracts import ConnectorError, RunContext, SinkWriter
 from headrace.core.messages import Handle
 from headrace.core.plan import nodes
 from headrace.core.state import Document
@@ -41,15 +47,15 @@ from headrace.core.types import Schema
 
 
 @dataclass(slots=True)
-class FilesOut:
+class FolderSink:
     """A `BlockingSink` over a folder."""
 
-    output: Output
+    output: FilesOutput
     name: str
     path: str
     """The folder as written in the pipeline."""
     mode: Literal["error", "append", "overwrite"]
-    continues: bool = False
+    is_resumed: bool = False
     """Whether the job resumes from another job."""
     _sequence: int | None = None
     _writers: int = 0
@@ -63,19 +69,19 @@ class FilesOut:
         handles of its manifest before this check.
         """
         folder = self.output.folder
-        self._refuse_a_file()
-        with telling(f"write into {self.path}"):
+        self._refuse_file()
+        with translate_errors(f"write into {self.path}"):
             make_folder(folder)
-            self._refuse_others()
-            for name in list(output_in(folder)):
-                if is_hidden(name) and of_job(name, self.output.job):
-                    remove(os.path.join(folder, name))
-            probe = os.path.join(folder, f"{HIDDEN}{self.output.job}")
-            remove(probe)
-            append(probe, (), new=True)
-            remove(probe)
+            self._refuse_foreign_output()
+            for name in list(list_output(folder)):
+                if is_hidden(name) and parse_job_part(name, self.output.job):
+                    remove_file(os.path.join(folder, name))
+            probe = os.path.join(folder, f"{HIDDEN_PREFIX}{self.output.job}")
+            remove_file(probe)
+            append_bytes(probe, (), new=True)
+            remove_file(probe)
 
-    def _refuse_a_file(self) -> None:
+    def _refuse_file(self) -> None:
         """Raise ConnectorError if the path or one of its parents is a file."""
         path, folder = self.path, self.output.folder
         while folder and not os.path.lexists(folder):
@@ -84,56 +90,58 @@ class FilesOut:
             hint = "the path of a files sink is the folder of its parts"
             raise ConnectorError(f"{path} is a file, wanted a folder", hint, exit_status=2)
 
-    def _refuse_others(self) -> None:
-        refuses = self.mode == "error" or (self.mode == "overwrite" and self.continues)
-        others = self._others() if refuses else []
+    def _refuse_foreign_output(self) -> None:
+        refuses = self.mode == "error" or (self.mode == "overwrite" and self.is_resumed)
+        others = self._list_foreign_output() if refuses else []
         if others:
             more = f" and {len(others) - 1} more" if len(others) > 1 else ""
             who, hint = "", "mode: append writes next to it, mode: overwrite replaces it"
-            if self.continues:
+            if self.is_resumed:
                 who = f"{self.name}: "
                 append_hint = f"--set sinks.{self.name}.files.mode=append writes next to it"
                 hint = f"a resumed job replaces nothing: {append_hint}; or name another folder"
             message = f"{who}{self.path} holds output of another run: {others[0]}{more}"
             raise ConnectorError(message, hint, exit_status=3)
 
-    def _others(self) -> list[str]:
+    def _list_foreign_output(self) -> list[str]:
         """Return the output that other jobs have committed here."""
         job, folder = self.output.job, self.output.folder
-        names = output_in(folder) if os.path.isdir(folder) else ()
-        return sorted(name for name in names if not is_hidden(name) and not of_job(name, job))
+        names = list_output(folder) if os.path.isdir(folder) else ()
+        return sorted(
+            name for name in names if not is_hidden(name) and not parse_job_part(name, job)
+        )
 
-    def writer(self, subtask: int, begun: Sequence[Document] = ()) -> Writer:
+    def create_writer(self, subtask: int, begun: Sequence[Document] = ()) -> SinkWriter:
         """Return a writer whose parts are numbered above all that the job ever had here."""
         if self._sequence is None:
             folder = self.output.folder
-            names = output_in(folder) if os.path.isdir(folder) else ()
-            parts = (of_job(name, self.output.job) for name in names)
+            names = list_output(folder) if os.path.isdir(folder) else ()
+            parts = (parse_job_part(name, self.output.job) for name in names)
             self._sequence = 1 + max((part.sequence for part in parts if part), default=-1)
         self._writers += 1
         before = max((int(str(each["sequence"])) for each in begun), default=0)
-        appends = self.mode == "append" or any(self._is_beside(each) for each in begun)
+        appends = self.mode == "append" or any(self._is_appended_or_foreign(each) for each in begun)
         self._is_clean = self._is_clean or appends
         return FilesWriter(self.output, subtask, max(self._sequence, before), appends=appends)
 
-    def _is_beside(self, begun: Document) -> bool:
+    def _is_appended_or_foreign(self, begun: Document) -> bool:
         """Whether a stored writer state appended to other output, or belongs to another job."""
         return bool(begun.get("beside")) or begun.get("job", self.output.job) != self.output.job
 
     def commit(self, handle: Handle) -> None:
         """Give the parts their final names, and then remove the output that they replace."""
-        with telling(f"write into {self.path}"):
+        with translate_errors(f"write into {self.path}"):
             if not self._commits:
                 # Another run may have started with this one, and finished before it.
-                self._refuse_others()
-            parts = _parts(handle, self.output.folder)
+                self._refuse_foreign_output()
+            parts = _parse_parts(handle, self.output.folder)
             if handle.get("all"):
-                are_there(parts)
+                check_parts_exist(parts)
             for part, size in parts.items():
                 name_part(part, size)
             sync_folders(self.output.folder, parts)
             for part in parts:
-                remove(hidden(part))
+                remove_file(format_hidden_path(part))
             self._commits += 1
             self._is_clean = self._is_clean or bool(handle.get("beside"))
             if self.mode == "overwrite":
@@ -143,51 +151,53 @@ class FilesOut:
         """Remove output of other jobs, once, after each subtask has committed."""
         if self._commits < self._writers or self._is_clean:
             return
-        for name in self._others():
-            discard(self.output.folder, name)
+        for name in self._list_foreign_output():
+            remove_with_folders(self.output.folder, name)
         self._is_clean = True
 
     def abort(self, handle: Handle) -> None:
         """Remove the hidden files."""
-        for path in _parts(handle):
-            with telling(f"remove {path}"):
-                discard(self.output.folder, hidden(path))
+        for path in _parse_parts(handle):
+            with translate_errors(f"remove {path}"):
+                remove_with_folders(self.output.folder, format_hidden_path(path))
 
 
-def _parts(handle: Handle, folder: str = "") -> dict[str, int]:
+def _parse_parts(handle: Handle, folder: str = "") -> dict[str, int]:
     """Return the size of each prepared part by its path."""
     parts = handle["parts"]
     assert isinstance(parts, list)
     return {os.path.join(folder, part["path"]): int(part["size"]) for part in parts}
 
 
-def open_sink(sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> FilesOut:
+def build_sink(sink: nodes.Sink, schema: Schema, surroundings: RunContext) -> FolderSink:
     """Build the sink that the plan describes."""
     options = sink.options
     assert isinstance(options, FilesSink)
     folders = [str(name) for name in options.partition_by or ()]
     kept = Schema(tuple(field for field in schema if field.name not in folders))
-    bodies, suffix = _bodies(sink, options.compression, kept)
-    output = Output(
+    bodies, suffix = _choose_body(sink, options.compression, kept)
+    output = FilesOutput(
         folder=str(surroundings.folder / options.path),
-        job=surroundings.job[:8],
+        job=surroundings.job_id[:8],
         columns=schema.names,
-        spread=spreading(schema, folders),
-        bodies=bodies,
+        divide_rows=make_folder_division(schema, folders),
+        start_body=bodies,
         suffix=suffix,
         roll=options.roll,
-        bench=surroundings.bench,
-        weight=50 if folders else 1,
-        replaces=options.mode == "overwrite",
+        kernel_executor=surroundings.kernel_executor,
+        row_cost=50 if folders else 1,
+        replaces_output=options.mode == "overwrite",
     )
     name, path = str(sink.name), str(options.path)
-    return FilesOut(output, name, path, options.mode, surroundings.continues)
+    return FolderSink(output, name, path, options.mode, surroundings.is_resumed)
 
 
-def _bodies(sink: nodes.Sink, compression: Compression, schema: Schema) -> tuple[Bodies, str]:
+def _choose_body(
+    sink: nodes.Sink, compression: Compression, schema: Schema
+) -> tuple[BodyFactory, str]:
     """Return the function that starts a file's content, and the suffix of its name."""
     if sink.format and sink.format.name == "parquet":
-        parquet = parquet_encoder(schema)
-        return parquet.file, parquet.suffix
-    text = encoder(sink, schema)
-    return lambda: Text(text, compression), text.suffix + SUFFIXES[compression]
+        parquet = build_parquet_encoder(schema)
+        return parquet.start_file, parquet.suffix
+    text = build_encoder(sink, schema)
+    return lambda: TextBody(text, compression), text.suffix + SUFFIXES[compression]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headrace.connectors.files.opened import Seen
+from headrace.connectors.files.opened import FileVersion
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class FileRange:
     """A range of bytes of text or rows of Parquet; without an end, up to the file's end."""
 
-    seen: Seen
+    version: FileVersion
     first: int = 0
     end: int | None = None

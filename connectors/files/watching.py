@@ -11,26 +11,29 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from headrace.connectors.files.finding import base, find, nothing
-from headrace.connectors.files.matching import is_magic
+from headrace.connectors.files.finding import build_no_files_error, find_base, find_files
+from headrace.connectors.files.matching import has_wildcards
 
 
 @dataclass(slots=True)
-class Watch:
+class FolderWatch:
     """Watches a folder that other programs keep filling."""
 
     folder: str
     path: str
     every_s: float
-    _looks: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    _last_versions: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
-    def ready(self) -> Sequence[str]:
+    def list_ready(self) -> Sequence[str]:
         """Return the files that are ready now. Raises ConnectorError if there is no folder."""
-        below, is_pattern = os.path.join(self.folder, base(self.path)), is_magic(self.path)
+        below, is_pattern = (
+            os.path.join(self.folder, find_base(self.path)),
+            has_wildcards(self.path),
+        )
         if not (os.path.isdir(below) if is_pattern else os.path.exists(below)):
-            raise nothing(self.folder, self.path)
-        before, self._looks = self._looks, {}
-        found = find(self.folder, self.path)
+            raise build_no_files_error(self.folder, self.path)
+        before, self._last_versions = self._last_versions, {}
+        found = find_files(self.folder, self.path)
         return [name for name in found if self._is_ready(name, before.get(name))]
 
     def _is_ready(self, name: str, before: tuple[int, ...] | None) -> bool:
@@ -39,6 +42,6 @@ class Watch:
         except FileNotFoundError:
             return False
         look = (found.st_ino, found.st_size, found.st_mtime_ns)
-        self._looks[name] = look
+        self._last_versions[name] = look
         rested = time.time() - found.st_mtime >= self.every_s
         return found.st_size > 0 and (look == before or rested)

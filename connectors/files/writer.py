@@ -14,44 +14,44 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from headrace.connectors.files.body import Bodies
-from headrace.connectors.files.disk import discard, sync_folders
-from headrace.connectors.files.failing import telling
-from headrace.connectors.files.folders import Spread
-from headrace.connectors.files.names import PartName, hidden
+from headrace.connectors.files.body import BodyFactory
+from headrace.connectors.files.disk import remove_with_folders, sync_folders
+from headrace.connectors.files.failing import translate_errors
+from headrace.connectors.files.folders import FolderDivision
+from headrace.connectors.files.names import PartName, format_hidden_path
 from headrace.connectors.files.options import Roll
-from headrace.connectors.files.part import Part
-from headrace.core.bench import Bench
-from headrace.core.frames import of_columns
+from headrace.connectors.files.part import OutputPart
+from headrace.core.bench import KernelExecutor
+from headrace.core.frames import pick_columns
 from headrace.core.messages import Handle
 from headrace.core.state import Document
 
 if TYPE_CHECKING:
     import polars as pl
 
-ENOUGH = 4 << 20
+FLUSH_BYTES = 4 << 20
 """Buffered bytes that are worth a write to disk."""
-SAMPLE = 1000
+SAMPLE_ROWS = 1000
 """Rows from which the encoded size of a row is estimated."""
-MOST_HELD = 128 << 20
+MAX_BUFFERED_BYTES = 128 << 20
 """Maximum memory, in bytes, of rows that are not encoded yet."""
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class FilesOutput:
     """The settings that all subtasks of a sink share."""
 
     folder: str
     job: str
     columns: tuple[str, ...]
-    spread: Spread
-    bodies: Bodies
+    divide_rows: FolderDivision
+    start_body: BodyFactory
     suffix: str
     roll: Roll
-    bench: Bench
-    weight: int
+    kernel_executor: KernelExecutor
+    row_cost: int
     """The relative cost of a row: with folders, a few rows may be as many files."""
-    replaces: bool
+    replaces_output: bool
     """Whether the first commit removes old output, even if there are no new rows."""
 
 
@@ -62,38 +62,40 @@ class FilesWriter:
     """
 
     def __init__(
-        self, output: Output, subtask: int, sequence: int, *, appends: bool = False
+        self, output: FilesOutput, subtask: int, sequence: int, *, appends: bool = False
     ) -> None:
         self._output = output
         self._subtask = subtask
         self._sequence = sequence
         self._beside: dict[str, object] = {"beside": True} if appends else {}
-        self._open: dict[str, Part] = {}
-        self._full: list[Part] = []
-        self._done: list[Part] = []
+        self._open: dict[str, OutputPart] = {}
+        self._full: list[OutputPart] = []
+        self._done: list[OutputPart] = []
         self._waiting = 0
         self._row_bytes = 0.0
         self._prepared = False
 
     async def write(self, frame: pl.DataFrame) -> None:
         output, now_s = self._output, asyncio.get_running_loop().time()
-        rows = of_columns(frame, output.columns)
-        await output.bench.run(rows.height * output.weight, partial(self._take, rows, now_s))
-        if self._waiting >= ENOUGH or self._full:
-            await output.bench.blocking(self._flush)
+        rows = pick_columns(frame, output.columns)
+        await output.kernel_executor.run(
+            rows.height * output.row_cost, partial(self._add_rows, rows, now_s)
+        )
+        if self._waiting >= FLUSH_BYTES or self._full:
+            await output.kernel_executor.run_blocking(self._flush_parts)
 
     async def prepare(self) -> Handle | None:
         """Finish all parts: durable, hidden, and listed in the handle."""
-        await self._output.bench.blocking(self._finish)
+        await self._output.kernel_executor.run_blocking(self._finish_parts)
         # From here on, `close` no longer removes them.
         parts, self._done = self._done, []
-        if not parts and (self._prepared or not self._output.replaces):
+        if not parts and (self._prepared or not self._output.replaces_output):
             return None
         self._prepared = True
         said = [{"path": part.path, "size": part.size} for part in parts]
         return {"parts": said, **self._beside}
 
-    def kept(self) -> Document:
+    def snapshot_state(self) -> Document:
         """Return the next part number, so that none is used twice even if parts are moved away.
 
         The job's id shows a job that resumes from a savepoint whose output it was.
@@ -102,105 +104,108 @@ class FilesWriter:
 
     async def close(self) -> None:
         """Remove parts that were not prepared."""
-        await self._output.bench.blocking(self._drop)
+        await self._output.kernel_executor.run_blocking(self._drop_parts)
 
-    def _take(self, frame: pl.DataFrame, now_s: float) -> None:
-        for folder in self._old(now_s):
-            self._close(folder)
-        for folder, rows in self._output.spread(frame):
-            for piece, part in self._pieces(folder, rows, now_s):
-                self._waiting += part.put(piece)
-                self._learn(part, piece)
-        if sum(part.body.buffered_bytes for part in self._open.values()) > MOST_HELD:
+    def _add_rows(self, frame: pl.DataFrame, now_s: float) -> None:
+        for folder in self._list_expired(now_s):
+            self._close_part(folder)
+        for folder, rows in self._output.divide_rows(frame):
+            for piece, part in self._divide_by_part(folder, rows, now_s):
+                self._waiting += part.add(piece)
+                self._estimate_row_bytes(part, piece)
+        if sum(part.body.buffered_bytes for part in self._open.values()) > MAX_BUFFERED_BYTES:
             for part in self._open.values():
-                self._waiting += part.rest()
+                self._waiting += part.encode_rest()
 
-    def _old(self, now_s: float) -> list[str]:
+    def _list_expired(self, now_s: float) -> list[str]:
         """Return the folders whose open part has reached the age limit."""
         every = self._output.roll.every
         if every is None:
             return []
         since_s = now_s - every.total_seconds()
-        return [folder for folder, part in self._open.items() if part.since_s <= since_s]
+        return [folder for folder, part in self._open.items() if part.opened_at_s <= since_s]
 
-    def _pieces(
+    def _divide_by_part(
         self, folder: str, rows: pl.DataFrame, now_s: float
-    ) -> Iterator[tuple[pl.DataFrame, Part]]:
+    ) -> Iterator[tuple[pl.DataFrame, OutputPart]]:
         """Yield runs of the rows, each with the part that has room for it."""
         while rows.height:
-            part = self._part(folder, now_s)
-            piece = rows.head(self._room(part, rows))
+            part = self._get_part(folder, now_s)
+            piece = rows.head(self._count_fitting_rows(part, rows))
             yield piece, part
             rows = rows.slice(piece.height)
             if self._is_full(part):
-                self._close(folder)
+                self._close_part(folder)
 
-    def _close(self, folder: str) -> None:
+    def _close_part(self, folder: str) -> None:
         """Mark a part as full; its size gives the estimate for the next one."""
         part = self._open.pop(folder)
-        self._waiting += part.rest()
+        self._waiting += part.encode_rest()
         self._row_bytes = part.size / part.rows
         self._full.append(part)
 
-    def _part(self, folder: str, now_s: float) -> Part:
+    def _get_part(self, folder: str, now_s: float) -> OutputPart:
         part = self._open.get(folder)
         if part is None:
             output = self._output
             name = PartName(output.job, self._subtask, self._sequence, output.suffix)
             self._sequence += 1
             path = os.path.join(folder, str(name))
-            part = self._open[folder] = Part(output.folder, path, output.bodies(), now_s)
+            part = self._open[folder] = OutputPart(output.folder, path, output.start_body(), now_s)
         return part
 
-    def _room(self, part: Part, rows: pl.DataFrame) -> int:
+    def _count_fitting_rows(self, part: OutputPart, rows: pl.DataFrame) -> int:
         """Return how many of these rows fit the part, by the estimated size of a row."""
         roll, room = self._output.roll, rows.height
         if roll.rows:
             room = min(room, roll.rows - part.rows)
         if roll.bytes:
             known = self._row_bytes
-            room = min(room, int((roll.bytes - self._size(part)) / known) if known else SAMPLE)
+            room = min(
+                room,
+                int((roll.bytes - self._estimate_size(part)) / known) if known else SAMPLE_ROWS,
+            )
         return max(room, 1)
 
-    def _learn(self, part: Part, piece: pl.DataFrame) -> None:
+    def _estimate_row_bytes(self, part: OutputPart, piece: pl.DataFrame) -> None:
         """Estimate the size of a row; while bytes are held back, from the last part."""
         if not part.body.buffered_bytes:
             self._row_bytes = part.size / part.rows
         elif not self._row_bytes:
             self._row_bytes = piece.estimated_size() / piece.height
 
-    def _is_full(self, part: Part) -> bool:
+    def _is_full(self, part: OutputPart) -> bool:
         roll = self._output.roll
         by_rows = roll.rows and part.rows >= roll.rows
-        by_bytes = roll.bytes and self._size(part) + self._row_bytes > roll.bytes
+        by_bytes = roll.bytes and self._estimate_size(part) + self._row_bytes > roll.bytes
         return bool(by_rows or by_bytes)
 
-    def _size(self, part: Part) -> float:
+    def _estimate_size(self, part: OutputPart) -> float:
         """Estimate the size of a part; rows held back count with the estimated row size."""
         return max(part.size, part.rows * self._row_bytes if part.body.buffered_bytes else 0)
 
-    def _flush(self) -> None:
+    def _flush_parts(self) -> None:
         """Write buffered bytes, and finish the parts that are full."""
         while self._full:
             self._full[-1].finish()
             self._done.append(self._full.pop())
         for part in self._open.values():
-            if part.waiting:
+            if part.buffers:
                 part.flush()
         self._waiting = 0
 
-    def _finish(self) -> None:
+    def _finish_parts(self) -> None:
         self._full.extend(self._open.values())
         self._open.clear()
-        self._flush()
-        with telling(f"write into {self._output.folder}"):
-            sync_folders(self._output.folder, [part.hidden for part in self._done])
+        self._flush_parts()
+        with translate_errors(f"write into {self._output.folder}"):
+            sync_folders(self._output.folder, [part.hidden_path for part in self._done])
 
-    def _drop(self) -> None:
+    def _drop_parts(self) -> None:
         for part in (*self._open.values(), *self._full, *self._done):
             if part.on_disk:
                 with suppress(OSError):
-                    discard(part.folder, hidden(part.path))
+                    remove_with_folders(part.folder, format_hidden_path(part.path))
         self._open.clear()
         self._full.clear()
         self._done.clear()

@@ -7,6 +7,18 @@ and written by file, because its rows are not self-contained.
 from __future__ import annotations
 
 from headrace.connectors.formats.contract import BytesEncoder, Decoder
-from headrace.connectors.formats.opening import decoder, encoder, parquet_encoder, parquet_reader
+from headrace.connectors.formats.opening import (
+    build_decoder,
+    build_encoder,
+    build_parquet_encoder,
+    build_parquet_reader,
+)
 
-__all__ = ["BytesEncoder", "Decoder", "decoder", "encoder", "parquet_encoder", "parquet_reader"]
+__all__ = [
+    "BytesEncoder",
+    "Decoder",
+    "build_decoder",
+    "build_encoder",
+    "build_parquet_encoder",
+    "build_parquet_reader",
+]

@@ -15,7 +15,7 @@ from headrace.core.contracts import BadRecord
 if TYPE_CHECKING:
     import polars as pl
 
-Decoded: TypeAlias = "tuple[pl.DataFrame, tuple[BadRecord, ...]]"
+DecodedBlock: TypeAlias = "tuple[pl.DataFrame, tuple[BadRecord, ...]]"
 
 
 class Decoder(Protocol):
@@ -27,15 +27,15 @@ class Decoder(Protocol):
         ...
 
     @property
-    def quote(self) -> bytes:
+    def quote_bytes(self) -> bytes:
         """The quote of text that may contain line ends; empty if each line end ends a record."""
         ...
 
-    def begin(self, header: bytes) -> Decoder:
+    def with_header(self, header: bytes) -> Decoder:
         """Return the decoder of a split with this header. Raises ConnectorError on a mismatch."""
         ...
 
-    def cut(self, data: bytes) -> int:
+    def find_cut(self, data: bytes) -> int:
         """Return the length of the longest prefix of whole records, with their line ends.
 
         `data` starts where a record starts. The caller offers the rest again with more bytes after
@@ -43,7 +43,7 @@ class Decoder(Protocol):
         """
         ...
 
-    def decode(self, block: bytes, offset: int) -> Decoded:
+    def decode(self, block: bytes, offset: int) -> DecodedBlock:
         """Decode whole records to rows and bad records, each in order.
 
         `offset` is the position of the block's first byte within the split; the position of a bad

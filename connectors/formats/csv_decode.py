@@ -14,19 +14,25 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from headrace.connectors.formats.contract import Decoded
-from headrace.connectors.formats.csv_header import names_in
-from headrace.connectors.formats.csv_shape import RFC_4180, Shape
-from headrace.connectors.formats.faults import Faults, framed, parted, short, unfit
-from headrace.connectors.formats.lines import BYTE_ORDER_MARK, Line, without_mark
-from headrace.connectors.formats.required import lacking
-from headrace.connectors.formats.texts import typed
+from headrace.connectors.formats.contract import DecodedBlock
+from headrace.connectors.formats.csv_header import parse_header
+from headrace.connectors.formats.csv_shape import RFC_4180, CsvSyntax
+from headrace.connectors.formats.faults import (
+    RecordErrors,
+    build_frame,
+    describe_invalid_value,
+    shorten_text,
+    split_bad_records,
+)
+from headrace.connectors.formats.lines import BYTE_ORDER_MARK, RecordLine, remove_byte_order_mark
+from headrace.connectors.formats.required import find_null_violations
+from headrace.connectors.formats.texts import convert_texts
 from headrace.core.types import Field, Schema
 
 if TYPE_CHECKING:
     import polars as pl
 
-PACKED = (b"\x1f\x8b", b"x\x01", b"x^", b"x\x9c", b"x\xda", b"\x28\xb5\x2f\xfd")
+COMPRESSED_PREFIXES = (b"\x1f\x8b", b"x\x01", b"x^", b"x\x9c", b"x\xda", b"\x28\xb5\x2f\xfd")
 """The bytes that Polars takes for gzip, zlib or zstd; a first field may start with them, too."""
 
 
@@ -41,7 +47,7 @@ class CsvDecoder:
     schema: Schema
     declared: Schema
     names: tuple[str, ...] = ()
-    shape: Shape = RFC_4180
+    syntax: CsvSyntax = RFC_4180
     null: bytes = b""
 
     @property
@@ -49,35 +55,35 @@ class CsvDecoder:
         return not self.names
 
     @property
-    def quote(self) -> bytes:
-        return self.shape.quote
+    def quote_bytes(self) -> bytes:
+        return self.syntax.quote
 
-    def begin(self, header: bytes) -> CsvDecoder:
+    def with_header(self, header: bytes) -> CsvDecoder:
         """Return the decoder for records with this header."""
-        return replace(self, names=names_in(header, self.shape, self.declared))
+        return replace(self, names=parse_header(header, self.syntax, self.declared))
 
-    def cut(self, data: bytes) -> int:
+    def find_cut(self, data: bytes) -> int:
         """Return the length up to the last line end outside of quotes."""
         mark = len(BYTE_ORDER_MARK) if data.startswith(BYTE_ORDER_MARK) else 0
-        whole = self.shape.cut(data[mark:])
+        whole = self.syntax.find_cut(data[mark:])
         return whole + mark if whole else 0
 
-    def decode(self, block: bytes, offset: int) -> Decoded:
+    def decode(self, block: bytes, offset: int) -> DecodedBlock:
         """Decode the block at once, or record by record if it is not well-formed."""
-        block, offset = without_mark(block, offset)
-        texts, faults = self._at_once(block), Faults()
+        block, offset = remove_byte_order_mark(block, offset)
+        texts, faults = self._read_block(block), RecordErrors()
         if texts is None:
-            texts, faults = self._one_by_one(self._records(block, offset))
-        columns = [self._finished(field, texts[field.name], faults) for field in self.schema]
-        frame = framed(columns, texts.height)
-        records = self._records(block, offset) if faults else []
-        return parted(frame, faults, records.__getitem__)
+            texts, faults = self._read_records(self._split_records(block, offset))
+        columns = [self._convert_column(field, texts[field.name], faults) for field in self.schema]
+        frame = build_frame(columns, texts.height)
+        records = self._split_records(block, offset) if faults else []
+        return split_bad_records(frame, faults, records.__getitem__)
 
-    def _at_once(self, block: bytes) -> pl.DataFrame | None:
+    def _read_block(self, block: bytes) -> pl.DataFrame | None:
         """Read the fields with Polars, if the block is well-formed."""
         import polars as pl
 
-        records = self._in_order(block)
+        records = self._count_well_formed(block)
         if records is None:
             return None
         try:
@@ -85,8 +91,8 @@ class CsvDecoder:
                 block if block.endswith(b"\n") else block + b"\n",
                 has_header=False,
                 schema={str(at): pl.String for at in range(len(self.names))},
-                separator=self.shape.delimiter.decode(),
-                quote_char=self.shape.quote.decode(),
+                separator=self.syntax.delimiter.decode(),
+                quote_char=self.syntax.quote.decode(),
                 null_values=[self.null.decode()] if self.null else None,
                 empty_string_is_null=not self.null,
             )
@@ -94,43 +100,43 @@ class CsvDecoder:
             return None
         if texts.height != records:
             return None
-        named = {str(at): name for at, name in self._wanted}
+        named = {str(at): name for at, name in self._decoded_fields}
         return texts.select(list(named) or "0").rename(named)
 
-    def _in_order(self, block: bytes) -> int | None:
+    def _count_well_formed(self, block: bytes) -> int | None:
         """Count the records if the block is well-formed, each with the right number of fields."""
-        quoted = self.shape.quote + self.null + self.shape.quote
-        if not block or block.startswith(PACKED) or (self.null and quoted in block):
+        quoted = self.syntax.quote + self.null + self.syntax.quote
+        if not block or block.startswith(COMPRESSED_PREFIXES) or (self.null and quoted in block):
             return None
-        rest = self.shape.unquoted(block)
-        if self.shape.quote in rest:
+        rest = self.syntax.remove_quoted(block)
+        if self.syntax.quote in rest:
             return None
         records = rest.count(b"\n") + (not block.endswith(b"\n"))
-        delimiters = rest.count(self.shape.delimiter)
+        delimiters = rest.count(self.syntax.delimiter)
         return records if delimiters == records * (len(self.names) - 1) else None
 
-    def _one_by_one(self, records: list[Line]) -> tuple[pl.DataFrame, Faults]:
+    def _read_records(self, records: list[RecordLine]) -> tuple[pl.DataFrame, RecordErrors]:
         """Read the fields of each record separately; a bad record has nulls."""
         import polars as pl
 
-        faults = Faults()
+        faults = RecordErrors()
         rows = []
         for at, record in enumerate(records):
-            values = self._values(record.text)
+            values = self._parse_record(record.text)
             if isinstance(values, str):
                 faults[at] = values
                 values = []
-            rows.append([values[column] if values else None for column, _ in self._wanted])
-        columns = list(zip(*rows, strict=True)) if rows else [()] * len(self._wanted)
+            rows.append([values[column] if values else None for column, _ in self._decoded_fields])
+        columns = list(zip(*rows, strict=True)) if rows else [()] * len(self._decoded_fields)
         texts = [
             pl.Series(name, column, dtype=pl.String)
-            for (_, name), column in zip(self._wanted, columns, strict=True)
+            for (_, name), column in zip(self._decoded_fields, columns, strict=True)
         ]
         return pl.DataFrame(height=len(records)).with_columns(texts), faults
 
-    def _values(self, record: bytes) -> list[str | None] | str:
+    def _parse_record(self, record: bytes) -> list[str | None] | str:
         """Return the fields of a record, or its error."""
-        fields = self.shape.fields(record)
+        fields = self.syntax.split_fields(record)
         if fields is None:
             return "a quote is out of place: within a quoted field it is doubled"
         if len(fields) != len(self.names):
@@ -143,19 +149,19 @@ class CsvDecoder:
         except UnicodeDecodeError:
             return "wanted UTF-8"
 
-    def _records(self, block: bytes, offset: int) -> list[Line]:
-        return list(self.shape.records(block, offset, len(self.names)))
+    def _split_records(self, block: bytes, offset: int) -> list[RecordLine]:
+        return list(self.syntax.split_records(block, offset, len(self.names)))
 
-    def _finished(self, field: Field, texts: pl.Series, faults: Faults) -> pl.Series:
+    def _convert_column(self, field: Field, texts: pl.Series, faults: RecordErrors) -> pl.Series:
         """Convert a column to its type; invalid values and forbidden nulls become faults."""
-        column = typed(texts, field.type)
+        column = convert_texts(texts, field.type)
         for row in (column.is_null() & texts.is_not_null()).arg_true():
-            faults.setdefault(row, unfit(field, f'"{short(texts[row])}"'))
-        for row, why in lacking(field, column).items():
+            faults.setdefault(row, describe_invalid_value(field, f'"{shorten_text(texts[row])}"'))
+        for row, why in find_null_violations(field, column).items():
             faults.setdefault(row, why)
         return column
 
     @cached_property
-    def _wanted(self) -> tuple[tuple[int, str], ...]:
+    def _decoded_fields(self) -> tuple[tuple[int, str], ...]:
         """The positions in a record and the names of the fields to decode."""
         return tuple((self.names.index(name), name) for name in self.schema.names)

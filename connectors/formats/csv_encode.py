@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from io import BytesIO
 from typing import TYPE_CHECKING
 
-from headrace.connectors.formats.csv_shape import RFC_4180, Shape
+from headrace.connectors.formats.csv_shape import RFC_4180, CsvSyntax
 from headrace.core import far_times
 from headrace.core.types import (
     BINARY,
@@ -29,9 +29,9 @@ from headrace.core.types import (
 if TYPE_CHECKING:
     import polars as pl
 
-INSTANT = "%Y-%m-%dT%H:%M:%S%.6fZ"
-WORDS = {"inf": "Infinity", "-inf": "-Infinity"}
-UNUSUAL = re.compile(rb"[\w+.:-]", re.ASCII)
+TIMESTAMP_FORMAT = "%Y-%m-%dT%H:%M:%S%.6fZ"
+INFINITY_WORDS = {"inf": "Infinity", "-inf": "-Infinity"}
+AMBIGUOUS_DELIMITER = re.compile(rb"[\w+.:-]", re.ASCII)
 """Delimiters that may occur in values other than texts."""
 
 
@@ -41,7 +41,7 @@ class CsvEncoder:
 
     schema: Schema
     has_header: bool = True
-    shape: Shape = RFC_4180
+    syntax: CsvSyntax = RFC_4180
     null: str = ""
 
     @property
@@ -55,39 +55,39 @@ class CsvEncoder:
         if not self.has_header:
             return b""
         names = pl.DataFrame({name: pl.Series([], dtype=pl.String) for name in self.schema.names})
-        return self._written(names, include_header=True)
+        return self._write_frame(names, include_header=True)
 
     def encode(self, frame: pl.DataFrame) -> bytes:
         """Encode rows as records."""
-        columns = [self._value(field, frame[field.name]) for field in self.schema]
-        return self._written(frame.select(columns), include_header=False)
+        columns = [self._prepare_column(field, frame[field.name]) for field in self.schema]
+        return self._write_frame(frame.select(columns), include_header=False)
 
-    def _value(self, field: Field, column: pl.Series) -> pl.Series:
+    def _prepare_column(self, field: Field, column: pl.Series) -> pl.Series:
         """Convert a column so that Polars writes it as required."""
         import polars as pl
 
         if field.type == BINARY:
             return column.bin.encode("base64")
         if field.type in (DATE, TIMESTAMP):
-            return far_times.written(column) if far_times.is_far(column) else column
+            return far_times.format_times(column) if far_times.has_out_of_range(column) else column
         if field.type in (FLOAT, DOUBLE) and (self._quotes_all or column.is_infinite().any()):
-            return column.cast(pl.String).replace(WORDS)
+            return column.cast(pl.String).replace(INFINITY_WORDS)
         # Polars quotes everything but numbers.
         return column.cast(pl.String) if self._quotes_all and is_numeric(field.type) else column
 
     @property
     def _quotes_all(self) -> bool:
-        return bool(self.null) or bool(UNUSUAL.fullmatch(self.shape.delimiter))
+        return bool(self.null) or bool(AMBIGUOUS_DELIMITER.fullmatch(self.syntax.delimiter))
 
-    def _written(self, frame: pl.DataFrame, *, include_header: bool) -> bytes:
+    def _write_frame(self, frame: pl.DataFrame, *, include_header: bool) -> bytes:
         out = BytesIO()
         frame.write_csv(
             out,
             include_header=include_header,
-            separator=self.shape.delimiter.decode(),
-            quote_char=self.shape.quote.decode(),
+            separator=self.syntax.delimiter.decode(),
+            quote_char=self.syntax.quote.decode(),
             quote_style="non_numeric" if self._quotes_all else "necessary",
-            datetime_format=INSTANT,
+            datetime_format=TIMESTAMP_FORMAT,
             null_value=self.null,
         )
         return out.getvalue()

@@ -12,52 +12,52 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from headrace.connectors.formats.lines import Line
+from headrace.connectors.formats.lines import RecordLine
 
 
 @dataclass(frozen=True)
-class Shape:
+class CsvSyntax:
     """The delimiter and the quote, a byte each."""
 
     delimiter: bytes = b","
     quote: bytes = b'"'
 
-    def cut(self, data: bytes) -> int:
+    def find_cut(self, data: bytes) -> int:
         r"""Return the length of the longest prefix of whole records.
 
-        >>> Shape().cut(b'a,"b\nc"\nd,"e\n')
+        >>> CsvSyntax().cut(b'a,"b\nc"\nd,"e\n')
         8
         """
         end = data.rfind(b"\n") + 1
-        if self.quote not in data or self.quote not in self.unquoted(data[:end]):
+        if self.quote not in data or self.quote not in self.remove_quoted(data[:end]):
             return end
         whole = 0
-        for found in self._record.finditer(data):
+        for found in self._record_pattern.finditer(data):
             is_open = found.lastindex is not None
             if found[0].endswith(b"\n") and not is_open:
                 whole = found.end()
         return whole
 
-    def unquoted(self, block: bytes) -> bytes:
+    def remove_quoted(self, block: bytes) -> bytes:
         """Remove the quoted fields from a block: any quote that is left is misplaced."""
-        return self._quoted.sub(b"", block) if self.quote in block else block
+        return self._quoted_pattern.sub(b"", block) if self.quote in block else block
 
-    def records(self, block: bytes, offset: int, width: int) -> Iterator[Line]:
+    def split_records(self, block: bytes, offset: int, width: int) -> Iterator[RecordLine]:
         """Yield the records; an empty line is a record only if records have a single field."""
-        for found in self._record.finditer(block):
+        for found in self._record_pattern.finditer(block):
             text = found[0].removesuffix(b"\n").removesuffix(b"\r")
             if text or (width == 1 and found[0]):
-                yield Line(offset + found.start(), text)
+                yield RecordLine(offset + found.start(), text)
 
-    def fields(self, record: bytes) -> list[tuple[bool, bytes]] | None:
+    def split_fields(self, record: bytes) -> list[tuple[bool, bytes]] | None:
         """Split a record into fields, each quoted or not; None if a quote is misplaced.
 
-        >>> Shape().fields(b'a,"b ""c"" d",')
+        >>> CsvSyntax().fields(b'a,"b ""c"" d",')
         [(False, b'a'), (True, b'b "c" d'), (False, b'')]
         """
         found: list[tuple[bool, bytes]] = []
         at = 0
-        while field := self._field.match(record, at):
+        while field := self._field_pattern.match(record, at):
             quoted, plain, end = field.groups()
             if quoted is None:
                 found.append((False, plain))
@@ -69,32 +69,32 @@ class Shape:
         return None
 
     @property
-    def _signs(self) -> tuple[bytes, bytes]:
+    def _escaped_signs(self) -> tuple[bytes, bytes]:
         return re.escape(self.delimiter), re.escape(self.quote)
 
     @cached_property
-    def _quoted(self) -> re.Pattern[bytes]:
+    def _quoted_pattern(self) -> re.Pattern[bytes]:
         """The pattern of a quoted field, from its first quote to its last."""
-        d, q = self._signs
+        d, q = self._escaped_signs
         whole = rb"(?:(?<=[%b\n])|\A)%b[^%b]*+(?:%b%b[^%b]*+)*+%b(?=%b|\r?\n|\r?\Z)"
         return re.compile(whole % (d, q, q, q, q, q, q, d))
 
     @cached_property
-    def _record(self) -> re.Pattern[bytes]:
+    def _record_pattern(self) -> re.Pattern[bytes]:
         """The pattern of a record with its line end; after a misplaced quote, up to the line's end.
 
         A group matches if a quoted field is still open at the end of the data.
         """
-        d, q = self._signs
+        d, q = self._escaped_signs
         quoted = rb"%b[^%b]*+(?:%b%b[^%b]*+)*+(?:%b[^%b\n]*+|(\Z))" % (q, q, q, q, q, q, d)
         field = rb"(?:%b|[^%b%b\n][^%b\n]*+)?+" % (quoted, q, d, d)
         return re.compile(rb"%b(?:%b%b)*+(?:\n|\Z)" % (field, d, field))
 
     @cached_property
-    def _field(self) -> re.Pattern[bytes]:
-        d, q = self._signs
+    def _field_pattern(self) -> re.Pattern[bytes]:
+        d, q = self._escaped_signs
         quoted = rb"%b((?:[^%b]|%b%b)*+)%b" % (q, q, q, q, q)
         return re.compile(rb"(?:%b|([^%b%b]*+))(%b|\Z)" % (quoted, d, q, d), re.DOTALL)
 
 
-RFC_4180 = Shape()
+RFC_4180 = CsvSyntax()

@@ -18,32 +18,35 @@ if TYPE_CHECKING:
     import polars as pl
 
 # The digits of the longest decimal type; a number that needs more does not fit.
-CONTEXT = Context(prec=38, rounding=ROUND_HALF_UP)
+ROUNDING = Context(prec=38, rounding=ROUND_HALF_UP)
 
-NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
+NUMBER_PATTERN = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
 
 
-def decimals(texts: pl.Series, type: Decimal) -> pl.Series:
+def parse_decimals(texts: pl.Series, type: Decimal) -> pl.Series:
     """Convert texts to decimals; null for a text that is not a number or has too many digits."""
     import polars as pl
 
-    plain = texts.str.contains(_plain(type))
+    plain = texts.str.contains(_build_exact_pattern(type))
     if not plain.all():
-        odd = [text if fits else fixed(text, type) for text, fits in zip(texts, plain, strict=True)]
+        odd = [
+            text if fits else round_decimal(text, type)
+            for text, fits in zip(texts, plain, strict=True)
+        ]
         texts = pl.Series(texts.name, odd, dtype=pl.String)
     return texts.cast(to_polars(type))
 
 
-def fixed(text: str | None, type: Decimal) -> str | None:
+def round_decimal(text: str | None, type: Decimal) -> str | None:
     """Round a number to the scale of its type, or return None if it is invalid or too large.
 
-    >>> fixed("1.005", Decimal(10, 2)), fixed("1e3", Decimal(10, 2)), fixed("1e9", Decimal(10, 2))
+    >>> round_decimal("1.005", Decimal(10, 2)), round_decimal("1e3", Decimal(10, 2)), round_decimal("1e9", Decimal(10, 2))
     ('1.01', '1000.00', None)
     """
-    if text is None or not NUMBER.fullmatch(text):
+    if text is None or not NUMBER_PATTERN.fullmatch(text):
         return None
     try:
-        number = Number(text).quantize(Number(1).scaleb(-type.scale), context=CONTEXT)
+        number = Number(text).quantize(Number(1).scaleb(-type.scale), context=ROUNDING)
     except ArithmeticError:
         return None
     if number and number.adjusted() >= type.precision - type.scale:
@@ -51,7 +54,7 @@ def fixed(text: str | None, type: Decimal) -> str | None:
     return f"{number:f}"
 
 
-def _plain(type: Decimal) -> str:
+def _build_exact_pattern(type: Decimal) -> str:
     """Return the pattern of texts without excess digits, which Polars reads exactly."""
     before = type.precision - type.scale
     whole = f"[0-9]{{1,{before}}}" if before else "0"

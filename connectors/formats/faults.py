@@ -5,39 +5,41 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from headrace.connectors.formats.contract import Decoded
-from headrace.connectors.formats.lines import Line
+from headrace.connectors.formats.contract import DecodedBlock
+from headrace.connectors.formats.lines import RecordLine
 from headrace.core.contracts import BadRecord
 from headrace.core.types import Field
 
 if TYPE_CHECKING:
     import polars as pl
 
-LONGEST = 60
+MAX_SHOWN = 60
 
 
-class Faults(dict[int, str]):
+class RecordErrors(dict[int, str]):
     """The first error of each bad record of a block, by the number of the record."""
 
 
-def unfit(field: Field, got: str) -> str:
+def describe_invalid_value(field: Field, got: str) -> str:
     """Return the error text of a field whose value is not of its type."""
     return f'column "{field.name}": wanted {field.type}, got {got}'
 
 
-def short(text: str) -> str:
+def shorten_text(text: str) -> str:
     """Return the text, cut if it is long."""
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
 
 
-def framed(columns: Sequence[pl.Series], rows: int) -> pl.DataFrame:
+def build_frame(columns: Sequence[pl.Series], rows: int) -> pl.DataFrame:
     """Build a frame of these columns; without columns, it still has the rows."""
     import polars as pl
 
     return pl.DataFrame(columns) if columns else pl.DataFrame(height=rows)
 
 
-def parted(frame: pl.DataFrame, faults: Faults, record: Callable[[int], Line]) -> Decoded:
+def split_bad_records(
+    frame: pl.DataFrame, faults: RecordErrors, record: Callable[[int], RecordLine]
+) -> DecodedBlock:
     """Split a frame with a row for each record into the good rows and the bad records."""
     import polars as pl
 

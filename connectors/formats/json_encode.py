@@ -17,9 +17,9 @@ from io import BytesIO
 from math import isfinite
 from typing import TYPE_CHECKING
 
-from headrace.connectors.formats.json_wire import has
+from headrace.connectors.formats.json_wire import contains_type
 from headrace.core import far_times
-from headrace.core.frames import microseconds
+from headrace.core.frames import to_integers
 from headrace.core.types import (
     BINARY,
     DATE,
@@ -38,12 +38,12 @@ from headrace.core.types import (
 if TYPE_CHECKING:
     import polars as pl
 
-INSTANT = "%Y-%m-%dT%H:%M:%S%.6fZ"
-MANY_ROWS = 64
+TIMESTAMP_FORMAT = "%Y-%m-%dT%H:%M:%S%.6fZ"
+MIN_RUN_ROWS = 64
 """The rows from which it is worth looking for runs of equal timestamps."""
-FEW_ROWS = 1000
+MAX_ARRAY_ROWS = 1000
 """Below this number of rows, an array is written and split: 6 us for one row, instead of 260."""
-BETWEEN = b"},{"
+ROW_SEPARATOR = b"},{"
 """The text between two rows of an array."""
 
 
@@ -63,34 +63,44 @@ class JsonEncoder:
 
     def encode(self, frame: pl.DataFrame) -> bytes:
         """Encode rows as lines."""
-        far = {name for name in self._timed if far_times.is_far(frame[name])}
-        return _encoded(*_near(frame, self.schema, far)) if far else _encoded(frame, self.schema)
+        far = {name for name in self._time_columns if far_times.has_out_of_range(frame[name])}
+        return (
+            _encode_rows(*_replace_out_of_range(frame, self.schema, far))
+            if far
+            else _encode_rows(frame, self.schema)
+        )
 
     @cached_property
-    def _timed(self) -> tuple[str, ...]:
-        return tuple(field.name for field in self.schema if has(field.type, DATE, TIMESTAMP))
+    def _time_columns(self) -> tuple[str, ...]:
+        return tuple(
+            field.name for field in self.schema if contains_type(field.type, DATE, TIMESTAMP)
+        )
 
 
-def _near(frame: pl.DataFrame, schema: Schema, far: set[str]) -> tuple[pl.DataFrame, Schema]:
+def _replace_out_of_range(
+    frame: pl.DataFrame, schema: Schema, far: set[str]
+) -> tuple[pl.DataFrame, Schema]:
     """Replace columns with out-of-range times by their texts, in rows and schema."""
     fields = [
-        Field(field.name, far_times.type_written(field.type), field.nullable)
+        Field(field.name, far_times.get_formatted_type(field.type), field.nullable)
         if field.name in far
         else field
         for field in schema
     ]
-    return frame.with_columns(far_times.written(frame[name]) for name in far), Schema(tuple(fields))
+    return frame.with_columns(far_times.format_times(frame[name]) for name in far), Schema(
+        tuple(fields)
+    )
 
 
-def _encoded(frame: pl.DataFrame, schema: Schema) -> bytes:
+def _encode_rows(frame: pl.DataFrame, schema: Schema) -> bytes:
     import polars as pl
 
     out = BytesIO()
     if any(_needs_texts(frame[field.name], field.type) for field in schema):
-        lines = frame.select(_line(schema))
+        lines = frame.select(_format_row(schema))
         lines.write_csv(out, include_header=False, quote_style="never")
     elif len(schema):
-        return _lines(pl.DataFrame([_shown(frame[f.name], f.type) for f in schema]))
+        return _write_lines(pl.DataFrame([_prepare_column(frame[f.name], f.type) for f in schema]))
     else:
         out.write(b"{}\n" * frame.height)
     return out.getvalue()
@@ -98,7 +108,7 @@ def _encoded(frame: pl.DataFrame, schema: Schema) -> bytes:
 
 def _needs_texts(column: pl.Series, type: Type) -> bool:
     """Whether Polars would write the column differently."""
-    if not has(type, Decimal, FLOAT, DOUBLE):
+    if not contains_type(type, Decimal, FLOAT, DOUBLE):
         return False
     match type:
         case Array(element):
@@ -111,71 +121,73 @@ def _needs_texts(column: pl.Series, type: Type) -> bool:
     return not (isfinite(column.sum()) or column.is_finite().all())
 
 
-def _lines(shown: pl.DataFrame) -> bytes:
+def _write_lines(shown: pl.DataFrame) -> bytes:
     """Write columns as lines with Polars."""
     out = BytesIO()
-    if shown.height < FEW_ROWS:
+    if shown.height < MAX_ARRAY_ROWS:
         shown.write_json(out)
         rows = out.getvalue()
-        # `BETWEEN` may also occur in a text, or between the structs of a list.
-        if rows.count(BETWEEN) == shown.height - 1:
-            return rows[1:-1].replace(BETWEEN, b"}\n{") + b"\n"
+        # `ROW_SEPARATOR` may also occur in a text, or between the structs of a list.
+        if rows.count(ROW_SEPARATOR) == shown.height - 1:
+            return rows[1:-1].replace(ROW_SEPARATOR, b"}\n{") + b"\n"
         out = BytesIO()
     shown.write_ndjson(out)
     return out.getvalue()
 
 
-def _shown(column: pl.Series, type: Type) -> pl.Series:
+def _prepare_column(column: pl.Series, type: Type) -> pl.Series:
     """Convert a column to what Polars writes as required."""
-    if type == TIMESTAMP and column.len() >= MANY_ROWS:
-        return _instants(column)
-    return _texts(column, type) if has(type, TIMESTAMP, BINARY) else column
+    if type == TIMESTAMP and column.len() >= MIN_RUN_ROWS:
+        return _format_timestamps(column)
+    return _format_values(column, type) if contains_type(type, TIMESTAMP, BINARY) else column
 
 
-def _instants(column: pl.Series) -> pl.Series:
+def _format_timestamps(column: pl.Series) -> pl.Series:
     """Format timestamps; a run of equal ones, as of windows, is formatted once."""
-    numbers = microseconds(column)
+    numbers = to_integers(column)
     if not column.null_count() and numbers.min() == numbers.max():
-        return _texts(column.head(1), TIMESTAMP).new_from_index(0, column.len())
+        return _format_values(column.head(1), TIMESTAMP).new_from_index(0, column.len())
     runs = column.rle_id()
     if runs[-1] > column.len() // 4:
-        return _texts(column, TIMESTAMP)
-    return _texts(column[runs.arg_unique()], TIMESTAMP)[runs]
+        return _format_values(column, TIMESTAMP)
+    return _format_values(column[runs.arg_unique()], TIMESTAMP)[runs]
 
 
-def _texts(values: pl.Series, type: Type) -> pl.Series:
+def _format_values(values: pl.Series, type: Type) -> pl.Series:
     """Convert each value to its written form."""
     import polars as pl
 
-    return values.to_frame().select(_written(pl.first(), type).alias(values.name)).to_series()
+    return values.to_frame().select(_prepare_value(pl.first(), type).alias(values.name)).to_series()
 
 
-def _written(value: pl.Expr, type: Type) -> pl.Expr:
+def _prepare_value(value: pl.Expr, type: Type) -> pl.Expr:
     """Convert a value so that Polars writes it as required."""
     import polars as pl
 
-    if not has(type, TIMESTAMP, BINARY):
+    if not contains_type(type, TIMESTAMP, BINARY):
         return value
     match type:
         case Array(element):
-            return value.list.eval(_written(pl.element(), element))
+            return value.list.eval(_prepare_value(pl.element(), element))
         case Struct(fields):
-            inner = [_written(value.struct.field(f.name), f.type).alias(f.name) for f in fields]
+            inner = [
+                _prepare_value(value.struct.field(f.name), f.type).alias(f.name) for f in fields
+            ]
             return pl.when(value.is_not_null()).then(pl.struct(inner))
     if type == BINARY:
         return value.bin.encode("base64")
-    return value.dt.replace_time_zone(None).dt.strftime(INSTANT)
+    return value.dt.replace_time_zone(None).dt.strftime(TIMESTAMP_FORMAT)
 
 
-def _line(schema: Schema) -> pl.Expr:
+def _format_row(schema: Schema) -> pl.Expr:
     """Return a row as JSON text."""
     import polars as pl
 
-    values = {field.name: _text(pl.col(field.name), field.type) for field in schema}
-    return _object(values)
+    values = {field.name: _format_json(pl.col(field.name), field.type) for field in schema}
+    return _format_object(values)
 
 
-def _object(values: dict[str, pl.Expr]) -> pl.Expr:
+def _format_object(values: dict[str, pl.Expr]) -> pl.Expr:
     """Join the texts of fields to an object."""
     import polars as pl
 
@@ -186,28 +198,32 @@ def _object(values: dict[str, pl.Expr]) -> pl.Expr:
     return pl.concat_str([*parts, pl.lit("}")])
 
 
-def _text(value: pl.Expr, type: Type) -> pl.Expr:
+def _format_json(value: pl.Expr, type: Type) -> pl.Expr:
     """Return the JSON text of a value, null included."""
     import polars as pl
 
     match type:
         case Array(element):
-            inner = value.list.eval(_text(pl.element(), element)).list.join(",")
+            inner = value.list.eval(_format_json(pl.element(), element)).list.join(",")
             text = pl.concat_str(pl.lit("["), inner, pl.lit("]"))
         case Struct(fields):
-            texts = {f.name: _text(value.struct.field(f.name), f.type) for f in fields}
-            text = pl.when(value.is_not_null()).then(_object(texts))
+            texts = {f.name: _format_json(value.struct.field(f.name), f.type) for f in fields}
+            text = pl.when(value.is_not_null()).then(_format_object(texts))
         case _ if type in (STRING, TIMESTAMP, BINARY, DATE):
-            whole = pl.struct(_written(value, type).alias("v")).struct.json_encode()
+            whole = pl.struct(_prepare_value(value, type).alias("v")).struct.json_encode()
             text = pl.when(value.is_not_null()).then(whole.str.slice(5).str.strip_suffix("}"))
         case _ if type in (FLOAT, DOUBLE):
-            text = pl.when(value.is_finite()).then(value.cast(pl.String)).otherwise(_word(value))
+            text = (
+                pl.when(value.is_finite())
+                .then(value.cast(pl.String))
+                .otherwise(_format_word(value))
+            )
         case _:
             text = value.cast(pl.String)
     return text.fill_null("null")
 
 
-def _word(value: pl.Expr) -> pl.Expr:
+def _format_word(value: pl.Expr) -> pl.Expr:
     """Return a number that JSON cannot represent, as a quoted word."""
     import polars as pl
 

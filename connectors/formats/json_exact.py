@@ -12,29 +12,29 @@ from collections.abc import Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING
 
-from headrace.connectors.formats.decimals import fixed
-from headrace.connectors.formats.json_wire import Value, is_exact, is_nested, wire
-from headrace.connectors.formats.lines import Block
+from headrace.connectors.formats.decimals import round_decimal
+from headrace.connectors.formats.json_wire import JsonValue, is_exact, is_nested, to_wire_type
+from headrace.connectors.formats.lines import LineBlock
 from headrace.core.types import Array, Decimal, Field, Schema, Struct, Type
 
 if TYPE_CHECKING:
     import msgspec
     import polars as pl
 
-NULL = b"null"
+NULL_BYTES = b"null"
 UNREADABLE = b"!"
 
 
-class Unfit(Exception):
+class InvalidExactValue(Exception):
     """A value that is not of the type of its column."""
 
 
-def exact_fields(schema: Schema) -> tuple[Field, ...]:
+def list_exact_fields(schema: Schema) -> tuple[Field, ...]:
     """Return the fields that must be read exactly."""
     return tuple(field for field in schema if is_exact(field.type))
 
 
-def cut_out(fields: Sequence[Field], block: Block, *, sound: bool) -> list[list[bytes]]:
+def extract_values(fields: Sequence[Field], block: LineBlock, *, sound: bool) -> list[list[bytes]]:
     """Return the value of each field in every record as written; a missing one is null.
 
     Only a sound block, in which each line is known to be one object, is read at once: msgspec takes
@@ -42,7 +42,7 @@ def cut_out(fields: Sequence[Field], block: Block, *, sound: bool) -> list[list[
     """
     import msgspec
 
-    row = _row(fields)
+    row = _define_row(fields)
     decoder = msgspec.json.Decoder(row)
     unreadable = row(*repeat(msgspec.Raw(UNREADABLE), len(fields)))
 
@@ -57,11 +57,11 @@ def cut_out(fields: Sequence[Field], block: Block, *, sound: bool) -> list[list[
     except (msgspec.MsgspecError, ValueError, RecursionError):
         rows = None
     if rows is None:
-        rows = [alone(text) for text in block.texts]
+        rows = [alone(text) for text in block.record_texts]
     return [[bytes(getattr(row, f"f{at}")) for row in rows] for at in range(len(fields))]
 
 
-def put_in(
+def insert_values(
     field: Field, epoch: str | None, written: Sequence[bytes], read: pl.Series | None
 ) -> tuple[pl.Series, list[int]]:
     """Return the column in its wire type, and the rows with an invalid value (null here).
@@ -71,65 +71,68 @@ def put_in(
     import polars as pl
 
     if isinstance(field.type, Decimal):
-        texts = [None if text == NULL else text.decode("ascii", "replace") for text in written]
+        texts = [
+            None if text == NULL_BYTES else text.decode("ascii", "replace") for text in written
+        ]
         return pl.Series(field.name, texts, dtype=pl.String), []
-    values: list[Value] = []
+    values: list[JsonValue] = []
     unfit = []
     before = repeat(None) if read is None else read.to_list()
     for row, (value, text) in enumerate(zip(before, written, strict=False)):
         try:
-            values.append(_merged(field.type, value, text))
-        except Unfit:
+            values.append(_merge_value(field.type, value, text))
+        except InvalidExactValue:
             values.append(None)
             unfit.append(row)
-    return pl.Series(field.name, values, dtype=wire(field.type, epoch)), unfit
+    return pl.Series(field.name, values, dtype=to_wire_type(field.type, epoch)), unfit
 
 
-def _merged(type: Type, read: Value, written: bytes) -> Value:
+def _merge_value(type: Type, read: JsonValue, written: bytes) -> JsonValue:
     """Return the value with each exact part as written."""
     import msgspec
 
     if not is_exact(type):
         return read
-    if written == NULL:
+    if written == NULL_BYTES:
         return None
     if not is_nested(type):
-        return _text(type, written)
+        return _read_text(type, written)
     try:
         if isinstance(type, Array) and isinstance(read, list):
             inner = msgspec.json.decode(written, type=list[msgspec.Raw])
             pairs = zip(read, inner, strict=True)
-            return [_merged(type.element, value, bytes(raw)) for value, raw in pairs]
+            return [_merge_value(type.element, value, bytes(raw)) for value, raw in pairs]
         if isinstance(type, Struct) and isinstance(read, dict):
             parts = msgspec.json.decode(written, type=dict[str, msgspec.Raw])
             texts = {name: bytes(raw) for name, raw in parts.items()}
             return {
-                f.name: _merged(f.type, read[f.name], texts.get(f.name, NULL)) for f in type.fields
+                f.name: _merge_value(f.type, read[f.name], texts.get(f.name, NULL_BYTES))
+                for f in type.fields
             }
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise Unfit from error
-    raise Unfit
+        raise InvalidExactValue from error
+    raise InvalidExactValue
 
 
-def _text(type: Type, written: bytes) -> str:
+def _read_text(type: Type, written: bytes) -> str:
     """Return the exact text of one value."""
     import msgspec
 
     if isinstance(type, Decimal):
-        number = fixed(written.decode("ascii", "replace"), type)
+        number = round_decimal(written.decode("ascii", "replace"), type)
         if number is None:
-            raise Unfit
+            raise InvalidExactValue
         return number
     try:
         return msgspec.json.decode(written, type=str)
     except (msgspec.MsgspecError, ValueError) as error:
-        raise Unfit from error
+        raise InvalidExactValue from error
 
 
-def _row(fields: Sequence[Field]) -> type[msgspec.Struct]:
+def _define_row(fields: Sequence[Field]) -> type[msgspec.Struct]:
     """Define a class of objects with the values of these fields as written."""
     import msgspec
 
-    null = msgspec.Raw(NULL)
+    null = msgspec.Raw(NULL_BYTES)
     keys = {f"f{at}": field.name for at, field in enumerate(fields)}
     return msgspec.defstruct("Row", [(key, msgspec.Raw, null) for key in keys], rename=keys)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 
-from headrace.connectors.formats.faults import short, unfit
+from headrace.connectors.formats.faults import describe_invalid_value, shorten_text
 from headrace.core.types import Field
 
 
-def misfit(field: Field, record: bytes) -> str:
+def describe_invalid_field(field: Field, record: bytes) -> str:
     """Return the error text of a field whose value is not of its type."""
-    return unfit(field, _shown(field.name, record))
+    return describe_invalid_value(field, _extract_value(field.name, record))
 
 
-SIGNS = {
+FILE_SIGNATURES = {
     b"\x1f\x8b": "this is gzip, which is read if the file's name ends in .gz",
     b"\x28\xb5\x2f\xfd": "this is zstd, which is read if the file's name ends in .zst",
     b"\xff\xfe": "this is UTF-16, wanted UTF-8",
@@ -23,26 +23,26 @@ SIGNS = {
 """The first bytes of files that are not JSON text."""
 
 
-def malformed(record: bytes) -> str:
+def describe_malformed(record: bytes) -> str:
     """Return the error text of a record that is not a JSON object."""
-    for sign, what in SIGNS.items():
+    for sign, what in FILE_SIGNATURES.items():
         if record.startswith(sign):
             return f"wanted a JSON object: {what}"
     try:
         text = record.strip().decode()
         value = json.loads(text)
     except json.JSONDecodeError as error:
-        return f"wanted a JSON object: {_unparsed(text, error)}"
+        return f"wanted a JSON object: {_describe_syntax_error(text, error)}"
     except UnicodeDecodeError:
         return "wanted a JSON object: it is not UTF-8"
     except RecursionError:
         return "wanted a JSON object: it is nested too deep"
     if isinstance(value, dict):
         return "wanted a JSON object: something in it is out of range"
-    return f"wanted a JSON object, got {short(text)}"
+    return f"wanted a JSON object, got {shorten_text(text)}"
 
 
-def _unparsed(text: str, error: json.JSONDecodeError) -> str:
+def _describe_syntax_error(text: str, error: json.JSONDecodeError) -> str:
     """Explain why a text is not JSON."""
     if text.startswith("["):
         return "an array begins here; objects are read one per line"
@@ -62,12 +62,12 @@ def is_doubtful(record: bytes) -> bool:
     return False
 
 
-def _shown(name: str, record: bytes) -> str:
+def _extract_value(name: str, record: bytes) -> str:
     """Return the value of a field as written."""
     import msgspec
 
     try:
         fields: dict[str, msgspec.Raw] = msgspec.json.decode(record, type=dict[str, msgspec.Raw])
-        return short(bytes(fields[name]).decode("utf-8", "replace"))
+        return shorten_text(bytes(fields[name]).decode("utf-8", "replace"))
     except (msgspec.MsgspecError, LookupError, ValueError, RecursionError):
         return "something else"

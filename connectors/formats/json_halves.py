@@ -8,27 +8,29 @@ from __future__ import annotations
 
 import re
 
-FIRST = re.compile(rb"\\u[dD][89abAB]")
-PAIR = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
-ESCAPE = re.compile(rb"\\(?:u[dD]([89abAB]|[c-fC-F])[0-9a-fA-F]{2}|.)", re.DOTALL)
+HIGH_SURROGATE = re.compile(rb"\\u[dD][89abAB]")
+SURROGATE_PAIR = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
+ESCAPE_SEQUENCE = re.compile(rb"\\(?:u[dD]([89abAB]|[c-fC-F])[0-9a-fA-F]{2}|.)", re.DOTALL)
 
 
-def has_lone_half(block: bytes) -> bool:
+def has_lone_surrogate(block: bytes) -> bool:
     r"""Whether a line of the block has a lone surrogate.
 
-    >>> has_lone_half(rb'"\ud83d\ude00"'), has_lone_half(rb'"\ud83d"'), has_lone_half(rb'"\\ud83d"')
+    >>> has_lone_surrogate(rb'"\ud83d\ude00"'), has_lone_surrogate(rb'"\ud83d"'), has_lone_surrogate(rb'"\\ud83d"')
     (False, True, False)
     """
     # Most blocks have no backslash, and searching for one byte is faster than for two.
-    if b"\\" not in block or not FIRST.search(PAIR.sub(b"", block)):
+    if b"\\" not in block or not HIGH_SURROGATE.search(SURROGATE_PAIR.sub(b"", block)):
         return False
-    return any(_is_lone(line) for line in block.split(b"\n") if FIRST.search(line))
+    return any(
+        _has_lone_surrogate(line) for line in block.split(b"\n") if HIGH_SURROGATE.search(line)
+    )
 
 
-def _is_lone(line: bytes) -> bool:
+def _has_lone_surrogate(line: bytes) -> bool:
     """Whether the line has a lone surrogate, escape by escape: an escaped backslash starts none."""
     expected = -1
-    for escape in ESCAPE.finditer(line):
+    for escape in ESCAPE_SEQUENCE.finditer(line):
         half = escape[1]
         second = half is not None and half not in b"89abAB"
         if second != (escape.start() == expected) or (expected >= 0 and not second):

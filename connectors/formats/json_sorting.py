@@ -19,85 +19,95 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from headrace.connectors.formats import json_words
-from headrace.connectors.formats.faults import Faults
-from headrace.connectors.formats.json_explain import is_doubtful, malformed, misfit
-from headrace.connectors.formats.json_halves import has_lone_half
-from headrace.connectors.formats.json_read import read, wires
-from headrace.connectors.formats.json_wire import has, is_nested, wire
+from headrace.connectors.formats.faults import RecordErrors
+from headrace.connectors.formats.json_explain import (
+    describe_invalid_field,
+    describe_malformed,
+    is_doubtful,
+)
+from headrace.connectors.formats.json_halves import has_lone_surrogate
+from headrace.connectors.formats.json_read import list_wire_types, read_lines
+from headrace.connectors.formats.json_wire import contains_type, is_nested, to_wire_type
 from headrace.connectors.formats.lines import BLANK
 from headrace.core.types import DOUBLE, FLOAT, Field, Schema
 
 if TYPE_CHECKING:
     import polars as pl
 
-Read: TypeAlias = "Callable[[list[bytes]], pl.DataFrame]"
+LinesReader: TypeAlias = "Callable[[list[bytes]], pl.DataFrame]"
 
-NOTHING = b"{}"
+EMPTY_OBJECT = b"{}"
 
 
-def sort_out(
+def find_faults(
     schema: Schema, epoch: str | None, records: Sequence[bytes]
-) -> tuple[pl.DataFrame, Faults]:
+) -> tuple[pl.DataFrame, RecordErrors]:
     """Return a row of each record, null for a faulty one, and the faults."""
-    sorting = _Sorting(schema, epoch, list(records))
-    return sorting.frame(), sorting.faults
+    sorting = _FaultFinder(schema, epoch, list(records))
+    return sorting.read_frame(), sorting.faults
 
 
-class _Sorting:
+class _FaultFinder:
     def __init__(self, schema: Schema, epoch: str | None, texts: list[bytes]) -> None:
         self.schema = schema
         self.epoch = epoch
-        self.types = wires(schema, epoch)
+        self.types = list_wire_types(schema, epoch)
         self.texts = texts
-        self.faults = Faults()
+        self.faults = RecordErrors()
 
-    def frame(self) -> pl.DataFrame:
+    def read_frame(self) -> pl.DataFrame:
         """Answer the questions in turn."""
-        frame = self.single_values(self.objects())
-        nested = [self.nested(f) for f in self.schema if f.name in self.types and is_nested(f.type)]
+        frame = self.read_single_values(self.read_objects())
+        nested = [
+            self.read_nested_values(f)
+            for f in self.schema
+            if f.name in self.types and is_nested(f.type)
+        ]
         return frame.with_columns(nested)
 
-    def give_up(self, row: int, why: str) -> None:
+    def mark_bad(self, row: int, why: str) -> None:
         """Mark a record as bad."""
         self.faults.setdefault(row, why)
-        self.texts[row] = NOTHING
+        self.texts[row] = EMPTY_OBJECT
 
-    def objects(self) -> pl.DataFrame:
+    def read_objects(self) -> pl.DataFrame:
         """Give up records that are not JSON objects; read the valid single values of the rest."""
         from polars.exceptions import PolarsError
 
         for row, text in enumerate(self.texts):
             if text.lstrip(BLANK)[:1] != b"{":
-                self.give_up(row, malformed(text))
-        if has_lone_half(b"\n".join(self.texts)):
+                self.mark_bad(row, describe_malformed(text))
+        if has_lone_surrogate(b"\n".join(self.texts)):
             for row, text in enumerate(self.texts):
-                if has_lone_half(text):
-                    self.give_up(row, "wanted a JSON object: a text has half of a surrogate pair")
+                if has_lone_surrogate(text):
+                    self.mark_bad(row, "wanted a JSON object: a text has half of a surrogate pair")
         try:
-            return self.lenient(self.texts)
+            return self.read_leniently(self.texts)
         except PolarsError:
             for row, text in enumerate(self.texts):
                 if is_doubtful(text) and not self.is_object(text):
-                    self.give_up(row, malformed(text))
-            return self.isolated(range(len(self.texts)), self.lenient, malformed)
+                    self.mark_bad(row, describe_malformed(text))
+            return self.read_by_halving(
+                range(len(self.texts)), self.read_leniently, describe_malformed
+            )
 
     def is_object(self, text: bytes) -> bool:
         """Whether Polars accepts the text as a JSON object."""
         from polars.exceptions import PolarsError
 
         try:
-            read(text, {}, lenient=True)
+            read_lines(text, {}, lenient=True)
         except PolarsError:
             return False
         return True
 
-    def lenient(self, texts: list[bytes]) -> pl.DataFrame:
+    def read_leniently(self, texts: list[bytes]) -> pl.DataFrame:
         """Read single values leniently."""
         single = {name: type for name, type in self.types.items() if not type.is_nested()}
-        return read(b"\n".join(texts), single, lenient=True)
+        return read_lines(b"\n".join(texts), single, lenient=True)
 
-    def isolated(
-        self, rows: Sequence[int], read: Read, why: Callable[[bytes], str]
+    def read_by_halving(
+        self, rows: Sequence[int], read: LinesReader, why: Callable[[bytes], str]
     ) -> pl.DataFrame:
         """Read these records by halving; those that cannot be read even alone are given up."""
         import polars as pl
@@ -107,13 +117,13 @@ class _Sorting:
             return read([self.texts[row] for row in rows])
         except PolarsError:
             if len(rows) == 1:
-                self.give_up(rows[0], why(self.texts[rows[0]]))
-                return read([NOTHING])
+                self.mark_bad(rows[0], why(self.texts[rows[0]]))
+                return read([EMPTY_OBJECT])
         middle = len(rows) // 2
         halves = rows[:middle], rows[middle:]
-        return pl.concat([self.isolated(half, read, why) for half in halves])
+        return pl.concat([self.read_by_halving(half, read, why) for half in halves])
 
-    def single_values(self, values: pl.DataFrame) -> pl.DataFrame:
+    def read_single_values(self, values: pl.DataFrame) -> pl.DataFrame:
         """Complete the single values; give up records with an invalid one."""
         import polars as pl
 
@@ -121,37 +131,37 @@ class _Sorting:
             field
             for field in self.schema
             if field.name in values.columns and values[field.name].null_count()
-            if wire(field.type, self.epoch) != pl.String()
+            if to_wire_type(field.type, self.epoch) != pl.String()
         ]
         types: dict[str, pl.DataType] = {field.name: pl.String() for field in asked}
-        texts = read(b"\n".join(self.texts), types, lenient=True)
+        texts = read_lines(b"\n".join(self.texts), types, lenient=True)
         for field in asked:
             value, text = values[field.name], texts[field.name]
             if field.type in (FLOAT, DOUBLE):
-                value = json_words.put_in(value, text)
+                value = json_words.fill_words(value, text)
                 values = values.with_columns(value)
             for row in (value.is_null() & text.is_not_null()).arg_true():
-                self.give_up(row, misfit(field, self.texts[row]))
+                self.mark_bad(row, describe_invalid_field(field, self.texts[row]))
         return values
 
-    def nested(self, field: Field) -> pl.Series:
+    def read_nested_values(self, field: Field) -> pl.Series:
         """Read an array or struct column; give up records with an invalid value within."""
         import polars as pl
 
         type = self.types[field.name]
 
         def strict(texts: list[bytes]) -> pl.DataFrame:
-            return read(b"\n".join(texts), {field.name: type})
+            return read_lines(b"\n".join(texts), {field.name: type})
 
         def worded(texts: list[bytes]) -> pl.DataFrame:
-            return json_words.read_nested(field, self.epoch, texts)
+            return json_words.read_nested_column(field, self.epoch, texts)
 
         def why(text: bytes) -> str:
-            return misfit(field, text)
+            return describe_invalid_field(field, text)
 
-        words = has(field.type, FLOAT, DOUBLE)
-        some = [row for row, text in enumerate(self.texts) if words and json_words.are_in(text)]
+        words = contains_type(field.type, FLOAT, DOUBLE)
+        some = [row for row, text in enumerate(self.texts) if words and json_words.has_words(text)]
         rest = sorted(set(range(len(self.texts))).difference(some))
-        pieces = self.isolated(rest, strict, why), self.isolated(some, worded, why)
+        pieces = self.read_by_halving(rest, strict, why), self.read_by_halving(some, worded, why)
         order = pl.Series(rest + some, dtype=pl.UInt32).arg_sort()
         return pl.concat(pieces)[field.name].gather(order)

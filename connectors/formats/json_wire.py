@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from headrace.connectors.formats import times
-from headrace.connectors.formats.decimals import decimals
+from headrace.connectors.formats.decimals import parse_decimals
 from headrace.core.types import (
     BIGINT,
     BINARY,
@@ -34,30 +34,30 @@ from headrace.core.types import (
 if TYPE_CHECKING:
     import polars as pl
 
-Value: TypeAlias = "bool | int | float | str | list[Value] | dict[str, Value] | None"
+JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
 """A value of a JSON column, as Polars gives it to Python."""
 
 # The types that Polars reads directly. It has no reader for numbers of 8 and 16 bits, and reads
 # a number that is too large for 32 bits as infinity.
-AS_IT_IS = (BOOLEAN, INT, BIGINT, DOUBLE, STRING)
+DIRECT_TYPES = (BOOLEAN, INT, BIGINT, DOUBLE, STRING)
 
 # The units of an epoch in a second.
-EPOCHS = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
+UNITS_PER_SECOND = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
-def has(type: Type, *leaves: Type | type[Type]) -> bool:
+def contains_type(type: Type, *leaves: Type | type[Type]) -> bool:
     """Whether the type is one of these, or contains one."""
     match type:
         case Array(element):
-            return has(element, *leaves)
+            return contains_type(element, *leaves)
         case Struct(fields):
-            return any(has(field.type, *leaves) for field in fields)
+            return any(contains_type(field.type, *leaves) for field in fields)
     return any(type == leaf or leaf is type.__class__ for leaf in leaves)
 
 
 def is_exact(type: Type) -> bool:
     """Whether Polars' reader would lose precision of values of the type."""
-    return has(type, Decimal, BINARY)
+    return contains_type(type, Decimal, BINARY)
 
 
 def is_nested(type: Type) -> bool:
@@ -65,65 +65,71 @@ def is_nested(type: Type) -> bool:
     return isinstance(type, Array | Struct)
 
 
-def wire(type: Type, epoch: str | None, *, words: bool = False) -> pl.DataType:
+def to_wire_type(type: Type, epoch: str | None, *, words: bool = False) -> pl.DataType:
     """Return the type as which a column is read; with `words`, doubles are read as text."""
     import polars as pl
 
     match type:
         case Array(element):
-            return pl.List(wire(element, epoch, words=words))
+            return pl.List(to_wire_type(element, epoch, words=words))
         case Struct(fields):
-            return pl.Struct({field.name: wire(field.type, epoch, words=words) for field in fields})
+            return pl.Struct(
+                {field.name: to_wire_type(field.type, epoch, words=words) for field in fields}
+            )
     if type in (TINYINT, SMALLINT):
         return pl.Int32()
     if type in (FLOAT, DOUBLE):
         return pl.String() if words else pl.Float64()
     if type == TIMESTAMP and epoch:
         return pl.Int64()
-    return to_polars(type) if type in AS_IT_IS else pl.String()
+    return to_polars(type) if type in DIRECT_TYPES else pl.String()
 
 
-def is_plain(type: Type) -> bool:
+def needs_no_conversion(type: Type) -> bool:
     """Whether the type needs no conversion after reading."""
     match type:
         case Array(element):
-            return is_plain(element)
+            return needs_no_conversion(element)
         case Struct(fields):
-            return all(is_plain(field.type) for field in fields)
-    return type in AS_IT_IS
+            return all(needs_no_conversion(field.type) for field in fields)
+    return type in DIRECT_TYPES
 
 
-def converted(column: pl.Series, type: Type, epoch: str | None) -> tuple[pl.Series, list[int]]:
+def convert_column(column: pl.Series, type: Type, epoch: str | None) -> tuple[pl.Series, list[int]]:
     """Convert a column to its type; also return the rows whose value is invalid."""
     import polars as pl
 
     if isinstance(type, Decimal):
-        value = decimals(column, type)
+        value = parse_decimals(column, type)
     elif type == TIMESTAMP and not epoch:
-        value = times.instants(column)
-    elif type == TIMESTAMP and (instants := _fitting(column, epoch or "us")) is not None:
+        value = times.parse_timestamp_column(column)
+    elif type == TIMESTAMP and (instants := _convert_all_units(column, epoch or "us")) is not None:
         return instants, []
     else:
         raw = pl.col(column.name)
-        value = column.to_frame().select(_value(raw, type, epoch).alias(column.name)).to_series()
+        value = (
+            column.to_frame()
+            .select(_convert_value(raw, type, epoch).alias(column.name))
+            .to_series()
+        )
         if is_nested(type):
-            wrong = column.to_frame().select(_wrong(raw, type, epoch)).to_series()
+            wrong = column.to_frame().select(_is_invalid(raw, type, epoch)).to_series()
             return value, wrong.arg_true().to_list()
     if value.null_count() == column.null_count():
         return value, []
     return value, (value.is_null() & column.is_not_null()).arg_true().to_list()
 
 
-def _value(raw: pl.Expr, type: Type, epoch: str | None) -> pl.Expr:
+def _convert_value(raw: pl.Expr, type: Type, epoch: str | None) -> pl.Expr:
     """Convert one value; null if it is invalid."""
     import polars as pl
 
     match type:
         case Array(element):
-            return raw.list.eval(_value(pl.element(), element, epoch))
+            return raw.list.eval(_convert_value(pl.element(), element, epoch))
         case Struct(fields):
             inner = [
-                _value(raw.struct.field(field.name), field.type, epoch).alias(field.name)
+                _convert_value(raw.struct.field(field.name), field.type, epoch).alias(field.name)
                 for field in fields
             ]
             return pl.when(raw.is_not_null()).then(pl.struct(inner))
@@ -135,45 +141,47 @@ def _value(raw: pl.Expr, type: Type, epoch: str | None) -> pl.Expr:
     if type == BINARY:
         return raw.str.decode("base64", strict=False)
     if type == DATE:
-        return times.dates(raw)
+        return times.parse_dates(raw)
     if type == TIMESTAMP:
-        return _since_epoch(raw, epoch) if epoch else times.instant(raw)
+        return _convert_units(raw, epoch) if epoch else times.parse_timestamps(raw)
     return raw.cast(to_polars(type), strict=False)
 
 
-def _wrong(raw: pl.Expr, type: Type, epoch: str | None) -> pl.Expr:
+def _is_invalid(raw: pl.Expr, type: Type, epoch: str | None) -> pl.Expr:
     """Whether a value, or one within it, is invalid."""
     import polars as pl
 
     match type:
         case Array(element):
-            return raw.list.eval(_wrong(pl.element(), element, epoch)).list.any().fill_null(False)
+            return (
+                raw.list.eval(_is_invalid(pl.element(), element, epoch)).list.any().fill_null(False)
+            )
         case Struct(fields):
             return pl.any_horizontal(
-                [_wrong(raw.struct.field(field.name), field.type, epoch) for field in fields]
+                [_is_invalid(raw.struct.field(field.name), field.type, epoch) for field in fields]
             )
-    return _value(raw, type, epoch).is_null() & raw.is_not_null()
+    return _convert_value(raw, type, epoch).is_null() & raw.is_not_null()
 
 
-def _fitting(units: pl.Series, epoch: str) -> pl.Series | None:
+def _convert_all_units(units: pl.Series, epoch: str) -> pl.Series | None:
     """Convert whole units since 1970 to timestamps, if all fit: in an eighth of the time."""
     import polars as pl
 
-    factor, finer = divmod(EPOCHS["us"], EPOCHS[epoch])
+    factor, finer = divmod(UNITS_PER_SECOND["us"], UNITS_PER_SECOND[epoch])
     limit = (2**63 - 1) // max(factor, 1)
     if finer or not units.is_between(-limit, limit).all():
         return None
     return (units * factor).cast(pl.Datetime("us", "UTC"))
 
 
-def _since_epoch(units: pl.Expr, epoch: str) -> pl.Expr:
+def _convert_units(units: pl.Expr, epoch: str) -> pl.Expr:
     """Convert whole units since 1970 to a timestamp, truncated to microseconds."""
     import polars as pl
 
-    micros = EPOCHS["us"]
-    if EPOCHS[epoch] > micros:
-        return units.floordiv(EPOCHS[epoch] // micros).cast(pl.Datetime("us", "UTC"))
-    factor = micros // EPOCHS[epoch]
+    micros = UNITS_PER_SECOND["us"]
+    if UNITS_PER_SECOND[epoch] > micros:
+        return units.floordiv(UNITS_PER_SECOND[epoch] // micros).cast(pl.Datetime("us", "UTC"))
+    factor = micros // UNITS_PER_SECOND[epoch]
     limit = (2**63 - 1) // factor
     fits = units.is_between(-limit, limit)
     return pl.when(fits).then(units * factor).cast(pl.Datetime("us", "UTC"))

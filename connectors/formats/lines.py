@@ -11,7 +11,7 @@ BLANK = b" \t\r\n"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
-class Line(NamedTuple):
+class RecordLine(NamedTuple):
     """A record: its position in the split, and its bytes without the line end."""
 
     position: int
@@ -19,21 +19,21 @@ class Line(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Block:
+class LineBlock:
     """Whole lines and the position of the first. Lines that are not blank are records."""
 
     data: bytes
     offset: int
 
     @cached_property
-    def texts(self) -> list[bytes]:
+    def record_texts(self) -> list[bytes]:
         """The records, without their line feeds."""
         return [text for _, text in self._records]
 
-    def record(self, row: int) -> Line:
+    def get_record(self, row: int) -> RecordLine:
         """Return the record of a row."""
         position, text = self._records[row]
-        return Line(position, text.removesuffix(b"\r"))
+        return RecordLine(position, text.removesuffix(b"\r"))
 
     @cached_property
     def _records(self) -> list[tuple[int, bytes]]:
@@ -42,16 +42,16 @@ class Block:
         return [pair for pair in zip(starts, lines, strict=False) if pair[1].strip(BLANK)]
 
 
-def cut(data: bytes) -> int:
+def find_cut(data: bytes) -> int:
     r"""Return the length of the longest prefix of whole lines.
 
-    >>> cut(b"a\nbc\nd")
+    >>> find_cut(b"a\nbc\nd")
     5
     """
     return data.rfind(b"\n") + 1
 
 
-class ByLine:
+class LineDecoder:
     """The common part of decoders whose records are lines, without a header."""
 
     __slots__ = ()
@@ -61,18 +61,18 @@ class ByLine:
         return False
 
     @property
-    def quote(self) -> bytes:
+    def quote_bytes(self) -> bytes:
         """No bytes: each line end ends a record."""
         return b""
 
-    def begin(self, header: bytes) -> Self:
+    def with_header(self, header: bytes) -> Self:
         return self
 
-    def cut(self, data: bytes) -> int:
-        return cut(data)
+    def find_cut(self, data: bytes) -> int:
+        return find_cut(data)
 
 
-def without_mark(block: bytes, offset: int) -> tuple[bytes, int]:
+def remove_byte_order_mark(block: bytes, offset: int) -> tuple[bytes, int]:
     """Remove the byte order mark from the start of a split."""
     if offset == 0 and block.startswith(BYTE_ORDER_MARK):
         return block[len(BYTE_ORDER_MARK) :], len(BYTE_ORDER_MARK)

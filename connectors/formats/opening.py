@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from headrace.connectors.formats.parquet_write import ParquetEncoder
 
 
-def decoder(source: nodes.Source) -> Decoder:
+def build_decoder(source: nodes.Source) -> Decoder:
     """Build the decoder of a source's records; Parquet has no self-contained records."""
-    schema = decoded(source)
+    schema = list_decoded_columns(source)
     format = source.format or nodes.Format("json", None)
     match format.name:
         case "json":
@@ -30,19 +30,19 @@ def decoder(source: nodes.Source) -> Decoder:
             return JsonDecoder(schema, options.epoch if isinstance(options, JsonOptions) else None)
         case "csv":
             from headrace.connectors.formats.csv_decode import CsvDecoder
-            from headrace.connectors.formats.csv_options import dialect
+            from headrace.connectors.formats.csv_options import build_dialect
 
-            habits = dialect(format.options)
+            habits = build_dialect(format.options)
             names = () if habits.has_header else source.schema.names
-            return CsvDecoder(schema, source.schema, names, habits.shape, habits.null.encode())
+            return CsvDecoder(schema, source.schema, names, habits.syntax, habits.null.encode())
         case "raw":
             from headrace.connectors.formats.raw import RawDecoder
 
             return RawDecoder(schema)
-    raise _unknown(source.name, format)
+    raise _build_format_error(source.name, format)
 
 
-def encoder(sink: nodes.Sink, schema: Schema) -> BytesEncoder:
+def build_encoder(sink: nodes.Sink, schema: Schema) -> BytesEncoder:
     """Build the encoder of a sink's rows; Parquet has an encoder of files instead."""
     format = sink.format or nodes.Format("json", None)
     match format.name:
@@ -52,37 +52,37 @@ def encoder(sink: nodes.Sink, schema: Schema) -> BytesEncoder:
             return JsonEncoder(schema)
         case "csv":
             from headrace.connectors.formats.csv_encode import CsvEncoder
-            from headrace.connectors.formats.csv_options import dialect
+            from headrace.connectors.formats.csv_options import build_dialect
 
-            habits = dialect(format.options)
-            return CsvEncoder(schema, habits.has_header, habits.shape, habits.null)
+            habits = build_dialect(format.options)
+            return CsvEncoder(schema, habits.has_header, habits.syntax, habits.null)
         case "raw":
             from headrace.connectors.formats.raw import RawEncoder
 
             return RawEncoder(schema)
-    raise _unknown(sink.name, format)
+    raise _build_format_error(sink.name, format)
 
 
-def parquet_reader(source: nodes.Source) -> ParquetReader:
+def build_parquet_reader(source: nodes.Source) -> ParquetReader:
     """Build the reader of a source's Parquet files."""
     from headrace.connectors.formats.parquet_read import ParquetReader
 
-    return ParquetReader(decoded(source), source.schema)
+    return ParquetReader(list_decoded_columns(source), source.schema)
 
 
-def parquet_encoder(schema: Schema) -> ParquetEncoder:
+def build_parquet_encoder(schema: Schema) -> ParquetEncoder:
     """Build the encoder of Parquet files."""
     from headrace.connectors.formats.parquet_write import ParquetEncoder
 
     return ParquetEncoder(schema)
 
 
-def decoded(source: nodes.Source) -> Schema:
+def list_decoded_columns(source: nodes.Source) -> Schema:
     """Return the columns to decode; those required in each record are not nullable."""
-    needed = source.checked | ({source.event_time} if source.event_time else frozenset())
-    fields = (source.schema.get(name) for name in source.columns)
+    needed = source.not_null_columns | ({source.event_time} if source.event_time else frozenset())
+    fields = (source.schema.get(name) for name in source.decoded_columns)
     return Schema(tuple(Field(f.name, f.type, f.name not in needed) for f in fields if f))
 
 
-def _unknown(name: str, format: nodes.Format) -> ConnectorError:
+def _build_format_error(name: str, format: nodes.Format) -> ConnectorError:
     return ConnectorError(f'"{name}" cannot carry {format}', exit_status=2)

@@ -13,60 +13,60 @@ from typing import TYPE_CHECKING
 
 from headrace.connectors.formats import thrift
 from headrace.connectors.formats.parquet_read import ParquetReader
-from headrace.connectors.formats.required import has_required
+from headrace.connectors.formats.required import has_required_field
 from headrace.core.types import Array, Field, Struct, to_polars
 
 if TYPE_CHECKING:
     pass
 
-EASY = {0, 1, 2, 6}
+COMMON_CODECS = {0, 1, 2, 6}
 """The codecs that every reader supports: none, Snappy, gzip and Zstandard."""
-OLD_CALENDAR = b"org.apache.spark.legacyDateTime"
-TAIL = 8
+LEGACY_CALENDAR_KEY = b"org.apache.spark.legacyDateTime"
+TAIL_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class ParquetSummary:
     """The number of rows of a file, and whether any reader may read it directly."""
 
-    rows: int
+    row_count: int
     is_plain: bool
 
 
-def look(reader: ParquetReader, path: str) -> Looked:
+def inspect_file(reader: ParquetReader, path: str) -> ParquetSummary:
     """Inspect a file. Raises ConnectorError as reading it would."""
-    found = reader.columns(path)
-    footer = _footer(path)
+    found = reader.read_columns(path)
+    footer = _read_footer(path)
     has_types = all(found[field.name] == to_polars(field.type) for field in reader.schema)
-    return Looked(footer[3].number, has_types and _is_sound(reader, footer))
+    return ParquetSummary(footer[3].number, has_types and _is_sound(reader, footer))
 
 
-def _footer(path: str) -> thrift.Struct:
+def _read_footer(path: str) -> thrift.ThriftStruct:
     """Read the footer, which is followed by its length and a magic number."""
     with open(path, "rb") as file:
-        file.seek(-TAIL, os.SEEK_END)
+        file.seek(-TAIL_BYTES, os.SEEK_END)
         size = int.from_bytes(file.read(4), "little")
-        file.seek(-TAIL - size, os.SEEK_END)
-        return thrift.read(file.read(size))
+        file.seek(-TAIL_BYTES - size, os.SEEK_END)
+        return thrift.read_struct(file.read(size))
 
 
-def _is_sound(reader: ParquetReader, footer: thrift.Struct) -> bool:
+def _is_sound(reader: ParquetReader, footer: thrift.ThriftStruct) -> bool:
     """Whether the file has no forbidden nulls, and uses only common features."""
-    if any(has_required(field.type) for field in reader.schema):
+    if any(has_required_field(field.type) for field in reader.schema):
         return False
-    if any(entry[1].plain == OLD_CALENDAR for entry in _structs(footer, 5)):
+    if any(entry[1].plain == LEGACY_CALENDAR_KEY for entry in _iterate_structs(footer, 5)):
         return False
     fields = {field.name.encode(): field for field in reader.schema}
-    for group in _structs(footer, 4):
-        for column in _structs(group, 1):
+    for group in _iterate_structs(footer, 4):
+        for column in _iterate_structs(group, 1):
             chunk = column[3].struct
             field = fields.get(bytes(chunk[3].items[0]))  # type: ignore[arg-type]
-            if field is not None and not _is_plain(field, chunk):
+            if field is not None and not _is_plain_column(field, chunk):
                 return False
     return True
 
 
-def _structs(of: thrift.Struct, number: int) -> Iterator[thrift.Struct]:
+def _iterate_structs(of: thrift.ThriftStruct, number: int) -> Iterator[thrift.ThriftStruct]:
     """Yield the structs of a list field, if it is present."""
     if number in of:
         for each in of[number].items:
@@ -74,9 +74,9 @@ def _structs(of: thrift.Struct, number: int) -> Iterator[thrift.Struct]:
             yield each
 
 
-def _is_plain(field: Field, chunk: thrift.Struct) -> bool:
+def _is_plain_column(field: Field, chunk: thrift.ThriftStruct) -> bool:
     """Whether a column chunk has a common codec, and no forbidden nulls."""
-    if chunk[4].number not in EASY:
+    if chunk[4].number not in COMMON_CODECS:
         return False
     if field.nullable:
         return True

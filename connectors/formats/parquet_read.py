@@ -13,18 +13,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headrace.connectors.formats.contract import Decoded
-from headrace.connectors.formats.parquet_types import converted, holds
-from headrace.connectors.formats.required import sound
+from headrace.connectors.formats.contract import DecodedBlock
+from headrace.connectors.formats.parquet_types import can_hold, convert_value
+from headrace.connectors.formats.required import split_null_violations
 from headrace.connectors.guess.parquet import from_polars
 from headrace.core.contracts import ConnectorError
-from headrace.core.problems import did_you_mean
+from headrace.core.problems import suggest_name
 from headrace.core.types import Field, Schema
 
 if TYPE_CHECKING:
     import polars as pl
 
-ROWS = 1 << 16
+READ_ROWS = 1 << 16
 """Rows read at once: enough to amortise the call, and few enough for memory."""
 
 
@@ -35,45 +35,45 @@ class ParquetReader:
     schema: Schema
     declared: Schema
 
-    def read(self, path: str, first: int, rows: int = ROWS) -> tuple[Decoded, int]:
+    def read(self, path: str, first: int, rows: int = READ_ROWS) -> tuple[DecodedBlock, int]:
         """Read rows from number `first` on, and count them: 0 at the end of the file.
 
         Raises ConnectorError if the file is not Parquet, is damaged, or has other columns.
         """
         import polars as pl
 
-        found = self.columns(path)
-        with _telling():
+        found = self.read_columns(path)
+        with _translate_errors():
             columns = [
-                converted(pl.col(field.name), found[field.name], field.type).alias(field.name)
+                convert_value(pl.col(field.name), found[field.name], field.type).alias(field.name)
                 for field in self.schema
             ]
             file = pl.scan_parquet(path, glob=False, hive_partitioning=False)
             frame = file.select(columns).slice(first, rows).collect()
-        return sound(frame, self.schema, first), frame.height
+        return split_null_violations(frame, self.schema, first), frame.height
 
-    def columns(self, path: str) -> Mapping[str, pl.DataType]:
+    def read_columns(self, path: str) -> Mapping[str, pl.DataType]:
         """Return the columns of a file. Raises ConnectorError if declared ones are missing."""
         import polars as pl
 
-        with _telling():
+        with _translate_errors():
             file = pl.scan_parquet(path, glob=False, hive_partitioning=False)
             found = file.collect_schema()
         for field in self.declared:
-            _check(field, found)
+            _check_column(field, found)
         return found
 
 
-def _check(field: Field, found: Mapping[str, pl.DataType]) -> None:
+def _check_column(field: Field, found: Mapping[str, pl.DataType]) -> None:
     """Raise ConnectorError unless the file has the column, with a compatible type."""
     import polars as pl
 
     if field.name not in found:
-        hint = did_you_mean(field.name, found) or f"it has {', '.join(found)}"
+        hint = suggest_name(field.name, found) or f"it has {', '.join(found)}"
         raise ConnectorError(f'the file has no column "{field.name}"', hint)
     dtype = found[field.name]
     type = from_polars(dtype)
-    if dtype == pl.Null or (type and holds(field.type, type)):
+    if dtype == pl.Null or (type and can_hold(field.type, type)):
         return
     raise ConnectorError(
         f'column "{field.name}": wanted {field.type}, the file has {type or dtype}',
@@ -82,7 +82,7 @@ def _check(field: Field, found: Mapping[str, pl.DataType]) -> None:
 
 
 @contextmanager
-def _telling() -> Iterator[None]:
+def _translate_errors() -> Iterator[None]:
     """Translate errors of Polars to ConnectorError."""
     from polars.exceptions import PolarsError
 

@@ -9,7 +9,7 @@ from headrace.core.types import (
     FLOAT,
     INT,
     INTEGER_DIGITS,
-    INTEGERS,
+    INTEGER_TYPES,
     SMALLINT,
     TINYINT,
     Array,
@@ -24,47 +24,49 @@ if TYPE_CHECKING:
     from polars._typing import PolarsDataType
 
 
-def holds(wanted: Type, found: Type) -> bool:
+def can_hold(wanted: Type, found: Type) -> bool:
     """Whether every value of type `found` is a value of type `wanted`.
 
     >>> from headrace.core.types import BIGINT, STRING
-    >>> holds(BIGINT, INT), holds(INT, BIGINT), holds(STRING, INT)
+    >>> can_hold(BIGINT, INT), can_hold(INT, BIGINT), can_hold(STRING, INT)
     (True, False, False)
     """
     match wanted, found:
         case Array(element), Array(other):
-            return holds(element, other)
+            return can_hold(element, other)
         case Struct(fields), Struct(others):
             types = {field.name: field.type for field in others}
-            return all(f.name in types and holds(f.type, types[f.name]) for f in fields)
+            return all(f.name in types and can_hold(f.type, types[f.name]) for f in fields)
         case Decimal(precision, scale), Decimal(digits, places):
             return scale >= places and precision - scale >= digits - places
         case Decimal(precision, scale), _ if found in INTEGER_DIGITS:
             return precision - scale >= min(INTEGER_DIGITS[found], 19)
-    if wanted in INTEGERS and found in INTEGERS:
-        return INTEGERS.index(wanted) >= INTEGERS.index(found)
+    if wanted in INTEGER_TYPES and found in INTEGER_TYPES:
+        return INTEGER_TYPES.index(wanted) >= INTEGER_TYPES.index(found)
     if wanted == DOUBLE:
         return found in (TINYINT, SMALLINT, INT, FLOAT, DOUBLE)
     return wanted == found
 
 
-def converted(value: pl.Expr, found: pl.DataType, type: Type) -> pl.Expr:
+def convert_value(value: pl.Expr, found: pl.DataType, type: Type) -> pl.Expr:
     """Convert a value to the declared type."""
     import polars as pl
 
     if isinstance(type, Array) and isinstance(found, pl.Array | pl.List):
         listed = value.arr.to_list() if isinstance(found, pl.Array) else value
-        return listed.list.eval(converted(pl.element(), _of(found.inner), type.element))
+        return listed.list.eval(
+            convert_value(pl.element(), _to_instance(found.inner), type.element)
+        )
     if isinstance(type, Struct) and isinstance(found, pl.Struct):
-        dtypes = {field.name: _of(field.dtype) for field in found.fields}
+        dtypes = {field.name: _to_instance(field.dtype) for field in found.fields}
         fields = [
-            converted(value.struct.field(f.name), dtypes[f.name], f.type).alias(f.name)
+            convert_value(value.struct.field(f.name), dtypes[f.name], f.type).alias(f.name)
             for f in type.fields
         ]
         return pl.when(value.is_not_null()).then(pl.struct(fields))
     return value.cast(to_polars(type))
 
 
-def _of(dtype: PolarsDataType) -> pl.DataType:
+def _to_instance(dtype: PolarsDataType) -> pl.DataType:
     """Return an instance of a Polars type given as an instance or a class."""
     return dtype() if isinstance(dtype, type) else dtype

@@ -13,7 +13,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING
 
 from headrace.connectors.formats import thrift
-from headrace.connectors.formats.thrift import Value
+from headrace.connectors.formats.thrift import ThriftValue
 from headrace.core.types import Schema, to_polars
 
 if TYPE_CHECKING:
@@ -40,13 +40,13 @@ class ParquetEncoder:
     def suffix(self) -> str:
         return ".parquet"
 
-    def file(self) -> ParquetFile:
+    def start_file(self) -> ParquetBody:
         """Start a new file."""
-        return ParquetFile(self.schema)
+        return ParquetBody(self.schema)
 
 
 @dataclass(slots=True)
-class ParquetFile:
+class ParquetBody:
     """One file being encoded: the concatenated results of `put`, `rest` and `end`."""
 
     schema: Schema
@@ -54,9 +54,9 @@ class ParquetFile:
     _rows: int = 0
     _bytes: int = 0
     _size: int = 0
-    _footer: thrift.Struct | None = None
+    _footer: thrift.ThriftStruct | None = None
 
-    def put(self, frame: pl.DataFrame) -> bytes:
+    def add(self, frame: pl.DataFrame) -> bytes:
         """Add rows; return the bytes of a row group once it is full, else none."""
         columns = frame.select(self.schema.names)
         self._waiting.append(columns)
@@ -64,25 +64,25 @@ class ParquetFile:
         self._bytes += int(columns.estimated_size())
         if self._rows < GROUP_ROWS and self._bytes < GROUP_BYTES:
             return b""
-        return self._group()
+        return self._write_group()
 
     @property
     def buffered_bytes(self) -> int:
         """The approximate bytes of memory of rows that are in no row group yet."""
         return self._bytes
 
-    def rest(self) -> bytes:
+    def flush(self) -> bytes:
         """Return a row group of the buffered rows; more rows may come."""
-        return self._group() if self._rows else b""
+        return self._write_group() if self._rows else b""
 
-    def end(self) -> bytes:
+    def finish(self) -> bytes:
         """Return the last row group and the footer."""
-        last = self._group() if self._rows or self._footer is None else b""
+        last = self._write_group() if self._rows or self._footer is None else b""
         assert self._footer is not None
-        footer = thrift.write(self._footer)
+        footer = thrift.write_struct(self._footer)
         return b"".join((last, footer, len(footer).to_bytes(4, "little"), MAGIC))
 
-    def _group(self) -> bytes:
+    def _write_group(self) -> bytes:
         import polars as pl
 
         types = {f.name: to_polars(f.type) for f in self.schema}
@@ -92,42 +92,44 @@ class ParquetFile:
         frame.write_parquet(out)
         data = out.getvalue()
         length = int.from_bytes(data[-8:-4], "little")
-        footer = thrift.read(data[-8 - length : -8])
+        footer = thrift.read_struct(data[-8 - length : -8])
         start = 0 if self._footer is None else len(MAGIC)
         groups = data[start : -8 - length]
-        self._footer = _joined(self._footer, footer, self._size - start)
+        self._footer = _merge_footers(self._footer, footer, self._size - start)
         self._size += len(groups)
         return groups
 
 
-def _joined(whole: thrift.Struct | None, more: thrift.Struct, shift: int) -> thrift.Struct:
+def _merge_footers(
+    whole: thrift.ThriftStruct | None, more: thrift.ThriftStruct, shift: int
+) -> thrift.ThriftStruct:
     """Merge the row groups of another footer into one, with offsets shifted by `shift` bytes."""
     groups = more[FILE_GROUPS].items
     before = whole[FILE_GROUPS].items if whole else []
     for ordinal, group in enumerate(groups, len(before)):
         assert isinstance(group, dict)
-        _move(group, GROUP_OFFSET, shift)
+        _shift_offset(group, GROUP_OFFSET, shift)
         if GROUP_ORDINAL in group:
             group[GROUP_ORDINAL].plain = ordinal
         for column in group[GROUP_COLUMNS].items:
             assert isinstance(column, dict)
-            _move_column(column, shift)
+            _shift_column(column, shift)
     if whole is None:
         return more
     before.extend(groups)
     rows = whole[FILE_ROWS].number + more[FILE_ROWS].number
-    return {**whole, FILE_ROWS: Value(thrift.I64, rows)}
+    return {**whole, FILE_ROWS: ThriftValue(thrift.I64, rows)}
 
 
-def _move_column(column: thrift.Struct, shift: int) -> None:
+def _shift_column(column: thrift.ThriftStruct, shift: int) -> None:
     """Shift the offsets of a column; indexes, which contain offsets themselves, are dropped."""
-    _move(column, COLUMN_OFFSET, shift)
+    _shift_offset(column, COLUMN_OFFSET, shift)
     for offset in DATA_OFFSETS:
-        _move(column[COLUMN_DATA].struct, offset, shift)
+        _shift_offset(column[COLUMN_DATA].struct, offset, shift)
     for index in COLUMN_INDEXES:
         column.pop(index, None)
 
 
-def _move(struct: thrift.Struct, id: int, shift: int) -> None:
+def _shift_offset(struct: thrift.ThriftStruct, id: int, shift: int) -> None:
     if id in struct and struct[id].number:
         struct[id].plain = struct[id].number + shift

@@ -11,9 +11,9 @@ from io import BytesIO
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from headrace.connectors.formats.contract import Decoded
-from headrace.connectors.formats.faults import Faults, parted
-from headrace.connectors.formats.lines import ByLine, Line, without_mark
+from headrace.connectors.formats.contract import DecodedBlock
+from headrace.connectors.formats.faults import RecordErrors, split_bad_records
+from headrace.connectors.formats.lines import LineDecoder, RecordLine, remove_byte_order_mark
 from headrace.core.types import STRING, Schema
 
 if TYPE_CHECKING:
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class RawDecoder(ByLine):
+class RawDecoder(LineDecoder):
     """Decodes lines into the one column of the schema; without a column, it only counts lines."""
 
     schema: Schema
 
-    def decode(self, block: bytes, offset: int) -> Decoded:
+    def decode(self, block: bytes, offset: int) -> DecodedBlock:
         """Decode a row of each line; text that is not UTF-8 is a bad record."""
         import polars as pl
 
-        block, offset = without_mark(block, offset)
+        block, offset = remove_byte_order_mark(block, offset)
         found = block.split(b"\n")
         if not found[-1]:
             found.pop()
@@ -39,11 +39,11 @@ class RawDecoder(ByLine):
         field = self.schema.fields[0]
         if field.type != STRING:
             return pl.DataFrame({field.name: pl.Series(found, dtype=pl.Binary)}), ()
-        texts = pl.Series(field.name, map(_text, found), dtype=pl.String)
-        faults = Faults(dict.fromkeys(texts.is_null().arg_true(), "wanted UTF-8"))
+        texts = pl.Series(field.name, map(_decode_utf8, found), dtype=pl.String)
+        faults = RecordErrors(dict.fromkeys(texts.is_null().arg_true(), "wanted UTF-8"))
         frame = texts.str.strip_suffix("\r").to_frame()
         starts = list(accumulate((len(text) + 1 for text in found), initial=offset))
-        return parted(frame, faults, lambda row: Line(starts[row], found[row]))
+        return split_bad_records(frame, faults, lambda row: RecordLine(starts[row], found[row]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class RawEncoder:
         return out.getvalue()
 
 
-def _text(line: bytes) -> str | None:
+def _decode_utf8(line: bytes) -> str | None:
     try:
         return line.decode()
     except UnicodeDecodeError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.connectors.formats.contract import Decoded
+from headrace.connectors.formats.contract import DecodedBlock
 from headrace.core.contracts import BadRecord
 from headrace.core.types import Array, Field, Schema, Struct, Type
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-def sound(frame: pl.DataFrame, schema: Schema, first: int) -> Decoded:
+def split_null_violations(frame: pl.DataFrame, schema: Schema, first: int) -> DecodedBlock:
     """Split rows into those without forbidden nulls and bad records.
 
     A bad row's position is its number, counted from `first`; its raw text is its JSON.
@@ -21,7 +21,7 @@ def sound(frame: pl.DataFrame, schema: Schema, first: int) -> Decoded:
 
     faults: dict[int, str] = {}
     for field in schema:
-        faults = lacking(field, frame[field.name]) | faults
+        faults = find_null_violations(field, frame[field.name]) | faults
     if not faults:
         return frame, ()
     from headrace.connectors.formats.json_encode import JsonEncoder
@@ -35,39 +35,47 @@ def sound(frame: pl.DataFrame, schema: Schema, first: int) -> Decoded:
     return frame.filter(~numbers.is_in(rows)), bad
 
 
-def lacking(field: Field, column: pl.Series) -> dict[int, str]:
+def find_null_violations(field: Field, column: pl.Series) -> dict[int, str]:
     """Return an error text for each row of a column with a forbidden null."""
     import polars as pl
 
     found: dict[int, str] = {}
     wanted = f'column "{field.name}": wanted {field.type}'
-    if has_required(field.type):
-        within = column.to_frame("v").select(_lacks(pl.col("v"), field.type)).to_series()
+    if has_required_field(field.type):
+        within = (
+            column.to_frame("v").select(_has_null_violation(pl.col("v"), field.type)).to_series()
+        )
         found = dict.fromkeys(within.arg_true(), f"{wanted}, got null within")
     if not field.nullable and column.null_count():
         found |= dict.fromkeys(column.is_null().arg_true(), f"{wanted} not null, got null")
     return found
 
 
-def has_required(type: Type) -> bool:
+def has_required_field(type: Type) -> bool:
     """Whether the type contains a struct field that must not be null."""
     match type:
         case Array(element):
-            return has_required(element)
+            return has_required_field(element)
         case Struct(fields):
-            return any(not field.nullable or has_required(field.type) for field in fields)
+            return any(not field.nullable or has_required_field(field.type) for field in fields)
     return False
 
 
-def _lacks(value: pl.Expr, type: Type) -> pl.Expr:
+def _has_null_violation(value: pl.Expr, type: Type) -> pl.Expr:
     """Whether a required field within a value is null; a null value itself is not counted."""
     import polars as pl
 
     match type:
         case Array(element):
-            return value.list.eval(_lacks(pl.element(), element)).list.any().fill_null(False)
+            return (
+                value.list.eval(_has_null_violation(pl.element(), element))
+                .list.any()
+                .fill_null(False)
+            )
         case Struct(fields):
-            parts = [_lacks(value.struct.field(field.name), field.type) for field in fields]
+            parts = [
+                _has_null_violation(value.struct.field(field.name), field.type) for field in fields
+            ]
             nulls = [value.struct.field(f.name).is_null() for f in fields if not f.nullable]
             return value.is_not_null() & pl.any_horizontal([*parts, *nulls])
     return pl.lit(False)

@@ -16,8 +16,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.connectors.formats import times
-from headrace.connectors.formats.decimals import decimals
-from headrace.connectors.formats.json_words import WORDS
+from headrace.connectors.formats.decimals import parse_decimals
+from headrace.connectors.formats.json_words import NON_FINITE_VALUES
 from headrace.core.types import (
     BINARY,
     BOOLEAN,
@@ -34,22 +34,22 @@ from headrace.core.types import (
 if TYPE_CHECKING:
     import polars as pl
 
-INTEGER = r"^[+-]?[0-9]+$"
-NUMBER = r"^[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
+INTEGER_PATTERN = r"^[+-]?[0-9]+$"
+NUMBER_PATTERN = r"^[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
 
 
-def typed(texts: pl.Series, type: Type) -> pl.Series:
+def convert_texts(texts: pl.Series, type: Type) -> pl.Series:
     """Convert texts to their type."""
     if type == STRING:
         return texts
     if type == TIMESTAMP:
-        return times.instants(texts)
+        return times.parse_timestamp_column(texts)
     if isinstance(type, Decimal):
-        return decimals(texts, type)
-    return texts.to_frame().select(_expression(texts.name, type)).to_series()
+        return parse_decimals(texts, type)
+    return texts.to_frame().select(_build_conversion(texts.name, type)).to_series()
 
 
-def _expression(name: str, type: Type) -> pl.Expr:
+def _build_conversion(name: str, type: Type) -> pl.Expr:
     import polars as pl
 
     text = pl.col(name)
@@ -57,13 +57,13 @@ def _expression(name: str, type: Type) -> pl.Expr:
         lower = text.str.to_lowercase()
         return pl.when(lower.is_in(["true", "false"])).then(lower == "true").alias(name)
     if type == DATE:
-        return times.dates(text)
+        return times.parse_dates(text)
     if type == BINARY:
         return text.str.decode("base64", strict=False)
     if type in (FLOAT, DOUBLE):
         number = text.cast(to_polars(type), strict=False)
-        fits = text.str.contains(NUMBER) & number.is_finite()
-        words = text.replace_strict(WORDS, default=None, return_dtype=to_polars(type))
+        fits = text.str.contains(NUMBER_PATTERN) & number.is_finite()
+        words = text.replace_strict(NON_FINITE_VALUES, default=None, return_dtype=to_polars(type))
         return pl.when(fits).then(number).otherwise(words)
     whole = text.cast(to_polars(type), strict=False)
-    return pl.when(text.str.contains(INTEGER)).then(whole)
+    return pl.when(text.str.contains(INTEGER_PATTERN)).then(whole)

@@ -12,16 +12,16 @@ from typing import TypeAlias
 TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(1, 13)
 STOP = 0
 
-Struct: TypeAlias = "dict[int, Value]"
-Plain: TypeAlias = "bool | int | bytes | Struct | Items"
+ThriftStruct: TypeAlias = "dict[int, ThriftValue]"
+ThriftPlain: TypeAlias = "bool | int | bytes | ThriftStruct | ThriftList"
 
 
 @dataclass(slots=True)
-class Value:
+class ThriftValue:
     """A value and its kind."""
 
     kind: int
-    plain: Plain
+    plain: ThriftPlain
 
     @property
     def number(self) -> int:
@@ -30,105 +30,105 @@ class Value:
         return self.plain
 
     @property
-    def struct(self) -> Struct:
+    def struct(self) -> ThriftStruct:
         """The value as a struct: its fields by number."""
         assert isinstance(self.plain, dict)
         return self.plain
 
     @property
-    def items(self) -> list[Plain]:
+    def items(self) -> list[ThriftPlain]:
         """The value as a list: its elements."""
-        assert isinstance(self.plain, Items)
-        return self.plain.of
+        assert isinstance(self.plain, ThriftList)
+        return self.plain.elements
 
 
 @dataclass(slots=True)
-class Items:
+class ThriftList:
     """The elements of a list, all of one kind."""
 
     kind: int
-    of: list[Plain]
+    elements: list[ThriftPlain]
 
 
-def read(data: bytes) -> Struct:
+def read_struct(data: bytes) -> ThriftStruct:
     """Read a struct from bytes.
 
-    >>> read(write({1: Value(I32, -2), 20: Value(BINARY, b"x")}))[20].plain
+    >>> read_struct(write_struct({1: ThriftValue(I32, -2), 20: ThriftValue(BINARY, b"x")}))[20].plain
     b'x'
     """
-    return _Reading(data).struct()
+    return _ThriftReader(data).read_struct()
 
 
-def write(struct: Struct) -> bytes:
+def write_struct(struct: ThriftStruct) -> bytes:
     """Write a struct to bytes."""
     out = bytearray()
     _write_struct(out, struct)
     return bytes(out)
 
 
-class _Reading:
+class _ThriftReader:
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.at = 0
 
-    def byte(self) -> int:
+    def read_byte(self) -> int:
         self.at += 1
         return self.data[self.at - 1]
 
-    def take(self, size: int) -> bytes:
+    def read_bytes(self, size: int) -> bytes:
         self.at += size
         return self.data[self.at - size : self.at]
 
-    def unsigned(self) -> int:
+    def read_unsigned(self) -> int:
         number = shift = 0
         while True:
-            byte = self.byte()
+            byte = self.read_byte()
             number |= (byte & 0x7F) << shift
             if byte < 0x80:
                 return number
             shift += 7
 
-    def signed(self) -> int:
-        number = self.unsigned()
+    def read_signed(self) -> int:
+        number = self.read_unsigned()
         return (number >> 1) ^ -(number & 1)
 
-    def struct(self) -> Struct:
-        fields: Struct = {}
+    def read_struct(self) -> ThriftStruct:
+        fields: ThriftStruct = {}
         id = 0
-        while head := self.byte():
+        while head := self.read_byte():
             delta, kind = head >> 4, head & 0x0F
-            id = id + delta if delta else self.signed()
-            fields[id] = Value(kind, self.plain(kind))
+            id = id + delta if delta else self.read_signed()
+            fields[id] = ThriftValue(kind, self.read_plain(kind))
         return fields
 
-    def plain(self, kind: int) -> Plain:
+    def read_plain(self, kind: int) -> ThriftPlain:
         match kind:
             case 1 | 2:
                 return kind == TRUE
             case 3:
-                return self.byte()
+                return self.read_byte()
             case 4 | 5 | 6:
-                return self.signed()
+                return self.read_signed()
             case 7:
-                return self.take(8)
+                return self.read_bytes(8)
             case 8:
-                return self.take(self.unsigned())
+                return self.read_bytes(self.read_unsigned())
             case 9 | 10:
-                return self.items()
+                return self.read_list()
             case 12:
-                return self.struct()
+                return self.read_struct()
         raise ValueError(f"a Parquet footer has no values of kind {kind}")
 
-    def items(self) -> Items:
-        head = self.byte()
+    def read_list(self) -> ThriftList:
+        head = self.read_byte()
         size, kind = head >> 4, head & 0x0F
-        size = self.unsigned() if size == 15 else size
+        size = self.read_unsigned() if size == 15 else size
         # In a list, a boolean is a byte.
         kind_of = BYTE if kind in (TRUE, FALSE) else kind
-        return Items(kind, [self.plain(kind_of) for _ in range(size)])
+        return ThriftList(kind, [self.read_plain(kind_of) for _ in range(size)])
 
 
-def _write_struct(out: bytearray, struct: Struct) -> None:
+def _write_struct(out: bytearray, struct: ThriftStruct) -> None:
     last = 0
     for id, value in sorted(struct.items()):
         kind = value.kind
@@ -145,17 +145,17 @@ def _write_struct(out: bytearray, struct: Struct) -> None:
     out.append(STOP)
 
 
-def _write_plain(out: bytearray, kind: int, plain: Plain) -> None:
+def _write_plain(out: bytearray, kind: int, plain: ThriftPlain) -> None:
     match plain:
         case dict():
             _write_struct(out, plain)
-        case Items():
+        case ThriftList():
             kind_of = BYTE if plain.kind in (TRUE, FALSE) else plain.kind
-            size = len(plain.of)
+            size = len(plain.elements)
             out.append(min(size, 15) << 4 | plain.kind)
             if size >= 15:
                 _write_unsigned(out, size)
-            for item in plain.of:
+            for item in plain.elements:
                 _write_plain(out, kind_of, item)
         case bytes():
             if kind == BINARY:

@@ -8,8 +8,8 @@
 seen, `columns` makes named columns from each format and formats them as YAML.
 """
 
-from headrace.connectors.guess.block import yaml_block
-from headrace.connectors.guess.columns import Column, Guess, guess_schema
+from headrace.connectors.guess.block import format_yaml_block
+from headrace.connectors.guess.columns import GuessedColumn, SchemaGuess, guess_schema
 from headrace.connectors.guess.sample import UnreadableFile
 
-__all__ = ["Column", "Guess", "UnreadableFile", "guess_schema", "yaml_block"]
+__all__ = ["GuessedColumn", "SchemaGuess", "UnreadableFile", "format_yaml_block", "guess_schema"]

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from headrace.connectors.guess.columns import Guess
+from headrace.connectors.guess.columns import SchemaGuess
 
 
-def yaml_block(guess: Guess) -> str:
+def format_yaml_block(guess: SchemaGuess) -> str:
     """Return a `schema:` mapping, each doubt as a comment after its column."""
     lines = ["schema:"]
     for column in guess.columns:
-        line = f"  {_scalar(column.name)}: {_scalar(str(column.type))}"
+        line = f"  {_format_scalar(column.name)}: {_format_scalar(str(column.type))}"
         lines.append(f"{line}  # {column.doubt}" if column.doubt else line)
     return "\n".join(lines) + "\n"
 
 
-def _scalar(text: str) -> str:
+def _format_scalar(text: str) -> str:
     """Return the text as a YAML scalar, quoted where YAML would read something else."""
     import json
 

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Never
 
-from headrace.connectors.guess.infer import Seen, seen_in_cells
-from headrace.connectors.guess.parquet import parquet_columns
-from headrace.connectors.guess.sample import ROWS, Format, Head, UnreadableFile, read_head
+from headrace.connectors.guess.infer import TypeEvidence, collect_cell_evidence
+from headrace.connectors.guess.parquet import read_parquet_columns
+from headrace.connectors.guess.sample import MAX_ROWS, FileHead, Format, UnreadableFile, read_head
 from headrace.core.types import Type
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class GuessedColumn:
     """A guessed column; `doubt` says what its values leave undecided."""
 
     name: str
@@ -26,74 +26,76 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Guess:
+class SchemaGuess:
     """The guessed columns, the number of rows read, and notes for the user."""
 
     name: str
     format: Format
-    columns: tuple[Column, ...]
-    rows: int
-    whole: bool
+    columns: tuple[GuessedColumn, ...]
+    row_count: int
+    is_complete: bool
     notes: tuple[str, ...] = ()
 
-    def remarks(self) -> list[str]:
+    def describe_guess(self) -> list[str]:
         """Return notes for the user about the guess, a line each."""
         if self.format == "parquet":
             origin = f"taken from the schema in {self.name}, no rows were read"
         else:
-            part = "all" if self.whole else "the first"
-            origin = f"guessed from {part} {self.rows:,} rows of {self.name}"
+            part = "all" if self.is_complete else "the first"
+            origin = f"guessed from {part} {self.row_count:,} rows of {self.name}"
         if self.format != "json":
             origin += f"; add `format: {self.format}` next to the connector"
         nulls = "every column may be null, as no file proves otherwise: add `not null` where needed"
         return [origin, *self.notes, nulls]
 
 
-def guess_schema(path: str) -> Guess:
+def guess_schema(path: str) -> SchemaGuess:
     """Guess the columns of a JSON, CSV or Parquet file. Raises UnreadableFile for any other."""
     head = read_head(path)
     match head.format:
         case "json":
-            return _from_json(head)
+            return _guess_json(head)
         case "csv":
-            return _from_csv(head)
-    fields, notes = parquet_columns(path, head.name)
-    columns = tuple(Column(name, type) for name, type in fields)
-    return Guess(head.name, "parquet", columns, 0, True, notes)
+            return _guess_csv(head)
+    fields, notes = read_parquet_columns(path, head.name)
+    columns = tuple(GuessedColumn(name, type) for name, type in fields)
+    return SchemaGuess(head.name, "parquet", columns, 0, True, notes)
 
 
-def _from_json(head: Head) -> Guess:
-    root, bad, rows = Seen(), [], 0
+def _guess_json(head: FileHead) -> SchemaGuess:
+    root, bad, rows = TypeEvidence(), [], 0
     lines = [(i, line) for i, line in enumerate(head.text.split("\n"), 1) if line.strip()]
-    for number, line in lines[:ROWS]:
+    for number, line in lines[:MAX_ROWS]:
         rows += 1
-        row = _json_object(line)
+        row = _parse_object(line)
         if row is None:
             bad.append(number)
         else:
             root.add(row)
     if len(bad) == rows:
-        _refuse_json(head)
-    columns = tuple(Column(n, seen.type, seen.doubt) for n, seen in root.fields.items())
+        _raise_not_json(head)
+    columns = tuple(GuessedColumn(n, seen.type, seen.doubt) for n, seen in root.fields.items())
     if not columns:
         raise UnreadableFile(f"the objects in {head.name} have no fields")
-    notes = (f"line {bad[0]} is not a JSON object{_more(bad)}: left out",) if bad else ()
-    return Guess(head.name, "json", columns, rows, not head.cut and len(lines) <= ROWS, notes)
+    notes = (f"line {bad[0]} is not a JSON object{_format_more(bad)}: left out",) if bad else ()
+    return SchemaGuess(
+        head.name, "json", columns, rows, not head.is_cut and len(lines) <= MAX_ROWS, notes
+    )
 
 
-def _json_object(line: str) -> dict[str, object] | None:
+def _parse_object(line: str) -> dict[str, object] | None:
     try:
-        row = json.loads(line, parse_constant=_no_constant)
+        row = json.loads(line, parse_constant=_reject_constant)
     except (ValueError, RecursionError):
         return None
     return row if isinstance(row, dict) else None
 
 
-def _no_constant(name: str) -> Never:
+def _reject_constant(name: str) -> Never:
     raise ValueError(f"{name} is not JSON")
 
 
-def _refuse_json(head: Head) -> Never:
+def _raise_not_json(head: FileHead) -> Never:
     wanted = "wanted one JSON object a line"
     first = head.text.lstrip()[0]
     plain = head.name.removesuffix(".gz").removesuffix(".zst").rpartition(".")[0] or head.name
@@ -108,10 +110,10 @@ def _refuse_json(head: Head) -> Never:
     raise UnreadableFile(f"{head.name}, line 1: {wanted}, got {shown}")
 
 
-def _from_csv(head: Head) -> Guess:
-    delimiter = _delimiter(head.text.partition("\n")[0])
-    rows = list(islice(_csv_rows(head, delimiter), ROWS + 2))
-    names, values = rows[0], rows[1 : ROWS + 1]
+def _guess_csv(head: FileHead) -> SchemaGuess:
+    delimiter = _detect_delimiter(head.text.partition("\n")[0])
+    rows = list(islice(_read_csv_rows(head, delimiter), MAX_ROWS + 2))
+    names, values = rows[0], rows[1 : MAX_ROWS + 1]
     _check_names(head.name, names)
     if not values:
         raise UnreadableFile(f"{head.name} has a header and no rows")
@@ -120,21 +122,23 @@ def _from_csv(head: Head) -> Guess:
     notes = [f"csv: {{delimiter: {json.dumps(delimiter)}}} belongs next to it"]
     if odd:
         first = f"row {odd[0]} has {len(values[odd[0] - 2])} fields, the header {len(names)}"
-        notes.append(f"{first}{_more(odd)}: left out")
-    seen = [seen_in_cells(row[index] for row in fit) for index in range(len(names))]
-    columns = tuple(Column(n, s.type, s.doubt) for n, s in zip(names, seen, strict=True))
-    whole = not head.cut and len(rows) <= ROWS + 1
-    return Guess(head.name, "csv", columns, len(values), whole, tuple(notes[delimiter == "," :]))
+        notes.append(f"{first}{_format_more(odd)}: left out")
+    seen = [collect_cell_evidence(row[index] for row in fit) for index in range(len(names))]
+    columns = tuple(GuessedColumn(n, s.type, s.doubt) for n, s in zip(names, seen, strict=True))
+    whole = not head.is_cut and len(rows) <= MAX_ROWS + 1
+    return SchemaGuess(
+        head.name, "csv", columns, len(values), whole, tuple(notes[delimiter == "," :])
+    )
 
 
-def _csv_rows(head: Head, delimiter: str) -> Iterator[list[str]]:
+def _read_csv_rows(head: FileHead, delimiter: str) -> Iterator[list[str]]:
     try:
         yield from filter(None, csv.reader(io.StringIO(head.text, newline=""), delimiter=delimiter))
     except csv.Error as error:
         raise UnreadableFile(f"{head.name} is not CSV: {error}") from None
 
 
-def _delimiter(header: str) -> str:
+def _detect_delimiter(header: str) -> str:
     """Return the comma, unless the header has none and has another common delimiter."""
     return next((d for d in ",;\t|" if d in header), ",")
 
@@ -147,5 +151,5 @@ def _check_names(file: str, names: list[str]) -> None:
             raise UnreadableFile(f'{file}: two columns are named "{name}"')
 
 
-def _more(lines: list[int]) -> str:
+def _format_more(lines: list[int]) -> str:
     return f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""

@@ -41,7 +41,7 @@ _TIMESTAMP = re.compile(
     r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:\.\d{1,9})?(Z|[+-]\d\d:?\d\d)?", re.ASCII
 )
 
-_WORDS = {
+_KIND_NAMES = {
     "boolean": "booleans",
     "integer": "numbers",
     "fraction": "numbers",
@@ -55,13 +55,13 @@ _WORDS = {
 
 
 @dataclass(slots=True)
-class Seen:
+class TypeEvidence:
     """The kinds of values seen in one position, and what was seen inside arrays and objects."""
 
     kinds: set[str] = field(default_factory=set)
-    largest: int = 0
-    element: Seen | None = None
-    fields: dict[str, Seen] = field(default_factory=dict)
+    largest_integer: int = 0
+    element: TypeEvidence | None = None
+    fields: dict[str, TypeEvidence] = field(default_factory=dict)
 
     def add(self, value: object, depth: int = 0) -> None:
         """Take one more value into account; null gives no evidence."""
@@ -72,11 +72,11 @@ class Seen:
                 self.kinds.add("boolean")
             case int():
                 self.kinds.add("integer")
-                self.largest = max(self.largest, abs(value))
+                self.largest_integer = max(self.largest_integer, abs(value))
             case float():
                 self.kinds.add("fraction")
             case str():
-                self.kinds.add(kind_of_text(value))
+                self.kinds.add(classify_text(value))
             case list():
                 self._add_elements(value, depth)
             case dict():
@@ -84,7 +84,7 @@ class Seen:
 
     def _add_elements(self, values: list[object], depth: int) -> None:
         self.kinds.add("array" if depth < MAX_DEPTH else "text")
-        self.element = self.element or Seen()
+        self.element = self.element or TypeEvidence()
         for value in values if depth < MAX_DEPTH else ():
             self.element.add(value, depth + 1)
 
@@ -92,7 +92,7 @@ class Seen:
         fits = depth == 0 or (depth < MAX_DEPTH and len(self.fields) <= MAX_FIELDS)
         self.kinds.add("object" if fits else "text")
         for name, value in values.items() if fits else ():
-            self.fields.setdefault(name, Seen()).add(value, depth + 1)
+            self.fields.setdefault(name, TypeEvidence()).add(value, depth + 1)
 
     @property
     def type(self) -> Type:
@@ -101,7 +101,7 @@ class Seen:
             case ["boolean"]:
                 return BOOLEAN
             case ["integer"]:
-                return self._integer()
+                return self._integer_type()
             case ["fraction"] | ["fraction", "integer"]:
                 return DOUBLE
             case ["integer", "not finite"]:
@@ -116,16 +116,16 @@ class Seen:
                 return Struct(tuple(Field(n, seen.type) for n, seen in self.fields.items()))
         return STRING
 
-    def _integer(self) -> Type:
-        if self.largest < 2**63:
+    def _integer_type(self) -> Type:
+        if self.largest_integer < 2**63:
             return BIGINT
-        digits = len(str(self.largest))
+        digits = len(str(self.largest_integer))
         return Decimal(digits, 0) if digits <= MAX_DIGITS else STRING
 
     @property
     def doubt(self) -> str:
         """The question about the type that the values leave undecided, or ""."""
-        words = sorted({_WORDS[kind] for kind in self.kinds})
+        words = sorted({_KIND_NAMES[kind] for kind in self.kinds})
         if not self.kinds:
             return "only nulls here"
         if len(words) > 1 and self.type == STRING:
@@ -138,10 +138,10 @@ class Seen:
         return next((f"{n}: {s.doubt}" for n, s in self.fields.items() if s.doubt), "")
 
 
-def kind_of_text(text: str) -> str:
+def classify_text(text: str) -> str:
     """Classify a JSON string as a date, a timestamp, a non-finite number, or text.
 
-    >>> kind_of_text("2024-02-30"), kind_of_text("2024-02-29T08:00:00Z")
+    >>> classify_text("2024-02-30"), classify_text("2024-02-29T08:00:00Z")
     ('text', 'timestamp')
     """
     if text in _NOT_FINITE:
@@ -154,10 +154,10 @@ def kind_of_text(text: str) -> str:
     return "text"
 
 
-def kind_of_cell(text: str) -> str:
+def classify_cell(text: str) -> str:
     """Classify a cell of a CSV file; digits with leading zeros are a code, not a number.
 
-    >>> kind_of_cell("12"), kind_of_cell("007"), kind_of_cell("1.5e3"), kind_of_cell("true")
+    >>> classify_cell("12"), classify_cell("007"), classify_cell("1.5e3"), classify_cell("true")
     ('integer', 'text', 'fraction', 'boolean')
     """
     if text in ("true", "false"):
@@ -166,18 +166,18 @@ def kind_of_cell(text: str) -> str:
         return "integer"
     if re.fullmatch(r"-?(0|[1-9]\d*)?\.?\d+([eE][+-]?\d+)?", text, re.ASCII):
         return "fraction" if not re.fullmatch(r"-?0\d+", text) else "text"
-    return kind_of_text(text)
+    return classify_text(text)
 
 
-def seen_in_cells(cells: Iterable[str]) -> Seen:
+def collect_cell_evidence(cells: Iterable[str]) -> TypeEvidence:
     """Return the evidence of a column of CSV cells; an empty cell is null."""
-    seen = Seen()
+    seen = TypeEvidence()
     for cell in cells:
         if cell:
-            kind = kind_of_cell(cell)
+            kind = classify_cell(cell)
             seen.kinds.add(kind)
             if kind == "integer":
-                seen.largest = max(seen.largest, abs(int(cell)))
+                seen.largest_integer = max(seen.largest_integer, abs(int(cell)))
     return seen
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-def parquet_columns(path: str, name: str) -> tuple[list[tuple[str, Type]], tuple[str, ...]]:
+def read_parquet_columns(path: str, name: str) -> tuple[list[tuple[str, Type]], tuple[str, ...]]:
     """Return the columns, and a note for each whose type headrace does not have."""
     import polars as pl
 
@@ -73,10 +73,10 @@ def from_polars(dtype: pl.DataType) -> Type | None:
             return TIMESTAMP
         case pl.Enum() | pl.Categorical():
             return STRING
-    return _atoms().get(dtype)
+    return _list_atomic_types().get(dtype)
 
 
-def _atoms() -> dict[pl.DataType, Type]:
+def _list_atomic_types() -> dict[pl.DataType, Type]:
     import polars as pl
 
     return {

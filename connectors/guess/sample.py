@@ -1,4 +1,4 @@
-"""The start of a data file as text, up to `BYTES`, decompressed, and the file's format.
+"""The start of a data file as text, up to `MAX_BYTES`, decompressed, and the file's format.
 
 The file name gives the format; the first bytes give it where the name does not, and overrule a
 wrong name. Only the start is read, so a guess costs the same for a file of any size.
@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import BinaryIO, Literal, TypeAlias
 
-from headrace.core.pipeline.reading import shown_path
+from headrace.core.pipeline.reading import format_path
 
 Format: TypeAlias = Literal["json", "csv", "parquet"]
 
-ROWS = 10_000
-BYTES = 8 << 20
+MAX_ROWS = 10_000
+MAX_BYTES = 8 << 20
 
 _GZIP, _ZSTD, _PARQUET = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PAR1"
 _SUFFIXES: dict[str, Format] = {
@@ -28,7 +28,7 @@ _SUFFIXES: dict[str, Format] = {
     ".tsv": "csv",
     ".parquet": "parquet",
 }
-_KNOWN = ".jsonl, .json, .csv or .parquet, optionally with .gz or .zst"
+_KNOWN_SUFFIXES = ".jsonl, .json, .csv or .parquet, optionally with .gz or .zst"
 
 
 class UnreadableFile(Exception):
@@ -36,30 +36,30 @@ class UnreadableFile(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class FileHead:
     """The first lines of a text file; `cut` if the file has more."""
 
     name: str
     format: Format
     text: str
-    cut: bool
+    is_cut: bool
 
 
-def read_head(path: str) -> Head:
+def read_head(path: str) -> FileHead:
     """Read the start of a JSON or CSV file; of a Parquet file, only its format: it has a schema."""
-    name = shown_path(path)
-    magic = _first_bytes(path, name)
+    name = format_path(path)
+    magic = _read_first_bytes(path, name)
     if magic.startswith(_PARQUET):
-        return Head(name, "parquet", "", True)
-    data = _decompressed(path, name, magic)
-    cut = len(data) > BYTES
-    text = _text(data[:BYTES], name, cut)
+        return FileHead(name, "parquet", "", True)
+    data = _read_decompressed(path, name, magic)
+    cut = len(data) > MAX_BYTES
+    text = _decode_lines(data[:MAX_BYTES], name, cut)
     if not text.strip():
         raise UnreadableFile(f"{name} is empty: a schema is guessed from the rows of a file")
-    return Head(name, _format(path, name, text), text, cut)
+    return FileHead(name, _detect_format(path, name, text), text, cut)
 
 
-def _first_bytes(path: str, name: str) -> bytes:
+def _read_first_bytes(path: str, name: str) -> bytes:
     try:
         with open(path, "rb") as file:
             return file.read(8)
@@ -69,16 +69,16 @@ def _first_bytes(path: str, name: str) -> bytes:
         raise UnreadableFile(f"cannot read {name}: {(error.strerror or '').lower()}") from None
 
 
-def _decompressed(path: str, name: str, magic: bytes) -> bytes:
-    """Return at most one byte more than `BYTES`, to show whether the file is longer."""
+def _read_decompressed(path: str, name: str, magic: bytes) -> bytes:
+    """Return at most one byte more than `MAX_BYTES`, to show whether the file is longer."""
     if magic.startswith(_ZSTD):
-        return _zstd(path, name)
+        return _read_zstd(path, name)
     compressed = magic.startswith(_GZIP)
-    opened: Callable[[str], BinaryIO] = gzip.open if compressed else _open  # type: ignore[assignment]
+    opened: Callable[[str], BinaryIO] = gzip.open if compressed else _open_plain  # type: ignore[assignment]
     pieces, size = [], 0
     try:
         with opened(path) as file:
-            while size <= BYTES and (piece := file.read(1 << 16)):
+            while size <= MAX_BYTES and (piece := file.read(1 << 16)):
                 pieces.append(piece)
                 size += len(piece)
     except (EOFError, OSError) as error:
@@ -87,29 +87,29 @@ def _decompressed(path: str, name: str, magic: bytes) -> bytes:
     return b"".join(pieces)
 
 
-def _open(path: str) -> BinaryIO:
+def _open_plain(path: str) -> BinaryIO:
     return open(path, "rb")
 
 
-def _zstd(path: str, name: str) -> bytes:
+def _read_zstd(path: str, name: str) -> bytes:
     """Decompress the first lines with Polars: Python has no zstd before 3.14."""
     import polars as pl
 
     try:
-        lines = pl.scan_lines(path, glob=False).head(ROWS + 1).collect()["line"]
+        lines = pl.scan_lines(path, glob=False).head(MAX_ROWS + 1).collect()["line"]
     except (pl.exceptions.PolarsError, OSError) as error:
         raise UnreadableFile(f"{name} cannot be decompressed: {error}") from None
     return "\n".join(lines).encode()
 
 
-def _text(data: bytes, name: str, cut: bool) -> str:
+def _decode_lines(data: bytes, name: str, cut: bool) -> str:
     """Decode the whole lines of the data; an incomplete last line is left out."""
     if b"\0" in data:
-        raise UnreadableFile(f"{name} is binary, wanted {_KNOWN}")
+        raise UnreadableFile(f"{name} is binary, wanted {_KNOWN_SUFFIXES}")
     if cut:
         data, newline, _ = data.rpartition(b"\n")
         if not newline:
-            raise UnreadableFile(f"the first line of {name} is longer than {BYTES >> 20} MB")
+            raise UnreadableFile(f"the first line of {name} is longer than {MAX_BYTES >> 20} MB")
     data = data.removeprefix(b"\xef\xbb\xbf")
     try:
         return data.decode()
@@ -119,7 +119,7 @@ def _text(data: bytes, name: str, cut: bool) -> str:
         raise UnreadableFile(f"{name} is not UTF-8: line {line} has the byte {byte}") from None
 
 
-def _format(path: str, name: str, text: str) -> Format:
+def _detect_format(path: str, name: str, text: str) -> Format:
     plain = PurePath(path.removesuffix(".gz").removesuffix(".zst"))
     by_name = _SUFFIXES.get(plain.suffix.lower())
     if by_name == "parquet":
@@ -131,4 +131,4 @@ def _format(path: str, name: str, text: str) -> Format:
         return "json"
     if any(delimiter in text.partition("\n")[0] for delimiter in ",;\t"):
         return "csv"
-    raise UnreadableFile(f"cannot detect the format of {name}, wanted {_KNOWN}")
+    raise UnreadableFile(f"cannot detect the format of {name}, wanted {_KNOWN_SUFFIXES}")

@@ -3,55 +3,55 @@
 from __future__ import annotations
 
 from headrace.connectors.kafka.fitting import (
-    BESIDE,
     COLUMN_OPTIONS,
     EXPRESSIONS,
-    fits,
-    in_records,
+    METADATA_OPTION,
+    find_mismatches,
+    list_record_columns,
 )
 from headrace.connectors.kafka.sink_options import KafkaSink
 from headrace.connectors.kafka.source_options import KafkaSource
 from headrace.core.connector import Connector, SinkSide, SourceSide
-from headrace.core.contracts import PieceReader, Sink, Source, Surroundings
-from headrace.core.pipeline.part import Part
+from headrace.core.contracts import BatchSplitReader, RunContext, SinkConnector, SourceConnector
+from headrace.core.pipeline.part import DocumentModel
 from headrace.core.plan import nodes
 from headrace.core.types import Schema
 
 FORMATS = ("json", "csv", "raw")
 
 
-def _source(source: nodes.Source, surroundings: Surroundings) -> Source:
+def _open_source(source: nodes.Source, surroundings: RunContext) -> SourceConnector:
     # Loaded when a pipeline runs, so that help and completion stay fast.
-    from headrace.connectors.kafka.source import open_source
+    from headrace.connectors.kafka.source import build_source
 
-    return open_source(source, surroundings)
-
-
-def _pieces(source: nodes.Source, surroundings: Surroundings) -> PieceReader:
-    from headrace.connectors.kafka.source import open_pieces
-
-    return open_pieces(source, surroundings)
+    return build_source(source, surroundings)
 
 
-def _sink(sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> Sink:
-    from headrace.connectors.kafka.sink import open_sink
+def _open_batch(source: nodes.Source, surroundings: RunContext) -> BatchSplitReader:
+    from headrace.connectors.kafka.source import build_batch_reader
 
-    return open_sink(sink, schema, surroundings)
-
-
-async def _source_there(source: nodes.Source, surroundings: Surroundings) -> str:
-    from headrace.connectors.kafka.looking import source_there
-
-    return await source_there(source, surroundings)
+    return build_batch_reader(source, surroundings)
 
 
-async def _sink_there(sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> str:
-    from headrace.connectors.kafka.looking import sink_there
+def _open_sink(sink: nodes.Sink, schema: Schema, surroundings: RunContext) -> SinkConnector:
+    from headrace.connectors.kafka.sink import build_sink
 
-    return await sink_there(sink, schema, surroundings)
+    return build_sink(sink, schema, surroundings)
 
 
-def _bounded(options: Part) -> bool:
+async def _describe_source(source: nodes.Source, surroundings: RunContext) -> str:
+    from headrace.connectors.kafka.looking import describe_source
+
+    return await describe_source(source, surroundings)
+
+
+async def _describe_sink(sink: nodes.Sink, schema: Schema, surroundings: RunContext) -> str:
+    from headrace.connectors.kafka.looking import describe_sink
+
+    return await describe_sink(sink, schema, surroundings)
+
+
+def _is_bounded(options: DocumentModel) -> bool:
     assert isinstance(options, KafkaSource)
     return options.stop is not None
 
@@ -62,22 +62,22 @@ KAFKA = Connector(
     source=SourceSide(
         KafkaSource,
         FORMATS,
-        beside=BESIDE,
-        open=_source,
-        pieces=_pieces,
-        bounded=_bounded,
-        to_end="add stop: latest",
-        look=_source_there,
+        extra_columns=METADATA_OPTION,
+        open=_open_source,
+        open_batch=_open_batch,
+        is_bounded=_is_bounded,
+        bounding_hint="add stop: latest",
+        describe_external=_describe_source,
     ),
     sink=SinkSide(
         KafkaSink,
         FORMATS,
         expressions=EXPRESSIONS,
         column_options=COLUMN_OPTIONS,
-        records=in_records,
-        fits=fits,
-        open=_sink,
-        look=_sink_there,
-        counts_writers=True,
+        record_columns=list_record_columns,
+        find_mismatches=find_mismatches,
+        open=_open_sink,
+        describe_external=_describe_sink,
+        needs_writer_count=True,
     ),
 )

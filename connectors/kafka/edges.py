@@ -10,41 +10,47 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
-from headrace.connectors.kafka.names import topic
-from headrace.core.pipeline.complaints import KEY, Gathered, Unread, wanted, wrong
-from headrace.core.pipeline.fields import attempt
-from headrace.core.pipeline.part import Part
+from headrace.connectors.kafka.names import topic_reading
+from headrace.core.pipeline.complaints import (
+    KEY,
+    InvalidValue,
+    ValueProblemCollector,
+    make_expected_error,
+    make_value_error,
+)
+from headrace.core.pipeline.fields import read_or_collect
+from headrace.core.pipeline.part import DocumentModel
 from headrace.core.pipeline.text import Text
-from headrace.core.pipeline.values import Json, Reading, Reads, Unfit
+from headrace.core.pipeline.values import FieldReading, InvalidScalar, Json, ScalarReading
 
-OFFSET = re.compile(r"\d{1,18}", re.ASCII)
+OFFSET_PATTERN = re.compile(r"\d{1,18}", re.ASCII)
 MAX_PARTITION = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class TimeBound:
     """A start or stop at the first record of each partition that is not older than a time.
 
-    >>> str(Moment(datetime(2026, 1, 31, 8, tzinfo=UTC)))
+    >>> str(TimeBound(datetime(2026, 1, 31, 8, tzinfo=UTC)))
     '{timestamp = 2026-01-31T08:00:00+00:00}'
     """
 
-    at: datetime
+    time: datetime
 
     @property
     def ms(self) -> int:
         """The time in milliseconds since the epoch, as in Kafka's protocol."""
-        return round(self.at.timestamp() * 1000)
+        return round(self.time.timestamp() * 1000)
 
     def __str__(self) -> str:
-        return f"{{timestamp = {self.at.isoformat()}}}"
+        return f"{{timestamp = {self.time.isoformat()}}}"
 
 
 @dataclass(frozen=True, slots=True)
-class Offsets:
+class OffsetBounds:
     """A start or stop at an offset in each of some partitions.
 
-    >>> offsets = Offsets({"": {0: 17}})
+    >>> offsets = OffsetBounds({"": {0: 17}})
     >>> offsets.of("any", 0), offsets.of("any", 1), str(offsets)
     (17, None, '{offsets = {0: 17}}')
     """
@@ -54,7 +60,7 @@ class Offsets:
     keys: tuple[Text, ...] = field(default=(), compare=False)
     """The topics as written in the pipeline."""
 
-    def of(self, topic: str, partition: int) -> int | None:
+    def get_offset(self, topic: str, partition: int) -> int | None:
         """Return the offset in a partition, if one is given."""
         return self.by_topic.get(topic, self.by_topic.get("", {})).get(partition)
 
@@ -69,116 +75,130 @@ class Offsets:
         return f"{{offsets = {said}}}"
 
 
-def _moment(text: Text) -> Moment:
+def _parse_time(text: Text) -> TimeBound:
     """Parse an ISO-8601 time; without a zone it is UTC."""
-    if OFFSET.fullmatch(text):
-        raise Unfit("as in 2026-01-31T08:00:00Z")
+    if OFFSET_PATTERN.fullmatch(text):
+        raise InvalidScalar("as in 2026-01-31T08:00:00Z")
     try:
         at = datetime.fromisoformat(text.reveal())
-        return Moment(at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC))
+        return TimeBound(at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC))
     except (ValueError, OverflowError):
-        raise Unfit from None
+        raise InvalidScalar from None
 
 
-def _offset(text: Text) -> int:
-    if not OFFSET.fullmatch(text):
-        raise Unfit
+def _parse_offset(text: Text) -> int:
+    if not OFFSET_PATTERN.fullmatch(text):
+        raise InvalidScalar
     return int(text)
 
 
-def _partition(text: Text) -> int:
-    if not OFFSET.fullmatch(text) or int(text) > MAX_PARTITION:
-        raise Unfit
+def _parse_partition(text: Text) -> int:
+    if not OFFSET_PATTERN.fullmatch(text) or int(text) > MAX_PARTITION:
+        raise InvalidScalar
     return int(text)
 
 
-moment = Reads("a time such as 2026-01-31T08:00:00Z", _moment)
-offset = Reads("an offset (a whole number from 0)", _offset, {"type": "integer", "minimum": 0})
-partition = Reads("the number of a partition", _partition, {"type": "integer", "minimum": 0})
+time_reading = ScalarReading("a time such as 2026-01-31T08:00:00Z", _parse_time)
+offset_reading = ScalarReading(
+    "an offset (a whole number from 0)", _parse_offset, {"type": "integer", "minimum": 0}
+)
+partition_reading = ScalarReading(
+    "the number of a partition", _parse_partition, {"type": "integer", "minimum": 0}
+)
 
 
-class OffsetsReading(Reading):
+class OffsetsReading(FieldReading):
     """Reads partitions and offsets, as in {0: 17}; with several topics, by topic."""
 
     def __init__(self) -> None:
         self.wanted = "partitions and offsets, as in {0: 17}, or by topic {orders: {0: 17}}"
-        each: Json = {"type": "object", "additionalProperties": offset.json, "minProperties": 1}
+        each: Json = {
+            "type": "object",
+            "additionalProperties": offset_reading.json,
+            "minProperties": 1,
+        }
         by_topic: Json = {"type": "object", "additionalProperties": each, "minProperties": 1}
         self.json = {"anyOf": [each, by_topic]}
 
-    def read(self, value: object) -> Offsets:
+    def read(self, value: object) -> OffsetBounds:
         if not isinstance(value, dict) or not value:
-            raise wanted(value, self.wanted)
-        gathered = Gathered()
+            raise make_expected_error(value, self.wanted)
+        gathered = ValueProblemCollector()
         if not any(isinstance(inner, dict) for inner in value.values()):
-            found = {"": _by_partition(value, gathered)}
-            gathered.check()
-            return Offsets(found)
+            found = {"": _read_by_partition(value, gathered)}
+            gathered.raise_if_any()
+            return OffsetBounds(found)
         found = {}
         for name, inner in value.items():
-            attempt(gathered, topic, name, name, KEY)
+            read_or_collect(gathered, topic_reading, name, name, KEY)
             if not isinstance(inner, dict) or not inner:
-                gathered.add(wanted(inner, "partitions and offsets, as in {0: 17}"), name)
+                gathered.add(
+                    make_expected_error(inner, "partitions and offsets, as in {0: 17}"), name
+                )
                 continue
-            found[str(name)] = _by_partition(inner, gathered, name)
-        gathered.check()
-        return Offsets(found, tuple(value))
+            found[str(name)] = _read_by_partition(inner, gathered, name)
+        gathered.raise_if_any()
+        return OffsetBounds(found, tuple(value))
 
 
-def _by_partition(value: Mapping[Text, object], gathered: Gathered, *at: Text) -> dict[int, int]:
+def _read_by_partition(
+    value: Mapping[Text, object], gathered: ValueProblemCollector, *at: Text
+) -> dict[int, int]:
     found = {}
     for key, text in value.items():
-        number = attempt(gathered, partition, key, *at, key, KEY)
-        first = attempt(gathered, offset, text, *at, key)
+        number = read_or_collect(gathered, partition_reading, key, *at, key, KEY)
+        first = read_or_collect(gathered, offset_reading, text, *at, key)
         if isinstance(number, int) and isinstance(first, int):
             found[number] = first
     return found
 
 
-Edge: TypeAlias = Literal["earliest", "latest"]
+BoundWord: TypeAlias = Literal["earliest", "latest"]
 
 
-class At(Part):
+class BoundOptions(DocumentModel):
     """A position in each partition: one of these."""
 
     one_of = ("timestamp", "offsets")
-    timestamp: Annotated[Moment | None, moment] = Field(
+    timestamp: Annotated[TimeBound | None, time_reading] = Field(
         None, description="At the first record that is not older; a time without a zone is in UTC."
     )
-    offsets: Annotated[Offsets | None, OffsetsReading()] = Field(
+    offsets: Annotated[OffsetBounds | None, OffsetsReading()] = Field(
         None, description="At these offsets, by partition; with several topics, by topic."
     )
 
 
-class PlaceReading(Reading):
+class BoundReading(FieldReading):
     """Reads a word, `{timestamp: ...}` or `{offsets: ...}`."""
 
-    part = At
+    part = BoundOptions
 
-    def __init__(self, *words: Edge) -> None:
+    def __init__(self, *words: BoundWord) -> None:
         self.words = words
         self.wanted = f"{', '.join(words)}, {{timestamp: ...}} or {{offsets: ...}}"
         self.json = {"enum": list(words)}
 
-    def read(self, value: object) -> Edge | Moment | Offsets:
+    def read(self, value: object) -> BoundWord | TimeBound | OffsetBounds:
         if isinstance(value, dict):
-            at = At.model_validate(value)
+            at = BoundOptions.model_validate(value)
             given = [each for each in (at.timestamp, at.offsets) if each is not None]
             if len(given) != 1:
                 came = "both" if given else "none"
-                raise wrong(value, f"wanted one of {' and '.join(At.one_of)}, got {came}")
+                raise make_value_error(
+                    value, f"wanted one of {' and '.join(BoundOptions.one_of)}, got {came}"
+                )
             return given[0]
         if isinstance(value, Text) and not value.secret:
             for word in self.words:
                 if value == word:
                     return word
-        raise wanted(value, self.wanted, self._longer(value))
+        raise make_expected_error(value, self.wanted, self._build_hint(value))
 
-    def _longer(self, value: object) -> str:
+    def _build_hint(self, value: object) -> str:
         if not isinstance(value, Text) or value.secret:
             return ""
         try:
-            moment.read(value)
-        except Unread:
+            time_reading.read(value)
+        except InvalidValue:
             return ""
         return f'write {{timestamp: "{value}"}}'

@@ -6,7 +6,7 @@ from aiokafka import errors as kafka
 
 from headrace.core.contracts import ConnectorError
 
-AWAY = (
+UNREACHABLE_ERRORS = (
     kafka.KafkaConnectionError,
     kafka.NodeNotReadyError,
     kafka.RequestTimedOutError,
@@ -14,20 +14,20 @@ AWAY = (
     kafka.CorrelationIdError,
 )
 """Errors of a broker that does not answer."""
-MOVED = (
+MOVED_ERRORS = (
     kafka.CoordinatorNotAvailableError,
     kafka.NotCoordinatorError,
     kafka.CoordinatorLoadInProgressError,
 )
 """Errors of a coordinator of transactions or groups that is moving to another broker."""
-LOST = (
+LOST_TRANSACTION_ERRORS = (
     kafka.InvalidProducerEpoch,
     kafka.ProducerFenced,
     kafka.InvalidTxnState,
     kafka.InvalidProducerIdMapping,
 )
 """Errors of a transaction that is no longer open, and was not committed by this request."""
-OUT_OF_RANGE, DENIED = 1, 29
+OUT_OF_RANGE, ACCESS_DENIED = 1, 29
 """Error codes in responses for a partition."""
 
 
@@ -62,7 +62,7 @@ class OffsetNotAvailableError(kafka.BrokerResponseError):  # type: ignore[misc]
     retriable = True
 
 
-UNNAMED = {
+EXTRA_ERRORS = {
     74: FencedLeaderEpochError,
     75: UnknownLeaderEpochError,
     78: OffsetNotAvailableError,
@@ -71,14 +71,14 @@ UNNAMED = {
 }
 
 
-class NobodyAnswers(kafka.KafkaError):  # type: ignore[misc] # it has no types
+class NoBrokerAnswered(kafka.KafkaError):  # type: ignore[misc] # it has no types
     """No broker answered within the time limit."""
 
     def __str__(self) -> str:
         return "no broker has answered in time"
 
 
-class Later(kafka.KafkaError):  # type: ignore[misc] # it has no types
+class TransientError(kafka.KafkaError):  # type: ignore[misc] # it has no types
     """A transient error: a partition is moving, or a topic was just created."""
 
     retriable = True
@@ -87,38 +87,43 @@ class Later(kafka.KafkaError):  # type: ignore[misc] # it has no types
         return str(self.args[0])
 
 
-def of_code(code: int) -> kafka.KafkaError:
+def build_error(code: int) -> kafka.KafkaError:
     """Build the error of a code in a response."""
-    return UNNAMED[code]() if code in UNNAMED else kafka.for_code(code)()
+    return EXTRA_ERRORS[code]() if code in EXTRA_ERRORS else kafka.for_code(code)()
 
 
-def passes(error: kafka.KafkaError) -> bool:
+def is_transient(error: kafka.KafkaError) -> bool:
     """Whether the error is transient, so that a retry may succeed."""
-    again = (*AWAY, *MOVED, kafka.ConcurrentTransactions, kafka.ReplicaNotAvailableError)
+    again = (
+        *UNREACHABLE_ERRORS,
+        *MOVED_ERRORS,
+        kafka.ConcurrentTransactions,
+        kafka.ReplicaNotAvailableError,
+    )
     return isinstance(error, again) or bool(getattr(error, "retriable", False))
 
 
 def has_moved(error: kafka.KafkaError) -> bool:
     """Whether another broker may be the right one to request."""
-    return isinstance(error, (*AWAY, *MOVED))
+    return isinstance(error, (*UNREACHABLE_ERRORS, *MOVED_ERRORS))
 
 
-def refusal(error: kafka.KafkaError, what: str) -> ConnectorError:
+def translate_error(error: kafka.KafkaError, what: str) -> ConnectorError:
     """Build the error of a refused operation; `what` names it, as in `write to topic "x"`."""
-    text, hint, final = _why(error, what)
+    text, hint, final = _explain_error(error, what)
     return ConnectorError(f"cannot {what}: {text}", hint, final=final)
 
 
-def said(error: kafka.KafkaError) -> str:
+def describe_error(error: kafka.KafkaError) -> str:
     """Describe an error that has no better text, or that no broker answers."""
-    if isinstance(error, AWAY):
+    if isinstance(error, UNREACHABLE_ERRORS):
         return "no broker answers"
     if isinstance(error, kafka.BrokerResponseError):
         return f"the broker says {error.message} ({error.errno})"
     return str(error)
 
 
-def _why(error: kafka.KafkaError, what: str) -> tuple[str, str, bool]:
+def _explain_error(error: kafka.KafkaError, what: str) -> tuple[str, str, bool]:
     match error:
         case kafka.TopicAuthorizationFailedError():
             return "access is denied", f"the user needs the right to {what}", True
@@ -142,7 +147,7 @@ def _why(error: kafka.KafkaError, what: str) -> tuple[str, str, bool]:
             return "a policy of the cluster forbids it", "", True
         case kafka.OutOfOrderSequenceNumber() | kafka.UnknownProducerId():
             return "the broker has lost rows that were written before", "", False
-        case _ if isinstance(error, LOST):
+        case _ if isinstance(error, LOST_TRANSACTION_ERRORS):
             hint = "transaction_timeout says how long it may be open"
             return "the broker has ended the transaction", hint, False
-    return said(error), "", False
+    return describe_error(error), "", False

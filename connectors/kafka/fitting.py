@@ -12,8 +12,14 @@ from dataclasses import replace
 
 from headrace.connectors.kafka.sink_options import KafkaSink
 from headrace.connectors.kafka.source_options import KafkaSource
-from headrace.core.connector import Beside, ColumnOption, ExpressionOption, Misfit, Outgoing
-from headrace.core.pipeline.part import Part
+from headrace.core.connector import (
+    ColumnOption,
+    ConnectorMismatch,
+    ExpressionOption,
+    ExtraColumnsOption,
+    SinkInput,
+)
+from headrace.core.pipeline.part import DocumentModel
 from headrace.core.pipeline.text import Text
 from headrace.core.plan.nodes import Upsert
 from headrace.core.types import (
@@ -31,31 +37,31 @@ from headrace.core.types import (
     Type,
 )
 
-EVENT_TIME = "event_time"
+EVENT_TIME_WORD = "event_time"
 """The word for the event time of a row, whatever its column is called."""
 
-HEADERS = Array(Struct((Field("key", STRING, nullable=False), Field("value", STRING))))
-METADATA = {
+HEADERS_TYPE = Array(Struct((Field("key", STRING, nullable=False), Field("value", STRING))))
+METADATA_FIELDS = {
     "topic": Field("topic", STRING, nullable=False),
     "partition": Field("partition", INT, nullable=False),
     "offset": Field("offset", BIGINT, nullable=False),
     "timestamp": Field("timestamp", TIMESTAMP, nullable=False),
     "key": Field("key", STRING),
-    "headers": Field("headers", HEADERS, nullable=False),
+    "headers": Field("headers", HEADERS_TYPE, nullable=False),
 }
 
 
-def beside_values(options: Part) -> Sequence[tuple[Text, Field]]:
+def list_metadata_columns(options: DocumentModel) -> Sequence[tuple[Text, Field]]:
     """Return the columns of a record's metadata, each with the text that names it."""
     assert isinstance(options, KafkaSource)
-    named = options.metadata.columns.items()
-    return [(name, replace(METADATA[what], name=str(name))) for what, name in named]
+    named = options.metadata.requested_columns.items()
+    return [(name, replace(METADATA_FIELDS[what], name=str(name))) for what, name in named]
 
 
-BESIDE = Beside("metadata", beside_values)
+METADATA_OPTION = ExtraColumnsOption("metadata", list_metadata_columns)
 
 
-def _no_key(type: Type) -> tuple[str, str]:
+def _find_key_objection(type: Type) -> tuple[str, str]:
     if isinstance(type, Array | Struct):
         return "is not a single value", "extract what identifies the row in a step before"
     if type in (FLOAT, DOUBLE):
@@ -63,14 +69,14 @@ def _no_key(type: Type) -> tuple[str, str]:
     return "", ""
 
 
-def _no_time(type: Type) -> tuple[str, str]:
+def _find_timestamp_objection(type: Type) -> tuple[str, str]:
     return ("", "") if type == TIMESTAMP else ("is not a timestamp", "")
 
 
 COLUMN_OPTIONS = (
-    ColumnOption("key", _no_key),
-    ColumnOption("partition_by", _no_key),
-    ColumnOption("timestamp", _no_time, but=frozenset((EVENT_TIME,))),
+    ColumnOption("key", _find_key_objection),
+    ColumnOption("partition_by", _find_key_objection),
+    ColumnOption("timestamp", _find_timestamp_objection, keywords=frozenset((EVENT_TIME_WORD,))),
 )
 EXPRESSIONS = (
     ExpressionOption("row_topic", types=(STRING,)),
@@ -78,7 +84,7 @@ EXPRESSIONS = (
 )
 
 
-def in_records(options: Part, schema: Schema, format: str) -> Schema:
+def list_record_columns(options: DocumentModel, schema: Schema, format: str) -> Schema:
     """Return the columns in the value of a record.
 
     These are all columns; for `raw`, the one column that is not used elsewhere in the record.
@@ -89,72 +95,82 @@ def in_records(options: Part, schema: Schema, format: str) -> Schema:
     apart = set(map(str, (*(options.key or ()), *(options.partition_by or ()))))
     apart |= {str(options.timestamp)} if options.timestamp is not None else set()
     texts = [each.expression or each.name for each in options.headers or ()]
-    apart |= _read([*texts, *([options.row_topic] if options.row_topic else [])], schema)
+    apart |= _find_read_columns(
+        [*texts, *([options.row_topic] if options.row_topic else [])], schema
+    )
     return Schema(tuple(field for field in schema if field.name not in apart))
 
 
-def _read(texts: Iterable[Text], schema: Schema) -> set[str]:
+def _find_read_columns(texts: Iterable[Text], schema: Schema) -> set[str]:
     """Return the columns that expressions read."""
-    from headrace.core.expressions.parser import parse
+    from headrace.core.expressions.parser import parse_expression
     from headrace.core.expressions.syntax import Name, walk
     from headrace.core.expressions.typed import ExpressionError
 
     found: set[str] = set()
     for text in texts:
         with suppress(ExpressionError):  # it has been reported
-            found |= {node.name for node in walk(parse(text.reveal())) if isinstance(node, Name)}
+            found |= {
+                node.name
+                for node in walk(parse_expression(text.reveal()))
+                if isinstance(node, Name)
+            }
     return found & set(schema.names)
 
 
-def fits(options: Part, outgoing: Outgoing) -> Iterator[Misfit]:
+def find_mismatches(options: DocumentModel, outgoing: SinkInput) -> Iterator[ConnectorMismatch]:
     """Yield the reasons for which the rows cannot be written."""
     assert isinstance(options, KafkaSink)
-    if options.timestamp == EVENT_TIME and not outgoing.timed:
+    if options.timestamp == EVENT_TIME_WORD and not outgoing.is_timed:
         message = "timestamp: the rows have no event time"
-        yield Misfit(message, options.timestamp, "declare it in the source: event_time: COLUMN")
+        yield ConnectorMismatch(
+            message, options.timestamp, "declare it in the source: event_time: COLUMN"
+        )
     if options.delivery == "exactly_once":
-        yield from _committed(options, outgoing)
+        yield from _check_commits(options, outgoing)
     if isinstance(outgoing.kind, Upsert):
-        yield from _changes(options, outgoing.kind, outgoing.schema)
+        yield from _check_changes(options, outgoing.kind, outgoing.schema)
 
 
-def _committed(options: KafkaSink, outgoing: Outgoing) -> Iterator[Misfit]:
+def _check_commits(options: KafkaSink, outgoing: SinkInput) -> Iterator[ConnectorMismatch]:
     """Check that exact checkpoints commit the transactions, and often enough."""
     at, checkpoint = options.delivery, outgoing.checkpoint
     said = "delivery: exactly_once"
-    if outgoing.unrepeatable:
-        sources = ", ".join(outgoing.unrepeatable)
+    if outgoing.unreplayable_sources:
+        sources = ", ".join(outgoing.unreplayable_sources)
         message = f"{said} needs checkpoints, and {sources} cannot be read again from one"
-        yield Misfit(message, at, "say delivery: at_least_once")
+        yield ConnectorMismatch(message, at, "say delivery: at_least_once")
     elif checkpoint.every is None:
         message = f"{said} needs checkpoints, which commit what was written"
-        yield Misfit(message, at, "settings: {checkpoint: {every: 10s}}")
+        yield ConnectorMismatch(message, at, "settings: {checkpoint: {every: 10s}}")
     elif options.transaction_timeout <= checkpoint.every:
         message = "transaction_timeout must exceed the time from one checkpoint to the next"
         hint = "make transaction_timeout longer, or settings.checkpoint.every shorter"
-        yield Misfit(message, at, hint)
+        yield ConnectorMismatch(message, at, hint)
     if checkpoint.mode == "at_least_once":
         message = f"{said} needs exact checkpoints, and these are at_least_once"
-        yield Misfit(message, at, "settings: {checkpoint: {mode: aligned}}")
+        yield ConnectorMismatch(message, at, "settings: {checkpoint: {mode: aligned}}")
 
 
-def _changes(options: KafkaSink, kind: Upsert, schema: Schema) -> Iterator[Misfit]:
+def _check_changes(options: KafkaSink, kind: Upsert, schema: Schema) -> Iterator[ConnectorMismatch]:
     stream = ", ".join(kind.key)
     alien = [name for name in options.key or () if name in schema.names and name not in kind.key]
     left = [name for name in kind.key if name not in (options.key or kind.key)]
     if alien:
         message = f'key: the rows are changes of ({stream}), and "{alien[0]}" is not in that key'
-        yield Misfit(message, alien[0], "remove key:")
+        yield ConnectorMismatch(message, alien[0], "remove key:")
     elif left and options.key:
         message = f"key: the rows are changes of ({stream}), and {', '.join(left)} is left out"
-        yield Misfit(message, options.key[0], "remove key:")
+        yield ConnectorMismatch(message, options.key[0], "remove key:")
     for name in options.partition_by or ():
         if name in schema.names and name not in kind.key:
-            yield _out_of_order("partition_by", name, stream)
-    if options.row_topic is not None and _read([options.row_topic], schema) - set(kind.key):
-        yield _out_of_order("topic", options.row_topic, stream)
+            yield _build_order_mismatch("partition_by", name, stream)
+    if options.row_topic is not None and _find_read_columns([options.row_topic], schema) - set(
+        kind.key
+    ):
+        yield _build_order_mismatch("topic", options.row_topic, stream)
 
 
-def _out_of_order(option: str, at: Text, stream: str) -> Misfit:
+def _build_order_mismatch(option: str, at: Text, stream: str) -> ConnectorMismatch:
     message = f"{option}: the rows are changes of ({stream}), which alone may decide where they go"
-    return Misfit(message, at, "else a change might not find the row that it replaces")
+    return ConnectorMismatch(message, at, "else a change might not find the row that it replaces")

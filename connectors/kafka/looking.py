@@ -20,20 +20,25 @@ from aiokafka.protocol.fetch import FetchRequest
 from aiokafka.protocol.produce import ProduceRequest
 from aiokafka.structs import TopicPartition
 
-from headrace.connectors.kafka.connection import REQUEST_S, KafkaOptions, connected, outage
-from headrace.connectors.kafka.errors import DENIED, refusal
-from headrace.connectors.kafka.patience import Patience
-from headrace.connectors.kafka.sink.link import Link
-from headrace.connectors.kafka.sink.sink import LONGEST
-from headrace.connectors.kafka.sink.transactions import too_long
-from headrace.connectors.kafka.sink.wire import BROKER, Wire
+from headrace.connectors.kafka.connection import (
+    REQUEST_TIMEOUT_S,
+    KafkaOptions,
+    build_outage,
+    connect_client,
+)
+from headrace.connectors.kafka.errors import ACCESS_DENIED, translate_error
+from headrace.connectors.kafka.patience import RequestRetry
+from headrace.connectors.kafka.sink.link import BrokerLink
+from headrace.connectors.kafka.sink.sink import MAX_TIMEOUT_KEY
+from headrace.connectors.kafka.sink.transactions import build_timeout_error
+from headrace.connectors.kafka.sink.wire import BROKER_RESOURCE, BrokerRequests
 from headrace.connectors.kafka.sink_options import KafkaSink
-from headrace.connectors.kafka.source import open_source
-from headrace.connectors.kafka.source.places import partition_of
+from headrace.connectors.kafka.source import build_source
+from headrace.connectors.kafka.source.places import parse_partition
 from headrace.connectors.kafka.source_options import KafkaSource
-from headrace.core.contracts import Surroundings
+from headrace.core.contracts import RunContext
 from headrace.core.plan import nodes
-from headrace.core.rendering import count
+from headrace.core.rendering import format_count
 from headrace.core.types import Schema
 
 ALL_REPLICAS = -1
@@ -41,61 +46,66 @@ ALL_REPLICAS = -1
 T = TypeVar("T")
 
 
-async def source_there(source: nodes.Source, surroundings: Surroundings) -> str:
+async def describe_source(source: nodes.Source, surroundings: RunContext) -> str:
     """Describe the partitions to read. Raises ConnectorError."""
     options = source.options
     assert isinstance(options, KafkaSource)
-    opened = open_source(source, surroundings)
+    opened = build_source(source, surroundings)
     try:
-        splits = await opened.discover(True)
+        splits = await opened.discover_splits(True)
     finally:
         await opened.close()
-    partitions = [partition_of(split.name) for split in splits]
+    partitions = [parse_partition(split.name) for split in splits]
     some = {each.topic: each.number for each in partitions}
-    async with _client(options, surroundings.folder) as client:
-        await _asked(_read(client, some), f"read {options.which}")
-    return f"{options.which}: {count(len(splits), 'partition')}, may be read"
+    async with _open_client(options, surroundings.folder) as client:
+        await _translate_refusal(_check_read_access(client, some), f"read {options.topics_text}")
+    return f"{options.topics_text}: {format_count(len(splits), 'partition')}, may be read"
 
 
-async def sink_there(sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> str:
+async def describe_sink(sink: nodes.Sink, schema: Schema, surroundings: RunContext) -> str:
     """Describe the topic to write to. Raises ConnectorError."""
     options = sink.options
     assert isinstance(options, KafkaSink)
-    async with _client(options, surroundings.folder) as client:
-        wire = Wire(client, round(REQUEST_S * 1000))
+    async with _open_client(options, surroundings.folder) as client:
+        wire = BrokerRequests(client, round(REQUEST_TIMEOUT_S * 1000))
         if options.delivery == "exactly_once":
-            await _asked(_check_time(options, wire), "read the maximum transaction timeout")
+            await _translate_refusal(
+                _check_timeout(options, wire), "read the maximum transaction timeout"
+            )
         if options.row_topic is not None:
             return "brokers answer; each row names its topic"
         topic = options.topic
         assert isinstance(topic, str)
-        link = Link(lambda: _found(wire), Patience(outage(sink.name, options), surroundings.tell))
-        partitions = await link.partitions(topic)
-        await _asked(_write(client, topic), f'write to topic "{topic}"')
-    return f"topic {topic}: {count(partitions, 'partition')}, may be written to"
+        link = BrokerLink(
+            lambda: _return_wire(wire),
+            RequestRetry(build_outage(sink.name, options), surroundings.notify_user),
+        )
+        partitions = await link.count_partitions(topic)
+        await _translate_refusal(_check_write_access(client, topic), f'write to topic "{topic}"')
+    return f"topic {topic}: {format_count(partitions, 'partition')}, may be written to"
 
 
 @asynccontextmanager
-async def _client(options: KafkaOptions, folder: Path) -> AsyncIterator[AIOKafkaClient]:
-    client = await connected(options, folder)
+async def _open_client(options: KafkaOptions, folder: Path) -> AsyncIterator[AIOKafkaClient]:
+    client = await connect_client(options, folder)
     try:
         yield client
     finally:
         await client.close()
 
 
-async def _found(wire: Wire) -> Wire:
+async def _return_wire(wire: BrokerRequests) -> BrokerRequests:
     return wire
 
 
-async def _asked(asking: Awaitable[T], what: str) -> T:
+async def _translate_refusal(asking: Awaitable[T], what: str) -> T:
     try:
         return await asking
     except KafkaError as error:
-        raise refusal(error, what) from None
+        raise translate_error(error, what) from None
 
 
-async def _read(client: AIOKafkaClient, partitions: Mapping[str, int]) -> None:
+async def _check_read_access(client: AIOKafkaClient, partitions: Mapping[str, int]) -> None:
     """Fetch a byte of a partition of each topic. Raises ConnectorError if access is denied."""
     await client.set_topics(list(partitions))
     answers = [
@@ -107,22 +117,22 @@ async def _read(client: AIOKafkaClient, partitions: Mapping[str, int]) -> None:
     ]
     for answer in await asyncio.gather(*answers):
         for topic, said in answer.topics:
-            if any(each[1] == DENIED for each in said):
-                raise refusal(TopicAuthorizationFailedError(), f'read topic "{topic}"')
+            if any(each[1] == ACCESS_DENIED for each in said):
+                raise translate_error(TopicAuthorizationFailedError(), f'read topic "{topic}"')
 
 
-async def _write(client: AIOKafkaClient, topic: str) -> None:
+async def _check_write_access(client: AIOKafkaClient, topic: str) -> None:
     """Send a produce request without records. Raises KafkaError if access is denied."""
     node = client.cluster.leader_for_partition(TopicPartition(topic, 0))
     request = ProduceRequest(None, ALL_REPLICAS, 1000, [(topic, [(0, b"")])])
     answer = await client.send(node, request)
-    if any(each[1] == DENIED for _, said in answer.topics for each in said):
+    if any(each[1] == ACCESS_DENIED for _, said in answer.topics for each in said):
         raise TopicAuthorizationFailedError
 
 
-async def _check_time(options: KafkaSink, wire: Wire) -> None:
+async def _check_timeout(options: KafkaSink, wire: BrokerRequests) -> None:
     timeout_ms = options.transaction_timeout // timedelta(milliseconds=1)
-    for broker in wire.brokers()[:1]:
-        allowed = await wire.config(BROKER, str(broker), LONGEST)
+    for broker in wire.list_brokers()[:1]:
+        allowed = await wire.request_config(BROKER_RESOURCE, str(broker), MAX_TIMEOUT_KEY)
         if allowed and timeout_ms > int(allowed):
-            raise too_long(timeout_ms, int(allowed))
+            raise build_timeout_error(timeout_ms, int(allowed))

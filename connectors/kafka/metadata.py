@@ -11,19 +11,19 @@ from aiokafka.errors import KafkaError, NodeNotReadyError, UnknownTopicOrPartiti
 from aiokafka.protocol.api import Request
 from aiokafka.protocol.metadata import MetadataRequest
 
-from headrace.connectors.kafka.errors import of_code
+from headrace.connectors.kafka.errors import build_error
 from headrace.core.contracts import ConnectorError
-from headrace.core.problems import did_you_mean
+from headrace.core.problems import suggest_name
 
 NO_LEADER = -1
-MADE_S = 1.0
+CREATION_DELAY_S = 1.0
 """Seconds after a topic's creation in which a broker may not know it yet."""
-FEW = 10
+MAX_LISTED = 10
 """The maximum of topics listed in a message if none has a similar name."""
 
 
 @dataclass(frozen=True, slots=True)
-class Topic:
+class TopicMetadata:
     """The metadata of a topic: an error, or the leader of each partition."""
 
     error: KafkaError | None
@@ -36,10 +36,10 @@ class Topic:
         return isinstance(self.error, UnknownTopicOrPartitionError)
 
 
-UNKNOWN = Topic(UnknownTopicOrPartitionError(), {})
+UNKNOWN_TOPIC = TopicMetadata(UnknownTopicOrPartitionError(), {})
 
 
-async def ask_any(client: AIOKafkaClient, request: Request) -> Any:
+async def send_to_any(client: AIOKafkaClient, request: Request) -> Any:
     """Send a request to any broker. Raises KafkaError."""
     node = client.get_random_node()
     if node is None:
@@ -47,13 +47,15 @@ async def ask_any(client: AIOKafkaClient, request: Request) -> Any:
     return await client.send(node, request)
 
 
-async def ask_topics(client: AIOKafkaClient, names: Sequence[str] | None) -> dict[str, Topic]:
+async def request_topics(
+    client: AIOKafkaClient, names: Sequence[str] | None
+) -> dict[str, TopicMetadata]:
     """Request the metadata of these topics, or of all visible ones. Raises KafkaError."""
     asked = None if names is None else list(names)
-    answer = await ask_any(client, MetadataRequest(asked, allow_auto_topic_creation=False))
+    answer = await send_to_any(client, MetadataRequest(asked, allow_auto_topic_creation=False))
     return {
-        name: Topic(
-            of_code(code) if code else None,
+        name: TopicMetadata(
+            build_error(code) if code else None,
             {found[1]: found[2] for found in partitions},
             is_internal,
         )
@@ -61,11 +63,11 @@ async def ask_topics(client: AIOKafkaClient, names: Sequence[str] | None) -> dic
     }
 
 
-def no_topic(name: str, known: Mapping[str, Topic]) -> ConnectorError:
+def build_missing_topic_error(name: str, known: Mapping[str, TopicMetadata]) -> ConnectorError:
     """Build the error of a missing topic, with similar names as the hint."""
     names = sorted(name for name, topic in known.items() if not topic.is_internal)
-    few = f"there are {', '.join(names)}" if 0 < len(names) <= FEW else ""
-    hint, make = did_you_mean(name, names) or few, "headrace does not create topics"
+    few = f"there are {', '.join(names)}" if 0 < len(names) <= MAX_LISTED else ""
+    hint, make = suggest_name(name, names) or few, "headrace does not create topics"
     return ConnectorError(
         f'there is no topic "{name}"', f"{hint}; {make}" if hint else make, final=True
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-PATIENCE_S = 5.0
+REPORT_AFTER_S = 5.0
 """Seconds of an outage before it is reported; a restarting broker is away for less."""
 
 
@@ -26,24 +26,24 @@ class Outage:
     name: str
     """The source or sink."""
     brokers: str
-    since_s: float | None = None
+    started_at_s: float | None = None
     """The start of the outage, as far as known."""
-    told: bool = False
+    is_reported: bool = False
 
-    def failed(self, now_s: float, since_s: float | None = None) -> str:
+    def record_failure(self, now_s: float, since_s: float | None = None) -> str:
         """Record a request of `since_s` without an answer; return the line to report, if any."""
-        if self.since_s is None:
-            self.since_s = now_s if since_s is None else since_s
-        away_s = now_s - self.since_s
-        if self.told or away_s < PATIENCE_S:
+        if self.started_at_s is None:
+            self.started_at_s = now_s if since_s is None else since_s
+        away_s = now_s - self.started_at_s
+        if self.is_reported or away_s < REPORT_AFTER_S:
             return ""
-        self.told = True
+        self.is_reported = True
         return f"{self.name}: no broker has answered for {away_s:.0f} s ({self.brokers}), waiting"
 
-    def answered(self, now_s: float) -> str:
+    def record_answer(self, now_s: float) -> str:
         """Record that a broker answered; return the line to report, if any."""
-        began_s, told = self.since_s, self.told
-        self.since_s, self.told = None, False
+        began_s, told = self.started_at_s, self.is_reported
+        self.started_at_s, self.is_reported = None, False
         if began_s is None or not told:
             return ""
         return f"{self.name}: a broker is back after {now_s - began_s:.0f} s"

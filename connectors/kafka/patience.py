@@ -12,123 +12,123 @@ from typing import TypeVar
 
 from aiokafka.errors import KafkaConnectionError, KafkaError
 
-from headrace.connectors.kafka.errors import AWAY, NobodyAnswers, passes
+from headrace.connectors.kafka.errors import UNREACHABLE_ERRORS, NoBrokerAnswered, is_transient
 from headrace.connectors.kafka.outage import Outage
 
 T = TypeVar("T")
 
-FIRST_PAUSE_S = 0.05
-LONGEST_PAUSE_S = 1.0
-WATCH_S = 1.0
+MIN_PAUSE_S = 0.05
+MAX_PAUSE_S = 1.0
+WATCH_INTERVAL_S = 1.0
 """Seconds between two checks of an unanswered request."""
 
 
 @dataclass(slots=True)
-class Pauses:
+class RequestBackoff:
     """The backoff: each pause is longer than the one before, until a success resets it."""
 
-    next_s: float = FIRST_PAUSE_S
+    next_pause_s: float = MIN_PAUSE_S
 
     def reset(self) -> None:
         """Start again with the shortest pause, after a success."""
-        self.next_s = FIRST_PAUSE_S
+        self.next_pause_s = MIN_PAUSE_S
 
     async def pause(self) -> None:
         """Wait, and lengthen the next pause."""
-        pause_s, self.next_s = self.next_s, min(2 * self.next_s, LONGEST_PAUSE_S)
+        pause_s, self.next_pause_s = self.next_pause_s, min(2 * self.next_pause_s, MAX_PAUSE_S)
         await asyncio.sleep(pause_s)
 
 
-async def _nothing(_: KafkaError) -> None:
+async def _do_nothing(_: KafkaError) -> None:
     """Do nothing between two tries."""
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class RequestRetry:
     """Retries the requests of a source or sink; `tell` shows a line about an outage to the user."""
 
     outage: Outage
-    tell: Callable[[str], None]
+    notify_user: Callable[[str], None]
 
-    def answered(self) -> None:
+    def record_answer(self) -> None:
         """Record that a broker answered."""
-        self._say(self.outage.answered(_now()))
+        self._notify(self.outage.record_answer(_loop_time()))
 
-    def failed(self, since_s: float) -> None:
+    def record_failure(self, since_s: float) -> None:
         """Record that a broker did not answer a request of that time."""
-        self._say(self.outage.failed(_now(), since_s))
+        self._notify(self.outage.record_failure(_loop_time(), since_s))
 
-    def _say(self, line: str) -> None:
+    def _notify(self, line: str) -> None:
         if line:
-            self.tell(line)
+            self.notify_user(line)
 
-    async def watched(self, asking: Awaitable[T]) -> T:
+    async def watch_request(self, asking: Awaitable[T]) -> T:
         """Await a response, reporting an outage meanwhile. Raises KafkaError."""
-        since_s = _now()
+        since_s = _loop_time()
         task = asyncio.ensure_future(asking)
         try:
-            while not (await asyncio.wait([task], timeout=WATCH_S))[0]:
-                self.failed(since_s)
+            while not (await asyncio.wait([task], timeout=WATCH_INTERVAL_S))[0]:
+                self.record_failure(since_s)
         finally:
             if not task.done():
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
         try:
             answer = task.result()
-        except AWAY:
-            self.failed(since_s)
+        except UNREACHABLE_ERRORS:
+            self.record_failure(since_s)
             raise
         except (OSError, EOFError) as error:
-            self.failed(since_s)
+            self.record_failure(since_s)
             raise KafkaConnectionError(str(error)) from error
         except KafkaError:
-            self.answered()
+            self.record_answer()
             raise
-        self.answered()
+        self.record_answer()
         return answer
 
-    async def insist(
+    async def retry_request(
         self,
         ask: Callable[[], Awaitable[T]],
         *,
-        otherwise: Callable[[KafkaError], Awaitable[None]] = _nothing,
+        otherwise: Callable[[KafkaError], Awaitable[None]] = _do_nothing,
         within_s: float | None = None,
     ) -> T:
         """Send one request with retries, as `persist` does."""
-        return await self.persist(
-            lambda: self.watched(ask()), otherwise=otherwise, within_s=within_s
+        return await self.retry_work(
+            lambda: self.watch_request(ask()), otherwise=otherwise, within_s=within_s
         )
 
-    async def persist(
+    async def retry_work(
         self,
         work: Callable[[], Awaitable[T]],
         *,
-        otherwise: Callable[[KafkaError], Awaitable[None]] = _nothing,
+        otherwise: Callable[[KafkaError], Awaitable[None]] = _do_nothing,
         within_s: float | None = None,
     ) -> T:
         """Retry work made of watched requests; `otherwise` runs before each retry.
 
         Raises KafkaError if it is not transient, or persists beyond `within_s`.
         """
-        until_s = None if within_s is None else _now() + within_s
-        pauses = Pauses()
+        until_s = None if within_s is None else _loop_time() + within_s
+        pauses = RequestBackoff()
         while True:
             try:
-                return await _until(until_s, work())
+                return await _run_until(until_s, work())
             except KafkaError as error:
-                if not passes(error) or (until_s is not None and _now() >= until_s):
+                if not is_transient(error) or (until_s is not None and _loop_time() >= until_s):
                     raise
                 await pauses.pause()
                 await otherwise(error)
 
 
-async def _until(until_s: float | None, work: Awaitable[T]) -> T:
+async def _run_until(until_s: float | None, work: Awaitable[T]) -> T:
     try:
         async with asyncio.timeout_at(until_s):
             return await work
     except TimeoutError:
-        raise NobodyAnswers from None
+        raise NoBrokerAnswered from None
 
 
-def _now() -> float:
+def _loop_time() -> float:
     return asyncio.get_running_loop().time()

@@ -12,18 +12,24 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from headrace.core.pipeline.complaints import KEY, Complaint, Unread, wrong
-from headrace.core.pipeline.part import Part
+from headrace.core.pipeline.complaints import KEY, InvalidValue, ValueProblem, make_value_error
+from headrace.core.pipeline.part import DocumentModel
 from headrace.core.pipeline.text import Text
-from headrace.core.pipeline.values import SCALAR, Reads, Unfit, Words, choice
+from headrace.core.pipeline.values import (
+    SCALAR_SCHEMA,
+    InvalidScalar,
+    ScalarReading,
+    Words,
+    choice_of,
+)
 
-SECURITY = "The protocol, user and certificates for connections to the brokers."
+SECURITY_HELP = "The protocol, user and certificates for connections to the brokers."
 PROTOCOLS = ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
-OF_TLS = ("ca", "cert", "key", "key_password")
-OF_SASL = ("mechanism", "username", "password", "token")
+TLS_KEYS = ("ca", "cert", "key", "key_password")
+SASL_KEYS = ("mechanism", "username", "password", "token")
 
-HABITS: Mapping[str, str] = {
+SECURITY_ALIASES: Mapping[str, str] = {
     **dict.fromkeys(("security_protocol", "security.protocol"), "protocol"),
     **dict.fromkeys(("sasl_mechanism", "sasl.mechanism", "sasl"), "mechanism"),
     **dict.fromkeys(("user", "login", "sasl_plain_username", "sasl.username"), "username"),
@@ -39,14 +45,14 @@ Protocol = Literal["plaintext", "ssl", "sasl_plaintext", "sasl_ssl"]
 Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
 
 
-def _hidden(text: Text) -> Text:
+def _check_secret(text: Text) -> Text:
     """Read a secret, which must be interpolated, because everybody can read the file."""
     if not text:
-        raise Unfit
+        raise InvalidScalar
     put_in = [piece for piece in text.pieces if piece.end - piece.start > len("$${")]
     text.secret = True
     if not put_in:
-        raise wrong(
+        raise make_value_error(
             text,
             "a secret must not stand in the pipeline's file",
             "refer to it: ${secret:NAME} or ${env:NAME}",
@@ -54,36 +60,38 @@ def _hidden(text: Text) -> Text:
     return text
 
 
-def _path(text: Text) -> Text:
+def _check_path(text: Text) -> Text:
     if not text.strip() or "\0" in text:
-        raise Unfit
+        raise InvalidScalar
     return text
 
 
-hidden = Reads("${secret:NAME} or ${env:NAME}", _hidden, SCALAR, secret=True)
-path = Reads("a path", _path, SCALAR)
+secret_reading = ScalarReading(
+    "${secret:NAME} or ${env:NAME}", _check_secret, SCALAR_SCHEMA, allows_secret=True
+)
+path_reading = ScalarReading("a path", _check_path, SCALAR_SCHEMA)
 
-Hidden = Annotated[Text, hidden]
-PemFile = Annotated[Text, path]
+SecretText = Annotated[Text, secret_reading]
+PemFile = Annotated[Text, path_reading]
 
 
-class Security(Part):
+class Security(DocumentModel):
     """The connection to the brokers: protocol, authentication and certificates."""
 
-    habits = HABITS
+    key_aliases = SECURITY_ALIASES
 
-    protocol: Annotated[Protocol, choice(*PROTOCOLS)] = Field(
+    protocol: Annotated[Protocol, choice_of(*PROTOCOLS)] = Field(
         "plaintext",
         description="`ssl` encrypts, `sasl_plaintext` authenticates a user, `sasl_ssl` does both.",
     )
-    mechanism: Annotated[Mechanism | None, choice(*MECHANISMS)] = Field(
+    mechanism: Annotated[Mechanism | None, choice_of(*MECHANISMS)] = Field(
         None, description="How the user is authenticated; required with SASL."
     )
     username: Words | None = Field(None, description="The user, for PLAIN and SCRAM.")
-    password: Hidden | None = Field(
+    password: SecretText | None = Field(
         None, description="The user's password: `${secret:NAME}` or `${env:NAME}`."
     )
-    token: Hidden | None = Field(
+    token: SecretText | None = Field(
         None,
         description="The token for OAUTHBEARER, as `${secret:NAME}` or `${env:NAME}`; it is read "
         "when the job starts.",
@@ -97,76 +105,76 @@ class Security(Part):
     key: PemFile | None = Field(
         None, description="A PEM file with the key of `cert`, if that file does not hold it."
     )
-    key_password: Hidden | None = Field(
+    key_password: SecretText | None = Field(
         None, description="The password of the key: `${secret:NAME}` or `${env:NAME}`."
     )
 
     @model_validator(mode="after")
-    def _goes_together(self) -> Security:
-        if complaints := tuple(_clashes(self)):
-            raise Unread(*complaints, partial=self)
+    def _check_combination(self) -> Security:
+        if complaints := tuple(_find_conflicts(self)):
+            raise InvalidValue(*complaints, partial=self)
         return self
 
     @property
-    def encrypts(self) -> bool:
+    def uses_tls(self) -> bool:
         """Whether the connection uses TLS."""
         return self.protocol in ("ssl", "sasl_ssl")
 
     @property
-    def names_a_user(self) -> bool:
+    def uses_sasl(self) -> bool:
         """Whether the connection uses SASL."""
         return self.protocol.startswith("sasl")
 
 
-def _clashes(security: Security) -> Iterator[Complaint]:
+def _find_conflicts(security: Security) -> Iterator[ValueProblem]:
     given = [key for key in Security.model_fields if getattr(security, key) is not None]
-    if not security.encrypts:
+    if not security.uses_tls:
         for key in given:
-            if key in OF_TLS:
-                yield _beside(key, security.protocol, "ssl or sasl_ssl")
-    if not security.names_a_user:
+            if key in TLS_KEYS:
+                yield _build_useless_complaint(key, security.protocol, "ssl or sasl_ssl")
+    if not security.uses_sasl:
         for key in given:
-            if key in OF_SASL:
-                yield _beside(key, security.protocol, "sasl_ssl or sasl_plaintext")
+            if key in SASL_KEYS:
+                yield _build_useless_complaint(key, security.protocol, "sasl_ssl or sasl_plaintext")
         needs: tuple[str, ...] = ()
     elif security.mechanism is None:
-        yield Complaint(
+        yield ValueProblem(
             message=f'"{security.protocol}" needs "mechanism" as well',
             hint=f"one of {', '.join(MECHANISMS)}",
         )
         return
     else:
-        yield from _alien(security.mechanism, given)
-        needs = _needs(security.mechanism)
+        yield from _find_foreign_keys(security.mechanism, given)
+        needs = _list_required_keys(security.mechanism)
     for key in needs:
         if key not in given:
-            yield Complaint(message=f'{security.mechanism} needs "{key}" as well')
-    yield from _unpaired(given)
+            yield ValueProblem(message=f'{security.mechanism} needs "{key}" as well')
+    yield from _find_unpaired_keys(given)
 
 
-def _beside(key: str, protocol: str, wanted: str) -> Complaint:
+def _build_useless_complaint(key: str, protocol: str, wanted: str) -> ValueProblem:
     message = f'"{key}" is of no use with protocol: {protocol}'
-    return Complaint(message=message, hint=f"say protocol: {wanted}", at=(key, KEY))
+    return ValueProblem(message=message, hint=f"say protocol: {wanted}", at=(key, KEY))
 
 
-def _needs(mechanism: str) -> tuple[str, ...]:
+def _list_required_keys(mechanism: str) -> tuple[str, ...]:
     return ("token",) if mechanism == "OAUTHBEARER" else ("username", "password")
 
 
-def _alien(mechanism: str, given: list[str]) -> Iterator[Complaint]:
+def _find_foreign_keys(mechanism: str, given: list[str]) -> Iterator[ValueProblem]:
     """Yield a complaint for each option of another mechanism."""
     for key in ("username", "password", "token"):
-        if key in given and key not in _needs(mechanism):
-            hint = f"it takes {' and '.join(_needs(mechanism))}"
-            yield Complaint(
+        if key in given and key not in _list_required_keys(mechanism):
+            hint = f"it takes {' and '.join(_list_required_keys(mechanism))}"
+            yield ValueProblem(
                 message=f'"{key}" is of no use with {mechanism}', hint=hint, at=(key, KEY)
             )
 
 
-def _unpaired(given: list[str]) -> Iterator[Complaint]:
+def _find_unpaired_keys(given: list[str]) -> Iterator[ValueProblem]:
     if "key" in given and "cert" not in given:
         message = '"key" needs "cert" as well'
-        yield Complaint(message=message, hint="the certificate of that key", at=("key", KEY))
+        yield ValueProblem(message=message, hint="the certificate of that key", at=("key", KEY))
     if "key_password" in given and not {"key", "cert"} & set(given):
         message = '"key_password" needs "key" as well'
-        yield Complaint(message=message, at=("key_password", KEY))
+        yield ValueProblem(message=message, at=("key_password", KEY))

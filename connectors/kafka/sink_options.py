@@ -8,28 +8,28 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from headrace.connectors.kafka.names import BROKERS, HABITS, Brokers, topic
-from headrace.connectors.kafka.security import SECURITY, Security
-from headrace.core.pipeline.complaints import KEY, Complaint, Unread, wanted
-from headrace.core.pipeline.fields import Assignment, Assignments, ColumnNames
-from headrace.core.pipeline.part import Part
-from headrace.core.pipeline.settings import positive
+from headrace.connectors.kafka.names import BROKERS_HELP, COMMON_ALIASES, Brokers, topic_reading
+from headrace.connectors.kafka.security import SECURITY_HELP, Security
+from headrace.core.pipeline.complaints import KEY, InvalidValue, ValueProblem, make_expected_error
+from headrace.core.pipeline.fields import Assignment, AssignmentsReading, ColumnNames
+from headrace.core.pipeline.part import DocumentModel
+from headrace.core.pipeline.settings import positive_duration
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.values import (
     ColumnName,
     Duration,
     Expression,
-    Reading,
-    Reads,
-    Unfit,
-    choice,
+    FieldReading,
+    InvalidScalar,
+    ScalarReading,
+    choice_of,
 )
 
 Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 OnLost = Literal["fail", "warn"]
 
-SINK_HABITS: Mapping[str, str] = {
-    **HABITS,
+SINK_ALIASES: Mapping[str, str] = {
+    **COMMON_ALIASES,
     **dict.fromkeys(("keys", "key_by", "message_key"), "key"),
     **dict.fromkeys(("compression_type", "compression.type"), "compression"),
     **dict.fromkeys(("linger_ms", "linger.ms"), "linger"),
@@ -38,11 +38,11 @@ SINK_HABITS: Mapping[str, str] = {
 }
 
 
-class Placed(Reading):
+class PositionedChoice(FieldReading):
     """Reads one of some words as a text with its position in the file."""
 
     def __init__(self, *words: str) -> None:
-        self._choice = choice(*words)
+        self._choice = choice_of(*words)
         self.wanted = self._choice.wanted
         self.json = self._choice.json
 
@@ -51,45 +51,45 @@ class Placed(Reading):
         return value
 
 
-class RowTopic(Part):
+class RowTopic(DocumentModel):
     """A topic for each row."""
 
     expr: Expression = Field(description="An expression (a string) over the columns of a row.")
 
 
-class TopicReading(Reading):
+class TopicReading(FieldReading):
     """Reads the name of a topic, or `{expr: ...}`."""
 
     part = RowTopic
 
     def __init__(self) -> None:
         self.wanted = "the name of a topic, or {expr: ...}"
-        self.json = topic.json
+        self.json = topic_reading.json
 
     def read(self, value: object) -> object:
         if isinstance(value, dict):
             return RowTopic.model_validate(value)
         if not isinstance(value, Text):
-            raise wanted(value, self.wanted)
-        return topic.read(value)
+            raise make_expected_error(value, self.wanted)
+        return topic_reading.read(value)
 
 
-def _header(text: Text) -> Text:
+def _check_header(text: Text) -> Text:
     if not text.strip():
-        raise Unfit
+        raise InvalidScalar
     return text
 
 
-header = Reads("the name of a header", _header)
+header_reading = ScalarReading("the name of a header", _check_header)
 
 
-class KafkaSink(Part):
+class KafkaSink(DocumentModel):
     """A record for each row; in a stream of changes, for each change, and deletes as tombstones."""
 
     origin = ("topic",)
-    habits = SINK_HABITS
+    key_aliases = SINK_ALIASES
 
-    brokers: Brokers = Field(description=BROKERS)
+    brokers: Brokers = Field(description=BROKERS_HELP)
     topic: Annotated[Text | RowTopic, TopicReading()] = Field(
         description="The topic to write to, which must exist; or `{expr: ...}`, an "
         "expression that names the topic of each row."
@@ -102,7 +102,7 @@ class KafkaSink(Part):
     )
     headers: Annotated[
         tuple[Assignment, ...] | None,
-        Assignments("headers and expressions, as in {origin: source}", header),
+        AssignmentsReading("headers and expressions, as in {origin: source}", header_reading),
     ] = Field(
         None,
         description="Headers of each record: names, and expressions (of type string or binary) "
@@ -118,38 +118,38 @@ class KafkaSink(Part):
         description="The record's timestamp: `event_time`, or a column of type timestamp; by "
         "default the time at which it is written.",
     )
-    delivery: Annotated[Text, Placed("at_least_once", "exactly_once")] = Field(
+    delivery: Annotated[Text, PositionedChoice("at_least_once", "exactly_once")] = Field(
         Text("at_least_once"),
         description="`exactly_once` writes in transactions, which a checkpoint commits: readers "
         "with `read_committed` see each row exactly once, whatever fails.",
     )
-    compression: Annotated[Compression, choice("none", "gzip", "snappy", "lz4", "zstd")] = Field(
+    compression: Annotated[Compression, choice_of("none", "gzip", "snappy", "lz4", "zstd")] = Field(
         "none", description="The compression of record batches."
     )
     linger: Duration = Field(
         timedelta(milliseconds=5),
         description="How long a batch waits for more records, unless it is full.",
     )
-    transaction_timeout: Annotated[timedelta, positive] = Field(
+    transaction_timeout: Annotated[timedelta, positive_duration] = Field(
         timedelta(minutes=15),
         description="With `exactly_once`: the broker aborts a transaction that is open for longer. "
         "At most what the broker allows (`transaction.max.timeout.ms`).",
     )
-    on_lost_transaction: Annotated[OnLost, choice("fail", "warn")] = Field(
+    on_lost_transaction: Annotated[OnLost, choice_of("fail", "warn")] = Field(
         "fail",
         description="What to do if the broker has aborted a transaction of a checkpoint: `fail`, "
         "which names the lost rows, or `warn`, and continue without them.",
     )
-    security: Security = Field(Security(), description=SECURITY)
+    security: Security = Field(Security(), description=SECURITY_HELP)
 
     @model_validator(mode="after")
-    def _goes_together(self) -> KafkaSink:
+    def _check_combination(self) -> KafkaSink:
         if self.delivery == "exactly_once":
             return self
         keys = ("transaction_timeout", "on_lost_transaction")
-        complaints = [_transactional(key) for key in keys if key in self.model_fields_set]
+        complaints = [_build_complaint(key) for key in keys if key in self.model_fields_set]
         if complaints:
-            raise Unread(*complaints, partial=self)
+            raise InvalidValue(*complaints, partial=self)
         return self
 
     @property
@@ -158,6 +158,6 @@ class KafkaSink(Part):
         return self.topic.expr if isinstance(self.topic, RowTopic) else None
 
 
-def _transactional(key: str) -> Complaint:
+def _build_complaint(key: str) -> ValueProblem:
     message = f'"{key}" applies only to transactions'
-    return Complaint(message=message, hint="say delivery: exactly_once", at=(key, KEY))
+    return ValueProblem(message=message, hint="say delivery: exactly_once", at=(key, KEY))

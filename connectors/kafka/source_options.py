@@ -8,28 +8,28 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from headrace.connectors.kafka.edges import Edge, Moment, Offsets, PlaceReading
+from headrace.connectors.kafka.edges import BoundReading, BoundWord, OffsetBounds, TimeBound
 from headrace.connectors.kafka.names import (
-    BROKERS,
-    HABITS,
+    BROKERS_HELP,
+    COMMON_ALIASES,
     Brokers,
     TopicName,
     TopicNames,
     TopicPattern,
 )
-from headrace.connectors.kafka.security import SECURITY, Security
-from headrace.core.pipeline.complaints import KEY, Complaint, Unread
-from headrace.core.pipeline.part import Part
-from headrace.core.pipeline.settings import interval
+from headrace.connectors.kafka.security import SECURITY_HELP, Security
+from headrace.core.pipeline.complaints import KEY, InvalidValue, ValueProblem
+from headrace.core.pipeline.part import DocumentModel
+from headrace.core.pipeline.settings import interval_reading
 from headrace.core.pipeline.text import Text
-from headrace.core.pipeline.values import ColumnName, Reads, Unfit, choice
+from headrace.core.pipeline.values import ColumnName, InvalidScalar, ScalarReading, choice_of
 
 Isolation = Literal["read_committed", "read_uncommitted"]
 OnMissing = Literal["fail", "earliest", "latest"]
 
-WHICH = ("topic", "topics", "pattern")
-SOURCE_HABITS: Mapping[str, str] = {
-    **HABITS,
+TOPIC_KEYS = ("topic", "topics", "pattern")
+SOURCE_ALIASES: Mapping[str, str] = {
+    **COMMON_ALIASES,
     **dict.fromkeys(("auto_offset_reset", "auto.offset.reset", "offset", "from"), "start"),
     **dict.fromkeys(("group_id", "group.id", "consumer_group"), "group"),
     **dict.fromkeys(("isolation_level", "isolation.level"), "isolation"),
@@ -37,13 +37,13 @@ SOURCE_HABITS: Mapping[str, str] = {
 }
 
 
-def _word(text: Text) -> Text:
+def _check_group(text: Text) -> Text:
     if not text.strip() or not text.isprintable() or len(text) > 249:
-        raise Unfit
+        raise InvalidScalar
     return text
 
 
-class Metadata(Part):
+class Metadata(DocumentModel):
     """Columns of a record's metadata: the name that each gets."""
 
     topic: ColumnName | None = Field(None, description="The topic: a string.")
@@ -59,35 +59,35 @@ class Metadata(Part):
     )
 
     @model_validator(mode="after")
-    def _distinct(self) -> Metadata:
-        if complaints := tuple(_twice(self)):
-            raise Unread(*complaints, partial=self)
+    def _check_distinct(self) -> Metadata:
+        if complaints := tuple(_find_duplicates(self)):
+            raise InvalidValue(*complaints, partial=self)
         return self
 
     @property
-    def columns(self) -> dict[str, Text]:
+    def requested_columns(self) -> dict[str, Text]:
         """The requested metadata with the names of their columns, in the order of this class."""
         named = {key: getattr(self, key) for key in type(self).model_fields}
         return {key: name for key, name in named.items() if name is not None}
 
 
-def _twice(metadata: Metadata) -> Iterator[Complaint]:
+def _find_duplicates(metadata: Metadata) -> Iterator[ValueProblem]:
     seen: dict[str, str] = {}
-    for key, name in metadata.columns.items():
+    for key, name in metadata.requested_columns.items():
         if name in seen:
             message = f'the column "{name}" already holds {seen[name]}'
-            yield Complaint(name, message=message, at=(key,))
+            yield ValueProblem(name, message=message, at=(key,))
         seen[str(name)] = key
 
 
-class KafkaSource(Part):
+class KafkaSource(DocumentModel):
     """The records of topics, each partition a split; reading resumes from the last checkpoint."""
 
-    origin = WHICH
-    one_of = WHICH
-    habits = SOURCE_HABITS
+    origin = TOPIC_KEYS
+    one_of = TOPIC_KEYS
+    key_aliases = SOURCE_ALIASES
 
-    brokers: Brokers = Field(description=BROKERS)
+    brokers: Brokers = Field(description=BROKERS_HELP)
     topic: TopicName | None = Field(None, description="The topic to read.")
     topics: TopicNames | None = Field(
         None, description="Several topics, whose rows have the same columns."
@@ -97,24 +97,28 @@ class KafkaSource(Part):
         description="All topics whose whole name matches a regular expression, also those "
         "created later (`discover`).",
     )
-    start: Annotated[Edge | Moment | Offsets, PlaceReading("earliest", "latest")] = Field(
-        "earliest",
-        description="Where the first run starts: `earliest`, `latest`, `{timestamp: T}` or "
-        "`{offsets: {0: 17}}`, by partition, and with several topics by topic first; a partition "
-        "that is not named starts at its earliest record. Later runs resume from the last "
-        "checkpoint, and new partitions are read from their earliest record.",
+    start: Annotated[BoundWord | TimeBound | OffsetBounds, BoundReading("earliest", "latest")] = (
+        Field(
+            "earliest",
+            description="Where the first run starts: `earliest`, `latest`, `{timestamp: T}` or "
+            "`{offsets: {0: 17}}`, by partition, and with several topics by topic first; a partition "
+            "that is not named starts at its earliest record. Later runs resume from the last "
+            "checkpoint, and new partitions are read from their earliest record.",
+        )
     )
-    stop: Annotated[Literal["latest"] | Moment | Offsets | None, PlaceReading("latest")] = Field(
-        None,
-        description="Where reading stops; by default it does not. `latest` is the end of each "
-        "partition when the job first starts; `{timestamp: T}` and `{offsets: {0: 17}}` stop "
-        "before that record, and at `latest` if that is earlier.",
+    stop: Annotated[Literal["latest"] | TimeBound | OffsetBounds | None, BoundReading("latest")] = (
+        Field(
+            None,
+            description="Where reading stops; by default it does not. `latest` is the end of each "
+            "partition when the job first starts; `{timestamp: T}` and `{offsets: {0: 17}}` stop "
+            "before that record, and at `latest` if that is earlier.",
+        )
     )
-    isolation: Annotated[Isolation, choice("read_committed", "read_uncommitted")] = Field(
+    isolation: Annotated[Isolation, choice_of("read_committed", "read_uncommitted")] = Field(
         "read_committed",
         description="`read_committed` skips records of open and aborted transactions.",
     )
-    on_missing_offset: Annotated[OnMissing, choice("fail", "earliest", "latest")] = Field(
+    on_missing_offset: Annotated[OnMissing, choice_of("fail", "earliest", "latest")] = Field(
         "fail",
         description="What to do if the records to resume from no longer exist: `fail`, or "
         "resume at the `earliest` or `latest` record.",
@@ -124,26 +128,26 @@ class KafkaSource(Part):
         description="Columns of a record's metadata, as in `{offset: at_offset}`, in addition to "
         "those of `schema`.",
     )
-    discover: Annotated[timedelta | None, interval] = Field(
+    discover: Annotated[timedelta | None, interval_reading] = Field(
         timedelta(minutes=1),
         description="How often to look for new partitions (and topics of `pattern`); or `never`.",
     )
-    group: Annotated[Text | None, Reads("the name of a group", _word)] = Field(
+    group: Annotated[Text | None, ScalarReading("the name of a group", _check_group)] = Field(
         None,
         description="The consumer group to which positions are committed after a checkpoint, "
         "for tools that show lag; by default named after pipeline and source. headrace itself "
         "never reads from it.",
     )
-    security: Security = Field(Security(), description=SECURITY)
+    security: Security = Field(Security(), description=SECURITY_HELP)
 
     @model_validator(mode="after")
-    def _goes_together(self) -> KafkaSource:
-        if complaints := tuple(_clashes(self)):
-            raise Unread(*complaints, partial=self)
+    def _check_combination(self) -> KafkaSource:
+        if complaints := tuple(_find_conflicts(self)):
+            raise InvalidValue(*complaints, partial=self)
         return self
 
     @property
-    def which(self) -> str:
+    def topics_text(self) -> str:
         """The topics in words: `topic bids`."""
         if self.topic is not None:
             return f"topic {self.topic}"
@@ -152,27 +156,29 @@ class KafkaSource(Part):
         return f"topics like {self.pattern}"
 
 
-def _clashes(source: KafkaSource) -> Iterator[Complaint]:
-    given = [key for key in WHICH if getattr(source, key) is not None]
+def _find_conflicts(source: KafkaSource) -> Iterator[ValueProblem]:
+    given = [key for key in TOPIC_KEYS if getattr(source, key) is not None]
     if not given:
-        yield Complaint(message=f"wanted one of {', '.join(WHICH)}, got none")
+        yield ValueProblem(message=f"wanted one of {', '.join(TOPIC_KEYS)}, got none")
     for key in given[1:]:
         message = f'"{key}" is given in addition to "{given[0]}"'
-        yield Complaint(message=message, hint="give only one of them", at=(key, KEY))
+        yield ValueProblem(message=message, hint="give only one of them", at=(key, KEY))
     for key in ("start", "stop"):
         place = getattr(source, key)
-        if isinstance(place, Offsets):
-            yield from _of_topics(source, key, place)
+        if isinstance(place, OffsetBounds):
+            yield from _check_offset_topics(source, key, place)
 
 
-def _of_topics(source: KafkaSource, key: str, offsets: Offsets) -> Iterator[Complaint]:
+def _check_offset_topics(
+    source: KafkaSource, key: str, offsets: OffsetBounds
+) -> Iterator[ValueProblem]:
     """Check that offsets name their topics if there are several, and only topics that are read."""
     if not offsets.topics and source.topic is None:
         message = "wanted offsets by topic, got those of one"
-        yield Complaint(message=message, hint="as in {orders: {0: 17}}", at=(key, "offsets"))
+        yield ValueProblem(message=message, hint="as in {orders: {0: 17}}", at=(key, "offsets"))
     known = source.topics or ((source.topic,) if source.topic is not None else ())
     for name in offsets.keys:
         if known and name not in known:
             message = f'the topic "{name}" is not read'
             hint = f"the topics read are {', '.join(map(str, known))}"
-            yield Complaint(message=message, hint=hint, at=(key, "offsets", name, KEY))
+            yield ValueProblem(message=message, hint=hint, at=(key, "offsets", name, KEY))

@@ -11,30 +11,30 @@ from headrace.core.contracts import ConnectorError
 from headrace.core.pipeline.text import Text
 
 
-def tls_context(security: Security, folder: Path) -> ssl.SSLContext | None:
+def build_tls_context(security: Security, folder: Path) -> ssl.SSLContext | None:
     """Build the TLS context; None without TLS. Raises ConnectorError."""
-    if not security.encrypts:
+    if not security.uses_tls:
         return None
     if security.ca is None:
         context = ssl.create_default_context()
     else:
         # A given CA replaces those of the system.
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        _trust(context, folder / security.ca.reveal())
+        _load_ca(context, folder / security.ca.reveal())
     if security.cert is not None:
-        _present(context, security, folder)
+        _load_certificate(context, security, folder)
     return context
 
 
-def _trust(context: ssl.SSLContext, ca: Path) -> None:
+def _load_ca(context: ssl.SSLContext, ca: Path) -> None:
     _check_readable("ca", ca)
     try:
         context.load_verify_locations(ca)
     except ssl.SSLError:
-        raise _unusable("ca", ca, "it holds no certificate in PEM form") from None
+        raise _build_file_error("ca", ca, "it holds no certificate in PEM form") from None
 
 
-def _present(context: ssl.SSLContext, security: Security, folder: Path) -> None:
+def _load_certificate(context: ssl.SSLContext, security: Security, folder: Path) -> None:
     assert security.cert is not None
     cert = folder / security.cert.reveal()
     key = None if security.key is None else folder / security.key.reveal()
@@ -43,25 +43,25 @@ def _present(context: ssl.SSLContext, security: Security, folder: Path) -> None:
         _check_readable("key", key)
     try:
         # Without a password, OpenSSL would prompt on the terminal.
-        context.load_cert_chain(cert, key, _password(security.key_password))
+        context.load_cert_chain(cert, key, _reveal_password(security.key_password))
     except ssl.SSLError as error:
-        raise _unfit(error, cert, key, security.key_password) from None
+        raise _explain_rejection(error, cert, key, security.key_password) from None
 
 
-def _password(given: Text | None) -> str:
+def _reveal_password(given: Text | None) -> str:
     return "" if given is None else given.reveal()
 
 
-def _unfit(
+def _explain_rejection(
     error: ssl.SSLError, cert: Path, key: Path | None, password: Text | None
 ) -> ConnectorError:
     """Explain why a certificate and its key were rejected."""
     if error.reason == "KEY_VALUES_MISMATCH":
-        return _unusable("key", key or cert, f"it is not the key of {cert}")
+        return _build_file_error("key", key or cert, f"it is not the key of {cert}")
     if error.reason in ("BAD_DECRYPT", "BAD_PASSWORD_READ") or "password" in str(error).lower():
         why = "key_password does not decrypt it" if password else "it is encrypted"
         hint = "" if password else "say key_password: ${secret:NAME}"
-        return _unusable("key", key or cert, why, hint)
+        return _build_file_error("key", key or cert, why, hint)
     files = f"{cert} and {key}" if key else str(cert)
     why = "there is no certificate and key in PEM form"
     hint = "" if key else "the key may be in the file of cert, or in one of its own: key"
@@ -74,8 +74,8 @@ def _check_readable(what: str, path: Path) -> None:
             pass
     except OSError as error:
         reason = (error.strerror or os.strerror(error.errno or 0)).lower()
-        raise _unusable(what, path, reason) from None
+        raise _build_file_error(what, path, reason) from None
 
 
-def _unusable(what: str, path: Path, why: str, hint: str = "") -> ConnectorError:
+def _build_file_error(what: str, path: Path, why: str, hint: str = "") -> ConnectorError:
     return ConnectorError(f"{what}: {path}: {why}", hint, exit_status=2, final=True)

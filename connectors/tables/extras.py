@@ -8,7 +8,7 @@ from types import ModuleType
 from headrace.core.contracts import ConnectorError
 
 
-def needed(module: str, package: str, extra: str) -> ModuleType:
+def import_extra(module: str, package: str, extra: str) -> ModuleType:
     """Import a module. Raises ConnectorError, with the command that installs it."""
     try:
         return import_module(module)

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from headrace.connectors.files.options import location
-from headrace.connectors.tables.index import Index, indexed
-from headrace.core.connector import Connector, LookupSide, Misfit
-from headrace.core.contracts import Chunk, ConnectorError, Surroundings
-from headrace.core.lookup.asked import ONE_ROW, twice
+from headrace.connectors.files.options import path_reading
+from headrace.connectors.tables.index import KeyIndex, build_index
+from headrace.core.connector import Connector, ConnectorMismatch, LookupSide
+from headrace.core.contracts import Chunk, ConnectorError, RunContext
+from headrace.core.lookup.asked import ONE_ROW_HINT, format_duplicate_error
 from headrace.core.messages import Split
 from headrace.core.pipeline.formats import CsvOptions, JsonOptions
-from headrace.core.pipeline.part import Part
+from headrace.core.pipeline.part import DocumentModel
 from headrace.core.pipeline.text import Text
-from headrace.core.pipeline.values import choice
+from headrace.core.pipeline.values import choice_of
 from headrace.core.plan import nodes
 from headrace.core.types import Field as Column
 from headrace.core.types import Schema, to_polars
@@ -30,7 +30,7 @@ from headrace.core.types import Schema, to_polars
 if TYPE_CHECKING:
     import polars as pl
 
-    from headrace.connectors.files.rows import AnyReader
+    from headrace.connectors.files.rows import AnyFileReader
 
 FileFormat = Literal["json", "csv", "parquet"]
 SUFFIXES: dict[str, FileFormat] = {
@@ -38,27 +38,27 @@ SUFFIXES: dict[str, FileFormat] = {
     ".csv": "csv",
     ".parquet": "parquet",
 }
-MOST = 1 << 31
+MAX_KEYS = 1 << 31
 """The maximum of keys per call: in effect, no limit."""
 
 
-class FileOptions(Part):
+class FileOptions(DocumentModel):
     """A row for each line, object or row of the file; keys must be unique."""
 
     origin = ("path",)
 
-    path: Annotated[Text, location] = Field(
+    path: Annotated[Text, path_reading] = Field(
         description="The file, relative to the pipeline's; `.gz` and `.zst` files are "
         "decompressed. It is read again when it has changed: replace it by renaming a new one."
     )
-    format: Annotated[FileFormat | None, choice("json", "csv", "parquet")] = Field(
+    format: Annotated[FileFormat | None, choice_of("json", "csv", "parquet")] = Field(
         None, description="The format of the rows; by default from the suffix of the file's name."
     )
     csv: CsvOptions | None = Field(None, description="Options of `format: csv`.")
     json_: JsonOptions | None = Field(None, alias="json", description="Options of `format: json`.")
 
 
-def format_of(options: FileOptions) -> FileFormat | None:
+def detect_format(options: FileOptions) -> FileFormat | None:
     """Return the format given by the option, or by the suffix of the file's name."""
     if options.format is not None:
         return options.format
@@ -66,75 +66,79 @@ def format_of(options: FileOptions) -> FileFormat | None:
     return SUFFIXES.get(os.path.splitext(name)[1].lower())
 
 
-def fits(options: Part, keys: Schema, added: Schema) -> Iterator[Misfit]:
+def find_mismatches(
+    options: DocumentModel, keys: Schema, added: Schema
+) -> Iterator[ConnectorMismatch]:
     """Yield the reasons for which the file cannot be read."""
     assert isinstance(options, FileOptions)
-    known = format_of(options)
+    known = detect_format(options)
     if known is None:
         hint = "add format: json, csv or parquet"
-        yield Misfit(f'"{options.path}" does not say its format', options.path, hint)
+        yield ConnectorMismatch(f'"{options.path}" does not say its format', options.path, hint)
     if options.csv is not None and not options.csv.header:
-        yield Misfit(
+        yield ConnectorMismatch(
             "a file that is looked up needs a header", None, "its first line names the columns"
         )
-    yield from unlike(keys, added)
+    yield from find_type_conflicts(keys, added)
     for name, given in (("csv", options.csv), ("json", options.json_)):
         if given is not None and known is not None and known != name:
-            yield Misfit(f'"{name}" has the options of format: {name}, but the format is {known}')
+            yield ConnectorMismatch(
+                f'"{name}" has the options of format: {name}, but the format is {known}'
+            )
 
 
-def unlike(keys: Schema, added: Schema) -> Iterator[Misfit]:
+def find_type_conflicts(keys: Schema, added: Schema) -> Iterator[ConnectorMismatch]:
     """Yield a mismatch for each column that has one type in `on` and another in `add`."""
     for field in added:
         key = keys.get(field.name)
         if key is not None and key.type != field.type:
             message = f'"{field.name}" is {key.type} in on, and {field.type} in add'
-            yield Misfit(message, None, f"declare it as {key.type}")
+            yield ConnectorMismatch(message, None, f"declare it as {key.type}")
 
 
 class FileTable:
     """A `LookupTable` over the rows of the latest version of a file."""
 
-    keys_per_call = MOST
+    max_keys_per_call = MAX_KEYS
 
-    def __init__(self, lookup: nodes.Lookup, surroundings: Surroundings) -> None:
+    def __init__(self, lookup: nodes.Lookup, surroundings: RunContext) -> None:
         assert isinstance(lookup.options, FileOptions)
         self._lookup = lookup
         self._options = lookup.options
-        self._bench = surroundings.bench
+        self._bench = surroundings.kernel_executor
         self._folder = str(surroundings.folder)
         self._path = os.path.join(self._folder, self._options.path)
         self._seen: tuple[int, int, int] | None = None
-        self._index: Index | None = None
+        self._index: KeyIndex | None = None
         self._reading = asyncio.Lock()
         self.readings = 0
         """The number of times the file was read."""
 
     async def check(self) -> None:
         """Read the file. Raises ConnectorError."""
-        await self._fresh()
+        await self._load_current()
 
     async def find(self, keys: pl.DataFrame) -> pl.DataFrame:
         """Return the rows of the keys, in one batch."""
-        index = await self._fresh()
+        index = await self._load_current()
         return await self._bench.run(keys.height, lambda: index.find(keys))
 
     async def close(self) -> None:
         """Do nothing: no resource is open."""
 
-    async def _fresh(self) -> Index:
+    async def _load_current(self) -> KeyIndex:
         """Return the index of all rows, after reading the file again if it has changed."""
-        if self._index is None or self._look() != self._seen:
+        if self._index is None or self._stat_file() != self._seen:
             async with self._reading:
-                seen = self._look()
+                seen = self._stat_file()
                 if self._index is None or seen != self._seen:
-                    index = await self._bench.blocking(self._read)
-                    if self._look() != seen:
+                    index = await self._bench.run_blocking(self._read_index)
+                    if self._stat_file() != seen:
                         raise ConnectorError(f"{self._options.path} changed while it was read")
                     self._index, self._seen = index, seen
         return self._index
 
-    def _look(self) -> tuple[int, int, int]:
+    def _stat_file(self) -> tuple[int, int, int]:
         """Return the inode, size and modification time, which identify a version of the file."""
         try:
             found = os.stat(self._path)
@@ -144,45 +148,47 @@ class FileTable:
             raise ConnectorError(message, exit_status=status) from None
         return found.st_ino, found.st_size, found.st_mtime_ns
 
-    def _read(self) -> Index:
+    def _read_index(self) -> KeyIndex:
         self.readings += 1
-        frame = self._frame()
-        names = self._lookup.keys.names
+        frame = self._read_frame()
+        names = self._lookup.key_schema.names
         frame = frame.drop_nulls(names)
         keys = frame.select(names)
         if keys.is_duplicated().any():
             again = keys.filter(keys.is_duplicated()).row(0, named=True)
-            raise ConnectorError(f"{self._options.path}: {twice(again)}", ONE_ROW, final=True)
-        added = {found.column: found.field.name for found in self._lookup.add}
-        return indexed(keys, frame.select(pl_column(c, n) for c, n in added.items()))
+            raise ConnectorError(
+                f"{self._options.path}: {format_duplicate_error(again)}", ONE_ROW_HINT, final=True
+            )
+        added = {found.column: found.field.name for found in self._lookup.columns}
+        return build_index(keys, frame.select(select_as(c, n) for c, n in added.items()))
 
-    def _frame(self) -> pl.DataFrame:
+    def _read_frame(self) -> pl.DataFrame:
         """Read all rows, with the requested columns."""
         import polars as pl
 
-        from headrace.connectors.files import BLOCK
-        from headrace.connectors.files.reader import FileReader
-        from headrace.connectors.files.rows import RowReader
-        from headrace.connectors.formats.opening import decoder, parquet_reader
+        from headrace.connectors.files import BLOCK_BYTES
+        from headrace.connectors.files.reader import TextFileReader
+        from headrace.connectors.files.rows import ParquetFileReader
+        from headrace.connectors.formats.opening import build_decoder, build_parquet_reader
 
-        source = self._source()
+        source = self._build_source()
         reader = (
-            RowReader(self._folder, parquet_reader(source))
-            if format_of(self._options) == "parquet"
-            else FileReader(self._folder, decoder(source), BLOCK)
+            ParquetFileReader(self._folder, build_parquet_reader(source))
+            if detect_format(self._options) == "parquet"
+            else TextFileReader(self._folder, build_decoder(source), BLOCK_BYTES)
         )
-        if format_of(self._options) == "csv" and not self._look()[1]:
+        if detect_format(self._options) == "csv" and not self._stat_file()[1]:
             # Even a file without rows has a header; an empty one is being written, or is not CSV.
             raise ConnectorError(f"{self._options.path} is empty, without a header", exit_status=2)
         frames = [pl.DataFrame(schema={f.name: to_polars(f.type) for f in source.schema})]
-        for chunk in self._chunks(reader):
-            for bad in chunk.bad:
+        for chunk in self._read_chunks(reader):
+            for bad in chunk.bad_records:
                 at = f"{self._options.path}, position {bad.position}"
                 raise ConnectorError(f"{at}: {bad.error}", f"it reads: {bad.raw[:100]}")
             frames.append(chunk.frame)
         return pl.concat(frames)
 
-    def _chunks(self, reader: AnyReader) -> Iterator[Chunk]:
+    def _read_chunks(self, reader: AnyFileReader) -> Iterator[Chunk]:
         """Yield the file's chunks; errors of the whole file are prefixed with its name."""
         try:
             yield from reader.read(Split(self._lookup.connector, str(self._options.path)), 0)
@@ -193,14 +199,14 @@ class FileTable:
                 error.hint = "its first line names the columns"
             raise
 
-    def _source(self) -> nodes.Source:
+    def _build_source(self) -> nodes.Source:
         """Describe the file as a source, for its reader."""
-        fields = {field.name: field for field in self._lookup.keys}
-        for found in self._lookup.add:
+        fields = {field.name: field for field in self._lookup.key_schema}
+        for found in self._lookup.columns:
             fields.setdefault(found.column, Column(found.column, found.field.type))
         schema = Schema(tuple(Column(f.name, f.type) for f in fields.values()))
         options = self._options
-        format = format_of(options)
+        format = detect_format(options)
         assert format is not None, "the plan has no such lookup"
         given = options.csv if format == "csv" else options.json_
         return nodes.Source(
@@ -209,8 +215,8 @@ class FileTable:
             options=options,
             format=nodes.Format(format, given),
             schema=schema,
-            columns=schema.names,
-            checked=frozenset(),
+            decoded_columns=schema.names,
+            not_null_columns=frozenset(),
             event_time=None,
             watermark=None,
             on_error="fail",
@@ -219,25 +225,31 @@ class FileTable:
         )
 
 
-def pl_column(column: str, name: str) -> pl.Expr:
+def select_as(column: str, name: str) -> pl.Expr:
     """Return a column under another name."""
     import polars as pl
 
     return pl.col(column).alias(name)
 
 
-def look(lookup: nodes.Lookup, surroundings: Surroundings) -> Awaitable[str]:
+def describe_table(lookup: nodes.Lookup, surroundings: RunContext) -> Awaitable[str]:
     """Read the file, and describe its rows."""
-    return _look(FileTable(lookup, surroundings))
+    return _describe_table(FileTable(lookup, surroundings))
 
 
-async def _look(table: FileTable) -> str:
-    index = await table._fresh()
+async def _describe_table(table: FileTable) -> str:
+    index = await table._load_current()
     return f"{table._options.path}, {index.rows.height} rows"
 
 
 FILE = Connector(
     "file",
     "A file of rows.",
-    lookup=LookupSide(FileOptions, open=FileTable, look=look, fits=fits, whole=True),
+    lookup=LookupSide(
+        FileOptions,
+        open=FileTable,
+        describe_external=describe_table,
+        find_mismatches=find_mismatches,
+        is_in_memory=True,
+    ),
 )

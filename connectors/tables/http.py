@@ -10,23 +10,28 @@ from urllib.parse import urlsplit
 
 from pydantic import Field
 
-from headrace.connectors.tables.urls import Url, url_such_as
-from headrace.core.connector import Connector, LookupSide, Misfit
-from headrace.core.contracts import Surroundings, Table
-from headrace.core.pipeline.complaints import KEY, Gathered, wanted, wrong
-from headrace.core.pipeline.fields import attempt
-from headrace.core.pipeline.part import Part
+from headrace.connectors.tables.urls import Url, make_url_reading
+from headrace.core.connector import Connector, ConnectorMismatch, LookupSide
+from headrace.core.contracts import LookupTable, RunContext
+from headrace.core.pipeline.complaints import (
+    KEY,
+    ValueProblemCollector,
+    make_expected_error,
+    make_value_error,
+)
+from headrace.core.pipeline.fields import read_or_collect
+from headrace.core.pipeline.part import DocumentModel
 from headrace.core.pipeline.text import Text
-from headrace.core.pipeline.values import AnyText, Reading, Reads
+from headrace.core.pipeline.values import AnyText, FieldReading, ScalarReading
 from headrace.core.plan import nodes
 from headrace.core.types import Schema
 
 PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
-_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
+class HttpHeader:
     """A request header; its value may be a credential, and is never shown."""
 
     name: str
@@ -36,37 +41,37 @@ class Header:
         return self.name
 
 
-class HeadersReading(Reading):
+class HeadersReading(FieldReading):
     """Reads a mapping of header names to texts."""
 
     def __init__(self) -> None:
         self.wanted = "names and values of headers, as in {Accept: application/json}"
         self.json = {"type": "object", "additionalProperties": {"type": "string"}}
 
-    def read(self, value: object) -> tuple[Header, ...]:
+    def read(self, value: object) -> tuple[HttpHeader, ...]:
         if not isinstance(value, dict) or not value:
-            raise wanted(value, self.wanted)
-        gathered, found = Gathered(), list[Header]()
+            raise make_expected_error(value, self.wanted)
+        gathered, found = ValueProblemCollector(), list[HttpHeader]()
         for key, said in value.items():
-            text = attempt(gathered, _header, said, key)
-            if not _NAME.fullmatch(key):
-                gathered.add(wrong(key, f'"{key}" is not a header name'), key, KEY)
+            text = read_or_collect(gathered, _header_reading, said, key)
+            if not _HEADER_NAME.fullmatch(key):
+                gathered.add(make_value_error(key, f'"{key}" is not a header name'), key, KEY)
             elif isinstance(text, Text):
-                found.append(Header(key, text))
-        gathered.check()
+                found.append(HttpHeader(key, text))
+        gathered.raise_if_any()
         return tuple(found)
 
 
-def _one_line(text: Text) -> Text:
+def _check_one_line(text: Text) -> Text:
     if any(sign in text.reveal() for sign in "\n\r\0"):
-        raise wrong(text, "a header is one line")
+        raise make_value_error(text, "a header is one line")
     return text
 
 
-_header = Reads("a text", _one_line, secret=True)
+_header_reading = ScalarReading("a text", _check_one_line, allows_secret=True)
 
 
-class HttpOptions(Part):
+class HttpOptions(DocumentModel):
     """A call for each key: the response is a JSON object, whose fields are the columns.
 
     An array of one object stands for that object. 404, 410, 204, `null` and an empty array mean
@@ -76,11 +81,11 @@ class HttpOptions(Part):
 
     origin = ("url",)
 
-    url: Annotated[Url, url_such_as("https://host/customers/{id}")] = Field(
+    url: Annotated[Url, make_url_reading("https://host/customers/{id}")] = Field(
         description="The URL to request; `{id}` stands for the column `id` of `on`, "
         "percent-encoded. It is shown without its secrets."
     )
-    headers: Annotated[tuple[Header, ...] | None, HeadersReading()] = Field(
+    headers: Annotated[tuple[HttpHeader, ...] | None, HeadersReading()] = Field(
         None, description="Headers of each request; their values are never shown."
     )
     row: AnyText | None = Field(
@@ -90,28 +95,30 @@ class HttpOptions(Part):
     )
 
 
-def fits(options: Part, keys: Schema, added: Schema) -> Iterator[Misfit]:
+def find_mismatches(
+    options: DocumentModel, keys: Schema, added: Schema
+) -> Iterator[ConnectorMismatch]:
     """Yield the reasons for which the URL and headers cannot be used with these keys."""
     assert isinstance(options, HttpOptions)
-    url = options.url.place
+    url = options.url.location
     named = PLACEHOLDER.findall(url.reveal())
     for name in dict.fromkeys(named):
         if name not in keys:
             hint = f"on has {', '.join(keys.names)}"
-            yield Misfit(f'url: "{{{name}}}" is not in on', url, hint)
+            yield ConnectorMismatch(f'url: "{{{name}}}" is not in on', url, hint)
     for name in keys.names:
         if name not in named:
             message = f'url: column "{name}" of on has no placeholder in it'
-            yield Misfit(message, url, f"write {{{name}}} where it belongs")
+            yield ConnectorMismatch(message, url, f"write {{{name}}} where it belongs")
     if not re.match(r"https?://", url.reveal(), re.IGNORECASE):
-        yield Misfit("url: wanted http:// or https://", url)
+        yield ConnectorMismatch("url: wanted http:// or https://", url)
     elif not _has_host(url.reveal()):
         hint = "in a password, percent-encode all but letters and digits: %2F for /"
-        yield Misfit("url: wanted a host, and after a colon its port, if any", url, hint)
+        yield ConnectorMismatch("url: wanted a host, and after a colon its port, if any", url, hint)
     says = next((h for h in options.headers or () if h.name.lower() == "authorization"), None)
     if says is not None and options.url.user:
         message = "url has a user, and headers has Authorization: only one may authenticate"
-        yield Misfit(message, url, "remove one of them")
+        yield ConnectorMismatch(message, url, "remove one of them")
 
 
 def _has_host(url: str) -> bool:
@@ -123,20 +130,25 @@ def _has_host(url: str) -> bool:
         return False
 
 
-def _open(lookup: nodes.Lookup, surroundings: Surroundings) -> Table:
+def _open_table(lookup: nodes.Lookup, surroundings: RunContext) -> LookupTable:
     from headrace.connectors.tables.http_table import HttpTable
 
     return HttpTable(lookup)
 
 
-def _look(lookup: nodes.Lookup, surroundings: Surroundings) -> Awaitable[str]:
-    from headrace.connectors.tables.http_table import look
+def _describe_table(lookup: nodes.Lookup, surroundings: RunContext) -> Awaitable[str]:
+    from headrace.connectors.tables.http_table import describe_table
 
-    return look(lookup)
+    return describe_table(lookup)
 
 
 HTTP = Connector(
     "http",
     "An HTTP server.",
-    lookup=LookupSide(HttpOptions, open=_open, look=_look, fits=fits),
+    lookup=LookupSide(
+        HttpOptions,
+        open=_open_table,
+        describe_external=_describe_table,
+        find_mismatches=find_mismatches,
+    ),
 )

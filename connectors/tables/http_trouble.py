@@ -8,9 +8,9 @@ from http import HTTPStatus
 
 import aiohttp
 
-REDIRECTS = 10
+MAX_REDIRECTS = 10
 """The maximum of redirects followed in a row."""
-_WORDS: tuple[tuple[type[Exception], str], ...] = (
+_ERROR_TEXTS: tuple[tuple[type[Exception], str], ...] = (
     (aiohttp.InvalidURL, "cannot be requested: the URL is invalid"),
     (aiohttp.ClientConnectorDNSError, "is not known: there is no host of that name"),
     (aiohttp.ClientConnectorCertificateError, "has no trusted certificate"),
@@ -22,17 +22,17 @@ _WORDS: tuple[tuple[type[Exception], str], ...] = (
 )
 
 
-def said(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """Describe a failed request, as a predicate of the server."""
-    for kind, words in _WORDS:
+    for kind, words in _ERROR_TEXTS:
         if isinstance(error, kind):
             return words
     if isinstance(error, OSError):
-        return f"cannot be reached: {reason(error)}"
+        return f"cannot be reached: {describe_os_error(error)}"
     return f"cannot be requested: {type(error).__name__}"
 
 
-def reason(error: OSError) -> str:
+def describe_os_error(error: OSError) -> str:
     """Return the system's text for an error; unlike aiohttp's, it does not repeat the URL."""
     if isinstance(error, aiohttp.ClientConnectorError):
         error = error.os_error
@@ -41,10 +41,10 @@ def reason(error: OSError) -> str:
     return os.strerror(error.errno).lower() if error.errno else "nothing answers there"
 
 
-def status_said(status: int) -> str:
+def format_status(status: int) -> str:
     """Format a status with its standard phrase.
 
-    >>> status_said(404), status_said(599)
+    >>> format_status(404), format_status(599)
     ('404 Not Found', '599')
     """
     known = status in HTTPStatus._value2member_map_

@@ -9,16 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headrace.core.contracts import FOUND_AT
+from headrace.core.contracts import LOOKUP_KEY_INDEX
 
 if TYPE_CHECKING:
     import polars as pl
 
-_HASH = "__hash"
+_HASH_COLUMN = "__hash"
 
 
 @dataclass(frozen=True, slots=True)
-class Index:
+class KeyIndex:
     """Rows of a table with unique keys, stored apart from them in the same order."""
 
     hashes: pl.Series
@@ -30,8 +30,8 @@ class Index:
         """Return the rows of the keys that exist, each with its row number in `keys`."""
         import polars as pl
 
-        asked = hashed(keys, self.seed)
-        at = pl.int_range(keys.height, dtype=pl.UInt32, eager=True).alias(FOUND_AT)
+        asked = hash_keys(keys, self.seed)
+        at = pl.int_range(keys.height, dtype=pl.UInt32, eager=True).alias(LOOKUP_KEY_INDEX)
         if not self.keys.height:
             return self.rows.clear().insert_column(0, at.clear())
         places = self.hashes.search_sorted(asked, side="left")
@@ -44,15 +44,15 @@ class Index:
         return self.rows[places.filter(same)].insert_column(0, at.filter(same))
 
 
-def indexed(keys: pl.DataFrame, rows: pl.DataFrame) -> Index:
+def build_index(keys: pl.DataFrame, rows: pl.DataFrame) -> KeyIndex:
     """Build an index of rows by their keys, which must be unique."""
     seed = 0
-    while (hashes := hashed(keys, seed)).n_unique() < keys.height:
+    while (hashes := hash_keys(keys, seed)).n_unique() < keys.height:
         seed += 1
     order = hashes.arg_sort()
-    return Index(hashes.gather(order).set_sorted(), keys[order], rows[order], seed)
+    return KeyIndex(hashes.gather(order).set_sorted(), keys[order], rows[order], seed)
 
 
-def hashed(keys: pl.DataFrame, seed: int) -> pl.Series:
+def hash_keys(keys: pl.DataFrame, seed: int) -> pl.Series:
     """Hash each key; the hashes are stable within a process."""
-    return keys.hash_rows(seed=seed).alias(_HASH)
+    return keys.hash_rows(seed=seed).alias(_HASH_COLUMN)

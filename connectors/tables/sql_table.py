@@ -16,15 +16,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
-from headrace.connectors.tables.extras import needed
-from headrace.connectors.tables.found import found_rows
+from headrace.connectors.tables.extras import import_extra
+from headrace.connectors.tables.found import build_found_rows
 from headrace.connectors.tables.sql import SqlOptions
-from headrace.connectors.tables.threads import in_thread
-from headrace.connectors.tables.urls import masked
-from headrace.core.contracts import ConnectorError, Surroundings
-from headrace.core.far_times import listed
+from headrace.connectors.tables.threads import run_in_thread
+from headrace.connectors.tables.urls import mask_secrets
+from headrace.core.contracts import ConnectorError, RunContext
+from headrace.core.far_times import to_python_rows
 from headrace.core.plan import nodes
-from headrace.core.problems import did_you_mean
+from headrace.core.problems import suggest_name
 from headrace.core.types import BOOLEAN, DATE, STRING, TIMESTAMP, Type, is_numeric
 
 if TYPE_CHECKING:
@@ -32,20 +32,20 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
 T = TypeVar("T")
-NUMBERS = (int, float, Exact)
+NUMBER_TYPES = (int, float, Exact)
 
 
 @dataclass(slots=True)
-class Query:
+class SqlQuery:
     """A running query, which another thread can cancel."""
 
     connection: Any = None
-    over: bool = False
+    is_finished: bool = False
 
-    def break_off(self) -> None:
+    def cancel(self) -> None:
         """Ask the driver to cancel the query, if it can."""
         connection = self.connection
-        if connection is None or self.over:
+        if connection is None or self.is_finished:
             return
         for name in ("interrupt", "cancel"):
             give_up = getattr(connection, name, None)
@@ -56,12 +56,12 @@ class Query:
 
 
 @dataclass(slots=True)
-class Reflected:
+class ReflectedTable:
     """The table as reflected from the database, and the query over it."""
 
-    select: sa.Select[Any]
-    keys: Sequence[sa.Column[Any]]
-    bound: Sequence[Callable[[Any], Hashable]]
+    query: sa.Select[Any]
+    key_columns: Sequence[sa.Column[Any]]
+    key_converters: Sequence[Callable[[Any], Hashable]]
     """The conversion of each key column's values for the driver."""
 
 
@@ -70,105 +70,107 @@ class SqlTable:
     """A `LookupTable` over a database."""
 
     lookup: nodes.Lookup
-    surroundings: Surroundings
+    run_context: RunContext
     options: SqlOptions = field(init=False)
     _engine: sa.Engine | None = None
-    _reflected: Reflected | None = None
-    _closed: bool = False
+    _reflected: ReflectedTable | None = None
+    _is_closed: bool = False
 
     def __post_init__(self) -> None:
         assert isinstance(self.lookup.options, SqlOptions)
-        needed("sqlalchemy", "SQLAlchemy", "sql")
+        import_extra("sqlalchemy", "SQLAlchemy", "sql")
         self.options = self.lookup.options
 
     @property
-    def keys_per_call(self) -> int:
+    def max_keys_per_call(self) -> int:
         return self.options.keys_per_query
 
     async def check(self) -> None:
         """Reflect the table and its columns. Raises ConnectorError."""
-        query = Query()
-        await self._in_thread(query, partial(self._ready, query))
+        query = SqlQuery()
+        await self._run_in_thread(query, partial(self._reflect, query))
 
     async def find(self, keys: pl.DataFrame) -> pl.DataFrame:
         """Look up all keys with one query."""
-        query = Query()
-        rows = listed(keys)
-        at, found = await self._in_thread(query, partial(self._find, query, rows))
-        return found_rows(at, found, self.lookup)
+        query = SqlQuery()
+        rows = to_python_rows(keys)
+        at, found = await self._run_in_thread(query, partial(self._query_rows, query, rows))
+        return build_found_rows(at, found, self.lookup)
 
     async def close(self) -> None:
         """Close idle connections; those in use are closed when their query ends."""
-        self._closed = True
+        self._is_closed = True
         if self._engine is not None:
             self._engine.dispose()
 
-    async def _in_thread(self, query: Query, work: Callable[[], T]) -> T:
-        return await in_thread(self.surroundings.bench, work, query.break_off)
+    async def _run_in_thread(self, query: SqlQuery, work: Callable[[], T]) -> T:
+        return await run_in_thread(self.run_context.kernel_executor, work, query.cancel)
 
-    def _find(
-        self, query: Query, rows: Sequence[Sequence[Any] | None]
+    def _query_rows(
+        self, query: SqlQuery, rows: Sequence[Sequence[Any] | None]
     ) -> tuple[list[int], list[Sequence[object]]]:
         """Query the rows of these keys; return the key number of each row, and the rows."""
         import sqlalchemy as sa
 
-        table = self._reflected or self._ready(query)
+        table = self._reflected or self._reflect(query)
         asked: dict[Hashable, int] = {}
         for at, row in enumerate(rows):
             if row is None:  # Python cannot represent its timestamp
                 continue
             with suppress(ValueError, OverflowError):  # the column cannot hold such a value
-                asked[tuple(b(v) for b, v in zip(table.bound, row, strict=True))] = at
-        if len(table.keys) == 1:
-            among = table.keys[0].in_([key[0] for key in asked])  # type: ignore[index]
+                asked[tuple(b(v) for b, v in zip(table.key_converters, row, strict=True))] = at
+        if len(table.key_columns) == 1:
+            among = table.key_columns[0].in_([key[0] for key in asked])  # type: ignore[index]
         else:
-            among = sa.tuple_(*table.keys).in_(list(asked))
-        width = len(table.keys)
+            among = sa.tuple_(*table.key_columns).in_(list(asked))
+        width = len(table.key_columns)
         places, found = list[int](), list[Sequence[object]]()
-        with self._connected(query) as connection:
-            for row in connection.execute(table.select.where(among)):
+        with self._connect(query) as connection:
+            for row in connection.execute(table.query.where(among)):
                 # A database may match values that differ, for example in case.
                 if (place := asked.get(tuple(row[:width]))) is not None:
                     places.append(place)
                     found.append(row[width:])
         return places, found
 
-    def _ready(self, query: Query) -> Reflected:
+    def _reflect(self, query: SqlQuery) -> ReflectedTable:
         """Reflect the table, and build the query."""
         import sqlalchemy as sa
 
         name = self.options.table.reveal()
         schema = self.options.schema_.reveal() if self.options.schema_ else None
-        with self._connected(query) as connection:
+        with self._connect(query) as connection:
             try:
                 table = sa.Table(name, sa.MetaData(), schema=schema, autoload_with=connection)
             except sa.exc.NoSuchTableError:
-                raise self._no_table(sa.inspect(connection), schema) from None
-        keys = [self._column(table, each.name) for each in self.lookup.on]
-        for column, each in zip(keys, self.lookup.on, strict=True):
-            self._comparable(column, each.value.type)
-        added = [self._column(table, found.column) for found in self.lookup.add]
-        bound = [_bound(column) for column in keys]
-        self._reflected = Reflected(sa.select(*keys, *added), keys, bound)
+                raise self._build_missing_table_error(sa.inspect(connection), schema) from None
+        keys = [self._find_column(table, each.name) for each in self.lookup.key]
+        for column, each in zip(keys, self.lookup.key, strict=True):
+            self._check_comparable(column, each.value.type)
+        added = [self._find_column(table, found.column) for found in self.lookup.columns]
+        bound = [_make_converter(column) for column in keys]
+        self._reflected = ReflectedTable(sa.select(*keys, *added), keys, bound)
         return self._reflected
 
-    def _no_table(self, inspector: Any, schema: str | None) -> ConnectorError:
+    def _build_missing_table_error(self, inspector: Any, schema: str | None) -> ConnectorError:
         there = [*inspector.get_table_names(schema), *inspector.get_view_names(schema)]
         name = self.options.table
-        hint = did_you_mean(name, there) or _listed("tables", there)
-        return ConnectorError(f'there is no table "{name.shown}"', hint, exit_status=2, final=True)
+        hint = suggest_name(name, there) or _list_names("tables", there)
+        return ConnectorError(
+            f'there is no table "{name.printable}"', hint, exit_status=2, final=True
+        )
 
-    def _column(self, table: sa.Table, name: str) -> sa.Column[Any]:
+    def _find_column(self, table: sa.Table, name: str) -> sa.Column[Any]:
         columns: Mapping[str, sa.Column[Any]] = {c.name: c for c in table.columns}
         if name in columns:
             return columns[name]
-        hint = did_you_mean(name, columns) or _listed("columns", list(columns))
-        message = f'the table "{self.options.table.shown}" has no column "{name}"'
+        hint = suggest_name(name, columns) or _list_names("columns", list(columns))
+        message = f'the table "{self.options.table.printable}" has no column "{name}"'
         raise ConnectorError(message, hint, exit_status=2, final=True)
 
-    def _comparable(self, column: sa.Column[Any], type: Type) -> None:
+    def _check_comparable(self, column: sa.Column[Any], type: Type) -> None:
         """Raise ConnectorError if a key of that type can never equal the column."""
-        kinds = _kinds(type)
+        kinds = _list_python_types(type)
         try:
             kind = column.type.python_type
         except NotImplementedError:
@@ -179,10 +181,10 @@ class SqlTable:
         raise ConnectorError(message, "cast it in on", exit_status=2, final=True)
 
     @contextmanager
-    def _connected(self, query: Query) -> Iterator[sa.Connection]:
+    def _connect(self, query: SqlQuery) -> Iterator[sa.Connection]:
         import sqlalchemy as sa
 
-        engine = self._engine or self._open()
+        engine = self._engine or self._create_engine()
         pool = engine.pool
         try:
             with engine.connect() as connection:
@@ -190,20 +192,20 @@ class SqlTable:
                 try:
                     yield connection
                 finally:
-                    query.over = True
+                    query.is_finished = True
         except sa.exc.SQLAlchemyError as error:
-            raise self._told(error) from None
+            raise self._translate_error(error) from None
         finally:
-            if self._closed:  # `close` could not close the connection while it was in use
+            if self._is_closed:  # `close` could not close the connection while it was in use
                 pool.dispose()
 
-    def _open(self) -> sa.Engine:
+    def _create_engine(self) -> sa.Engine:
         """Create the connection pool, which opens no connection yet."""
         import sqlalchemy as sa
 
         try:
             url = sa.make_url(self.options.url.reveal())
-            url = self._of_file(url) if url.get_backend_name() == "sqlite" else url
+            url = self._resolve_sqlite_file(url) if url.get_backend_name() == "sqlite" else url
             # Concurrency is limited elsewhere; a thread that hangs must not block the others.
             self._engine = sa.create_engine(
                 url, pool_size=self.lookup.concurrency, max_overflow=-1, pool_pre_ping=True
@@ -213,8 +215,8 @@ class SqlTable:
             message = f'the driver "{error.name}" of this database is not installed'
             raise ConnectorError(message, hint, exit_status=2, final=True) from None
         except sa.exc.SQLAlchemyError as error:
-            translated = self._told(error)
-            translated.final, translated.exit_status = True, 2
+            translated = self._translate_error(error)
+            translated.is_final, translated.exit_status = True, 2
             raise translated from None
         except ValueError:  # its text repeats the port, which may be a part of a password
             message = "the port in the URL is not a number"
@@ -222,32 +224,32 @@ class SqlTable:
             raise ConnectorError(message, hint, exit_status=2, final=True) from None
         return self._engine
 
-    def _of_file(self, url: sa.URL) -> sa.URL:
+    def _resolve_sqlite_file(self, url: sa.URL) -> sa.URL:
         """Resolve a SQLite file, opened read-only: SQLite would create a missing one."""
         name = url.database
         if not name or name == ":memory:" or name.startswith("file:"):
             return url
-        path = os.path.join(self.surroundings.folder, name)
+        path = os.path.join(self.run_context.folder, name)
         if not os.path.isfile(path):
-            shown = masked(name, self.options.url.secrets)
+            shown = mask_secrets(name, self.options.url.secrets)
             raise ConnectorError(f"there is no file {shown}", exit_status=2)
         read_only = {"mode": "ro", "uri": "true", **url.query}
         return url.set(database=f"file:{path}", query=read_only)
 
-    def _told(self, error: sa.exc.SQLAlchemyError) -> ConnectorError:
+    def _translate_error(self, error: sa.exc.SQLAlchemyError) -> ConnectorError:
         """Translate a database error, as one line without secrets."""
         import sqlalchemy as sa
 
         said = str(getattr(error, "orig", None) or error).strip() or type(error).__name__
-        line = masked(said.splitlines()[0], self.options.url.secrets)
+        line = mask_secrets(said.splitlines()[0], self.options.url.secrets)
         final = isinstance(error, sa.exc.ProgrammingError | sa.exc.ArgumentError)
         return ConnectorError(f"the database says: {line}", final=final)
 
 
-def _kinds(of: Type) -> tuple[type, ...]:
+def _list_python_types(of: Type) -> tuple[type, ...]:
     """Return the Python types of columns that can equal a key of that type."""
     if is_numeric(of):
-        return NUMBERS
+        return NUMBER_TYPES
     kinds: dict[Type, tuple[type, ...]] = {
         BOOLEAN: (bool, int),
         DATE: (date,),
@@ -256,29 +258,29 @@ def _kinds(of: Type) -> tuple[type, ...]:
     return kinds.get(of, (str,))
 
 
-def _bound(column: sa.Column[Any]) -> Callable[[Any], Hashable]:
+def _make_converter(column: sa.Column[Any]) -> Callable[[Any], Hashable]:
     try:
         kind = column.type.python_type
     except NotImplementedError:
-        return _as_it_is
+        return _return_unchanged
     if kind is UUID:
         return UUID
     if issubclass(kind, datetime):
-        return _aware if getattr(column.type, "timezone", False) else _naive
-    return _as_it_is
+        return _to_aware_utc if getattr(column.type, "timezone", False) else _to_naive_utc
+    return _return_unchanged
 
 
-def _as_it_is(value: Any) -> Hashable:
+def _return_unchanged(value: Any) -> Hashable:
     return value  # type: ignore[no-any-return]
 
 
-def _naive(at: datetime) -> datetime:
+def _to_naive_utc(at: datetime) -> datetime:
     return at.astimezone(UTC).replace(tzinfo=None)
 
 
-def _aware(at: datetime) -> datetime:
+def _to_aware_utc(at: datetime) -> datetime:
     return at.astimezone(UTC)
 
 
-def _listed(what: str, names: Sequence[str]) -> str:
+def _list_names(what: str, names: Sequence[str]) -> str:
     return f"the {what} are {', '.join(names[:20])}" if names else f"it has no {what}"

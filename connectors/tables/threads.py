@@ -12,12 +12,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
 
-from headrace.core.bench import Bench
+from headrace.core.bench import KernelExecutor
 
 T = TypeVar("T")
 
 
-async def in_thread(bench: Bench, work: Callable[[], T], break_off: Callable[[], None]) -> T:
+async def run_in_thread(
+    bench: KernelExecutor, work: Callable[[], T], break_off: Callable[[], None]
+) -> T:
     """Run work in a thread; without an executor, as in simulations, run it in place."""
     if bench.executor is None:
         return work()

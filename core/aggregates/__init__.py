@@ -4,10 +4,10 @@ expression = type_aggregates(parse("sum(price) / count(*)"), schema, keys)
 states = partial_states(frame, ["auction"], expression.calls)
 """
 
-from headrace.core.aggregates.aggregate import Aggregate
-from headrace.core.aggregates.calls import AggregateCall, AggregateExpression, distinct_calls
-from headrace.core.aggregates.frames import merged_states, partial_states, results
-from headrace.core.aggregates.table import EXAMPLE_ROWS, TABLE
+from headrace.core.aggregates.aggregate import AggregateFunction
+from headrace.core.aggregates.calls import AggregateCall, AggregateExpression, deduplicate_calls
+from headrace.core.aggregates.frames import compute_partial_states, compute_results, merge_states
+from headrace.core.aggregates.table import AGGREGATES, EXAMPLE_ROWS
 from headrace.core.aggregates.typing import (
     AGGREGATE_NAMES,
     type_aggregate_text,
@@ -16,17 +16,17 @@ from headrace.core.aggregates.typing import (
 from headrace.core.elements import ORDER
 
 __all__ = [
+    "AGGREGATES",
     "AGGREGATE_NAMES",
     "EXAMPLE_ROWS",
     "ORDER",
-    "TABLE",
-    "Aggregate",
     "AggregateCall",
     "AggregateExpression",
-    "distinct_calls",
-    "merged_states",
-    "partial_states",
-    "results",
+    "AggregateFunction",
+    "compute_partial_states",
+    "compute_results",
+    "deduplicate_calls",
+    "merge_states",
     "type_aggregate_text",
     "type_aggregates",
 ]

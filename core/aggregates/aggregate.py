@@ -17,53 +17,53 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from headrace.core.aggregates.triple import Triple
-from headrace.core.expressions.function import Call, choose
-from headrace.core.expressions.signature import Bound, Signature, parse_signature
+from headrace.core.aggregates.triple import Accumulator
+from headrace.core.expressions.function import TypedCall, choose_signature
+from headrace.core.expressions.signature import BoundArguments, Signature, parse_signature
 from headrace.core.expressions.typed import AS_WRITTEN, ExpressionError, Span
 from headrace.core.types import Type
 
-Build: TypeAlias = Callable[[Bound], Triple]
+BuildAccumulator: TypeAlias = Callable[[BoundArguments], Accumulator]
 
 
 @dataclass(frozen=True, slots=True)
-class Overload:
+class AggregateOverload:
     """One signature of an aggregate and its accumulator."""
 
     signature: Signature
-    build: Build
-    distinct: Build | None
-    returns: Callable[[Bound], Type] | None
-    check: Callable[[Bound], None] | None
-    spark: str | Callable[[Bound], str]
+    build: BuildAccumulator
+    build_distinct: BuildAccumulator | None
+    result_type: Callable[[BoundArguments], Type] | None
+    check: Callable[[BoundArguments], None] | None
+    spark: str | Callable[[BoundArguments], str]
 
 
 def overload(
     signature: str,
-    build: Build,
+    build: BuildAccumulator,
     *,
-    distinct: Build | None = None,
-    returns: Callable[[Bound], Type] | None = None,
-    check: Callable[[Bound], None] | None = None,
-    spark: str | Callable[[Bound], str] = AS_WRITTEN,
-) -> Overload:
+    distinct: BuildAccumulator | None = None,
+    returns: Callable[[BoundArguments], Type] | None = None,
+    check: Callable[[BoundArguments], None] | None = None,
+    spark: str | Callable[[BoundArguments], str] = AS_WRITTEN,
+) -> AggregateOverload:
     """Define an overload; `returns` computes a result type that a signature cannot express."""
-    return Overload(parse_signature(signature), build, distinct, returns, check, spark)
+    return AggregateOverload(parse_signature(signature), build, distinct, returns, check, spark)
 
 
 @dataclass(frozen=True, slots=True)
-class Resolved:
+class ResolvedAggregate:
     """A resolved call: bound arguments, result type, accumulator, and Spark form."""
 
-    bound: Bound
+    bound: BoundArguments
     type: Type
-    nullable: bool
-    triple: Triple
+    is_nullable: bool
+    accumulator: Accumulator
     spark: str
 
 
 @dataclass(frozen=True, slots=True)
-class Aggregate:
+class AggregateFunction:
     """An aggregate of the table.
 
     `nullable`: whether the result of a group without values is NULL. `bind` chooses the overload of
@@ -73,12 +73,12 @@ class Aggregate:
     name: str
     family: str
     doc: str
-    overloads: tuple[Overload, ...]
+    overloads: tuple[AggregateOverload, ...]
     examples: tuple[tuple[str, str], ...]
     aliases: tuple[str, ...]
-    nullable: bool
-    instead: str
-    bind: Callable[[Call], tuple[int, Bound]] | None
+    is_nullable: bool
+    distinct_hint: str
+    bind_call: Callable[[TypedCall], tuple[int, BoundArguments]] | None
 
     @property
     def signatures(self) -> tuple[str, ...]:
@@ -89,36 +89,40 @@ class Aggregate:
     def _signatures(self) -> tuple[Signature, ...]:
         return tuple(overload.signature for overload in self.overloads)
 
-    def resolve(self, call: Call, distinct: Span | None = None) -> Resolved:
+    def resolve(self, call: TypedCall, distinct: Span | None = None) -> ResolvedAggregate:
         """Bind the call to an overload, or raise an ExpressionError; `distinct` is the span of the
         word."""
-        index, bound = self.bind(call) if self.bind else choose(call, self._signatures)
+        index, bound = (
+            self.bind_call(call) if self.bind_call else choose_signature(call, self._signatures)
+        )
         chosen = self.overloads[index]
         if chosen.check:
             chosen.check(bound)
         build = chosen.build
         if distinct:
-            if chosen.distinct is None:
+            if chosen.build_distinct is None:
                 message = f"distinct is not allowed in {call.name}"
-                raise ExpressionError(message, distinct, self.instead)
-            build = chosen.distinct
-        type = chosen.returns(bound) if chosen.returns else bound.result
+                raise ExpressionError(message, distinct, self.distinct_hint)
+            build = chosen.build_distinct
+        type = chosen.result_type(bound) if chosen.result_type else bound.result
         spark = chosen.spark(bound) if callable(chosen.spark) else chosen.spark
-        return Resolved(bound, type, self.nullable, build(bound), spark)
+        return ResolvedAggregate(bound, type, self.is_nullable, build(bound), spark)
 
 
 def aggregate(
     name: str,
     doc: str,
-    *overloads: Overload,
+    *overloads: AggregateOverload,
     example: tuple[str, str],
     more: tuple[tuple[str, str], ...] = (),
     aliases: tuple[str, ...] = (),
     nullable: bool = True,
     instead: str = "",
-    bind: Callable[[Call], tuple[int, Bound]] | None = None,
-) -> Aggregate:
+    bind: Callable[[TypedCall], tuple[int, BoundArguments]] | None = None,
+) -> AggregateFunction:
     """Define an aggregate; an example is an expression over EXAMPLE_ROWS, and its result."""
     examples = (example, *more)
     family = "aggregates"
-    return Aggregate(name, family, doc, overloads, examples, aliases, nullable, instead, bind)
+    return AggregateFunction(
+        name, family, doc, overloads, examples, aliases, nullable, instead, bind
+    )

@@ -14,9 +14,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from headrace.core.aggregates.triple import Rows, Triple, with_order
+from headrace.core.aggregates.triple import Accumulator, AccumulatorInput, replace_order_key
 from headrace.core.elements import ORDER
-from headrace.core.expressions.typed import AS_WRITTEN, Column, Typed, columns, to_expr
+from headrace.core.expressions.typed import (
+    AS_WRITTEN,
+    ColumnReference,
+    TypedExpression,
+    find_columns,
+    to_expr,
+)
 from headrace.core.types import Type
 
 if TYPE_CHECKING:
@@ -24,16 +30,16 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Input:
+class AggregateInput:
     """An argument or a filter's condition, as a column of the input or computed by `prepare`."""
 
     name: str
-    typed: Typed
+    typed: TypedExpression
 
     @property
-    def computed(self) -> bool:
+    def is_computed(self) -> bool:
         """Whether the input is more than a column."""
-        return not isinstance(self.typed, Column)
+        return not isinstance(self.typed, ColumnReference)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,63 +53,66 @@ class AggregateCall:
     name: str
     type: Type
     nullable: bool
-    inputs: tuple[Input, ...]
-    condition: Input | None
-    triple: Triple
+    inputs: tuple[AggregateInput, ...]
+    condition: AggregateInput | None
+    accumulator: Accumulator
     spark: str = field(default=AS_WRITTEN, compare=False)
 
     @property
     def needs_order(self) -> bool:
         """Whether the rows must have the column `__order`."""
-        return self.triple.needs_order
+        return self.accumulator.needs_order
 
     @property
-    def columns(self) -> frozenset[str]:
+    def input_columns(self) -> frozenset[str]:
         """The input columns that the call reads."""
-        return frozenset().union(*(columns(each.typed) for each in self.read))
+        return frozenset().union(*(find_columns(each.typed) for each in self.all_inputs))
 
     @property
-    def read(self) -> tuple[Input, ...]:
+    def all_inputs(self) -> tuple[AggregateInput, ...]:
         """The arguments, and the condition of the filter."""
         return (*self.inputs, self.condition) if self.condition else self.inputs
 
-    def state(self, order: Type) -> dict[str, Type]:
+    def state_types(self, order: Type) -> dict[str, Type]:
         """Return the columns of a partial state, for this type of the order key."""
-        return {f"{self.name}.{part}": with_order(type, order) for part, type in self.triple.state}
+        return {
+            f"{self.name}.{part}": replace_order_key(type, order)
+            for part, type in self.accumulator.state
+        }
 
     def prepare(self) -> dict[str, pl.Expr]:
         """Return the expressions that are computed for every row beforehand."""
-        return {each.name: to_expr(each.typed) for each in self.read if each.computed}
+        return {each.name: to_expr(each.typed) for each in self.all_inputs if each.is_computed}
 
     def partial(self) -> list[pl.Expr]:
         """Return the state of the rows of a group."""
-        return self._named(self.triple.partial(self._rows()))
+        return self._name_columns(self.accumulator.partial(self._accumulator_input()))
 
     def merge(self) -> list[pl.Expr]:
         """Return the state of the states of a group."""
-        return self._named(self.triple.merge(*self._state()))
+        return self._name_columns(self.accumulator.merge(*self._state_columns()))
 
     def finish(self) -> pl.Expr:
         """Return the result of a state."""
-        return self.triple.finish(*self._state()).alias(self.name)
+        return self.accumulator.finish(*self._state_columns()).alias(self.name)
 
-    def _rows(self) -> Rows:
+    def _accumulator_input(self) -> AccumulatorInput:
         import polars as pl
 
         values = tuple(pl.col(each.name) for each in self.inputs)
         if self.condition is None:
-            return Rows(values, pl.col(ORDER), pl.len())
+            return AccumulatorInput(values, pl.col(ORDER), pl.len())
         passes = pl.col(self.condition.name)
         filtered = tuple(pl.when(passes).then(value) for value in values)
-        return Rows(filtered, pl.when(passes).then(pl.col(ORDER)), passes.sum())
+        return AccumulatorInput(filtered, pl.when(passes).then(pl.col(ORDER)), passes.sum())
 
-    def _state(self) -> list[pl.Expr]:
+    def _state_columns(self) -> list[pl.Expr]:
         import polars as pl
 
-        return [pl.col(f"{self.name}.{part}") for part, _ in self.triple.state]
+        return [pl.col(f"{self.name}.{part}") for part, _ in self.accumulator.state]
 
-    def _named(self, parts: Iterable[pl.Expr]) -> list[pl.Expr]:
-        names = (f"{self.name}.{part}" for part, _ in self.triple.state)
+    def _name_columns(self, parts: Iterable[pl.Expr]) -> list[pl.Expr]:
+        names = (f"{self.name}.{part}" for part, _ in self.accumulator.state)
         return [part.alias(name) for name, part in zip(names, parts, strict=True)]
 
 
@@ -112,7 +121,7 @@ class AggregateExpression:
     """An expression over groups: `finish` reads the columns of its calls and of the keys."""
 
     calls: tuple[AggregateCall, ...]
-    finish: Typed
+    finish: TypedExpression
 
     @property
     def type(self) -> Type:
@@ -125,12 +134,12 @@ class AggregateExpression:
         return any(call.needs_order for call in self.calls)
 
     @property
-    def columns(self) -> frozenset[str]:
+    def input_columns(self) -> frozenset[str]:
         """The input columns that the calls read."""
-        return frozenset().union(*(call.columns for call in self.calls))
+        return frozenset().union(*(call.input_columns for call in self.calls))
 
 
-def distinct_calls(expressions: Iterable[AggregateExpression]) -> tuple[AggregateCall, ...]:
+def deduplicate_calls(expressions: Iterable[AggregateExpression]) -> tuple[AggregateCall, ...]:
     """Return the calls of several expressions, each once."""
     calls = (call for expression in expressions for call in expression.calls)
     return tuple({call.name: call for call in calls}.values())

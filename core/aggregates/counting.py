@@ -9,16 +9,16 @@ from collections.abc import Callable
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from headrace.core.aggregates.triple import Rows, Triple, flatten
-from headrace.core.expressions.signature import Bound
-from headrace.core.types import BIGINT, FLOATS, Array, Field, Struct, Type, to_polars
+from headrace.core.aggregates.triple import Accumulator, AccumulatorInput, explode_group_lists
+from headrace.core.expressions.signature import BoundArguments
+from headrace.core.types import BIGINT, FLOAT_TYPES, Array, Field, Struct, Type, to_polars
 
 if TYPE_CHECKING:
     import polars as pl
 
 
-def _counted(count: Callable[[Rows], pl.Expr]) -> Triple:
-    return Triple(
+def _build_count(count: Callable[[AccumulatorInput], pl.Expr]) -> Accumulator:
+    return Accumulator(
         state=(("count", BIGINT),),
         partial=lambda rows: (count(rows).cast(to_polars(BIGINT)),),
         merge=lambda count: (count.sum(),),
@@ -26,68 +26,68 @@ def _counted(count: Callable[[Rows], pl.Expr]) -> Triple:
     )
 
 
-def rows(bound: Bound) -> Triple:
+def build_row_count(bound: BoundArguments) -> Accumulator:
     """Build count(*)."""
-    return _counted(lambda rows: rows.count)
+    return _build_count(lambda rows: rows.count)
 
 
-def present(bound: Bound) -> Triple:
+def build_value_count(bound: BoundArguments) -> Accumulator:
     """Build count(x, ...): rows in which no argument is NULL."""
     if len(bound.arguments) == 1:
-        return _counted(lambda rows: rows.value.count())
-    return _counted(lambda rows: _all_present(rows).sum())
+        return _build_count(lambda rows: rows.value.count())
+    return _build_count(lambda rows: _all_not_null(rows).sum())
 
 
-def count_if(bound: Bound) -> Triple:
+def build_count_if(bound: BoundArguments) -> Accumulator:
     """Build count_if(condition)."""
-    return _counted(lambda rows: rows.value.sum())
+    return _build_count(lambda rows: rows.value.sum())
 
 
-def distinct(bound: Bound) -> Triple:
+def build_distinct_count(bound: BoundArguments) -> Accumulator:
     """Build count(distinct x, ...)."""
 
     def finish(set: pl.Expr) -> pl.Expr:
         return set.list.len().cast(to_polars(BIGINT))
 
     if len(bound.arguments) == 1:
-        return distinct_values(bound.types[0], finish)
+        return build_distinct_values(bound.types[0], finish)
     fields = tuple(Field(f"_{i}", type) for i, type in enumerate(bound.types))
-    return distinct_values(Struct(fields), finish)
+    return build_distinct_values(Struct(fields), finish)
 
 
 SPARK_COLLECT_SET = "array_sort(collect_set({0}){filter})"
 
 
-def collect_set(bound: Bound) -> Triple:
+def build_collect_set(bound: BoundArguments) -> Accumulator:
     """Build collect_set(x), in ascending order, so that it does not depend on the batches."""
-    return distinct_values(bound.types[0], lambda set: set.list.sort())
+    return build_distinct_values(bound.types[0], lambda set: set.list.sort())
 
 
-def distinct_values(type: Type, finish: Callable[[pl.Expr], pl.Expr]) -> Triple:
+def build_distinct_values(type: Type, finish: Callable[[pl.Expr], pl.Expr]) -> Accumulator:
     """Build the set of values without NULL; of several arguments the set of structs of them."""
 
-    def partial(rows: Rows) -> tuple[pl.Expr, ...]:
+    def partial(rows: AccumulatorInput) -> tuple[pl.Expr, ...]:
         import polars as pl
 
         if len(rows.values) == 1:
-            return (_one_zero(rows.value, type).drop_nulls().unique().implode(),)
+            return (_normalize_zero(rows.value, type).drop_nulls().unique().implode(),)
         named = (value.alias(f"_{i}") for i, value in enumerate(rows.values))
-        return (pl.struct(named).filter(_all_present(rows)).unique().implode(),)
+        return (pl.struct(named).filter(_all_not_null(rows)).unique().implode(),)
 
-    return Triple(
+    return Accumulator(
         state=(("set", Array(type)),),
         partial=partial,
-        merge=lambda set: (flatten(set).unique().implode(),),
+        merge=lambda set: (explode_group_lists(set).unique().implode(),),
         finish=finish,
     )
 
 
-def _one_zero(value: pl.Expr, type: Type) -> pl.Expr:
+def _normalize_zero(value: pl.Expr, type: Type) -> pl.Expr:
     """Replace -0.0 by 0.0; adding 0.0 has no effect, since Polars removes it."""
     import polars as pl
 
-    return pl.when(value == 0).then(0.0).otherwise(value) if type in FLOATS else value
+    return pl.when(value == 0).then(0.0).otherwise(value) if type in FLOAT_TYPES else value
 
 
-def _all_present(rows: Rows) -> pl.Expr:
+def _all_not_null(rows: AccumulatorInput) -> pl.Expr:
     return reduce(lambda a, b: a & b, (value.is_not_null() for value in rows.values))

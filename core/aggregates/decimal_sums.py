@@ -11,138 +11,144 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
-from headrace.core.aggregates.counting import distinct_values
-from headrace.core.aggregates.triple import Rows, Triple
+from headrace.core.aggregates.counting import build_distinct_values
+from headrace.core.aggregates.triple import Accumulator, AccumulatorInput
 from headrace.core.types import BIGINT, MAX_DIGITS, Array, Decimal, to_polars
 
 if TYPE_CHECKING:
     import polars as pl
 
 # A function of the unscaled sum, NULL where it has too many digits, and the count to the result.
-Finish: TypeAlias = "Callable[[pl.Expr, pl.Expr], pl.Expr]"
+FinishUnits: TypeAlias = "Callable[[pl.Expr, pl.Expr], pl.Expr]"
 
-ROOM = 10
-_HALF = 19
-_LIMB = Decimal(MAX_DIGITS, 0)
+CARRY_DIGITS = 10
+_HALF_DIGITS = 19
+_HALF_TYPE = Decimal(MAX_DIGITS, 0)
 
 
-def sum_of(type: Decimal) -> Decimal:
+def decimal_sum_type(type: Decimal) -> Decimal:
     """Return the type of the sum of decimals of this type."""
-    return Decimal(min(type.precision + ROOM, MAX_DIGITS), type.scale)
+    return Decimal(min(type.precision + CARRY_DIGITS, MAX_DIGITS), type.scale)
 
 
-def average_of(type: Decimal) -> Decimal:
+def decimal_average_type(type: Decimal) -> Decimal:
     """Return the type of their average: four digits more, before and after the point."""
     return Decimal(min(type.precision + 4, MAX_DIGITS), min(type.scale + 4, MAX_DIGITS))
 
 
-def finish_sum(type: Decimal) -> Finish:
+def build_sum_finish(type: Decimal) -> FinishUnits:
     """Return the finish of a sum: NULL without values."""
     import polars as pl
 
-    from headrace.core.expressions.exact import as_decimal
+    from headrace.core.expressions.exact import from_unscaled
 
-    return lambda units, count: as_decimal(pl.when(count > 0).then(units), sum_of(type))
+    return lambda units, count: from_unscaled(
+        pl.when(count > 0).then(units), decimal_sum_type(type)
+    )
 
 
-def finish_average(type: Decimal) -> Finish:
+def build_average_finish(type: Decimal) -> FinishUnits:
     """Return the finish of an average, rounded half away from zero: first whole units, then those
     of the remainder."""
     import polars as pl
 
-    from headrace.core.expressions.exact import as_decimal, scaled_up, whole
+    from headrace.core.expressions.exact import append_zeros, from_unscaled, int128
 
-    result = average_of(type)
+    result = decimal_average_type(type)
     digits = result.scale - type.scale
 
     def finish(units: pl.Expr, count: pl.Expr) -> pl.Expr:
         rows = pl.when(count > 0).then(count).cast(pl.Int128)
         size = units.abs()
         quotient = size.truncdiv(rows)
-        rest = scaled_up(size - quotient * rows, digits) * whole(2) + rows
-        fits = quotient < whole(10 ** (MAX_DIGITS - digits))
-        number = scaled_up(pl.when(fits).then(quotient), digits) + rest.truncdiv(rows * whole(2))
-        return as_decimal(pl.when(units < 0).then(whole(0) - number).otherwise(number), result)
+        rest = append_zeros(size - quotient * rows, digits) * int128(2) + rows
+        fits = quotient < int128(10 ** (MAX_DIGITS - digits))
+        number = append_zeros(pl.when(fits).then(quotient), digits) + rest.truncdiv(
+            rows * int128(2)
+        )
+        return from_unscaled(pl.when(units < 0).then(int128(0) - number).otherwise(number), result)
 
     return finish
 
 
-def added(type: Decimal, finish: Finish) -> Triple:
+def build_sum(type: Decimal, finish: FinishUnits) -> Accumulator:
     """Build the accumulator that adds all values."""
-    if type.precision + ROOM > MAX_DIGITS:
-        return _added_in_halves(finish)
+    if type.precision + CARRY_DIGITS > MAX_DIGITS:
+        return _build_split_sum(finish)
     wide = Decimal(MAX_DIGITS, type.scale)
 
-    def partial(rows: Rows) -> tuple[pl.Expr, ...]:
+    def partial(rows: AccumulatorInput) -> tuple[pl.Expr, ...]:
         count = rows.value.count().cast(to_polars(BIGINT))
         return rows.value.cast(to_polars(wide)).sum(), count
 
-    return Triple(
+    return Accumulator(
         state=(("sum", wide), ("count", BIGINT)),
         partial=partial,
         merge=lambda sum, count: (sum.sum(), count.sum()),
-        finish=lambda sum, count: finish(_units(sum), count),
+        finish=lambda sum, count: finish(_to_unscaled(sum), count),
     )
 
 
-def added_once(type: Decimal, finish: Finish) -> Triple:
+def build_distinct_sum(type: Decimal, finish: FinishUnits) -> Accumulator:
     """Build the accumulator that adds each distinct value once."""
-    if type.precision + ROOM > MAX_DIGITS:
-        return distinct_values(type, _finish_halves_of_set(finish))
+    if type.precision + CARRY_DIGITS > MAX_DIGITS:
+        return build_distinct_values(type, _build_split_set_finish(finish))
     wide = to_polars(Array(Decimal(MAX_DIGITS, type.scale)))
-    return distinct_values(
-        type, lambda set: finish(_units(set.cast(wide).list.sum()), set.list.len())
+    return build_distinct_values(
+        type, lambda set: finish(_to_unscaled(set.cast(wide).list.sum()), set.list.len())
     )
 
 
-def _added_in_halves(finish: Finish) -> Triple:
-    def partial(rows: Rows) -> tuple[pl.Expr, ...]:
-        from headrace.core.expressions.exact import as_decimal
+def _build_split_sum(finish: FinishUnits) -> Accumulator:
+    def partial(rows: AccumulatorInput) -> tuple[pl.Expr, ...]:
+        from headrace.core.expressions.exact import from_unscaled
 
-        high, low = _halves(rows.value)
-        sums = as_decimal(high, _LIMB).sum(), as_decimal(low, _LIMB).sum()
+        high, low = _split_halves(rows.value)
+        sums = from_unscaled(high, _HALF_TYPE).sum(), from_unscaled(low, _HALF_TYPE).sum()
         return (*sums, rows.value.count().cast(to_polars(BIGINT)))
 
-    return Triple(
-        state=(("high", _LIMB), ("low", _LIMB), ("count", BIGINT)),
+    return Accumulator(
+        state=(("high", _HALF_TYPE), ("low", _HALF_TYPE), ("count", BIGINT)),
         partial=partial,
         merge=lambda high, low, count: (high.sum(), low.sum(), count.sum()),
-        finish=lambda high, low, count: finish(_whole(_units(high), _units(low)), count),
+        finish=lambda high, low, count: finish(
+            _join_halves(_to_unscaled(high), _to_unscaled(low)), count
+        ),
     )
 
 
-def _finish_halves_of_set(finish: Finish) -> Callable[[pl.Expr], pl.Expr]:
+def _build_split_set_finish(finish: FinishUnits) -> Callable[[pl.Expr], pl.Expr]:
     def finished(set: pl.Expr) -> pl.Expr:
         import polars as pl
 
-        high, low = (set.list.eval(half).list.sum() for half in _halves(pl.element()))
-        return finish(_whole(high, low), set.list.len())
+        high, low = (set.list.eval(half).list.sum() for half in _split_halves(pl.element()))
+        return finish(_join_halves(high, low), set.list.len())
 
     return finished
 
 
-def _units(value: pl.Expr) -> pl.Expr:
-    from headrace.core.expressions.exact import unscaled
+def _to_unscaled(value: pl.Expr) -> pl.Expr:
+    from headrace.core.expressions.exact import to_unscaled
 
-    return unscaled(value)
+    return to_unscaled(value)
 
 
-def _halves(value: pl.Expr) -> tuple[pl.Expr, pl.Expr]:
+def _split_halves(value: pl.Expr) -> tuple[pl.Expr, pl.Expr]:
     """Split numbers into their last 19 digits, never negative, and the digits before them."""
-    from headrace.core.expressions.exact import whole
+    from headrace.core.expressions.exact import int128
 
-    units = _units(value)
-    return units // whole(10**_HALF), units % whole(10**_HALF)
+    units = _to_unscaled(value)
+    return units // int128(10**_HALF_DIGITS), units % int128(10**_HALF_DIGITS)
 
 
-def _whole(high: pl.Expr, low: pl.Expr) -> pl.Expr:
+def _join_halves(high: pl.Expr, low: pl.Expr) -> pl.Expr:
     """Combine the sums of both halves into one number; NULL where it has more than 38 digits."""
     import polars as pl
 
-    from headrace.core.expressions.exact import scaled_up, whole
+    from headrace.core.expressions.exact import append_zeros, int128
 
-    first, rest = high + low // whole(10**_HALF), low % whole(10**_HALF)
+    first, rest = high + low // int128(10**_HALF_DIGITS), low % int128(10**_HALF_DIGITS)
     # Far below the limit of 128 bits; the exact limit is checked in the conversion to a decimal.
-    near = first.abs() <= whole(10**_HALF)
-    units = scaled_up(pl.when(near).then(first), _HALF) + rest
-    return pl.when(units.abs() < whole(10**MAX_DIGITS)).then(units)
+    near = first.abs() <= int128(10**_HALF_DIGITS)
+    units = append_zeros(pl.when(near).then(first), _HALF_DIGITS) + rest
+    return pl.when(units.abs() < int128(10**MAX_DIGITS)).then(units)

@@ -7,21 +7,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.core.aggregates.triple import Triple
-from headrace.core.expressions.signature import Bound
-from headrace.core.types import BOOLEAN, FLOATS, Type
+from headrace.core.aggregates.triple import Accumulator
+from headrace.core.expressions.signature import BoundArguments
+from headrace.core.types import BOOLEAN, FLOAT_TYPES, Type
 
 if TYPE_CHECKING:
     import polars as pl
 
 
-def _extreme(name: str, type: Type) -> Triple:
+def _build_extreme(name: str, type: Type) -> Accumulator:
     def step(values: pl.Expr) -> tuple[pl.Expr]:
         if name == "max":
-            return (values.nan_max() if type in FLOATS else values.max(),)
+            return (values.nan_max() if type in FLOAT_TYPES else values.max(),)
         return (values.min(),)
 
-    return Triple(
+    return Accumulator(
         state=((name, type),),
         partial=lambda rows: step(rows.value),
         merge=step,
@@ -29,21 +29,21 @@ def _extreme(name: str, type: Type) -> Triple:
     )
 
 
-def least(bound: Bound) -> Triple:
+def build_min(bound: BoundArguments) -> Accumulator:
     """Build min(x)."""
-    return _extreme("min", bound.types[0])
+    return _build_extreme("min", bound.types[0])
 
 
-def greatest(bound: Bound) -> Triple:
+def build_max(bound: BoundArguments) -> Accumulator:
     """Build max(x)."""
-    return _extreme("max", bound.types[0])
+    return _build_extreme("max", bound.types[0])
 
 
-def every(bound: Bound) -> Triple:
+def build_bool_and(bound: BoundArguments) -> Accumulator:
     """Build bool_and(x): false is the least condition."""
-    return _extreme("min", BOOLEAN)
+    return _build_extreme("min", BOOLEAN)
 
 
-def some(bound: Bound) -> Triple:
+def build_bool_or(bound: BoundArguments) -> Accumulator:
     """Build bool_or(x)."""
-    return _extreme("max", BOOLEAN)
+    return _build_extreme("max", BOOLEAN)

@@ -9,30 +9,30 @@ position, so that a savepoint stays compatible as long as the call exists.
 from __future__ import annotations
 
 from headrace.core.expressions import syntax
-from headrace.core.types import BOOLEAN, INT, NULL, STRING, quoted
+from headrace.core.types import BOOLEAN, INT, NULL, STRING, quote_name
 
 
-def identity(node: syntax.Node) -> str:
+def canonical_text(node: syntax.SyntaxNode) -> str:
     """Return the canonical text of a syntax tree."""
     match node:
         case syntax.Literal():
-            return _literal(node)
+            return _format_literal(node)
         case syntax.TypedText(text=text, type=type):
             return f"{type} {text!r}"
         case syntax.Name(name=name):
-            return quoted(name)
+            return quote_name(name)
         case syntax.Member(base=base, name=name):
-            return f"{identity(base)}.{quoted(name)}"
-        case syntax.Cast(operand=operand, type=type, attempt=attempt):
-            return f"{'try_' if attempt else ''}cast({identity(operand)} as {type})"
-        case syntax.Call():
-            return _call(node)
+            return f"{canonical_text(base)}.{quote_name(name)}"
+        case syntax.Cast(operand=operand, type=type, is_try=attempt):
+            return f"{'try_' if attempt else ''}cast({canonical_text(operand)} as {type})"
+        case syntax.CallNode():
+            return _format_call(node)
         case syntax.Lambda(parameters=parameters, body=body):
-            return f"({', '.join(parameters)}) -> {identity(body)}"
+            return f"({', '.join(parameters)}) -> {canonical_text(body)}"
     return "*"
 
 
-def _literal(node: syntax.Literal) -> str:
+def _format_literal(node: syntax.Literal) -> str:
     if node.type in (INT, STRING):
         return repr(node.value)
     if node.type in (BOOLEAN, NULL):
@@ -40,9 +40,9 @@ def _literal(node: syntax.Literal) -> str:
     return f"{node.type} {node.value!r}"
 
 
-def _call(node: syntax.Call) -> str:
-    parts = [identity(argument) for argument in node.arguments]
+def _format_call(node: syntax.CallNode) -> str:
+    parts = [canonical_text(argument) for argument in node.arguments]
     if len(parts) == 2 and not node.name.isidentifier():
         return f"({parts[0]} {node.name} {parts[1]})"
-    where = f" filter (where {identity(node.filter)})" if node.filter else ""
-    return f"{node.name}({'distinct ' if node.distinct else ''}{', '.join(parts)}){where}"
+    where = f" filter (where {canonical_text(node.filter)})" if node.filter else ""
+    return f"{node.name}({'distinct ' if node.is_distinct else ''}{', '.join(parts)}){where}"

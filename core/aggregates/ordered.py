@@ -4,25 +4,30 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from headrace.core.aggregates.triple import ORDER_KEY, Rows, Triple, flatten
+from headrace.core.aggregates.triple import (
+    ORDER_KEY,
+    Accumulator,
+    AccumulatorInput,
+    explode_group_lists,
+)
 from headrace.core.elements import ORDER
-from headrace.core.expressions.signature import Bound
+from headrace.core.expressions.signature import BoundArguments
 from headrace.core.expressions.typed import ExpressionError
 from headrace.core.types import Array, Field, Struct
 
 if TYPE_CHECKING:
     import polars as pl
 
-End = Literal["first", "last"]
+OrderEnd = Literal["first", "last"]
 
 
-def check_flag(bound: Bound) -> None:
+def check_null_flag(bound: BoundArguments) -> None:
     """Check that the flag to skip NULLs is true or false."""
     if 1 in bound.constants and bound.constants[1] is None:
         raise ExpressionError("wanted true or false, got NULL", bound.arguments[1].span)
 
 
-def _end(end: End, bound: Bound) -> Triple:
+def _build_end(end: OrderEnd, bound: BoundArguments) -> Accumulator:
     skip = bound.constants.get(1) is True
 
     def pick(value: pl.Expr, order: pl.Expr) -> tuple[pl.Expr, ...]:
@@ -32,14 +37,14 @@ def _end(end: End, bound: Bound) -> Triple:
             return by.first(), least.first()
         return value.sort_by(order).last(), order.sort().last()
 
-    def partial(rows: Rows) -> tuple[pl.Expr, ...]:
+    def partial(rows: AccumulatorInput) -> tuple[pl.Expr, ...]:
         import polars as pl
 
         if not skip:
             return pick(rows.value, rows.order)
         return pick(rows.value, pl.when(rows.value.is_not_null()).then(rows.order))
 
-    return Triple(
+    return Accumulator(
         state=(("value", bound.types[0]), ("order", ORDER_KEY)),
         partial=partial,
         merge=pick,
@@ -48,35 +53,33 @@ def _end(end: End, bound: Bound) -> Triple:
     )
 
 
-def first(bound: Bound) -> Triple:
+def build_first(bound: BoundArguments) -> Accumulator:
     """Build first(x) and first(x, true), which skips NULLs."""
-    return _end("first", bound)
+    return _build_end("first", bound)
 
 
-def last(bound: Bound) -> Triple:
+def build_last(bound: BoundArguments) -> Accumulator:
     """Build last(x) and last(x, true)."""
-    return _end("last", bound)
+    return _build_end("last", bound)
 
 
-def spark_first(bound: Bound) -> str:
-    """Return the Spark form of `first`."""
+def spark_form_of_first(bound: BoundArguments) -> str:
+    """Return the Spark form of `build_first`."""
     return f"min_by({{0}}, {_spark_order(bound)}){{filter}}"
 
 
-def spark_last(bound: Bound) -> str:
-    """Return the Spark form of `last`."""
+def spark_form_of_last(bound: BoundArguments) -> str:
+    """Return the Spark form of `build_last`."""
     return f"max_by({{0}}, {_spark_order(bound)}){{filter}}"
 
 
-def _spark_order(bound: Bound) -> str:
+def _spark_order(bound: BoundArguments) -> str:
     skip = bound.constants.get(1) is True
     return f"case when ({{0}}) is not null then {ORDER} end" if skip else ORDER
 
 
-_SPARK_BACK = ", ".join(f"-{ORDER}.{part}" for part in ("time", "at", "part"))
-SPARK_MIN_BY = (
-    f"min_by({{0}}, case when ({{1}}) is not null then struct({{1}}, {_SPARK_BACK}) end){{filter}}"
-)
+_SPARK_REVERSE_ORDER = ", ".join(f"-{ORDER}.{part}" for part in ("time", "at", "part"))
+SPARK_MIN_BY = f"min_by({{0}}, case when ({{1}}) is not null then struct({{1}}, {_SPARK_REVERSE_ORDER}) end){{filter}}"
 SPARK_MAX_BY = (
     f"max_by({{0}}, case when ({{1}}) is not null then struct({{1}}, {ORDER}) end){{filter}}"
 )
@@ -86,7 +89,7 @@ SPARK_COLLECT_LIST = (
 )
 
 
-def _best(bound: Bound, *, most: bool) -> Triple:
+def _build_best(bound: BoundArguments, *, most: bool) -> Accumulator:
     """Build the value where another is least or greatest; of equals the one in the last row, as in
     Spark.
 
@@ -98,7 +101,7 @@ def _best(bound: Bound, *, most: bool) -> Triple:
     def pick(rows: pl.Expr, by: pl.Expr, order: pl.Expr) -> tuple[pl.Expr, ...]:
         return (rows.sort_by(by, order, descending=[most, True], nulls_last=True).first(),)
 
-    def partial(rows: Rows) -> tuple[pl.Expr, ...]:
+    def partial(rows: AccumulatorInput) -> tuple[pl.Expr, ...]:
         import polars as pl
 
         value, by = rows.values
@@ -112,7 +115,7 @@ def _best(bound: Bound, *, most: bool) -> Triple:
         found = best.struct.field("by").is_not_null()
         return pl.when(found).then(best.struct.field("value"))
 
-    return Triple(
+    return Accumulator(
         state=(("best", best),),
         partial=partial,
         merge=lambda best: pick(best, best.struct.field("by"), best.struct.field("order")),
@@ -121,21 +124,21 @@ def _best(bound: Bound, *, most: bool) -> Triple:
     )
 
 
-def min_by(bound: Bound) -> Triple:
+def build_min_by(bound: BoundArguments) -> Accumulator:
     """Build min_by(x, y)."""
-    return _best(bound, most=False)
+    return _build_best(bound, most=False)
 
 
-def max_by(bound: Bound) -> Triple:
+def build_max_by(bound: BoundArguments) -> Accumulator:
     """Build max_by(x, y)."""
-    return _best(bound, most=True)
+    return _build_best(bound, most=True)
 
 
-def collect_list(bound: Bound) -> Triple:
+def build_collect_list(bound: BoundArguments) -> Accumulator:
     """Build collect_list(x): the values that are not NULL, in the order of the rows."""
     item = Struct((Field("order", ORDER_KEY), Field("value", bound.types[0])))
 
-    def partial(rows: Rows) -> tuple[pl.Expr, ...]:
+    def partial(rows: AccumulatorInput) -> tuple[pl.Expr, ...]:
         import polars as pl
 
         items = pl.struct(rows.order.alias("order"), rows.value.alias("value"))
@@ -147,10 +150,10 @@ def collect_list(bound: Bound) -> Triple:
         fields = pl.element().struct
         return items.list.eval(fields.field("value").sort_by(fields.field("order")))
 
-    return Triple(
+    return Accumulator(
         state=(("items", Array(item)),),
         partial=partial,
-        merge=lambda items: (flatten(items).implode(),),
+        merge=lambda items: (explode_group_lists(items).implode(),),
         finish=finish,
         needs_order=True,
     )

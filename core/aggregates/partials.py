@@ -13,17 +13,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headrace.core.types import STRING, Array, Schema, Type, to_polars
-from headrace.core.user_code import UserCodeError, refusals, said
+from headrace.core.user_code import UserCodeError, format_error, get_polars_errors
 
 if TYPE_CHECKING:
     import polars as pl
 
-JSON = "json"
+JSON_COLUMN = "json"
 """The column of a state whose class declares no columns."""
 STATE_HINT = 'a class declares the fields of its partials, as in state = {"n": "bigint"}'
 
 
-class Unfit(UserCodeError):
+class InvalidGroupResult(UserCodeError):
     """User code failed, or returned an invalid value, for the group in row `at` of a frame."""
 
     def __init__(self, message: str, at: int, hint: str = "") -> None:
@@ -32,37 +32,41 @@ class Unfit(UserCodeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Partials:
+class PartialCodec:
     """The partials of one class; `schema` is None if the class declares none."""
 
-    shown: str
+    class_name: str
     """The name of the class in messages."""
     schema: Schema | None
 
     @property
-    def types(self) -> dict[str, Type]:
+    def column_types(self) -> dict[str, Type]:
         """The columns of the partials in a state."""
         if self.schema is None:
-            return {JSON: STRING}
+            return {JSON_COLUMN: STRING}
         return {field.name: field.type for field in self.schema}
 
-    def checked(self, made: object, at: int, what: str) -> object:
+    def check_partial(self, made: object, at: int, what: str) -> object:
         """Return the partial that user code returned, if it is valid."""
         if self.schema is None:
             try:
                 return json.dumps(made)
             except (TypeError, ValueError, RecursionError) as error:
-                message = f"{self.shown}: {what} returned a value that is not JSON: {said(error)}"
-                raise Unfit(message, at, STATE_HINT) from error
-        if isinstance(made, dict) and made.keys() == self.types.keys():
+                message = f"{self.class_name}: {what} returned a value that is not JSON: {format_error(error)}"
+                raise InvalidGroupResult(message, at, STATE_HINT) from error
+        if isinstance(made, dict) and made.keys() == self.column_types.keys():
             return made
         came = (
-            ", ".join(map(str, made)) or "an empty one" if isinstance(made, dict) else said_of(made)
+            ", ".join(map(str, made)) or "an empty one"
+            if isinstance(made, dict)
+            else describe_value(made)
         )
-        message = f"{self.shown}: {what} must return a dict of {', '.join(self.types)}, got {came}"
-        raise Unfit(message, at)
+        message = f"{self.class_name}: {what} must return a dict of {', '.join(self.column_types)}, got {came}"
+        raise InvalidGroupResult(message, at)
 
-    def columns(self, made: Sequence[Any], names: Sequence[str], what: str) -> list[pl.Series]:
+    def build_columns(
+        self, made: Sequence[Any], names: Sequence[str], what: str
+    ) -> list[pl.Series]:
         """Convert checked partials to columns of these names."""
         import polars as pl
 
@@ -71,14 +75,14 @@ class Partials:
         columns = []
         for name, field in zip(names, self.schema, strict=True):
             values = [each[field.name] for each in made]
-            subject = f'{self.shown}: {what} returned a "{field.name}"'
-            columns.append(series(name, values, field.type, subject))
+            subject = f'{self.class_name}: {what} returned a "{field.name}"'
+            columns.append(build_series(name, values, field.type, subject))
             if not field.nullable and columns[-1].null_count():
                 at = int(columns[-1].is_null().arg_true()[0])
-                raise Unfit(f"{subject} of None, but it is declared not null", at)
+                raise InvalidGroupResult(f"{subject} of None, but it is declared not null", at)
         return columns
 
-    def single(self, columns: Sequence[pl.Series]) -> list[Any]:
+    def read_partials(self, columns: Sequence[pl.Series]) -> list[Any]:
         """Return the partial in each row."""
         if self.schema is None:
             return [json.loads(text) for text in columns[0]]
@@ -89,36 +93,36 @@ class Partials:
         ]
         return [dict(zip(names, each, strict=True)) for each in zip(*values, strict=True)]
 
-    def several(self, columns: Sequence[pl.Series]) -> Iterator[list[Any]]:
+    def read_partial_lists(self, columns: Sequence[pl.Series]) -> Iterator[list[Any]]:
         """Yield the list of partials in each row."""
         lengths = columns[0].list.len().to_list()
-        single = self.single([flat(column) for column in columns])
+        single = self.read_partials([explode_lists(column) for column in columns])
         start = 0
         for length in lengths:
             yield single[start : start + length]
             start += length
 
 
-def flat(lists: pl.Series) -> pl.Series:
+def explode_lists(lists: pl.Series) -> pl.Series:
     """Return the elements of lists, one after the other."""
     return lists.explode(empty_as_null=False, keep_nulls=False)
 
 
-def pieces(lists: pl.Series, name: str) -> Iterator[pl.Series]:
+def split_lists(lists: pl.Series, name: str) -> Iterator[pl.Series]:
     """Yield each list as a Series of that name."""
-    elements, start = flat(lists).alias(name), 0
+    elements, start = explode_lists(lists).alias(name), 0
     for length in lists.list.len().to_list():
         yield elements.slice(start, length)
         start += length
 
 
-def series(name: str, values: Sequence[object], type: Type, what: str) -> pl.Series:
+def build_series(name: str, values: Sequence[object], type: Type, what: str) -> pl.Series:
     """Convert values of user code to a column; the error has the first value that is not of the
     type."""
     import polars as pl
 
     wanted = to_polars(type)
-    unfit = refusals()
+    unfit = get_polars_errors()
     try:
         return pl.Series(name, values, dtype=wanted, strict=True)
     except unfit as failed:
@@ -130,13 +134,13 @@ def series(name: str, values: Sequence[object], type: Type, what: str) -> pl.Ser
         except unfit as failed:
             at, error = number, failed
             break
-    raise Unfit(f"{what} that is not a {type}: {said(error)}", at) from error
+    raise InvalidGroupResult(f"{what} that is not a {type}: {format_error(error)}", at) from error
 
 
-def said_of(value: object) -> str:
+def describe_value(value: object) -> str:
     """Describe a value in a word.
 
-    >>> said_of(None), said_of(1.5)
+    >>> describe_value(None), describe_value(1.5)
     ('None', 'float')
     """
     return "None" if value is None else type(value).__name__

@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from headrace.core.aggregates.triple import Rows, Triple
-from headrace.core.expressions.signature import Bound
+from headrace.core.aggregates.triple import Accumulator, AccumulatorInput
+from headrace.core.expressions.signature import BoundArguments
 from headrace.core.types import BIGINT, DOUBLE, to_polars
 
 if TYPE_CHECKING:
     import polars as pl
 
 
-def _spread(*, sample: bool, root: bool) -> Callable[[Bound], Triple]:
+def _build_variance(*, sample: bool, root: bool) -> Callable[[BoundArguments], Accumulator]:
     def finish(count: pl.Expr, mean: pl.Expr, squares: pl.Expr) -> pl.Expr:
         import polars as pl
 
@@ -27,18 +27,18 @@ def _spread(*, sample: bool, root: bool) -> Callable[[Bound], Triple]:
         variance = pl.when(count > least).then(squares / (count - least))
         return variance.sqrt() if root else variance
 
-    def build(bound: Bound) -> Triple:
-        return Triple(
+    def build(bound: BoundArguments) -> Accumulator:
+        return Accumulator(
             state=(("count", BIGINT), ("mean", DOUBLE), ("squares", DOUBLE)),
-            partial=_partial,
-            merge=_merge,
+            partial=_compute_partial,
+            merge=_merge_states,
             finish=finish,
         )
 
     return build
 
 
-def _partial(rows: Rows) -> tuple[pl.Expr, ...]:
+def _compute_partial(rows: AccumulatorInput) -> tuple[pl.Expr, ...]:
     import polars as pl
 
     value = rows.value
@@ -50,7 +50,7 @@ def _partial(rows: Rows) -> tuple[pl.Expr, ...]:
     return count, mean, pl.when(alike).then(mean - mean).otherwise(squares)
 
 
-def _merge(count: pl.Expr, mean: pl.Expr, squares: pl.Expr) -> tuple[pl.Expr, ...]:
+def _merge_states(count: pl.Expr, mean: pl.Expr, squares: pl.Expr) -> tuple[pl.Expr, ...]:
     import polars as pl
 
     total = count.sum()
@@ -60,7 +60,7 @@ def _merge(count: pl.Expr, mean: pl.Expr, squares: pl.Expr) -> tuple[pl.Expr, ..
     return total, common, (squares + distance * distance * count).sum()
 
 
-stddev_samp = _spread(sample=True, root=True)
-stddev_pop = _spread(sample=False, root=True)
-var_samp = _spread(sample=True, root=False)
-var_pop = _spread(sample=False, root=False)
+build_stddev_samp = _build_variance(sample=True, root=True)
+build_stddev_pop = _build_variance(sample=False, root=True)
+build_var_samp = _build_variance(sample=True, root=False)
+build_var_pop = _build_variance(sample=False, root=False)

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from headrace.core.aggregates import decimal_sums
-from headrace.core.aggregates.counting import distinct_values
-from headrace.core.aggregates.triple import Rows, Triple
-from headrace.core.expressions.signature import Bound
-from headrace.core.expressions.typed import AS_WRITTEN, OURS
+from headrace.core.aggregates.counting import build_distinct_values
+from headrace.core.aggregates.triple import Accumulator, AccumulatorInput
+from headrace.core.expressions.signature import BoundArguments
+from headrace.core.expressions.typed import AS_WRITTEN, NO_SPARK_FORM
 from headrace.core.types import (
     BIGINT,
     DOUBLE,
@@ -29,59 +29,61 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-def sum_type(bound: Bound) -> Type:
+def sum_type(bound: BoundArguments) -> Type:
     """Return the type of the sum."""
     type = bound.types[0]
     if isinstance(type, Decimal):
-        return decimal_sums.sum_of(type)
+        return decimal_sums.decimal_sum_type(type)
     return BIGINT if is_integer(type) else DOUBLE
 
 
-def avg_type(bound: Bound) -> Type:
+def avg_type(bound: BoundArguments) -> Type:
     """Return the type of the average."""
     type = bound.types[0]
-    return decimal_sums.average_of(type) if isinstance(type, Decimal) else DOUBLE
+    return decimal_sums.decimal_average_type(type) if isinstance(type, Decimal) else DOUBLE
 
 
-def total(bound: Bound) -> Triple:
+def build_sum(bound: BoundArguments) -> Accumulator:
     """Build sum(x)."""
     type = bound.types[0]
     if isinstance(type, Decimal):
-        return decimal_sums.added(type, decimal_sums.finish_sum(type))
-    return _added(sum_type(bound), _sum)
+        return decimal_sums.build_sum(type, decimal_sums.build_sum_finish(type))
+    return _build_total(sum_type(bound), _finish_sum)
 
 
-def distinct_total(bound: Bound) -> Triple:
+def build_distinct_sum(bound: BoundArguments) -> Accumulator:
     """Build sum(distinct x)."""
     type = bound.types[0]
     if isinstance(type, Decimal):
-        return decimal_sums.added_once(type, decimal_sums.finish_sum(type))
-    return _added_once(type, sum_type(bound), _sum)
+        return decimal_sums.build_distinct_sum(type, decimal_sums.build_sum_finish(type))
+    return _build_distinct_total(type, sum_type(bound), _finish_sum)
 
 
-def average(bound: Bound) -> Triple:
+def build_average(bound: BoundArguments) -> Accumulator:
     """Build avg(x): integers are summed as doubles, as in Spark."""
     type = bound.types[0]
     if isinstance(type, Decimal):
-        return decimal_sums.added(type, decimal_sums.finish_average(type))
-    return _added(DOUBLE, _mean)
+        return decimal_sums.build_sum(type, decimal_sums.build_average_finish(type))
+    return _build_total(DOUBLE, _finish_mean)
 
 
-def distinct_average(bound: Bound) -> Triple:
+def build_distinct_average(bound: BoundArguments) -> Accumulator:
     """Build avg(distinct x)."""
     type = bound.types[0]
     if isinstance(type, Decimal):
-        return decimal_sums.added_once(type, decimal_sums.finish_average(type))
-    return _added_once(type, DOUBLE, _mean)
+        return decimal_sums.build_distinct_sum(type, decimal_sums.build_average_finish(type))
+    return _build_distinct_total(type, DOUBLE, _finish_mean)
 
 
-def spark_total(bound: Bound) -> str:
+def spark_form_of_sum(bound: BoundArguments) -> str:
     """Return the Spark form of `sum`: none for long decimals, which may overflow on the way."""
     type = bound.types[0]
-    return OURS if isinstance(type, Decimal) and _is_long(type) else AS_WRITTEN
+    return (
+        NO_SPARK_FORM if isinstance(type, Decimal) and _can_overflow_in_spark(type) else AS_WRITTEN
+    )
 
 
-def spark_average(bound: Bound) -> str:
+def spark_form_of_average(bound: BoundArguments) -> str:
     """Return the Spark form of `avg`: short decimals are cast to longer ones, since Spark averages
     short ones as doubles.
 
@@ -90,26 +92,26 @@ def spark_average(bound: Bound) -> str:
     type = bound.types[0]
     if not isinstance(type, Decimal):
         return AS_WRITTEN
-    if type.precision > _SHORT:
-        return OURS if _is_long(type) else AS_WRITTEN
-    longer = Decimal(_SHORT + 1, type.scale)
+    if type.precision > _MAX_SHORT_DIGITS:
+        return NO_SPARK_FORM if _can_overflow_in_spark(type) else AS_WRITTEN
+    longer = Decimal(_MAX_SHORT_DIGITS + 1, type.scale)
     return f"cast(avg({{distinct}}cast({{0}} as {longer})){{filter}} as {avg_type(bound)})"
 
 
-_SHORT = 11
+_MAX_SHORT_DIGITS = 11
 """Spark averages decimals of up to this many digits as doubles."""
 
 
-def _is_long(type: Decimal) -> bool:
-    return type.precision > MAX_DIGITS - decimal_sums.ROOM
+def _can_overflow_in_spark(type: Decimal) -> bool:
+    return type.precision > MAX_DIGITS - decimal_sums.CARRY_DIGITS
 
 
-def _added(type: Type, finish: Callable[[pl.Expr, pl.Expr], pl.Expr]) -> Triple:
-    def partial(rows: Rows) -> tuple[pl.Expr, ...]:
+def _build_total(type: Type, finish: Callable[[pl.Expr, pl.Expr], pl.Expr]) -> Accumulator:
+    def partial(rows: AccumulatorInput) -> tuple[pl.Expr, ...]:
         count = rows.value.count().cast(to_polars(BIGINT))
         return rows.value.cast(to_polars(type)).sum(), count
 
-    return Triple(
+    return Accumulator(
         state=(("sum", type), ("count", BIGINT)),
         partial=partial,
         merge=lambda sum, count: (sum.sum(), count.sum()),
@@ -117,18 +119,22 @@ def _added(type: Type, finish: Callable[[pl.Expr, pl.Expr], pl.Expr]) -> Triple:
     )
 
 
-def _added_once(type: Type, wide: Type, finish: Callable[[pl.Expr, pl.Expr], pl.Expr]) -> Triple:
+def _build_distinct_total(
+    type: Type, wide: Type, finish: Callable[[pl.Expr, pl.Expr], pl.Expr]
+) -> Accumulator:
     values = to_polars(Array(wide))
-    return distinct_values(type, lambda set: finish(set.cast(values).list.sum(), set.list.len()))
+    return build_distinct_values(
+        type, lambda set: finish(set.cast(values).list.sum(), set.list.len())
+    )
 
 
-def _sum(sum: pl.Expr, count: pl.Expr) -> pl.Expr:
+def _finish_sum(sum: pl.Expr, count: pl.Expr) -> pl.Expr:
     import polars as pl
 
     return pl.when(count > 0).then(sum)
 
 
-def _mean(sum: pl.Expr, count: pl.Expr) -> pl.Expr:
+def _finish_mean(sum: pl.Expr, count: pl.Expr) -> pl.Expr:
     import polars as pl
 
     return pl.when(count > 0).then(sum / count)

@@ -29,7 +29,7 @@ ORDER_KEY = Atom("order key")
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class AccumulatorInput:
     """The input of a partial: arguments and order key, all NULL in a row that the filter drops.
 
     They are NULL and not filtered, because Polars 2.1 reads beyond its memory where a `filter`
@@ -48,28 +48,28 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class Triple:
+class Accumulator:
     """The three steps; `state` has the names and types of the columns of partial and merge."""
 
     state: tuple[tuple[str, Type], ...]
-    partial: Callable[[Rows], tuple[pl.Expr, ...]]
+    partial: Callable[[AccumulatorInput], tuple[pl.Expr, ...]]
     merge: Callable[..., tuple[pl.Expr, ...]]
     finish: Callable[..., pl.Expr]
     needs_order: bool = False
 
 
-def with_order(type: Type, order: Type) -> Type:
+def replace_order_key(type: Type, order: Type) -> Type:
     """Return the type of a state column for a known type of the order key."""
     match type:
         case Array(element):
-            return Array(with_order(element, order))
+            return Array(replace_order_key(element, order))
         case Struct(fields):
             return Struct(
-                tuple(Field(f.name, with_order(f.type, order), f.nullable) for f in fields)
+                tuple(Field(f.name, replace_order_key(f.type, order), f.nullable) for f in fields)
             )
     return order if type == ORDER_KEY else type
 
 
-def flatten(lists: pl.Expr) -> pl.Expr:
+def explode_group_lists(lists: pl.Expr) -> pl.Expr:
     """Return the elements of the lists of a group, as its rows."""
     return lists.explode(empty_as_null=False, keep_nulls=False)

@@ -9,54 +9,54 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headrace.core.aggregates.calls import AggregateCall, AggregateExpression, Input
-from headrace.core.aggregates.identity import identity
-from headrace.core.aggregates.table import TABLE
+from headrace.core.aggregates.calls import AggregateCall, AggregateExpression, AggregateInput
+from headrace.core.aggregates.identity import canonical_text
+from headrace.core.aggregates.table import AGGREGATES
 from headrace.core.expressions import syntax
-from headrace.core.expressions.function import Call
-from headrace.core.expressions.parser import parse
-from headrace.core.expressions.resolve import CLOCK, Resolver, clock
+from headrace.core.expressions.function import TypedCall
+from headrace.core.expressions.parser import parse_expression
+from headrace.core.expressions.resolve import CLOCK_FUNCTIONS, ExpressionResolver, resolve_clock
 from headrace.core.expressions.typed import (
-    Column,
+    ColumnReference,
     ExpressionError,
     ExpressionErrors,
-    Typed,
+    TypedExpression,
 )
-from headrace.core.problems import did_you_mean
+from headrace.core.problems import suggest_name
 from headrace.core.types import BOOLEAN, Schema
 
-AGGREGATE_NAMES = frozenset(TABLE)
+AGGREGATE_NAMES = frozenset(AGGREGATES)
 """The names of aggregates in lower case."""
 
 
 def type_aggregate_text(text: str, schema: Schema, keys: Schema) -> AggregateExpression:
     """Return the typed expression of a text, like `type_expression` for plain ones."""
     try:
-        tree = parse(text)
+        tree = parse_expression(text)
     except ExpressionError as error:
         raise ExpressionErrors([error]) from None
     return type_aggregates(tree, schema, keys)
 
 
-def type_aggregates(node: syntax.Node, schema: Schema, keys: Schema) -> AggregateExpression:
+def type_aggregates(node: syntax.SyntaxNode, schema: Schema, keys: Schema) -> AggregateExpression:
     """Return the typed expression over groups of rows of this schema, or raise ExpressionErrors."""
     resolver = _GroupResolver(schema, keys)
     finish = resolver.resolve(node)
     return AggregateExpression(tuple(resolver.calls.values()), finish)
 
 
-class _RowResolver(Resolver):
+class _RowResolver(ExpressionResolver):
     """Types expressions inside a call, which are over rows."""
 
-    def call(self, node: syntax.Call) -> Typed:
-        if node.name in TABLE:
+    def resolve_call(self, node: syntax.CallNode) -> TypedExpression:
+        if node.name in AGGREGATES:
             message = f"{node.name} is inside another aggregate"
             hint = "aggregate in one step, and again in the next"
             raise ExpressionError(message, node.name_span, hint)
-        return super().call(node)
+        return super().resolve_call(node)
 
 
-class _GroupResolver(Resolver):
+class _GroupResolver(ExpressionResolver):
     """Types expressions outside of calls, and collects the calls, each once."""
 
     def __init__(self, schema: Schema, keys: Schema) -> None:
@@ -64,48 +64,48 @@ class _GroupResolver(Resolver):
         self.rows = _RowResolver(schema)
         self.calls: dict[str, AggregateCall] = {}
 
-    def column(self, node: syntax.Name) -> Typed:
+    def resolve_column(self, node: syntax.Name) -> TypedExpression:
         if node.name in self.schema:
-            return super().column(node)
+            return super().resolve_column(node)
         if node.name in self.rows.schema:
             message = f'column "{node.name}" is neither a key nor inside an aggregate'
             raise ExpressionError(message, node.span, f"first({node.name}), or add it to key")
-        if node.name.lower() in CLOCK:
-            return clock(node)
+        if node.name.lower() in CLOCK_FUNCTIONS:
+            return resolve_clock(node)
         known = (*self.schema.names, *self.rows.schema.names)
-        near = did_you_mean(node.name, known)
+        near = suggest_name(node.name, known)
         hint = near or f"the columns are {', '.join(dict.fromkeys(known))}"
         raise ExpressionError(f'unknown column "{node.name}"', node.span, hint)
 
-    def call(self, node: syntax.Call) -> Typed:
-        if node.name not in TABLE:
-            return super().call(node)
-        name = call_name(node)
+    def resolve_call(self, node: syntax.CallNode) -> TypedExpression:
+        if node.name not in AGGREGATES:
+            return super().resolve_call(node)
+        name = build_call_name(node)
         if name not in self.calls:
-            self.calls[name] = self._aggregate(node, name)
+            self.calls[name] = self._resolve_aggregate(node, name)
         call = self.calls[name]
-        return Column(call.type, call.nullable, node.span, call.name)
+        return ColumnReference(call.type, call.nullable, node.span, call.name)
 
-    def _aggregate(self, node: syntax.Call, name: str) -> AggregateCall:
-        written = _arguments(node)
-        arguments, condition = self._typed(written, node.filter)
-        call = Call(node.name, arguments, node.span)
-        resolved = TABLE[node.name].resolve(call, node.name_span if node.distinct else None)
+    def _resolve_aggregate(self, node: syntax.CallNode, name: str) -> AggregateCall:
+        written = _call_arguments(node)
+        arguments, condition = self._resolve_inputs(written, node.filter)
+        call = TypedCall(node.name, arguments, node.span)
+        resolved = AGGREGATES[node.name].resolve(call, node.name_span if node.is_distinct else None)
         constants = resolved.bound.constants
         inputs = tuple(
-            _input(text, typed)
+            _build_input(text, typed)
             for i, (text, typed) in enumerate(zip(written, resolved.bound.arguments, strict=True))
             if i not in constants
         )
-        where = _input(node.filter, condition) if node.filter and condition else None
-        type, triple, spark = resolved.type, resolved.triple, resolved.spark
-        return AggregateCall(name, type, resolved.nullable, inputs, where, triple, spark)
+        where = _build_input(node.filter, condition) if node.filter and condition else None
+        type, triple, spark = resolved.type, resolved.accumulator, resolved.spark
+        return AggregateCall(name, type, resolved.is_nullable, inputs, where, triple, spark)
 
-    def _typed(
-        self, arguments: tuple[syntax.Node, ...], condition: syntax.Node | None
-    ) -> tuple[tuple[Typed, ...], Typed | None]:
+    def _resolve_inputs(
+        self, arguments: tuple[syntax.SyntaxNode, ...], condition: syntax.SyntaxNode | None
+    ) -> tuple[tuple[TypedExpression, ...], TypedExpression | None]:
         """Return the typed arguments and condition; the errors of all are raised at once."""
-        typed = self.rows.arguments((*arguments, *((condition,) if condition else ())))
+        typed = self.rows.resolve_arguments((*arguments, *((condition,) if condition else ())))
         if condition is None:
             return typed, None
         if typed[-1].type != BOOLEAN:
@@ -114,17 +114,17 @@ class _GroupResolver(Resolver):
         return typed[:-1], typed[-1]
 
 
-def call_name(node: syntax.Call) -> str:
+def build_call_name(node: syntax.CallNode) -> str:
     """Return the name of a call of an aggregate, by which `AggregateExpression` finds it."""
-    return f"__{identity(replace(node, name=TABLE[node.name].name))}"
+    return f"__{canonical_text(replace(node, name=AGGREGATES[node.name].name))}"
 
 
-def _arguments(node: syntax.Call) -> tuple[syntax.Node, ...]:
+def _call_arguments(node: syntax.CallNode) -> tuple[syntax.SyntaxNode, ...]:
     """Return the arguments of a call; count(*) has none."""
     stars = [each for each in node.arguments if isinstance(each, syntax.Star)]
     if not stars and (node.arguments or node.name != "count"):
         return node.arguments
-    if node.name != "count" or len(node.arguments) > 1 or node.distinct:
+    if node.name != "count" or len(node.arguments) > 1 or node.is_distinct:
         at = stars[0].span if stars else node.span
         raise ExpressionError("* is allowed only in count(*)", at)
     if not stars:
@@ -133,7 +133,7 @@ def _arguments(node: syntax.Call) -> tuple[syntax.Node, ...]:
     return ()
 
 
-def _input(node: syntax.Node, typed: Typed) -> Input:
-    if isinstance(typed, Column):
-        return Input(typed.name, typed)
-    return Input(f"__{identity(node)} {typed.type}", typed)
+def _build_input(node: syntax.SyntaxNode, typed: TypedExpression) -> AggregateInput:
+    if isinstance(typed, ColumnReference):
+        return AggregateInput(typed.name, typed)
+    return AggregateInput(f"__{canonical_text(node)} {typed.type}", typed)

@@ -12,25 +12,30 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from headrace.core.aggregates.calls import AggregateCall, AggregateExpression, Input
-from headrace.core.aggregates.identity import identity
-from headrace.core.aggregates.partials import Partials, Unfit, pieces, series
-from headrace.core.aggregates.triple import Triple
-from headrace.core.expressions.parser import parse
-from headrace.core.expressions.typed import OURS, Column, Span, Typed
+from headrace.core.aggregates.calls import AggregateCall, AggregateExpression, AggregateInput
+from headrace.core.aggregates.identity import canonical_text
+from headrace.core.aggregates.partials import (
+    InvalidGroupResult,
+    PartialCodec,
+    build_series,
+    split_lists,
+)
+from headrace.core.aggregates.triple import Accumulator
+from headrace.core.expressions.parser import parse_expression
+from headrace.core.expressions.typed import NO_SPARK_FORM, ColumnReference, Span, TypedExpression
 from headrace.core.types import Schema, Type
-from headrace.core.user_code import UserCode, UserCodeError, made_of
+from headrace.core.user_code import UserCode, UserCodeError, get_instance
 
 if TYPE_CHECKING:
     import polars as pl
 
     from headrace.core.windows import Aggregate
 
-COUNT = "count"
+COUNT_COLUMN = "count"
 METHODS = ("partial", "merge", "finish")
 
 
-class GroupFailed(UserCodeError):
+class GroupCodeError(UserCodeError):
     """User code failed in a group; `of` has the columns that identify the group."""
 
     def __init__(self, message: str, of: Mapping[str, object], hint: str = "") -> None:
@@ -39,18 +44,18 @@ class GroupFailed(UserCodeError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UserCall(AggregateCall):
+class UserAggregateCall(AggregateCall):
     """A call of a user class; `kept` are the columns of its partials, None if they are JSON."""
 
     code: UserCode
-    kept: Schema | None
+    partial_schema: Schema | None
 
     def partial(self) -> list[pl.Expr]:
         """Return the expressions that gather the rows of a group."""
         import polars as pl
 
         return [
-            pl.col(each.name).implode().alias(self._gathered(at))
+            pl.col(each.name).implode().alias(self._gathered_name(at))
             for at, each in enumerate(self.inputs)
         ]
 
@@ -58,8 +63,8 @@ class UserCall(AggregateCall):
         """Return the expressions that gather and count the states of a group."""
         import polars as pl
 
-        parts = [pl.col(name).implode() for name in self._names]
-        return [*parts, pl.len().alias(self._gathered(COUNT))]
+        parts = [pl.col(name).implode() for name in self._state_names]
+        return [*parts, pl.len().alias(self._gathered_name(COUNT_COLUMN))]
 
     def finish(self) -> pl.Expr:
         """Return the column of the result, which `apply_finish` computed."""
@@ -67,145 +72,173 @@ class UserCall(AggregateCall):
 
         return pl.col(self.name)
 
-    def begun(self, groups: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
+    def apply_partial(self, groups: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
         """Replace the gathered rows of each group by its partial."""
-        names = [self._gathered(at) for at in range(len(self.inputs))]
+        names = [self._gathered_name(at) for at in range(len(self.inputs))]
         columns = [
-            pieces(groups[name], each.typed.name if isinstance(each.typed, Column) else each.name)
+            split_lists(
+                groups[name],
+                each.typed.name if isinstance(each.typed, ColumnReference) else each.name,
+            )
             for name, each in zip(names, self.inputs, strict=True)
         ]
-        partial, partials, made = self._class().partial, self._partials, []
-        with _telling(groups, keys):
+        partial, partials, made = self._load_class().partial, self._codec, []
+        with _attribute_to_group(groups, keys):
             for at, given in enumerate(zip(*columns, strict=True)):
-                returned = self._called(partial, at, "partial", *given)
-                made.append(partials.checked(returned, at, "partial"))
-            return groups.drop(names).hstack(partials.columns(made, self._names, "partial"))
+                returned = self._call_method(partial, at, "partial", *given)
+                made.append(partials.check_partial(returned, at, "partial"))
+            return groups.drop(names).hstack(
+                partials.build_columns(made, self._state_names, "partial")
+            )
 
-    def merged(self, groups: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
+    def apply_merge(self, groups: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
         """Replace the gathered partials of each group by one partial."""
         import polars as pl
 
-        count = self._gathered(COUNT)
-        firsts = [pl.col(name).list.first() for name in self._names]
+        count = self._gathered_name(COUNT_COLUMN)
+        firsts = [pl.col(name).list.first() for name in self._state_names]
         alone = groups.filter(pl.col(count) == 1).with_columns(firsts).drop(count)
         if alone.height == groups.height:
             return alone
         groups = groups.filter(pl.col(count) > 1).drop(count)
-        merge, partials, made = self._class().merge, self._partials, []
-        with _telling(groups, keys):
-            for at, each in enumerate(partials.several([groups[name] for name in self._names])):
-                made.append(partials.checked(self._called(merge, at, "merge", each), at, "merge"))
-            columns = partials.columns(made, self._names, "merge")
+        merge, partials, made = self._load_class().merge, self._codec, []
+        with _attribute_to_group(groups, keys):
+            for at, each in enumerate(
+                partials.read_partial_lists([groups[name] for name in self._state_names])
+            ):
+                made.append(
+                    partials.check_partial(self._call_method(merge, at, "merge", each), at, "merge")
+                )
+            columns = partials.build_columns(made, self._state_names, "merge")
         return alone.vstack(groups.with_columns(columns).select(alone.columns))
 
-    def finished(self, states: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
+    def apply_finish(self, states: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
         """Add the column of results to the states."""
-        finish = self._class().finish
-        with _telling(states, keys):
+        finish = self._load_class().finish
+        with _attribute_to_group(states, keys):
             made = [
-                self._called(finish, at, "finish", each)
+                self._call_method(finish, at, "finish", each)
                 for at, each in enumerate(
-                    self._partials.single([states[name] for name in self._names])
+                    self._codec.read_partials([states[name] for name in self._state_names])
                 )
             ]
-            what = f"{self.code.shown}: finish returned a value"
-            results = series(self.name, made, self.type, what)
+            what = f"{self.code.display_name}: finish returned a value"
+            results = build_series(self.name, made, self.type, what)
             if not self.nullable and results.null_count():
                 at = int(results.is_null().arg_true()[0])
-                raise Unfit(
-                    f"{self.code.shown}: finish returned None, but its result is declared not null",
+                raise InvalidGroupResult(
+                    f"{self.code.display_name}: finish returned None, but its result is declared not null",
                     at,
                 )
         return states.with_columns(results)
 
-    def _class(self) -> Aggregate[Any]:
+    def _load_class(self) -> Aggregate[Any]:
         """Return the user's object, after a check that its state is as declared in its file."""
-        made: Aggregate[Any] = made_of(self.code)
+        made: Aggregate[Any] = get_instance(self.code)
         if missing := [name for name in METHODS if not hasattr(made, name)]:
-            message = f"{self.code.shown} has no {' and no '.join(missing)}"
+            message = f"{self.code.display_name} has no {' and no '.join(missing)}"
             raise UserCodeError(message, f"write class {self.code.name}(Aggregate)")
-        fields, declared = [*getattr(made, "state", ())], [*self.kept] if self.kept else []
+        fields, declared = (
+            [*getattr(made, "state", ())],
+            [*self.partial_schema] if self.partial_schema else [],
+        )
         if fields != [field.name for field in declared]:
             actual = ", ".join(fields) or "nothing"
             known = ", ".join(field.name for field in declared) or "nothing"
-            message = f"{self.code.shown} has the state {actual}, but its file declares {known}"
+            message = (
+                f"{self.code.display_name} has the state {actual}, but its file declares {known}"
+            )
             hint = f"write state in class {self.code.name} itself, as plain text"
             raise UserCodeError(message, hint)
         return made
 
-    def _gathered(self, what: object) -> str:
+    def _gathered_name(self, what: object) -> str:
         return f"{self.name}<{what}"
 
     @property
-    def _partials(self) -> Partials:
-        return Partials(self.code.shown, self.kept)
+    def _codec(self) -> PartialCodec:
+        return PartialCodec(self.code.display_name, self.partial_schema)
 
     @property
-    def _names(self) -> list[str]:
-        return [f"{self.name}.{part}" for part in self._partials.types]
+    def _state_names(self) -> list[str]:
+        return [f"{self.name}.{part}" for part in self._codec.column_types]
 
-    def _called(self, method: Callable[..., object], at: int, what: str, *given: object) -> object:
+    def _call_method(
+        self, method: Callable[..., object], at: int, what: str, *given: object
+    ) -> object:
         try:
             return method(*given)
         except Exception as error:
-            raise Unfit(f"{self.code.failed(error)} (in {what})", at) from error
+            raise InvalidGroupResult(f"{self.code.format_error(error)} (in {what})", at) from error
 
 
 @contextmanager
-def _telling(groups: pl.DataFrame, keys: Sequence[str]) -> Iterator[None]:
+def _attribute_to_group(groups: pl.DataFrame, keys: Sequence[str]) -> Iterator[None]:
     """Raise an error in a group with the columns that identify the group."""
     try:
         yield
-    except Unfit as unfit:
+    except InvalidGroupResult as unfit:
         of = groups[unfit.at].select(keys).row(0, named=True) if keys else {}
-        raise GroupFailed(unfit.message, of, unfit.hint) from unfit.__cause__
+        raise GroupCodeError(unfit.message, of, unfit.hint) from unfit.__cause__
 
 
-def of_users(calls: Iterable[AggregateCall]) -> list[UserCall]:
+def select_user_calls(calls: Iterable[AggregateCall]) -> list[UserAggregateCall]:
     """Return the calls of user classes."""
-    return [call for call in calls if isinstance(call, UserCall)]
+    return [call for call in calls if isinstance(call, UserAggregateCall)]
 
 
-def by_users(
+def apply_user_calls(
     groups: pl.DataFrame,
     keys: Sequence[str],
     calls: Sequence[AggregateCall],
-    make: Callable[[UserCall, pl.DataFrame, Sequence[str]], pl.DataFrame],
+    make: Callable[[UserAggregateCall, pl.DataFrame, Sequence[str]], pl.DataFrame],
 ) -> pl.DataFrame:
     """Compute the states of user calls, and order the columns by the calls."""
-    users = of_users(calls)
+    users = select_user_calls(calls)
     if not users:
         return groups
     for call in users:
         groups = make(call, groups, keys)
-    return groups.select(*keys, *(f"{c.name}.{part}" for c in calls for part, _ in c.triple.state))
+    return groups.select(
+        *keys, *(f"{c.name}.{part}" for c in calls for part, _ in c.accumulator.state)
+    )
 
 
-def user_call(
+def build_user_call(
     code: UserCode,
-    of: Iterable[tuple[str, Typed]],
+    of: Iterable[tuple[str, TypedExpression]],
     returns: tuple[Type, bool],
     kept: Schema | None,
 ) -> AggregateExpression:
     """Build the expression that calls a user class on expressions, each given with its text."""
-    texts = [(identity(parse(text)), typed) for text, typed in of]
+    texts = [(canonical_text(parse_expression(text)), typed) for text, typed in of]
     inputs = (
-        Input(typed.name if isinstance(typed, Column) else f"__{text} {typed.type}", typed)
+        AggregateInput(
+            typed.name if isinstance(typed, ColumnReference) else f"__{text} {typed.type}", typed
+        )
         for text, typed in texts
     )
     type, nullable = returns
     name = f"__{code}({', '.join(text for text, _ in texts)}) -> {type}"
-    state = tuple(Partials(code.shown, kept).types.items())
-    call = UserCall(
-        name, type, nullable, tuple(inputs), None, _kept(state), OURS, code=code, kept=kept
+    state = tuple(PartialCodec(code.display_name, kept).column_types.items())
+    call = UserAggregateCall(
+        name,
+        type,
+        nullable,
+        tuple(inputs),
+        None,
+        _build_state_accumulator(state),
+        NO_SPARK_FORM,
+        code=code,
+        partial_schema=kept,
     )
-    return AggregateExpression((call,), Column(type, nullable, Span(0, 0), name))
+    return AggregateExpression((call,), ColumnReference(type, nullable, Span(0, 0), name))
 
 
-def _kept(state: tuple[tuple[str, Type], ...]) -> Triple:
+def _build_state_accumulator(state: tuple[tuple[str, Type], ...]) -> Accumulator:
     """Return the accumulator of a user class; its steps are not column expressions."""
 
     def none(*_: object) -> Any:
         raise AssertionError("a user class is called for each group")
 
-    return Triple(state, none, none, none)
+    return Accumulator(state, none, none, none)

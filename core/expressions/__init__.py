@@ -8,8 +8,8 @@ from headrace.core.expressions.typed import (
     ExpressionError,
     ExpressionErrors,
     Span,
-    Typed,
-    columns,
+    TypedExpression,
+    find_columns,
     to_expr,
 )
 from headrace.core.types import Schema
@@ -18,21 +18,21 @@ __all__ = [
     "ExpressionError",
     "ExpressionErrors",
     "Span",
-    "Typed",
-    "columns",
+    "TypedExpression",
+    "find_columns",
     "to_expr",
     "type_expression",
 ]
 
 
-def type_expression(text: str, schema: Schema) -> Typed:
+def type_expression(text: str, schema: Schema) -> TypedExpression:
     """Return the typed tree of an expression over these columns, or raise ExpressionErrors."""
     # Imported here because the function table imports this package's modules.
-    from headrace.core.expressions.parser import parse
-    from headrace.core.expressions.resolve import Resolver
+    from headrace.core.expressions.parser import parse_expression
+    from headrace.core.expressions.resolve import ExpressionResolver
 
     try:
-        tree = parse(text)
+        tree = parse_expression(text)
     except ExpressionError as error:
         raise ExpressionErrors([error]) from None
-    return Resolver(schema).resolve(tree)
+    return ExpressionResolver(schema).resolve(tree)

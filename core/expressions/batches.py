@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 
 import polars as pl
 
-from headrace.core.expressions.typed import Form
+from headrace.core.expressions.typed import PolarsForm
 from headrace.core.types import Type, to_polars
 
 
-def once(form: Form, result: Type) -> Form:
+def evaluate_once(form: PolarsForm, result: Type) -> PolarsForm:
     """Wrap a form so that each argument is computed once, however often the form mentions it."""
 
     def evaluate(*arguments: pl.Expr) -> pl.Expr:
@@ -27,16 +27,18 @@ def once(form: Form, result: Type) -> Form:
         def compute(frame: pl.DataFrame) -> pl.Series:
             return frame.select(body.alias("result")).to_series()
 
-        return staged(compute, result)(*arguments)
+        return compute_on_frame(compute, result)(*arguments)
 
     return evaluate
 
 
-def staged(compute: Callable[[pl.DataFrame], pl.Series], result: Type) -> Form:
+def compute_on_frame(compute: Callable[[pl.DataFrame], pl.Series], result: Type) -> PolarsForm:
     """Return a form that computes step by step over a frame of its arguments, named a0, a1, ..."""
 
     def on_columns(columns: Sequence[pl.Series]) -> pl.Series:
-        return compute(pl.DataFrame([c.alias(f"a{i}") for i, c in enumerate(_level(columns))]))
+        return compute(
+            pl.DataFrame([c.alias(f"a{i}") for i, c in enumerate(_align_lengths(columns))])
+        )
 
     def evaluate(*arguments: pl.Expr) -> pl.Expr:
         type = to_polars(result)
@@ -49,13 +51,13 @@ def staged(compute: Callable[[pl.DataFrame], pl.Series], result: Type) -> Form:
     return evaluate
 
 
-def per_column(compute: Callable[[pl.Series], pl.Series], result: Type) -> Form:
+def compute_on_column(compute: Callable[[pl.Series], pl.Series], result: Type) -> PolarsForm:
     """Return a form of one argument that computes on the column as a whole."""
     type = to_polars(result)
     return lambda value: value.map_batches(compute, return_dtype=type, is_elementwise=True)
 
 
-def read_rest(
+def fill_unparsed(
     text: pl.Series, read: pl.Series, slowly: Callable[[pl.Series], pl.Series]
 ) -> pl.Series:
     """Return the parsed values, with nulls replaced by the result of a slower parser."""
@@ -63,7 +65,7 @@ def read_rest(
     return read.scatter(left.arg_true(), slowly(text.filter(left))) if left.any() else read
 
 
-def _level(columns: Sequence[pl.Series]) -> list[pl.Series]:
+def _align_lengths(columns: Sequence[pl.Series]) -> list[pl.Series]:
     """Extend the columns to one length: a constant comes as a single value."""
     lengths = {len(column) for column in columns if len(column) != 1}
     height = lengths.pop() if lengths else 1

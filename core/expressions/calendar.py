@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 CYCLE_YEARS = 400
 CYCLE_MONTHS = 12 * CYCLE_YEARS
 CYCLE_DAYS = 146_097
-WRITTEN_DAYS = 95_000_000
+FORMATTED_DAYS_LIMIT = 95_000_000
 """Polars formats dates and times up to this many days from 1970."""
 
 SECOND_US = 1_000_000
@@ -28,12 +28,12 @@ DAY_US = 86_400 * SECOND_US
 CYCLE_US = CYCLE_DAYS * DAY_US
 
 
-def days(date: pl.Expr) -> pl.Expr:
+def to_days(date: pl.Expr) -> pl.Expr:
     """Return the days since 1970, as an int."""
     return date.to_physical()
 
 
-def micros(time: pl.Expr) -> pl.Expr:
+def to_micros(time: pl.Expr) -> pl.Expr:
     """Return the microseconds since 1970, or of an interval, as a bigint."""
     return time.to_physical()
 
@@ -68,77 +68,77 @@ def to_int(number: pl.Expr) -> pl.Expr:
     return number.cast(pl.Int32, strict=False)
 
 
-def bigint(number: pl.Expr) -> pl.Expr:
+def to_bigint(number: pl.Expr) -> pl.Expr:
     """Cast to bigint; an interval becomes its microseconds or months."""
     import polars as pl
 
     return number.to_physical().cast(pl.Int64)
 
 
-def wide(number: pl.Expr) -> pl.Expr:
+def to_int128(number: pl.Expr) -> pl.Expr:
     """Cast to 128 bits, in which sums and products of 64-bit numbers are exact."""
     import polars as pl
 
     return number.cast(pl.Int128)
 
 
-def date_of(time: pl.Expr) -> pl.Expr:
+def truncate_to_day(time: pl.Expr) -> pl.Expr:
     """Return the day of a timestamp."""
     import polars as pl
 
     return time.cast(pl.Date)
 
 
-def midnight(date: pl.Expr) -> pl.Expr:
+def to_midnight(date: pl.Expr) -> pl.Expr:
     """Return the timestamp at which a date begins."""
-    return to_timestamp(wide(days(date)) * DAY_US)
+    return to_timestamp(to_int128(to_days(date)) * DAY_US)
 
 
-def folded(date: pl.Expr) -> pl.Expr:
+def fold_date(date: pl.Expr) -> pl.Expr:
     """Return the date of the same month, day and weekday in the years 1970 to 2369."""
     import polars as pl
 
-    return (days(date) % CYCLE_DAYS).cast(pl.Date)
+    return (to_days(date) % CYCLE_DAYS).cast(pl.Date)
 
 
-def folded_time(time: pl.Expr) -> pl.Expr:
+def fold_time(time: pl.Expr) -> pl.Expr:
     """Fold a timestamp in the same way; without a time zone, which makes Polars faster."""
     import polars as pl
 
-    return (micros(time) % CYCLE_US).cast(pl.Datetime("us"))
+    return (to_micros(time) % CYCLE_US).cast(pl.Datetime("us"))
 
 
-def year(date: pl.Expr) -> pl.Expr:
+def extract_year(date: pl.Expr) -> pl.Expr:
     """Return the year: 0 is the year before 1, and -1 the year before 0."""
-    return folded(date).dt.year() + days(date) // CYCLE_DAYS * CYCLE_YEARS
+    return fold_date(date).dt.year() + to_days(date) // CYCLE_DAYS * CYCLE_YEARS
 
 
-def month_number(date: pl.Expr) -> pl.Expr:
+def count_months(date: pl.Expr) -> pl.Expr:
     """Return the months since the start of the year 0, as a bigint."""
     import polars as pl
 
-    cycles = (days(date) // CYCLE_DAYS).cast(pl.Int64)
-    inside = folded(date).dt.year().cast(pl.Int64) * 12 + folded(date).dt.month()
+    cycles = (to_days(date) // CYCLE_DAYS).cast(pl.Int64)
+    inside = fold_date(date).dt.year().cast(pl.Int64) * 12 + fold_date(date).dt.month()
     return cycles * CYCLE_MONTHS + inside - 1
 
 
-def plus_months(date: pl.Expr, months: pl.Expr | int) -> pl.Expr:
+def add_months(date: pl.Expr, months: pl.Expr | int) -> pl.Expr:
     """Return the date that many months later, or the last day of that month."""
-    cycles, moved = _plus_months(folded(date), months)
+    cycles, moved = _add_folded_months(fold_date(date), months)
     import polars as pl
 
-    turns = (days(date) // CYCLE_DAYS).cast(pl.Int64) + cycles
-    return to_date(turns * CYCLE_DAYS + days(moved))
+    turns = (to_days(date) // CYCLE_DAYS).cast(pl.Int64) + cycles
+    return to_date(turns * CYCLE_DAYS + to_days(moved))
 
 
-def time_plus_months(time: pl.Expr, months: pl.Expr | int) -> pl.Expr:
+def add_months_to_time(time: pl.Expr, months: pl.Expr | int) -> pl.Expr:
     """Return the timestamp that many months later, at the same time of day."""
-    cycles, moved = _plus_months(folded_time(time), months)
-    turns = wide(micros(time) // CYCLE_US) + cycles
-    return to_timestamp(turns * CYCLE_US + micros(moved))
+    cycles, moved = _add_folded_months(fold_time(time), months)
+    turns = to_int128(to_micros(time) // CYCLE_US) + cycles
+    return to_timestamp(turns * CYCLE_US + to_micros(moved))
 
 
-def _plus_months(time: pl.Expr, months: pl.Expr | int) -> tuple[pl.Expr | int, pl.Expr]:
+def _add_folded_months(time: pl.Expr, months: pl.Expr | int) -> tuple[pl.Expr | int, pl.Expr]:
     """Return whole cycles, and the folded time plus the remaining months."""
     if isinstance(months, int):
         return months // CYCLE_MONTHS, time.dt.offset_by(f"{months % CYCLE_MONTHS}mo")
@@ -151,30 +151,30 @@ def _plus_months(time: pl.Expr, months: pl.Expr | int) -> tuple[pl.Expr | int, p
 # The functions below compute step by step, on columns: as one expression they would mention their
 # input so often that building it took longer than computing it.
 
-Number: TypeAlias = "pl.Series | int"
+ColumnOrInt: TypeAlias = "pl.Series | int"
 """A column of bigints, or one number for all its rows."""
 
 
-def civil_days(year: Number, month: Number, day: Number) -> Number:
+def civil_date_to_days(year: ColumnOrInt, month: ColumnOrInt, day: ColumnOrInt) -> ColumnOrInt:
     """Return the days since 1970, null where the month (1 to 12) has no such day."""
     month = year * 12 + month - 3
-    start = _month_start(month)
-    return only(start + day - 1, day >= 1, day <= _month_start(month + 1) - start)
+    start = _month_start_day(month)
+    return null_unless(start + day - 1, day >= 1, day <= _month_start_day(month + 1) - start)
 
 
-def ordinal_days(year: Number, day: Number) -> Number:
+def ordinal_date_to_days(year: ColumnOrInt, day: ColumnOrInt) -> ColumnOrInt:
     """Return the days since 1970, null where the year has no such day."""
-    start = _month_start(year * 12 - 2)
-    return only(start + day - 1, day >= 1, day <= _month_start(year * 12 + 10) - start)
+    start = _month_start_day(year * 12 - 2)
+    return null_unless(start + day - 1, day >= 1, day <= _month_start_day(year * 12 + 10) - start)
 
 
-def _month_start(month: Number) -> Number:
+def _month_start_day(month: ColumnOrInt) -> ColumnOrInt:
     """Return the days since 1970 of the first day of a month, counted from March of the year 0."""
     year, month = month // 12, month % 12
     return year * 365 + year // 4 - year // 100 + year // 400 + (month * 153 + 2) // 5 - 719_468
 
 
-def only(value: Number, *conditions: pl.Series | bool) -> Number:
+def null_unless(value: ColumnOrInt, *conditions: pl.Series | bool) -> ColumnOrInt:
     """Return the value where all conditions hold, else null; a plain bool is taken as true."""
     for condition in conditions:
         if not isinstance(condition, bool) and not isinstance(value, int):

@@ -1,7 +1,7 @@
 """Common types, to which two types are widened, and the implicit casts that convert to them.
 
 Spark's rules with ANSI off, minus those that the design refuses: text is never converted to a
-number, nor a number to a boolean, without `cast`. A string literal next to a date or a timestamp is
+number, nor a number to a boolean, without `build_cast`. A string literal next to a date or a timestamp is
 parsed as one, and a literal that cannot be parsed is an error here rather than a NULL for every
 row.
 """
@@ -10,16 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from headrace.core.expressions.casts import cast
-from headrace.core.expressions.typed import Constant, ExpressionError, Typed
+from headrace.core.expressions.casts import build_cast
+from headrace.core.expressions.typed import Constant, ExpressionError, TypedExpression
 from headrace.core.types import (
     DATE,
     DAY,
     DAY_TIME,
     DOUBLE,
-    FLOATS,
+    FLOAT_TYPES,
     INTEGER_DIGITS,
-    INTEGERS,
+    INTEGER_TYPES,
     MAX_DIGITS,
     NULL,
     STRING,
@@ -32,13 +32,13 @@ from headrace.core.types import (
     is_numeric,
 )
 
-_PRECEDENCE = (*INTEGERS, *FLOATS)
+_PRECEDENCE = (*INTEGER_TYPES, *FLOAT_TYPES)
 
 # The years 1 to 9999, as days since the epoch.
 _PYTHON_DAYS = (-719_162, 2_932_897)
 
 
-def decimal_of(type: Type) -> Decimal | None:
+def to_decimal_type(type: Type) -> Decimal | None:
     """Return the decimal type that holds every value of an integer or decimal type."""
     if isinstance(type, Decimal):
         return type
@@ -72,9 +72,9 @@ def common_type(left: Type, right: Type) -> Type | None:
 def _common_number(left: Type, right: Type) -> Type | None:
     if left in _PRECEDENCE and right in _PRECEDENCE:
         return max(left, right, key=_PRECEDENCE.index)
-    if left in FLOATS or right in FLOATS:
+    if left in FLOAT_TYPES or right in FLOAT_TYPES:
         return DOUBLE
-    a, b = decimal_of(left), decimal_of(right)
+    a, b = to_decimal_type(left), to_decimal_type(right)
     assert a and b, "one of the two is a decimal"
     scale = max(a.scale, b.scale)
     digits = max(a.precision - a.scale, b.precision - b.scale) + scale
@@ -93,11 +93,11 @@ def _common_struct(left: tuple[Field, ...], right: tuple[Field, ...]) -> Type | 
     )
 
 
-def common_type_of(arguments: Iterable[Typed]) -> Type | None:
+def common_argument_type(arguments: Iterable[TypedExpression]) -> Type | None:
     """Return the common type of several expressions; string literals adapt to a date or a
     timestamp."""
     result: Type = NULL
-    literals: list[Typed] = []
+    literals: list[TypedExpression] = []
     for argument in arguments:
         if isinstance(argument, Constant) and argument.type == STRING:
             literals.append(argument)
@@ -111,25 +111,27 @@ def common_type_of(arguments: Iterable[Typed]) -> Type | None:
     return STRING if result in (NULL, STRING) else None
 
 
-def coerce(typed: Typed, target: Type) -> Typed | None:
-    """Cast the expression implicitly, or return None where only `cast` converts it."""
+def coerce_to(typed: TypedExpression, target: Type) -> TypedExpression | None:
+    """Cast the expression implicitly, or return None where only `build_cast` converts it."""
     if typed.type == target:
         return typed
     if typed.type == STRING and target in (DATE, TIMESTAMP) and isinstance(typed, Constant):
-        return read_literal(typed, target)
-    narrower = typed.type in INTEGERS and target in INTEGERS
+        return parse_literal(typed, target)
+    narrower = typed.type in INTEGER_TYPES and target in INTEGER_TYPES
     if common_type(typed.type, target) == target or narrower:
-        return cast(typed, target, typed.span)
-    return cast(typed, target, typed.span) if (typed.type, target) == (TIMESTAMP, DATE) else None
+        return build_cast(typed, target, typed.span)
+    return (
+        build_cast(typed, target, typed.span) if (typed.type, target) == (TIMESTAMP, DATE) else None
+    )
 
 
-def read_literal(typed: Constant, target: Type) -> Typed:
+def parse_literal(typed: Constant, target: Type) -> TypedExpression:
     """Parse a string literal to a date or timestamp, or raise an ExpressionError."""
     import polars as pl
 
     from headrace.core.expressions.typed import to_expr
 
-    read = cast(typed, target, typed.span)
+    read = build_cast(typed, target, typed.span)
     value = pl.select(to_expr(read)).to_series()
     if value.null_count():
         example = "'2026-01-31'" if target == DATE else "'2026-01-31 08:00:00'"

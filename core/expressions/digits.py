@@ -14,7 +14,7 @@ from headrace.core.types import MAX_DIGITS
 _NUMBER = r"^([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]+))?$"
 
 
-def unscaled_of(text: pl.Series, scale: int, *, half_even: bool = False) -> pl.Series:
+def parse_unscaled(text: pl.Series, scale: int, *, half_even: bool = False) -> pl.Series:
     """Return the number in units of `10 ** -scale`, rounded; null for text that is no number, or
     one of more than 38 digits.
 
@@ -24,20 +24,20 @@ def unscaled_of(text: pl.Series, scale: int, *, half_even: bool = False) -> pl.S
     parts.columns = ["sign", "whole", "fraction", "exponent"]
     written = pl.col("whole") + pl.col("fraction").fill_null("")
     exponent = pl.col("exponent").fill_null("0").cast(pl.Int32, strict=False).cast(pl.Int64)
-    own_scale = _length(pl.col("fraction").fill_null("")) - exponent
+    own_scale = _byte_length(pl.col("fraction").fill_null("")) - exponent
     parts = parts.select(
         minus=pl.col("sign") == "-",
         digits=pl.when((written != "") & (own_scale < 1 << 31)).then(written),
-        left=_length(written) - own_scale + scale,
+        left=_byte_length(written) - own_scale + scale,
     )
-    return _rounded(parts, half_even=half_even)
+    return _round_digits(parts, half_even=half_even)
 
 
-def _rounded(parts: pl.DataFrame, *, half_even: bool) -> pl.Series:
+def _round_digits(parts: pl.DataFrame, *, half_even: bool) -> pl.Series:
     """Return the first `left` digits as a number, rounded by the digits that follow."""
     digits, left = pl.col("digits"), pl.col("left")
     bare = digits.str.strip_chars_start("0")
-    parts = parts.with_columns(digits=bare, left=left - _length(digits) + _length(bare))
+    parts = parts.with_columns(digits=bare, left=left - _byte_length(digits) + _byte_length(bare))
     room = left.clip(0, MAX_DIGITS + 1)
     parts = parts.with_columns(
         head=digits.str.slice(0, room).str.pad_end(room, "0"),
@@ -59,5 +59,5 @@ def _rounded(parts: pl.DataFrame, *, half_even: bool) -> pl.Series:
     ).to_series()
 
 
-def _length(text: pl.Expr) -> pl.Expr:
+def _byte_length(text: pl.Expr) -> pl.Expr:
     return text.str.len_bytes().cast(pl.Int64)

@@ -10,7 +10,7 @@
 constants as plain Python values; a constant that is NULL makes the result NULL without a call of
 the form. What a signature cannot express has its own argument: `returns` computes the result type,
 `build` makes the form from the bound arguments, `check` refuses what has no exact translation,
-`spark` is given where Spark must run another text than the one written, or none (`Apply.spark`).
+`spark` is given where Spark must run another text than the one written, or none (`FunctionCall.spark`).
 Functions with typing rules of their own (`case`, `named_struct`) give `resolve` instead of
 overloads.
 """
@@ -22,37 +22,37 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from headrace.core.expressions.signature import (
-    Bound,
-    Mismatch,
+    BoundArguments,
     Signature,
-    bind,
-    legend,
+    SignatureMismatch,
+    bind_arguments,
+    describe_type_variables,
     parse_signature,
 )
 from headrace.core.expressions.typed import (
     AS_WRITTEN,
-    Apply,
     Constant,
     ExpressionError,
-    Form,
+    FunctionCall,
+    PolarsForm,
     Span,
-    Typed,
-    ours_within,
+    TypedExpression,
+    spark_form_of_parts,
 )
 from headrace.core.types import Type
 
 if TYPE_CHECKING:
     import polars as pl
 
-Nulls: TypeAlias = Literal["some", "strict", "never"]
+NullPolicy: TypeAlias = Literal["some", "strict", "never"]
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class TypedCall:
     """A call during typing: the function name as written, and the typed arguments."""
 
     name: str
-    arguments: tuple[Typed, ...]
+    arguments: tuple[TypedExpression, ...]
     span: Span
 
 
@@ -64,33 +64,37 @@ class Overload:
     """
 
     signature: Signature
-    build: Callable[[Bound], Form]
-    returns: Callable[[Bound], Type] | None
-    check: Callable[[Bound], None] | None
-    nulls: Nulls
-    spark: str | Callable[[Bound], str]
+    build: Callable[[BoundArguments], PolarsForm]
+    result_type: Callable[[BoundArguments], Type] | None
+    check: Callable[[BoundArguments], None] | None
+    nulls: NullPolicy
+    spark: str | Callable[[BoundArguments], str]
 
-    def apply(self, call: Call, bound: Bound) -> Typed:
+    def apply(self, call: TypedCall, bound: BoundArguments) -> TypedExpression:
         """Return the typed node of a call whose arguments this overload takes."""
         if self.check:
             self.check(bound)
-        result = self.returns(bound) if self.returns else bound.result
+        result = self.result_type(bound) if self.result_type else bound.result
         if None in bound.constants.values():
             return Constant(result, True, call.span, None)
         nullable = self.nulls == "some" or (
             self.nulls == "strict" and any(argument.nullable for argument in bound.arguments)
         )
-        bound = Bound(bound.arguments, bound.constants, bound.letters, result)
-        form = _with_constants(self.build(bound), bound) if bound.constants else self.build(bound)
-        spark = self._spark(call, bound)
-        return Apply(result, nullable, call.span, call.name, bound.columns, form, spark)
+        bound = BoundArguments(bound.arguments, bound.constants, bound.type_arguments, result)
+        form = (
+            _fill_in_constants(self.build(bound), bound) if bound.constants else self.build(bound)
+        )
+        spark = self._spark_form(call, bound)
+        return FunctionCall(
+            result, nullable, call.span, call.name, bound.column_arguments, form, spark
+        )
 
-    def _spark(self, call: Call, bound: Bound) -> str:
-        constant = ours_within(*(call.arguments[i] for i in bound.constants))
+    def _spark_form(self, call: TypedCall, bound: BoundArguments) -> str:
+        constant = spark_form_of_parts(*(call.arguments[i] for i in bound.constants))
         return constant or (self.spark(bound) if callable(self.spark) else self.spark)
 
 
-def _with_constants(form: Form, bound: Bound) -> Form:
+def _fill_in_constants(form: PolarsForm, bound: BoundArguments) -> PolarsForm:
     """Return the form over the per-row arguments alone, with the constants filled in."""
     indices = range(len(bound.arguments))
     constants = bound.constants
@@ -104,13 +108,13 @@ def _with_constants(form: Form, bound: Bound) -> Form:
 
 def overload(
     signature: str,
-    polars: Form | None = None,
+    polars: PolarsForm | None = None,
     *,
-    build: Callable[[Bound], Form] | None = None,
-    returns: Callable[[Bound], Type] | None = None,
-    check: Callable[[Bound], None] | None = None,
-    nulls: Nulls = "some",
-    spark: str | Callable[[Bound], str] = AS_WRITTEN,
+    build: Callable[[BoundArguments], PolarsForm] | None = None,
+    returns: Callable[[BoundArguments], Type] | None = None,
+    check: Callable[[BoundArguments], None] | None = None,
+    nulls: NullPolicy = "some",
+    spark: str | Callable[[BoundArguments], str] = AS_WRITTEN,
 ) -> Overload:
     """Define an overload by `polars`, or by `build` if the form depends on types or constants."""
     if polars is not None:
@@ -121,7 +125,7 @@ def overload(
 
 
 @dataclass(frozen=True, slots=True)
-class Function:
+class SqlFunction:
     """A function of the table; `spark` is used if the function has typing rules of its own."""
 
     name: str
@@ -130,54 +134,60 @@ class Function:
     overloads: tuple[Overload, ...]
     examples: tuple[tuple[str, str], ...]
     aliases: tuple[str, ...]
-    resolve_own: Callable[[Call], Typed] | None
+    resolve_own: Callable[[TypedCall], TypedExpression] | None
     signatures: tuple[str, ...]
     spark: str
 
-    def resolve(self, call: Call) -> Typed:
+    def resolve(self, call: TypedCall) -> TypedExpression:
         """Return the typed node of a call, or raise an ExpressionError with the signature."""
         if self.resolve_own:
             typed = self.resolve_own(call)
-            if self.spark and isinstance(typed, Apply):
+            if self.spark and isinstance(typed, FunctionCall):
                 return replace(typed, spark=self.spark)
             return typed
-        index, bound = choose(call, [candidate.signature for candidate in self.overloads])
+        index, bound = choose_signature(call, [candidate.signature for candidate in self.overloads])
         return self.overloads[index].apply(call, bound)
 
 
-def choose(call: Call, signatures: Sequence[Signature]) -> tuple[int, Bound]:
+def choose_signature(
+    call: TypedCall, signatures: Sequence[Signature]
+) -> tuple[int, BoundArguments]:
     """Return the first signature that takes the arguments; signatures with their exact types come
     first."""
     exact = {argument.type for argument in call.arguments}
     mismatches = []
-    ordered = sorted(range(len(signatures)), key=lambda i: not _stands(signatures[i], exact))
+    ordered = sorted(
+        range(len(signatures)), key=lambda i: not _is_exact_match(signatures[i], exact)
+    )
     for index in ordered:
-        match bind(signatures[index], call.arguments):
-            case Mismatch() as mismatch:
+        match bind_arguments(signatures[index], call.arguments):
+            case SignatureMismatch() as mismatch:
                 mismatches.append(mismatch)
             case bound:
                 return index, bound
-    raise _refusal(call, signatures, mismatches)
+    raise _mismatch_error(call, signatures, mismatches)
 
 
-def _refusal(
-    call: Call, signatures: Sequence[Signature], mismatches: list[Mismatch]
+def _mismatch_error(
+    call: TypedCall, signatures: Sequence[Signature], mismatches: list[SignatureMismatch]
 ) -> ExpressionError:
-    forms = " or ".join(signature.text for signature in signatures) + legend(signatures)
+    forms = " or ".join(signature.text for signature in signatures) + describe_type_variables(
+        signatures
+    )
     closest = max(mismatches, key=lambda m: -1 if m.index is None else m.index)
     if closest.index is None:
         came = len(call.arguments)
-        counts = " or ".join(dict.fromkeys(m.wanted for m in mismatches))
+        counts = " or ".join(dict.fromkeys(m.expected for m in mismatches))
         noun = "argument" if counts == "1" else "arguments"
         message = f"{call.name} takes {counts} {noun}, got {came}"
         return ExpressionError(message, call.span, f"write {forms}")
     argument = call.arguments[closest.index]
-    wanted = " or ".join(dict.fromkeys(m.wanted for m in mismatches if m.index == closest.index))
+    wanted = " or ".join(dict.fromkeys(m.expected for m in mismatches if m.index == closest.index))
     message = f"{call.name} wants {wanted}, got {argument.type}"
     return ExpressionError(message, argument.span, closest.hint or f"write {forms}")
 
 
-def _stands(signature: Signature, types: set[Type]) -> bool:
+def _is_exact_match(signature: Signature, types: set[Type]) -> bool:
     """Whether the signature takes exactly these types without a cast, so that it is tried first."""
     return types <= {p.pattern for p in signature.parameters if isinstance(p.pattern, Type)}
 
@@ -190,10 +200,12 @@ def function(
     example: tuple[str, str],
     more: tuple[tuple[str, str], ...] = (),
     aliases: tuple[str, ...] = (),
-    resolve: Callable[[Call], Typed] | None = None,
+    resolve: Callable[[TypedCall], TypedExpression] | None = None,
     signatures: tuple[str, ...] = (),
     spark: str = AS_WRITTEN,
-) -> Function:
+) -> SqlFunction:
     """Define a function; each example is an expression and its value, as Spark shows it."""
     texts = signatures or tuple(overload.signature.text for overload in overloads)
-    return Function(name, family, doc, overloads, (example, *more), aliases, resolve, texts, spark)
+    return SqlFunction(
+        name, family, doc, overloads, (example, *more), aliases, resolve, texts, spark
+    )

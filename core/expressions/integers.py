@@ -6,33 +6,35 @@ from collections.abc import Callable
 
 import polars as pl
 
-from headrace.core.expressions.typed import Form
+from headrace.core.expressions.typed import PolarsForm
 
 # 128 bits hold every sum, difference and product of bigints, so a cast back detects overflow.
-CHECKED: dict[str, Callable[[pl.Expr, pl.Expr], pl.Expr]] = {
+WIDE_OPERATORS: dict[str, Callable[[pl.Expr, pl.Expr], pl.Expr]] = {
     "+": lambda a, b: a.cast(pl.Int128) + b.cast(pl.Int128),
     "-": lambda a, b: a.cast(pl.Int128) - b.cast(pl.Int128),
     "*": lambda a, b: a.cast(pl.Int128) * b.cast(pl.Int128),
 }
 
 
-def remainder(a: pl.Expr, b: pl.Expr) -> pl.Expr:
+def truncating_remainder(a: pl.Expr, b: pl.Expr) -> pl.Expr:
     """Return the remainder of a truncating division; null where the divisor is zero."""
     return a - a.truncdiv(b) * b
 
 
-def positive_remainder(wide: pl.DataType, result: pl.DataType) -> Form:
+def build_pmod(wide: pl.DataType, result: pl.DataType) -> PolarsForm:
     """Return the form of Spark's pmod; in the wider type the sum with the divisor may wrap."""
 
     def form(value: pl.Expr, divisor: pl.Expr) -> pl.Expr:
         a, b = value.cast(wide), divisor.cast(wide)
-        rest = remainder(a, b)
-        return pl.when(rest < 0).then(remainder(rest + b, b)).otherwise(rest).cast(result)
+        rest = truncating_remainder(a, b)
+        return (
+            pl.when(rest < 0).then(truncating_remainder(rest + b, b)).otherwise(rest).cast(result)
+        )
 
     return form
 
 
-def shift(name: str, type: pl.DataType) -> Form:
+def build_shift(name: str, type: pl.DataType) -> PolarsForm:
     """Return the form of `<<`, `>>` or `>>>`; the count is its lowest five bits, or six for a
     bigint."""
     bits = 64 if type == pl.Int64 else 32
@@ -41,7 +43,7 @@ def shift(name: str, type: pl.DataType) -> Form:
     def power(count: pl.Expr, wide: pl.DataType) -> pl.Expr:
         return pl.lit(2, dtype=wide).pow(count & pl.lit(bits - 1, dtype=pl.Int32))
 
-    forms: dict[str, Form] = {
+    forms: dict[str, PolarsForm] = {
         "<<": lambda value, count: value * power(count, type),
         ">>": lambda value, count: (value.cast(pl.Int128) // power(count, pl.Int128())).cast(type),
         ">>>": lambda value, count: (

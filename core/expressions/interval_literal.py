@@ -14,7 +14,7 @@ from headrace.core.types import DAY, DAY_TIME, YEAR_MONTH, Type
 _SECOND = 1_000_000
 _DAY = 86_400 * _SECOND
 
-_UNITS: dict[str, tuple[Type, int]] = {
+_INTERVAL_UNITS: dict[str, tuple[Type, int]] = {
     "year": (YEAR_MONTH, 12),
     "month": (YEAR_MONTH, 1),
     "week": (DAY, 7 * _DAY),
@@ -25,17 +25,19 @@ _UNITS: dict[str, tuple[Type, int]] = {
     "millisecond": (DAY_TIME, 1000),
     "microsecond": (DAY_TIME, 1),
 }
-_NUMBER = re.compile(r"\s*(?P<signs>[+-]{0,2})\s*(?P<number>\d+(?:\.\d*)?|\.\d+)\s*", re.ASCII)
-_PART = re.compile(rf"{_NUMBER.pattern}(?P<unit>[A-Za-z]+)\s*", re.ASCII)
+_INTERVAL_NUMBER = re.compile(
+    r"\s*(?P<signs>[+-]{0,2})\s*(?P<number>\d+(?:\.\d*)?|\.\d+)\s*", re.ASCII
+)
+_INTERVAL_PART = re.compile(rf"{_INTERVAL_NUMBER.pattern}(?P<unit>[A-Za-z]+)\s*", re.ASCII)
 
 # The fields of `interval '...' unit to unit`, their largest values, and an example of each form.
-_FIELDS = ("day", "hour", "minute", "second")
-_PARTED = re.compile(
+_INTERVAL_FIELDS = ("day", "hour", "minute", "second")
+_RANGE_TEXT = re.compile(
     r"\s*(?P<signs>[+-]{0,2})(?P<fields>\d+(?: \d{1,2})?(?::\d{1,2}){0,2}(?:\.\d{1,9})?)\s*",
     re.ASCII,
 )
-_MOST = {"hour": 23, "minute": 59, "second": 59}
-_SHAPES = {
+_LARGEST_VALUES = {"hour": 23, "minute": 59, "second": 59}
+_RANGE_SHAPES = {
     ("day", "hour"): ("1 02", r"\d+ \d+"),
     ("day", "minute"): ("1 02:03", r"\d+ \d+:\d+"),
     ("day", "second"): ("1 02:03:04.5", r"\d+ \d+:\d+:\d+(\.\d+)?"),
@@ -52,11 +54,11 @@ def parse_interval(value: str, unit: str, to_unit: str | None) -> tuple[Type, in
     (5400000000, -14)
     """
     if to_unit is not None:
-        return _from_to(value, unit.lower(), to_unit.lower())
-    return _single(value, unit) if unit else _whole(value)
+        return _parse_unit_range(value, unit.lower(), to_unit.lower())
+    return _parse_single_unit(value, unit) if unit else _parse_units_text(value)
 
 
-def total(parts: Iterable[tuple[Type, int]]) -> tuple[Type, int]:
+def sum_interval_parts(parts: Iterable[tuple[Type, int]]) -> tuple[Type, int]:
     """Add up parts; ValueError where months meet days and time, or the sum is out of range."""
     parts = list(parts)
     types = {type for type, _ in parts}
@@ -69,65 +71,67 @@ def total(parts: Iterable[tuple[Type, int]]) -> tuple[Type, int]:
     return DAY_TIME if len(types) > 1 else types.pop(), count
 
 
-def _single(value: str, unit: str) -> tuple[Type, int]:
+def _parse_single_unit(value: str, unit: str) -> tuple[Type, int]:
     """Parse `interval 90 minutes`."""
     name = unit.lower().removesuffix("s")
-    if name not in _UNITS:
-        raise ValueError(f'wanted a unit such as {", ".join(_UNITS)}, got "{unit}"')
-    match = _NUMBER.fullmatch(value)
+    if name not in _INTERVAL_UNITS:
+        raise ValueError(f'wanted a unit such as {", ".join(_INTERVAL_UNITS)}, got "{unit}"')
+    match = _INTERVAL_NUMBER.fullmatch(value)
     if match is None:
         raise ValueError(f'wanted a number of {name}s, got "{value}"')
     if "." in match["number"] and name != "second":
         raise ValueError(f"only seconds have fractions, got {value.strip()} {unit}")
-    return total([(_UNITS[name][0], _sign(match) * _count(match["number"], name))])
+    return sum_interval_parts(
+        [(_INTERVAL_UNITS[name][0], _parse_sign(match) * _to_count(match["number"], name))]
+    )
 
 
-def _whole(text: str) -> tuple[Type, int]:
+def _parse_units_text(text: str) -> tuple[Type, int]:
     """Parse `interval '1 day 2 hours'`."""
     body = re.sub(r"^\s*interval\s", "", text, flags=re.IGNORECASE)
     parts, at = [], 0
-    while match := _PART.match(body, at):
-        parts.append(_single(match["signs"] + match["number"], match["unit"]))
+    while match := _INTERVAL_PART.match(body, at):
+        parts.append(_parse_single_unit(match["signs"] + match["number"], match["unit"]))
         at = match.end()
     if not parts or at < len(body):
         raise ValueError(f'wanted numbers and units such as "1 day 2 hours", got "{text}"')
-    return total(parts)
+    return sum_interval_parts(parts)
 
 
-def _from_to(value: str, first: str, last: str) -> tuple[Type, int]:
+def _parse_unit_range(value: str, first: str, last: str) -> tuple[Type, int]:
     if (first, last) == ("year", "month"):
-        return _years_and_months(value)
-    if (first, last) not in _SHAPES:
+        return _parse_years_and_months(value)
+    if (first, last) not in _RANGE_SHAPES:
         raise ValueError(f"there is no interval of {first} to {last}")
-    example, shape = _SHAPES[first, last]
-    match = _PARTED.fullmatch(value)
+    example, shape = _RANGE_SHAPES[first, last]
+    match = _RANGE_TEXT.fullmatch(value)
     if match is None or not re.fullmatch(shape, match["fields"], re.ASCII):
         raise ValueError(f'wanted text such as "{example}" for {first} to {last}, got "{value}"')
-    names = _FIELDS[_FIELDS.index(first) : _FIELDS.index(last) + 1]
+    names = _INTERVAL_FIELDS[_INTERVAL_FIELDS.index(first) : _INTERVAL_FIELDS.index(last) + 1]
     numbers = re.split("[ :]", match["fields"])
     for name, digits in list(zip(names, numbers, strict=True))[1:]:
-        if int(digits.partition(".")[0]) > _MOST[name]:
-            raise ValueError(f"{name}s must be at most {_MOST[name]} here, got {digits}")
-    count = sum(map(_count, numbers, names))
-    return total([(DAY_TIME, _sign(match) * count)])
+        if int(digits.partition(".")[0]) > _LARGEST_VALUES[name]:
+            raise ValueError(f"{name}s must be at most {_LARGEST_VALUES[name]} here, got {digits}")
+    count = sum(map(_to_count, numbers, names))
+    return sum_interval_parts([(DAY_TIME, _parse_sign(match) * count)])
 
 
-def _years_and_months(value: str) -> tuple[Type, int]:
+def _parse_years_and_months(value: str) -> tuple[Type, int]:
     match = re.fullmatch(r"\s*(?P<signs>[+-]{0,2})(\d+)-(\d+)\s*", value, re.ASCII)
     if match is None:
         raise ValueError(f'wanted text such as "1-2" for year to month, got "{value}"')
     years, months = int(match[2]), int(match[3])
     if months > 11:
         raise ValueError(f"months must be at most 11 here, got {months}")
-    return total([(YEAR_MONTH, _sign(match) * (years * 12 + months))])
+    return sum_interval_parts([(YEAR_MONTH, _parse_sign(match) * (years * 12 + months))])
 
 
-def _count(number: str, unit: str) -> int:
+def _to_count(number: str, unit: str) -> int:
     """Convert a number of units to microseconds (further digits are truncated) or months."""
     whole, _, fraction = number.partition(".")
-    return int(whole or 0) * _UNITS[unit][1] + int(fraction.ljust(6, "0")[:6])
+    return int(whole or 0) * _INTERVAL_UNITS[unit][1] + int(fraction.ljust(6, "0")[:6])
 
 
-def _sign(match: re.Match[str]) -> int:
+def _parse_sign(match: re.Match[str]) -> int:
     """Return the sign: a minus before the quotes and another inside cancel out."""
     return -1 if match["signs"].count("-") % 2 else 1

@@ -12,14 +12,14 @@ from typing import Literal, TypeAlias
 from headrace.core.expressions import habits
 from headrace.core.expressions.typed import ExpressionError, Span
 
-Kind: TypeAlias = Literal["word", "quoted", "number", "string", "symbol", "end"]
+TokenKind: TypeAlias = Literal["word", "quoted", "number", "string", "symbol", "end"]
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class SqlToken:
     """A token: `text` as written, and `value`, the content of a string or a bare name."""
 
-    kind: Kind
+    kind: TokenKind
     text: str
     value: str
     span: Span
@@ -40,38 +40,38 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_RAW = re.compile(r"""[rR]('[^']*'|"[^"]*")""")
+_RAW_STRING = re.compile(r"""[rR]('[^']*'|"[^"]*")""")
 
 _UNCLOSED = {"'": "a string", '"': "a string", "`": "a quoted name"}
 
 
-def tokens(text: str) -> list[Token]:
+def tokenize(text: str) -> list[SqlToken]:
     """Split a text into tokens, `end` last; ExpressionError at characters that start no token.
 
-    >>> [token.text for token in tokens("price*2 >= 1.5e3D")]
+    >>> [token.text for token in tokenize("price*2 >= 1.5e3D")]
     ['price', '*', '2', '>=', '1.5e3D', '']
     """
-    found: list[Token] = []
+    found: list[SqlToken] = []
     at = 0
     while at < len(text):
-        raw = _RAW.match(text, at)
+        raw = _RAW_STRING.match(text, at)
         match = raw or _TOKEN.match(text, at)
         if match is None or match.lastgroup == "foreign":
-            raise _no_word(text, at)
+            raise _unknown_token_error(text, at)
         kind = "string" if raw else match.lastgroup
         if kind != "space":
-            found.append(_token(kind, match[0], Span(at, match.end())))
+            found.append(_build_token(kind, match[0], Span(at, match.end())))
         at = match.end()
-    found.append(Token("end", "", "", Span(len(text), len(text))))
+    found.append(SqlToken("end", "", "", Span(len(text), len(text))))
     return found
 
 
-def _token(kind: str | None, text: str, span: Span) -> Token:
+def _build_token(kind: str | None, text: str, span: Span) -> SqlToken:
     match kind:
         case "string":
-            return Token("string", text, _whole(_content(text), span), span)
+            return SqlToken("string", text, _join_surrogates(_unescape_string(text), span), span)
         case "quoted":
-            return Token("quoted", text, text[1:-1].replace("``", "`"), span)
+            return SqlToken("quoted", text, text[1:-1].replace("``", "`"), span)
         case "word" if text[0].isdigit() or not text.isascii():
             raise ExpressionError(
                 f'"{text}" is neither a number nor a plain name',
@@ -79,27 +79,27 @@ def _token(kind: str | None, text: str, span: Span) -> Token:
                 f"quote a name with characters other than ASCII letters, digits and _: `{text}`",
             )
         case "word" | "number":
-            return Token("word" if kind == "word" else "number", text, text, span)
-    return Token("symbol", text, text, span)
+            return SqlToken("word" if kind == "word" else "number", text, text, span)
+    return SqlToken("symbol", text, text, span)
 
 
-def _no_word(text: str, at: int) -> ExpressionError:
+def _unknown_token_error(text: str, at: int) -> ExpressionError:
     if text[at] in _UNCLOSED:
         return ExpressionError(
             f"{_UNCLOSED[text[at]]} starts here and does not end",
             Span(at, len(text)),
-            habits.unclosed(text[at:], text[at]),
+            habits.unclosed_quote_hint(text[at:], text[at]),
         )
     if text.startswith("/*", at):
         return ExpressionError("a comment starts here and does not end", Span(at, len(text)))
-    return habits.no_word(text, at)
+    return habits.unknown_character_error(text, at)
 
 
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7]{2}|.)", re.DOTALL)
-_LETTERS = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "0": "\0", "Z": "\x1a"}
+_ESCAPE_LETTERS = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "0": "\0", "Z": "\x1a"}
 
 
-def _content(text: str) -> str:
+def _unescape_string(text: str) -> str:
     """Return the content of a string literal: Spark's escapes, doubled quotes, raw strings
     `r'...'`."""
     if text[0] in "rR":
@@ -110,24 +110,26 @@ def _content(text: str) -> str:
     # A doubled quote is one quote, but not the quote of an escape.
     parts = re.split(r"(\\.|" + quote * 2 + ")", inner, flags=re.DOTALL)
     joined = "".join("\\" + quote if part == quote * 2 else part for part in parts)
-    return _ESCAPE.sub(_escaped, joined)
+    return _ESCAPE.sub(_replace_escape, joined)
 
 
-_LOST = re.compile(r"\\(?:[ntr0Z\\'\"%_]|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7]{2})|(\\.)")
+_LOST_ESCAPE = re.compile(
+    r"\\(?:[ntr0Z\\'\"%_]|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7]{2})|(\\.)"
+)
 
 
-def lost_escape(text: str) -> str:
+def find_lost_escape(text: str) -> str:
     r"""Return the first escape of a string that only a pattern knows, like `\d`, or "".
 
-    >>> lost_escape(r"'a\\b\n\d'"), lost_escape(r"r'\d'"), lost_escape("'d'")
+    >>> find_lost_escape(r"'a\\b\n\d'"), find_lost_escape(r"r'\d'"), find_lost_escape("'d'")
     ('\\d', '', '')
     """
     if text[0] in "rR":
         return ""
-    return next((found[1] for found in _LOST.finditer(text[1:-1]) if found[1]), "")
+    return next((found[1] for found in _LOST_ESCAPE.finditer(text[1:-1]) if found[1]), "")
 
 
-def _whole(text: str, span: Span) -> str:
+def _join_surrogates(text: str, span: Span) -> str:
     """Join surrogate pairs (from two escapes) into characters; half a pair is an error."""
     try:
         return text.encode("utf-16", "surrogatepass").decode("utf-16")
@@ -136,10 +138,10 @@ def _whole(text: str, span: Span) -> str:
         raise ExpressionError(message, span, "write the whole character") from None
 
 
-def _escaped(match: re.Match[str]) -> str:
+def _replace_escape(match: re.Match[str]) -> str:
     code = match[1]
     if len(code) > 1:
         number = int(code[1:], 16) if code[0] in "uU" else int(code, 8)
         return chr(number) if number <= 0x10FFFF else match[0]
     # The wildcards of `like` keep their backslash, so that '50\%' escapes one.
-    return match[0] if code in "%_" else _LETTERS.get(code, code)
+    return match[0] if code in "%_" else _ESCAPE_LETTERS.get(code, code)

@@ -6,7 +6,7 @@ import math
 import re
 from decimal import Decimal as PythonDecimal
 
-from headrace.core.expressions.lexer import Token
+from headrace.core.expressions.lexer import SqlToken
 from headrace.core.expressions.syntax import Literal
 from headrace.core.expressions.typed import ExpressionError, Span
 from headrace.core.types import (
@@ -28,26 +28,26 @@ _INTEGER_SUFFIX: dict[str, Atom] = {"Y": TINYINT, "S": SMALLINT, "L": BIGINT}
 _FLOAT_SUFFIX: dict[str, Atom] = {"F": FLOAT, "D": DOUBLE}
 
 
-def number(token: Token, minus: Token | None = None) -> Literal:
+def build_number_literal(token: SqlToken, minus: SqlToken | None = None) -> Literal:
     """Build the literal of a number, with the minus sign before it if there is one."""
-    span = minus.span.to(token.span) if minus else token.span
+    span = minus.span.extend_to(token.span) if minus else token.span
     digits = _SUFFIX.sub("", token.text)
     suffix = token.text[len(digits) :].upper()
     text = f"-{digits}" if minus else digits
     if suffix in _FLOAT_SUFFIX:
-        return _floating(text, _FLOAT_SUFFIX[suffix], span)
+        return _build_double(text, _FLOAT_SUFFIX[suffix], span)
     if suffix in _INTEGER_SUFFIX:
-        return _integer(text, (_INTEGER_SUFFIX[suffix],), span)
+        return _build_integer(text, (_INTEGER_SUFFIX[suffix],), span)
     if suffix == "BD":
-        return _decimal(text, span)
+        return _build_decimal(text, span)
     if "e" in digits.lower():
-        return _floating(text, DOUBLE, span)
+        return _build_double(text, DOUBLE, span)
     if "." in digits:
-        return _decimal(text, span)
-    return _integer(text, (INT, BIGINT), span)
+        return _build_decimal(text, span)
+    return _build_integer(text, (INT, BIGINT), span)
 
 
-def _integer(text: str, types: tuple[Atom, ...], span: Span) -> Literal:
+def _build_integer(text: str, types: tuple[Atom, ...], span: Span) -> Literal:
     if not text.lstrip("-").isdigit():
         raise ExpressionError(f"{text} is not a whole number", span, "leave out the suffix")
     value = int(text)
@@ -55,11 +55,11 @@ def _integer(text: str, types: tuple[Atom, ...], span: Span) -> Literal:
         if -(1 << (_BITS[type] - 1)) <= value < 1 << (_BITS[type] - 1):
             return Literal(span, value, type)
     if types == (INT, BIGINT):
-        return _decimal(text, span)
+        return _build_decimal(text, span)
     raise ExpressionError(f"{text} does not fit into {types[0]}", span)
 
 
-def _floating(text: str, type: Type, span: Span) -> Literal:
+def _build_double(text: str, type: Type, span: Span) -> Literal:
     value = float(text)
     limit = 3.4028234663852886e38 if type == FLOAT else math.inf
     if abs(value) > limit or math.isinf(value):
@@ -67,7 +67,7 @@ def _floating(text: str, type: Type, span: Span) -> Literal:
     return Literal(span, value, type)
 
 
-def _decimal(text: str, span: Span) -> Literal:
+def _build_decimal(text: str, span: Span) -> Literal:
     value = PythonDecimal(text)
     exponent = value.as_tuple().exponent
     assert isinstance(exponent, int), "digits have no NaN"

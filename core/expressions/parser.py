@@ -10,26 +10,26 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from headrace.core.expressions import habits, special
-from headrace.core.expressions.keyword_calls import type_name
-from headrace.core.expressions.lexer import Token, lost_escape, tokens
-from headrace.core.expressions.literals import number
-from headrace.core.expressions.predicates import predicate
+from headrace.core.expressions.keyword_calls import parse_type_name
+from headrace.core.expressions.lexer import SqlToken, find_lost_escape, tokenize
+from headrace.core.expressions.literals import build_number_literal
+from headrace.core.expressions.predicates import parse_predicate
 from headrace.core.expressions.syntax import (
-    Call,
+    CallNode,
     Cast,
     Lambda,
     Literal,
     Member,
     Name,
-    Node,
     Star,
-    depth,
+    SyntaxNode,
+    tree_depth,
 )
 from headrace.core.expressions.typed import ExpressionError, Span
 from headrace.core.types import BOOLEAN, NULL, STRING
 
 # The binary operators by how tightly they bind; all of them group from the left.
-_LEVELS = (
+_PRECEDENCE_LEVELS = (
     ("=", "==", "<=>", "<>", "!=", "<", "<=", ">", ">="),
     ("|",),
     ("^",),
@@ -38,8 +38,10 @@ _LEVELS = (
     ("+", "-", "||"),
     ("*", "/", "%", "div"),
 )
-_LEVEL = {symbol: level for level, symbols in enumerate(_LEVELS) for symbol in symbols}
-_CANONICAL = {"==": "=", "!=": "<>"}
+_PRECEDENCE = {
+    symbol: level for level, symbols in enumerate(_PRECEDENCE_LEVELS) for symbol in symbols
+}
+_CANONICAL_OPERATORS = {"==": "=", "!=": "<>"}
 _SIGNS = {"-": "negative", "+": "positive", "~": "~"}
 _CONSTANTS = {"true": (True, BOOLEAN), "false": (False, BOOLEAN), "null": (None, NULL)}
 # The limits of nested parentheses and of nested operators: Python's stack is finite.
@@ -47,112 +49,116 @@ _MAX_NESTING = 40
 _MAX_DEPTH = 150
 
 # Words that continue an expression, so they are never a column name without quotes.
-_INFIX = frozenset("and or between in like ilike rlike regexp is escape then when else end".split())
-_ALSO_CALLS = ("like", "ilike", "rlike", "regexp")
+_INFIX_KEYWORDS = frozenset(
+    "and or between in like ilike rlike regexp is escape then when else end".split()
+)
+_CALLABLE_KEYWORDS = ("like", "ilike", "rlike", "regexp")
 
 
-def parse(text: str) -> Node:
+def parse_expression(text: str) -> SyntaxNode:
     """Return the syntax tree of a text, or raise an ExpressionError at the first unexpected token.
 
-    >>> parse("a + 1").name
+    >>> parse_expression("a + 1").name
     '+'
     """
-    parser = Parser(text)
-    if parser.ended:
+    parser = ExpressionParser(text)
+    if parser.is_at_end:
         raise ExpressionError("wanted an expression, got nothing", Span(0, len(text)))
-    node = parser.expression()
-    if not parser.ended:
-        raise parser.unexpected("an operator or the end")
-    if depth(node) > _MAX_DEPTH:
+    node = parser.parse_expression()
+    if not parser.is_at_end:
+        raise parser.unexpected_token_error("an operator or the end")
+    if tree_depth(node) > _MAX_DEPTH:
         message = f"more than {_MAX_DEPTH} nested operators"
         raise ExpressionError(message, node.span, "split it over several columns of a `with`")
     return node
 
 
-class Parser:
+class ExpressionParser:
     """A recursive descent parser over the tokens; `special_forms` has the irregular forms."""
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._words = tokens(text)
+        self._words = tokenize(text)
         self._at = 0
         self._depth = 0
 
     @property
-    def current(self) -> Token:
+    def current_token(self) -> SqlToken:
         """The next token to read."""
         return self._words[self._at]
 
     @property
-    def ahead(self) -> Token:
+    def next_token(self) -> SqlToken:
         """The token after the current one."""
         return self.peek(1)
 
-    def peek(self, count: int) -> Token:
+    def peek(self, count: int) -> SqlToken:
         """Return the token that many positions after the current one."""
         return self._words[min(self._at + count, len(self._words) - 1)]
 
     @property
-    def ended(self) -> bool:
+    def is_at_end(self) -> bool:
         """Whether every token has been read."""
-        return self.current.kind == "end"
+        return self.current_token.kind == "end"
 
     @property
-    def previous(self) -> Token:
+    def previous_token(self) -> SqlToken:
         """The token read last."""
         return self._words[max(self._at - 1, 0)]
 
-    def text_of(self, span: Span) -> str:
+    def source_text(self, span: Span) -> str:
         """Return the characters of a span."""
         return self._text[span.start : span.end]
 
-    def take(self) -> Token:
+    def take(self) -> SqlToken:
         """Read a token."""
-        token = self.current
+        token = self.current_token
         self._at = min(self._at + 1, len(self._words) - 1)
         return token
 
-    def at(self, *texts: str) -> bool:
+    def is_at(self, *texts: str) -> bool:
         """Whether the current token is one of these symbols, or of these words in any case."""
-        token = self.current
+        token = self.current_token
         return token.kind in ("word", "symbol") and token.text.lower() in texts
 
-    def accept(self, *texts: str) -> Token | None:
+    def accept(self, *texts: str) -> SqlToken | None:
         """Read the token if it is one of these."""
-        return self.take() if self.at(*texts) else None
+        return self.take() if self.is_at(*texts) else None
 
-    def expect(self, text: str) -> Token:
+    def expect(self, text: str) -> SqlToken:
         """Read this token, or raise the error that it was wanted."""
-        return self.accept(text) or self._missing(text)
+        return self.accept(text) or self._raise_missing(text)
 
-    def _missing(self, text: str) -> Token:
-        raise self.unexpected(f'"{text}"')
+    def _raise_missing(self, text: str) -> SqlToken:
+        raise self.unexpected_token_error(f'"{text}"')
 
-    def unexpected(self, wanted: str) -> ExpressionError:
+    def unexpected_token_error(self, wanted: str) -> ExpressionError:
         """Return the error for the current token, where another was wanted."""
-        token = self.current
+        token = self.current_token
         span = (
-            token.span if token.kind != "end" else Span(self.previous.span.end - 1, token.span.end)
+            token.span
+            if token.kind != "end"
+            else Span(self.previous_token.span.end - 1, token.span.end)
         )
-        hint = habits.hint(self)
-        if wanted == "a value" and token.text.lower() in _INFIX:
+        hint = habits.find_hint(self)
+        if wanted == "a value" and token.text.lower() in _INFIX_KEYWORDS:
             hint = f"a column of that name is written `{token.text}`"
         return ExpressionError(f"wanted {wanted}, got {token}", span, hint)
 
-    def expression(self) -> Node:
+    def parse_expression(self) -> SyntaxNode:
         """Parse a whole expression: the level of `or`."""
         self._depth += 1
         if self._depth > _MAX_NESTING:
             message = f"more than {_MAX_NESTING} nested expressions"
-            raise ExpressionError(message, self.current.span)
-        node = self._chain("or", self._and)
+            raise ExpressionError(message, self.current_token.span)
+        node = self._parse_chain("or", self._parse_and)
         self._depth -= 1
         return node
 
-    def _and(self) -> Node:
-        return self._chain("and", self._not)
+    def _parse_and(self) -> SyntaxNode:
+        return self._parse_chain("and", self._parse_not)
 
-    def _chain(self, name: str, operand: Callable[[], Node]) -> Node:
+    def _parse_chain(self, name: str, operand: Callable[[], SyntaxNode]) -> SyntaxNode:
         """Join operands of `and` or `or` as a balanced tree: long chains are common, deep trees too
         deep."""
         operands, words = [operand()], []
@@ -161,181 +167,190 @@ class Parser:
             operands.append(operand())
         while len(operands) > 1:
             pairs = range(0, len(operands) - 1, 2)
-            joined: list[Node] = [operator(name, words[i], *operands[i : i + 2]) for i in pairs]
+            joined: list[SyntaxNode] = [
+                build_operator_call(name, words[i], *operands[i : i + 2]) for i in pairs
+            ]
             words = words[1::2]
             operands = joined + operands[len(joined) * 2 :]
         return operands[0]
 
-    def _not(self) -> Node:
+    def _parse_not(self) -> SyntaxNode:
         signs = []
-        while self.at("!") or (self.at("not") and self.ahead.text != "("):
+        while self.is_at("!") or (self.is_at("not") and self.next_token.text != "("):
             signs.append(self.take())
-        node = self._negated() if self.at("not") else self._predicate()
+        node = self._parse_negation() if self.is_at("not") else self._parse_predicate()
         for word in reversed(signs):
-            node = Call(word.span.to(node.span), "not", word.span, (node,))
+            node = CallNode(word.span.extend_to(node.span), "not", word.span, (node,))
         return node
 
-    def _negated(self) -> Node:
+    def _parse_negation(self) -> SyntaxNode:
         word = self.take()
-        node = self._not()
-        return Call(word.span.to(node.span), "not", word.span, (node,))
+        node = self._parse_not()
+        return CallNode(word.span.extend_to(node.span), "not", word.span, (node,))
 
-    def _predicate(self) -> Node:
-        node = self.value()
-        return predicate(self, node)
+    def _parse_predicate(self) -> SyntaxNode:
+        node = self.parse_value()
+        return parse_predicate(self, node)
 
-    def value(self, least: int = 0) -> Node:
+    def parse_value(self, least: int = 0) -> SyntaxNode:
         """Parse an expression of operators that bind at least as tightly as this level."""
-        node = self._sign()
-        while self.at(*_LEVEL) and (level := _LEVEL[self.current.text.lower()]) >= least:
+        node = self._parse_sign()
+        while (
+            self.is_at(*_PRECEDENCE)
+            and (level := _PRECEDENCE[self.current_token.text.lower()]) >= least
+        ):
             word = self.take()
             symbol = word.text.lower()
-            node = operator(_CANONICAL.get(symbol, symbol), word, node, self.value(level + 1))
+            node = build_operator_call(
+                _CANONICAL_OPERATORS.get(symbol, symbol), word, node, self.parse_value(level + 1)
+            )
         return node
 
-    def _sign(self) -> Node:
+    def _parse_sign(self) -> SyntaxNode:
         signs = []
-        while self.at(*_SIGNS) and not (self.at("-") and self.ahead.kind == "number"):
+        while self.is_at(*_SIGNS) and not (self.is_at("-") and self.next_token.kind == "number"):
             signs.append(self.take())
-        node = self._postfix()
+        node = self._parse_postfix()
         for word in reversed(signs):
-            node = Call(word.span.to(node.span), _SIGNS[word.text], word.span, (node,))
+            node = CallNode(word.span.extend_to(node.span), _SIGNS[word.text], word.span, (node,))
         return node
 
-    def _postfix(self) -> Node:
-        node = self._primary()
+    def _parse_postfix(self) -> SyntaxNode:
+        node = self._parse_primary()
         while True:
             if word := self.accept("["):
-                index = self.expression()
+                index = self.parse_expression()
                 end = self.expect("]")
-                node = Call(node.span.to(end.span), "[]", word.span, (node, index))
+                node = CallNode(node.span.extend_to(end.span), "[]", word.span, (node, index))
             elif self.accept("."):
-                if self.at("*"):
-                    raise habits.star(node.span, self.current.span)
-                name = self.name("the name of a field")
-                if self.at("("):
-                    raise habits.method(self, node, name.value)
-                node = Member(node.span.to(name.span), node, name.value, name.span)
+                if self.is_at("*"):
+                    raise habits.star_error(node.span, self.current_token.span)
+                name = self.parse_name("the name of a field")
+                if self.is_at("("):
+                    raise habits.method_call_error(self, node, name.value)
+                node = Member(node.span.extend_to(name.span), node, name.value, name.span)
             elif self.accept("::"):
-                type = type_name(self)
-                node = Cast(node.span.to(self.previous.span), node, type, attempt=False)
+                type = parse_type_name(self)
+                node = Cast(node.span.extend_to(self.previous_token.span), node, type, is_try=False)
             else:
                 return node
 
-    def name(self, wanted: str) -> Token:
+    def parse_name(self, wanted: str) -> SqlToken:
         """Read a name, bare or in back quotes."""
-        if self.current.kind not in ("word", "quoted"):
-            raise self.unexpected(wanted)
+        if self.current_token.kind not in ("word", "quoted"):
+            raise self.unexpected_token_error(wanted)
         return self.take()
 
-    def _primary(self) -> Node:
-        token = self.current
+    def _parse_primary(self) -> SyntaxNode:
+        token = self.current_token
         match token.kind:
             case "number":
-                return number(self.take())
+                return build_number_literal(self.take())
             case "string":
-                return self._string()
+                return self._parse_string()
             case "quoted":
                 return Name(self.take().span, token.value)
             case "word":
-                return self._word()
-        if self.at("-"):
+                return self._parse_word()
+        if self.is_at("-"):
             minus = self.take()
-            return number(self.take(), minus)
+            return build_number_literal(self.take(), minus)
         if self.accept("("):
-            return self._parenthesis(token)
-        if self.at("*") and self.ahead.kind in ("end", "symbol"):
-            raise habits.star(token.span, token.span)
-        raise self.unexpected("a value")
+            return self._parse_parenthesis(token)
+        if self.is_at("*") and self.next_token.kind in ("end", "symbol"):
+            raise habits.star_error(token.span, token.span)
+        raise self.unexpected_token_error("a value")
 
-    def _string(self) -> Node:
+    def _parse_string(self) -> SyntaxNode:
         first = self.take()
-        value, lost = first.value, lost_escape(first.text)
-        while self.current.kind == "string":
-            value += self.current.value
-            lost = lost or lost_escape(self.take().text)
-        return Literal(first.span.to(self.previous.span), value, STRING, lost)
+        value, lost = first.value, find_lost_escape(first.text)
+        while self.current_token.kind == "string":
+            value += self.current_token.value
+            lost = lost or find_lost_escape(self.take().text)
+        return Literal(first.span.extend_to(self.previous_token.span), value, STRING, lost)
 
-    def _parenthesis(self, start: Token) -> Node:
-        node = self.expression()
-        if self.at(",") and isinstance(node, Name) and self._lambda_follows():
-            return self._lambda(start, node.name)
-        if self.at(","):
+    def _parse_parenthesis(self, start: SqlToken) -> SyntaxNode:
+        node = self.parse_expression()
+        if self.is_at(",") and isinstance(node, Name) and self._is_lambda_ahead():
+            return self._parse_lambda(start, node.name)
+        if self.is_at(","):
             raise ExpressionError(
-                "a list in parentheses is allowed only after in", self.current.span
+                "a list in parentheses is allowed only after in", self.current_token.span
             )
         self.expect(")")
-        return _spanning(node, start.span.to(self.previous.span))
+        return _extend_span(node, start.span.extend_to(self.previous_token.span))
 
-    def _lambda_follows(self) -> bool:
+    def _is_lambda_ahead(self) -> bool:
         """Whether the list of names here ends in `) ->`."""
         ahead = 0
         while self.peek(ahead).text == "," and self.peek(ahead + 1).kind in ("word", "quoted"):
             ahead += 2
         return self.peek(ahead).text == ")" and self.peek(ahead + 1).text == "->"
 
-    def _lambda(self, start: Token, first: str) -> Node:
+    def _parse_lambda(self, start: SqlToken, first: str) -> SyntaxNode:
         """Parse `(a, b) -> body` from its first comma."""
         names = [first]
         while self.accept(","):
-            names.append(self.name("the name of a parameter").value)
+            names.append(self.parse_name("the name of a parameter").value)
         self.expect(")")
         self.expect("->")
-        body = self.expression()
-        return Lambda(start.span.to(body.span), tuple(names), body)
+        body = self.parse_expression()
+        return Lambda(start.span.extend_to(body.span), tuple(names), body)
 
-    def _word(self) -> Node:
-        token = self.current
+    def _parse_word(self) -> SyntaxNode:
+        token = self.current_token
         word = token.text.lower()
-        if word in _CONSTANTS and self.ahead.text != "(":
+        if word in _CONSTANTS and self.next_token.text != "(":
             self.take()
             return Literal(token.span, *_CONSTANTS[word])
-        if word in ("select", "distinct") and (error := habits.query(self)):
+        if word in ("select", "distinct") and (error := habits.query_error(self)):
             raise error
-        if form := special.form(self):
+        if form := special.parse_special_form(self):
             return form
-        if word in _INFIX and not (word in _ALSO_CALLS and self.ahead.text == "("):
-            raise self.unexpected("a value")
+        if word in _INFIX_KEYWORDS and not (
+            word in _CALLABLE_KEYWORDS and self.next_token.text == "("
+        ):
+            raise self.unexpected_token_error("a value")
         self.take()
-        if self.at("("):
-            return self._call(token)
+        if self.is_at("("):
+            return self._parse_call(token)
         if self.accept("->"):
-            body = self.expression()
-            return Lambda(token.span.to(body.span), (token.value,), body)
+            body = self.parse_expression()
+            return Lambda(token.span.extend_to(body.span), (token.value,), body)
         return Name(token.span, token.value)
 
-    def _call(self, name: Token) -> Node:
+    def _parse_call(self, name: SqlToken) -> SyntaxNode:
         self.expect("(")
         distinct = bool(self.accept("distinct"))
-        arguments = () if self.at(")") else self.arguments()
-        arguments += special.nulls_clause(self)
+        arguments = () if self.is_at(")") else self.parse_arguments()
+        arguments += special.parse_nulls_clause(self)
         self.expect(")")
-        arguments += special.nulls_clause(self)
-        condition = special.filter_clause(self)
-        span = name.span.to(self.previous.span)
-        if self.at("over"):
+        arguments += special.parse_nulls_clause(self)
+        condition = special.parse_filter_clause(self)
+        span = name.span.extend_to(self.previous_token.span)
+        if self.is_at("over"):
             message = "window functions (over) are not supported in a stream"
-            raise ExpressionError(message, self.current.span, "use key, window and aggregate")
-        return Call(span, name.text.lower(), name.span, arguments, distinct, condition)
+            raise ExpressionError(message, self.current_token.span, "use key, window and aggregate")
+        return CallNode(span, name.text.lower(), name.span, arguments, distinct, condition)
 
-    def arguments(self) -> tuple[Node, ...]:
+    def parse_arguments(self) -> tuple[SyntaxNode, ...]:
         """Parse expressions with commas between them; a star may be an argument of its own."""
-        found = [self._argument()]
+        found = [self._parse_argument()]
         while self.accept(","):
-            found.append(self._argument())
+            found.append(self._parse_argument())
         return tuple(found)
 
-    def _argument(self) -> Node:
-        if self.at("*") and self.ahead.text in (")", ","):
+    def _parse_argument(self) -> SyntaxNode:
+        if self.is_at("*") and self.next_token.text in (")", ","):
             return Star(self.take().span)
-        return self.expression()
+        return self.parse_expression()
 
 
-def operator(name: str, word: Token, *operands: Node) -> Call:
+def build_operator_call(name: str, word: SqlToken, *operands: SyntaxNode) -> CallNode:
     """Build the call of an infix operator."""
-    return Call(operands[0].span.to(operands[-1].span), name, word.span, operands)
+    return CallNode(operands[0].span.extend_to(operands[-1].span), name, word.span, operands)
 
 
-def _spanning(node: Node, span: Span) -> Node:
+def _extend_span(node: SyntaxNode, span: Span) -> SyntaxNode:
     """Extend the span of the node to its parentheses, so that carets cover them."""
     return replace(node, span=span)

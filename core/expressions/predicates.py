@@ -8,82 +8,84 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from headrace.core.expressions.syntax import Call, Node
+from headrace.core.expressions.syntax import CallNode, SyntaxNode
 from headrace.core.expressions.typed import ExpressionError
 
 if TYPE_CHECKING:
-    from headrace.core.expressions.lexer import Token
-    from headrace.core.expressions.parser import Parser
+    from headrace.core.expressions.lexer import SqlToken
+    from headrace.core.expressions.parser import ExpressionParser
 
 
-def predicate(parser: Parser, subject: Node) -> Node:
+def parse_predicate(parser: ExpressionParser, subject: SyntaxNode) -> SyntaxNode:
     """Parse the `is`, `in`, `between` or `like` after the subject, if there is one."""
-    negated = parser.accept("not") if parser.ahead.text.lower() in _PREDICATES else None
-    word = parser.current
-    if not parser.at(*_PREDICATES):
+    negated = parser.accept("not") if parser.next_token.text.lower() in _PREDICATES else None
+    word = parser.current_token
+    if not parser.is_at(*_PREDICATES):
         return subject
     parser.take()
     node = _PREDICATES[word.text.lower()](parser, subject, word)
-    return _not(node) if negated else node
+    return _negate(node) if negated else node
 
 
-def _between(parser: Parser, subject: Node, word: Token) -> Call:
-    low = parser.value()
+def _parse_between(parser: ExpressionParser, subject: SyntaxNode, word: SqlToken) -> CallNode:
+    low = parser.parse_value()
     parser.expect("and")
-    high = parser.value()
-    span = subject.span.to(high.span)
-    return Call(span, "between", word.span, (subject, low, high))
+    high = parser.parse_value()
+    span = subject.span.extend_to(high.span)
+    return CallNode(span, "between", word.span, (subject, low, high))
 
 
-def _in(parser: Parser, subject: Node, word: Token) -> Call:
+def _parse_in(parser: ExpressionParser, subject: SyntaxNode, word: SqlToken) -> CallNode:
     parser.expect("(")
-    if parser.at(")"):
-        raise parser.unexpected("at least one value")
-    values = parser.arguments()
+    if parser.is_at(")"):
+        raise parser.unexpected_token_error("at least one value")
+    values = parser.parse_arguments()
     end = parser.expect(")")
-    return Call(subject.span.to(end.span), "in", word.span, (subject, *values))
+    return CallNode(subject.span.extend_to(end.span), "in", word.span, (subject, *values))
 
 
-def _like(parser: Parser, subject: Node, word: Token) -> Call:
-    if parser.at("any", "some", "all") and parser.ahead.text == "(":
-        name = f"{word.text.lower()} {parser.current.text.lower()}"
-        raise ExpressionError(f"{name} is not built yet", parser.current.span, "write or / and")
-    arguments = [subject, parser.value()]
+def _parse_like(parser: ExpressionParser, subject: SyntaxNode, word: SqlToken) -> CallNode:
+    if parser.is_at("any", "some", "all") and parser.next_token.text == "(":
+        name = f"{word.text.lower()} {parser.current_token.text.lower()}"
+        raise ExpressionError(
+            f"{name} is not built yet", parser.current_token.span, "write or / and"
+        )
+    arguments = [subject, parser.parse_value()]
     if word.text.lower() != "rlike" and parser.accept("escape"):
-        arguments.append(parser.value())
+        arguments.append(parser.parse_value())
     name = "rlike" if word.text.lower() == "regexp" else word.text.lower()
-    span = subject.span.to(arguments[-1].span)
-    return Call(span, name, word.span, tuple(arguments))
+    span = subject.span.extend_to(arguments[-1].span)
+    return CallNode(span, name, word.span, tuple(arguments))
 
 
-def _is(parser: Parser, subject: Node, word: Token) -> Call:
+def _parse_is(parser: ExpressionParser, subject: SyntaxNode, word: SqlToken) -> CallNode:
     negated = parser.accept("not")
     if parser.accept("distinct"):
         parser.expect("from")
-        other = parser.value()
-        same = Call(subject.span.to(other.span), "<=>", word.span, (subject, other))
-        return same if negated else _not(same)
+        other = parser.parse_value()
+        same = CallNode(subject.span.extend_to(other.span), "<=>", word.span, (subject, other))
+        return same if negated else _negate(same)
     tests = {"null": "isnull", "unknown": "isnull", "true": "is true", "false": "is false"}
-    if not parser.at(*tests):
-        raise parser.unexpected('"null", "true", "false" or "distinct from"')
+    if not parser.is_at(*tests):
+        raise parser.unexpected_token_error('"null", "true", "false" or "distinct from"')
     found = parser.take()
-    name, span = tests[found.text.lower()], subject.span.to(found.span)
+    name, span = tests[found.text.lower()], subject.span.extend_to(found.span)
     if negated and name == "isnull":
-        return Call(span, "isnotnull", word.span, (subject,))
-    node = Call(span, name, word.span, (subject,))
-    return _not(node) if negated else node
+        return CallNode(span, "isnotnull", word.span, (subject,))
+    node = CallNode(span, name, word.span, (subject,))
+    return _negate(node) if negated else node
 
 
-_PREDICATES: dict[str, Callable[[Parser, Node, Token], Call]] = {
-    "between": _between,
-    "in": _in,
-    "like": _like,
-    "ilike": _like,
-    "rlike": _like,
-    "regexp": _like,
-    "is": _is,
+_PREDICATES: dict[str, Callable[[ExpressionParser, SyntaxNode, SqlToken], CallNode]] = {
+    "between": _parse_between,
+    "in": _parse_in,
+    "like": _parse_like,
+    "ilike": _parse_like,
+    "rlike": _parse_like,
+    "regexp": _parse_like,
+    "is": _parse_is,
 }
 
 
-def _not(node: Call) -> Call:
-    return Call(node.span, "not", node.name_span, (node,))
+def _negate(node: CallNode) -> CallNode:
+    return CallNode(node.span, "not", node.name_span, (node,))

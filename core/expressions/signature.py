@@ -16,14 +16,20 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from headrace.core.expressions.coercion import coerce, common_type_of
-from headrace.core.expressions.typed import Constant, Typed, Value, columns, to_expr
+from headrace.core.expressions.coercion import coerce_to, common_argument_type
+from headrace.core.expressions.typed import (
+    Constant,
+    ConstantValue,
+    TypedExpression,
+    find_columns,
+    to_expr,
+)
 from headrace.core.types import (
     ATOMS,
     BOOLEAN,
     DATE,
     DOUBLE,
-    FLOATS,
+    FLOAT_TYPES,
     INT,
     NULL,
     STRING,
@@ -39,35 +45,35 @@ from headrace.core.types import (
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
+class TypeVariable:
     """A type variable of a signature."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class ListOf:
+class ArrayPattern:
     """`array<...>` around a pattern."""
 
-    element: Pattern
+    element: TypePattern
 
 
-Pattern = Type | Letter | ListOf
+TypePattern = Type | TypeVariable | ArrayPattern
 
 # The meaning of each letter, as text and as a predicate.
-LETTERS: dict[str, tuple[str, Callable[[Type], bool]]] = {
+TYPE_VARIABLES: dict[str, tuple[str, Callable[[Type], bool]]] = {
     "T": ("any type", lambda type: True),
     "U": ("any type", lambda type: True),
     "C": ("a type with an order", is_ordered),
     "N": ("a number", is_numeric),
     "I": ("an integer", is_integer),
-    "F": ("a float or double", lambda type: type in FLOATS),
+    "F": ("a float or double", lambda type: type in FLOAT_TYPES),
     "D": ("a decimal", lambda type: isinstance(type, Decimal)),
     "S": ("a struct", lambda type: isinstance(type, Struct)),
 }
 
 # The type of a letter when all its arguments are NULL.
-_DEFAULTS: dict[str, Type] = {"N": DOUBLE, "I": INT, "F": DOUBLE, "D": Decimal(38, 18)}
+_DEFAULT_TYPES: dict[str, Type] = {"N": DOUBLE, "I": INT, "F": DOUBLE, "D": Decimal(38, 18)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +81,11 @@ class Parameter:
     """One parameter of a signature."""
 
     name: str
-    pattern: Pattern
-    constant: bool = False
-    exact: bool = False
-    optional: bool = False
-    repeated: bool = False
+    pattern: TypePattern
+    is_constant: bool = False
+    is_exact: bool = False
+    is_optional: bool = False
+    is_repeated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,19 +95,19 @@ class Signature:
     text: str
     name: str
     parameters: tuple[Parameter, ...]
-    result: Pattern
+    result: TypePattern
 
-    def parameter(self, index: int) -> Parameter | None:
+    def parameter_at(self, index: int) -> Parameter | None:
         """Return the parameter that takes the argument at this index, from 0."""
         if index < len(self.parameters):
             return self.parameters[index]
         last = self.parameters[-1] if self.parameters else None
-        return last if last and last.repeated else None
+        return last if last and last.is_repeated else None
 
     @property
-    def least(self) -> int:
+    def minimum_arguments(self) -> int:
         """The smallest number of arguments."""
-        return sum(not parameter.optional for parameter in self.parameters)
+        return sum(not parameter.is_optional for parameter in self.parameters)
 
 
 _SIGNATURE = re.compile(r"(?P<name>[^(\s]+)\((?P<parameters>.*)\) -> (?P<result>.+)")
@@ -131,10 +137,12 @@ def parse_signature(text: str) -> Signature:
     )
 
 
-def legend(signatures: Iterable[Signature]) -> str:
+def describe_type_variables(signatures: Iterable[Signature]) -> str:
     """Return the meaning of the letters in the signatures, to append to their texts."""
     used = {name for signature in signatures for name in re.findall(r"\b[A-Z]\b", signature.text)}
-    words = [f"{name} is {LETTERS[name][0]}" for name in sorted(used & LETTERS.keys())]
+    words = [
+        f"{name} is {TYPE_VARIABLES[name][0]}" for name in sorted(used & TYPE_VARIABLES.keys())
+    ]
     return f"; {', '.join(words)}" if words else ""
 
 
@@ -144,28 +152,28 @@ def _parse_parameter(text: str) -> Parameter:
     return Parameter(
         match["name"],
         _parse_pattern(match["type"]),
-        constant=bool(match["constant"]),
-        exact=bool(match["exact"]),
-        optional=bool(match["open"]),
-        repeated=bool(match["more"]),
+        is_constant=bool(match["constant"]),
+        is_exact=bool(match["exact"]),
+        is_optional=bool(match["open"]),
+        is_repeated=bool(match["more"]),
     )
 
 
-def _parse_pattern(text: str) -> Pattern:
-    if text in LETTERS:
-        return Letter(text)
+def _parse_pattern(text: str) -> TypePattern:
+    if text in TYPE_VARIABLES:
+        return TypeVariable(text)
     if text.startswith("array<"):
-        return ListOf(_parse_pattern(text[6:-1]))
+        return ArrayPattern(_parse_pattern(text[6:-1]))
     return ATOMS[text]
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class BoundArguments:
     """The arguments of a call as one signature takes them, widened and cast."""
 
-    arguments: tuple[Typed, ...]
-    constants: dict[int, Value]
-    letters: dict[str, Type]
+    arguments: tuple[TypedExpression, ...]
+    constants: dict[int, ConstantValue]
+    type_arguments: dict[str, Type]
     result: Type
 
     @property
@@ -174,93 +182,103 @@ class Bound:
         return tuple(argument.type for argument in self.arguments)
 
     @property
-    def columns(self) -> tuple[Typed, ...]:
+    def column_arguments(self) -> tuple[TypedExpression, ...]:
         """The arguments that are computed per row: all but the constants."""
         return tuple(a for i, a in enumerate(self.arguments) if i not in self.constants)
 
 
 @dataclass(frozen=True, slots=True)
-class Mismatch:
+class SignatureMismatch:
     """The reason why a signature does not take the arguments.
 
     `index` is None when the number of arguments is wrong.
     """
 
     index: int | None
-    wanted: str
+    expected: str
     hint: str = ""
 
 
-def bind(signature: Signature, arguments: tuple[Typed, ...]) -> Bound | Mismatch:
+def bind_arguments(
+    signature: Signature, arguments: tuple[TypedExpression, ...]
+) -> BoundArguments | SignatureMismatch:
     """Bind the arguments to the signature, or return the first mismatch."""
-    parameters = [signature.parameter(index) for index in range(len(arguments))]
-    if len(arguments) < signature.least or None in parameters:
-        return Mismatch(None, _count(signature))
+    parameters = [signature.parameter_at(index) for index in range(len(arguments))]
+    if len(arguments) < signature.minimum_arguments or None in parameters:
+        return SignatureMismatch(None, _describe_count(signature))
     pairs = [(p, a) for p, a in zip(parameters, arguments, strict=True) if p]
-    letters = _letters(pairs)
-    if isinstance(letters, Mismatch):
+    letters = _resolve_type_variables(pairs)
+    if isinstance(letters, SignatureMismatch):
         return letters
-    bound: list[Typed] = []
-    constants: dict[int, Value] = {}
+    bound: list[TypedExpression] = []
+    constants: dict[int, ConstantValue] = {}
     for index, (parameter, argument) in enumerate(pairs):
         target = _instantiate(parameter.pattern, letters)
-        fits = not parameter.exact or argument.type in (target, NULL)
-        taken = coerce(argument, target) if fits else None
+        fits = not parameter.is_exact or argument.type in (target, NULL)
+        taken = coerce_to(argument, target) if fits else None
         if taken is None:
-            return Mismatch(index, str(target), _hint(argument, target))
-        if parameter.constant:
-            if columns(taken):
-                return Mismatch(index, f"a constant {target}", "a column is not allowed here")
-            taken = _evaluate(taken)
+            return SignatureMismatch(index, str(target), _conversion_hint(argument, target))
+        if parameter.is_constant:
+            if find_columns(taken):
+                return SignatureMismatch(
+                    index, f"a constant {target}", "a column is not allowed here"
+                )
+            taken = _evaluate_constant(taken)
             constants[index] = taken.value
         bound.append(taken)
-    return Bound(tuple(bound), constants, letters, _instantiate(signature.result, letters))
+    return BoundArguments(tuple(bound), constants, letters, _instantiate(signature.result, letters))
 
 
-def _letters(pairs: list[tuple[Parameter, Typed]]) -> dict[str, Type] | Mismatch:
+def _resolve_type_variables(
+    pairs: list[tuple[Parameter, TypedExpression]],
+) -> dict[str, Type] | SignatureMismatch:
     """Resolve each letter to the common type of the arguments that it stands for."""
-    seen: dict[str, list[Typed]] = {}
+    seen: dict[str, list[TypedExpression]] = {}
     for index, (parameter, argument) in enumerate(pairs):
-        for letter, part in _parts(parameter.pattern, argument):
+        for letter, part in _match_type_variables(parameter.pattern, argument):
             if part is None:
-                return Mismatch(index, "an array")
+                return SignatureMismatch(index, "an array")
             seen.setdefault(letter, []).append(part)
-            wanted, test = LETTERS[letter]
-            common = common_type_of(seen[letter])
+            wanted, test = TYPE_VARIABLES[letter]
+            common = common_argument_type(seen[letter])
             if common is None:
                 first = seen[letter][0].type
-                return Mismatch(index, f"a type compatible with {first}")
+                return SignatureMismatch(index, f"a type compatible with {first}")
             if common != NULL and not test(common):
-                return Mismatch(index, wanted, _hint(argument, None))
-    found = {letter: common_type_of(arguments) or NULL for letter, arguments in seen.items()}
-    return {letter: _DEFAULTS.get(letter, NULL) if t == NULL else t for letter, t in found.items()}
+                return SignatureMismatch(index, wanted, _conversion_hint(argument, None))
+    found = {letter: common_argument_type(arguments) or NULL for letter, arguments in seen.items()}
+    return {
+        letter: _DEFAULT_TYPES.get(letter, NULL) if t == NULL else t for letter, t in found.items()
+    }
 
 
-def _parts(pattern: Pattern, argument: Typed) -> Iterator[tuple[str, Typed | None]]:
+def _match_type_variables(
+    pattern: TypePattern, argument: TypedExpression
+) -> Iterator[tuple[str, TypedExpression | None]]:
     """Yield the letters of a pattern, each with its argument, or with the element of an array."""
     match pattern:
-        case Letter(name):
+        case TypeVariable(name):
             yield name, argument
-        case ListOf(element):
+        case ArrayPattern(element):
             inner = argument.type.element if isinstance(argument.type, Array) else argument.type
             fits = isinstance(argument.type, Array) or argument.type == NULL
-            part = Typed(inner, True, argument.span) if fits else None
+            part = TypedExpression(inner, True, argument.span) if fits else None
             if part:
-                yield from _parts(element, part)
-            elif isinstance(element, Letter):
+                yield from _match_type_variables(element, part)
+            elif isinstance(element, TypeVariable):
                 yield element.name, None
 
 
-def _instantiate(pattern: Pattern, letters: dict[str, Type]) -> Type:
+def _instantiate(pattern: TypePattern, letters: dict[str, Type]) -> Type:
     match pattern:
-        case Letter(name):
+        case TypeVariable(name):
             return letters.get(name, NULL)
-        case ListOf(element):
+        case ArrayPattern(element):
             return Array(_instantiate(element, letters))
     return pattern
 
 
-def _evaluate(typed: Typed) -> Constant:
+def _evaluate_constant(typed: TypedExpression) -> Constant:
     """Evaluate an expression that reads no column."""
     import polars as pl
 
@@ -269,17 +287,21 @@ def _evaluate(typed: Typed) -> Constant:
     return Constant(typed.type, True, typed.span, pl.select(to_expr(typed)).item())
 
 
-def _count(signature: Signature) -> str:
+def _describe_count(signature: Signature) -> str:
     most = len(signature.parameters)
-    if any(parameter.repeated for parameter in signature.parameters):
-        return f"at least {signature.least}"
-    return str(most) if signature.least == most else f"{signature.least} to {most}"
+    if any(parameter.is_repeated for parameter in signature.parameters):
+        return f"at least {signature.minimum_arguments}"
+    return (
+        str(most)
+        if signature.minimum_arguments == most
+        else f"{signature.minimum_arguments} to {most}"
+    )
 
 
-def _hint(argument: Typed, target: Type | None) -> str:
+def _conversion_hint(argument: TypedExpression, target: Type | None) -> str:
     if target is None:
         return ""
-    if target == STRING and argument.type in FLOATS:
+    if target == STRING and argument.type in FLOAT_TYPES:
         return "cast(cast(... as decimal(18,6)) as string) fixes the number of digits"
     if target in (DATE, TIMESTAMP) and argument.type == STRING:
         return f"to_{target}(...) reads text"

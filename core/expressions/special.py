@@ -7,56 +7,59 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.core.expressions.interval_literal import parse_interval, total
-from headrace.core.expressions.keyword_calls import CALLS
-from headrace.core.expressions.syntax import Call, Literal, Node, TypedText
+from headrace.core.expressions.interval_literal import parse_interval, sum_interval_parts
+from headrace.core.expressions.keyword_calls import KEYWORD_CALLS
+from headrace.core.expressions.syntax import CallNode, Literal, SyntaxNode, TypedText
 from headrace.core.expressions.typed import ExpressionError
 from headrace.core.types import BINARY, BOOLEAN, DATE, TIMESTAMP, Type
 
 if TYPE_CHECKING:
-    from headrace.core.expressions.parser import Parser
+    from headrace.core.expressions.parser import ExpressionParser
 
 
-def form(parser: Parser) -> Node | None:
+def parse_special_form(parser: ExpressionParser) -> SyntaxNode | None:
     """Parse the special form that starts at the current token, or return None."""
-    word, ahead = parser.current.text.lower(), parser.ahead
-    if ahead.text == "(" and word in CALLS:
+    word, ahead = parser.current_token.text.lower(), parser.next_token
+    if ahead.text == "(" and word in KEYWORD_CALLS:
         start = parser.take()
         parser.expect("(")
-        return CALLS[word](parser, start)
+        return KEYWORD_CALLS[word](parser, start)
     if ahead.kind == "string" and word in _TYPED_TEXT:
-        return _typed_text(parser)
-    if word == "interval" and parser.peek(2 if ahead.text in ("-", "+") else 1).kind in _AMOUNTS:
-        return _interval(parser)
-    return _case(parser) if word == "case" and ahead.text not in ("(", "end") else None
+        return _parse_typed_text(parser)
+    if (
+        word == "interval"
+        and parser.peek(2 if ahead.text in ("-", "+") else 1).kind in _AMOUNT_KINDS
+    ):
+        return _parse_interval(parser)
+    return _parse_case(parser) if word == "case" and ahead.text not in ("(", "end") else None
 
 
-_AMOUNTS = ("string", "number")
+_AMOUNT_KINDS = ("string", "number")
 
 
-def _case(parser: Parser) -> Node:
+def _parse_case(parser: ExpressionParser) -> SyntaxNode:
     start = parser.take()
-    subject = [] if parser.at("when") else [parser.expression()]
-    parts: list[Node] = []
+    subject = [] if parser.is_at("when") else [parser.parse_expression()]
+    parts: list[SyntaxNode] = []
     while parser.accept("when"):
-        parts.append(parser.expression())
+        parts.append(parser.parse_expression())
         parser.expect("then")
-        parts.append(parser.expression())
+        parts.append(parser.parse_expression())
     if not parts:
-        raise parser.unexpected('"when"')
+        raise parser.unexpected_token_error('"when"')
     if parser.accept("else"):
-        parts.append(parser.expression())
+        parts.append(parser.parse_expression())
     end = parser.expect("end")
     name = "case subject" if subject else "case"
-    return Call(start.span.to(end.span), name, start.span, (*subject, *parts))
+    return CallNode(start.span.extend_to(end.span), name, start.span, (*subject, *parts))
 
 
 _TYPED_TEXT: dict[str, Type] = {"date": DATE, "timestamp": TIMESTAMP, "x": BINARY}
 
 
-def _typed_text(parser: Parser) -> Node:
+def _parse_typed_text(parser: ExpressionParser) -> SyntaxNode:
     word, text = parser.take(), parser.take()
-    span, type = word.span.to(text.span), _TYPED_TEXT[word.text.lower()]
+    span, type = word.span.extend_to(text.span), _TYPED_TEXT[word.text.lower()]
     if type != BINARY:
         return TypedText(span, text.value, type)
     digits = text.value if len(text.value) % 2 == 0 else f"0{text.value}"
@@ -68,53 +71,57 @@ def _typed_text(parser: Parser) -> Node:
         ) from None
 
 
-def _interval(parser: Parser) -> Node:
+def _parse_interval(parser: ExpressionParser) -> SyntaxNode:
     start = parser.take()
-    parts = [_interval_part(parser)]
-    while parser.current.kind in _AMOUNTS:
-        parts.append(_interval_part(parser))
-    span = start.span.to(parser.previous.span)
+    parts = [_parse_interval_part(parser)]
+    while parser.current_token.kind in _AMOUNT_KINDS:
+        parts.append(_parse_interval_part(parser))
+    span = start.span.extend_to(parser.previous_token.span)
     try:
-        type, count = total(parts)
+        type, count = sum_interval_parts(parts)
     except ValueError as error:
         hint = "add two intervals one after the other"
         raise ExpressionError(str(error), span, hint) from None
     return Literal(span, count, type)
 
 
-def _interval_part(parser: Parser) -> tuple[Type, int]:
+def _parse_interval_part(parser: ExpressionParser) -> tuple[Type, int]:
     sign = parser.accept("-", "+")
-    first = parser.current
-    if first.kind not in _AMOUNTS:
-        raise parser.unexpected("a number or a string")
+    first = parser.current_token
+    if first.kind not in _AMOUNT_KINDS:
+        raise parser.unexpected_token_error("a number or a string")
     parser.take()
     value = ("-" if sign and sign.text == "-" else "") + first.value
-    unit = parser.take() if parser.current.kind == "word" and not parser.at("and", "or") else None
-    to = parser.name("a unit") if unit and parser.accept("to") else None
-    span = (sign or first).span.to(parser.previous.span)
+    unit = (
+        parser.take()
+        if parser.current_token.kind == "word" and not parser.is_at("and", "or")
+        else None
+    )
+    to = parser.parse_name("a unit") if unit and parser.accept("to") else None
+    span = (sign or first).span.extend_to(parser.previous_token.span)
     try:
         return parse_interval(value, unit.value if unit else "", to.value if to else None)
     except ValueError as error:
         raise ExpressionError(str(error), span, "write it as interval 90 minutes") from None
 
 
-def nulls_clause(parser: Parser) -> tuple[Node, ...]:
+def parse_nulls_clause(parser: ExpressionParser) -> tuple[SyntaxNode, ...]:
     """Parse `ignore nulls`, after or inside a call, to one more argument, true; `respect nulls`
     adds none."""
-    if not (parser.at("ignore", "respect") and parser.ahead.text.lower() == "nulls"):
+    if not (parser.is_at("ignore", "respect") and parser.next_token.text.lower() == "nulls"):
         return ()
     word = parser.take()
     parser.take()
     return (Literal(word.span, True, BOOLEAN),) if word.text.lower() == "ignore" else ()
 
 
-def filter_clause(parser: Parser) -> Node | None:
+def parse_filter_clause(parser: ExpressionParser) -> SyntaxNode | None:
     """Parse the condition of `filter (where condition)` after a call, if there is one."""
-    if not (parser.at("filter") and parser.ahead.text == "("):
+    if not (parser.is_at("filter") and parser.next_token.text == "("):
         return None
     parser.take()
     parser.expect("(")
     parser.expect("where")
-    condition = parser.expression()
+    condition = parser.parse_expression()
     parser.expect(")")
     return condition

@@ -9,28 +9,28 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from headrace.core.expressions.typed import Span, Value
+from headrace.core.expressions.typed import ConstantValue, Span
 from headrace.core.types import Type
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class SyntaxNode:
     """A part of an expression; the subclasses below are the only ones."""
 
     span: Span
 
 
 @dataclass(frozen=True, slots=True)
-class Literal(Node):
+class Literal(SyntaxNode):
     r"""A literal value; `lost` is an escape in its text that has no meaning, like `\d`."""
 
-    value: Value
+    value: ConstantValue
     type: Type
-    lost: str = ""
+    lost_escape: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class TypedText(Node):
+class TypedText(SyntaxNode):
     """`date '2026-01-31'` and similar: text to be parsed as that type."""
 
     text: str
@@ -38,76 +38,76 @@ class TypedText(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Name(Node):
+class Name(SyntaxNode):
     """A column, or the first part of a dotted name."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Member(Node):
+class Member(SyntaxNode):
     """`base.name`: a field of a struct, or a column of a named input."""
 
-    base: Node
+    base: SyntaxNode
     name: str
     name_span: Span
 
 
 @dataclass(frozen=True, slots=True)
-class Star(Node):
+class Star(SyntaxNode):
     """The `*` of `count(*)`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Call(Node):
+class CallNode(SyntaxNode):
     """A function or operator applied; `name` is in lower case, `name_span` is its position."""
 
     name: str
     name_span: Span
-    arguments: tuple[Node, ...]
-    distinct: bool = False
-    filter: Node | None = None
+    arguments: tuple[SyntaxNode, ...]
+    is_distinct: bool = False
+    filter: SyntaxNode | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Cast(Node):
+class Cast(SyntaxNode):
     """`cast(operand as type)`, `try_cast(...)` or `operand::type`."""
 
-    operand: Node
+    operand: SyntaxNode
     type: Type
-    attempt: bool
+    is_try: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Lambda(Node):
+class Lambda(SyntaxNode):
     """`x -> body`, allowed only as an argument."""
 
     parameters: tuple[str, ...]
-    body: Node
+    body: SyntaxNode
 
 
-def children(node: Node) -> tuple[Node, ...]:
+def child_nodes(node: SyntaxNode) -> tuple[SyntaxNode, ...]:
     """Return the nodes directly below."""
     match node:
-        case Call():
+        case CallNode():
             return (*node.arguments, *((node.filter,) if node.filter else ()))
         case Member(base=below) | Cast(operand=below) | Lambda(body=below):
             return (below,)
     return ()
 
 
-def walk(node: Node) -> Iterator[Node]:
+def walk(node: SyntaxNode) -> Iterator[SyntaxNode]:
     """Yield the node and all nodes below it, from the left."""
     yield node
-    for child in children(node):
+    for child in child_nodes(node):
         yield from walk(child)
 
 
-def depth(node: Node) -> int:
+def tree_depth(node: SyntaxNode) -> int:
     """Return the depth of the tree, computed without recursion."""
     deepest, pending = 0, [(node, 1)]
     while pending:
         current, level = pending.pop()
         deepest = max(deepest, level)
-        pending.extend((child, level + 1) for child in children(current))
+        pending.extend((child, level + 1) for child in child_nodes(current))
     return deepest

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     import polars as pl
 
 # A constant of an interval type is a whole number: of microseconds, or of months.
-Value: TypeAlias = bool | int | float | PythonDecimal | str | bytes | date | datetime | None
-Form: TypeAlias = "Callable[..., pl.Expr]"
+ConstantValue: TypeAlias = bool | int | float | PythonDecimal | str | bytes | date | datetime | None
+PolarsForm: TypeAlias = "Callable[..., pl.Expr]"
 
-AS_WRITTEN, OURS = "", "ours"
+AS_WRITTEN, NO_SPARK_FORM = "", "ours"
 """The Spark form of a function: its text as written; or none, since Spark's result would differ."""
 
 PROCESSING_TIME = "__now"
@@ -37,7 +37,7 @@ class Span:
     start: int
     end: int
 
-    def to(self, other: Span) -> Span:
+    def extend_to(self, other: Span) -> Span:
         """Return the span from the start of this one to the end of the other."""
         return Span(self.start, other.end)
 
@@ -61,7 +61,7 @@ class ExpressionErrors(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Typed:
+class TypedExpression:
     """A typed expression; the subclasses below are the only ones."""
 
     type: Type
@@ -70,84 +70,86 @@ class Typed:
 
 
 @dataclass(frozen=True, slots=True)
-class Column(Typed):
+class ColumnReference(TypedExpression):
     """A column of the input."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Constant(Typed):
+class Constant(TypedExpression):
     r"""A value known when the expression is typed.
 
     `lost` is an escape in its text that has no meaning, like `\d`.
     """
 
-    value: Value
-    lost: str = field(default="", compare=False)
+    value: ConstantValue
+    lost_escape: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Apply(Typed):
+class FunctionCall(TypedExpression):
     """A function of columns: `form(*compiled arguments)` is its Polars expression.
 
-    `spark` is the expression for Spark: `AS_WRITTEN`, `OURS`, or a text in which `{0}`, `{1}` are
+    `spark` is the expression for Spark: `AS_WRITTEN`, `NO_SPARK_FORM`, or a text in which `{0}`, `{1}` are
     the arguments as written.
     """
 
     function: str
-    arguments: tuple[Typed, ...]
-    form: Form
+    arguments: tuple[TypedExpression, ...]
+    form: PolarsForm
     spark: str = field(default=AS_WRITTEN, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class ProcessingTime(Typed):
+class ProcessingTime(TypedExpression):
     """The time at which a batch is processed: one value a batch, provided by the executor."""
 
 
-def to_expr(typed: Typed) -> pl.Expr:
+def to_expr(typed: TypedExpression) -> pl.Expr:
     """Compile to the equivalent Polars expression over the input columns by name."""
     import polars as pl
 
     match typed:
-        case Column():
+        case ColumnReference():
             return pl.col(typed.name)
         case Constant():
             return pl.lit(typed.value, dtype=to_polars(typed.type))
-        case Apply():
+        case FunctionCall():
             return typed.form(*map(to_expr, typed.arguments))
         case ProcessingTime():
             return pl.col(PROCESSING_TIME).cast(to_polars(TIMESTAMP))
     raise AssertionError(typed)
 
 
-def walk(typed: Typed) -> Iterator[Typed]:
+def walk(typed: TypedExpression) -> Iterator[TypedExpression]:
     """Yield the node and all nodes below it."""
     yield typed
-    if isinstance(typed, Apply):
+    if isinstance(typed, FunctionCall):
         for argument in typed.arguments:
             yield from walk(argument)
 
 
-def ours_within(*inside: Typed) -> str:
+def spark_form_of_parts(*inside: TypedExpression) -> str:
     """Return the Spark form of a function that embeds these expressions in its form."""
     nodes = (node for typed in inside for node in walk(typed))
-    ours = any(isinstance(node, Apply) and node.spark == OURS for node in nodes)
-    return OURS if ours else AS_WRITTEN
+    ours = any(isinstance(node, FunctionCall) and node.spark == NO_SPARK_FORM for node in nodes)
+    return NO_SPARK_FORM if ours else AS_WRITTEN
 
 
-def columns(typed: Typed) -> frozenset[str]:
+def find_columns(typed: TypedExpression) -> frozenset[str]:
     """Return the names of the input columns that the expression reads."""
-    return frozenset(node.name for node in walk(typed) if isinstance(node, Column))
+    return frozenset(node.name for node in walk(typed) if isinstance(node, ColumnReference))
 
 
-def substituted(typed: Typed, columns: Mapping[str, Typed]) -> Typed:
+def substitute_columns(
+    typed: TypedExpression, columns: Mapping[str, TypedExpression]
+) -> TypedExpression:
     """Replace every column by its expression in the mapping."""
     match typed:
-        case Column():
+        case ColumnReference():
             return columns[typed.name]
-        case Apply():
-            arguments = tuple(substituted(argument, columns) for argument in typed.arguments)
+        case FunctionCall():
+            arguments = tuple(substitute_columns(argument, columns) for argument in typed.arguments)
             return replace(typed, arguments=arguments)
     return typed

@@ -14,24 +14,24 @@ from dataclasses import dataclass, field
 from itertools import compress
 from typing import TYPE_CHECKING
 
-from headrace.core.bench import until_done
-from headrace.core.contracts import FOUND_AT, ConnectorError, Table
-from headrace.core.lookup.answers import ERROR, answered, failed
-from headrace.core.lookup.cache import Cache
-from headrace.core.lookup.room import Room
+from headrace.core.bench import wait_until_done
+from headrace.core.contracts import LOOKUP_KEY_INDEX, ConnectorError, LookupTable
+from headrace.core.lookup.answers import ERROR, build_answers, build_failed_answers
+from headrace.core.lookup.cache import LookupCache
+from headrace.core.lookup.room import CallLimiter
 from headrace.core.plan import nodes
-from headrace.core.plan.wording import duration_said
+from headrace.core.plan.wording import format_duration
 
 if TYPE_CHECKING:
     import polars as pl
 
-FIRST_S = 0.1
-LONGEST_S = 10.0
+FIRST_PAUSE_S = 0.1
+LONGEST_PAUSE_S = 10.0
 """The pause before a retry: the first one, and the longest."""
 
 
 @dataclass(slots=True)
-class Asking:
+class LookupStatistics:
     """Counters of the requests to a table."""
 
     keys: int = 0
@@ -57,7 +57,7 @@ class Asking:
 
 
 @dataclass(slots=True)
-class Call:
+class LookupCall:
     """The keys of one call of the table, and the listeners for its answers."""
 
     keys: pl.DataFrame
@@ -67,190 +67,195 @@ class Call:
 
 
 @dataclass(slots=True)
-class Question:
+class LookupRequest:
     """The request for the keys of one batch; `changed` is called whenever answers arrive."""
 
     keys: int
-    changed: Callable[[], None] = lambda: None
-    left: int = 0
+    on_change: Callable[[], None] = lambda: None
+    keys_left: int = 0
     """The number of keys without an answer."""
     error: BaseException | None = None
     """The error of a call that failed after all retries, if any."""
     parts: list[tuple[Sequence[int], pl.DataFrame]] = field(default_factory=list)
     """Answers that were not taken yet: the indices of their keys, and the answers."""
 
-    def answer(
+    def add_answers(
         self, indices: Sequence[int], answers: pl.DataFrame, error: BaseException | None = None
     ) -> None:
         """Add the answers for the keys at these indices."""
         self.parts.append((indices, answers))
-        self.left -= len(indices)
+        self.keys_left -= len(indices)
         self.error = self.error or error
-        self.changed()
+        self.on_change()
 
 
-class Asked:
+class LookupClient:
     """Requests keys of a table, for all subtasks of a step within a process."""
 
-    def __init__(self, lookup: nodes.Lookup, table: Table) -> None:
+    def __init__(self, lookup: nodes.Lookup, table: LookupTable) -> None:
         self.table = table
-        self.asking = Asking()
+        self.statistics = LookupStatistics()
         self._lookup = lookup
-        self._cache = Cache(lookup.cache_rows, lookup.cache_us / 1e6)
-        self._on_their_way: dict[Hashable, tuple[Call, int]] = {}
-        self._calling: set[asyncio.Task[None]] = set()
-        self._room = Room(lookup.concurrency)
+        self._cache = LookupCache(lookup.cache_rows, lookup.cache_us / 1e6)
+        self._in_flight: dict[Hashable, tuple[LookupCall, int]] = {}
+        self._call_tasks: set[asyncio.Task[None]] = set()
+        self._limiter = CallLimiter(lookup.concurrency)
 
-    def ask(self, keys: pl.DataFrame) -> Question:
+    def request(self, keys: pl.DataFrame) -> LookupRequest:
         """Request keys, which are distinct and not null."""
-        request = Question(keys.height, left=keys.height)
-        values = _values(keys)
-        indices, rows = self._cache.find(values, _now())
-        self.asking.keys += keys.height
-        self.asking.known += len(indices)
+        request = LookupRequest(keys.height, keys_left=keys.height)
+        values = _to_hashable(keys)
+        indices, rows = self._cache.find(values, _get_loop_time())
+        self.statistics.keys += keys.height
+        self.statistics.known += len(indices)
         if indices:
-            request.answer(indices, self._cache.answers(rows))
+            request.add_answers(indices, self._cache.get_answers(rows))
         known = set(indices)
-        new = [at for at, v in enumerate(values) if at not in known and not self._waits(v)]
-        self._wait(request, [at for at in range(keys.height) if at not in known], values)
-        max_keys = self.table.keys_per_call
+        new = [at for at, v in enumerate(values) if at not in known and not self._is_in_flight(v)]
+        self._join_calls(request, [at for at in range(keys.height) if at not in known], values)
+        max_keys = self.table.max_keys_per_call
         for start in range(0, len(new), max_keys):
-            self._call(request, keys, values, new[start : start + max_keys])
+            self._start_call(request, keys, values, new[start : start + max_keys])
         return request
 
-    def _waits(self, value: Hashable) -> bool:
-        return value in self._on_their_way
+    def _is_in_flight(self, value: Hashable) -> bool:
+        return value in self._in_flight
 
-    def _wait(self, request: Question, indices: list[int], values: Sequence[Hashable]) -> None:
+    def _join_calls(
+        self, request: LookupRequest, indices: list[int], values: Sequence[Hashable]
+    ) -> None:
         """Subscribe the request to calls in flight for these keys."""
-        calls: dict[int, tuple[Call, list[int], list[int]]] = {}
+        calls: dict[int, tuple[LookupCall, list[int], list[int]]] = {}
         for at in indices:
-            if entry := self._on_their_way.get(values[at]):
+            if entry := self._in_flight.get(values[at]):
                 call, row = entry
                 _, own, rows = calls.setdefault(id(call), (call, [], []))
                 own.append(at)
                 rows.append(row)
         for call, own, rows in calls.values():
-            self.asking.known += len(own)
-            call.listeners.append(_listener(request, own, rows))
+            self.statistics.known += len(own)
+            call.listeners.append(_build_listener(request, own, rows))
 
-    def _call(
-        self, request: Question, keys: pl.DataFrame, values: Sequence[Hashable], new: list[int]
+    def _start_call(
+        self, request: LookupRequest, keys: pl.DataFrame, values: Sequence[Hashable], new: list[int]
     ) -> None:
-        call = Call(keys[new])
-        call.listeners.append(_listener(request, new, None))
+        call = LookupCall(keys[new])
+        call.listeners.append(_build_listener(request, new, None))
         own = [values[at] for at in new]
-        self._on_their_way.update((value, (call, row)) for row, value in enumerate(own))
-        task = asyncio.create_task(self._carry(call, own))
-        self._calling.add(task)
-        task.add_done_callback(self._calling.discard)
+        self._in_flight.update((value, (call, row)) for row, value in enumerate(own))
+        task = asyncio.create_task(self._run_call(call, own))
+        self._call_tasks.add(task)
+        task.add_done_callback(self._call_tasks.discard)
 
-    async def _carry(self, call: Call, values: Sequence[Hashable]) -> None:
+    async def _run_call(self, call: LookupCall, values: Sequence[Hashable]) -> None:
         """Make a call, cache its answers, and pass them to its listeners."""
         error: BaseException | None = None
         try:
-            answers = await self._tried(call.keys)
+            answers = await self._call_with_retries(call.keys)
             valid = answers[ERROR].is_null()
             known = values if valid.all() else list(compress(values, valid))
-            self._cache.remember(known, answers.filter(valid), _now())
+            self._cache.store(known, answers.filter(valid), _get_loop_time())
         except asyncio.CancelledError:
             raise
         except BaseException as caught:
-            self.asking.failures += 1
+            self.statistics.failures += 1
             error = caught
-            answers = failed(call.keys.height, self._lookup, _said(caught))
+            answers = build_failed_answers(call.keys.height, self._lookup, _format_error(caught))
         finally:
             for value in values:
-                del self._on_their_way[value]
+                del self._in_flight[value]
         for listener in call.listeners:
             listener(answers, error)
 
-    async def _tried(self, keys: pl.DataFrame) -> pl.DataFrame:
+    async def _call_with_retries(self, keys: pl.DataFrame) -> pl.DataFrame:
         """Call the table, with retries unless an error is final. Raises ConnectorError."""
-        pause_s = FIRST_S
+        pause_s = FIRST_PAUSE_S
         for left in range(self._lookup.retries, -1, -1):
             try:
-                return await self._once(keys, is_retry=left < self._lookup.retries)
+                return await self._call_table(keys, is_retry=left < self._lookup.retries)
             except ConnectorError as error:
-                if error.final or not left:
+                if error.is_final or not left:
                     raise
             await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, LONGEST_S)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
         raise AssertionError("the last try returns or raises")
 
-    async def _once(self, keys: pl.DataFrame, *, is_retry: bool) -> pl.DataFrame:
-        async with self._room.place(is_retry=is_retry):
-            self.asking.calls += 1
+    async def _call_table(self, keys: pl.DataFrame, *, is_retry: bool) -> pl.DataFrame:
+        async with self._limiter.hold_slot(is_retry=is_retry):
+            self.statistics.calls += 1
             try:
                 async with asyncio.timeout(self._lookup.timeout_us / 1e6):
                     found = await self.table.find(keys)
             except TimeoutError:
                 from datetime import timedelta
 
-                waited = duration_said(timedelta(microseconds=self._lookup.timeout_us))
+                waited = format_duration(timedelta(microseconds=self._lookup.timeout_us))
                 raise ConnectorError(f"no answer within {waited}") from None
-        return answered(keys.height, once_each(keys, found), self._lookup)
+        return build_answers(keys.height, keep_one_row_per_key(keys, found), self._lookup)
 
     async def close(self) -> None:
         """Cancel all calls, and close the table."""
-        for task in self._calling:
+        for task in self._call_tasks:
             task.cancel()
-        if self._calling:
-            await asyncio.gather(*self._calling, return_exceptions=True)
-        await until_done(asyncio.create_task(self.table.close()))
+        if self._call_tasks:
+            await asyncio.gather(*self._call_tasks, return_exceptions=True)
+        await wait_until_done(asyncio.create_task(self.table.close()))
 
 
-ONE_ROW = "a lookup needs one row per key"
+ONE_ROW_HINT = "a lookup needs one row per key"
 
 
-def once_each(keys: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
+def keep_one_row_per_key(keys: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
     """Keep one row per key; a key with several rows gets one row with an error."""
     import polars as pl
 
-    repeated = found[FOUND_AT].is_duplicated()
+    repeated = found[LOOKUP_KEY_INDEX].is_duplicated()
     if not repeated.any():
         return found
     if ERROR not in found.columns:
         found = found.with_columns(pl.lit(None, dtype=pl.String).alias(ERROR))
-    several = found.filter(repeated).unique(FOUND_AT, keep="first", maintain_order=True)
-    why = [f"{twice(keys.row(at, named=True))}: {ONE_ROW}" for at in several[FOUND_AT]]
+    several = found.filter(repeated).unique(LOOKUP_KEY_INDEX, keep="first", maintain_order=True)
+    why = [
+        f"{format_duplicate_error(keys.row(at, named=True))}: {ONE_ROW_HINT}"
+        for at in several[LOOKUP_KEY_INDEX]
+    ]
     several = several.with_columns(pl.Series(ERROR, why, dtype=pl.String))
     return pl.concat([found.filter(~repeated), several])
 
 
-def twice(key: Mapping[str, object]) -> str:
+def format_duplicate_error(key: Mapping[str, object]) -> str:
     """Format the error for a key with several rows."""
     described = ", ".join(f"{name} = {value}" for name, value in key.items())
     return f"the table has several rows for {described}"
 
 
-def _listener(
-    request: Question, indices: Sequence[int], rows: Sequence[int] | None
+def _build_listener(
+    request: LookupRequest, indices: Sequence[int], rows: Sequence[int] | None
 ) -> Callable[[pl.DataFrame, BaseException | None], None]:
     """Build a listener that answers these keys from rows of a call's answers; None: from all."""
 
     def listen(answers: pl.DataFrame, error: BaseException | None) -> None:
-        request.answer(indices, answers if rows is None else answers[rows], error)
+        request.add_answers(indices, answers if rows is None else answers[rows], error)
 
     return listen
 
 
-def _values(keys: pl.DataFrame) -> list[Hashable]:
+def _to_hashable(keys: pl.DataFrame) -> list[Hashable]:
     """Return each key as a hashable Python value."""
     if keys.width == 1:
         return list(keys.to_series().to_physical().to_list())
-    return list(keys.select(_physical()).iter_rows())
+    return list(keys.select(_physical_expr()).iter_rows())
 
 
-def _physical() -> pl.Expr:
+def _physical_expr() -> pl.Expr:
     import polars as pl
 
     return pl.all().to_physical()
 
 
-def _said(error: BaseException) -> str:
+def _format_error(error: BaseException) -> str:
     return error.message if isinstance(error, ConnectorError) else str(error)
 
 
-def _now() -> float:
+def _get_loop_time() -> float:
     return asyncio.get_running_loop().time()

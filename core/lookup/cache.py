@@ -11,28 +11,28 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import polars as pl
 
-MOST_CHUNKS = 64
+MAX_CHUNKS = 64
 """The largest number of chunks of the frame before they are merged into one."""
-FEW = 1024
+MIN_COMPACT_ROWS = 1024
 """Below this number of rows, removing those of evicted keys is not worth the effort."""
 
 
-class Cache:
+class LookupCache:
     """Caches the answers of at most `rows` keys, each for `ttl_s`; `rows=0` caches nothing."""
 
     def __init__(self, rows: int, ttl_s: float) -> None:
-        self._most = rows
+        self._max_rows = rows
         self._ttl_s = ttl_s
-        self._known: dict[Hashable, tuple[float, int]] = {}
+        self._entries: dict[Hashable, tuple[float, int]] = {}
         """The expiry and the row index of each key, least recently used first."""
         self._answers: pl.DataFrame | None = None
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._entries)
 
     def find(self, keys: Sequence[Hashable], now: float) -> tuple[list[int], list[int]]:
         """Return the indices of the cached keys, and the row index of each."""
-        which, rows, known = list[int](), list[int](), self._known
+        which, rows, known = list[int](), list[int](), self._entries
         if not known:
             return which, rows
         for at, key in enumerate(keys):
@@ -46,33 +46,33 @@ class Cache:
                 rows.append(entry[1])
         return which, rows
 
-    def answers(self, rows: Sequence[int]) -> pl.DataFrame:
+    def get_answers(self, rows: Sequence[int]) -> pl.DataFrame:
         """Return the answers at these row indices."""
         assert self._answers is not None
         return self._answers[rows]
 
-    def remember(self, keys: Sequence[Hashable], answers: pl.DataFrame, now: float) -> None:
+    def store(self, keys: Sequence[Hashable], answers: pl.DataFrame, now: float) -> None:
         """Store the answers for these keys, in the order of the keys; evict the oldest."""
-        if not self._most:
+        if not self._max_rows:
             return
         first = 0 if self._answers is None else self._answers.height
         until = now + self._ttl_s
         for at, key in enumerate(keys):
-            self._known.pop(key, None)
-            self._known[key] = (until, first + at)
-        for key in list(self._known)[: max(len(self._known) - self._most, 0)]:
-            del self._known[key]
+            self._entries.pop(key, None)
+            self._entries[key] = (until, first + at)
+        for key in list(self._entries)[: max(len(self._entries) - self._max_rows, 0)]:
+            del self._entries[key]
         self._answers = answers if self._answers is None else self._answers.vstack(answers)
         self._compact()
 
     def _compact(self) -> None:
         """Remove the rows of evicted keys, and merge small chunks."""
         assert self._answers is not None
-        if self._answers.height > 2 * max(len(self._known), FEW):
-            rows = [row for _, row in self._known.values()]
+        if self._answers.height > 2 * max(len(self._entries), MIN_COMPACT_ROWS):
+            rows = [row for _, row in self._entries.values()]
             self._answers = self._answers[rows]
-            self._known = {
-                key: (until, at) for at, (key, (until, _)) in enumerate(self._known.items())
+            self._entries = {
+                key: (until, at) for at, (key, (until, _)) in enumerate(self._entries.items())
             }
-        elif self._answers.n_chunks() > MOST_CHUNKS:
+        elif self._answers.n_chunks() > MAX_CHUNKS:
             self._answers = self._answers.rechunk()

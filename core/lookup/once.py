@@ -5,27 +5,29 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from headrace.core.lookup.answers import whole
-from headrace.core.lookup.asked import Asked
-from headrace.core.lookup.stage import Stage
+from headrace.core.lookup.answers import assemble_answers
+from headrace.core.lookup.asked import LookupClient
+from headrace.core.lookup.stage import LookupJoin
 from headrace.core.operators.operator import Output
 
 if TYPE_CHECKING:
     import polars as pl
 
 
-async def looked_up(stage: Stage, client: Asked, frame: pl.DataFrame) -> list[Output]:
+async def look_up_rows(
+    stage: LookupJoin, client: LookupClient, frame: pl.DataFrame
+) -> list[Output]:
     """Return the output of the rows. Raises ConnectorError."""
     import polars as pl
 
     if not frame.height:
         return []
-    keys = stage.keys(frame)
-    request, changed = client.ask(keys.keys), asyncio.Event()
-    request.changed = changed.set
-    while request.left:
+    keys = stage.compute_keys(frame)
+    request, changed = client.request(keys.keys), asyncio.Event()
+    request.on_change = changed.set
+    while request.keys_left:
         await changed.wait()
         changed.clear()
-    answers = whole(request.keys, request.parts) if request.parts else stage.nothing
-    answers = answers.select(pl.all().gather(keys.ids))
-    return list(stage.rows(frame, answers, request.error))
+    answers = assemble_answers(request.keys, request.parts) if request.parts else stage.no_answers
+    answers = answers.select(pl.all().gather(keys.row_ids))
+    return list(stage.join_rows(frame, answers, request.error))

@@ -18,209 +18,222 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from headrace.core.blame import blamed
-from headrace.core.elements import Barrier, Batch, Element, End, Mark, Watermark
-from headrace.core.gate import Gate
-from headrace.core.lookup.answers import ERROR, whole
-from headrace.core.lookup.asked import Asked, Question
-from headrace.core.lookup.stage import Stage, taken
-from headrace.core.operators.operator import Chain
-from headrace.core.task import Flow, Foot
-from headrace.core.waiting import Waiting
+from headrace.core.blame import attribute_errors_to
+from headrace.core.elements import (
+    Barrier,
+    Batch,
+    ControlElement,
+    Element,
+    EndOfStream,
+    WatermarkElement,
+)
+from headrace.core.gate import InputGate
+from headrace.core.lookup.answers import ERROR, assemble_answers
+from headrace.core.lookup.asked import LookupClient, LookupRequest
+from headrace.core.lookup.stage import LookupJoin, match_rows
+from headrace.core.operators.operator import OperatorChain
+from headrace.core.task import OperatorTask, TaskOutput
+from headrace.core.waiting import Stopwatch
 
 if TYPE_CHECKING:
     import polars as pl
 
 
 @dataclass(slots=True)
-class Rows:
+class PendingRows:
     """Queued rows, and the index of each row's key in the request."""
 
     frame: pl.DataFrame
-    ids: pl.Series
-    question: Question
+    key_ids: pl.Series
+    request: LookupRequest
 
     @property
-    def answered(self) -> bool:
+    def is_answered(self) -> bool:
         """Whether all keys of the request are answered."""
-        return not self.question.left
+        return not self.request.keys_left
 
 
 @dataclass(frozen=True, slots=True)
-class Aside:
+class SideRows:
     """Rows that are not looked up, because an operator before the lookup failed on them."""
 
     stream: str
     frame: pl.DataFrame
 
 
-InLine: TypeAlias = "Rows | Aside | Mark"
+QueuedElement: TypeAlias = "PendingRows | SideRows | ControlElement"
 
 
 @dataclass(slots=True)
-class Gathered(Foot):
+class BufferedOutput(TaskOutput):
     """Collects the output of the operators before a lookup."""
 
     frames: list[tuple[str, pl.DataFrame]] = field(default_factory=list)
 
-    async def rows(self, stream: str, frame: pl.DataFrame) -> None:
+    async def send_rows(self, stream: str, frame: pl.DataFrame) -> None:
         """Collect rows of a stream."""
         self.frames.append((stream, frame))
 
 
 @dataclass(slots=True)
-class Relay:
+class LookupTask:
     """Runs a lookup between a gate and the operators; `before` are the ones before the lookup."""
 
-    gate: Gate
-    stage: Stage
-    asked: Asked
-    flow: Flow
-    before: Chain | None = None
-    most_rows: int = 8192
+    gate: InputGate
+    join: LookupJoin
+    client: LookupClient
+    operator_task: OperatorTask
+    chain_before: OperatorChain | None = None
+    max_rows: int = 8192
     """The largest number of queued rows, unless one batch has more."""
-    rows: int = 0
-    idle: Waiting = field(default_factory=Waiting)
+    queued_rows: int = 0
+    idle_time: Stopwatch = field(default_factory=Stopwatch)
     """The time in which the queue was empty and no element arrived."""
-    _gathered: Gathered = field(default_factory=lambda: Gathered({}, None))
-    _first: Flow = field(init=False)
+    _buffered_output: BufferedOutput = field(default_factory=lambda: BufferedOutput({}, None))
+    _task_before: OperatorTask = field(init=False)
     """Runs the operators before the lookup."""
-    _line: deque[InLine] = field(default_factory=deque)
-    _holds: bool = False
+    _queue: deque[QueuedElement] = field(default_factory=deque)
+    _is_blocked: bool = False
     """Whether a barrier or the end is queued: no input is taken after it."""
-    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _change_event: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
-        self._first = Flow(self.before, self._gathered, self.flow.bench)
+        self._task_before = OperatorTask(
+            self.chain_before, self._buffered_output, self.operator_task.kernel_executor
+        )
 
     async def run(self) -> None:
         """Process all elements, from the first to the end."""
-        with self.flow.life:
+        with self.operator_task.run_time:
             fetching: asyncio.Task[tuple[int, Element]] | None = None
             try:
                 while True:
                     if fetching is None and self._has_room():
                         fetching = asyncio.create_task(self.gate.get())
-                        fetching.add_done_callback(lambda _: self._changed.set())
-                    await self._change()
+                        fetching.add_done_callback(lambda _: self._change_event.set())
+                    await self._wait_for_change()
                     if fetching is not None and fetching.done():
                         _, element = fetching.result()
                         fetching = None
-                        await self._take(element)
-                    if await self._put_out():
+                        await self._enqueue(element)
+                    if await self._emit_ready():
                         return
             finally:
                 if fetching is not None:
                     fetching.cancel()
                     await asyncio.gather(fetching, return_exceptions=True)
 
-    async def _change(self) -> None:
+    async def _wait_for_change(self) -> None:
         """Wait until an element arrives, an answer arrives, or an element is emitted."""
-        with nullcontext() if self._line or self._changed.is_set() else self.idle:
-            await self._changed.wait()
-        self._changed.clear()
+        with nullcontext() if self._queue or self._change_event.is_set() else self.idle_time:
+            await self._change_event.wait()
+        self._change_event.clear()
 
     def _has_room(self) -> bool:
-        return not self._holds and self.rows < self.most_rows
+        return not self._is_blocked and self.queued_rows < self.max_rows
 
-    async def _take(self, element: Element) -> None:
+    async def _enqueue(self, element: Element) -> None:
         """Queue an element, and request the keys of its rows."""
         if not isinstance(element, Batch):
-            self._holds = isinstance(element, Barrier | End)
-            last = self._line[-1] if self._line else None
-            if isinstance(element, Watermark) and isinstance(last, Watermark):
-                self._line.pop()  # superseded: there are no rows between the two watermarks
-            self._line.append(element)
+            self._is_blocked = isinstance(element, Barrier | EndOfStream)
+            last = self._queue[-1] if self._queue else None
+            if isinstance(element, WatermarkElement) and isinstance(last, WatermarkElement):
+                self._queue.pop()  # superseded: there are no rows between the two watermarks
+            self._queue.append(element)
             return
-        self.flow.rows_in += element.rows
-        await self._first.rows(self.stage.reads, element.frame)
-        buffered, self._gathered.frames = self._gathered.frames, []
+        self.operator_task.rows_in += element.rows
+        await self._task_before.process_rows(self.join.input_stream, element.frame)
+        buffered, self._buffered_output.frames = self._buffered_output.frames, []
         for name, frame in buffered:
-            if name == self.stage.reads:
-                await self._ask(frame)
+            if name == self.join.input_stream:
+                await self._request_keys(frame)
             else:
-                self._line.append(Aside(name, frame))
-        self._changed.set()
+                self._queue.append(SideRows(name, frame))
+        self._change_event.set()
 
-    async def _ask(self, frame: pl.DataFrame) -> None:
-        with blamed(self.stage.step):
-            keys = await self.flow.bench.run(frame.height, lambda: self.stage.keys(frame))
-            request = self.asked.ask(keys.keys)
-        request.changed = self._changed.set
-        self.rows += frame.height
-        self._line.append(Rows(frame, keys.ids, request))
-        self._changed.set()
+    async def _request_keys(self, frame: pl.DataFrame) -> None:
+        with attribute_errors_to(self.join.step):
+            keys = await self.operator_task.kernel_executor.run(
+                frame.height, lambda: self.join.compute_keys(frame)
+            )
+            request = self.client.request(keys.keys)
+        request.on_change = self._change_event.set
+        self.queued_rows += frame.height
+        self._queue.append(PendingRows(frame, keys.row_ids, request))
+        self._change_event.set()
 
-    async def _put_out(self) -> bool:
+    async def _emit_ready(self) -> bool:
         """Emit everything that can be emitted now; return whether that included the end."""
-        while self._line:
-            head = self._line[0]
+        while self._queue:
+            head = self._queue[0]
             match head:
-                case Rows():
-                    if not head.answered:
-                        await self._refused(head)
+                case PendingRows():
+                    if not head.is_answered:
+                        await self._fail_early(head)
                         break
-                    self._line.popleft()
-                    await self._whole(head)
-                case Aside(stream, frame):
-                    self._line.popleft()
-                    await self.flow.side(stream, frame)
+                    self._queue.popleft()
+                    await self._emit_answered(head)
+                case SideRows(stream, frame):
+                    self._queue.popleft()
+                    await self.operator_task.send_side_rows(stream, frame)
                 case _:
-                    self._line.popleft()
-                    self._holds = False
-                    self._changed.set()
-                    await self.flow.mark(head)
-                    if isinstance(head, End):
+                    self._queue.popleft()
+                    self._is_blocked = False
+                    self._change_event.set()
+                    await self.operator_task.process_control(head)
+                    if isinstance(head, EndOfStream):
                         return True
-        if not self.stage.lookup.ordered:
-            await self._pieces()
+        if not self.join.lookup.keeps_order:
+            await self._emit_partial()
         return False
 
-    async def _refused(self, rows: Rows) -> None:
+    async def _fail_early(self, rows: PendingRows) -> None:
         """Fail at once if a call failed for good and failed rows end the job.
 
         There may be many calls for the other keys of these rows; they are not awaited.
         """
-        if rows.question.error is None or not self.stage.fails:
+        if rows.request.error is None or not self.join.fails_job:
             return
-        for indices, answers in rows.question.parts:
+        for indices, answers in rows.request.parts:
             if answers[ERROR].null_count() < answers.height:
-                mask, at = taken(rows.frame, rows.ids, indices, rows.question.keys)
-                await self._go_on(rows.frame.filter(mask), answers[at], rows.question)
+                mask, at = match_rows(rows.frame, rows.key_ids, indices, rows.request.keys)
+                await self._emit_rows(rows.frame.filter(mask), answers[at], rows.request)
 
-    async def _whole(self, rows: Rows) -> None:
+    async def _emit_answered(self, rows: PendingRows) -> None:
         """Emit the remaining rows of a batch whose keys are all answered."""
-        self.rows -= rows.frame.height
-        self._changed.set()
+        self.queued_rows -= rows.frame.height
+        self._change_event.set()
         if not rows.frame.height:
             return
         import polars as pl
 
-        request, answers = rows.question, self.stage.nothing
+        request, answers = rows.request, self.join.no_answers
         if request.parts:  # else no row has a key
-            answers = whole(request.keys, request.parts)
-        await self._go_on(rows.frame, answers.select(pl.all().gather(rows.ids)), request)
+            answers = assemble_answers(request.keys, request.parts)
+        await self._emit_rows(rows.frame, answers.select(pl.all().gather(rows.key_ids)), request)
 
-    async def _pieces(self) -> None:
+    async def _emit_partial(self) -> None:
         """Emit the answered rows before the next control element, even if others still wait."""
-        for rows in list(self._line):
-            if not isinstance(rows, Rows):
+        for rows in list(self._queue):
+            if not isinstance(rows, PendingRows):
                 return
-            parts, rows.question.parts = rows.question.parts, []
+            parts, rows.request.parts = rows.request.parts, []
             for indices, answers in parts:
-                mask, at = taken(rows.frame, rows.ids, indices, rows.question.keys)
+                mask, at = match_rows(rows.frame, rows.key_ids, indices, rows.request.keys)
                 frame = rows.frame.filter(mask)
-                rows.frame, rows.ids = rows.frame.filter(~mask), rows.ids.filter(~mask)
-                self.rows -= frame.height
-                await self._go_on(frame, answers[at], rows.question)
+                rows.frame, rows.key_ids = rows.frame.filter(~mask), rows.key_ids.filter(~mask)
+                self.queued_rows -= frame.height
+                await self._emit_rows(frame, answers[at], rows.request)
 
-    async def _go_on(self, frame: pl.DataFrame, answers: pl.DataFrame, request: Question) -> None:
-        with blamed(self.stage.step):
-            outputs = await self.flow.bench.run(
-                frame.height, lambda: list(self.stage.rows(frame, answers, request.error))
+    async def _emit_rows(
+        self, frame: pl.DataFrame, answers: pl.DataFrame, request: LookupRequest
+    ) -> None:
+        with attribute_errors_to(self.join.step):
+            outputs = await self.operator_task.kernel_executor.run(
+                frame.height, lambda: list(self.join.join_rows(frame, answers, request.error))
             )
         for stream, out in outputs:
-            if stream == self.stage.leaves:
-                await self.flow.onward(stream, out)
+            if stream == self.join.output_stream:
+                await self.operator_task.process_counted_rows(stream, out)
             else:
-                await self.flow.side(stream, out)
+                await self.operator_task.send_side_rows(stream, out)

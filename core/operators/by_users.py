@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from headrace.core.elements import DELETE, EVENT_TIME, ORDER
-from headrace.core.operators.calling import Calling
+from headrace.core.operators.calling import GroupFunction
 from headrace.core.operators.folds import Fold
-from headrace.core.operators.grouping import Grouping
-from headrace.core.operators.kept import GROUP, KEPT, listed, rows_of
-from headrace.core.operators.ranking import place
-from headrace.core.operators.returned import Returned
-from headrace.core.operators.telling import Telling
+from headrace.core.operators.grouping import GroupingKey
+from headrace.core.operators.kept import GROUP_NUMBER, KEPT_ROWS, collect_rows, unnest_rows
+from headrace.core.operators.ranking import get_order_columns
+from headrace.core.operators.returned import ResultSchema
+from headrace.core.operators.telling import GroupErrorContext
 from headrace.core.ordinals import ORDER_TYPE
 from headrace.core.plan import nodes
 from headrace.core.plan.windows import Evict
@@ -26,13 +26,13 @@ from headrace.core.user_code import UserCodeError
 if TYPE_CHECKING:
     import polars as pl
 
-ROW = "__row"
+ROW_NUMBER = "__row"
 """The column of row numbers by which the rows that an evictor returns are identified."""
-FROM = "__from"
+ORIGIN_GROUP = "__from"
 """The column with the number of the group that an output row was made from."""
 
 
-class _AllRows:
+class _AllRowsFold:
     """A fold that keeps all rows of a group; with `newest` also their greatest event time."""
 
     def __init__(self, row: Mapping[str, pl.DataType], *, newest: bool) -> None:
@@ -41,136 +41,149 @@ class _AllRows:
         self._row = {**{n: row[n] for n in sorted(row)}, ORDER: to_polars(ORDER_TYPE)}
         newest_of = {EVENT_TIME: to_polars(TIMESTAMP)} if newest else {}
         self._newest = [pl.col(EVENT_TIME).max()] if newest else []
-        self.reads = frozenset((*self._row, *newest_of))
-        self.columns = {KEPT: pl.List(pl.Struct(self._row)), **newest_of}
+        self.input_columns = frozenset((*self._row, *newest_of))
+        self.state_columns = {KEPT_ROWS: pl.List(pl.Struct(self._row)), **newest_of}
 
     def begin(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         """Return the rows of each group as a list, in order."""
         import polars as pl
 
-        return listed(rows.sort(place()), by, pl.struct(*self._row), *self._newest)
+        return collect_rows(
+            rows.sort(get_order_columns()), by, pl.struct(*self._row), *self._newest
+        )
 
     def merge(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         """Merge the lists of each group."""
-        return self.begin(rows_of(states, (*by, *self.columns.keys() - {KEPT})), by)
+        return self.begin(unnest_rows(states, (*by, *self.state_columns.keys() - {KEPT_ROWS})), by)
 
 
-class Applied(_AllRows):
+class ApplyFold(_AllRowsFold):
     """The fold of `apply`.
 
     A window that may fire again has at most one row, which replaces the one emitted before.
     """
 
     def __init__(
-        self, operation: nodes.Apply, grouping: Grouping, telling: Telling, *, newest: bool
+        self,
+        operation: nodes.Apply,
+        grouping: GroupingKey,
+        telling: GroupErrorContext,
+        *,
+        newest: bool,
     ) -> None:
-        self.types = types_of(operation.of)
-        super().__init__(self.types, newest=newest)
+        self.input_types = get_polars_types(operation.input_columns)
+        super().__init__(self.input_types, newest=newest)
         if newest:
-            self.types = {**self.types, EVENT_TIME: to_polars(TIMESTAMP)}
+            self.input_types = {**self.input_types, EVENT_TIME: to_polars(TIMESTAMP)}
         self._grouping = grouping
-        self._visible_columns = operation.of.names
-        self._fires_again = operation.window.fires_again
-        self._function = Calling(operation.code, telling)
-        self._schema = Returned(operation.code.shown, operation.returns)
+        self._visible_columns = operation.input_columns.names
+        self._fires_again = operation.window.can_fire_again
+        self._function = GroupFunction(operation.code, telling)
+        self._schema = ResultSchema(operation.code.display_name, operation.returns)
 
     def finish(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         """Return the rows that the function returns, each after the columns of its group."""
         import polars as pl
 
-        inside = dict(zip(self._grouping.inside, self._grouping.names, strict=True))
+        inside = dict(zip(self._grouping.internal_names, self._grouping.names, strict=True))
         named = [pl.col(name).alias(inside.get(name, name)) for name in by]
-        newest = [name for name in self.columns if name != KEPT and name not in by]
-        made = self._made(states, by)
-        origin = made[FROM]
+        newest = [name for name in self.state_columns if name != KEPT_ROWS and name not in by]
+        made = self._call_function(states, by)
+        origin = made[ORIGIN_GROUP]
         groups = states.select(*named, *newest)[origin]
-        rows = groups.hstack(made.drop(FROM).get_columns())
+        rows = groups.hstack(made.drop(ORIGIN_GROUP).get_columns())
         if not self._fires_again:
             return rows
-        silent = states.select(*named, *newest).with_row_index(FROM)
-        silent = silent.join(origin.unique().to_frame(), on=FROM, how="anti").drop(FROM)
+        silent = states.select(*named, *newest).with_row_index(ORIGIN_GROUP)
+        silent = silent.join(origin.unique().to_frame(), on=ORIGIN_GROUP, how="anti").drop(
+            ORIGIN_GROUP
+        )
         rows = rows.with_columns(pl.lit(False).alias(DELETE))
         gone = silent.with_columns(pl.lit(True).alias(DELETE))
         return pl.concat([rows, gone], how="diagonal") if gone.height else rows
 
-    def _made(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    def _call_function(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         """Call the function for each group, and return its rows with ORIGIN_GROUP."""
         import polars as pl
 
-        groups = self._function.of(states, by)
-        number = pl.Series(FROM, [], dtype=pl.UInt32)
-        frames = [self._schema.frame([]).with_columns(number)]
-        for at, piece in enumerate(pieces(states, self._visible_columns)):
-            answer = groups.answer(at, piece)
+        groups = self._function.bind_groups(states, by)
+        number = pl.Series(ORIGIN_GROUP, [], dtype=pl.UInt32)
+        frames = [self._schema.build_frame([]).with_columns(number)]
+        for at, piece in enumerate(iterate_groups(states, self._visible_columns)):
+            answer = groups.call(at, piece)
             try:
-                frame = self._framed(answer)
+                frame = self._convert_result(answer)
             except UserCodeError as error:
-                raise groups.failed(at, error) from error.__cause__
+                raise groups.add_context(at, error) from error.__cause__
             if self._fires_again and frame.height > 1:
                 message = f"{self._function.name} returned {frame.height} rows for a window"
                 hint = "each firing replaces the row: return one row, or set accumulate: false"
-                raise groups.failed(at, UserCodeError(f"{message} that may fire again", hint))
-            frames.append(frame.with_columns(pl.lit(at, dtype=number.dtype).alias(FROM)))
+                raise groups.add_context(at, UserCodeError(f"{message} that may fire again", hint))
+            frames.append(frame.with_columns(pl.lit(at, dtype=number.dtype).alias(ORIGIN_GROUP)))
         return pl.concat(frames)
 
-    def _framed(self, answer: object) -> pl.DataFrame:
+    def _convert_result(self, answer: object) -> pl.DataFrame:
         """Convert the return value for one window into the declared columns."""
         import polars as pl
 
         if isinstance(answer, pl.DataFrame):
-            return self._schema.declared(answer)
+            return self._schema.validate_frame(answer)
         if isinstance(answer, list | dict | None):
-            return self._schema.frame(self._schema.rows(answer))
+            return self._schema.build_frame(self._schema.parse_rows(answer))
         message = f"{self._function.name} must return a DataFrame, dicts or None"
         raise UserCodeError(f"{message}, got {type(answer).__name__}")
 
 
-class EvictedByUser(_AllRows):
+class UserEvictingFold(_AllRowsFold):
     """A fold of the rows that a user's evictor selects.
 
     Another fold computes the result of these rows.
     """
 
     def __init__(
-        self, evict: Evict, inner: Fold, types: Mapping[str, pl.DataType], telling: Telling
+        self,
+        evict: Evict,
+        inner: Fold,
+        types: Mapping[str, pl.DataType],
+        telling: GroupErrorContext,
     ) -> None:
         """`types` are the types of the columns that the inner fold reads."""
-        assert evict.code is not None and evict.of is not None
-        read = {name: types[name] for name in inner.reads - {ORDER}}
-        super().__init__({**types_of(evict.of), **read}, newest=False)
+        assert evict.code is not None and evict.input_columns is not None
+        read = {name: types[name] for name in inner.input_columns - {ORDER}}
+        super().__init__({**get_polars_types(evict.input_columns), **read}, newest=False)
         self._inner = inner
-        self._visible_columns = evict.of.names
+        self._visible_columns = evict.input_columns.names
         self._error_context = telling
-        self._function = Calling(evict.code, telling)
+        self._function = GroupFunction(evict.code, telling)
 
     def finish(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         """Return the inner fold's results of the selected rows, also for groups without any."""
         import polars as pl
 
-        numbered = states.with_row_index(GROUP)
-        flat = rows_of(numbered, (GROUP,))
-        rows = flat[self._kept(states, by)]
-        with self._error_context.numbered(numbered, GROUP):
-            of_group = self._inner.begin(rows, (GROUP,))
+        numbered = states.with_row_index(GROUP_NUMBER)
+        flat = unnest_rows(numbered, (GROUP_NUMBER,))
+        rows = flat[self._select_rows(states, by)]
+        with self._error_context.resolve_numbers(numbered, GROUP_NUMBER):
+            of_group = self._inner.begin(rows, (GROUP_NUMBER,))
             if of_group.height < numbered.height:
-                nothing = self._inner.begin(rows.clear().drop(GROUP), ())
-                empty = numbered.select(GROUP).join(of_group, on=GROUP, how="anti")
+                nothing = self._inner.begin(rows.clear().drop(GROUP_NUMBER), ())
+                empty = numbered.select(GROUP_NUMBER).join(of_group, on=GROUP_NUMBER, how="anti")
                 of_none = empty.join(nothing, how="cross").select(of_group.columns)
                 of_group = pl.concat([of_group, of_none])
-        return self._inner.finish(numbered.drop(KEPT).join(of_group, on=GROUP), by)
+        return self._inner.finish(numbered.drop(KEPT_ROWS).join(of_group, on=GROUP_NUMBER), by)
 
-    def _kept(self, states: pl.DataFrame, by: Sequence[str]) -> pl.Series:
+    def _select_rows(self, states: pl.DataFrame, by: Sequence[str]) -> pl.Series:
         """Return the numbers of the selected rows among all rows."""
         import polars as pl
 
-        groups, start, kept = self._function.of(states, by), 0, list[pl.Series]()
-        for at, piece in enumerate(pieces(states, self._visible_columns)):
-            numbers = pl.int_range(start, start + piece.height, eager=True).alias(ROW)
-            answer = returned = groups.answer(at, piece.with_columns(numbers))
+        groups, start, kept = self._function.bind_groups(states, by), 0, list[pl.Series]()
+        for at, piece in enumerate(iterate_groups(states, self._visible_columns)):
+            numbers = pl.int_range(start, start + piece.height, eager=True).alias(ROW_NUMBER)
+            answer = returned = groups.call(at, piece.with_columns(numbers))
             if isinstance(answer, pl.Series) and answer.dtype == pl.Boolean:
                 answer = numbers.filter(answer) if answer.len() == piece.height else None
             elif isinstance(answer, pl.DataFrame):
-                answer = answer[ROW] if ROW in answer.columns else None
+                answer = answer[ROW_NUMBER] if ROW_NUMBER in answer.columns else None
                 if answer is not None and not answer.is_in(numbers.implode()).all():
                     answer = None
             else:
@@ -179,21 +192,21 @@ class EvictedByUser(_AllRows):
                 came = type(returned).__name__
                 message = f"{self._function.name} must return some of the rows, got {came}"
                 hint = "filter them, or return a Series of booleans, one per row"
-                raise groups.failed(at, UserCodeError(message, hint))
+                raise groups.add_context(at, UserCodeError(message, hint))
             kept.append(answer.cast(pl.Int64).unique().sort())
             start += piece.height
-        return pl.concat(kept) if kept else pl.Series(ROW, [], pl.Int64)
+        return pl.concat(kept) if kept else pl.Series(ROW_NUMBER, [], pl.Int64)
 
 
-def pieces(states: pl.DataFrame, shown: Sequence[str]) -> Iterator[pl.DataFrame]:
+def iterate_groups(states: pl.DataFrame, shown: Sequence[str]) -> Iterator[pl.DataFrame]:
     """Iterate over the rows of each group, with these columns."""
-    rows = rows_of(states, ()).select(shown)
+    rows = unnest_rows(states, ()).select(shown)
     start = 0
-    for length in states[KEPT].list.len().to_list():
+    for length in states[KEPT_ROWS].list.len().to_list():
         yield rows.slice(start, length)
         start += length
 
 
-def types_of(columns: Schema) -> dict[str, pl.DataType]:
+def get_polars_types(columns: Schema) -> dict[str, pl.DataType]:
     """Return the Polars types of these columns."""
     return {field.name: to_polars(field.type) for field in columns}

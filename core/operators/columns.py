@@ -14,20 +14,20 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from headrace.core.elements import DELETE, HIDDEN
+from headrace.core.elements import DELETE, HIDDEN_COLUMNS
 from headrace.core.expressions.typed import (
     PROCESSING_TIME,
-    Apply,
-    Column,
+    ColumnReference,
+    FunctionCall,
     ProcessingTime,
-    Typed,
-    columns,
-    substituted,
+    TypedExpression,
+    find_columns,
+    substitute_columns,
     to_expr,
     walk,
 )
-from headrace.core.frames import projected
-from headrace.core.operators.operator import Output, Stateless
+from headrace.core.frames import select_columns
+from headrace.core.operators.operator import Output, StatelessOperator
 from headrace.core.plan.nodes import Filter, Project
 
 if TYPE_CHECKING:
@@ -35,22 +35,22 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class ProjectionStage:
     """Conditions and output columns over the same input; `columns=None` keeps the columns."""
 
-    conditions: tuple[tuple[str, Typed], ...] = ()
+    conditions: tuple[tuple[str, TypedExpression], ...] = ()
     """Each with the name of its step."""
-    columns: dict[str, Typed] | None = None
+    columns: dict[str, TypedExpression] | None = None
 
-    def reading(self, step: str, operation: Filter | Project) -> Stage:
+    def with_operation(self, step: str, operation: Filter | Project) -> ProjectionStage:
         """Return this stage with one more operation inlined."""
         if isinstance(operation, Filter):
-            condition = self._written_in(operation.condition)
+            condition = self._inline_columns(operation.condition)
             return replace(self, conditions=(*self.conditions, (step, condition)))
-        named = {c.name: self._written_in(c.value) for c in operation.columns}
+        named = {c.name: self._inline_columns(c.value) for c in operation.columns}
         return replace(self, columns=named)
 
-    def doubles_work(self, operation: Filter | Project) -> bool:
+    def recomputes_columns(self, operation: Filter | Project) -> bool:
         """Whether inlining the operation would compute a column more than once."""
         if self.columns is None:
             return False
@@ -59,30 +59,30 @@ class Stage:
             if isinstance(operation, Filter)
             else [column.value for column in operation.columns]
         )
-        reads = Counter(n.name for v in values for n in walk(v) if isinstance(n, Column))
+        reads = Counter(n.name for v in values for n in walk(v) if isinstance(n, ColumnReference))
         # A column read by a condition is computed a second time for the projection.
         again = 1 if isinstance(operation, Filter) else 0
         return any(
             reads[name] + again > 1
             for name, value in self.columns.items()
-            if name in reads and isinstance(value, Apply)
+            if name in reads and isinstance(value, FunctionCall)
         )
 
-    def _written_in(self, typed: Typed) -> Typed:
-        return typed if self.columns is None else substituted(typed, self.columns)
+    def _inline_columns(self, typed: TypedExpression) -> TypedExpression:
+        return typed if self.columns is None else substitute_columns(typed, self.columns)
 
 
-def stages(operations: Iterable[tuple[str, Filter | Project]]) -> list[Stage]:
+def build_stages(operations: Iterable[tuple[str, Filter | Project]]) -> list[ProjectionStage]:
     """Group the operations, each with its step, into as few stages as possible."""
-    done: list[Stage] = [Stage()]
+    done: list[ProjectionStage] = [ProjectionStage()]
     for step, operation in operations:
-        if done[-1].doubles_work(operation):
-            done.append(Stage())
-        done[-1] = done[-1].reading(step, operation)
+        if done[-1].recomputes_columns(operation):
+            done.append(ProjectionStage())
+        done[-1] = done[-1].with_operation(step, operation)
     return done
 
 
-class Columns(Stateless):
+class ProjectionOperator(StatelessOperator):
     """The operator of a run of column operations; `now_us` is the clock for processing time.
 
     `passed_rows` counts the rows that passed the conditions of each step.
@@ -96,43 +96,44 @@ class Columns(Stateless):
     ) -> None:
         self._stream = stream
         self._now_us = now_us
-        self._kernels = [Kernel(stage) for stage in stages(operations)]
+        self._kernels = [ProjectionKernel(stage) for stage in build_stages(operations)]
         self._needs_now = any(kernel.needs_now for kernel in self._kernels)
         steps = (step for kernel in self._kernels for step in kernel.steps)
-        self.passed: Counter[str] = Counter(dict.fromkeys(steps, 0))
+        self.passed_rows: Counter[str] = Counter(dict.fromkeys(steps, 0))
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Emit the rows that pass, with the selected columns."""
         if self._needs_now:
-            frame = _with_now(frame, self._now_us())
+            frame = _add_clock_column(frame, self._now_us())
         for kernel in self._kernels:
             if frame.height:
-                frame = kernel(frame, self.passed)
+                frame = kernel(frame, self.passed_rows)
         if self._needs_now:
             frame = frame.drop(PROCESSING_TIME, strict=False)
         yield self._stream, frame
 
 
-def _with_now(frame: pl.DataFrame, now_us: int) -> pl.DataFrame:
+def _add_clock_column(frame: pl.DataFrame, now_us: int) -> pl.DataFrame:
     import polars as pl
 
     return frame.with_columns(pl.lit(now_us).alias(PROCESSING_TIME))
 
 
-class Kernel:
+class ProjectionKernel:
     """A stage compiled to Polars."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: ProjectionStage) -> None:
         self.steps = [step for step, _ in stage.conditions]
         self._conditions = [to_expr(condition) for _, condition in stage.conditions]
         named = stage.columns or {}
         self._exprs = [to_expr(value).alias(name) for name, value in named.items()]
         self._names = tuple(named) if stage.columns is not None else None
-        self._reads = any(columns(value) for value in named.values())
+        self._reads = any(find_columns(value) for value in named.values())
         values = (*(condition for _, condition in stage.conditions), *named.values())
         self.needs_now = any(isinstance(n, ProcessingTime) for v in values for n in walk(v))
         self._plain = all(
-            isinstance(value, Column) and value.name == name for name, value in named.items()
+            isinstance(value, ColumnReference) and value.name == name
+            for name, value in named.items()
         )
 
     def __call__(self, frame: pl.DataFrame, passed: Counter[str]) -> pl.DataFrame:
@@ -141,19 +142,19 @@ class Kernel:
         A changelog row that does not pass becomes the delete of its key.
         """
         if self._conditions:
-            frame = self._filtered(frame, passed)
+            frame = self._filter_rows(frame, passed)
         if self._names is None:
             return frame
-        hidden = [name for name in (*HIDDEN, PROCESSING_TIME) if name in frame.columns]
+        hidden = [name for name in (*HIDDEN_COLUMNS, PROCESSING_TIME) if name in frame.columns]
         if self._plain:
-            return projected(frame, *self._names, *hidden)
+            return select_columns(frame, *self._names, *hidden)
         if self._reads or hidden:
-            return projected(frame, *self._exprs, *hidden)
+            return select_columns(frame, *self._exprs, *hidden)
         # Constants alone have no height: they take the frame's before its columns are dropped.
         return frame.with_columns(*self._exprs).select(*self._names)
 
-    def _filtered(self, frame: pl.DataFrame, passed: Counter[str]) -> pl.DataFrame:
-        masks = self._masks(frame)
+    def _filter_rows(self, frame: pl.DataFrame, passed: Counter[str]) -> pl.DataFrame:
+        masks = self._compute_masks(frame)
         whole = masks[0]
         for step, mask in zip(self.steps, masks, strict=True):
             whole = whole & mask
@@ -163,10 +164,10 @@ class Kernel:
         # A filter wakes threads, even for a single row: worth it only if some rows are dropped.
         return frame.head(left) if left in (0, frame.height) else frame.filter(whole)
 
-    def _masks(self, frame: pl.DataFrame) -> list[pl.Series]:
+    def _compute_masks(self, frame: pl.DataFrame) -> list[pl.Series]:
         """Compute each condition for each row."""
         named = [condition.alias(str(at)) for at, condition in enumerate(self._conditions)]
-        masks = projected(frame, *named)
+        masks = select_columns(frame, *named)
         if masks.height != frame.height:  # every condition is a constant
             masks = frame.with_columns(named).select(masks.columns)
         return masks.get_columns()

@@ -12,15 +12,15 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from headrace.core.expressions.typed import to_expr
-from headrace.core.keygroups import key_group
-from headrace.core.operators.operator import Operator, Output, TwoSided
-from headrace.core.plan.nodes import Computed
+from headrace.core.keygroups import compute_row_groups
+from headrace.core.operators.operator import Operator, Output, TwoInputOperator
+from headrace.core.plan.nodes import ComputedColumn
 
 if TYPE_CHECKING:
     import polars as pl
 
 
-class Divided:
+class PerClockOperator:
     """Operators for ranges of key groups, between which rows are routed.
 
     The operators `parts` run over the states that `StateOwnership` divides.
@@ -28,20 +28,20 @@ class Divided:
 
     def __init__(
         self,
-        key: Sequence[Computed],
+        key: Sequence[ComputedColumn],
         key_groups: int,
         parts: Sequence[tuple[range, Operator]],
     ) -> None:
-        self._grouper = _Dealing(key)
+        self._grouper = _KeyGrouper(key)
         self._key_groups = key_groups
         self._parts = parts
-        self.behind_us = max(operator.behind_us for _, operator in parts)
+        self.watermark_delay_us = max(operator.watermark_delay_us for _, operator in parts)
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Route each row to the operator of its key group."""
-        groups = self._grouper.groups(frame, self._key_groups)
+        groups = self._grouper.compute_groups(frame, self._key_groups)
         for owned, operator in self._parts:
-            if (rows := _within(frame, groups, owned)).height:
+            if (rows := _filter_groups(frame, groups, owned)).height:
                 yield from operator.process(rows)
 
     def advance(self, watermark_us: int) -> Iterator[Output]:
@@ -49,9 +49,9 @@ class Divided:
         for _, operator in self._parts:
             yield from operator.advance(watermark_us)
 
-    def due_us(self) -> int | None:
+    def next_tick_us(self) -> int | None:
         """Return the earliest tick of the operators."""
-        due = (operator.due_us() for _, operator in self._parts)
+        due = (operator.next_tick_us() for _, operator in self._parts)
         return min((at for at in due if at is not None), default=None)
 
     def tick(self, now_us: int) -> Iterator[Output]:
@@ -59,43 +59,46 @@ class Divided:
         for _, operator in self._parts:
             yield from operator.tick(now_us)
 
-    def settle(self) -> None:
+    def flush_to_state(self) -> None:
         """Flush the buffered rows of each operator to its state."""
         for _, operator in self._parts:
-            operator.settle()
+            operator.flush_to_state()
 
     @property
-    def held(self) -> int:
+    def pending_rows(self) -> int:
         """The sum of the operators' pending rows."""
-        return sum(operator.held for _, operator in self._parts)
+        return sum(operator.pending_rows for _, operator in self._parts)
 
 
-class DividedSides(Divided):
+class PerClockTwoInputOperator(PerClockOperator):
     """A PerClockOperator with two keyed inputs."""
 
     def __init__(
         self,
-        keys: tuple[Sequence[Computed], Sequence[Computed]],
+        keys: tuple[Sequence[ComputedColumn], Sequence[ComputedColumn]],
         key_groups: int,
-        parts: Sequence[tuple[range, TwoSided]],
+        parts: Sequence[tuple[range, TwoInputOperator]],
     ) -> None:
         super().__init__(keys[0], key_groups, parts)
-        self._right_grouper = _Dealing(keys[1])
+        self._right_grouper = _KeyGrouper(keys[1])
         self._sides = parts
 
     def process_right(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Route each row of the right input to the operator of its key group."""
-        groups = self._right_grouper.groups(frame, self._key_groups)
+        groups = self._right_grouper.compute_groups(frame, self._key_groups)
         for owned, operator in self._sides:
-            if (rows := _within(frame, groups, owned)).height:
+            if (rows := _filter_groups(frame, groups, owned)).height:
                 yield from operator.process_right(rows)
 
 
-class DividedBeside(Divided):
+class PerClockBroadcastOperator(PerClockOperator):
     """A PerClockOperator whose right input has no key and goes to all parts."""
 
     def __init__(
-        self, key: Sequence[Computed], key_groups: int, parts: Sequence[tuple[range, TwoSided]]
+        self,
+        key: Sequence[ComputedColumn],
+        key_groups: int,
+        parts: Sequence[tuple[range, TwoInputOperator]],
     ) -> None:
         super().__init__(key, key_groups, parts)
         self._sides = parts
@@ -106,18 +109,18 @@ class DividedBeside(Divided):
             yield from operator.process_right(frame)
 
 
-class _Dealing:
+class _KeyGrouper:
     """The key groups of the rows of an input."""
 
-    def __init__(self, key: Sequence[Computed]) -> None:
+    def __init__(self, key: Sequence[ComputedColumn]) -> None:
         self._key = [to_expr(each.value).alias(each.name) for each in key]
         self._names = [each.name for each in key]
 
-    def groups(self, frame: pl.DataFrame, key_groups: int) -> pl.Series:
+    def compute_groups(self, frame: pl.DataFrame, key_groups: int) -> pl.Series:
         """Return the key group of each row."""
         keys = frame.select(self._key) if self._key else frame
-        return key_group(keys, self._names, key_groups)
+        return compute_row_groups(keys, self._names, key_groups)
 
 
-def _within(frame: pl.DataFrame, groups: pl.Series, owned: range) -> pl.DataFrame:
+def _filter_groups(frame: pl.DataFrame, groups: pl.Series, owned: range) -> pl.DataFrame:
     return frame.filter(groups.is_between(owned.start, owned.stop, closed="left"))

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING
 
 from headrace.core.elements import ORDER
 from headrace.core.expressions.typed import to_expr
-from headrace.core.operators.operator import MOST_ROWS, Output, Stateless
-from headrace.core.ordinals import parted
+from headrace.core.operators.operator import MAX_OUTPUT_ROWS, Output, StatelessOperator
+from headrace.core.ordinals import number_parts
 from headrace.core.plan import nodes
 
 if TYPE_CHECKING:
     import polars as pl
 
-NUMBER = "__number"
+ELEMENT_NUMBER = "__number"
 """The index of a row's element in its array."""
 
 
-class Explode(Stateless):
+class ExplodeOperator(StatelessOperator):
     """The operator of `explode`.
 
     Rows without elements are dropped, or kept with a null if the step says `outer`.
@@ -46,36 +46,36 @@ class Explode(Stateless):
         """Emit the exploded rows, in bounded batches."""
         frame = frame.with_columns(self._array)
         lengths = frame.select(self._length).to_series()
-        if lengths.sum() <= MOST_ROWS:
-            yield self._exploded(frame)
+        if lengths.sum() <= MAX_OUTPUT_ROWS:
+            yield self._explode_rows(frame)
             return
-        for start, count in _runs(lengths):
+        for start, count in _split_runs(lengths):
             piece = frame.slice(start, count)
-            if count > 1 or lengths[start] <= MOST_ROWS:
-                yield self._exploded(piece)
+            if count > 1 or lengths[start] <= MAX_OUTPUT_ROWS:
+                yield self._explode_rows(piece)
             else:
-                yield from self._in_parts(piece, lengths[start])
+                yield from self._emit_slices(piece, lengths[start])
 
-    def _in_parts(self, row: pl.DataFrame, length: int) -> Iterator[Output]:
+    def _emit_slices(self, row: pl.DataFrame, length: int) -> Iterator[Output]:
         array = row[self._name]
-        for at in range(0, length, MOST_ROWS):
-            yield self._exploded(row.with_columns(array.list.slice(at, MOST_ROWS)), at)
+        for at in range(0, length, MAX_OUTPUT_ROWS):
+            yield self._explode_rows(row.with_columns(array.list.slice(at, MAX_OUTPUT_ROWS)), at)
 
-    def _exploded(self, frame: pl.DataFrame, first: int = 0) -> Output:
+    def _explode_rows(self, frame: pl.DataFrame, first: int = 0) -> Output:
         """Explode the rows; `first` is the index of each array's first element."""
         # An empty array and a null one are the same to Spark: a null if outer, else nothing.
         if ORDER not in frame.columns:
-            return self._stream, self._spread(frame, self._name)
-        numbered = frame.with_columns(self._numbers.alias(NUMBER))
-        exploded = self._spread(numbered, self._name, NUMBER)
-        number = exploded[NUMBER].fill_null(0) + first
-        return self._stream, parted(exploded.drop(NUMBER), number)
+            return self._stream, self._explode_columns(frame, self._name)
+        numbered = frame.with_columns(self._numbers.alias(ELEMENT_NUMBER))
+        exploded = self._explode_columns(numbered, self._name, ELEMENT_NUMBER)
+        number = exploded[ELEMENT_NUMBER].fill_null(0) + first
+        return self._stream, number_parts(exploded.drop(ELEMENT_NUMBER), number)
 
-    def _spread(self, frame: pl.DataFrame, *columns: str) -> pl.DataFrame:
+    def _explode_columns(self, frame: pl.DataFrame, *columns: str) -> pl.DataFrame:
         return frame.explode(columns, empty_as_null=self._outer, keep_nulls=self._outer)
 
 
-def _runs(lengths: pl.Series) -> Iterator[tuple[int, int]]:
+def _split_runs(lengths: pl.Series) -> Iterator[tuple[int, int]]:
     """Iterate over runs of rows, as (first, count), of at most MAX_OUTPUT_ROWS elements each.
 
     A single row with more elements is a run of its own.
@@ -83,7 +83,7 @@ def _runs(lengths: pl.Series) -> Iterator[tuple[int, int]]:
     ends = lengths.cum_sum()
     start, done = 0, 0
     while start < len(ends):
-        stop = int(ends.search_sorted(done + MOST_ROWS, side="right"))
+        stop = int(ends.search_sorted(done + MAX_OUTPUT_ROWS, side="right"))
         stop = max(stop, start + 1)
         yield start, stop - start
         start, done = stop, int(ends[stop - 1])

@@ -15,49 +15,63 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from headrace.core.elements import EVENT_TIME, ORDER
-from headrace.core.operators.changes.latest import GONE, ID
-from headrace.core.operators.changes.running import ROW, read_columns, row_columns
-from headrace.core.operators.dedup import LAST
-from headrace.core.operators.folds import AT, Aggregates
-from headrace.core.operators.grouping import Grouping
-from headrace.core.operators.joins.fitted import changes_of_join
-from headrace.core.operators.kept import KEPT, row_types
-from headrace.core.operators.process.due import NAME
-from headrace.core.operators.running import SHOWN
-from headrace.core.operators.top import BEST
+from headrace.core.operators.changes.latest import IS_DELETE, ROW_ID
+from headrace.core.operators.changes.running import (
+    EMITTED_ROW,
+    get_fold_columns,
+    get_output_columns,
+)
+from headrace.core.operators.dedup import NEWEST_TIME
+from headrace.core.operators.folds import ROW_TIME, AggregateFold
+from headrace.core.operators.grouping import GroupingKey
+from headrace.core.operators.joins.fitted import build_join_migrations
+from headrace.core.operators.kept import KEPT_ROWS, get_row_types
+from headrace.core.operators.process.due import TIMER_NAME
+from headrace.core.operators.running import IS_EMITTED
+from headrace.core.operators.top import BEST_ROWS
 from headrace.core.ordinals import ORDER_TYPE
 from headrace.core.plan import nodes
-from headrace.core.plan.fingerprint import kept_of_rows
-from headrace.core.plan.layout import keyed_operation, two_sided
-from headrace.core.plan.matching import Connected
-from headrace.core.plan.states import HELD, HELD_RIGHT, kept_by, of_body, read_of_rows
+from headrace.core.plan.fingerprint import get_stored_columns
+from headrace.core.plan.layout import get_keyed_operation, get_two_input_operation
+from headrace.core.plan.matching import ConnectedMatch
+from headrace.core.plan.states import (
+    HELD_RIGHT_ROWS,
+    HELD_ROWS,
+    get_read_columns,
+    get_step_state,
+    list_process_states,
+)
 from headrace.core.plan.windows import Global, Window
 from headrace.core.snapshots import SnapshotStore
-from headrace.core.state import SLOT, UNTIL, Counts, Document, Frozen, Shape
+from headrace.core.state import EXPIRY, SLOT, Document, FrozenState, StateDescriptor, StepCounters
 from headrace.core.types import TIMESTAMP, Schema, Type, to_polars
 
 if TYPE_CHECKING:
     import polars as pl
 
-Change: TypeAlias = "Callable[[pl.DataFrame], pl.DataFrame]"
-ChangeOf: TypeAlias = "Callable[[str, pl.DataFrame], pl.DataFrame]"
+FrameMigration: TypeAlias = "Callable[[pl.DataFrame], pl.DataFrame]"
+StateMigration: TypeAlias = "Callable[[str, pl.DataFrame], pl.DataFrame]"
 """A migration of a frame of the state of that name."""
 
-HIDDEN = (EVENT_TIME, ORDER)
+BUFFERED_HIDDEN_COLUMNS = (EVENT_TIME, ORDER)
 """The hidden columns of rows that are buffered for the watermark."""
 
 
-def fitted(step: nodes.PlanPart, plan: nodes.Plan, frozen: Frozen) -> Frozen:
+def migrate_state(step: nodes.PlanPart, plan: nodes.Plan, frozen: FrozenState) -> FrozenState:
     """Migrate the restored state of a changed step."""
     assert isinstance(step, nodes.Step)
-    if (join := two_sided(step)) is not None:
-        if isinstance(join.matching, Connected):
-            return Fitted(frozen, *_of_connected(join, join.matching.body))
-        changes_of = changes_of_join(join, ordered=any(s.ordered for s in step.rows))
-        return Fitted(frozen, frozenset(changes_of), lambda name, rows: changes_of[name](rows))
-    keyed, kept = keyed_operation(step), kept_by(step, plan.key_groups)
+    if (join := get_two_input_operation(step)) is not None:
+        if isinstance(join.matching, ConnectedMatch):
+            return MigratedState(frozen, *_build_connected_migration(join, join.matching.body))
+        changes_of = build_join_migrations(
+            join, ordered=any(s.has_row_order for s in step.main_outputs)
+        )
+        return MigratedState(
+            frozen, frozenset(changes_of), lambda name, rows: changes_of[name](rows)
+        )
+    keyed, kept = get_keyed_operation(step), get_step_state(step, plan.key_groups)
     assert keyed is not None and kept is not None
-    changes = list(_changes(step, keyed, plan))
+    changes = list(_build_migrations(step, keyed, plan))
     names = frozenset(state.name for state in kept.states)
 
     def migrate(name: str, frame: pl.DataFrame) -> pl.DataFrame:
@@ -65,13 +79,13 @@ def fitted(step: nodes.PlanPart, plan: nodes.Plan, frozen: Frozen) -> Frozen:
             frame = change(frame)
         return frame
 
-    return Fitted(frozen, names, migrate)
+    return MigratedState(frozen, names, migrate)
 
 
-class Fitted:
+class MigratedState:
     """A frozen state with migrated columns, without the states that the step no longer opens."""
 
-    def __init__(self, frozen: Frozen, names: frozenset[str], change: ChangeOf) -> None:
+    def __init__(self, frozen: FrozenState, names: frozenset[str], change: StateMigration) -> None:
         self._frozen = frozen
         self._change = change
         self.names = frozen.names & names
@@ -87,31 +101,31 @@ class Fitted:
         return self._frozen.clock_us
 
     @property
-    def counts(self) -> Counts:
+    def counters(self) -> StepCounters:
         """The step's counts."""
-        return self._frozen.counts
+        return self._frozen.counters
 
-    def shape(self, name: str) -> Shape:
+    def describe_state(self, name: str) -> StateDescriptor:
         """Return the shape of a state."""
-        return self._frozen.shape(name)
+        return self._frozen.describe_state(name)
 
-    def runs(self, name: str, groups: range) -> Sequence[pl.DataFrame]:
+    def read_runs(self, name: str, groups: range) -> Sequence[pl.DataFrame]:
         """Return the migrated frames of a state of runs."""
         if name not in self.names:
             return ()
-        return [self._change(name, frame) for frame in self._frozen.runs(name, groups)]
+        return [self._change(name, frame) for frame in self._frozen.read_runs(name, groups)]
 
-    def table(self, name: str, groups: range) -> pl.DataFrame | None:
+    def read_table(self, name: str, groups: range) -> pl.DataFrame | None:
         """Return the migrated rows of a table."""
-        rows = self._frozen.table(name, groups) if name in self.names else None
+        rows = self._frozen.read_table(name, groups) if name in self.names else None
         return None if rows is None else self._change(name, rows)
 
-    def entries(self, name: str) -> pl.DataFrame | None:
+    def read_entries(self, name: str) -> pl.DataFrame | None:
         """Return the migrated entries."""
-        rows = self._frozen.entries(name) if name in self.names else None
+        rows = self._frozen.read_entries(name) if name in self.names else None
         return None if rows is None else self._change(name, rows)
 
-    def stored(self, store: SnapshotStore) -> Document:
+    def persist(self, store: SnapshotStore) -> Document:
         """Fail: a migrated state is only read; the state restored from it is stored."""
         raise AssertionError("a migrated state is read, not stored")
 
@@ -119,77 +133,110 @@ class Fitted:
         """Do nothing: no snapshot waits for this one."""
 
 
-def _changes(step: nodes.Step, keyed: nodes.Keyed, plan: nodes.Plan) -> list[Change]:
+def _build_migrations(
+    step: nodes.Step, keyed: nodes.KeyedOperation, plan: nodes.Plan
+) -> list[FrameMigration]:
     """Return the migrations applied to each frame of any state."""
     match keyed:
         case nodes.Dedup():
-            remembered = _remembered(forgets=keyed.ttl is not None)
-            if not keyed.in_time:
+            remembered = _migrate_dedup_keys(forgets=keyed.ttl is not None)
+            if not keyed.uses_event_time:
                 return [remembered]
-            return [remembered, _of_runs(_in_order(_kept(step, keyed, plan), *HIDDEN, SLOT))]
+            return [
+                remembered,
+                _restrict_to_runs(
+                    _migrate_input_rows(
+                        _get_stored_types(step, keyed, plan), *BUFFERED_HIDDEN_COLUMNS, SLOT
+                    )
+                ),
+            ]
         case nodes.Process():
-            return [_of_runs(_in_order(_polars(keyed.columns), *HIDDEN, SLOT))]
+            return [
+                _restrict_to_runs(
+                    _migrate_input_rows(
+                        _get_polars_types(keyed.columns), *BUFFERED_HIDDEN_COLUMNS, SLOT
+                    )
+                )
+            ]
         case nodes.Top():
-            wanted = _kept(step, keyed, plan)
-            if keyed.changes is not None:
-                return [_rows(wanted), _of_runs(_in_order(wanted, ORDER, ID, GONE, SLOT))]
+            wanted = _get_stored_types(step, keyed, plan)
+            if keyed.changelog_key is not None:
+                return [
+                    _migrate_row_lists(wanted),
+                    _restrict_to_runs(_migrate_input_rows(wanted, ORDER, ROW_ID, IS_DELETE, SLOT)),
+                ]
             is_evicted = keyed.window is not None and keyed.window.evict is not None
-            return [_rows(wanted, as_evicted=is_evicted), _timed(keep=keyed.ttl is not None)]
+            return [
+                _migrate_row_lists(wanted, as_evicted=is_evicted),
+                _migrate_ttl(keep=keyed.ttl is not None),
+            ]
         case nodes.Apply():
-            return [_rows(_of_names(read_of_rows(keyed)), as_evicted=True)]
-        case nodes.Aggregate(window=None) if keyed.changes is not None:
-            reads = read_columns(Aggregates(keyed, Grouping(keyed.key)))
-            return [_of_runs(_in_order(reads, ID, SLOT)), _put_out(row_columns(keyed))]
+            return [_migrate_row_lists(_map_polars_types(get_read_columns(keyed)), as_evicted=True)]
+        case nodes.Aggregate(window=None) if keyed.changelog_key is not None:
+            reads = get_fold_columns(AggregateFold(keyed, GroupingKey(keyed.key)))
+            return [
+                _restrict_to_runs(_migrate_input_rows(reads, ROW_ID, SLOT)),
+                _migrate_emitted_rows(get_output_columns(keyed)),
+            ]
         case nodes.Aggregate(window=None):
-            shown = _shown(has=keyed.having is not None)
-            return [_calls(keyed, newest=True), shown, _timed(keep=keyed.ttl is not None)]
+            shown = _migrate_emitted_flag(has=keyed.having is not None)
+            return [
+                _migrate_calls(keyed, newest=True),
+                shown,
+                _migrate_ttl(keep=keyed.ttl is not None),
+            ]
         case nodes.Aggregate(window=window) if window and window.evict:
-            return [_rows(_of_names(read_of_rows(keyed)), as_evicted=True)]
+            return [_migrate_row_lists(_map_polars_types(get_read_columns(keyed)), as_evicted=True)]
     assert isinstance(keyed.window, Window)
-    return [_calls(keyed, newest=isinstance(keyed.window.shape, Global))]
+    return [_migrate_calls(keyed, newest=isinstance(keyed.window.shape, Global))]
 
 
-def _kept(
+def _get_stored_types(
     step: nodes.Step, keyed: nodes.Top | nodes.Dedup, plan: nodes.Plan
 ) -> dict[str, pl.DataType]:
-    return _polars(kept_of_rows(step, keyed, plan))
+    return _get_polars_types(get_stored_columns(step, keyed, plan))
 
 
-def _polars(columns: Schema) -> dict[str, pl.DataType]:
+def _get_polars_types(columns: Schema) -> dict[str, pl.DataType]:
     return {field.name: to_polars(field.type) for field in columns}
 
 
-def _of_names(types: Mapping[str, Type]) -> dict[str, pl.DataType]:
+def _map_polars_types(types: Mapping[str, Type]) -> dict[str, pl.DataType]:
     return {name: to_polars(type) for name, type in types.items()}
 
 
-def _calls(operation: nodes.Aggregate, *, newest: bool) -> Change:
+def _migrate_calls(operation: nodes.Aggregate, *, newest: bool) -> FrameMigration:
     """Add the new aggregate calls, and drop those that the step no longer has."""
     import polars as pl
 
-    fold = Aggregates(operation, Grouping(operation.key), newest=newest)
+    fold = AggregateFold(operation, GroupingKey(operation.key), newest=newest)
     order = {ORDER: to_polars(ORDER_TYPE)}
-    nothing = fold.begin(pl.DataFrame(schema={**order, **fold.types}), ())
+    nothing = fold.begin(pl.DataFrame(schema={**order, **fold.input_types}), ())
 
     def change(frame: pl.DataFrame) -> pl.DataFrame:
-        kept = [name for name in frame.columns if _is_call(name)]
+        kept = [name for name in frame.columns if _is_call_column(name)]
         if not kept:
             return frame
         at = frame.columns.index(kept[0])
-        before, after = frame.columns[:at], [n for n in frame.columns[at:] if not _is_call(n)]
+        before, after = (
+            frame.columns[:at],
+            [n for n in frame.columns[at:] if not _is_call_column(n)],
+        )
         new = [nothing[name].new_from_index(0, frame.height) for name in nothing.columns]
         whole = frame.with_columns(c for c in new if c.name not in frame.columns)
-        return whole.select(*before, *fold.columns, *after)
+        return whole.select(*before, *fold.state_columns, *after)
 
     return change
 
 
-def _is_call(name: str) -> bool:
+def _is_call_column(name: str) -> bool:
     """Whether a state column belongs to an aggregate call: such columns contain the call's text."""
     return name.startswith("__") and "(" in name
 
 
-def _rows(wanted: Mapping[str, pl.DataType], *, as_evicted: bool = False) -> Change:
+def _migrate_row_lists(
+    wanted: Mapping[str, pl.DataType], *, as_evicted: bool = False
+) -> FrameMigration:
     """Give the rows stored as lists these columns, in addition to their hidden ones."""
     import polars as pl
 
@@ -199,11 +246,11 @@ def _rows(wanted: Mapping[str, pl.DataType], *, as_evicted: bool = False) -> Cha
         return pl.lit(None, dtype=wanted[name]).alias(name)
 
     def change(frame: pl.DataFrame) -> pl.DataFrame:
-        for name in {KEPT, BEST}.intersection(frame.columns):
-            there = list(row_types(frame.schema, name))
+        for name in {KEPT_ROWS, BEST_ROWS}.intersection(frame.columns):
+            there = list(get_row_types(frame.schema, name))
             hidden = [n for n in there if n.startswith("__")]
-            names = [n for n in (*wanted, *hidden) if n not in (ORDER, AT, ID)]
-            last = [n for n in (ORDER, AT, ID) if n in there]
+            names = [n for n in (*wanted, *hidden) if n not in (ORDER, ROW_TIME, ROW_ID)]
+            last = [n for n in (ORDER, ROW_TIME, ROW_ID) if n in there]
             columns = [*(sorted(names) if as_evicted else names), *last]
             row = pl.struct(column(n, there) for n in columns)
             frame = frame.with_columns(pl.col(name).list.eval(row))
@@ -212,7 +259,7 @@ def _rows(wanted: Mapping[str, pl.DataType], *, as_evicted: bool = False) -> Cha
     return change
 
 
-def _in_order(wanted: Mapping[str, pl.DataType], *hidden: str) -> Change:
+def _migrate_input_rows(wanted: Mapping[str, pl.DataType], *hidden: str) -> FrameMigration:
     """Give stored input rows these columns, in the order of the input.
 
     The columns of the key come before them, and those of these hidden columns that exist after
@@ -229,68 +276,73 @@ def _in_order(wanted: Mapping[str, pl.DataType], *hidden: str) -> Change:
     return change
 
 
-def _of_runs(change: Change) -> Change:
+def _restrict_to_runs(change: FrameMigration) -> FrameMigration:
     """Restrict a migration to stored input rows; tables and timers are left unchanged."""
 
     def of_rows(frame: pl.DataFrame) -> pl.DataFrame:
-        is_of_rows = SLOT in frame.columns and NAME not in frame.columns
+        is_of_rows = SLOT in frame.columns and TIMER_NAME not in frame.columns
         return change(frame) if is_of_rows else frame
 
     return of_rows
 
 
-def _put_out(wanted: Mapping[str, pl.DataType]) -> Change:
+def _migrate_emitted_rows(wanted: Mapping[str, pl.DataType]) -> FrameMigration:
     """Give the emitted rows of groups these columns."""
     import polars as pl
 
     def change(frame: pl.DataFrame) -> pl.DataFrame:
-        if ROW not in frame.columns:
+        if EMITTED_ROW not in frame.columns:
             return frame
-        there = pl.Schema(frame.schema[ROW])  # type: ignore[arg-type]
+        there = pl.Schema(frame.schema[EMITTED_ROW])  # type: ignore[arg-type]
         row = [
-            (pl.col(ROW).struct.field(n) if n in there else pl.lit(None, t)).alias(n)
+            (pl.col(EMITTED_ROW).struct.field(n) if n in there else pl.lit(None, t)).alias(n)
             for n, t in wanted.items()
         ]
-        return frame.with_columns(pl.struct(row).alias(ROW))
+        return frame.with_columns(pl.struct(row).alias(EMITTED_ROW))
 
     return change
 
 
-def _of_connected(join: nodes.Join, body: nodes.Body) -> tuple[frozenset[str], ChangeOf]:
+def _build_connected_migration(
+    join: nodes.Join, body: nodes.ProcessBody
+) -> tuple[frozenset[str], StateMigration]:
     """Return the states of a class with two inputs, and the migration of their frames."""
-    sides = ((HELD, join.left), (HELD_RIGHT, join.right))
+    sides = ((HELD_ROWS, join.left), (HELD_RIGHT_ROWS, join.right))
     types = {name: {c.name: c.value.type for c in side.columns} for name, side in sides}
-    held = {name: _in_order(_of_names(of), *HIDDEN, SLOT) for name, of in types.items()}
-    names = frozenset((*(state.name for state in of_body(body)), *held))
+    held = {
+        name: _migrate_input_rows(_map_polars_types(of), *BUFFERED_HIDDEN_COLUMNS, SLOT)
+        for name, of in types.items()
+    }
+    names = frozenset((*(state.name for state in list_process_states(body)), *held))
     return names, lambda name, rows: held[name](rows) if name in held else rows
 
 
-def _shown(*, has: bool) -> Change:
+def _migrate_emitted_flag(*, has: bool) -> FrameMigration:
     """Migrate the flag of emitted rows: without `having`, a running aggregate emitted all rows."""
     import polars as pl
 
     def change(frame: pl.DataFrame) -> pl.DataFrame:
-        if has and SHOWN not in frame.columns:
-            return frame.with_columns(pl.lit(True).alias(SHOWN))
-        return frame if has else frame.drop(SHOWN, strict=False)
+        if has and IS_EMITTED not in frame.columns:
+            return frame.with_columns(pl.lit(True).alias(IS_EMITTED))
+        return frame if has else frame.drop(IS_EMITTED, strict=False)
 
     return change
 
 
-def _timed(*, keep: bool) -> Change:
+def _migrate_ttl(*, keep: bool) -> FrameMigration:
     """Drop the expiry times if the step has no TTL."""
-    return lambda frame: frame if keep else frame.drop(UNTIL, strict=False)
+    return lambda frame: frame if keep else frame.drop(EXPIRY, strict=False)
 
 
-def _remembered(*, forgets: bool) -> Change:
+def _migrate_dedup_keys(*, forgets: bool) -> FrameMigration:
     """Migrate dedup keys: with a TTL, a key has the greatest time of its rows, null if unknown."""
     import polars as pl
 
     def change(frame: pl.DataFrame) -> pl.DataFrame:
         if not forgets:
-            return frame.drop(UNTIL, LAST, strict=False)
-        if LAST in frame.columns or SLOT in frame.columns:
+            return frame.drop(EXPIRY, NEWEST_TIME, strict=False)
+        if NEWEST_TIME in frame.columns or SLOT in frame.columns:
             return frame
-        return frame.with_columns(pl.lit(None, dtype=to_polars(TIMESTAMP)).alias(LAST))
+        return frame.with_columns(pl.lit(None, dtype=to_polars(TIMESTAMP)).alias(NEWEST_TIME))
 
     return change

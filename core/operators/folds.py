@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Protocol
 
 from headrace.core.aggregates import (
     AggregateExpression,
-    distinct_calls,
-    merged_states,
-    partial_states,
-    results,
+    compute_partial_states,
+    compute_results,
+    deduplicate_calls,
+    merge_states,
     type_aggregate_text,
 )
 from headrace.core.elements import EVENT_TIME, ORDER
-from headrace.core.expressions.typed import Column, walk
-from headrace.core.operators.grouping import Grouping
-from headrace.core.operators.telling import Telling
+from headrace.core.expressions.typed import ColumnReference, walk
+from headrace.core.operators.grouping import GroupingKey
+from headrace.core.operators.telling import GroupErrorContext
 from headrace.core.ordinals import ORDER_TYPE
 from headrace.core.plan import nodes
 from headrace.core.types import TIMESTAMP, Field, Schema, to_polars
@@ -29,7 +29,7 @@ from headrace.core.types import TIMESTAMP, Field, Schema, to_polars
 if TYPE_CHECKING:
     import polars as pl
 
-AT = "__at"
+ROW_TIME = "__at"
 """The time of a row in microseconds: its event time, or its arrival by the wall clock."""
 
 
@@ -37,12 +37,12 @@ class Fold(Protocol):
     """A fold over the rows of groups; `by` are the columns that name a group: key and window."""
 
     @property
-    def reads(self) -> frozenset[str]:
+    def input_columns(self) -> frozenset[str]:
         """The input columns that the fold needs."""
         ...
 
     @property
-    def columns(self) -> Mapping[str, pl.DataType]:
+    def state_columns(self) -> Mapping[str, pl.DataType]:
         """The columns of the fold's state, without those of `by`."""
         ...
 
@@ -59,55 +59,61 @@ class Fold(Protocol):
         ...
 
 
-class Aggregates:
+class AggregateFold:
     """The fold of `aggregate`: partial states; with `newest` also the greatest event time."""
 
     def __init__(
-        self, operation: nodes.Aggregate, grouping: Grouping, *, newest: bool = False
+        self, operation: nodes.Aggregate, grouping: GroupingKey, *, newest: bool = False
     ) -> None:
         self._grouping = grouping
-        self._error_context = Telling(grouping, operation.window)
+        self._error_context = GroupErrorContext(grouping, operation.window)
         self._expressions = {column.name: column.expression for column in operation.columns}
         if newest:
-            self._expressions[EVENT_TIME] = _newest()
-        self._calls = distinct_calls(self._expressions.values())
+            self._expressions[EVENT_TIME] = _build_newest_call()
+        self._calls = deduplicate_calls(self._expressions.values())
         order = {ORDER} if any(call.needs_order for call in self._calls) else set()
-        self.reads = frozenset[str](order).union(*(call.columns for call in self._calls))
-        self.columns = {
+        self.input_columns = frozenset[str](order).union(
+            *(call.input_columns for call in self._calls)
+        )
+        self.state_columns = {
             name: to_polars(type)
             for call in self._calls
-            for name, type in call.state(ORDER_TYPE).items()
+            for name, type in call.state_types(ORDER_TYPE).items()
         }
 
     def begin(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         """Return partial states."""
         with self._error_context(rows):
-            return partial_states(rows, by, self._calls)
+            return compute_partial_states(rows, by, self._calls)
 
     def merge(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         """Return merged states."""
         with self._error_context(states):
-            return merged_states(states, by, self._calls)
+            return merge_states(states, by, self._calls)
 
     def finish(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         """Return the results."""
-        inside = dict(zip(self._grouping.inside, self._grouping.names, strict=True))
+        inside = dict(zip(self._grouping.internal_names, self._grouping.names, strict=True))
         names = [inside.get(name, name) for name in by]
         with self._error_context(states):
-            return results(self._grouping.named(states), names, self._calls, self._expressions)
+            return compute_results(
+                self._grouping.restore_names(states), names, self._calls, self._expressions
+            )
 
-    def naming(self, groups: pl.DataFrame, number: str) -> AbstractContextManager[None]:
+    def describe_groups(self, groups: pl.DataFrame, number: str) -> AbstractContextManager[None]:
         """Describe groups in errors by their number among `groups`, which have the key."""
-        return self._error_context.numbered(groups, number)
+        return self._error_context.resolve_numbers(groups, number)
 
     @property
-    def types(self) -> Mapping[str, pl.DataType]:
+    def input_types(self) -> Mapping[str, pl.DataType]:
         """The types of the columns that the fold reads."""
-        typed = [each.typed for call in self._calls for each in call.read]
-        columns = [node for value in typed for node in walk(value) if isinstance(node, Column)]
+        typed = [each.typed for call in self._calls for each in call.all_inputs]
+        columns = [
+            node for value in typed for node in walk(value) if isinstance(node, ColumnReference)
+        ]
         return {column.name: to_polars(column.type) for column in columns}
 
 
-def _newest() -> AggregateExpression:
+def _build_newest_call() -> AggregateExpression:
     time = Schema((Field(EVENT_TIME, TIMESTAMP),))
     return type_aggregate_text(f"max({EVENT_TIME})", time, Schema(()))

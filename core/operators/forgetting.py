@@ -10,49 +10,49 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from headrace.core.operators.operator import Output, Timely, aside
-from headrace.core.operators.place import Place
+from headrace.core.operators.operator import Output, UndelayedOperator, request_offload
+from headrace.core.operators.place import KeyedContext
 from headrace.core.plan.windows import Ttl
-from headrace.core.state import UNTIL, Table
+from headrace.core.state import EXPIRY, KeyedTable
 
 if TYPE_CHECKING:
     import polars as pl
 
-KEYS = "keys"
+KEYS_STATE = "keys"
 """The name of the table in the state."""
 
 
-class Forgetting(Timely):
+class TtlOperator(UndelayedOperator):
     """A table with one row per key, and the clocks by which keys expire."""
 
-    def __init__(self, ttl: Ttl | None, place: Place) -> None:
+    def __init__(self, ttl: Ttl | None, place: KeyedContext) -> None:
         self._ttl = ttl
         self._state = place.state
         self._now_us = place.now_us
-        self._table: Table | None = None
+        self._table: KeyedTable | None = None
         self._due_us: int | None = None
         """The next time to look for expired keys; that only frees memory."""
 
-    def open(self, columns: Mapping[str, pl.DataType]) -> None:
+    def open_table(self, columns: Mapping[str, pl.DataType]) -> None:
         """Open the table; some operators learn its columns from their first rows."""
-        self._table = self._state.table(KEYS, columns)
-        if self._by_clock and self._table.rows:
+        self._table = self._state.open_table(KEYS_STATE, columns)
+        if self._uses_wall_clock and self._table.rows:
             self._due_us = self._now_us()
 
     @property
-    def opened(self) -> bool:
+    def is_open(self) -> bool:
         """Whether the table is open."""
         return self._table is not None
 
-    def ahead(self) -> Iterator[Output]:
+    def announce_work(self) -> Iterator[Output]:
         """Request offloading if the following `get_live_table` and `put` work on many rows."""
         assert self._table is not None, "the table is not open"
-        return aside(self._table.owed(self._clock_us))
+        return request_offload(self._table.estimate_deferred_rows(self._clock_us))
 
-    def table(self) -> Table:
+    def get_live_table(self) -> KeyedTable:
         """Return the table, without the keys that have expired."""
         assert self._table is not None, "the table is not open"
-        self._forget(self._clock_us)
+        self._expire(self._clock_us)
         return self._table
 
     def put(self, rows: pl.DataFrame, times: pl.Series) -> None:
@@ -62,54 +62,54 @@ class Forgetting(Timely):
         assert self._table is not None, "the table is not open"
         if self._ttl is None:
             self._table.put(rows)
-        elif self._ttl.processing:
+        elif self._ttl.uses_processing_time:
             until_us = self._now_us() + self._ttl.after_us
-            self._table.put(rows.with_columns(pl.lit(until_us, dtype=pl.Int64).alias(UNTIL)))
+            self._table.put(rows.with_columns(pl.lit(until_us, dtype=pl.Int64).alias(EXPIRY)))
             self._due_us = self._due_us or until_us + 1
         else:
-            until = (times.cast(pl.Int64) + self._ttl.after_us).alias(UNTIL)
+            until = (times.cast(pl.Int64) + self._ttl.after_us).alias(EXPIRY)
             self._table.put(rows.with_columns(until))
 
     def advance(self, watermark_us: int) -> Iterator[Output]:
         """Remove expired keys; nothing is emitted."""
         self._state.clock_us = max(self._state.clock_us, watermark_us)
-        if not self._by_clock:
-            self._forget(self._state.clock_us)
+        if not self._uses_wall_clock:
+            self._expire(self._state.clock_us)
         return iter(())
 
-    def due_us(self) -> int | None:
+    def next_tick_us(self) -> int | None:
         """Return when to remove expired keys if no row comes."""
         return self._due_us
 
     def tick(self, now_us: int) -> Iterator[Output]:
         """Remove expired keys; nothing is emitted."""
         if self._ttl is not None and self._due_us is not None and now_us >= self._due_us:
-            self._forget(now_us)
-            self._due_us = now_us + self._ttl.after_us + 1 if self._rows else None
+            self._expire(now_us)
+            self._due_us = now_us + self._ttl.after_us + 1 if self._row_count else None
         return iter(())
 
     @property
-    def held(self) -> int:
+    def pending_rows(self) -> int:
         """The number of rows that expiry may look at."""
-        return self._rows if self._ttl is not None else 0
+        return self._row_count if self._ttl is not None else 0
 
     @property
-    def forgets(self) -> bool:
+    def has_ttl(self) -> bool:
         """Whether each row of a key renews it, even one that changes nothing."""
         return self._ttl is not None
 
     @property
     def _clock_us(self) -> int:
-        return self._now_us() if self._by_clock else self._state.clock_us
+        return self._now_us() if self._uses_wall_clock else self._state.clock_us
 
     @property
-    def _by_clock(self) -> bool:
-        return self._ttl is not None and self._ttl.processing
+    def _uses_wall_clock(self) -> bool:
+        return self._ttl is not None and self._ttl.uses_processing_time
 
     @property
-    def _rows(self) -> int:
+    def _row_count(self) -> int:
         return 0 if self._table is None else self._table.rows
 
-    def _forget(self, now_us: int) -> None:
+    def _expire(self, now_us: int) -> None:
         if self._ttl is not None and self._table is not None:
-            self._table.forget(now_us)
+            self._table.expire(now_us)

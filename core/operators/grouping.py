@@ -10,10 +10,10 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from headrace.core.elements import EVENT_TIME, ORDER
-from headrace.core.expressions.typed import Typed, to_expr
-from headrace.core.frames import projected
-from headrace.core.keygroups import encoded
-from headrace.core.plan.nodes import Computed
+from headrace.core.expressions.typed import TypedExpression, to_expr
+from headrace.core.frames import select_columns
+from headrace.core.keygroups import encode_keys
+from headrace.core.plan.nodes import ComputedColumn
 from headrace.core.state import KEY
 from headrace.core.types import DOUBLE, FLOAT, to_polars
 
@@ -21,46 +21,50 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-class Grouping:
+class GroupingKey:
     """The key of a step."""
 
-    def __init__(self, key: Sequence[Computed]) -> None:
+    def __init__(self, key: Sequence[ComputedColumn]) -> None:
         self.names = tuple(each.name for each in key)
-        self.inside = tuple(f"__k{at}" for at in range(len(key)))
+        self.internal_names = tuple(f"__k{at}" for at in range(len(key)))
         """The internal names of the key's columns."""
         self._exprs = [
-            _normal(each.value).alias(name) for each, name in zip(key, self.inside, strict=True)
+            _normalise(each.value).alias(name)
+            for each, name in zip(key, self.internal_names, strict=True)
         ]
         self.types = {
-            name: to_polars(each.value.type) for each, name in zip(key, self.inside, strict=True)
+            name: to_polars(each.value.type)
+            for each, name in zip(key, self.internal_names, strict=True)
         }
 
-    def rows(self, frame: pl.DataFrame, columns: Iterable[str]) -> pl.DataFrame:
+    def project_rows(self, frame: pl.DataFrame, columns: Iterable[str]) -> pl.DataFrame:
         """Project the key, the named columns, and those of event time and row order, if present."""
         wanted = {*columns, EVENT_TIME, ORDER}
         kept = [name for name in frame.columns if name in wanted]
         if self._exprs or kept:
-            return projected(frame, *self._exprs, *kept)
+            return select_columns(frame, *self._exprs, *kept)
         return frame
 
-    def picked(self, frame: pl.DataFrame, columns: Iterable[str], *more: pl.Expr) -> pl.DataFrame:
+    def project_columns(
+        self, frame: pl.DataFrame, columns: Iterable[str], *more: pl.Expr
+    ) -> pl.DataFrame:
         """Project the key, the named columns and the expressions; at least one reads a column."""
-        return projected(frame, *self._exprs, *columns, *more)
+        return select_columns(frame, *self._exprs, *columns, *more)
 
-    def encoded(self, frame: pl.DataFrame) -> pl.DataFrame:
+    def encode_keys(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Return the frame with KEY, encoded from the columns of the key."""
         import polars as pl
 
-        if not self.inside:
+        if not self.internal_names:
             return frame.with_columns(pl.lit("").alias(KEY))
-        return frame.hstack([encoded(frame[list(self.inside)]).alias(KEY)])
+        return frame.hstack([encode_keys(frame[list(self.internal_names)]).alias(KEY)])
 
-    def named(self, frame: pl.DataFrame) -> pl.DataFrame:
+    def restore_names(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Rename the key's columns to the names that the user gave."""
-        return frame.rename(dict(zip(self.inside, self.names, strict=True)))
+        return frame.rename(dict(zip(self.internal_names, self.names, strict=True)))
 
 
-def _normal(value: Typed) -> pl.Expr:
+def _normalise(value: TypedExpression) -> pl.Expr:
     """Return the key expression with negative zero replaced by zero."""
     import polars as pl
 

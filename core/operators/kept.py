@@ -9,33 +9,37 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from headrace.core.elements import DELETE, EVENT_TIME, HIDDEN, ORDER
-from headrace.core.operators.folds import AT, Fold
-from headrace.core.operators.ranking import Ranks, place
-from headrace.core.operators.telling import Telling
+from headrace.core.elements import DELETE, EVENT_TIME, HIDDEN_COLUMNS, ORDER
+from headrace.core.operators.folds import ROW_TIME, Fold
+from headrace.core.operators.ranking import RowRanking, get_order_columns
+from headrace.core.operators.telling import GroupErrorContext
 from headrace.core.ordinals import ORDER_TYPE
 from headrace.core.plan import nodes
-from headrace.core.plan.nodes import RANK
+from headrace.core.plan.nodes import RANK_COLUMN
 from headrace.core.plan.windows import Evict
 from headrace.core.types import BIGINT, TIMESTAMP, to_polars
 
 if TYPE_CHECKING:
     import polars as pl
 
-KEPT = "__kept"
+KEPT_ROWS = "__kept"
 """The rows kept for a group."""
-GROUP = "__group"
+GROUP_NUMBER = "__group"
 """The number of a group."""
 
 
-class Evicted:
+class EvictingFold:
     """A fold of the rows that an evictor leaves.
 
     Another fold computes the result of these rows when the window fires.
     """
 
     def __init__(
-        self, evict: Evict, inner: Fold, types: Mapping[str, pl.DataType], telling: Telling
+        self,
+        evict: Evict,
+        inner: Fold,
+        types: Mapping[str, pl.DataType],
+        telling: GroupErrorContext,
     ) -> None:
         """`types` are the types of the columns that the inner fold reads."""
         import polars as pl
@@ -45,10 +49,13 @@ class Evicted:
         self._error_context = telling
         more = {ORDER: to_polars(ORDER_TYPE)}
         if evict.within_us is not None:
-            more[AT] = to_polars(BIGINT)
-        self._row = {**{name: types[name] for name in sorted(inner.reads - {ORDER})}, **more}
-        self.reads = frozenset(self._row)
-        self.columns = {KEPT: pl.List(pl.Struct(self._row))}
+            more[ROW_TIME] = to_polars(BIGINT)
+        self._row = {
+            **{name: types[name] for name in sorted(inner.input_columns - {ORDER})},
+            **more,
+        }
+        self.input_columns = frozenset(self._row)
+        self.state_columns = {KEPT_ROWS: pl.List(pl.Struct(self._row))}
 
     def begin(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         """Return the rows of each group that the inner fold may see."""
@@ -56,24 +63,26 @@ class Evicted:
 
         row = pl.struct(*self._row)
         if self._evict.within_us is not None:
-            return listed(
-                rows, by, row.filter(pl.col(AT) >= pl.col(AT).max() - self._evict.within_us)
+            return collect_rows(
+                rows,
+                by,
+                row.filter(pl.col(ROW_TIME) >= pl.col(ROW_TIME).max() - self._evict.within_us),
             )
-        return listed(rows.sort(place()), by, row.tail(self._evict.last or 0))
+        return collect_rows(rows.sort(get_order_columns()), by, row.tail(self._evict.last or 0))
 
     def merge(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         """Merge lists, and keep the rows that the inner fold may still see."""
-        return self.begin(rows_of(states, by), by)
+        return self.begin(unnest_rows(states, by), by)
 
     def finish(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         """Return the inner fold's results of the kept rows."""
-        numbered = states.with_row_index(GROUP)
-        with self._error_context.numbered(numbered, GROUP):
-            of_group = self._inner.begin(rows_of(numbered, (GROUP,)), (GROUP,))
-        return self._inner.finish(numbered.drop(KEPT).join(of_group, on=GROUP), by)
+        numbered = states.with_row_index(GROUP_NUMBER)
+        with self._error_context.resolve_numbers(numbered, GROUP_NUMBER):
+            of_group = self._inner.begin(unnest_rows(numbered, (GROUP_NUMBER,)), (GROUP_NUMBER,))
+        return self._inner.finish(numbered.drop(KEPT_ROWS).join(of_group, on=GROUP_NUMBER), by)
 
 
-class Best:
+class TopNFold:
     """The fold of `top`: the best rows of a group, best first, with all their columns.
 
     With `newest` also the greatest event time of a group, over all its rows.
@@ -85,38 +94,44 @@ class Best:
         import polars as pl
 
         beside = (EVENT_TIME, DELETE)
-        self._row = {n: t for n, t in types.items() if n not in beside and operation.keeps(n)}
-        self._visible_columns = [name for name in self._row if name not in HIDDEN]
-        self._ranks = Ranks(operation.by, operation.rows)
+        self._row = {
+            n: t for n, t in types.items() if n not in beside and operation.stores_column(n)
+        }
+        self._visible_columns = [name for name in self._row if name not in HIDDEN_COLUMNS]
+        self._ranks = RowRanking(operation.by, operation.rows)
         self._kept_rows = pl.struct(*self._row).head(operation.rows)
         newest_of = {EVENT_TIME: to_polars(TIMESTAMP)} if newest else {}
         self._newest = [pl.col(EVENT_TIME).max()] if newest else []
-        self.reads = frozenset((*self._row, *newest_of))
-        self.columns = {KEPT: pl.List(pl.Struct(self._row)), **newest_of}
+        self.input_columns = frozenset((*self._row, *newest_of))
+        self.state_columns = {KEPT_ROWS: pl.List(pl.Struct(self._row)), **newest_of}
 
     def begin(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         """Return the best of these rows."""
-        return listed(self._ranks.ordered(rows), by, self._kept_rows, *self._newest)
+        return collect_rows(self._ranks.sort_rows(rows), by, self._kept_rows, *self._newest)
 
     def merge(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         """Return the best rows of several lists."""
-        return self.begin(rows_of(states, (*by, *self.columns.keys() - {KEPT})), by)
+        return self.begin(unnest_rows(states, (*by, *self.state_columns.keys() - {KEPT_ROWS})), by)
 
     def finish(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         """Return the rows with their rank, without the key's internal columns."""
         import polars as pl
 
-        ranks = pl.int_ranges(1, pl.col(KEPT).list.len() + 1, dtype=pl.Int32).alias(RANK)
-        kept = states.with_columns(ranks).explode(KEPT, RANK)
-        hidden = dict.fromkeys((*by, *self.columns.keys() - {KEPT}))
+        ranks = pl.int_ranges(1, pl.col(KEPT_ROWS).list.len() + 1, dtype=pl.Int32).alias(
+            RANK_COLUMN
+        )
+        kept = states.with_columns(ranks).explode(KEPT_ROWS, RANK_COLUMN)
+        hidden = dict.fromkeys((*by, *self.state_columns.keys() - {KEPT_ROWS}))
         return (
-            kept.select(*hidden, RANK, KEPT)
-            .unnest(KEPT)
-            .select(*hidden, *self._visible_columns, RANK)
+            kept.select(*hidden, RANK_COLUMN, KEPT_ROWS)
+            .unnest(KEPT_ROWS)
+            .select(*hidden, *self._visible_columns, RANK_COLUMN)
         )
 
 
-def row_types(columns: Mapping[str, pl.DataType], kept: str = KEPT) -> Mapping[str, pl.DataType]:
+def get_row_types(
+    columns: Mapping[str, pl.DataType], kept: str = KEPT_ROWS
+) -> Mapping[str, pl.DataType]:
     """Return the column types of the rows that a state of these columns keeps as a list."""
     import polars as pl
 
@@ -125,13 +140,15 @@ def row_types(columns: Mapping[str, pl.DataType], kept: str = KEPT) -> Mapping[s
     return dict(pl.Schema(rows.inner))
 
 
-def listed(rows: pl.DataFrame, by: Sequence[str], kept: pl.Expr, *more: pl.Expr) -> pl.DataFrame:
+def collect_rows(
+    rows: pl.DataFrame, by: Sequence[str], kept: pl.Expr, *more: pl.Expr
+) -> pl.DataFrame:
     """Collect the rows to keep of each group into one list per group."""
     if not by:
-        return rows.select(kept.implode().alias(KEPT), *more)
-    return rows.group_by(by).agg(kept.alias(KEPT), *more)
+        return rows.select(kept.implode().alias(KEPT_ROWS), *more)
+    return rows.group_by(by).agg(kept.alias(KEPT_ROWS), *more)
 
 
-def rows_of(states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+def unnest_rows(states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     """Unnest the rows of such lists, each after the columns of its group."""
-    return states.select(*by, KEPT).explode(KEPT, empty_as_null=False).unnest(KEPT)
+    return states.select(*by, KEPT_ROWS).explode(KEPT_ROWS, empty_as_null=False).unnest(KEPT_ROWS)

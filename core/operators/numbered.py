@@ -10,11 +10,11 @@ from headrace.core.operators.folds import Fold
 if TYPE_CHECKING:
     import polars as pl
 
-ROWS = "__rows"
+ROW_COUNT = "__rows"
 """The number of rows in a state, or of the new ones among them."""
 
 
-class Numbered:
+class CountingFold:
     """Another fold, with ROW_COUNT and the columns `greatest` (bigint, in rows and states).
 
     The columns that name a group are at least two, or one of integers: Polars joins do not find NaN
@@ -26,10 +26,10 @@ class Numbered:
 
         self._fold = fold
         self._greatest = [pl.col(name).max() for name in greatest]
-        self.reads = fold.reads
-        self.columns: Mapping[str, pl.DataType] = {
-            **fold.columns,
-            **dict.fromkeys((ROWS, *greatest), pl.Int64()),
+        self.input_columns = fold.input_columns
+        self.state_columns: Mapping[str, pl.DataType] = {
+            **fold.state_columns,
+            **dict.fromkeys((ROW_COUNT, *greatest), pl.Int64()),
         }
         self.finish = fold.finish
 
@@ -37,16 +37,16 @@ class Numbered:
         """Return the states of rows, with their row counts."""
         import polars as pl
 
-        count = pl.len().cast(pl.Int64).alias(ROWS)
-        return self._beside(self._fold.begin(rows, by), rows, by, count)
+        count = pl.len().cast(pl.Int64).alias(ROW_COUNT)
+        return self._add_counts(self._fold.begin(rows, by), rows, by, count)
 
     def merge(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         """Merge states, and add up their row counts."""
         import polars as pl
 
-        return self._beside(self._fold.merge(states, by), states, by, pl.col(ROWS).sum())
+        return self._add_counts(self._fold.merge(states, by), states, by, pl.col(ROW_COUNT).sum())
 
-    def _beside(
+    def _add_counts(
         self, states: pl.DataFrame, of: pl.DataFrame, by: Sequence[str], count: pl.Expr
     ) -> pl.DataFrame:
         if not by:

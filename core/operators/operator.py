@@ -6,38 +6,38 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from headrace.core.elements import FOREVER_US
+from headrace.core.elements import MAX_WATERMARK_US
 
 if TYPE_CHECKING:
     import polars as pl
 
-MOST_ROWS = 65536
+MAX_OUTPUT_ROWS = 65536
 """The approximate size of output batches of operators that make many rows from few."""
 
 Output: TypeAlias = "tuple[str, pl.DataFrame]"
 """A stream's name, and rows of the stream."""
-LONG_ROWS = 2000
+OFFLOAD_ROWS = 2000
 """The number of rows from which work is worth a thread."""
 
-ASIDE = ""
+OFFLOAD = ""
 """The stream name by which an operator requests that its next work runs off the event loop."""
 
 
-def aside(rows: int) -> Iterator[Output]:
+def request_offload(rows: int) -> Iterator[Output]:
     """Request offloading if the next step works on many rows that arrived earlier.
 
     The current batch size does not predict this cost.
     """
     import polars as pl
 
-    if rows >= LONG_ROWS:
-        yield ASIDE, pl.DataFrame()
+    if rows >= OFFLOAD_ROWS:
+        yield OFFLOAD, pl.DataFrame()
 
 
 class Operator(Protocol):
     """A consumer of the rows of one stream; its iterators compute only as they are consumed."""
 
-    behind_us: int
+    watermark_delay_us: int
     """The largest distance by which output rows may be older than the watermark."""
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
@@ -48,7 +48,7 @@ class Operator(Protocol):
         """Advance the watermark; the rows that this triggers are emitted before it is forwarded."""
         ...
 
-    def due_us(self) -> int | None:
+    def next_tick_us(self) -> int | None:
         """Return the wall-clock time at which `tick` is due; None if none is."""
         ...
 
@@ -56,7 +56,7 @@ class Operator(Protocol):
         """Advance the wall clock to this time."""
         ...
 
-    def settle(self) -> None:
+    def flush_to_state(self) -> None:
         """Write all buffered rows to the state; emit nothing and change no result.
 
         The state is snapshotted next. Only counts of this process, and values that can be rebuilt
@@ -65,12 +65,12 @@ class Operator(Protocol):
         ...
 
     @property
-    def held(self) -> int:
+    def pending_rows(self) -> int:
         """The estimated number of rows that the next `advance` may work on."""
         ...
 
 
-class TwoSided(Operator, Protocol):
+class TwoInputOperator(Operator, Protocol):
     """An operator with two inputs: `process` takes the rows of the left one."""
 
     def process_right(self, frame: pl.DataFrame) -> Iterator[Output]:
@@ -78,23 +78,23 @@ class TwoSided(Operator, Protocol):
         ...
 
 
-class Filed:
+class WriteThroughOperator:
     """An operator that keeps no rows outside its state."""
 
-    def settle(self) -> None:
+    def flush_to_state(self) -> None:
         """Do nothing: rows are written to the state as they come."""
 
 
-class Timely(Filed):
+class UndelayedOperator(WriteThroughOperator):
     """A write-through operator whose output rows are never older than the watermark."""
 
-    behind_us = 0
+    watermark_delay_us = 0
 
 
-class Clockless:
+class ClocklessOperator:
     """An operator without processing-time work."""
 
-    def due_us(self) -> int | None:
+    def next_tick_us(self) -> int | None:
         """Return None: no tick is needed."""
         return None
 
@@ -103,7 +103,7 @@ class Clockless:
         return iter(())
 
 
-class Stateless(Clockless, Timely):
+class StatelessOperator(ClocklessOperator, UndelayedOperator):
     """The base of operators without state: time has no effect on them."""
 
     def advance(self, watermark_us: int) -> Iterator[Output]:
@@ -111,77 +111,79 @@ class Stateless(Clockless, Timely):
         return iter(())
 
     @property
-    def held(self) -> int:
+    def pending_rows(self) -> int:
         """Always 0."""
         return 0
 
 
-class Chain:
+class OperatorChain:
     """A chain of operators: each consumes the output of the one before under its input's name."""
 
     def __init__(
-        self, operators: Sequence[tuple[str, Operator]], two_sided: TwoSided | None = None
+        self, operators: Sequence[tuple[str, Operator]], two_sided: TwoInputOperator | None = None
     ) -> None:
         """Each operator comes with the stream that it reads; the first may be `two_sided`."""
         self._operators = operators
         self._two_input = two_sided
-        self.put_out: Counter[str] = Counter()
+        self.emitted_rows: Counter[str] = Counter()
         """The number of emitted rows, by stream."""
 
     def process(self, frame: pl.DataFrame, side: int = 0) -> Iterator[Output]:
         """Process rows with the first operator; rows of a right input have side 1."""
         if not side:
-            return self._process(0, frame)
+            return self._process_from(0, frame)
         assert self._two_input is not None, "the first operator has no right input"
-        return self._onward(0, self._two_input.process_right(frame))
+        return self._forward(0, self._two_input.process_right(frame))
 
     def advance(self, watermark_us: int) -> Iterator[Output]:
         """Advance each operator, after the ones before it."""
         for at, (_, operator) in enumerate(self._operators):
-            yield from self._onward(at, operator.advance(watermark_us))
-            watermark_us = _less(watermark_us, operator.behind_us)
+            yield from self._forward(at, operator.advance(watermark_us))
+            watermark_us = _subtract_delay(watermark_us, operator.watermark_delay_us)
 
-    def handed_on(self, watermark_us: int) -> int:
+    def delay_watermark(self, watermark_us: int) -> int:
         """Return the watermark that holds for the emitted rows."""
-        return _less(watermark_us, sum(operator.behind_us for _, operator in self._operators))
+        return _subtract_delay(
+            watermark_us, sum(operator.watermark_delay_us for _, operator in self._operators)
+        )
 
-    def due_us(self) -> int | None:
+    def next_tick_us(self) -> int | None:
         """Return the earliest tick of the operators."""
-        due = (operator.due_us() for _, operator in self._operators)
+        due = (operator.next_tick_us() for _, operator in self._operators)
         return min((at for at in due if at is not None), default=None)
 
     def tick(self, now_us: int) -> Iterator[Output]:
         """Advance the wall clock of each operator, after the ones before it."""
         for at, (_, operator) in enumerate(self._operators):
-            yield from self._onward(at, operator.tick(now_us))
+            yield from self._forward(at, operator.tick(now_us))
 
-    def settle(self) -> None:
+    def flush_to_state(self) -> None:
         """Flush the buffered rows of each operator, so that the states can be snapshotted."""
         for _, operator in self._operators:
-            operator.settle()
+            operator.flush_to_state()
 
     @property
-    def held(self) -> int:
+    def pending_rows(self) -> int:
         """The sum of the operators' pending rows."""
-        return sum(operator.held for _, operator in self._operators)
+        return sum(operator.pending_rows for _, operator in self._operators)
 
-    def _process(self, at: int, frame: pl.DataFrame) -> Iterator[Output]:
-        return self._onward(at, self._operators[at][1].process(frame))
+    def _process_from(self, at: int, frame: pl.DataFrame) -> Iterator[Output]:
+        return self._forward(at, self._operators[at][1].process(frame))
 
-    def _onward(self, at: int, outputs: Iterator[Output]) -> Iterator[Output]:
+    def _forward(self, at: int, outputs: Iterator[Output]) -> Iterator[Output]:
         following = self._operators[at + 1][0] if at + 1 < len(self._operators) else None
         for stream, frame in outputs:
-            if stream == ASIDE:
+            if stream == OFFLOAD:
                 yield stream, frame
             # An empty frame may also lack columns that were never computed.
             if not frame.height:
                 continue
-            self.put_out[stream] += frame.height
+            self.emitted_rows[stream] += frame.height
             if stream == following:
-                yield from self._process(at + 1, frame)
+                yield from self._process_from(at + 1, frame)
             else:
                 yield stream, frame
 
 
-def _less(watermark_us: int, behind_us: int) -> int:
-    return watermark_us if watermark_us == FOREVER_US else watermark_us - behind_us
+def _subtract_delay(watermark_us: int, behind_us: int) -> int:
+    return watermark_us if watermark_us == MAX_WATERMARK_US else watermark_us - behind_us

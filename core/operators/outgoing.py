@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from headrace.core.elements import DELETE, HIDDEN
+from headrace.core.elements import DELETE, HIDDEN_COLUMNS
 from headrace.core.expressions.typed import to_expr
-from headrace.core.frames import added, projected
-from headrace.core.keygroups import encoded, groups_of
-from headrace.core.operators.grouping import Grouping
-from headrace.core.operators.operator import MOST_ROWS, Output
-from headrace.core.ordinals import parted, placed
+from headrace.core.frames import add_columns, select_columns
+from headrace.core.keygroups import compute_key_groups, encode_keys
+from headrace.core.operators.grouping import GroupingKey
+from headrace.core.operators.operator import MAX_OUTPUT_ROWS, Output
+from headrace.core.ordinals import add_row_order, number_parts
 from headrace.core.plan import nodes
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ WINDOW_START = "window_start"
 WINDOW_END = "window_end"
 
 
-class Outgoing:
+class ResultRows:
     """The emitter of results of an `aggregate`, an `apply`, or the windows of a `top`.
 
     Input frames have the columns of the key, the bounds of bounded windows, the aggregates, and
@@ -30,19 +30,22 @@ class Outgoing:
     rows, and hidden ones of the key.
     """
 
-    def __init__(self, operation: nodes.Windowed, stream: str, *, ordered: bool) -> None:
+    def __init__(self, operation: nodes.WindowedOperation, stream: str, *, ordered: bool) -> None:
         window = operation.window
         self._stream = stream
-        self._changes = window is None or window.fires_again
+        self._changes = window is None or window.can_fire_again
         self._ordered = ordered
         self._having: pl.Expr | None = None
         self._columns: tuple[str, ...] = ()
         self._window_columns: tuple[str, ...] | None = None
         """The columns that all rows of one window share."""
         if isinstance(operation, nodes.Top):
-            self._key: tuple[str, ...] = (*Grouping(operation.key).inside, nodes.RANK)
+            self._key: tuple[str, ...] = (
+                *GroupingKey(operation.key).internal_names,
+                nodes.RANK_COLUMN,
+            )
             return
-        bounds = (WINDOW_START, WINDOW_END) if window and window.bounded else ()
+        bounds = (WINDOW_START, WINDOW_END) if window and window.has_bounds else ()
         self._key = tuple(each.name for each in operation.key)
         if isinstance(operation, nodes.Apply):
             self._window_columns = (*self._key, *bounds)
@@ -52,25 +55,25 @@ class Outgoing:
         if operation.having:
             self._having = to_expr(operation.having.condition)
 
-    def rows(self, frame: pl.DataFrame) -> Iterator[Output]:
+    def emit(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Emit these rows in bounded batches."""
-        frame = self._passing(frame) if frame.height else frame
+        frame = self._apply_having(frame) if frame.height else frame
         if not frame.height:
             return
         if self._ordered:
-            frame = placed(frame, self._number(frame))
+            frame = add_row_order(frame, self._compute_tie_breaker(frame))
             if self._window_columns is not None:
-                frame = parted(frame, _number_in(frame, self._window_columns))
-        hidden = [name for name in HIDDEN if name in frame.columns]
-        frame = projected(frame, *(self._columns or self._shown(frame)), *hidden)
-        for start in range(0, frame.height, MOST_ROWS):
-            yield self._stream, frame.slice(start, MOST_ROWS)
+                frame = number_parts(frame, _number_within(frame, self._window_columns))
+        hidden = [name for name in HIDDEN_COLUMNS if name in frame.columns]
+        frame = select_columns(frame, *(self._columns or self._list_visible(frame)), *hidden)
+        for start in range(0, frame.height, MAX_OUTPUT_ROWS):
+            yield self._stream, frame.slice(start, MAX_OUTPUT_ROWS)
 
-    def _shown(self, frame: pl.DataFrame) -> list[str]:
-        inside = {*self._key, *HIDDEN} - {nodes.RANK}
+    def _list_visible(self, frame: pl.DataFrame) -> list[str]:
+        inside = {*self._key, *HIDDEN_COLUMNS} - {nodes.RANK_COLUMN}
         return [name for name in frame.columns if name not in inside]
 
-    def _passing(self, frame: pl.DataFrame) -> pl.DataFrame:
+    def _apply_having(self, frame: pl.DataFrame) -> pl.DataFrame:
         import polars as pl
 
         if not self._changes:
@@ -78,18 +81,18 @@ class Outgoing:
         deleted = pl.col(DELETE) if DELETE in frame.columns else pl.lit(False)
         if self._having is not None:
             deleted = deleted | ~self._having.fill_null(False)
-        return added(frame, deleted.alias(DELETE))
+        return add_columns(frame, deleted.alias(DELETE))
 
-    def _number(self, frame: pl.DataFrame) -> pl.Series:
+    def _compute_tie_breaker(self, frame: pl.DataFrame) -> pl.Series:
         """Return a number made from the key, which orders rows of the same time."""
         import polars as pl
 
         if not self._key:
             return pl.Series("at", range(frame.height), dtype=pl.Int64)
-        return groups_of(encoded(frame.select(self._key)), 1 << 31)
+        return compute_key_groups(encode_keys(frame.select(self._key)), 1 << 31)
 
 
-def _number_in(frame: pl.DataFrame, by: Sequence[str]) -> pl.Expr:
+def _number_within(frame: pl.DataFrame, by: Sequence[str]) -> pl.Expr:
     """Return the number of each row among the rows with equal values in these columns."""
     import polars as pl
 

@@ -6,13 +6,13 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from headrace.core.types import Schema, to_polars
-from headrace.core.user_code import UserCodeError, refusals, said
+from headrace.core.user_code import UserCodeError, format_error, get_polars_errors
 
 if TYPE_CHECKING:
     import polars as pl
 
 
-class Returned:
+class ResultSchema:
     """The declared columns of result rows; `name` is the function's name in messages."""
 
     def __init__(self, name: str, columns: Schema) -> None:
@@ -20,7 +20,7 @@ class Returned:
         self._columns = columns
         self.types = {field.name: to_polars(field.type) for field in columns}
 
-    def rows(self, answer: object) -> list[dict[str, Any]]:
+    def parse_rows(self, answer: object) -> list[dict[str, Any]]:
         """Return the rows in None, a dict or a list of dicts, each with the declared columns."""
         rows: list[Any] = [answer]
         if answer is None:
@@ -32,10 +32,10 @@ class Returned:
                 came = type(row).__name__
                 raise UserCodeError(f"{self._name} must return a dict, got {came}")
             if row.keys() != self.types.keys():
-                self._refuse(list(row))
+                self._raise_columns(list(row))
         return rows
 
-    def frame(self, rows: list[dict[str, Any]]) -> pl.DataFrame:
+    def build_frame(self, rows: list[dict[str, Any]]) -> pl.DataFrame:
         """Convert such rows into a frame."""
         import polars as pl
 
@@ -46,14 +46,14 @@ class Returned:
                 series.append(
                     pl.Series(field.name, values, dtype=self.types[field.name], strict=True)
                 )
-            except refusals() as error:
+            except get_polars_errors() as error:
                 raise UserCodeError(
                     f'{self._name} returned a "{field.name}" that is not {field.type}: '
-                    f"{said(error)}"
+                    f"{format_error(error)}"
                 ) from error
-        return self.declared(pl.DataFrame(series))
+        return self.validate_frame(pl.DataFrame(series))
 
-    def declared(self, result: pl.DataFrame) -> pl.DataFrame:
+    def validate_frame(self, result: pl.DataFrame) -> pl.DataFrame:
         """Return the result with the declared columns, in their order.
 
         Raises UserCodeError, which names the first column that is not as declared.
@@ -61,14 +61,14 @@ class Returned:
         import polars as pl
 
         if set(result.columns) != set(self.types):
-            self._refuse(result.columns)
+            self._raise_columns(result.columns)
         for field in self._columns:
             came, wanted = result.schema[field.name], self.types[field.name]
             if came != wanted and came != pl.Null:
                 raise UserCodeError(
                     f'{self._name}: column "{field.name}" is declared {field.type} ({wanted}), '
                     f"but has type {came}",
-                    f'cast it: pl.col("{field.name}").cast({_in_code(wanted)})',
+                    f'cast it: pl.col("{field.name}").cast({_format_python_type(wanted)})',
                 )
             if not field.nullable and result[field.name].null_count():
                 raise UserCodeError(
@@ -76,17 +76,17 @@ class Returned:
                 )
         return result.select(pl.col(name).cast(type) for name, type in self.types.items())
 
-    def _refuse(self, came: list[str]) -> None:
+    def _raise_columns(self, came: list[str]) -> None:
         wanted = ", ".join(self.types)
         shown = ", ".join(map(str, came)) or "none"
         raise UserCodeError(f"{self._name} must return the columns {wanted}, got {shown}")
 
 
-def _in_code(type: pl.DataType) -> str:
+def _format_python_type(type: pl.DataType) -> str:
     """Return the Python source of a Polars type.
 
     >>> import polars as pl
-    >>> _in_code(pl.List(pl.Struct({"a": pl.Datetime("us", "UTC")})))
+    >>> _format_python_type(pl.List(pl.Struct({"a": pl.Datetime("us", "UTC")})))
     "pl.List(pl.Struct({'a': pl.Datetime(time_unit='us', time_zone='UTC')}))"
     """
     return re.sub(r"(?<!')\b[A-Z]\w*(?!')", r"pl.\g<0>", str(type))

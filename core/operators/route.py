@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from headrace.core.expressions.typed import to_expr
-from headrace.core.operators.operator import Output, Stateless
+from headrace.core.operators.operator import Output, StatelessOperator
 from headrace.core.plan import nodes
 
 if TYPE_CHECKING:
     import polars as pl
 
 
-class Route(Stateless):
+class RouteOperator(StatelessOperator):
     """The operator of `route`; `wanted` are the outputs with readers, other rows are dropped."""
 
     def __init__(self, step: str, operation: nodes.Route, wanted: frozenset[str]) -> None:

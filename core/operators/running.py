@@ -11,84 +11,86 @@ from typing import TYPE_CHECKING
 
 from headrace.core.elements import EVENT_TIME
 from headrace.core.expressions.typed import to_expr
-from headrace.core.frames import projected, sorted_by, together
-from headrace.core.operators.folds import Aggregates
-from headrace.core.operators.forgetting import Forgetting
-from headrace.core.operators.grouping import Grouping
+from headrace.core.frames import concat_chunks, select_columns, sort_by_column
+from headrace.core.operators.folds import AggregateFold
+from headrace.core.operators.forgetting import TtlOperator
+from headrace.core.operators.grouping import GroupingKey
 from headrace.core.operators.operator import Output
-from headrace.core.operators.outgoing import Outgoing
-from headrace.core.operators.place import Place
+from headrace.core.operators.outgoing import ResultRows
+from headrace.core.operators.place import KeyedContext
 from headrace.core.plan.nodes import Aggregate
-from headrace.core.state import ASKED, KEY
+from headrace.core.state import KEY, KEY_INDEX
 from headrace.core.types import TIMESTAMP, to_polars
 
 if TYPE_CHECKING:
     import polars as pl
 
-SHOWN = "__shown"
+IS_EMITTED = "__shown"
 """Whether the row of a key was emitted, and not deleted since."""
 
 
-class Running(Forgetting):
+class RunningAggregateOperator(TtlOperator):
     """The operator of `aggregate` without a window."""
 
-    def __init__(self, operation: Aggregate, place: Place) -> None:
+    def __init__(self, operation: Aggregate, place: KeyedContext) -> None:
         import polars as pl
 
         super().__init__(operation.ttl, place)
-        self._grouping = Grouping(operation.key)
-        self._fold = Aggregates(operation, self._grouping, newest=True)
-        self._out = Outgoing(operation, place.stream, ordered=place.ordered)
+        self._grouping = GroupingKey(operation.key)
+        self._fold = AggregateFold(operation, self._grouping, newest=True)
+        self._out = ResultRows(operation, place.stream, ordered=place.is_ordered)
         self._having = to_expr(operation.having.condition) if operation.having else None
-        self._state_columns = tuple(self._fold.columns)
-        shown = {SHOWN: pl.Boolean()} if operation.having else {}
-        self.open({**self._fold.columns, **shown})
+        self._state_columns = tuple(self._fold.state_columns)
+        shown = {IS_EMITTED: pl.Boolean()} if operation.having else {}
+        self.open_table({**self._fold.state_columns, **shown})
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Emit the new row of each key that has rows in the batch."""
-        yield from self.ahead()
-        table = self.table()
+        yield from self.announce_work()
+        table = self.get_live_table()
         timed = EVENT_TIME in frame.columns
-        rows = self._grouping.rows(frame if timed else _untimed(frame), self._fold.reads)
-        fresh = self._grouping.encoded(self._fold.begin(rows, self._grouping.inside))
+        rows = self._grouping.project_rows(
+            frame if timed else _add_null_time(frame), self._fold.input_columns
+        )
+        fresh = self._grouping.encode_keys(self._fold.begin(rows, self._grouping.internal_names))
         found = table.find(fresh[KEY])
-        states = self._merged(fresh, found) if found.height else fresh
-        results = self._finished(states)
-        changed = results if self._having is None else self._passing(results, found)
-        self._keep(states, results)
-        yield from self._out.rows(changed if timed else changed.drop(EVENT_TIME))
+        states = self._merge_states(fresh, found) if found.height else fresh
+        results = self._finish_states(states)
+        changed = results if self._having is None else self._select_passing(results, found)
+        self._store_states(states, results)
+        yield from self._out.emit(changed if timed else changed.drop(EVENT_TIME))
 
-    def _merged(self, fresh: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
+    def _merge_states(self, fresh: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
         """Merge the states of these rows with the stored states of their keys."""
-        columns = [ASKED, *self._state_columns]
-        numbered = fresh.with_row_index(ASKED)[columns]
-        with self._fold.naming(fresh, ASKED):
-            merged = self._fold.merge(together([found[columns], numbered]), (ASKED,))
+        columns = [KEY_INDEX, *self._state_columns]
+        numbered = fresh.with_row_index(KEY_INDEX)[columns]
+        with self._fold.describe_groups(fresh, KEY_INDEX):
+            merged = self._fold.merge(concat_chunks([found[columns], numbered]), (KEY_INDEX,))
         # Restore the order of the requested keys, which the table returns as KEY_INDEX.
-        merged = sorted_by(merged, ASKED)[list(self._state_columns)]
-        return fresh[[*self._grouping.inside, KEY]].hstack(merged.get_columns())
+        merged = sort_by_column(merged, KEY_INDEX)[list(self._state_columns)]
+        return fresh[[*self._grouping.internal_names, KEY]].hstack(merged.get_columns())
 
-    def _finished(self, states: pl.DataFrame) -> pl.DataFrame:
+    def _finish_states(self, states: pl.DataFrame) -> pl.DataFrame:
         """Return the rows of these states, with KEY, in the same order."""
-        return self._fold.finish(states, (KEY, *self._grouping.inside))
+        return self._fold.finish(states, (KEY, *self._grouping.internal_names))
 
-    def _passing(self, results: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
+    def _select_passing(self, results: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
         """Return the rows that pass `having`, and those emitted before that no longer pass."""
         import polars as pl
 
         assert self._having is not None
-        shown = found.filter(SHOWN)[KEY]
+        shown = found.filter(IS_EMITTED)[KEY]
         return results.filter(self._having | pl.col(KEY).is_in(shown.implode()))
 
-    def _keep(self, states: pl.DataFrame, results: pl.DataFrame) -> None:
+    def _store_states(self, states: pl.DataFrame, results: pl.DataFrame) -> None:
         kept = states[[KEY, *self._state_columns]]
         if self._having is not None:
-            passes = projected(results, self._having.fill_null(False).alias(SHOWN))
+            passes = select_columns(results, self._having.fill_null(False).alias(IS_EMITTED))
             kept = kept.hstack(passes.get_columns())
         self.put(kept, results[EVENT_TIME])
 
 
-def _untimed(frame: pl.DataFrame) -> pl.DataFrame:
+def _add_null_time(frame: pl.DataFrame) -> pl.DataFrame:
     import polars as pl
 
     return frame.with_columns_seq(pl.lit(None, dtype=to_polars(TIMESTAMP)).alias(EVENT_TIME))

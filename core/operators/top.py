@@ -9,57 +9,57 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from headrace.core.elements import DELETE, EVENT_TIME, HIDDEN, ORDER
-from headrace.core.operators.forgetting import KEYS, Forgetting
-from headrace.core.operators.grouping import Grouping
-from headrace.core.operators.kept import row_types
-from headrace.core.operators.operator import MOST_ROWS, Output
-from headrace.core.operators.place import Place
-from headrace.core.operators.ranking import Ranks
+from headrace.core.elements import DELETE, EVENT_TIME, HIDDEN_COLUMNS, ORDER
+from headrace.core.operators.forgetting import KEYS_STATE, TtlOperator
+from headrace.core.operators.grouping import GroupingKey
+from headrace.core.operators.kept import get_row_types
+from headrace.core.operators.operator import MAX_OUTPUT_ROWS, Output
+from headrace.core.operators.place import KeyedContext
+from headrace.core.operators.ranking import RowRanking
 from headrace.core.plan import nodes
-from headrace.core.plan.nodes import RANK
+from headrace.core.plan.nodes import RANK_COLUMN
 from headrace.core.state import KEY
 from headrace.core.types import TIMESTAMP, to_polars
 
 if TYPE_CHECKING:
     import polars as pl
 
-BEST = "__best"
+BEST_ROWS = "__best"
 """The best rows of a key, best first."""
-LAST = "__last"
+NEWEST_TIME = "__last"
 """The greatest event time of a key."""
-BEFORE = "__before"
+OLD_RANK = "__before"
 """The earlier rank of a row; null for a new row."""
 
 
-class Top(Forgetting):
+class RunningTopOperator(TtlOperator):
     """The operator of `top` without a window."""
 
-    def __init__(self, operation: nodes.Top, place: Place) -> None:
+    def __init__(self, operation: nodes.Top, place: KeyedContext) -> None:
         super().__init__(operation.ttl, place)
-        self._grouping = Grouping(operation.key)
-        self._ranks = Ranks(operation.by, operation.rows)
+        self._grouping = GroupingKey(operation.key)
+        self._ranks = RowRanking(operation.by, operation.rows)
         self._stream = place.stream
-        self._ordered = place.ordered
-        self._keeps_column = operation.keeps
+        self._ordered = place.is_ordered
+        self._keeps_column = operation.stores_column
         self._stored_columns: tuple[str, ...] = ()
-        columns = place.state.columns(KEYS)
+        columns = place.state.get_restored_columns(KEYS_STATE)
         if columns is not None:
-            self._open(row_types(columns, BEST))
+            self._open(get_row_types(columns, BEST_ROWS))
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Emit the ranks that change with these rows."""
-        if not self.opened:
+        if not self.is_open:
             self._open(frame.schema)
-        table = self.table()
-        best = self._best(frame)
+        table = self.get_live_table()
+        best = self._rank_batch(frame)
         found = table.find(best[KEY].unique(maintain_order=True))
-        ranked = self._ranked(best, found)
-        changed = self._changed(ranked)
-        kept = ranked if self.forgets else ranked.join(changed, on=KEY, how="semi")
+        ranked = self._merge_ranks(best, found)
+        changed = self._select_changed(ranked)
+        kept = ranked if self.has_ttl else ranked.join(changed, on=KEY, how="semi")
         if kept.height:
-            self._keep(kept)
-        yield from self._put_out(changed, frame)
+            self._store_rows(kept)
+        yield from self._emit_rows(changed, frame)
 
     def _open(self, types: Mapping[str, pl.DataType]) -> None:
         """Open the table; `types` are the types of the input columns."""
@@ -67,54 +67,54 @@ class Top(Forgetting):
 
         kept = {n: type for n, type in types.items() if n != EVENT_TIME and self._keeps_column(n)}
         self._stored_columns = tuple(kept)
-        self.open({BEST: pl.List(pl.Struct(kept)), LAST: to_polars(TIMESTAMP)})
+        self.open_table({BEST_ROWS: pl.List(pl.Struct(kept)), NEWEST_TIME: to_polars(TIMESTAMP)})
 
-    def _best(self, frame: pl.DataFrame) -> pl.DataFrame:
+    def _rank_batch(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Return the best rows of each key in the batch, with the key's greatest time."""
         import polars as pl
 
-        rows = self._grouping.rows(frame, frame.columns)
-        key = self._grouping.inside
+        rows = self._grouping.project_rows(frame, frame.columns)
+        key = self._grouping.internal_names
         timed = EVENT_TIME in frame.columns
         last = pl.col(EVENT_TIME).max() if timed else pl.lit(None, dtype=to_polars(TIMESTAMP))
-        rows = rows.with_columns((last.over(key) if key and timed else last).alias(LAST))
-        return self._grouping.encoded(self._ranks.best(rows, key))
+        rows = rows.with_columns((last.over(key) if key and timed else last).alias(NEWEST_TIME))
+        return self._grouping.encode_keys(self._ranks.rank_rows(rows, key))
 
-    def _ranked(self, best: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
+    def _merge_ranks(self, best: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
         """Rank the stored and the new rows of each key."""
         import polars as pl
 
-        columns = (KEY, *self._stored_columns, LAST, BEFORE)
-        came = best.with_columns(pl.lit(None, dtype=pl.Int32).alias(BEFORE)).select(columns)
+        columns = (KEY, *self._stored_columns, NEWEST_TIME, OLD_RANK)
+        came = best.with_columns(pl.lit(None, dtype=pl.Int32).alias(OLD_RANK)).select(columns)
         if not found.height:
-            return came.with_columns(best[RANK])
-        rows = found.select(KEY, BEST, LAST).explode(BEST).unnest(BEST)
+            return came.with_columns(best[RANK_COLUMN])
+        rows = found.select(KEY, BEST_ROWS, NEWEST_TIME).explode(BEST_ROWS).unnest(BEST_ROWS)
         rank = pl.int_range(1, pl.len() + 1, dtype=pl.Int32).over(KEY)
-        known = rows.with_columns(rank.alias(BEFORE)).select(columns)
-        together = pl.concat([known, came]).with_columns(pl.col(LAST).max().over(KEY))
-        return self._ranks.best(together, (KEY,))
+        known = rows.with_columns(rank.alias(OLD_RANK)).select(columns)
+        together = pl.concat([known, came]).with_columns(pl.col(NEWEST_TIME).max().over(KEY))
+        return self._ranks.rank_rows(together, (KEY,))
 
-    def _changed(self, ranked: pl.DataFrame) -> pl.DataFrame:
+    def _select_changed(self, ranked: pl.DataFrame) -> pl.DataFrame:
         import polars as pl
 
-        return ranked.filter(pl.col(BEFORE).ne_missing(pl.col(RANK)))
+        return ranked.filter(pl.col(OLD_RANK).ne_missing(pl.col(RANK_COLUMN)))
 
-    def _keep(self, ranked: pl.DataFrame) -> None:
+    def _store_rows(self, ranked: pl.DataFrame) -> None:
         import polars as pl
 
-        best = pl.struct(self._stored_columns).alias(BEST)
-        states = ranked.group_by(KEY, maintain_order=True).agg(best, pl.col(LAST).first())
-        self.put(states, states[LAST])
+        best = pl.struct(self._stored_columns).alias(BEST_ROWS)
+        states = ranked.group_by(KEY, maintain_order=True).agg(best, pl.col(NEWEST_TIME).first())
+        self.put(states, states[NEWEST_TIME])
 
-    def _put_out(self, changed: pl.DataFrame, frame: pl.DataFrame) -> Iterator[Output]:
+    def _emit_rows(self, changed: pl.DataFrame, frame: pl.DataFrame) -> Iterator[Output]:
         import polars as pl
 
-        names = [name for name in self._stored_columns if name not in HIDDEN]
+        names = [name for name in self._stored_columns if name not in HIDDEN_COLUMNS]
         hidden = [pl.lit(False).alias(DELETE)]
         if EVENT_TIME in frame.columns:
-            hidden.append(pl.col(LAST).alias(EVENT_TIME))
+            hidden.append(pl.col(NEWEST_TIME).alias(EVENT_TIME))
         if self._ordered:
             hidden.append(pl.col(ORDER))
-        out = changed.select(*names, RANK, *hidden)
-        for start in range(0, out.height, MOST_ROWS):
-            yield self._stream, out.slice(start, MOST_ROWS)
+        out = changed.select(*names, RANK_COLUMN, *hidden)
+        for start in range(0, out.height, MAX_OUTPUT_ROWS):
+            yield self._stream, out.slice(start, MAX_OUTPUT_ROWS)

@@ -10,63 +10,67 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from headrace.core.elements import EVENT_TIME
-from headrace.core.frames import added, projected
-from headrace.core.operators.grouping import Grouping
-from headrace.core.operators.ranking import place
-from headrace.core.state import SLOT, Runs, RunsLayout, StepState
+from headrace.core.frames import add_columns, select_columns
+from headrace.core.operators.grouping import GroupingKey
+from headrace.core.operators.ranking import get_order_columns
+from headrace.core.state import SLOT, RunsLayout, SortedRuns, StepState
 
 if TYPE_CHECKING:
     import polars as pl
 
-WAITING = "waiting"
+BUFFER_STATE = "waiting"
 """The name of the runs in the state."""
 
 
-class Waiting:
+class WatermarkBuffer:
     """The buffered rows of a step, with their key columns and positions in the row order."""
 
-    def __init__(self, state: StepState, grouping: Grouping) -> None:
+    def __init__(self, state: StepState, grouping: GroupingKey) -> None:
         self._state = state
         self._grouping = grouping
-        self._runs: Runs | None = None
+        self._runs: SortedRuns | None = None
         self._columns: tuple[str, ...] = ()
-        columns = state.columns(WAITING)
+        columns = state.get_restored_columns(BUFFER_STATE)
         if columns is not None:
-            self._open({n: t for n, t in columns.items() if n not in (SLOT, *grouping.inside)})
+            self._open(
+                {n: t for n, t in columns.items() if n not in (SLOT, *grouping.internal_names)}
+            )
 
     @property
-    def rows(self) -> int:
+    def row_count(self) -> int:
         """The number of buffered rows."""
         return 0 if self._runs is None else self._runs.rows
 
     @property
-    def owed(self) -> int:
+    def deferred_rows(self) -> int:
         """The number of earlier rows that `add` works on."""
-        return 0 if self._runs is None else self._runs.owed(asking=False)
+        return 0 if self._runs is None else self._runs.estimate_deferred_rows(asking=False)
 
     def add(self, rows: pl.DataFrame) -> None:
         """Buffer rows, which have their key columns in addition to their own."""
         import polars as pl
 
         if self._runs is None:
-            inside = self._grouping.inside
+            inside = self._grouping.internal_names
             self._open({n: t for n, t in rows.schema.items() if n not in inside})
         assert self._runs is not None, "the runs are open"
-        slotted = added(rows, pl.col(EVENT_TIME).cast(pl.Int64).alias(SLOT))
-        self._runs.add(projected(slotted, *self._grouping.inside, *self._columns, SLOT))
+        slotted = add_columns(rows, pl.col(EVENT_TIME).cast(pl.Int64).alias(SLOT))
+        self._runs.add(
+            select_columns(slotted, *self._grouping.internal_names, *self._columns, SLOT)
+        )
 
-    def passed(self, watermark_us: int) -> pl.DataFrame | None:
+    def release_rows(self, watermark_us: int) -> pl.DataFrame | None:
         """Remove and return the rows that the watermark has passed, in row order."""
         if self._runs is None:
             return None
-        first = self._runs.first()
+        first = self._runs.get_first_slot()
         if first is None or first >= watermark_us:
             return None
         rows = self._runs.take(watermark_us - 1)
-        return None if rows is None else rows.drop(SLOT).sort(place())
+        return None if rows is None else rows.drop(SLOT).sort(get_order_columns())
 
     def _open(self, types: Mapping[str, pl.DataType]) -> None:
         self._columns = tuple(types)
-        inside = self._grouping.inside
+        inside = self._grouping.internal_names
         layout = RunsLayout({**self._grouping.types, **types}, inside, lambda frame: frame)
-        self._runs = self._state.runs(WAITING, layout)
+        self._runs = self._state.open_runs(BUFFER_STATE, layout)

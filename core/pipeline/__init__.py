@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from headrace.core.connector import Connectors
 
 
-def json_schema(connectors: Connectors) -> dict[str, Any]:
+def build_json_schema(connectors: Connectors) -> dict[str, Any]:
     """Return the JSON Schema of the document, for editors."""
     from headrace.core.pipeline import document_schema
 
-    return document_schema.json_schema(connectors)
+    return document_schema.build_json_schema(connectors)
 
 
-def reference_markdown(connectors: Connectors) -> str:
+def build_reference(connectors: Connectors) -> str:
     """Return the reference of every key of the document, in Markdown."""
     from headrace.core.pipeline import reference
 
-    return reference.reference_markdown(connectors)
+    return reference.build_reference(connectors)

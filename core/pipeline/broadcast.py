@@ -11,18 +11,18 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from headrace.core.pipeline.joins import Input, InputReading
+from headrace.core.pipeline.joins import InputReading, JoinInputKeys
 from headrace.core.pipeline.keyed import Key
-from headrace.core.pipeline.lengths import length
-from headrace.core.pipeline.part import Part
-from headrace.core.pipeline.rule import Rule
+from headrace.core.pipeline.lengths import nonzero_duration
+from headrace.core.pipeline.part import DocumentModel
+from headrace.core.pipeline.rule import RuleViolation
 from headrace.core.pipeline.text import Text
-from headrace.core.pipeline.values import Expression, Name, choice
+from headrace.core.pipeline.values import Expression, Name, choice_of
 
-MEETS = ("inner", "left", "semi", "anti")
+BROADCAST_JOIN_TYPES = ("inner", "left", "semi", "anti")
 
 
-class Keep(Part):
+class BroadcastKeep(DocumentModel):
     """The valid rows of the small stream: the latest of each key."""
 
     key: Key | None = Field(
@@ -31,13 +31,13 @@ class Keep(Part):
         "By default the key of a stream of changes; rows of other streams never replace each "
         "other.",
     )
-    ttl: Annotated[timedelta | None, length] = Field(
+    ttl: Annotated[timedelta | None, nonzero_duration] = Field(
         None,
         description="How long a row is valid, in event time; by default until it is replaced.",
     )
 
 
-class Broadcast(Part):
+class Broadcast(DocumentModel):
     """A join of each row of `from` with the rows of a small stream, which every subtask holds.
 
     `on` may be any condition. Rows wait until the watermarks of both inputs have reached their
@@ -46,7 +46,7 @@ class Broadcast(Part):
     declared as `shared`.
     """
 
-    rules: Annotated[Input, InputReading()] = Field(
+    rules: Annotated[JoinInputKeys, InputReading()] = Field(
         description="The name of the small stream; `{from: name, as: other}` gives it another name."
     )
     on: Expression | None = Field(
@@ -54,11 +54,13 @@ class Broadcast(Part):
         description="The condition by which a row matches a row of the small stream, as in "
         "`rules.country = country and amount > rules.most`; not with `process`.",
     )
-    type: Annotated[Literal["inner", "left", "semi", "anti"], choice(*MEETS)] = Field(
-        "inner", description="The type of the join; the rows of `from` are its left input."
+    type: Annotated[Literal["inner", "left", "semi", "anti"], choice_of(*BROADCAST_JOIN_TYPES)] = (
+        Field("inner", description="The type of the join; the rows of `from` are its left input.")
     )
-    keep: Keep | None = Field(None, description="The rows of the small stream that are valid.")
-    order: Annotated[Literal["event_time", "arrival"], choice("event_time", "arrival")] = Field(
+    keep: BroadcastKeep | None = Field(
+        None, description="The rows of the small stream that are valid."
+    )
+    order: Annotated[Literal["event_time", "arrival"], choice_of("event_time", "arrival")] = Field(
         "event_time",
         description="`arrival`: rows do not wait, and match the rows that have arrived by then, "
         "which differ from run to run.",
@@ -68,7 +70,7 @@ class Broadcast(Part):
     )
 
 
-IN_PROCESS = {
+PROCESS_HINTS = {
     "on": "on_rule receives every rule, and on_row decides which of them apply",
     "type": "rows are emitted with out(...)",
     "keep": 'on_rule decides what is stored, as in limits = shared(map_of("string", "double"))',
@@ -77,19 +79,23 @@ IN_PROCESS = {
 }
 
 
-def check(broadcast: Broadcast, inputs: Sequence[Text], *, in_process: bool) -> Iterator[Rule]:
+def check_broadcast(
+    broadcast: Broadcast, inputs: Sequence[Text], *, in_process: bool
+) -> Iterator[RuleViolation]:
     """Yield the rules that the clause violates, in itself and with the other clauses."""
     if len(inputs) > 1:
         message = "broadcast: a step reads one input in addition to the small stream"
-        yield Rule(("from",), message, "unite them in an earlier step")
+        yield RuleViolation(("from",), message, "unite them in an earlier step")
     if in_process:
-        for key in IN_PROCESS.keys() & broadcast.model_fields_set:
+        for key in PROCESS_HINTS.keys() & broadcast.model_fields_set:
             message = f'broadcast: "{key}" does not go with "process"'
-            yield Rule(("broadcast", key), message, IN_PROCESS[key])
+            yield RuleViolation(("broadcast", key), message, PROCESS_HINTS[key])
         return
     if broadcast.on is None:
         hint = "on: rules.country = country says which rows match; process: passes them to a class"
-        yield Rule(("broadcast",), 'broadcast needs "on", or "process" in the same step', hint)
+        yield RuleViolation(
+            ("broadcast",), 'broadcast needs "on", or "process" in the same step', hint
+        )
     if broadcast.order == "arrival":
         for at in (("late_to",), ("keep", "ttl")):
             value = (
@@ -97,4 +103,4 @@ def check(broadcast: Broadcast, inputs: Sequence[Text], *, in_process: bool) -> 
             )
             if value is not None:
                 message = f'broadcast: "{at[-1]}" goes by event time, but order is arrival'
-                yield Rule(("broadcast", *at), message, "leave out order: arrival")
+                yield RuleViolation(("broadcast", *at), message, "leave out order: arrival")

@@ -12,46 +12,46 @@ from functools import lru_cache
 from pathlib import Path
 
 from headrace.core.pipeline import python_files
-from headrace.core.pipeline.functions import Function
-from headrace.core.problems import did_you_mean
+from headrace.core.pipeline.functions import UserFunction
+from headrace.core.problems import suggest_name
 
-OURS = frozenset({"Process", "Row", "Aggregate", "Trigger", "Generic", "object"})
+BASE_CLASSES = frozenset({"Process", "Row", "Aggregate", "Trigger", "Generic", "object"})
 """Classes that user classes derive from, and that define no methods to be called."""
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class MissingClass:
     """A class that a pipeline names and its file does not define."""
 
     message: str
-    what: str | None
+    found_kind: str | None
     """The kind of thing that has the name instead; "": something that may be a class."""
-    near: str
+    suggestion: str
     """A hint that names the class that may be meant; "" if no name is similar."""
-    listed: str
+    class_list: str
     """A hint that lists the classes of the file."""
 
 
-def classes(path: Path) -> Mapping[str, ast.ClassDef] | None:
+def read_classes(path: Path) -> Mapping[str, ast.ClassDef] | None:
     """Return the classes of a file, None if it cannot be read. A changed file is read again."""
     try:
-        if python_files.defined(path).problem:
+        if python_files.read_names(path).problem:
             return None
         found = path.stat()
     except (OSError, ValueError):
         return None
-    return _read(path, found.st_mtime_ns, found.st_size)
+    return _parse_classes(path, found.st_mtime_ns, found.st_size)
 
 
 @lru_cache(maxsize=64)
-def _read(path: Path, changed: int, size: int) -> Mapping[str, ast.ClassDef]:
+def _parse_classes(path: Path, changed: int, size: int) -> Mapping[str, ast.ClassDef]:
     tree = ast.parse(path.read_bytes())
     return {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
 
 
-def missing(function: Function, path: Path, there: Iterable[str]) -> Missing:
+def describe_missing(function: UserFunction, path: Path, there: Iterable[str]) -> MissingClass:
     """Describe a class that the file does not define; `there` are the classes it does define."""
-    names, there = python_files.defined(path), list(there)
+    names, there = python_files.read_names(path), list(there)
     what = dict(names.others).get(function.name)
     if function.name in names.functions:
         what = "a function"
@@ -59,15 +59,15 @@ def missing(function: Function, path: Path, there: Iterable[str]) -> Missing:
     if what:
         message = f'wanted a class, but "{function.name}" is {what}'
     listed = f"it has {', '.join(there[:8])}" if there else "it has no class at its top level"
-    return Missing(message, what, did_you_mean(function.name, there), listed)
+    return MissingClass(message, what, suggest_name(function.name, there), listed)
 
 
-def bases(node: ast.ClassDef) -> set[str]:
+def list_base_names(node: ast.ClassDef) -> set[str]:
     """Return the base classes of a class: the last parts of their names, without type arguments."""
     return {ast.unparse(base).partition("[")[0].rpartition(".")[2] for base in node.bases}
 
 
-def arguments(method: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+def count_arguments(method: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     """Return the number of arguments that a method needs besides self; -1 if it is unknown."""
     taken = method.args
     if taken.vararg or method.decorator_list:

@@ -9,10 +9,10 @@ KEY = "[key]"
 
 
 @dataclass(frozen=True, slots=True)
-class Complaint:
+class ValueProblem:
     """One error, in the value as a whole or in the part of the value at `at`.
 
-    With `wanted` the message reads "wanted ..., got ..."; otherwise it is `message`. `span` are the
+    With `make_expected_error` the message reads "wanted ..., got ..."; otherwise it is `message`. `span` are the
     characters of a text that the error is about, where that is not the whole text.
     """
 
@@ -24,50 +24,52 @@ class Complaint:
     at: tuple[int | str, ...] = ()
 
 
-class Unread(ValueError):
+class InvalidValue(ValueError):
     """An error that carries everything wrong with a value, through pydantic to the report.
 
     `partial` is the part of the value that could be read, where that is of use; validation
     continues with it.
     """
 
-    def __init__(self, *complaints: Complaint, partial: object = None) -> None:
+    def __init__(self, *complaints: ValueProblem, partial: object = None) -> None:
         super().__init__("a value could not be read")
-        self.complaints = complaints
+        self.problems = complaints
         self.partial = partial
 
 
-MAX_COMPLAINTS = 200
+MAX_VALUE_PROBLEMS = 200
 
 
 @dataclass(slots=True)
-class Gathered:
+class ValueProblemCollector:
     """The errors in the elements of one value, up to a limit."""
 
-    complaints: list[Complaint] = field(default_factory=list)
+    problems: list[ValueProblem] = field(default_factory=list)
 
     @property
-    def full(self) -> bool:
+    def is_full(self) -> bool:
         """Whether the limit is reached: further errors are of no use."""
-        return len(self.complaints) >= MAX_COMPLAINTS
+        return len(self.problems) >= MAX_VALUE_PROBLEMS
 
-    def add(self, unread: Unread, *at: int | str) -> None:
+    def add(self, unread: InvalidValue, *at: int | str) -> None:
         """Add the errors of the element at a location."""
-        self.complaints += (replace(one, at=(*at, *one.at)) for one in unread.complaints)
+        self.problems += (replace(one, at=(*at, *one.at)) for one in unread.problems)
 
-    def check(self, partial: object = None) -> None:
+    def raise_if_any(self, partial: object = None) -> None:
         """Raise Unread with the collected errors, if there are any."""
-        if self.complaints:
-            raise Unread(*self.complaints, partial=partial)
+        if self.problems:
+            raise InvalidValue(*self.problems, partial=partial)
 
 
-def wanted(value: object, what: str, hint: str = "", span: tuple[int, int] | None = None) -> Unread:
+def make_expected_error(
+    value: object, what: str, hint: str = "", span: tuple[int, int] | None = None
+) -> InvalidValue:
     """Return the error "wanted ..., got ..."."""
-    return Unread(Complaint(value, wanted=what, hint=hint, span=span))
+    return InvalidValue(ValueProblem(value, wanted=what, hint=hint, span=span))
 
 
-def wrong(
+def make_value_error(
     value: object, message: str, hint: str = "", span: tuple[int, int] | None = None
-) -> Unread:
+) -> InvalidValue:
     """Return an error with its own message."""
-    return Unread(Complaint(value, message=message, hint=hint, span=span))
+    return InvalidValue(ValueProblem(value, message=message, hint=hint, span=span))

@@ -25,25 +25,35 @@ from yaml.events import (
 )
 
 from headrace.core.pipeline import lost
-from headrace.core.pipeline.file import File
-from headrace.core.pipeline.nodes import Entry, Mapping, Node, Refused, Scalar, Sequence
-from headrace.core.pipeline.quoting import quote_hint
-from headrace.core.problems import Problem, did_you_mean
+from headrace.core.pipeline.file import SourceText
+from headrace.core.pipeline.nodes import (
+    RejectedNode,
+    YamlEntry,
+    YamlMapping,
+    YamlNode,
+    YamlScalar,
+    YamlSequence,
+)
+from headrace.core.pipeline.quoting import suggest_quotes
+from headrace.core.problems import Problem, suggest_name
 
 MAX_DEPTH = 50
 MAX_NODES = 100_000
-TOO_MANY = f"more than {MAX_NODES:,} values in one file"
-ALIASES = "an alias (*name) counts as everything it refers to"
-SECTIONS = {"sources": "source", "steps": "step", "sinks": "sink"}
-BRACES = "in YAML braces are a mapping; a value with braces in it needs quotes"
-CORE = "tag:yaml.org,2002:"
-TEXT_TAGS = ("!", f"{CORE}str")
-SCALAR_TAGS = {*TEXT_TAGS, *(f"{CORE}{name}" for name in ("int", "float", "bool", "null"))}
+TOO_MANY_VALUES = f"more than {MAX_NODES:,} values in one file"
+ALIASES_HINT = "an alias (*name) counts as everything it refers to"
+PART_KIND_BY_SECTION = {"sources": "source", "steps": "step", "sinks": "sink"}
+BRACES_HINT = "in YAML braces are a mapping; a value with braces in it needs quotes"
+CORE_TAG_PREFIX = "tag:yaml.org,2002:"
+TEXT_TAGS = ("!", f"{CORE_TAG_PREFIX}str")
+SCALAR_TAGS = {
+    *TEXT_TAGS,
+    *(f"{CORE_TAG_PREFIX}{name}" for name in ("int", "float", "bool", "null")),
+}
 
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-class Stop(Exception):
+class YamlReadingStopped(Exception):
     """An error after which reading cannot continue."""
 
     def __init__(self, problem: Problem) -> None:
@@ -51,65 +61,65 @@ class Stop(Exception):
         self.problem = problem
 
 
-class Sized(NamedTuple):
+class SizedNode(NamedTuple):
     """A node with its size and height when its aliases are expanded."""
 
-    node: Node
+    node: YamlNode
     size: int = 1
     height: int = 1
 
 
 @dataclass(slots=True)
-class Open:
+class OpenCollection:
     """A mapping or a sequence whose end has not been read yet."""
 
     event: CollectionStartEvent
-    items: list[Node] = field(default_factory=list)
+    items: list[YamlNode] = field(default_factory=list)
     size: int = 1
     height: int = 1
 
-    def add(self, sized: Sized) -> None:
+    def add(self, sized: SizedNode) -> None:
         """Add a node; the keys and values of a mapping alternate."""
         self.items.append(sized.node)
         self.size += sized.size
         self.height = max(self.height, sized.height + 1)
 
 
-def compose(file: File) -> tuple[Node | None, list[Problem]]:
+def compose_document(file: SourceText) -> tuple[YamlNode | None, list[Problem]]:
     """Return the document's root, if all of it could be read, and its problems as YAML."""
     composer = Composer(file)
     try:
-        composer.run(_events(file))
-    except Stop as stop:
+        composer.build_tree(_events(file))
+    except YamlReadingStopped as stop:
         # An earlier problem on the line where YAML stopped is part of the same error.
-        line = stop.problem.place.line if stop.problem.place else 0
-        before = [p for p in composer.problems if p.place is None or p.place.line != line]
+        line = stop.problem.location.line if stop.problem.location else 0
+        before = [p for p in composer.problems if p.location is None or p.location.line != line]
         return None, [*before, stop.problem]
     return composer.root, composer.problems
 
 
-def _events(file: File) -> Iterator[Event]:
+def _events(file: SourceText) -> Iterator[Event]:
     try:
         yield from yaml.parse(file.text, Loader=_Loader)
     except yaml.YAMLError as error:
-        from headrace.core.pipeline.syntax import explained
+        from headrace.core.pipeline.syntax import explain_error
 
-        raise Stop(explained(file, error)) from None
+        raise YamlReadingStopped(explain_error(file, error)) from None
 
 
 class Composer:
     """A builder of the node tree; it holds the collections that are still open, outermost first."""
 
-    def __init__(self, file: File) -> None:
+    def __init__(self, file: SourceText) -> None:
         self.file = file
-        self.root: Node | None = None
+        self.root: YamlNode | None = None
         self.problems: list[Problem] = []
-        self._open: list[Open] = []
-        self._anchors: dict[str, Sized | None] = {}
+        self._open: list[OpenCollection] = []
+        self._anchors: dict[str, SizedNode | None] = {}
         self._total = 0
         self._documents = 0
 
-    def run(self, events: Iterator[Event]) -> None:
+    def build_tree(self, events: Iterator[Event]) -> None:
         """Build the tree from all events."""
         for event in events:
             match event:
@@ -117,7 +127,7 @@ class Composer:
                     self._document(event)
                 case ScalarEvent():
                     self._count(event, 1, 1)
-                    self._close(event, Sized(self._scalar(event)))
+                    self._close(event, SizedNode(self._scalar(event)))
                 case AliasEvent():
                     self._alias(event)
                 case CollectionStartEvent():
@@ -128,7 +138,7 @@ class Composer:
     def _document(self, event: DocumentStartEvent) -> None:
         self._documents += 1
         if self._documents > 1:
-            raise self._stop(
+            raise self._make_stop(
                 event,
                 "a pipeline is one YAML document, and a second one starts here",
                 'remove the line "---", or put the second pipeline into a file of its own',
@@ -138,13 +148,13 @@ class Composer:
         self._count(event, 1, 1)
         if event.anchor:
             self._anchors[event.anchor] = None
-        self._open.append(Open(event))
+        self._open.append(OpenCollection(event))
 
     def _end(self, event: CollectionEndEvent) -> None:
         done = self._open.pop()
-        self._close(done.event, Sized(self._collection(done, event), done.size, done.height))
+        self._close(done.event, SizedNode(self._collection(done, event), done.size, done.height))
 
-    def _close(self, event: NodeEvent, sized: Sized) -> None:
+    def _close(self, event: NodeEvent, sized: SizedNode) -> None:
         """Register a finished node under its anchor, and add it to its parent."""
         anchor = getattr(event, "anchor", None)
         if anchor and not isinstance(event, AliasEvent):
@@ -157,124 +167,138 @@ class Composer:
     def _alias(self, event: AliasEvent) -> None:
         name = str(event.anchor)
         if name not in self._anchors:
-            known = did_you_mean(name, self._anchors) or self._quoting(span(event)[0])
-            raise self._stop(
+            known = suggest_name(name, self._anchors) or self._suggest_quotes(
+                get_event_span(event)[0]
+            )
+            raise self._make_stop(
                 event, f'"*{name}" refers to an anchor "&{name}" that is not above', known
             )
         sized = self._anchors[name]
         if sized is None:
-            raise self._stop(event, f'"*{name}" is inside "&{name}" itself: it would never end')
+            raise self._make_stop(
+                event, f'"*{name}" is inside "&{name}" itself: it would never end'
+            )
         self._count(event, sized.size, sized.height)
         self._close(event, sized)
 
     def _count(self, event: Event, size: int, height: int) -> None:
         if len(self._open) + height > MAX_DEPTH:
-            raise self._stop(event, f"nested deeper than {MAX_DEPTH} levels")
+            raise self._make_stop(event, f"nested deeper than {MAX_DEPTH} levels")
         self._total += size
         if self._total > MAX_NODES:
-            raise self._stop(event, TOO_MANY, ALIASES if size > 1 else "")
+            raise self._make_stop(event, TOO_MANY_VALUES, ALIASES_HINT if size > 1 else "")
 
-    def _scalar(self, event: ScalarEvent) -> Node:
-        (start, end), tag = span(event), event.tag
+    def _scalar(self, event: ScalarEvent) -> YamlNode:
+        (start, end), tag = get_event_span(event), event.tag
         if tag and tag not in SCALAR_TAGS:
-            return self._refused(tag, start, end)
+            return self._reject_tag(tag, start, end)
         is_text = bool(tag) and tag in TEXT_TAGS
-        scalar = Scalar(self.file, start, end, event.value, event.style or "", is_text)
-        problem = lost.to_comment(scalar) if "'" in event.value else None
-        return self._refuse(problem, scalar) or scalar
+        scalar = YamlScalar(self.file, start, end, event.value, event.style or "", is_text)
+        problem = lost.find_comment_cut(scalar) if "'" in event.value else None
+        return self._reject_if_problem(problem, scalar) or scalar
 
-    def _collection(self, done: Open, event: CollectionEndEvent) -> Node:
-        start, end = span(done.event)[0], span(event)[1]
+    def _collection(self, done: OpenCollection, event: CollectionEndEvent) -> YamlNode:
+        start, end = get_event_span(done.event)[0], get_event_span(event)[1]
         is_mapping = isinstance(done.event, MappingStartEvent)
         tag = done.event.tag
         flow = bool(done.event.flow_style)
-        rejoined = lost.to_commas(done.items, mapping=is_mapping) if flow else None
+        rejoined = lost.rejoin_comma_cuts(done.items, mapping=is_mapping) if flow else None
         items = done.items
         if rejoined:
             subject = self._subject()
             self.problems += (replace(problem, subject=subject) for problem in rejoined.problems)
-            items = done.items if rejoined.lost else rejoined.nodes
-        whole: Node
+            items = done.items if rejoined.has_fragments else rejoined.nodes
+        whole: YamlNode
         if is_mapping:
             before = len(self.problems)
             entries = tuple(self._entries(items))
-            refused = any(isinstance(key, Refused) for key in items[::2])
+            refused = any(isinstance(key, RejectedNode) for key in items[::2])
             more = refused or len(self.problems) > before
-            whole = Mapping(self.file, start, end, entries, flow, more)
+            whole = YamlMapping(self.file, start, end, entries, flow, more)
         else:
-            whole = Sequence(self.file, start, end, tuple(items), flow)
-        if tag and tag not in ("!", f"{CORE}{'map' if is_mapping else 'seq'}"):
-            return self._refused(tag, start, end, whole)
-        return Refused(self.file, start, end, whole) if rejoined and rejoined.lost else whole
+            whole = YamlSequence(self.file, start, end, tuple(items), flow)
+        if tag and tag not in ("!", f"{CORE_TAG_PREFIX}{'map' if is_mapping else 'seq'}"):
+            return self._reject_tag(tag, start, end, whole)
+        return (
+            RejectedNode(self.file, start, end, whole)
+            if rejoined and rejoined.has_fragments
+            else whole
+        )
 
-    def _refuse(self, problem: Problem | None, node: Node) -> Node | None:
+    def _reject_if_problem(self, problem: Problem | None, node: YamlNode) -> YamlNode | None:
         """Report the problem of a node, if there is one, and return a rejected node instead."""
         if problem is None:
             return None
         self.problems.append(replace(problem, subject=self._subject()))
-        return Refused(self.file, node.start, node.end, node)
+        return RejectedNode(self.file, node.start, node.end, node)
 
     def _subject(self) -> str:
         """Return the part of the pipeline that is being read: `step "totals"`."""
         keys = [top.items[-1] for top in self._open[:2] if len(top.items) % 2]
-        names = [key.value for key in keys if isinstance(key, Scalar)]
-        if len(names) < 2 or names[0] not in SECTIONS:
+        names = [key.value for key in keys if isinstance(key, YamlScalar)]
+        if len(names) < 2 or names[0] not in PART_KIND_BY_SECTION:
             return ""
-        return f'{SECTIONS[names[0]]} "{names[1]}"'
+        return f'{PART_KIND_BY_SECTION[names[0]]} "{names[1]}"'
 
-    def _entries(self, items: list[Node]) -> Iterator[Entry]:
+    def _entries(self, items: list[YamlNode]) -> Iterator[YamlEntry]:
         """Yield the entries of a mapping, then those that its `<<` add and it does not define."""
-        merged: list[Node] = []
+        merged: list[YamlNode] = []
         names = set()
         for key, value in zip(items[::2], items[1::2], strict=True):
-            if isinstance(key, Scalar) and key.value == "<<" and not key.style:
+            if isinstance(key, YamlScalar) and key.value == "<<" and not key.style:
                 merged.append(value)
-            elif isinstance(key, Scalar):
+            elif isinstance(key, YamlScalar):
                 names.add(key.value)
-                yield Entry(key, value)
-            elif not isinstance(key, Refused):
-                kind = "a list" if isinstance(key, Sequence) else "a mapping"
-                self._complain(key, f"wanted a key, got {kind}", BRACES)
+                yield YamlEntry(key, value)
+            elif not isinstance(key, RejectedNode):
+                kind = "a list" if isinstance(key, YamlSequence) else "a mapping"
+                self._report(key, f"wanted a key, got {kind}", BRACES_HINT)
         for source in merged:
-            for entry in self._merged(source):
+            for entry in self._merged_entries(source):
                 if entry.key.value not in names:
                     names.add(entry.key.value)
                     yield entry
 
-    def _merged(self, source: Node) -> Iterator[Entry]:
-        for node in source.items if isinstance(source, Sequence) else (source,):
-            if isinstance(node, Mapping):
+    def _merged_entries(self, source: YamlNode) -> Iterator[YamlEntry]:
+        for node in source.items if isinstance(source, YamlSequence) else (source,):
+            if isinstance(node, YamlMapping):
                 self._total += len(node.entries)
                 if self._total > MAX_NODES:
-                    raise Stop(self._problem(node, TOO_MANY, ALIASES))
+                    raise YamlReadingStopped(
+                        self._make_problem(node, TOO_MANY_VALUES, ALIASES_HINT)
+                    )
                 yield from node.entries
-            elif not isinstance(node, Refused):
-                self._complain(node, '"<<" takes a mapping, or a list of mappings')
+            elif not isinstance(node, RejectedNode):
+                self._report(node, '"<<" takes a mapping, or a list of mappings')
 
-    def _complain(self, node: Node, message: str, hint: str = "") -> None:
-        self.problems.append(self._problem(node, message, hint))
+    def _report(self, node: YamlNode, message: str, hint: str = "") -> None:
+        self.problems.append(self._make_problem(node, message, hint))
 
-    def _problem(self, node: Node, message: str, hint: str = "") -> Problem:
-        return Problem(message, self.file.place(node.start, node.end), hint, self._subject())
+    def _make_problem(self, node: YamlNode, message: str, hint: str = "") -> Problem:
+        return Problem(message, self.file.locate(node.start, node.end), hint, self._subject())
 
-    def _quoting(self, start: int) -> str:
+    def _suggest_quotes(self, start: int) -> str:
         """Return the hint for an expression that begins with a special character of YAML."""
         line = self.file.text[start:].split("\n", 1)[0]
-        return quote_hint(re.split(r"\s+#|[\r,\]}]", line, maxsplit=1)[0])
+        return suggest_quotes(re.split(r"\s+#|[\r,\]}]", line, maxsplit=1)[0])
 
-    def _refused(self, tag: str, start: int, end: int, inner: Node | None = None) -> Node:
-        shown = f"!!{tag.removeprefix(CORE)}" if tag.startswith(CORE) else tag
+    def _reject_tag(
+        self, tag: str, start: int, end: int, inner: YamlNode | None = None
+    ) -> YamlNode:
+        shown = f"!!{tag.removeprefix(CORE_TAG_PREFIX)}" if tag.startswith(CORE_TAG_PREFIX) else tag
         message = f'the tag "{shown}" is not allowed'
-        hint = "" if tag.startswith(CORE) else self._quoting(start)
-        place = self.file.place(start, start + len(shown))
+        hint = "" if tag.startswith(CORE_TAG_PREFIX) else self._suggest_quotes(start)
+        place = self.file.locate(start, start + len(shown))
         self.problems.append(Problem(message, place, hint, self._subject()))
-        return Refused(self.file, start, end, inner)
+        return RejectedNode(self.file, start, end, inner)
 
-    def _stop(self, event: Event, message: str, hint: str = "") -> Stop:
-        return Stop(Problem(message, self.file.place(*span(event)), hint, self._subject()))
+    def _make_stop(self, event: Event, message: str, hint: str = "") -> YamlReadingStopped:
+        return YamlReadingStopped(
+            Problem(message, self.file.locate(*get_event_span(event)), hint, self._subject())
+        )
 
 
-def span(event: Event) -> tuple[int, int]:
+def get_event_span(event: Event) -> tuple[int, int]:
     """Return the offsets at which an event begins and ends."""
     assert event.start_mark and event.end_mark
     return event.start_mark.index, event.end_mark.index

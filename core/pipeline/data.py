@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from headrace.core.pipeline.text import Text, quoted
+from headrace.core.pipeline.text import Text, quote_short
 
 
-class _Mark:
+class _SpecialValue:
     def __init__(self, name: str) -> None:
         self.name = name
 
@@ -19,17 +19,17 @@ class _Mark:
         return self.name
 
 
-NOTHING: Final = _Mark("nothing")
-BROKEN: Final = _Mark("broken")
+NOTHING: Final = _SpecialValue("nothing")
+BROKEN: Final = _SpecialValue("broken")
 
 
-def described(value: object) -> str:
+def describe_value(value: object) -> str:
     """Describe a value for a message, without showing a secret."""
     match value:
         case Text(secret=True):
             return str(value)
         case str():
-            return quoted(value)
+            return quote_short(value)
         case dict():
             return "a mapping" if value else "an empty mapping"
         case list():

@@ -12,31 +12,33 @@ from itertools import combinations
 from typing import Any
 
 from headrace.core.connector import Connectors
-from headrace.core.pipeline.fields import Variants
-from headrace.core.pipeline.inputs import TWO_SIDED
-from headrace.core.pipeline.keyed_rules import KEYED, RULED
-from headrace.core.pipeline.later import BESIDE, CLAUSES
+from headrace.core.pipeline.fields import VariantsReading
+from headrace.core.pipeline.inputs import TWO_INPUT_CLAUSES
+from headrace.core.pipeline.keyed_rules import PROCESS_WITH_BROADCAST, STATEFUL_CLAUSES
+from headrace.core.pipeline.later import CLAUSES, QUALIFYING_CLAUSES
 from headrace.core.pipeline.lookup import LookupKeys
 from headrace.core.pipeline.model import SinkKeys, SourceKeys, StepKeys
-from headrace.core.pipeline.part import Part, part_of, reading_of
-from headrace.core.pipeline.parts import REQUIRED, Head
+from headrace.core.pipeline.part import DocumentModel, get_nested_model, get_reading
+from headrace.core.pipeline.parts import REQUIRED_SECTIONS, PipelineHead
 from headrace.core.pipeline.settings import Settings
 from headrace.core.pipeline.values import Json, name
-from headrace.core.pipeline.written import default_of
+from headrace.core.pipeline.written import format_default
 
-REPLACED: Json = {
+REPLACEMENT_SCHEMA: Json = {
     "type": "string",
     "pattern": r"\$\{",
     "description": "${env:NAME}, ${env:NAME:-default}, ${file:path} or ${secret:NAME}",
 }
 
 
-def json_schema(connectors: Connectors) -> Json:
+def build_json_schema(connectors: Connectors) -> Json:
     """Return the schema of a document that may use these connectors."""
     sections: dict[str, Json] = {
-        "sources": _named("source", "The inputs of the pipeline, each under its own name."),
-        "steps": _named("step", "The transformations of rows, each under its own name."),
-        "sinks": _named("sink", "The outputs of the pipeline, each under its own name."),
+        "sources": _section_schema(
+            "source", "The inputs of the pipeline, each under its own name."
+        ),
+        "steps": _section_schema("step", "The transformations of rows, each under its own name."),
+        "sinks": _section_schema("sink", "The outputs of the pipeline, each under its own name."),
     }
     sections["steps"] |= {"type": ["object", "null"], "minProperties": 0}
     settings = {"settings": {"$ref": "#/$defs/settings"}}
@@ -44,15 +46,15 @@ def json_schema(connectors: Connectors) -> Json:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "headrace pipeline",
         "type": "object",
-        "properties": part_schema(Head)["properties"] | settings | sections,
-        "required": list(REQUIRED),
+        "properties": build_model_schema(PipelineHead)["properties"] | settings | sections,
+        "required": list(REQUIRED_SECTIONS),
         "additionalProperties": False,
         "$defs": {
-            "replaced": REPLACED,
-            "settings": part_schema(Settings),
-            "source": _end_schema(SourceKeys, "source", connectors),
+            "replaced": REPLACEMENT_SCHEMA,
+            "settings": build_model_schema(Settings),
+            "source": _endpoint_schema(SourceKeys, "source", connectors),
             "step": _step_schema(connectors),
-            "sink": _end_schema(SinkKeys, "sink", connectors),
+            "sink": _endpoint_schema(SinkKeys, "sink", connectors),
         },
     }
 
@@ -66,17 +68,19 @@ def _step_schema(connectors: Connectors) -> Json:
     """
     several = {"type": "array", "minItems": 2, "description": "A union needs no clause."}
     union = {"properties": {"from": several}}
-    clauses = [{"required": [clause]} for clause in CLAUSES if clause not in BESIDE]
-    pairs = (pair for pair in combinations(KEYED, 2) if {*pair} != RULED)
+    clauses = [{"required": [clause]} for clause in CLAUSES if clause not in QUALIFYING_CLAUSES]
+    pairs = (
+        pair for pair in combinations(STATEFUL_CLAUSES, 2) if {*pair} != PROCESS_WITH_BROADCAST
+    )
     both = [{"required": list(pair)} for pair in pairs]
-    schema = part_schema(StepKeys) | {"anyOf": [*clauses, union], "not": {"anyOf": both}}
+    schema = build_model_schema(StepKeys) | {"anyOf": [*clauses, union], "not": {"anyOf": both}}
     del schema["required"]
-    schema["oneOf"] = [{"required": [key]} for key in ("from", *TWO_SIDED)]
-    schema["properties"]["lookup"] = _end_schema(LookupKeys, "lookup", connectors)
+    schema["oneOf"] = [{"required": [key]} for key in ("from", *TWO_INPUT_CLAUSES)]
+    schema["properties"]["lookup"] = _endpoint_schema(LookupKeys, "lookup", connectors)
     return schema
 
 
-def _named(definition: str, description: str) -> Json:
+def _section_schema(definition: str, description: str) -> Json:
     return {
         "type": "object",
         "description": description,
@@ -87,32 +91,34 @@ def _named(definition: str, description: str) -> Json:
     }
 
 
-def _end_schema(model: type[Part], kind: str, connectors: Connectors) -> Json:
+def _endpoint_schema(model: type[DocumentModel], kind: str, connectors: Connectors) -> Json:
     """Return the schema of a source, a sink or a lookup: its own keys, and one connector."""
-    schema = part_schema(model)
+    schema = build_model_schema(model)
     sides = {key: (c.doc, getattr(c, kind)) for key, c in connectors.items()}
     mine = {key: (doc, side) for key, (doc, side) in sides.items() if side is not None}
     for key, (doc, side) in mine.items():
-        schema["properties"][key] = _options(part_schema(side.options) | {"description": doc})
+        schema["properties"][key] = _options_schema(
+            build_model_schema(side.options) | {"description": doc}
+        )
     schema["oneOf"] = [{"required": [key]} for key in mine] or [{}]
     return schema
 
 
-def _options(schema: Json) -> Json:
+def _options_schema(schema: Json) -> Json:
     """Return the schema of a connector's options; without required ones, its key may be empty."""
     return schema if "required" in schema else schema | {"type": ["object", "null"]}
 
 
-def part_schema(model: type[Part]) -> Json:
+def build_model_schema(model: type[DocumentModel]) -> Json:
     """Return the schema of a mapping with known keys."""
     schema: Json = {
         "type": "object",
         "description": " ".join((getdoc(model) or "").split()),
-        "properties": {key: field_schema(model, key) for key in model.written()},
+        "properties": {key: build_field_schema(model, key) for key in model.fields_by_key()},
         "additionalProperties": False,
     }
     required = [
-        key for key, name in model.written().items() if model.model_fields[name].is_required()
+        key for key, name in model.fields_by_key().items() if model.model_fields[name].is_required()
     ]
     one_of = [{"required": [key]} for key in model.one_of]
     return (
@@ -122,52 +128,56 @@ def part_schema(model: type[Part]) -> Json:
     )
 
 
-def field_schema(model: type[Part], key: str) -> Json:
+def build_field_schema(model: type[DocumentModel], key: str) -> Json:
     """Return the schema of the value of a key."""
-    field = model.model_fields[model.written()[key]]
-    reading, part = reading_of(field), part_of(field)
-    if isinstance(reading, Variants):
-        schema: Json = {"oneOf": [_variant(reading, word) for word in reading.models]}
+    field = model.model_fields[model.fields_by_key()[key]]
+    reading, part = get_reading(field), get_nested_model(field)
+    if isinstance(reading, VariantsReading):
+        schema: Json = {"oneOf": [_variant_schema(reading, word) for word in reading.models]}
     elif reading and part:
-        schema = {"anyOf": [loosened(reading.json), part_schema(part)]}
+        schema = {"anyOf": [allow_replacement(reading.json), build_model_schema(part)]}
     elif part:
-        schema = part_schema(part)
+        schema = build_model_schema(part)
     else:
         assert reading is not None, f"{model.__name__}.{key} has no reading"
-        schema = loosened(reading.json)
-    default = default_of(field)
+        schema = allow_replacement(reading.json)
+    default = format_default(field)
     described = {"description": field.description or ""}
     return schema | described | ({} if default is None else {"default": default})
 
 
-def _variant(variants: Variants, word: str) -> Json:
-    schema = part_schema(variants.models[word])
+def _variant_schema(variants: VariantsReading, word: str) -> Json:
+    schema = build_model_schema(variants.models[word])
     schema["properties"][variants.key] = {"const": word}
     if word != variants.default:
         schema["required"] = [variants.key]
     return schema
 
 
-def loosened(schema: Json) -> Json:
+def allow_replacement(schema: Json) -> Json:
     """Return the schema, extended by `${...}` wherever it is stricter than any text.
 
-    >>> loosened({"type": "integer"})
+    >>> allow_replacement({"type": "integer"})
     {'anyOf': [{'type': 'integer'}, {'$ref': '#/$defs/replaced'}]}
     """
-    if {"pattern", "enum", "const"} & schema.keys() or schema.get("type") in PLAIN:
+    if {"pattern", "enum", "const"} & schema.keys() or schema.get("type") in SCALAR_TYPES:
         said = {"description": schema["description"]} if "description" in schema else {}
         bare = {word: value for word, value in schema.items() if word not in said}
         return {"anyOf": [bare, {"$ref": "#/$defs/replaced"}]} | said
-    return {word: _inside(value) for word, value in schema.items()}
+    return {word: _allow_replacement_inside(value) for word, value in schema.items()}
 
 
-PLAIN = ("integer", "number", "boolean")
+SCALAR_TYPES = ("integer", "number", "boolean")
 
 
-def _inside(value: Any) -> Any:
+def _allow_replacement_inside(value: Any) -> Any:
     if isinstance(value, Mapping) and "$ref" not in value:
         inner = value.keys() & {"type", "anyOf", "oneOf", "pattern", "enum"}
-        return loosened(dict(value)) if inner else {k: _inside(v) for k, v in value.items()}
+        return (
+            allow_replacement(dict(value))
+            if inner
+            else {k: _allow_replacement_inside(v) for k, v in value.items()}
+        )
     if isinstance(value, list):
-        return [_inside(item) for item in value]
+        return [_allow_replacement_inside(item) for item in value]
     return value

@@ -7,58 +7,62 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from headrace.core.connector import Connector, Connectors, SinkSide, SourceSide
-from headrace.core.pipeline.data import BROKEN, NOTHING, described
-from headrace.core.pipeline.findings import Findings
-from headrace.core.pipeline.later import in_end, of_connector
+from headrace.core.pipeline.data import BROKEN, NOTHING, describe_value
+from headrace.core.pipeline.findings import DocumentProblems
+from headrace.core.pipeline.later import suggest_connector_option, suggest_in_endpoint
 from headrace.core.pipeline.model import SinkKeys, SourceKeys
-from headrace.core.pipeline.nodes import Mapping as MappingNode
-from headrace.core.pipeline.part import Part
-from headrace.core.pipeline.resolve import Resolver
-from headrace.core.pipeline.spots import Section, find
+from headrace.core.pipeline.nodes import YamlMapping as MappingNode
+from headrace.core.pipeline.part import DocumentModel
+from headrace.core.pipeline.resolve import NodeResolver
+from headrace.core.pipeline.spots import DocumentSection, find_node
 from headrace.core.pipeline.text import Text
-from headrace.core.pipeline.validate import Keys, validated
-from headrace.core.problems import nearest
+from headrace.core.pipeline.validate import SectionKeys, validate
+from headrace.core.problems import find_nearest_name
 
 K = TypeVar("K", SourceKeys, SinkKeys)
-Kind = Literal["source", "sink"]
+EndpointKind = Literal["source", "sink"]
 
 
 # Keys that do not influence the columns of a part: an error in one hides no other error.
-SPARE: Mapping[Kind, Collection[str]] = {
+IGNORABLE_KEYS: Mapping[EndpointKind, Collection[str]] = {
     "source": ("format", "json", "csv", "event_time", "watermark", "on_error"),
     "sink": ("format", "json", "csv", "parallelism"),
 }
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class Endpoint:
     """A source or a sink as read: its own keys with their values, and those of its connector."""
 
     connector: Connector
     side: SourceSide | SinkSide
-    options: Part
+    options: DocumentModel
     keys: SourceKeys | SinkKeys
     keys_at: Mapping[str, Text]
 
 
-class EndReader:
+class EndpointReader:
     """A reader of one source or sink."""
 
     def __init__(
-        self, kind: Kind, section: Section, connectors: Connectors, resolver: Resolver
+        self,
+        kind: EndpointKind,
+        section: DocumentSection,
+        connectors: Connectors,
+        resolver: NodeResolver,
     ) -> None:
         self.kind = kind
         self.section = section
         self.connectors = connectors
         self.resolver = resolver
-        self.findings: Findings = resolver.findings
+        self.findings: DocumentProblems = resolver.findings
 
-    def read(self, model: type[K]) -> End | None:
+    def read(self, model: type[K]) -> Endpoint | None:
         """Return the source or sink, if it is valid."""
         assert isinstance(self.section.node, MappingNode)
-        entries = self.resolver.entries(self.section.node, self.section.subject)
+        entries = self.resolver.resolve_entries(self.section.node, self.section.subject)
         data = {
-            key: self.resolver.value(entry.value, self.section.subject)
+            key: self.resolver.resolve_value(entry.value, self.section.subject)
             for key, entry in entries.items()
         }
         key = self._connector_key(data, model)
@@ -66,45 +70,47 @@ class EndReader:
         side = self._side(connector) if connector else None
         options = self._options(key, side, data) if key is not None and side else None
         rest = {k: v for k, v in data.items() if not self._is_connector(k)}
-        keys = validated(model, rest, self.section, self.findings, self._keys(key, data))
+        keys = validate(model, rest, self.section, self.findings, self._keys(key, data))
         if keys is None or connector is None or side is None or options is None:
             return None
         if "format" not in data or keys.format is not None:
-            self._format_fits(connector, side, keys)
-        return End(connector, side, options, keys, {k: k for k in data})
+            self._check_format(connector, side, keys)
+        return Endpoint(connector, side, options, keys, {k: k for k in data})
 
     def _is_connector(self, key: str) -> bool:
         return key in self.connectors
 
-    def _names(self) -> list[str]:
+    def _connector_names(self) -> list[str]:
         """Return the connectors that have this side."""
         return [name for name, c in self.connectors.items() if getattr(c, self.kind) is not None]
 
-    def _keys(self, connector: Text | None, data: Mapping[Text, object]) -> Keys:
+    def _keys(self, connector: Text | None, data: Mapping[Text, object]) -> SectionKeys:
         mine = "" if connector is None else str(connector)
 
         def elsewhere(key: str) -> str:
-            hint = in_end(key, self.kind, self.connectors, mine)
-            if hint or mine or not self._like_a_connector(key, data):
+            hint = suggest_in_endpoint(key, self.kind, self.connectors, mine)
+            if hint or mine or not self._looks_like_connector(key, data):
                 return hint
-            near = nearest(key, self._names())
-            return f'did you mean "{near}"?' if near else self._choices()
+            near = find_nearest_name(key, self._connector_names())
+            return f'did you mean "{near}"?' if near else self._list_choices()
 
-        return Keys(
-            spare=SPARE[self.kind],
-            spare_unknown=True,
-            more=() if mine else self._names(),
-            elsewhere=elsewhere,
+        return SectionKeys(
+            ignorable=IGNORABLE_KEYS[self.kind],
+            ignores_unknown=True,
+            additional=() if mine else self._connector_names(),
+            suggest=elsewhere,
         )
 
-    def _like_a_connector(self, key: str, data: Mapping[Text, object]) -> bool:
+    def _looks_like_connector(self, key: str, data: Mapping[Text, object]) -> bool:
         """Whether an unknown key looks like a connector: it has a mapping, or no value."""
         return isinstance(data.get(Text(key)), dict) or data.get(Text(key)) is NOTHING
 
-    def _choices(self) -> str:
-        return f"a {self.kind} has one of {', '.join(self._names())}"
+    def _list_choices(self) -> str:
+        return f"a {self.kind} has one of {', '.join(self._connector_names())}"
 
-    def _connector_key(self, data: Mapping[Text, object], model: type[Part]) -> Text | None:
+    def _connector_key(
+        self, data: Mapping[Text, object], model: type[DocumentModel]
+    ) -> Text | None:
         found = [key for key in data if self._is_connector(key)]
         for key in found[1:]:
             message = f'wanted one connector, got "{found[0]}" and "{key}"'
@@ -112,19 +118,21 @@ class EndReader:
             self.findings.add(message, key.locate(), hint, self.section.subject)
         if len(found) > 1:
             return None
-        if not found and not self._misspelt(data, model):
+        if not found and not self._has_misspelt_connector(data, model):
             message = "wanted a connector, got none"
             key = self.section.key
-            self.findings.add(message, key.locate(), self._choices(), self.section.subject)
+            self.findings.add(message, key.locate(), self._list_choices(), self.section.subject)
         return found[0] if found else None
 
-    def _misspelt(self, data: Mapping[Text, object], model: type[Part]) -> bool:
+    def _has_misspelt_connector(
+        self, data: Mapping[Text, object], model: type[DocumentModel]
+    ) -> bool:
         """Whether a key that is reported as unknown was meant to be the connector."""
-        known = model.written()
+        known = model.fields_by_key()
         return any(
-            nearest(key, [*known, *self._names()]) in self.connectors
-            or of_connector(key, self.kind, self.connectors)
-            or self._like_a_connector(key, data)
+            find_nearest_name(key, [*known, *self._connector_names()]) in self.connectors
+            or suggest_connector_option(key, self.kind, self.connectors)
+            or self._looks_like_connector(key, data)
             for key in data
             if key not in known
         )
@@ -132,56 +140,62 @@ class EndReader:
     def _side(self, connector: Connector) -> SourceSide | SinkSide | None:
         side = connector.source if self.kind == "source" else connector.sink
         if side is None:
-            key = find(self.section, (connector.name,)).key
+            key = find_node(self.section, (connector.name,)).key
             verb = "read from" if self.kind == "source" else "written to"
             message = f'"{connector.name}" cannot be {verb}'
-            near = nearest(connector.name, self._names())
-            hint = f'did you mean "{near}"?' if near else self._choices()
+            near = find_nearest_name(connector.name, self._connector_names())
+            hint = f'did you mean "{near}"?' if near else self._list_choices()
             self.findings.add(message, key.locate(), hint, self.section.subject)
         return side
 
     def _options(
         self, key: Text, side: SourceSide | SinkSide, data: Mapping[Text, object]
-    ) -> Part | None:
+    ) -> DocumentModel | None:
         value = data[key]
         if value is BROKEN:
             return None
-        section = Section(key, find(self.section, (key,)).node, self.section.subject, (key,))
-        written = side.options.written()
+        section = DocumentSection(
+            key, find_node(self.section, (key,)).node, self.section.subject, (key,)
+        )
+        written = side.options.fields_by_key()
         # An option that adds columns cannot be ignored: all readers of the columns would fail.
         made = getattr(side, "beside", None)
         makes_all = getattr(side, "columns", None) is not None
         spare = [k for k in written if not makes_all and (made is None or k != made.option)]
         outer = SourceKeys if self.kind == "source" else SinkKeys
-        return validated(
+        return validate(
             side.options,
             {} if value is NOTHING else value,
             section,
             self.findings,
-            Keys(
-                spare=spare,
-                spare_unknown=True,
-                meant=frozenset(k for k in data if k in written),
-                elsewhere=lambda k: f'it belongs next to "{key}"' if k in outer.written() else "",
+            SectionKeys(
+                ignorable=spare,
+                ignores_unknown=True,
+                misplaced=frozenset(k for k in data if k in written),
+                suggest=lambda k: (
+                    f'it belongs next to "{key}"' if k in outer.fields_by_key() else ""
+                ),
             ),
         )
 
-    def _format_fits(
+    def _check_format(
         self, connector: Connector, side: SourceSide | SinkSide, keys: SourceKeys | SinkKeys
     ) -> None:
         """Check that the connector supports the format, and that the options belong to it."""
         chosen = keys.format
         if chosen is not None and chosen not in side.formats:
-            self._no_format(connector, side, chosen)
+            self._report_unsupported_format(connector, side, chosen)
         elif side.formats:
             default = "json" if "json" in side.formats else side.formats[0]
-            self._options_fit(chosen or default, keys)
+            self._check_format_options(chosen or default, keys)
         else:
             for name in self._format_options(keys):
-                self._complain(name, f'"{connector.name}" has no format', "remove it")
+                self._report(name, f'"{connector.name}" has no format', "remove it")
 
-    def _no_format(self, connector: Connector, side: SourceSide | SinkSide, chosen: str) -> None:
-        place = find(self.section, ("format",)).place()
+    def _report_unsupported_format(
+        self, connector: Connector, side: SourceSide | SinkSide, chosen: str
+    ) -> None:
+        place = find_node(self.section, ("format",)).locate()
         if side.formats:
             wanted = " or ".join((", ".join(side.formats[:-1]), side.formats[-1]))
             message = f'format: wanted {wanted} with "{connector.name}", got "{chosen}"'
@@ -189,21 +203,21 @@ class EndReader:
             message = f'"{connector.name}" has no format'
         self.findings.add(message, place, "", self.section.subject)
 
-    def _options_fit(self, chosen: str, keys: SourceKeys | SinkKeys) -> None:
+    def _check_format_options(self, chosen: str, keys: SourceKeys | SinkKeys) -> None:
         for name in self._format_options(keys):
             if name != chosen:
                 message = f'"{name}" has the options of format: {name}, but the format is {chosen}'
-                self._complain(name, message, f"add format: {name}, or remove it")
-        if chosen == "csv" and keys.csv and (clash := keys.csv.clash()):
+                self._report(name, message, f"add format: {name}, or remove it")
+        if chosen == "csv" and keys.csv and (clash := keys.csv.find_conflict()):
             key, wanted = clash
-            message = f"csv.{key}: wanted {wanted}, got {described(getattr(keys.csv, key))}"
-            place = find(self.section, ("csv", key)).place()
+            message = f"csv.{key}: wanted {wanted}, got {describe_value(getattr(keys.csv, key))}"
+            place = find_node(self.section, ("csv", key)).locate()
             self.findings.add(message, place, "", self.section.subject)
 
     def _format_options(self, keys: SourceKeys | SinkKeys) -> list[str]:
         given = {"json": keys.json_, "csv": keys.csv}
         return [name for name, options in given.items() if options is not None]
 
-    def _complain(self, key: str, message: str, hint: str) -> None:
-        place = find(self.section, (key,)).key.locate()
+    def _report(self, key: str, message: str, hint: str) -> None:
+        place = find_node(self.section, (key,)).key.locate()
         self.findings.add(message, place, hint, self.section.subject)

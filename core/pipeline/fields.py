@@ -11,16 +11,22 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from headrace.core.pipeline.complaints import KEY, Gathered, Unread, wanted, wrong
+from headrace.core.pipeline.complaints import (
+    KEY,
+    InvalidValue,
+    ValueProblemCollector,
+    make_expected_error,
+    make_value_error,
+)
 from headrace.core.pipeline.data import NOTHING
-from headrace.core.pipeline.part import Part
+from headrace.core.pipeline.part import DocumentModel
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.values import (
-    NO_SECRET,
+    NO_SECRET_MESSAGE,
+    FieldReading,
     Json,
     Name,
-    Reading,
-    Reads,
+    ScalarReading,
     column,
     expression,
     flag,
@@ -32,55 +38,57 @@ from headrace.core.types import Field as Column
 from headrace.core.types import Schema, Type
 
 
-def _output(text: Text) -> Text:
+def _parse_output(text: Text) -> Text:
     if text == "else":
-        raise wrong(
+        raise make_value_error(
             text, 'the output "else" exists already: it takes the rows that no other output takes'
         )
     name.read(text)
     return text
 
 
-output = Reads(name.wanted, _output, name.json)
+output = ScalarReading(name.wanted, _parse_output, name.json)
 
 
-def attempt(gathered: Gathered, reading: Reading, value: object, *at: int | str) -> object:
+def read_or_collect(
+    gathered: ValueProblemCollector, reading: FieldReading, value: object, *at: int | str
+) -> object:
     """Return the value as read, or collect its errors and return None."""
     try:
         return reading.read(value)
-    except Unread as unread:
+    except InvalidValue as unread:
         gathered.add(unread, *at)
         return None
 
 
-class OneOrMany(Reading):
+class OneOrManyReading(FieldReading):
     """The reading of a word, or of a list of distinct words: `from`, `drop`, `partition_by`."""
 
-    def __init__(self, each: Reading, wanted: str) -> None:
-        self.each = each
+    def __init__(self, each: FieldReading, wanted: str) -> None:
+        self.item_reading = each
         self.wanted = wanted
         self.json = {"oneOf": [each.json, {"type": "array", "items": each.json, "minItems": 1}]}
 
     def read(self, value: object) -> tuple[Text, ...]:
         if isinstance(value, Text):
-            return (self._word(value),)
+            return (self._read_word(value),)
         if not isinstance(value, list) or not value:
-            raise wanted(value, self.wanted)
-        gathered = Gathered()
+            raise make_expected_error(value, self.wanted)
+        gathered = ValueProblemCollector()
         seen: dict[Text, None] = {}
         for at, item in enumerate(value):
-            if gathered.full:
+            if gathered.is_full:
                 break
-            word = attempt(gathered, self.each, item, at)
+            word = read_or_collect(gathered, self.item_reading, item, at)
             if isinstance(word, Text):
                 if word in seen:
-                    gathered.add(wrong(item, f'"{word}" is listed twice'), at)
+                    gathered.add(make_value_error(item, f'"{word}" is listed twice'), at)
                 seen[word] = None
-        gathered.check()
+        gathered.raise_if_any()
         return tuple(seen)
 
-    def _word(self, value: Text) -> Text:
-        word = self.each.read(value)
+    def _read_word(self, value: Text) -> Text:
+        word = self.item_reading.read(value)
         assert isinstance(word, Text)
         return word
 
@@ -93,16 +101,16 @@ class Assignment:
     expression: Text | None
 
 
-ALL = "without select, a step keeps its columns; with: adds columns"
-NULLS = "a column of nulls needs a type: cast(null as string)"
+SELECT_ALL_HINT = "without select, a step keeps its columns; with: adds columns"
+NULL_COLUMN_HINT = "a column of nulls needs a type: cast(null as string)"
 
 
-class Assignments(Reading):
+class AssignmentsReading(FieldReading):
     """The reading of a mapping of names to expressions; where allowed, of a list of columns."""
 
-    values: Reading = expression
+    values: FieldReading = expression
 
-    def __init__(self, wanted: str, names: Reading = column, *, lists: bool = False) -> None:
+    def __init__(self, wanted: str, names: FieldReading = column, *, lists: bool = False) -> None:
         self.wanted = wanted
         self.names = names
         self.lists = lists
@@ -116,10 +124,10 @@ class Assignments(Reading):
         array: Json = {"type": "array", "items": names.json, "minItems": 1, "uniqueItems": True}
         self.json = {"oneOf": [mapping, array]} if lists else mapping
 
-    def _instead(self, value: object) -> str:
+    def _suggest(self, value: object) -> str:
         """Return the hint for a value that was written as one text."""
         if value == "*":
-            return ALL
+            return SELECT_ALL_HINT
         if not self.lists or not isinstance(value, Text) or value.secret:
             return ""
         name, equal, other = (part.strip() for part in value.partition("="))
@@ -131,33 +139,33 @@ class Assignments(Reading):
         if self.lists and isinstance(value, list) and value:
             return tuple(Assignment(word, None) for word in self._columns(value))
         if not isinstance(value, dict) or not value:
-            raise wanted(value, self.wanted, self._instead(value))
-        gathered = Gathered()
+            raise make_expected_error(value, self.wanted, self._suggest(value))
+        gathered = ValueProblemCollector()
         found = []
         for key, text in value.items():
-            if gathered.full:
+            if gathered.is_full:
                 break
-            named = attempt(gathered, self.names, key, key, KEY)
+            named = read_or_collect(gathered, self.names, key, key, KEY)
             if text is NOTHING and self.names is column:
-                gathered.add(wanted(text, expression.wanted, NULLS), key)
+                gathered.add(make_expected_error(text, expression.wanted, NULL_COLUMN_HINT), key)
                 continue
-            computed = attempt(gathered, self.values, text, key)
+            computed = read_or_collect(gathered, self.values, text, key)
             if isinstance(named, Text) and computed is not None:
-                found.append(self.made(named, computed))
-        gathered.check()
+                found.append(self.make_assignment(named, computed))
+        gathered.raise_if_any()
         return tuple(found)
 
-    def made(self, name: Text, value: object) -> Assignment:
+    def make_assignment(self, name: Text, value: object) -> Assignment:
         """Return the assignment of a value that was read."""
         assert isinstance(value, Text)
         return Assignment(name, value)
 
     def _columns(self, value: list[object]) -> tuple[Text, ...]:
-        return OneOrMany(self.names, self.wanted).read(value)
+        return OneOrManyReading(self.names, self.wanted).read(value)
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class DeclaredColumns:
     """A declared schema, with the texts that declare it.
 
     The columns in `broken` are declared too, but with a type that could not be read.
@@ -166,10 +174,10 @@ class Columns:
     schema: Schema
     names: tuple[Text, ...]
     types: tuple[Text, ...]
-    broken: frozenset[str] = frozenset()
+    broken_names: frozenset[str] = frozenset()
 
 
-class TypeReading(Reading):
+class TypeReading(FieldReading):
     """The reading of a column's type."""
 
     def __init__(self) -> None:
@@ -178,16 +186,18 @@ class TypeReading(Reading):
 
     def read(self, value: object) -> tuple[Type, bool]:
         if not isinstance(value, Text):
-            raise wanted(value, self.wanted)
+            raise make_expected_error(value, self.wanted)
         if value.secret:
-            raise wrong(value, NO_SECRET)
+            raise make_value_error(value, NO_SECRET_MESSAGE)
         try:
             return parse_type(value)
         except TypeTextError as error:
-            raise wrong(value, error.message, error.hint, (error.start, error.end)) from None
+            raise make_value_error(
+                value, error.message, error.hint, (error.start, error.end)
+            ) from None
 
 
-class ColumnTypes(Reading):
+class ColumnTypesReading(FieldReading):
     """The reading of a mapping of columns to types."""
 
     def __init__(self) -> None:
@@ -198,27 +208,27 @@ class ColumnTypes(Reading):
             "minProperties": 1,
         }
 
-    def read(self, value: object) -> Columns:
-        if isinstance(value, Columns):
+    def read(self, value: object) -> DeclaredColumns:
+        if isinstance(value, DeclaredColumns):
             return value
         if not isinstance(value, dict) or not value:
-            raise wanted(value, self.wanted)
-        gathered = Gathered()
+            raise make_expected_error(value, self.wanted)
+        gathered = ValueProblemCollector()
         sound: dict[Text, tuple[Text, Column]] = {}
         for key, text in value.items():
-            if gathered.full:
+            if gathered.is_full:
                 break
-            attempt(gathered, column, key, key, KEY)
-            typed = attempt(gathered, TypeReading(), text, key)
+            read_or_collect(gathered, column, key, key, KEY)
+            typed = read_or_collect(gathered, TypeReading(), text, key)
             if isinstance(typed, tuple):
                 sound[key] = (text, Column(str(key), *typed))
-        columns = Columns(
+        columns = DeclaredColumns(
             Schema(tuple(field for _, field in sound.values())),
             tuple(sound),
             tuple(text for text, _ in sound.values()),
             frozenset(map(str, value.keys() - sound.keys())),
         )
-        gathered.check(partial=columns)
+        gathered.raise_if_any(partial=columns)
         return columns
 
 
@@ -231,17 +241,17 @@ class Explode:
     outer: bool = False
 
 
-OUTER = "Keep a row whose array is empty or null, with a null in the column."
+OUTER_DESCRIPTION = "Keep a row whose array is empty or null, with a null in the column."
 
 
-class Exploding(Reading):
+class ExplodeReading(FieldReading):
     """The reading of a mapping of one new column to an array column, with `outer`."""
 
     def __init__(self) -> None:
         self.wanted = "one column and the array it comes from, as in {item: items}"
         self.json = {
             "type": "object",
-            "properties": {"outer": {"type": "boolean", "description": OUTER}},
+            "properties": {"outer": {"type": "boolean", "description": OUTER_DESCRIPTION}},
             "additionalProperties": expression.json,
             "minProperties": 1,
             "anyOf": [
@@ -257,16 +267,18 @@ class Exploding(Reading):
             else {}
         )
         if not isinstance(value, dict):
-            raise wanted(value, self.wanted)
+            raise make_expected_error(value, self.wanted)
         if len(columns) != 1:
             came = " and ".join(f'"{key}"' for key in list(columns)[:5]) or "none"
-            raise wrong(value, f"wanted {self.wanted}, got {came}")
-        gathered = Gathered()
+            raise make_value_error(value, f"wanted {self.wanted}, got {came}")
+        gathered = ValueProblemCollector()
         (key, text), *_ = columns.items()
-        named = attempt(gathered, column, key, key, KEY)
-        array = attempt(gathered, column, text, key)
-        outer = attempt(gathered, flag, value["outer"], "outer") if "outer" in value else False
-        gathered.check()
+        named = read_or_collect(gathered, column, key, key, KEY)
+        array = read_or_collect(gathered, column, text, key)
+        outer = (
+            read_or_collect(gathered, flag, value["outer"], "outer") if "outer" in value else False
+        )
+        gathered.raise_if_any()
         assert isinstance(named, Text) and isinstance(array, Text)
         return Explode(named, array, bool(outer))
 
@@ -279,13 +291,13 @@ class OnError:
     to: Text | None = None
 
 
-class ErrorStream(Part):
+class ErrorStream(DocumentModel):
     """The stream of rows that fail."""
 
     to: Name = Field(description="A stream that steps and sinks can read.")
 
 
-class OnErrorReading(Reading):
+class OnErrorReading(FieldReading):
     """The reading of `fail`, `skip` or `{to: name}`."""
 
     part = ErrorStream
@@ -302,48 +314,51 @@ class OnErrorReading(Reading):
                 return OnError("fail")
             if value == "skip":
                 return OnError("skip")
-        raise wanted(value, self.wanted)
+        raise make_expected_error(value, self.wanted)
 
 
-class Variants(Reading):
+class VariantsReading(FieldReading):
     """The reading of a mapping whose keys depend on one word in it: a restart's on its strategy."""
 
-    def __init__(self, key: str, models: Mapping[str, type[Part]], default: str) -> None:
+    def __init__(self, key: str, models: Mapping[str, type[DocumentModel]], default: str) -> None:
         self.key = key
         self.models = models
         self.default = default
         self.wanted = f'a mapping with "{key}"'
         self.json = {}
 
-    def read(self, value: object) -> Part:
+    def read(self, value: object) -> DocumentModel:
         if not isinstance(value, dict):
-            raise wanted(value, self.wanted, self._short(value))
+            raise make_expected_error(value, self.wanted, self._suggest(value))
         word = value.get(self.key)
-        return self.model(word if isinstance(word, str) else "").model_validate(value)
+        return self.get_model(word if isinstance(word, str) else "").model_validate(value)
 
-    def model(self, word: str) -> type[Part]:
+    def get_model(self, word: str) -> type[DocumentModel]:
         """Return the model for a word; for an unknown one the default model, which rejects it."""
         return self.models.get(word, self.models[self.default])
 
-    def _short(self, value: object) -> str:
+    def _suggest(self, value: object) -> str:
         known = isinstance(value, Text) and value in self.models
         return f"write {{{self.key}: {value}}}" if known else ""
 
 
 Names = Annotated[
-    tuple[Text, ...], OneOrMany(stream, "the name of a source or step, or a list of names")
+    tuple[Text, ...], OneOrManyReading(stream, "the name of a source or step, or a list of names")
 ]
-ColumnNames = Annotated[tuple[Text, ...], OneOrMany(column, "a column, or a list of columns")]
+ColumnNames = Annotated[
+    tuple[Text, ...], OneOrManyReading(column, "a column, or a list of columns")
+]
 Select = Annotated[
     tuple[Assignment, ...],
-    Assignments("columns: a list, or a mapping such as {x: a + 1}", lists=True),
+    AssignmentsReading("columns: a list, or a mapping such as {x: a + 1}", lists=True),
 ]
 Computed = Annotated[
-    tuple[Assignment, ...], Assignments("columns and expressions, as in {x: a + 1}")
+    tuple[Assignment, ...], AssignmentsReading("columns and expressions, as in {x: a + 1}")
 ]
 Route = Annotated[
-    tuple[Assignment, ...], Assignments("outputs and conditions, as in {big: price > 100}", output)
+    tuple[Assignment, ...],
+    AssignmentsReading("outputs and conditions, as in {big: price > 100}", output),
 ]
-Types = Annotated[Columns, ColumnTypes()]
-Exploded = Annotated[Explode, Exploding()]
+Types = Annotated[DeclaredColumns, ColumnTypesReading()]
+ExplodeClause = Annotated[Explode, ExplodeReading()]
 ErrorHandling = Annotated[OnError, OnErrorReading()]

@@ -11,25 +11,25 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from headrace.core.problems import Place
+from headrace.core.problems import Location
 
 LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 @dataclass(frozen=True, eq=False)
-class File:
+class SourceText:
     """A name and a text. An argument has no lines: its positions have the line number 0."""
 
     name: str
     text: str
-    argument: bool = False
+    is_argument: bool = False
     _lines: dict[int, str] = field(default_factory=dict, repr=False)
 
     @cached_property
     def _starts(self) -> list[int]:
         return [0, *(end.end() for end in LINE_END.finditer(self.text))]
 
-    def place(self, start: int, end: int) -> Place:
+    def locate(self, start: int, end: int) -> Location:
         """Return the position of the characters `[start, end)`, cut at the end of the first line.
 
         It has at least one character.
@@ -39,11 +39,11 @@ class File:
         line = self._line(index)
         column = min(start - first, len(line))
         length = max(1, min(end - first, len(line)) - column)
-        return Place(self.name, 0 if self.argument else index + 1, column + 1, length, line)
+        return Location(self.name, 0 if self.is_argument else index + 1, column + 1, length, line)
 
-    def whole(self) -> Place:
+    def locate_file(self) -> Location:
         """Return the position of the file itself, for problems with the whole file."""
-        return Place(self.name, 0, 0, 0, "")
+        return Location(self.name, 0, 0, 0, "")
 
     def _line(self, index: int) -> str:
         # Cached, because a line may be as long as the file and have many problems.

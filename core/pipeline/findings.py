@@ -9,32 +9,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from headrace.core.problems import Place, Problem, Severity
+from headrace.core.problems import Location, Problem, Severity
 
 MAX_PROBLEMS = 200
 
 
-class Findings:
+class DocumentProblems:
     """A list of problems with a limit."""
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
 
     @property
-    def full(self) -> bool:
+    def is_full(self) -> bool:
         """Whether the limit is reached."""
         return len(self.problems) >= MAX_PROBLEMS
 
     def add(
         self,
         message: str,
-        place: Place,
+        place: Location,
         hint: str | Callable[[], str] = "",
         subject: str = "",
         severity: Severity = "error",
     ) -> None:
         """Add a problem; its hint is computed only if the limit is not reached."""
-        if not self.full:
+        if not self.is_full:
             shown = hint if isinstance(hint, str) else hint()
             self.problems.append(Problem(message, place, shown, subject, severity))
 

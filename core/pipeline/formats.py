@@ -6,64 +6,66 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from headrace.core.pipeline.part import Part
+from headrace.core.pipeline.part import DocumentModel
 from headrace.core.pipeline.text import Text
-from headrace.core.pipeline.values import AnyText, Flag, Reads, Unfit, choice
+from headrace.core.pipeline.values import AnyText, Flag, InvalidScalar, ScalarReading, choice_of
 
 FORMATS = ("json", "csv", "parquet", "raw")
-LATER_FORMATS = ("avro", "protobuf")
+PLANNED_FORMATS = ("avro", "protobuf")
 
 FormatName = Literal["json", "csv", "parquet", "raw"]
 
 
-class JsonOptions(Part):
+class JsonOptions(DocumentModel):
     """One JSON object per line, or per message."""
 
-    epoch: Annotated[Literal["s", "ms", "us", "ns"] | None, choice("s", "ms", "us", "ns")] = Field(
-        None,
-        description="Timestamps are whole numbers of this unit since 1970; by default they are "
-        "ISO 8601 texts.",
+    epoch: Annotated[Literal["s", "ms", "us", "ns"] | None, choice_of("s", "ms", "us", "ns")] = (
+        Field(
+            None,
+            description="Timestamps are whole numbers of this unit since 1970; by default they are "
+            "ISO 8601 texts.",
+        )
     )
 
 
-def _delimiter(text: Text) -> Text:
+def _parse_delimiter(text: Text) -> Text:
     if len(text) != 1 or not text.isascii() or text in "\0\r\n":
-        raise Unfit('in double quotes "\\t" is a tab' if text == "\\t" else "")
+        raise InvalidScalar('in double quotes "\\t" is a tab' if text == "\\t" else "")
     return text
 
 
-def _quote(text: Text) -> Text:
+def _parse_quote(text: Text) -> Text:
     # A quote that occurs in numbers, times or booleans would have to be doubled there.
     if text.isalnum() or text in "+-.:":
-        raise Unfit
-    return _delimiter(text)
+        raise InvalidScalar
+    return _parse_delimiter(text)
 
 
-DELIMITER = Reads(
+DELIMITER_READING = ScalarReading(
     "one ASCII character that ends no line",
-    _delimiter,
+    _parse_delimiter,
     {"type": "string", "pattern": r"^[\u0001-\u0009\u000b\u000c\u000e-\u007f]$"},
 )
-QUOTE = Reads(
+QUOTE_READING = ScalarReading(
     "one ASCII character that is no letter, digit, +, -, . or :",
-    _quote,
+    _parse_quote,
     {"type": "string", "pattern": r"^[\u0001-\u0009\u000b\u000c\u000e-*,/;-@\[-`{-\u007f]$"},
 )
 
 
-class CsvOptions(Part):
+class CsvOptions(DocumentModel):
     """Comma-separated values, quoted as in RFC 4180."""
 
     header: Flag = Field(True, description="Whether the first line names the columns.")
-    delimiter: Annotated[Text, DELIMITER] = Field(
+    delimiter: Annotated[Text, DELIMITER_READING] = Field(
         Text(","), description="The character between two fields."
     )
-    quote: Annotated[Text, QUOTE] = Field(
+    quote: Annotated[Text, QUOTE_READING] = Field(
         Text('"'), description="The character around a field that contains a delimiter."
     )
     null: AnyText = Field(Text(""), description="The unquoted text that means null.")
 
-    def clash(self) -> tuple[str, str] | None:
+    def find_conflict(self) -> tuple[str, str] | None:
         """Return the option that conflicts with the others, and what was wanted instead."""
         if self.delimiter == self.quote:
             key = "quote" if "quote" in self.model_fields_set else "delimiter"

@@ -12,42 +12,47 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from headrace.core.pipeline.complaints import KEY, Gathered, wanted, wrong
+from headrace.core.pipeline.complaints import (
+    KEY,
+    ValueProblemCollector,
+    make_expected_error,
+    make_value_error,
+)
 from headrace.core.pipeline.fields import (
     Assignment,
-    Assignments,
+    AssignmentsReading,
     ColumnNames,
-    OneOrMany,
+    OneOrManyReading,
     TypeReading,
     Types,
-    attempt,
+    read_or_collect,
 )
 from headrace.core.pipeline.functions import ClassName, FunctionName
-from headrace.core.pipeline.lengths import Length, Time, length
-from headrace.core.pipeline.part import Part, reading_of
+from headrace.core.pipeline.lengths import NonzeroDuration, TimeDomain, nonzero_duration
+from headrace.core.pipeline.part import DocumentModel, get_reading
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.values import (
     Count,
+    FieldReading,
     Json,
     Name,
-    Reading,
-    choice,
+    choice_of,
     column,
     duration,
     expression,
 )
-from headrace.core.problems import did_you_mean
+from headrace.core.problems import suggest_name
 from headrace.core.types import Type
 
 
-class Ttl(Part):
+class Ttl(DocumentModel):
     """The time for which the state of a key is stored after its last row."""
 
-    after: Length = Field(description="How long.")
-    time: Time = Field("event", description="In event time, or `processing`, the wall clock.")
+    after: NonzeroDuration = Field(description="How long.")
+    time: TimeDomain = Field("event", description="In event time, or `processing`, the wall clock.")
 
 
-class TtlReading(Reading):
+class TtlReading(FieldReading):
     """The reading of a duration, or of a mapping that also names the time it is measured in."""
 
     part = Ttl
@@ -58,21 +63,21 @@ class TtlReading(Reading):
 
     def read(self, value: object) -> Ttl:
         if isinstance(value, Text):
-            after = length.read(value)
+            after = nonzero_duration.read(value)
             assert isinstance(after, timedelta)
             return Ttl.model_construct(after=after, time="event")
         if not isinstance(value, dict):
-            raise wanted(value, self.wanted)
+            raise make_expected_error(value, self.wanted)
         return Ttl.model_validate(value)
 
 
-class KeyReading(Reading):
+class KeyReading(FieldReading):
     """The reading of a column, a list of columns, or a mapping of names to expressions."""
 
     def __init__(self) -> None:
         self.wanted = "a column, a list of columns, or a mapping such as {day: to_date(at)}"
-        self._many = Assignments(self.wanted, lists=True)
-        self.json = {"oneOf": [column.json, *self._many.json["oneOf"]]}
+        self._list_reading = AssignmentsReading(self.wanted, lists=True)
+        self.json = {"oneOf": [column.json, *self._list_reading.json["oneOf"]]}
 
     def read(self, value: object) -> tuple[Assignment, ...]:
         if isinstance(value, Text):
@@ -80,25 +85,25 @@ class KeyReading(Reading):
             assert isinstance(name, Text)
             return (Assignment(name, None),)
         if value == []:
-            raise wanted(value, self.wanted, "without key: all rows are one group")
-        return self._many.read(value)
+            raise make_expected_error(value, self.wanted, "without key: all rows are one group")
+        return self._list_reading.read(value)
 
 
-class PythonAggregate(Part):
+class PythonAggregate(DocumentModel):
     """A user-defined aggregate, in place of an expression: a class with `partial`, `merge` and
     `finish`, each called once per group of rows. [Windows](windows.md) has an example.
     """
 
     python: ClassName = Field(description="The file, next to the pipeline, and the class.")
     of: Annotated[
-        tuple[Text, ...], OneOrMany(expression, "an expression, or a list of expressions")
+        tuple[Text, ...], OneOrManyReading(expression, "an expression, or a list of expressions")
     ] = Field(description="The arguments of `partial`: one or several columns, each a Series.")
     returns: Annotated[tuple[Type, bool], TypeReading()] = Field(
         description="The type of the value that `finish` returns."
     )
 
 
-class AggregateReading(Reading):
+class AggregateReading(FieldReading):
     """The reading of an expression over the rows of a group, or of a user-defined aggregate."""
 
     wanted = expression.wanted
@@ -106,9 +111,9 @@ class AggregateReading(Reading):
     def __init__(self) -> None:
         self._readings = {}
         properties = {}
-        for key, name in PythonAggregate.written().items():
+        for key, name in PythonAggregate.fields_by_key().items():
             field = PythonAggregate.model_fields[name]
-            reading = reading_of(field)
+            reading = get_reading(field)
             assert reading is not None
             self._readings[key] = reading
             properties[key] = reading.json | {"description": field.description}
@@ -123,22 +128,24 @@ class AggregateReading(Reading):
     def read(self, value: object) -> object:
         if not isinstance(value, dict):
             return expression.read(value)
-        gathered = Gathered()
+        gathered = ValueProblemCollector()
         for key in value:
             if key not in self._readings:
-                hint = did_you_mean(key, tuple(self._readings)) or f"as in {PYTHON}"
-                gathered.add(wrong(key, f'unknown key "{key}"', hint), key, KEY)
+                hint = suggest_name(key, tuple(self._readings)) or f"as in {PYTHON_EXAMPLE}"
+                gathered.add(make_value_error(key, f'unknown key "{key}"', hint), key, KEY)
         found: dict[str, Any] = {}
         for key, reading in self._readings.items():
             if key in value:
-                found[key] = attempt(gathered, reading, value[Text(key)], key)
+                found[key] = read_or_collect(gathered, reading, value[Text(key)], key)
             else:
-                gathered.add(wrong(value, f'missing key "{key}"', f"as in {PYTHON}"))
-        gathered.check()
+                gathered.add(
+                    make_value_error(value, f'missing key "{key}"', f"as in {PYTHON_EXAMPLE}")
+                )
+        gathered.raise_if_any()
         return PythonAggregate.model_construct(**found)
 
 
-PYTHON = "{python: w.py:P99, of: [amount], returns: double}"
+PYTHON_EXAMPLE = "{python: w.py:P99, of: [amount], returns: double}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,12 +155,12 @@ class UserAssignment(Assignment):
     python: PythonAggregate
 
 
-class AggregatesReading(Assignments):
+class AggregatesReading(AssignmentsReading):
     """The reading of a mapping of names to expressions over the rows of a group."""
 
     values = AggregateReading()
 
-    def made(self, name: Text, value: object) -> Assignment:
+    def make_assignment(self, name: Text, value: object) -> Assignment:
         """Return the assignment of a value that was read."""
         if isinstance(value, PythonAggregate):
             return UserAssignment(name, None, value)
@@ -166,12 +173,13 @@ Aggregates = Annotated[
     tuple[Assignment, ...], AggregatesReading("columns and aggregates, as in {n: count(*)}")
 ]
 Rankings = Annotated[
-    tuple[Text, ...], OneOrMany(expression, "an expression such as price desc, or a list of them")
+    tuple[Text, ...],
+    OneOrManyReading(expression, "an expression such as price desc, or a list of them"),
 ]
 TimeToLive = Annotated[Ttl, TtlReading()]
 
 
-class Apply(Part):
+class Apply(DocumentModel):
     """A Python function over all rows of a key and window, which returns any number of rows."""
 
     python: FunctionName = Field(description="The file, next to the pipeline, and the function.")
@@ -181,7 +189,7 @@ class Apply(Part):
     )
 
 
-class Top(Part):
+class Top(DocumentModel):
     """The first rows of each key (and window) in an order; the column `rank` counts them from 1."""
 
     n: Count = Field(description="How many rows of each key.")
@@ -192,23 +200,23 @@ class Top(Part):
     )
 
 
-class Dedup(Part):
+class Dedup(DocumentModel):
     """One row per key."""
 
     key: Key = Field(description="The key by which rows are equal: columns, or named expressions.")
-    keep: Annotated[Literal["first", "last"], choice("first", "last")] = Field(
+    keep: Annotated[Literal["first", "last"], choice_of("first", "last")] = Field(
         "first",
         description="The `first` row of a key, or the `last`, which replaces the rows before it.",
     )
-    order: Annotated[Literal["arrival", "event_time"], choice("arrival", "event_time")] = Field(
+    order: Annotated[Literal["arrival", "event_time"], choice_of("arrival", "event_time")] = Field(
         "arrival",
         description="The order that defines first and last: that of `arrival`, or of `event_time`, "
         "for which rows wait until the watermark has passed them.",
     )
-    ttl: Annotated[timedelta | None, length] = Field(
+    ttl: Annotated[timedelta | None, nonzero_duration] = Field(
         None, description="How long after its last row a key expires; by default never."
     )
-    time: Time = Field(
+    time: TimeDomain = Field(
         "event", description="The time of `ttl`: event time, or `processing`, the wall clock."
     )
     late_to: Name | None = Field(

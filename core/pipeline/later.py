@@ -12,7 +12,7 @@ from headrace.core.connector import Connector, Connectors
 from headrace.core.pipeline.model import SinkKeys, SourceKeys, StepKeys
 from headrace.core.pipeline.settings import Settings
 
-LATER_CLAUSES = ("match", "iterate", "sql")
+PLANNED_CLAUSES = ("match", "iterate", "sql")
 
 CLAUSES = (
     *(
@@ -33,10 +33,10 @@ CLAUSES = (
     *("ttl", "dedup", "process", "having", "select", "drop", "route"),
 )
 
-BESIDE = ("key", "window", "ttl", "having")
+QUALIFYING_CLAUSES = ("key", "window", "ttl", "having")
 """Clauses that only qualify another clause."""
 
-HABITS: Mapping[str, str] = {
+STEP_KEY_ALIASES: Mapping[str, str] = {
     **dict.fromkeys(("filter", "if", "condition"), "where"),
     **dict.fromkeys(("input", "inputs", "source", "sources", "in", "depends_on"), "from"),
     **dict.fromkeys(("columns", "project", "projection", "fields"), "select"),
@@ -50,39 +50,39 @@ HABITS: Mapping[str, str] = {
     **dict.fromkeys(("limit", "rank", "top_n"), "top"),
     **dict.fromkeys(("python", "udf", "function", "apply_python"), "map"),
 }
-IN_WINDOW = (
+WINDOW_KEYS = (
     *("lateness", "trigger", "evict", "tumble", "slide", "session", "cumulate"),
     *("accumulate", "every", "offset", "global"),
 )
 
 
-def in_step(key: str, connectors: Connectors) -> str:
+def suggest_in_step(key: str, connectors: Connectors) -> str:
     """Return the hint for a key that a step does not have."""
-    if key in HABITS:
-        return f'did you mean "{HABITS[key]}"?'
+    if key in STEP_KEY_ALIASES:
+        return f'did you mean "{STEP_KEY_ALIASES[key]}"?'
     if key == "union":
         return "a union is a list: from: [a, b]"
-    if key in IN_WINDOW:
+    if key in WINDOW_KEYS:
         return 'it belongs inside "window"'
     if key == "late_to":
         return "it belongs inside window, process, join, connect or broadcast"
     if key in connectors:
-        return _place_of(connectors[key])
-    if key in SourceKeys.written():
-        return "it belongs in a source" + (" or a sink" if key in SinkKeys.written() else "")
+        return _suggest_connector_section(connectors[key])
+    if key in SourceKeys.fields_by_key():
+        return "it belongs in a source" + (" or a sink" if key in SinkKeys.fields_by_key() else "")
     return ""
 
 
-def _place_of(connector: Connector) -> str:
+def _suggest_connector_section(connector: Connector) -> str:
     """Return the hint that says where a connector belongs."""
     if connector.source is None and connector.sink is None:
         return 'it belongs inside "lookup", in a step'
     return "a connector belongs in a source or a sink"
 
 
-def in_end(key: str, kind: str, connectors: Connectors, mine: str) -> str:
+def suggest_in_endpoint(key: str, kind: str, connectors: Connectors, mine: str) -> str:
     """Return the hint for a key that a source or a sink does not have; `mine` is its connector."""
-    hint = of_connector(key, kind, connectors, mine)
+    hint = suggest_connector_option(key, kind, connectors, mine)
     if hint:
         return hint
     other, written = ("sink", SinkKeys) if kind == "source" else ("source", SourceKeys)
@@ -90,14 +90,14 @@ def in_end(key: str, kind: str, connectors: Connectors, mine: str) -> str:
         return "a source reads from its connector; it belongs in a step or a sink"
     if key == "parallelism":
         return "it belongs in settings, a step or a sink"
-    if key in written.written():
+    if key in written.fields_by_key():
         return f"it belongs in a {other}"
-    if key in StepKeys.written() or key in LATER_CLAUSES:
+    if key in StepKeys.fields_by_key() or key in PLANNED_CLAUSES:
         return "it belongs in a step"
     return ""
 
 
-def of_connector(key: str, kind: str, connectors: Connectors, mine: str = "") -> str:
+def suggest_connector_option(key: str, kind: str, connectors: Connectors, mine: str = "") -> str:
     """Return the hint for a key that is a connector's option, or a key such as `type`."""
     for name in (mine,) if mine else connectors:
         side = getattr(connectors.get(name), kind, None)
@@ -108,17 +108,17 @@ def of_connector(key: str, kind: str, connectors: Connectors, mine: str = "") ->
     return ""
 
 
-def at_top(key: str, connectors: Connectors) -> str:
+def suggest_at_top_level(key: str, connectors: Connectors) -> str:
     """Return the hint for a key that a document does not have at its top level."""
-    if key in Settings.written():
+    if key in Settings.fields_by_key():
         return 'it belongs inside "settings"'
     if key in connectors:
-        place = _place_of(connectors[key])
+        place = _suggest_connector_section(connectors[key])
         ends = connectors[key].source or connectors[key].sink
         return f"{place}: sources: {{name: {{files: ...}}}}" if ends else place
     places = [
         kind
         for kind, model in (("source", SourceKeys), ("step", StepKeys), ("sink", SinkKeys))
-        if key in model.written()
+        if key in model.fields_by_key()
     ]
     return f"it belongs in a {' or a '.join(places)}" if places else ""

@@ -8,21 +8,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headrace.core.connector import Connectors
-from headrace.core.pipeline.compose import compose
-from headrace.core.pipeline.file import File
-from headrace.core.pipeline.findings import Findings
+from headrace.core.pipeline.compose import compose_document
+from headrace.core.pipeline.file import SourceText
+from headrace.core.pipeline.findings import DocumentProblems
 from headrace.core.pipeline.interpolate import Interpolator
 from headrace.core.pipeline.model import Pipeline
-from headrace.core.pipeline.nodes import Node
-from headrace.core.pipeline.parts import START, Reader
-from headrace.core.pipeline.reading import read
-from headrace.core.pipeline.resolve import Resolver
+from headrace.core.pipeline.nodes import YamlNode
+from headrace.core.pipeline.parts import START_HINT, DocumentReader
+from headrace.core.pipeline.reading import read_source_file
+from headrace.core.pipeline.resolve import NodeResolver
 from headrace.core.pipeline.text import Text
 from headrace.core.problems import Problem, sort_problems
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedPipeline:
     """The valid parts of a document, its problems, and the names of its broken parts.
 
     A reader of a name in `broken` gets no problem of its own. With `names_lost`, a part of the
@@ -30,58 +30,62 @@ class Loaded:
     """
 
     pipeline: Pipeline
-    broken: frozenset[str]
+    broken_names: frozenset[str]
     problems: tuple[Problem, ...]
     folder: Path
-    names_lost: bool = False
+    has_unknown_names: bool = False
 
     @property
-    def ok(self) -> bool:
+    def is_valid(self) -> bool:
         """Whether all problems are warnings."""
         return all(problem.severity == "warning" for problem in self.problems)
 
 
-def load(
+def load_pipeline(
     path: str | Path,
     connectors: Connectors,
     *,
     overrides: Sequence[str] = (),
     env: Mapping[str, str] | None = None,
-) -> Loaded:
+) -> LoadedPipeline:
     """Load a pipeline; `overrides` are the arguments of `--set`. User errors are never raised."""
     folder = Path(path).parent
     default = Text(Path(path).stem)
-    findings = Findings()
-    root = _root(path, overrides, findings)
+    findings = DocumentProblems()
+    root = _read_root(path, overrides, findings)
     if root is None:
         problems = tuple(sort_problems(findings.problems))
-        return Loaded(Pipeline(default), frozenset(), problems, folder, names_lost=True)
+        return LoadedPipeline(
+            Pipeline(default), frozenset(), problems, folder, has_unknown_names=True
+        )
     interpolator = Interpolator(folder, os.environ if env is None else env)
-    reader = Reader(connectors, Resolver(interpolator, findings), folder)
-    pipeline = reader.pipeline(root, default)
+    reader = DocumentReader(connectors, NodeResolver(interpolator, findings), folder)
+    pipeline = reader.read(root, default)
     problems = tuple(sort_problems(findings.problems))
-    return Loaded(pipeline, frozenset(reader.broken), problems, folder, reader.names_lost)
+    return LoadedPipeline(pipeline, frozenset(reader.broken), problems, folder, reader.names_lost)
 
 
-def _root(path: str | Path, overrides: Sequence[str], findings: Findings) -> Node | None:
+def _read_root(
+    path: str | Path, overrides: Sequence[str], findings: DocumentProblems
+) -> YamlNode | None:
     """Return the document's root after the overrides, if it could be read."""
-    file, problems = read(path)
+    file, problems = read_source_file(path)
     findings.extend(problems)
     if file is None:
         return None
-    root, problems = compose(file)
+    root, problems = compose_document(file)
     findings.extend(problems)
     if root is None and not problems:
-        findings.add(_nothing_in(file), file.whole(), START)
+        findings.add(_describe_empty_file(file), file.locate_file(), START_HINT)
     if root is None:
         return None
     if overrides:
-        from headrace.core.pipeline.overrides import override
+        from headrace.core.pipeline.overrides import apply_overrides
 
-        root, problems = override(root, overrides)
+        root, problems = apply_overrides(root, overrides)
         findings.extend(problems)
     return root
 
 
-def _nothing_in(file: File) -> str:
+def _describe_empty_file(file: SourceText) -> str:
     return "there are only comments in the file" if file.text.strip() else "the file is empty"

@@ -13,25 +13,30 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from headrace.core.connector import Connector
-from headrace.core.pipeline.complaints import KEY, Gathered, wanted, wrong
+from headrace.core.pipeline.complaints import (
+    KEY,
+    ValueProblemCollector,
+    make_expected_error,
+    make_value_error,
+)
 from headrace.core.pipeline.data import NOTHING
 from headrace.core.pipeline.fields import (
     Assignment,
-    Assignments,
-    OneOrMany,
+    AssignmentsReading,
+    OneOrManyReading,
     TypeReading,
-    attempt,
+    read_or_collect,
 )
-from headrace.core.pipeline.part import Part
-from headrace.core.pipeline.settings import positive
+from headrace.core.pipeline.part import DocumentModel
+from headrace.core.pipeline.settings import positive_duration
 from headrace.core.pipeline.text import Text
-from headrace.core.pipeline.values import Count, Flag, Name, Reading, column, whole
-from headrace.core.problems import did_you_mean
+from headrace.core.pipeline.values import Count, FieldReading, Flag, Name, column, whole_number
+from headrace.core.problems import suggest_name
 from headrace.core.types import STRING, Type
 
 
 @dataclass(frozen=True, slots=True)
-class Added:
+class AddedColumn:
     """A column of the table: its name in the output, its name in the table, and its type."""
 
     name: Text
@@ -40,7 +45,7 @@ class Added:
     nullable: bool = True
 
 
-class Adding(Reading):
+class AddedColumnsReading(FieldReading):
     """The reading of columns of the table, their types and their names in the output."""
 
     def __init__(self) -> None:
@@ -62,40 +67,46 @@ class Adding(Reading):
         array = {"type": "array", "items": column.json, "minItems": 1, "uniqueItems": True}
         self.json = {"oneOf": [mapping, array]}
 
-    def read(self, value: object) -> tuple[Added, ...]:
+    def read(self, value: object) -> tuple[AddedColumn, ...]:
         if isinstance(value, list) and value:
-            names = OneOrMany(column, self.wanted).read(value)
-            return tuple(Added(name, name) for name in names)
+            names = OneOrManyReading(column, self.wanted).read(value)
+            return tuple(AddedColumn(name, name) for name in names)
         if not isinstance(value, dict) or not value:
             hint = f"write [{value}]" if isinstance(value, Text) and not value.secret else ""
-            raise wanted(value, self.wanted, hint)
-        gathered = Gathered()
-        found = [self._one(gathered, key, said) for key, said in value.items()]
-        gathered.check()
+            raise make_expected_error(value, self.wanted, hint)
+        gathered = ValueProblemCollector()
+        found = [self._read_column(gathered, key, said) for key, said in value.items()]
+        gathered.raise_if_any()
         return tuple(added for added in found if added is not None)
 
-    def _one(self, gathered: Gathered, key: Text, said: object) -> Added | None:
-        attempt(gathered, column, key, key, KEY)
+    def _read_column(
+        self, gathered: ValueProblemCollector, key: Text, said: object
+    ) -> AddedColumn | None:
+        read_or_collect(gathered, column, key, key, KEY)
         if isinstance(said, dict):
-            return self._renamed(gathered, key, said)
-        typed = attempt(gathered, TypeReading(), said, key)
-        return Added(key, key, *typed) if isinstance(typed, tuple) else None
+            return self._read_renamed_column(gathered, key, said)
+        typed = read_or_collect(gathered, TypeReading(), said, key)
+        return AddedColumn(key, key, *typed) if isinstance(typed, tuple) else None
 
-    def _renamed(self, gathered: Gathered, key: Text, said: dict[Text, object]) -> Added | None:
+    def _read_renamed_column(
+        self, gathered: ValueProblemCollector, key: Text, said: dict[Text, object]
+    ) -> AddedColumn | None:
         unknown = [other for other in said if other not in ("column", "type")]
         for other in unknown:
-            hint = did_you_mean(other, ("column", "type")) or "it has column and type"
-            gathered.add(wrong(other, f'unknown key "{other}"', hint), key, other, KEY)
+            hint = suggest_name(other, ("column", "type")) or "it has column and type"
+            gathered.add(make_value_error(other, f'unknown key "{other}"', hint), key, other, KEY)
         if "column" not in said:
             if not unknown:
-                gathered.add(wrong(key, 'missing key "column"', "the table's name for it"), key)
+                gathered.add(
+                    make_value_error(key, 'missing key "column"', "the table's name for it"), key
+                )
             return None
-        name = attempt(gathered, column, said[Text("column")], key, "column")
+        name = read_or_collect(gathered, column, said[Text("column")], key, "column")
         typed: object = (STRING, True)
         if "type" in said:
-            typed = attempt(gathered, TypeReading(), said[Text("type")], key, "type")
+            typed = read_or_collect(gathered, TypeReading(), said[Text("type")], key, "type")
         if isinstance(name, Text) and isinstance(typed, tuple):
-            return Added(key, name, *typed)
+            return AddedColumn(key, name, *typed)
         return None
 
 
@@ -110,13 +121,13 @@ class OnMiss:
         return f"to {self.to}" if self.to else self.action
 
 
-class MissStream(Part):
+class MissStream(DocumentModel):
     """The stream of rows without a match."""
 
     to: Name = Field(description="A stream that steps and sinks can read.")
 
 
-class OnMissReading(Reading):
+class OnMissReading(FieldReading):
     """The reading of `null`, `drop`, `fail` or `{to: name}`; YAML's null means the word."""
 
     part = MissStream
@@ -135,21 +146,21 @@ class OnMissReading(Reading):
                 if value == action:
                     return OnMiss(action)
         hint = 'did you mean "drop"?' if value == "skip" else ""
-        raise wanted(value, self.wanted, hint)
+        raise make_expected_error(value, self.wanted, hint)
 
 
-class CacheKeys(Part):
+class CacheKeys(DocumentModel):
     """A cache of the table's answers: its size and its time to live; misses are cached too."""
 
     rows: Count = Field(
         10_000, description="The number of keys; the least recently used are evicted first."
     )
-    ttl: Annotated[timedelta, positive] = Field(
+    ttl: Annotated[timedelta, positive_duration] = Field(
         timedelta(minutes=1), description="How long an answer is cached before it is fetched again."
     )
 
 
-LOOKUP_HABITS: Mapping[str, str] = {
+LOOKUP_KEY_ALIASES: Mapping[str, str] = {
     **dict.fromkeys(("key", "keys", "by", "where"), "on"),
     **dict.fromkeys(("columns", "select", "returns", "with", "fields"), "add"),
     **dict.fromkeys(("missing", "on_missing", "not_found", "default"), "on_miss"),
@@ -161,7 +172,7 @@ LOOKUP_HABITS: Mapping[str, str] = {
 }
 
 
-class LookupKeys(Part):
+class LookupKeys(DocumentModel):
     """Columns of a table that are added to each row: those of the table's row with the same key.
 
     Next to these keys there is the table: one of `file`, `sql` and `http`. It is queried for the
@@ -169,18 +180,18 @@ class LookupKeys(Part):
     [lookups](lookup.md).
     """
 
-    habits = LOOKUP_HABITS
+    key_aliases = LOOKUP_KEY_ALIASES
 
     on: Annotated[
         tuple[Assignment, ...],
-        Assignments(
+        AssignmentsReading(
             "columns of the table and what they equal, as in {id: customer_id}", lists=True
         ),
     ] = Field(
         description="Columns of the table, each with the expression over the row that it must "
         "equal; a list where both have the same name. Null equals nothing: such a row has no match."
     )
-    add: Annotated[tuple[Added, ...], Adding()] = Field(
+    add: Annotated[tuple[AddedColumn, ...], AddedColumnsReading()] = Field(
         description="The columns that are added, and their types. The columns of a list are "
         "strings; `{new_name: {column: name, type: int}}` renames a column."
     )
@@ -192,15 +203,15 @@ class LookupKeys(Part):
     cache: CacheKeys | None = Field(
         None, description="The cache; by default there is none, except that a file is read whole."
     )
-    timeout: Annotated[timedelta, positive] = Field(
+    timeout: Annotated[timedelta, positive_duration] = Field(
         timedelta(seconds=10), description="How long one call may take."
     )
-    retries: Annotated[int, whole(0, 100)] = Field(
+    retries: Annotated[int, whole_number(0, 100)] = Field(
         3,
         description="How often a failed call is retried, after 100ms, then after twice as long "
         "each time, up to 10s. After the last one, `on_error` of the step applies to its rows.",
     )
-    concurrency: Annotated[int, whole(1, 10_000)] = Field(
+    concurrency: Annotated[int, whole_number(1, 10_000)] = Field(
         10, description="The number of concurrent calls, over all subtasks."
     )
     ordered: Flag = Field(
@@ -213,7 +224,7 @@ class LookupKeys(Part):
 class Lookup(LookupKeys):
     """A lookup, with its connector and options. `keys_at` has each key with its position."""
 
-    added = ("connector", "options", "keys_at")
+    loader_fields = ("connector", "options", "keys_at")
     connector: Connector
     options: Any
     keys_at: Mapping[str, Text]

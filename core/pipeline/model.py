@@ -21,7 +21,7 @@ from headrace.core.pipeline.fields import (
     ColumnNames,
     Computed,
     ErrorHandling,
-    Exploded,
+    ExplodeClause,
     Names,
     OnError,
     Route,
@@ -30,16 +30,16 @@ from headrace.core.pipeline.fields import (
 )
 from headrace.core.pipeline.formats import (
     FORMATS,
-    LATER_FORMATS,
+    PLANNED_FORMATS,
     CsvOptions,
     FormatName,
     JsonOptions,
 )
-from headrace.core.pipeline.functions import Function, FunctionName
+from headrace.core.pipeline.functions import FunctionName, UserFunction
 from headrace.core.pipeline.joins import Join
 from headrace.core.pipeline.keyed import Aggregates, Apply, Dedup, Key, TimeToLive, Top
 from headrace.core.pipeline.lookup import Lookup, LookupKeys
-from headrace.core.pipeline.part import Part
+from headrace.core.pipeline.part import DocumentModel
 from headrace.core.pipeline.process import Connect, Process
 from headrace.core.pipeline.settings import MAX_KEY_GROUPS, Settings
 from headrace.core.pipeline.text import Text
@@ -49,16 +49,16 @@ from headrace.core.pipeline.values import (
     Expression,
     Flag,
     StreamName,
-    choice,
-    whole,
+    choice_of,
+    whole_number,
 )
-from headrace.core.pipeline.windows import Windowed
+from headrace.core.pipeline.windows import WindowClause
 from headrace.core.process.declared import Declared
 
-PARALLELISM = whole(1, MAX_KEY_GROUPS)
+PARALLELISM = whole_number(1, MAX_KEY_GROUPS)
 
 
-class Watermark(Part):
+class Watermark(DocumentModel):
     """The progress of event time: by default, the highest event time seen."""
 
     delay: Duration = Field(
@@ -79,10 +79,10 @@ class Watermark(Part):
     )
 
 
-class SourceKeys(Part):
+class SourceKeys(DocumentModel):
     """An input of the pipeline: one connector, and how its records become rows."""
 
-    format: Annotated[FormatName | None, choice(*FORMATS, later=LATER_FORMATS)] = Field(
+    format: Annotated[FormatName | None, choice_of(*FORMATS, later=PLANNED_FORMATS)] = Field(
         None, description="The format of records: `json` by default, if the connector has formats."
     )
     json_: JsonOptions | None = Field(None, alias="json", description="Options of `format: json`.")
@@ -103,12 +103,12 @@ class SourceKeys(Part):
     )
 
 
-class Map(Part):
+class Map(DocumentModel):
     """A Python function over batches or rows."""
 
     python: FunctionName = Field(description="The file, next to the pipeline, and the function.")
     returns: Types = Field(description="The columns that it returns, and their types.")
-    mode: Annotated[Literal["batch", "row"], choice("batch", "row")] = Field(
+    mode: Annotated[Literal["batch", "row"], choice_of("batch", "row")] = Field(
         "batch", description="`batch` passes it a DataFrame, `row` one row at a time."
     )
     event_time: ColumnName | None = Field(
@@ -117,7 +117,7 @@ class Map(Part):
     )
 
 
-class StepKeys(Part):
+class StepKeys(DocumentModel):
     """A transformation of rows, which reads like one SELECT.
 
     Its clauses apply in this order, however they are written: `from` (or `join`), `explode`,
@@ -137,7 +137,7 @@ class StepKeys(Part):
     broadcast: Broadcast | None = Field(
         None, description="A join of each row with a small stream, which every subtask holds."
     )
-    explode: Exploded | None = Field(
+    explode: ExplodeClause | None = Field(
         None,
         description="One row per element: `{item: items}` puts the elements of the array `items` "
         "into the column `item`; `outer: true` keeps rows whose array is empty or null.",
@@ -160,7 +160,7 @@ class StepKeys(Part):
         "column, a list, or a mapping of names to expressions. Null is a key like any other; "
         "without `key` all rows are one group.",
     )
-    window: Windowed | None = Field(
+    window: WindowClause | None = Field(
         None, description="Which rows of a key belong together; without it, all of them."
     )
     aggregate: Aggregates | None = Field(
@@ -206,11 +206,11 @@ class StepKeys(Part):
     )
 
 
-class SinkKeys(Part):
+class SinkKeys(DocumentModel):
     """An output of the pipeline: one connector, and how rows are written."""
 
     from_: StreamName = Field(alias="from", description="The stream that it writes.")
-    format: Annotated[FormatName | None, choice(*FORMATS, later=LATER_FORMATS)] = Field(
+    format: Annotated[FormatName | None, choice_of(*FORMATS, later=PLANNED_FORMATS)] = Field(
         None, description="The format of rows: `json` by default, if the connector has formats."
     )
     json_: JsonOptions | None = Field(None, alias="json", description="Options of `format: json`.")
@@ -223,7 +223,7 @@ class SinkKeys(Part):
 class Source(SourceKeys):
     """A source, with its connector and options. `keys_at` has each key with its position."""
 
-    added = ("name", "connector", "options", "keys_at")
+    loader_fields = ("name", "connector", "options", "keys_at")
     name: Text
     connector: Connector
     options: Any
@@ -233,11 +233,11 @@ class Source(SourceKeys):
 class Step(StepKeys):
     """A step. `keys_at` has each key with its position."""
 
-    added = ("name", "keys_at", "reads", "states")
+    loader_fields = ("name", "keys_at", "reads", "states")
     lookup: Lookup | None = None
     name: Text
     keys_at: Mapping[str, Text]
-    reads: tuple[Text, ...]
+    input_streams: tuple[Text, ...]
     """The streams that it reads: those of `from`, or the left and the right input."""
     states: Mapping[str, Declared]
     """The states and timers that the class of `process` declares."""
@@ -246,7 +246,7 @@ class Step(StepKeys):
 class Sink(SinkKeys):
     """A sink, with its connector and options. `keys_at` has each key with its position."""
 
-    added = ("name", "connector", "options", "keys_at")
+    loader_fields = ("name", "connector", "options", "keys_at")
     name: Text
     connector: Connector
     options: Any
@@ -266,7 +266,6 @@ class Pipeline:
 
 __all__ = [
     "Assignment",
-    "Function",
     "Map",
     "Pipeline",
     "Sink",
@@ -275,5 +274,6 @@ __all__ = [
     "SourceKeys",
     "Step",
     "StepKeys",
+    "UserFunction",
     "Watermark",
 ]

@@ -10,22 +10,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from headrace.core.pipeline.file import File
+from headrace.core.pipeline.file import SourceText
 
-NOTHING_WORDS = ("", "~", "null", "Null", "NULL")
+NULL_WORDS = ("", "~", "null", "Null", "NULL")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Written:
+class NodeSpan:
     """A range of a file, which includes any `&anchor` and `!tag` before the node."""
 
-    file: File
+    file: SourceText
     start: int
     end: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Scalar(Written):
+class YamlScalar(NodeSpan):
     """A text value; `style` is its quoting: one of ' " | >, or "" without quotes.
 
     The style = is that of a `--set` argument: exactly the characters from `start` to `end`.
@@ -37,46 +37,46 @@ class Scalar(Written):
     """Whether a tag makes it a text: `!!str null` is a word."""
 
     @property
-    def nothing(self) -> bool:
+    def is_null(self) -> bool:
         """Whether it means that there is no value."""
-        return self.style in ("", "=") and not self.is_text and self.value in NOTHING_WORDS
+        return self.style in ("", "=") and not self.is_text and self.value in NULL_WORDS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Entry:
+class YamlEntry:
     """A key and its value in a mapping."""
 
-    key: Scalar
-    value: Node
+    key: YamlScalar
+    value: YamlNode
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Mapping(Written):
+class YamlMapping(NodeSpan):
     """Entries in the order written; those added by `<<` come last."""
 
-    entries: tuple[Entry, ...]
-    flow: bool = False
-    lost: bool = False
+    entries: tuple[YamlEntry, ...]
+    is_flow: bool = False
+    is_incomplete: bool = False
     """Whether entries are missing because their keys were rejected, which has been reported."""
 
-    def get(self, name: str) -> Entry | None:
+    def get(self, name: str) -> YamlEntry | None:
         """Return the first entry of that key."""
         return next((entry for entry in self.entries if entry.key.value == name), None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sequence(Written):
+class YamlSequence(NodeSpan):
     """Items in order."""
 
-    items: tuple[Node, ...]
-    flow: bool = False
+    items: tuple[YamlNode, ...]
+    is_flow: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Refused(Written):
+class RejectedNode(NodeSpan):
     """A node that was rejected and reported; `inner` is the node that it may mean."""
 
-    inner: Node | None = None
+    inner: YamlNode | None = None
 
 
-Node: TypeAlias = Scalar | Mapping | Sequence | Refused
+YamlNode: TypeAlias = YamlScalar | YamlMapping | YamlSequence | RejectedNode

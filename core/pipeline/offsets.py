@@ -13,29 +13,29 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple, overload
 
-from headrace.core.pipeline.nodes import Scalar
+from headrace.core.pipeline.nodes import YamlScalar
 
 
-class Char(NamedTuple):
+class ScannedCharacter(NamedTuple):
     """A character of the value, from `[start, end)` of the file; "" is an escaped line break."""
 
     value: str
     start: int
     end: int
-    escaped: bool = False
+    is_escaped: bool = False
 
     @property
     def is_break(self) -> bool:
         """Whether a line of the file ends here."""
-        return not self.escaped and self.value in ("\n", "\r")
+        return not self.is_escaped and self.value in ("\n", "\r")
 
     @property
     def is_blank(self) -> bool:
         """Whether folding may drop it."""
-        return not self.escaped and self.value in (" ", "\t")
+        return not self.is_escaped and self.value in (" ", "\t")
 
 
-PROPERTIES = re.compile(r"(?:[&!]\S*(?:\s|#[^\n\r]*(?=[\n\r]))*)*")
+NODE_PROPERTIES = re.compile(r"(?:[&!]\S*(?:\s|#[^\n\r]*(?=[\n\r]))*)*")
 ESCAPES = {
     **{"0": "\0", "a": "\a", "b": "\b", "n": "\n", "v": "\v", "f": "\f", "r": "\r", "e": "\x1b"},
     **{"t": "\t", "N": "\x85", "_": "\xa0", "L": "\u2028", "P": "\u2029"},
@@ -45,7 +45,7 @@ MAX_SCANNED = 50_000
 LINE_END = re.compile(r"\r\n|\r|\n")
 
 
-class Straight(Sequence[tuple[int, int]]):
+class ContiguousOffsets(Sequence[tuple[int, int]]):
     """The offsets of a value that is unchanged in the file, computed on access."""
 
     def __init__(self, start: int, length: int) -> None:
@@ -67,83 +67,89 @@ class Straight(Sequence[tuple[int, int]]):
 
 
 @lru_cache(maxsize=4)
-def offsets(scalar: Scalar) -> Sequence[tuple[int, int]]:
+def compute_offsets(scalar: YamlScalar) -> Sequence[tuple[int, int]]:
     """Return one pair of offsets per character of the value; none if they are unknown."""
     if scalar.style == "=":
-        return Straight(scalar.start, scalar.end - scalar.start)
-    text, start, end = scalar.file.text, content_start(scalar), scalar.end
+        return ContiguousOffsets(scalar.start, scalar.end - scalar.start)
+    text, start, end = scalar.file.text, find_content_start(scalar), scalar.end
     quote = int(scalar.style in ("'", '"'))
     if scalar.style not in ("|", ">") and text[start + quote : end - quote] == scalar.value:
-        return Straight(start + quote, len(scalar.value))
+        return ContiguousOffsets(start + quote, len(scalar.value))
     if end - start > MAX_SCANNED:
         return ()
     match scalar.style:
         case "'":
-            return _if_same(scalar, fold(_single(text, start + 1, end - 1)))
+            return _accept_if_equal(
+                scalar, fold_lines(_scan_single_quoted(text, start + 1, end - 1))
+            )
         case '"':
-            return _if_same(scalar, fold(_double(text, start + 1, end - 1)))
+            return _accept_if_equal(
+                scalar, fold_lines(_scan_double_quoted(text, start + 1, end - 1))
+            )
         case "|" | ">":
-            return _block(scalar, start)
+            return _scan_block(scalar, start)
         case _:
-            return _if_same(scalar, fold(_plain(text, start, end)))
+            return _accept_if_equal(scalar, fold_lines(_scan_plain(text, start, end)))
 
 
-def content_start(scalar: Scalar) -> int:
+def find_content_start(scalar: YamlScalar) -> int:
     """Return the offset at which the text itself begins, after `&anchor` and `!tag`."""
-    found = PROPERTIES.match(scalar.file.text, scalar.start, scalar.end)
+    found = NODE_PROPERTIES.match(scalar.file.text, scalar.start, scalar.end)
     return found.end() if found else scalar.start
 
 
-def _if_same(scalar: Scalar, chars: list[Char]) -> Sequence[tuple[int, int]]:
+def _accept_if_equal(
+    scalar: YamlScalar, chars: list[ScannedCharacter]
+) -> Sequence[tuple[int, int]]:
     if "".join(char.value for char in chars) != scalar.value:
         return ()
     return [(char.start, char.end) for char in chars]
 
 
-def _plain(text: str, start: int, end: int) -> Iterator[Char]:
+def _scan_plain(text: str, start: int, end: int) -> Iterator[ScannedCharacter]:
     at = start
     while at < end:
         width = 2 if text.startswith("\r\n", at) else 1
-        yield Char("\n" if width == 2 else text[at], at, at + width)
+        yield ScannedCharacter("\n" if width == 2 else text[at], at, at + width)
         at += width
 
 
-def folded(text: str, start: int, end: int) -> str:
+def fold_plain_scalar(text: str, start: int, end: int) -> str:
     """Return the value of a plain scalar between two offsets."""
-    return "".join(char.value for char in fold(_plain(text, start, end)))
+    return "".join(char.value for char in fold_lines(_scan_plain(text, start, end)))
 
 
-def _single(text: str, start: int, end: int) -> Iterator[Char]:
-    chars = _plain(text, start, end)
+def _scan_single_quoted(text: str, start: int, end: int) -> Iterator[ScannedCharacter]:
+    chars = _scan_plain(text, start, end)
     for char in chars:
         second = next(chars, None) if char.value == "'" else None
-        yield Char("'", char.start, second.end, True) if second else char
+        yield ScannedCharacter("'", char.start, second.end, True) if second else char
 
 
-def _double(text: str, start: int, end: int) -> Iterator[Char]:
+def _scan_double_quoted(text: str, start: int, end: int) -> Iterator[ScannedCharacter]:
     at = start
     while at < end:
-        found = _escaped(text, at) if text[at] == "\\" else next(_plain(text, at, end))
+        found = _scan_escape(text, at) if text[at] == "\\" else next(_scan_plain(text, at, end))
         yield found
         at = found.end
 
 
-def _escaped(text: str, at: int) -> Char:
+def _scan_escape(text: str, at: int) -> ScannedCharacter:
     found = LINE_END.match(text, at + 1)
     if found:
-        return Char("", at, found.end(), True)
+        return ScannedCharacter("", at, found.end(), True)
     code = text[at + 1 : at + 2]
     end = at + 2 + HEX_DIGITS.get(code, 0)
     if code not in HEX_DIGITS:
-        return Char(ESCAPES.get(code, code), at, end, True)
-    return Char(chr(int(text[at + 2 : end], 16)), at, end, True)
+        return ScannedCharacter(ESCAPES.get(code, code), at, end, True)
+    return ScannedCharacter(chr(int(text[at + 2 : end], 16)), at, end, True)
 
 
-def fold(chars: Iterable[Char]) -> list[Char]:
+def fold_lines(chars: Iterable[ScannedCharacter]) -> list[ScannedCharacter]:
     """Fold lines: one break becomes a space; of several, the first and the blanks are dropped."""
-    done: list[Char] = []
-    blanks: list[Char] = []
-    breaks: list[Char] = []
+    done: list[ScannedCharacter] = []
+    blanks: list[ScannedCharacter] = []
+    breaks: list[ScannedCharacter] = []
     for char in chars:
         if char.is_break:
             blanks = []
@@ -151,25 +157,25 @@ def fold(chars: Iterable[Char]) -> list[Char]:
         elif char.is_blank:
             blanks.append(char)
         else:
-            done += _joined(breaks) if breaks else blanks
+            done += _fold_breaks(breaks) if breaks else blanks
             # An escaped break acts as a character for the text before it, as a break after it.
             done += (char,) if char.value else ()
             blanks, breaks = [], [] if char.value else [char]
-    return done + (_joined(breaks) if breaks else blanks)
+    return done + (_fold_breaks(breaks) if breaks else blanks)
 
 
-def _joined(breaks: list[Char]) -> list[Char]:
+def _fold_breaks(breaks: list[ScannedCharacter]) -> list[ScannedCharacter]:
     """Return the characters that the line breaks between two texts become."""
-    ends = [Char("\n", char.start, char.end) for char in breaks[1:]]
+    ends = [ScannedCharacter("\n", char.start, char.end) for char in breaks[1:]]
     if breaks[0].value and not ends:
-        return [Char(" ", breaks[0].start, breaks[0].end)]
+        return [ScannedCharacter(" ", breaks[0].start, breaks[0].end)]
     return ends
 
 
-HEADER = re.compile(r"[|>]([-+1-9]{0,2})[ \t]*(?:#[^\r\n]*)?(?:\r\n|[\r\n]|$)")
+BLOCK_HEADER = re.compile(r"[|>]([-+1-9]{0,2})[ \t]*(?:#[^\r\n]*)?(?:\r\n|[\r\n]|$)")
 
 
-class Line(NamedTuple):
+class BlockLine(NamedTuple):
     """A line of a block: where it starts and ends, and where its line break ends."""
 
     start: int
@@ -177,33 +183,33 @@ class Line(NamedTuple):
     next: int
 
 
-def _block(scalar: Scalar, start: int) -> Sequence[tuple[int, int]]:
+def _scan_block(scalar: YamlScalar, start: int) -> Sequence[tuple[int, int]]:
     """Return the offsets of a `|` or `>` scalar.
 
     The indentation of the parent of an explicit indicator is unknown; all columns are tried.
     """
     text = scalar.file.text
-    header = HEADER.match(text, start)
+    header = BLOCK_HEADER.match(text, start)
     if header is None:
         return ()
-    lines = list(_lines(text, header.end(), scalar.end))
-    for indent in _indents(text, lines, explicit=any(c.isdigit() for c in header[1])):
-        chars = _block_at(text, lines, indent, folded=scalar.style == ">")
-        found = _if_same(scalar, _chomped(chars, lines, header[1]))
+    lines = list(_split_lines(text, header.end(), scalar.end))
+    for indent in _candidate_indents(text, lines, explicit=any(c.isdigit() for c in header[1])):
+        chars = _scan_block_at(text, lines, indent, folded=scalar.style == ">")
+        found = _accept_if_equal(scalar, _chomp(chars, lines, header[1]))
         if found:
             return found
     return ()
 
 
-def _lines(text: str, start: int, end: int) -> Iterator[Line]:
+def _split_lines(text: str, start: int, end: int) -> Iterator[BlockLine]:
     while start < end:
         found = LINE_END.search(text, start)
         stop, after = (found.start(), found.end()) if found else (len(text), len(text))
-        yield Line(start, stop, after)
+        yield BlockLine(start, stop, after)
         start = after
 
 
-def _indents(text: str, lines: list[Line], *, explicit: bool) -> Iterable[int]:
+def _candidate_indents(text: str, lines: list[BlockLine], *, explicit: bool) -> Iterable[int]:
     """Return the columns in which the content may begin."""
     deepest = 0
     for line in lines:
@@ -215,23 +221,27 @@ def _indents(text: str, lines: list[Line], *, explicit: bool) -> Iterable[int]:
     return range(1, deepest + 1)
 
 
-def _block_at(text: str, lines: list[Line], indent: int, *, folded: bool) -> list[Char]:
+def _scan_block_at(
+    text: str, lines: list[BlockLine], indent: int, *, folded: bool
+) -> list[ScannedCharacter]:
     """Return the block's characters and line breaks, if its content begins in that column."""
-    done: list[Char] = []
-    breaks: list[Char] = []
+    done: list[ScannedCharacter] = []
+    breaks: list[ScannedCharacter] = []
     foldable = False
     for line in lines:
         begin = line.start + indent
         if begin < line.end:
             is_text = text[begin] not in " \t"
-            done += _joined(breaks) if folded and foldable and is_text and breaks else breaks
-            done += _plain(text, begin, line.end)
+            done += _fold_breaks(breaks) if folded and foldable and is_text and breaks else breaks
+            done += _scan_plain(text, begin, line.end)
             breaks, foldable = [], is_text
-        breaks.append(Char("\n", line.end, line.next))
+        breaks.append(ScannedCharacter("\n", line.end, line.next))
     return done + breaks
 
 
-def _chomped(chars: list[Char], lines: list[Line], indicators: str) -> list[Char]:
+def _chomp(
+    chars: list[ScannedCharacter], lines: list[BlockLine], indicators: str
+) -> list[ScannedCharacter]:
     """Apply the chomping indicator: `+` keeps all breaks at the end, `-` none, otherwise one."""
     end = len(chars)
     while end and chars[end - 1].value == "\n":

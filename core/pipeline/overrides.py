@@ -11,17 +11,26 @@ import re
 from collections.abc import Sequence as Items
 from dataclasses import dataclass, replace
 
-from headrace.core.pipeline.file import File
-from headrace.core.pipeline.nodes import Entry, Mapping, Node, Refused, Scalar, Sequence
-from headrace.core.problems import Problem, did_you_mean
+from headrace.core.pipeline.file import SourceText
+from headrace.core.pipeline.nodes import (
+    RejectedNode,
+    YamlEntry,
+    YamlMapping,
+    YamlNode,
+    YamlScalar,
+    YamlSequence,
+)
+from headrace.core.problems import Problem, suggest_name
 
-OPTION = "--set "
-SEGMENT = re.compile(r"""\s*(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<plain>[^.="']+))\s*""")
+SET_OPTION = "--set "
+SEGMENT_PATTERN = re.compile(
+    r"""\s*(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<plain>[^.="']+))\s*"""
+)
 MAX_SEGMENTS = 50
-NAMED = {"sources": "source", "steps": "step", "sinks": "sink"}
+PART_KIND_BY_SECTION = {"sources": "source", "steps": "step", "sinks": "sink"}
 
 
-class Misplaced(Exception):
+class InvalidOverride(Exception):
     """An override that cannot be applied, with its problem."""
 
     def __init__(self, problem: Problem) -> None:
@@ -30,131 +39,137 @@ class Misplaced(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class PathSegment:
     """One key or index of a path, at `[start, end)` of the argument."""
 
-    file: File
+    file: SourceText
     name: str
     start: int
     end: int
-    exact: bool = False
+    is_quoted: bool = False
 
     @property
-    def key(self) -> Scalar:
+    def key(self) -> YamlScalar:
         """The segment as a key of the document."""
-        return Scalar(self.file, self.start, self.end, self.name, "=")
+        return YamlScalar(self.file, self.start, self.end, self.name, "=")
 
-    def problem(self, message: str, hint: str = "") -> Misplaced:
+    def make_error(self, message: str, hint: str = "") -> InvalidOverride:
         """Return the error of the segment."""
-        return Misplaced(Problem(message, self.file.place(self.start, self.end), hint))
+        return InvalidOverride(Problem(message, self.file.locate(self.start, self.end), hint))
 
 
-def override(root: Node, arguments: Items[str]) -> tuple[Node, list[Problem]]:
+def apply_overrides(root: YamlNode, arguments: Items[str]) -> tuple[YamlNode, list[Problem]]:
     """Return the document with all arguments applied, and the problems of the others."""
     problems = []
     for argument in arguments:
         shown = argument.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-        file = File(OPTION + shown, OPTION + shown, argument=True)
+        file = SourceText(SET_OPTION + shown, SET_OPTION + shown, is_argument=True)
         try:
-            path, value = _parsed(file)
-            root = _put(root, path, value, ())
-        except Misplaced as misplaced:
+            path, value = _parse_argument(file)
+            root = _set_value(root, path, value, ())
+        except InvalidOverride as misplaced:
             problems.append(misplaced.problem)
     return root, problems
 
 
-def _parsed(file: File) -> tuple[list[Segment], Scalar]:
-    segments: list[Segment] = []
-    at = len(OPTION)
-    while found := SEGMENT.match(file.text, at):
+def _parse_argument(file: SourceText) -> tuple[list[PathSegment], YamlScalar]:
+    segments: list[PathSegment] = []
+    at = len(SET_OPTION)
+    while found := SEGMENT_PATTERN.match(file.text, at):
         name = found[found.lastgroup or 0]
         exact = found.lastgroup != "plain"
         start, end = found.span(found.lastgroup or 0)
-        segments.append(Segment(file, name if exact else name.strip(), start, end, exact))
+        segments.append(PathSegment(file, name if exact else name.strip(), start, end, exact))
         at = found.end()
         if not re.match(r"\.[^=]", file.text[at : at + 2]):
             break
         at += 1
-    whole = Segment(file, "", at, at + 1)
+    whole = PathSegment(file, "", at, at + 1)
     if not segments or file.text[at : at + 1] != "=":
-        raise whole.problem("wanted a path and a value", "as in --set settings.parallelism=4")
+        raise whole.make_error("wanted a path and a value", "as in --set settings.parallelism=4")
     if len(segments) > MAX_SEGMENTS:
-        raise whole.problem(f"a path of more than {MAX_SEGMENTS} keys")
-    return segments, Scalar(file, at + 1, len(file.text), file.text[at + 1 :], "=")
+        raise whole.make_error(f"a path of more than {MAX_SEGMENTS} keys")
+    return segments, YamlScalar(file, at + 1, len(file.text), file.text[at + 1 :], "=")
 
 
-def _put(node: Node, path: list[Segment], value: Scalar, above: tuple[str, ...]) -> Node:
+def _set_value(
+    node: YamlNode, path: list[PathSegment], value: YamlScalar, above: tuple[str, ...]
+) -> YamlNode:
     """Return the node with the value set at the path below it."""
     if not path:
-        if isinstance(node, Mapping | Sequence):
-            raise _not_one_value(node, value, above)
-        return node if isinstance(node, Refused) else value
+        if isinstance(node, YamlMapping | YamlSequence):
+            raise _make_not_scalar_error(node, value, above)
+        return node if isinstance(node, RejectedNode) else value
     match node:
-        case Mapping():
-            return _put_in_mapping(node, path, value, above)
-        case Sequence():
-            return _put_in_list(node, path, value, above)
-        case Scalar(nothing=True):
-            return _put_in_mapping(_empty(path[0]), path, value, above)
-        case Scalar():
+        case YamlMapping():
+            return _set_in_mapping(node, path, value, above)
+        case YamlSequence():
+            return _set_in_list(node, path, value, above)
+        case YamlScalar(is_null=True):
+            return _set_in_mapping(_make_empty_mapping(path[0]), path, value, above)
+        case YamlScalar():
             message = f'"{".".join(above)}" is one value, and has no "{path[0].name}"'
-            raise path[0].problem(message)
+            raise path[0].make_error(message)
     return node
 
 
-def _not_one_value(node: Mapping | Sequence, value: Scalar, above: tuple[str, ...]) -> Misplaced:
-    kind = "a mapping" if isinstance(node, Mapping) else "a list"
-    first = node.entries[0].key.value if isinstance(node, Mapping) and node.entries else "0"
+def _make_not_scalar_error(
+    node: YamlMapping | YamlSequence, value: YamlScalar, above: tuple[str, ...]
+) -> InvalidOverride:
+    kind = "a mapping" if isinstance(node, YamlMapping) else "a list"
+    first = node.entries[0].key.value if isinstance(node, YamlMapping) and node.entries else "0"
     path = ".".join(above)
-    place = value.file.place(len(OPTION), value.start - 1)
+    place = value.file.locate(len(SET_OPTION), value.start - 1)
     message = f'"{path}" is {kind}, and --set overrides one value'
-    return Misplaced(Problem(message, place, f"name one in it, as in {path}.{first}"))
+    return InvalidOverride(Problem(message, place, f"name one in it, as in {path}.{first}"))
 
 
-def _put_in_mapping(
-    node: Mapping, path: list[Segment], value: Scalar, above: tuple[str, ...]
-) -> Mapping:
-    key, used = _key(node, path)
+def _set_in_mapping(
+    node: YamlMapping, path: list[PathSegment], value: YamlScalar, above: tuple[str, ...]
+) -> YamlMapping:
+    key, used = _find_key(node, path)
     rest = path[used:]
     entries = list(node.entries)
     for at, entry in enumerate(entries):
         if entry.key.value == key.name:
-            inner = _put(entry.value, rest, value, (*above, key.name))
-            entries[at] = Entry(entry.key, inner)
+            inner = _set_value(entry.value, rest, value, (*above, key.name))
+            entries[at] = YamlEntry(entry.key, inner)
             return replace(node, entries=tuple(entries))
-    if above[:1] and above[0] in NAMED and len(above) == 1:
+    if above[:1] and above[0] in PART_KIND_BY_SECTION and len(above) == 1:
         names = [entry.key.value for entry in entries]
-        hint = did_you_mean(key.name, names) or f"there are {', '.join(names[:20]) or 'none'}"
-        raise key.problem(f'there is no {NAMED[above[0]]} "{key.name}"', hint)
-    new = _put(_empty(rest[0]), rest, value, (*above, key.name)) if rest else value
-    return replace(node, entries=(*entries, Entry(key.key, new)))
+        hint = suggest_name(key.name, names) or f"there are {', '.join(names[:20]) or 'none'}"
+        raise key.make_error(f'there is no {PART_KIND_BY_SECTION[above[0]]} "{key.name}"', hint)
+    new = (
+        _set_value(_make_empty_mapping(rest[0]), rest, value, (*above, key.name)) if rest else value
+    )
+    return replace(node, entries=(*entries, YamlEntry(key.key, new)))
 
 
-def _key(node: Mapping, path: list[Segment]) -> tuple[Segment, int]:
+def _find_key(node: YamlMapping, path: list[PathSegment]) -> tuple[PathSegment, int]:
     """Return the longest existing key that the path begins with, and its number of segments."""
     known = {entry.key.value for entry in node.entries}
     for used in range(len(path), 1, -1):
         name = ".".join(segment.name for segment in path[:used])
-        if name in known and not any(segment.exact for segment in path[:used]):
+        if name in known and not any(segment.is_quoted for segment in path[:used]):
             return replace(path[0], name=name, end=path[used - 1].end), used
     return path[0], 1
 
 
-def _put_in_list(
-    node: Sequence, path: list[Segment], value: Scalar, above: tuple[str, ...]
-) -> Sequence:
+def _set_in_list(
+    node: YamlSequence, path: list[PathSegment], value: YamlScalar, above: tuple[str, ...]
+) -> YamlSequence:
     segment = path[0]
     count = len(node.items)
     if not re.fullmatch(r"[0-9]{1,6}", segment.name) or int(segment.name) >= count:
         known = (
             f"wanted an index from 0 to {count - 1}" if count else "there is nothing in this list"
         )
-        raise segment.problem(f'{known}, got "{segment.name}"')
+        raise segment.make_error(f'{known}, got "{segment.name}"')
     items = list(node.items)
     at = int(segment.name)
-    items[at] = _put(items[at], path[1:], value, (*above, segment.name))
+    items[at] = _set_value(items[at], path[1:], value, (*above, segment.name))
     return replace(node, items=tuple(items))
 
 
-def _empty(segment: Segment) -> Mapping:
-    return Mapping(segment.file, segment.start, segment.end, ())
+def _make_empty_mapping(segment: PathSegment) -> YamlMapping:
+    return YamlMapping(segment.file, segment.start, segment.end, ())

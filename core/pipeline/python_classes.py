@@ -11,23 +11,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from headrace.core.pipeline import class_files, python_files
-from headrace.core.pipeline.findings import Findings
-from headrace.core.pipeline.functions import Function
+from headrace.core.pipeline.findings import DocumentProblems
+from headrace.core.pipeline.functions import UserFunction
 from headrace.core.type_parser import TypeTextError, parse_type
 from headrace.core.types import Field, Schema
 
-CALLABLE = "name a function, as in def name(rows): ..., or give the class a __call__"
-LITERAL = 'state = {"n": "bigint"}'
+CALLABLE_HINT = "name a function, as in def name(rows): ..., or give the class a __call__"
+STATE_EXAMPLE = 'state = {"n": "bigint"}'
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class UserClassShape:
     """A class as its file defines it."""
 
     name: str
     methods: Mapping[str, int] = field(default_factory=dict)
     """The number of arguments of each method besides self; -1 if it is unknown or may vary."""
-    derived: bool = False
+    has_unknown_bases: bool = False
     """Whether it may inherit methods from outside headrace."""
     state: Schema | None = None
     """The columns of `state`; None if it declares none."""
@@ -35,12 +35,12 @@ class Shape:
     """The error in its state."""
 
 
-def check(
-    function: Function,
+def check_class(
+    function: UserFunction,
     folder: Path,
     key: str,
     subject: str,
-    findings: Findings,
+    findings: DocumentProblems,
     *,
     methods: Mapping[str, Sequence[str]],
 ) -> None:
@@ -51,34 +51,34 @@ def check(
     """
     text = function.text
     place = text.locate(len(text) - len(function.name))
-    path = function.path(folder)
-    classes = class_files.classes(path)
+    path = function.resolve_path(folder)
+    classes = class_files.read_classes(path)
     if classes is None:  # the file is missing or is not Python: reported as for a function
-        python_files.check(function, folder, key, subject, findings)
+        python_files.check_function(function, folder, key, subject, findings)
         return
     if function.name not in classes:
-        found = class_files.missing(function, path, classes)
-        if found.what != "":  # a name that the file imports or computes may be a class
-            hint = found.near or found.listed
+        found = class_files.describe_missing(function, path, classes)
+        if found.found_kind != "":  # a name that the file imports or computes may be a class
+            hint = found.suggestion or found.class_list
             findings.add(f"{key}: {found.message}", place, hint, subject)
         return
-    shape = _shape(classes[function.name])
-    for message, hint in _method_problems(shape, methods):
+    shape = _read_shape(classes[function.name])
+    for message, hint in _find_method_problems(shape, methods):
         findings.add(f"{key}: {message}", place, hint, subject)
     if shape.problem:
         message = f'{key}: the state of class "{shape.name}" {shape.problem}'
-        findings.add(message, place, f"as in {LITERAL}", subject)
+        findings.add(message, place, f"as in {STATE_EXAMPLE}", subject)
 
 
-def _method_problems(
-    shape: Shape, methods: Mapping[str, Sequence[str]]
+def _find_method_problems(
+    shape: UserClassShape, methods: Mapping[str, Sequence[str]]
 ) -> Iterator[tuple[str, str]]:
     """Yield missing methods and methods with other arguments, each with a hint."""
     about = f'class "{shape.name}"'
     missing = [name for name in methods if name not in shape.methods]
-    if missing and not shape.derived:
+    if missing and not shape.has_unknown_bases:
         wants = f"it needs {', '.join(methods)}"
-        hint = CALLABLE if "__call__" in missing else wants
+        hint = CALLABLE_HINT if "__call__" in missing else wants
         yield f"{about} has no {' and no '.join(missing)}", hint
     for name, passed in methods.items():
         needed = shape.methods.get(name, -1)
@@ -88,32 +88,36 @@ def _method_problems(
             yield f"{about}: {name} {taken}, but is called with {len(passed)}", as_in
 
 
-def is_class(function: Function, folder: Path) -> bool:
+def is_class(function: UserFunction, folder: Path) -> bool:
     """Whether the file defines a class of that name."""
-    return function.name in (class_files.classes(function.path(folder)) or {})
+    return function.name in (class_files.read_classes(function.resolve_path(folder)) or {})
 
 
-def state_of(path: Path, name: str) -> Schema | None:
+def read_state_schema(path: Path, name: str) -> Schema | None:
     """Return the columns of a class's state; None if it declares none, or cannot be read."""
-    found = (class_files.classes(path) or {}).get(name)
-    return _shape(found).state if found else None
+    found = (class_files.read_classes(path) or {}).get(name)
+    return _read_shape(found).state if found else None
 
 
-def _shape(node: ast.ClassDef) -> Shape:
+def _read_shape(node: ast.ClassDef) -> UserClassShape:
     methods = {
-        each.name: -1 if each.args.defaults or each.args.kwonlyargs else class_files.arguments(each)
+        each.name: -1
+        if each.args.defaults or each.args.kwonlyargs
+        else class_files.count_arguments(each)
         for each in node.body
         if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
     }
-    derived = bool(class_files.bases(node) - class_files.OURS or node.decorator_list)
-    values = [*_assigned(node.body)]
+    derived = bool(
+        class_files.list_base_names(node) - class_files.BASE_CLASSES or node.decorator_list
+    )
+    values = [*_list_state_assignments(node.body)]
     if not values:
-        return Shape(node.name, methods, derived)
-    state, problem = _schema(values[-1])
-    return Shape(node.name, methods, derived, state, problem)
+        return UserClassShape(node.name, methods, derived)
+    state, problem = _parse_state(values[-1])
+    return UserClassShape(node.name, methods, derived, state, problem)
 
 
-def _assigned(body: Iterable[ast.stmt]) -> Iterator[ast.expr]:
+def _list_state_assignments(body: Iterable[ast.stmt]) -> Iterator[ast.expr]:
     """Yield the expressions assigned to `state`."""
     for statement in body:
         match statement:
@@ -123,7 +127,7 @@ def _assigned(body: Iterable[ast.stmt]) -> Iterator[ast.expr]:
                 yield value
 
 
-def _schema(value: ast.expr) -> tuple[Schema | None, str]:
+def _parse_state(value: ast.expr) -> tuple[Schema | None, str]:
     """Return the columns, or None and the error in them."""
     try:
         said = ast.literal_eval(value)

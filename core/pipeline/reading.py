@@ -11,46 +11,46 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from headrace.core.pipeline.file import File
-from headrace.core.problems import Problem, nearest_file
+from headrace.core.pipeline.file import SourceText
+from headrace.core.problems import Problem, find_nearest_file
 
 MAX_BYTES = 2**20
-FEW = 3
+MAX_LISTED_FILES = 3
 """The largest number of files that a hint lists."""
 
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 CONTROL_BYTES = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
-UNSEEN = re.compile(
+INVISIBLE_CHARACTERS = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200b\u2028\u2029\ufeff\ufffe\uffff\U000e0000-\U000e007f]"
 )
 
 
-def read(path: str | Path) -> tuple[File | None, list[Problem]]:
+def read_source_file(path: str | Path) -> tuple[SourceText | None, list[Problem]]:
     """Return the text without a byte order mark; or None and the problem."""
-    name = shown_path(path)
+    name = format_path(path)
     try:
         with open(path, "rb") as opened:
             content = opened.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
-        return None, [_unreadable(Path(path), name, error)]
-    problem = _not_text(name, content)
+        return None, [_make_read_problem(Path(path), name, error)]
+    problem = _find_encoding_problem(name, content)
     if problem:
         return None, [problem]
-    file = File(name, content.decode("utf-8-sig"))
-    unseen = UNSEEN.search(file.text)
+    file = SourceText(name, content.decode("utf-8-sig"))
+    unseen = INVISIBLE_CHARACTERS.search(file.text)
     if unseen:
         message = f"an invisible character (U+{ord(unseen[0]):04X}) is here"
-        return None, [Problem(message, file.place(*unseen.span()), "remove it")]
+        return None, [Problem(message, file.locate(*unseen.span()), "remove it")]
     return file, []
 
 
-def shown_path(path: str | Path) -> str:
+def format_path(path: str | Path) -> str:
     """Return a path as printable text, whatever its bytes."""
     return os.fsencode(path).decode("utf-8", "replace")
 
 
-def _not_text(name: str, content: bytes) -> Problem | None:
-    whole = File(name, "").whole()
+def _find_encoding_problem(name: str, content: bytes) -> Problem | None:
+    whole = SourceText(name, "").locate_file()
     if len(content) > MAX_BYTES:
         return Problem(f"the file is larger than {MAX_BYTES // 1024} KB", whole)
     if content.startswith(UTF_16):
@@ -60,52 +60,54 @@ def _not_text(name: str, content: bytes) -> Problem | None:
         content.decode("utf-8")
     except UnicodeDecodeError as error:
         at = min(error.start, control.start()) if control else error.start
-        return _not_utf8(name, content, at, binary=control is not None)
+        return _make_encoding_problem(name, content, at, binary=control is not None)
     if control and b"\0" in content:
-        return _not_utf8(name, content, control.start(), binary=True)
+        return _make_encoding_problem(name, content, control.start(), binary=True)
     return None
 
 
-def _not_utf8(name: str, content: bytes, at: int, *, binary: bool) -> Problem:
+def _make_encoding_problem(name: str, content: bytes, at: int, *, binary: bool) -> Problem:
     came = f"byte 0x{content[at]:02x} at offset {at}"
     if binary:
-        return Problem(f"this is not a text file: {came}", File(name, "").whole())
+        return Problem(f"this is not a text file: {came}", SourceText(name, "").locate_file())
     before = len(content[:at].decode("utf-8-sig", "replace"))
-    file = File(name, content.decode("utf-8-sig", "replace"))
-    return Problem(f"this is not UTF-8: {came}", file.place(before, before + 1), "save it as UTF-8")
+    file = SourceText(name, content.decode("utf-8-sig", "replace"))
+    return Problem(
+        f"this is not UTF-8: {came}", file.locate(before, before + 1), "save it as UTF-8"
+    )
 
 
-def _unreadable(path: Path, name: str, error: Exception) -> Problem:
-    whole = File(name, "").whole()
+def _make_read_problem(path: Path, name: str, error: Exception) -> Problem:
+    whole = SourceText(name, "").locate_file()
     if isinstance(error, IsADirectoryError):
-        inside = list(_pipelines(path))
-        hint = f'did you mean "{shown_path(path / inside[0])}"?' if len(inside) == 1 else ""
+        inside = list(_list_pipelines(path))
+        hint = f'did you mean "{format_path(path / inside[0])}"?' if len(inside) == 1 else ""
         return Problem("this is a folder, wanted a pipeline's file", whole, hint)
     if isinstance(error, FileNotFoundError | NotADirectoryError | ValueError):
-        return Problem("there is no such file", whole, _neighbour(path))
+        return Problem("there is no such file", whole, _suggest_pipeline(path))
     reason = error.strerror if isinstance(error, OSError) else str(error)
     return Problem(f"the file cannot be read: {(reason or 'unknown reason').lower()}", whole)
 
 
-def _neighbour(path: Path) -> str:
+def _suggest_pipeline(path: Path) -> str:
     folder = path.parent
     try:
         if not folder.is_dir():
-            return f'there is no folder "{shown_path(folder)}"'
-        found = nearest_file(path.name, _pipelines(folder)) or nearest_file(
+            return f'there is no folder "{format_path(folder)}"'
+        found = find_nearest_file(path.name, _list_pipelines(folder)) or find_nearest_file(
             path.name, (f"{name}" for name in sorted(os.listdir(folder))[:1000])
         )
     except (OSError, ValueError):
         return ""
     if found:
-        return f'did you mean "{shown_path(folder / found)}"?'
-    inside = [shown_path(folder / name) for name in _pipelines(folder)]
-    if not 0 < len(inside) <= FEW:
+        return f'did you mean "{format_path(folder / found)}"?'
+    inside = [format_path(folder / name) for name in _list_pipelines(folder)]
+    if not 0 < len(inside) <= MAX_LISTED_FILES:
         return ""
     return f"there {'is' if len(inside) == 1 else 'are'} {', '.join(inside)}"
 
 
-def _pipelines(folder: Path) -> Iterator[str]:
+def _list_pipelines(folder: Path) -> Iterator[str]:
     """Yield the YAML files of a folder, in the order of their names."""
     try:
         names = sorted(os.listdir(folder))

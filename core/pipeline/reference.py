@@ -11,20 +11,20 @@ from inspect import getdoc
 
 from headrace.core.connector import Connector, Connectors
 from headrace.core.pipeline.broadcast import Broadcast
-from headrace.core.pipeline.fields import Variants
-from headrace.core.pipeline.formats import FORMATS, LATER_FORMATS, CsvOptions, JsonOptions
+from headrace.core.pipeline.fields import VariantsReading
+from headrace.core.pipeline.formats import FORMATS, PLANNED_FORMATS, CsvOptions, JsonOptions
 from headrace.core.pipeline.joins import Join
 from headrace.core.pipeline.keyed import Apply, Dedup, PythonAggregate, Top, Ttl
-from headrace.core.pipeline.later import LATER_CLAUSES
+from headrace.core.pipeline.later import PLANNED_CLAUSES
 from headrace.core.pipeline.lookup import LookupKeys
 from headrace.core.pipeline.model import Map, SinkKeys, SourceKeys, StepKeys, Watermark
-from headrace.core.pipeline.part import Part, part_of, reading_of
+from headrace.core.pipeline.part import DocumentModel, get_nested_model, get_reading
 from headrace.core.pipeline.process import Connect, Process
-from headrace.core.pipeline.settings import LATER, NOT_ACTING, Settings
+from headrace.core.pipeline.settings import INACTIVE_SETTINGS, PLANNED_SETTINGS, Settings
 from headrace.core.pipeline.windows import Window
-from headrace.core.pipeline.written import default_of
+from headrace.core.pipeline.written import format_default
 
-INTRODUCTION = """\
+INTRODUCTION_TEXT = """\
 # The pipeline file
 
 A pipeline is one YAML mapping. Every key under `sources`, `steps` and `sinks` is a name that you
@@ -40,13 +40,13 @@ letter or `_`.
 | `sinks` | yes | [the outputs](#sinks), by name |
 """
 
-FAILED = """\
+DEAD_LETTERS_TEXT = """\
 The stream of `on_error: {to: name}` has the columns `error`, `step`, `source`, `split`, `position`,
 `raw` (the record, as text) and `at`. Several parts cannot share such a stream: unite their streams
 in a step.
 """
 
-KEYED = """\
+STATEFUL_STEPS_TEXT = """\
 The rows of `aggregate` have the columns of the key; `window_start` and `window_end` (timestamps) of
 windows that have a start and an end; then the aggregates, in the order written. `having` and the
 clauses after it read these columns. The event time of a window's row is the end of the window, less
@@ -61,12 +61,12 @@ by sinks. Where rows may be deleted, sinks write a column `_delete`, which is tr
 [Windows and state](windows.md) has an example of each.
 """
 
-OTHER_FORMATS = """\
+OTHER_FORMATS_TEXT = """\
 `parquet` has columns of its own, which are read by name. `raw` is one column with the whole record:
 `value string`, or the one column that `schema` declares, of type string or binary.
 """
 
-VALUES = """\
+VALUES_TEXT = """\
 ## Values
 
 - **Durations**: a whole number and a unit: `250ms`, `10s`, `5m`, `1h`, `7d`.
@@ -102,7 +102,7 @@ aliases and merge keys (`<<`) are supported; tags other than YAML's own core one
 """
 
 
-CLAUSES: Mapping[str, type[Part]] = {
+CLAUSES: Mapping[str, type[DocumentModel]] = {
     "join": Join,
     "broadcast": Broadcast,
     "map": Map,
@@ -117,22 +117,25 @@ CLAUSES: Mapping[str, type[Part]] = {
 """Clauses of steps with keys of their own, in their order on the page."""
 
 
-def reference_markdown(connectors: Connectors) -> str:
+def build_reference(connectors: Connectors) -> str:
     """Return the page docs/language.md."""
     return "\n".join(_page(connectors))
 
 
 def _page(connectors: Connectors) -> Iterator[str]:
-    yield INTRODUCTION
+    yield INTRODUCTION_TEXT
     yield from _section("## Settings", Settings, "settings")
-    yield _sentence(f"Checked, but nothing acts on it yet: {_listed(NOT_ACTING)}", bool(NOT_ACTING))
+    yield _make_sentence(
+        f"Checked, but nothing acts on it yet: {_list_words(INACTIVE_SETTINGS)}",
+        bool(INACTIVE_SETTINGS),
+    )
     yield from _section("## Sources", SourceKeys, "")
     yield "A source has one connector next to these keys.\n"
-    yield FAILED
+    yield DEAD_LETTERS_TEXT
     yield from _section("### watermark", Watermark, "watermark")
     yield from _connectors(connectors, "source")
     yield from _section("## Steps", StepKeys, "")
-    yield KEYED
+    yield STATEFUL_STEPS_TEXT
     for name, part in CLAUSES.items():
         yield from _section(f"### {name}", part, name)
     yield from _section("### ttl", Ttl, "ttl")
@@ -142,56 +145,60 @@ def _page(connectors: Connectors) -> Iterator[str]:
     yield "A sink has one connector next to these keys.\n"
     yield from _connectors(connectors, "sink")
     yield from _formats()
-    yield VALUES
-    yield from _later()
+    yield VALUES_TEXT
+    yield from _planned_features()
 
 
-def _section(title: str, model: type[Part], path: str) -> Iterator[str]:
+def _section(title: str, model: type[DocumentModel], path: str) -> Iterator[str]:
     """Yield a heading, the model's description and its keys, then those of nested models."""
     yield f"{title}\n"
     yield f"{getdoc(model)}\n"
     yield from _keys(model, path)
 
 
-def _keys(model: type[Part], path: str) -> Iterator[str]:
-    written = model.written()
+def _keys(model: type[DocumentModel], path: str) -> Iterator[str]:
+    written = model.fields_by_key()
     if not written:
         return
     yield "| key | value | default | meaning |\n| --- | --- | --- | --- |"
     for key, name in written.items():
         field = model.model_fields[name]
-        default = default_of(field)
+        default = format_default(field)
         shown = (
-            "required" if field.is_required() else "" if default is None else f"`{_yaml(default)}`"
+            "required"
+            if field.is_required()
+            else ""
+            if default is None
+            else f"`{_format_yaml(default)}`"
         )
-        cells = (f"`{key}`", _value(model, key), shown, field.description or "")
+        cells = (f"`{key}`", _describe_key_value(model, key), shown, field.description or "")
         yield f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |"
     yield ""
     if path:
         for key in written:
-            yield from _inner(model, key, f"{path}.{key}")
+            yield from _nested_keys(model, key, f"{path}.{key}")
 
 
-def _inner(model: type[Part], key: str, path: str) -> Iterator[str]:
-    field = model.model_fields[model.written()[key]]
-    reading, part = reading_of(field), part_of(field)
-    if isinstance(reading, Variants):
+def _nested_keys(model: type[DocumentModel], key: str, path: str) -> Iterator[str]:
+    field = model.model_fields[model.fields_by_key()[key]]
+    reading, part = get_reading(field), get_nested_model(field)
+    if isinstance(reading, VariantsReading):
         for word, variant in reading.models.items():
-            yield f"`{path}` with `{reading.key}: {word}`: {_lower(getdoc(variant) or '')}\n"
+            yield f"`{path}` with `{reading.key}: {word}`: {_lower_first(getdoc(variant) or '')}\n"
             yield from _keys(variant, path)
     elif part:
-        yield f"`{path}`: {_lower(getdoc(part) or '')}\n"
+        yield f"`{path}`: {_lower_first(getdoc(part) or '')}\n"
         yield from _keys(part, path)
 
 
-def _value(model: type[Part], key: str) -> str:
+def _describe_key_value(model: type[DocumentModel], key: str) -> str:
     """Describe the value of a key."""
-    field = model.model_fields[model.written()[key]]
-    reading = reading_of(field)
+    field = model.model_fields[model.fields_by_key()[key]]
+    reading = get_reading(field)
     return reading.wanted if reading else "a mapping"
 
 
-def _yaml(value: bool | int | float | str) -> str:
+def _format_yaml(value: bool | int | float | str) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return f"{value:g}" if isinstance(value, float) else str(value) or '""'
@@ -202,7 +209,7 @@ def _connectors(connectors: Connectors, kind: str) -> Iterator[str]:
         side = getattr(connector, kind)
         if side is None:
             continue
-        yield f"### {name}" + (f" ({kind})" if _both(connector) else "") + "\n"
+        yield f"### {name}" + (f" ({kind})" if _is_source_and_sink(connector) else "") + "\n"
         yield f"{connector.doc} {getdoc(side.options)}\n"
         yield from _keys(side.options, name)
         if side.formats:
@@ -215,11 +222,11 @@ def _tables(connectors: Connectors) -> Iterator[str]:
     """Yield the connectors that a lookup can query, with their keys."""
     for name, connector in connectors.items():
         if connector.lookup is not None:
-            yield f"`lookup.{name}`: {_lower(connector.doc)} {getdoc(connector.lookup.options)}\n"
+            yield f"`lookup.{name}`: {_lower_first(connector.doc)} {getdoc(connector.lookup.options)}\n"
             yield from _keys(connector.lookup.options, "")
 
 
-def _both(connector: Connector) -> bool:
+def _is_source_and_sink(connector: Connector) -> bool:
     return connector.source is not None and connector.sink is not None
 
 
@@ -230,28 +237,28 @@ def _formats() -> Iterator[str]:
         yield f"### {key}\n\n{getdoc(options)}\n"
         yield from _keys(options, key)
     yield "### parquet, raw\n"
-    yield OTHER_FORMATS
+    yield OTHER_FORMATS_TEXT
 
 
-def _later() -> Iterator[str]:
+def _planned_features() -> Iterator[str]:
     yield "## Not built yet\n"
     yield "These are planned, and rejected by name until they are built.\n"
     for what, words in (
-        ("Clauses of steps", LATER_CLAUSES),
-        ("Formats", LATER_FORMATS),
-        ("Settings", LATER),
+        ("Clauses of steps", PLANNED_CLAUSES),
+        ("Formats", PLANNED_FORMATS),
+        ("Settings", PLANNED_SETTINGS),
     ):
-        yield f"- {what}: {_listed(words)}"
+        yield f"- {what}: {_list_words(words)}"
     yield ""
 
 
-def _listed(words: tuple[str, ...]) -> str:
+def _list_words(words: tuple[str, ...]) -> str:
     return ", ".join(f"`{word}`" for word in words)
 
 
-def _sentence(text: str, said: bool) -> str:
+def _make_sentence(text: str, said: bool) -> str:
     return f"{text}.\n" if said else ""
 
 
-def _lower(text: str) -> str:
+def _lower_first(text: str) -> str:
     return text[:1].lower() + text[1:]

@@ -3,49 +3,49 @@
 from __future__ import annotations
 
 from headrace.core.pipeline.data import BROKEN, NOTHING
-from headrace.core.pipeline.findings import Findings
+from headrace.core.pipeline.findings import DocumentProblems
 from headrace.core.pipeline.interpolate import Interpolator
-from headrace.core.pipeline.nodes import Entry, Mapping, Node, Scalar, Sequence
+from headrace.core.pipeline.nodes import YamlEntry, YamlMapping, YamlNode, YamlScalar, YamlSequence
 from headrace.core.pipeline.text import Text
 
 
-class Resolver:
+class NodeResolver:
     """A converter of nodes to values."""
 
-    def __init__(self, interpolator: Interpolator, findings: Findings) -> None:
+    def __init__(self, interpolator: Interpolator, findings: DocumentProblems) -> None:
         self.interpolator = interpolator
         self.findings = findings
 
-    def value(self, node: Node, subject: str) -> object:
+    def resolve_value(self, node: YamlNode, subject: str) -> object:
         """Return a Text, a dict, a list, NOTHING, or BROKEN if its problem has been reported."""
         match node:
-            case Scalar():
-                return self._scalar(node, subject)
-            case Sequence():
-                return [self.value(item, subject) for item in node.items]
-            case Mapping():
+            case YamlScalar():
+                return self._resolve_scalar(node, subject)
+            case YamlSequence():
+                return [self.resolve_value(item, subject) for item in node.items]
+            case YamlMapping():
                 return {
-                    key: self.value(entry.value, subject)
-                    for key, entry in self.entries(node, subject).items()
+                    key: self.resolve_value(entry.value, subject)
+                    for key, entry in self.resolve_entries(node, subject).items()
                 }
         return BROKEN
 
-    def _scalar(self, node: Scalar, subject: str) -> object:
-        if node.nothing:
+    def _resolve_scalar(self, node: YamlScalar, subject: str) -> object:
+        if node.is_null:
             return NOTHING
-        text, problems = self.interpolator.text(node, subject)
+        text, problems = self.interpolator.interpolate(node, subject)
         self.findings.extend(problems)
         return BROKEN if text is None else text
 
-    def entries(self, node: Mapping, subject: str) -> dict[Text, Entry]:
+    def resolve_entries(self, node: YamlMapping, subject: str) -> dict[Text, YamlEntry]:
         """Return a mapping's entries by key; of a duplicate key, the first."""
-        found: dict[Text, Entry] = {}
+        found: dict[Text, YamlEntry] = {}
         for entry in node.entries:
             key = Text(entry.key.value, entry.key)
             first = found.get(key)
             if first is not None:
                 line = Text(first.key.value, first.key).locate().line
-                message = f"duplicate key {named(key)}, first on line {line}"
+                message = f"duplicate key {quote_key(key)}, first on line {line}"
                 self.findings.add(message, key.locate(), subject=subject)
             elif "${" in key:
                 message = 'a "${" is replaced in values, not in keys'
@@ -55,10 +55,10 @@ class Resolver:
         return found
 
 
-def named(key: str) -> str:
+def quote_key(key: str) -> str:
     """Return a key in quotes, for a message; a long one is cut.
 
-    >>> named("a"), named("x" * 100)
+    >>> quote_key("a"), quote_key("x" * 100)
     ('"a"', '"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx..."')
     """
     return f'"{key}"' if len(key) <= 40 else f'"{key[:37]}..."'

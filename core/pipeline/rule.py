@@ -8,11 +8,11 @@ from headrace.core.problems import Severity
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class RuleViolation:
     """A violated rule: the key of the step, or with `of_value` its value; a message and a hint."""
 
     at: tuple[str, ...]
     message: str
     hint: str = ""
     severity: Severity = "error"
-    of_value: bool = False
+    is_about_value: bool = False

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from headrace.core.pipeline.file import File
+from headrace.core.pipeline.file import SourceText
 from headrace.core.problems import Problem
 
 # An entry on a line of its own: dashes of lists, a key, and the text after its colon.
-ENTRY = re.compile(
+ENTRY_PATTERN = re.compile(
     r"""(?P<dashes>(?:-[ ]+)*)
         (?P<key>"[^"]*"|'[^']*'|[^\s#'"\[{%@`&*!|>?,\]}:-](?:[^#:\n]|:(?!\s|$)|\#(?<![ ]\#))*?)
         [ ]*:(?:[ \t]+(?P<value>[^\s#].*?))?[ \t]*$""",
@@ -19,7 +19,7 @@ ENTRY = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ContextLine:
     """One line: its start in the file, and its text."""
 
     start: int
@@ -38,17 +38,17 @@ class Line:
     @property
     def entry(self) -> re.Match[str] | None:
         """The line as `key: value`, if it is one."""
-        return ENTRY.match(self.text, self.indent)
+        return ENTRY_PATTERN.match(self.text, self.indent)
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class YamlErrorContext:
     """A YAML error: the file, where YAML stopped, where the node it read began, and its message."""
 
-    file: File
-    at: int
-    begun: int
-    words: str
+    file: SourceText
+    offset: int
+    node_start: int
+    yaml_message: str
 
     @property
     def text(self) -> str:
@@ -56,38 +56,38 @@ class Scene:
         return self.file.text
 
     @property
-    def here(self) -> str:
+    def character(self) -> str:
         """The character at which YAML stopped; "" at the end."""
-        return self.text[self.at : self.at + 1]
+        return self.text[self.offset : self.offset + 1]
 
     @property
-    def at_end(self) -> bool:
+    def is_at_end(self) -> bool:
         """Whether only blanks and comments are left."""
-        return not any(line.body for line in self.below(self.at))
+        return not any(line.body for line in self.lines_below(self.offset))
 
-    def line(self, at: int) -> Line:
+    def get_line(self, at: int) -> ContextLine:
         """Return the line of an offset."""
         start = self.text.rfind("\n", 0, at) + 1
         end = self.text.find("\n", at)
         text = self.text[start : len(self.text) if end < 0 else end].rstrip("\r")
-        return Line(start, text)
+        return ContextLine(start, text)
 
-    def below(self, at: int) -> Iterator[Line]:
+    def lines_below(self, at: int) -> Iterator[ContextLine]:
         """Yield the rest of the offset's line, then the lines after it."""
         end = self.text.find("\n", at)
-        yield Line(at, self.text[at : len(self.text) if end < 0 else end])
+        yield ContextLine(at, self.text[at : len(self.text) if end < 0 else end])
         while end >= 0:
-            line = self.line(end + 1)
+            line = self.get_line(end + 1)
             yield line
             end = self.text.find("\n", line.start)
 
-    def above(self, line: Line) -> Iterator[Line]:
+    def lines_above(self, line: ContextLine) -> Iterator[ContextLine]:
         """Yield the lines before a line, nearest first, without empty lines and comments."""
         while line.start > 0:
-            line = self.line(line.start - 1)
+            line = self.get_line(line.start - 1)
             if line.body:
                 yield line
 
-    def problem(self, message: str, start: int, end: int, hint: str = "") -> Problem:
+    def make_problem(self, message: str, start: int, end: int, hint: str = "") -> Problem:
         """Return a problem at the characters `[start, end)`."""
-        return Problem(message, self.file.place(start, end), hint)
+        return Problem(message, self.file.locate(start, end), hint)

@@ -5,48 +5,48 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from headrace.core.pipeline.nodes import Mapping, Node, Scalar
-from headrace.core.pipeline.nodes import Sequence as Items
+from headrace.core.pipeline.nodes import YamlMapping, YamlNode, YamlScalar
+from headrace.core.pipeline.nodes import YamlSequence as Items
 from headrace.core.pipeline.text import Text
-from headrace.core.problems import Place
+from headrace.core.problems import Location
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class DocumentSection:
     """A section of the document: its key, its node, its name in messages, and its path."""
 
     key: Text
-    node: Node
+    node: YamlNode
     subject: str = ""
     path: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class KeyedNode:
     """A node and its key."""
 
     key: Text
-    node: Node
+    node: YamlNode
 
-    def place(self) -> Place:
+    def locate(self) -> Location:
         """Return the position of the value; of its key, if it is empty or on lines of its own."""
         match self.node:
-            case Scalar(nothing=False) | Scalar(style="="):
+            case YamlScalar(is_null=False) | YamlScalar(style="="):
                 return Text(self.node.value, self.node).locate()
-            case Mapping(flow=True) | Items(flow=True):
-                return self.node.file.place(self.node.start, self.node.end)
+            case YamlMapping(is_flow=True) | Items(is_flow=True):
+                return self.node.file.locate(self.node.start, self.node.end)
         return self.key.locate()
 
 
-def find(section: Section, at: Sequence[int | str]) -> Spot:
+def find_node(section: DocumentSection, at: Sequence[int | str]) -> KeyedNode:
     """Return the node at a path of keys and indices, or the last node on the way."""
-    spot = Spot(section.key, section.node)
+    spot = KeyedNode(section.key, section.node)
     for part in at:
-        if isinstance(spot.node, Mapping) and isinstance(part, str):
+        if isinstance(spot.node, YamlMapping) and isinstance(part, str):
             entry = spot.node.get(part)
             if entry is None:
                 break
-            spot = Spot(Text(entry.key.value, entry.key), entry.value)
+            spot = KeyedNode(Text(entry.key.value, entry.key), entry.value)
         elif isinstance(spot.node, Items) and isinstance(part, int):
-            spot = Spot(spot.key, spot.node.items[part])
+            spot = KeyedNode(spot.key, spot.node.items[part])
     return spot

@@ -9,97 +9,113 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from headrace.core.pipeline.quoting import quote_hint
-from headrace.core.pipeline.scene import Scene
-from headrace.core.pipeline.syntax_values import closing
+from headrace.core.pipeline.quoting import suggest_quotes
+from headrace.core.pipeline.scene import YamlErrorContext
+from headrace.core.pipeline.syntax_values import find_closing_bracket
 from headrace.core.problems import Problem
 
-CLOSES = {"[": "]", "{": "}"}
-PIECE = re.compile(
+CLOSING_BRACKETS = {"[": "]", "{": "}"}
+FLOW_TOKEN = re.compile(
     r"""(?<![^\s\[{,(:])(?:"(?:[^"\\]|\\.)*"|'(?:[^']|'')*') | (?:^|(?<=\s))\#[^\n]* | [\[\]{}]""",
     re.VERBOSE | re.MULTILINE,
 )
 
 
-def in_brackets(scene: Scene) -> Problem:
+def explain_bracket_error(scene: YamlErrorContext) -> Problem:
     """Return why a list or mapping in brackets could not be read."""
-    opened = scene.text[scene.begun]
-    if scene.at_end:
-        return _unclosed(scene)
-    if scene.here == ",":
-        return scene.problem('wanted a value before ","', scene.at, scene.at + 1)
-    if scene.here in "]}":
-        message = f'wanted "{CLOSES[opened]}" for the "{opened}" of {_where(scene)}'
-        return scene.problem(f'{message}, got "{scene.here}"', scene.at, scene.at + 1)
-    if scene.here in "[{":
-        return _opened_inside(scene)
-    if scene.here == ":":
-        return _colon(scene)
-    line, first = scene.line(scene.at), scene.line(scene.begun)
+    opened = scene.text[scene.node_start]
+    if scene.is_at_end:
+        return _make_unclosed_problem(scene)
+    if scene.character == ",":
+        return scene.make_problem('wanted a value before ","', scene.offset, scene.offset + 1)
+    if scene.character in "]}":
+        message = (
+            f'wanted "{CLOSING_BRACKETS[opened]}" for the "{opened}" of {_describe_line(scene)}'
+        )
+        return scene.make_problem(
+            f'{message}, got "{scene.character}"', scene.offset, scene.offset + 1
+        )
+    if scene.character in "[{":
+        return _explain_inner_bracket(scene)
+    if scene.character == ":":
+        return _explain_colon(scene)
+    line, first = scene.get_line(scene.offset), scene.get_line(scene.node_start)
     if line.start > first.start and line.indent <= first.indent:
-        return _unclosed(scene)
-    return scene.problem(f'wanted "," or "{CLOSES[opened]}" here', scene.at, scene.at + 1)
+        return _make_unclosed_problem(scene)
+    return scene.make_problem(
+        f'wanted "," or "{CLOSING_BRACKETS[opened]}" here', scene.offset, scene.offset + 1
+    )
 
 
-def innermost(scene: Scene) -> Scene | None:
+def find_innermost_bracket(scene: YamlErrorContext) -> YamlErrorContext | None:
     """Return the context of the innermost bracket that is open at the error, if there is one."""
     stack: list[int] = []
-    for piece in PIECE.finditer(scene.text, 0, scene.at):
+    for piece in FLOW_TOKEN.finditer(scene.text, 0, scene.offset):
         if piece[0] in "[{":
             stack.append(piece.start())
         elif piece[0] in "]}" and stack:
             stack.pop()
-    return replace(scene, begun=stack[-1]) if stack else None
+    return replace(scene, node_start=stack[-1]) if stack else None
 
 
-def _where(scene: Scene) -> str:
-    line = scene.file.place(scene.begun, scene.begun).line
-    same = line == scene.file.place(scene.at, scene.at).line
+def _describe_line(scene: YamlErrorContext) -> str:
+    line = scene.file.locate(scene.node_start, scene.node_start).line
+    same = line == scene.file.locate(scene.offset, scene.offset).line
     return "this line" if same else f"line {line}"
 
 
-def _unclosed(scene: Scene) -> Problem:
-    opened = scene.text[scene.begun]
-    hint = f'add a "{CLOSES[opened]}" where it ends'
-    return scene.problem(f'this "{opened}" is not closed', scene.begun, scene.begun + 1, hint)
+def _make_unclosed_problem(scene: YamlErrorContext) -> Problem:
+    opened = scene.text[scene.node_start]
+    hint = f'add a "{CLOSING_BRACKETS[opened]}" where it ends'
+    return scene.make_problem(
+        f'this "{opened}" is not closed', scene.node_start, scene.node_start + 1, hint
+    )
 
 
-def _opened_inside(scene: Scene) -> Problem:
+def _explain_inner_bracket(scene: YamlErrorContext) -> Problem:
     """Return the problem of a bracket in the middle of a value: `items[0]`, `${env:NAME}`."""
-    start = _value_start(scene)
-    value = _value(scene, start)
-    message = f'a "{scene.here}" in a value without quotes, inside brackets'
-    return scene.problem(message, scene.at, scene.at + 1, quote_hint(value))
+    start = _find_value_start(scene)
+    value = _extract_value(scene, start)
+    message = f'a "{scene.character}" in a value without quotes, inside brackets'
+    return scene.make_problem(message, scene.offset, scene.offset + 1, suggest_quotes(value))
 
 
-def _colon(scene: Scene) -> Problem:
+def _explain_colon(scene: YamlErrorContext) -> Problem:
     """Return the problem of a second ": ": a comma, quotes or the closing bracket is missing."""
-    line, first = scene.line(scene.at), scene.line(scene.begun)
-    starts_line = bool(re.fullmatch(r"\s*[\w.-]+", scene.text[line.start : scene.at]))
-    if starts_line and (line.indent <= first.indent or not closing(scene.text, scene.begun)):
-        return _unclosed(scene)
-    start = _value_start(scene)
-    before = scene.text[start : scene.at]
+    line, first = scene.get_line(scene.offset), scene.get_line(scene.node_start)
+    starts_line = bool(re.fullmatch(r"\s*[\w.-]+", scene.text[line.start : scene.offset]))
+    if starts_line and (
+        line.indent <= first.indent or not find_closing_bracket(scene.text, scene.node_start)
+    ):
+        return _make_unclosed_problem(scene)
+    start = _find_value_start(scene)
+    before = scene.text[start : scene.offset]
     word = re.search(r"\s([\w.-]+)\s*$", before)
     if word:
         at = start + word.start(1)
         hint = "or put quotes around the value that it belongs to"
-        return scene.problem(f'wanted "," before "{word[1]}"', at, at + len(word[1]), hint)
+        return scene.make_problem(f'wanted "," before "{word[1]}"', at, at + len(word[1]), hint)
     message = 'a ":" followed by a space, in a value without quotes'
-    return scene.problem(message, scene.at, scene.at + 1, quote_hint(_value(scene, start)))
+    return scene.make_problem(
+        message, scene.offset, scene.offset + 1, suggest_quotes(_extract_value(scene, start))
+    )
 
 
-def _value_start(scene: Scene) -> int:
+def _find_value_start(scene: YamlErrorContext) -> int:
     """Return the offset at which the unquoted value that YAML was reading begins."""
-    start = scene.at
-    while start > scene.begun + 1 and scene.text[start - 1] not in ",[{":
+    start = scene.offset
+    while start > scene.node_start + 1 and scene.text[start - 1] not in ",[{":
         if re.match(r":\s", scene.text[start - 1 : start + 1]):
             break
         start -= 1
-    return start + len(scene.text[start : scene.at]) - len(scene.text[start : scene.at].lstrip())
+    return (
+        start
+        + len(scene.text[start : scene.offset])
+        - len(scene.text[start : scene.offset].lstrip())
+    )
 
 
-def _value(scene: Scene, start: int) -> str:
+def _extract_value(scene: YamlErrorContext, start: int) -> str:
     """Return the value up to the comma or bracket that was probably meant to end it."""
     end, depth = start, 0
     while end < len(scene.text) and scene.text[end] not in "\r\n":

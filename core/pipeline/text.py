@@ -11,16 +11,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from headrace.core.pipeline.nodes import Scalar
-from headrace.core.pipeline.offsets import content_start, offsets
-from headrace.core.problems import Place
+from headrace.core.pipeline.nodes import YamlScalar
+from headrace.core.pipeline.offsets import compute_offsets, find_content_start
+from headrace.core.problems import Location
 
 MAX_SHOWN = 60
 MASK = "****"
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class Replacement:
     """A replacement of the characters `[start, end)` of a scalar by `length` characters."""
 
     start: int
@@ -33,15 +33,15 @@ class Text(str):
 
     __slots__ = ("pieces", "scalar", "secret")
 
-    scalar: Scalar | None
-    pieces: tuple[Piece, ...]
+    scalar: YamlScalar | None
+    pieces: tuple[Replacement, ...]
     secret: bool
 
     def __new__(
         cls,
         value: str,
-        scalar: Scalar | None = None,
-        pieces: tuple[Piece, ...] = (),
+        scalar: YamlScalar | None = None,
+        pieces: tuple[Replacement, ...] = (),
         secret: bool = False,
     ) -> Text:
         """Return a scalar's value, raw or interpolated; without a scalar it is a default."""
@@ -51,22 +51,24 @@ class Text(str):
         text.secret = secret
         return text
 
-    def locate(self, start: int = 0, end: int | None = None) -> Place:
+    def locate(self, start: int = 0, end: int | None = None) -> Location:
         """Return the position of the characters `[start, end)`; by default of the whole value."""
         if self.scalar is None:
-            return Place("default", 0, 0, 0, "")
+            return Location("default", 0, 0, 0, "")
         end = len(self) if end is None else end
-        first, last = self._raw(start)[0], self._raw(max(start, end - 1))[1]
-        place = self.scalar.file.place(*_in_file(self.scalar, first, last, empty=end <= start))
+        first, last = self._map_to_scalar(start)[0], self._map_to_scalar(max(start, end - 1))[1]
+        place = self.scalar.file.locate(*_map_to_file(self.scalar, first, last, empty=end <= start))
         if self.secret and not self.pieces:
             # The secret is in the file as it is.
             before, after = place.text[: place.column - 1], place.text[place.column - 1 :]
             hidden = before + "*" * place.length + after[place.length :]
             # The name of a `--set` argument is its whole text, secret included.
             place = replace(place, text=hidden, file=place.file.replace(self.reveal(), MASK))
-        return replace(place, replaced=self._replaced(start, end)) if self.pieces else place
+        return (
+            replace(place, replaced_value=self._inserted_text(start, end)) if self.pieces else place
+        )
 
-    def _replaced(self, start: int, end: int) -> str:
+    def _inserted_text(self, start: int, end: int) -> str:
         """Return the first text inserted for `${...}` among the characters, unless it is secret."""
         shift = 0
         for piece in self.pieces:
@@ -75,7 +77,7 @@ class Text(str):
             put = self.reveal()[begin : begin + piece.length]
             escape = put == "${" and piece.end - piece.start == len("$${")
             if begin < max(end, start + 1) and start < begin + piece.length and not escape:
-                return "" if self.secret else quoted(put)
+                return "" if self.secret else quote_short(put)
         return ""
 
     def reveal(self) -> str:
@@ -83,11 +85,11 @@ class Text(str):
         return str.__str__(self)
 
     @property
-    def shown(self) -> str:
+    def printable(self) -> str:
         """The text that may be printed: a secret is masked."""
         return MASK if self.secret else str.__str__(self)
 
-    def _raw(self, index: int) -> tuple[int, int]:
+    def _map_to_scalar(self, index: int) -> tuple[int, int]:
         """Return the characters of the scalar that one character of the value comes from."""
         shift = 0
         for piece in self.pieces:
@@ -100,25 +102,25 @@ class Text(str):
         return index - shift, index - shift + 1
 
     def __str__(self) -> str:
-        return self.shown
+        return self.printable
 
     def __repr__(self) -> str:
-        return repr(self.shown)
+        return repr(self.printable)
 
     def __format__(self, spec: str) -> str:
-        return format(self.shown, spec)
+        return format(self.printable, spec)
 
 
-def quoted(value: str) -> str:
+def quote_short(value: str) -> str:
     """Return a value in quotes, cut if it is long."""
     return f'"{value}"' if len(value) <= MAX_SHOWN else f'"{value[: MAX_SHOWN - 3]}..."'
 
 
-def _in_file(scalar: Scalar, first: int, last: int, *, empty: bool) -> tuple[int, int]:
+def _map_to_file(scalar: YamlScalar, first: int, last: int, *, empty: bool) -> tuple[int, int]:
     """Return the file's characters that `[first, last)` of a scalar's raw value comes from."""
-    found = offsets(scalar)
+    found = compute_offsets(scalar)
     if not found:
-        return content_start(scalar), scalar.end
+        return find_content_start(scalar), scalar.end
     if first >= len(found):
         return found[-1][1], found[-1][1] + 1
     begin = found[first][0]

@@ -14,17 +14,17 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Annotated, Any, TypeAlias, TypeVar
 
-from headrace.core.pipeline.complaints import wanted, wrong
+from headrace.core.pipeline.complaints import make_expected_error, make_value_error
 from headrace.core.pipeline.text import Text
-from headrace.core.problems import did_you_mean
+from headrace.core.problems import suggest_name
 
 Json: TypeAlias = dict[str, Any]
 N = TypeVar("N", int, float)
 
-NO_SECRET = "a secret is not allowed here: this value is shown and stored"
+NO_SECRET_MESSAGE = "a secret is not allowed here: this value is shown and stored"
 
 
-class Unfit(Exception):
+class InvalidScalar(Exception):
     """An error: a text is invalid; with a hint, and a description of the valid values."""
 
     def __init__(self, hint: str = "", wanted: str = "") -> None:
@@ -33,7 +33,7 @@ class Unfit(Exception):
         self.wanted = wanted
 
 
-class Reading:
+class FieldReading:
     """The conversion of a value of the document to the value of a field; pydantic calls `read`."""
 
     wanted: str
@@ -51,32 +51,32 @@ class Reading:
 
 
 @dataclass(frozen=True, eq=False)
-class Reads(Reading):
+class ScalarReading(FieldReading):
     """The reading of a scalar: `parse` converts its text to a value, or raises Unfit."""
 
     wanted: str
     parse: Callable[[Text], object] = field(repr=False)
     json: Json = field(default_factory=lambda: {"type": "string"}, repr=False)
-    secret: bool = False
+    allows_secret: bool = False
 
     def read(self, value: object) -> object:
         if not isinstance(value, Text):
-            raise wanted(value, self.wanted)
-        if value.secret and not self.secret:
-            raise wrong(value, NO_SECRET)
+            raise make_expected_error(value, self.wanted)
+        if value.secret and not self.allows_secret:
+            raise make_value_error(value, NO_SECRET_MESSAGE)
         try:
             return self.parse(value)
-        except Unfit as unfit:
-            raise wanted(value, unfit.wanted or self.wanted, unfit.hint) from None
+        except InvalidScalar as unfit:
+            raise make_expected_error(value, unfit.wanted or self.wanted, unfit.hint) from None
 
 
-def _some_text(text: Text) -> Text:
+def _parse_nonempty_text(text: Text) -> Text:
     if not text:
-        raise Unfit
+        raise InvalidScalar
     return text
 
 
-UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
+UNIT_SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
 DURATION = re.compile(r"(\d{1,9})(ms|s|m|h|d)", re.ASCII)
 LOOSE_DURATION = re.compile(r"(\d{1,9})\s*([A-Za-z]+)", re.ASCII)
 UNIT_WORDS = {
@@ -88,14 +88,14 @@ UNIT_WORDS = {
 }
 
 
-def _duration(text: Text) -> timedelta:
+def _parse_duration(text: Text) -> timedelta:
     found = DURATION.fullmatch(text)
     if not found:
-        raise Unfit(_duration_hint(text))
+        raise InvalidScalar(_duration_hint(text))
     try:
-        return timedelta(seconds=int(found[1]) * UNITS[found[2]])
+        return timedelta(seconds=int(found[1]) * UNIT_SECONDS[found[2]])
     except OverflowError:
-        raise Unfit("the duration is too long") from None
+        raise InvalidScalar("the duration is too long") from None
 
 
 def _duration_hint(text: str) -> str:
@@ -112,14 +112,14 @@ SIZES = {"B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
 SIZE = re.compile(r"(\d{1,9})(B|KB|MB|GB|TB)", re.ASCII)
 
 
-def _size(text: Text) -> int:
+def _parse_size(text: Text) -> int:
     found = SIZE.fullmatch(text)
     if found and int(found[1]):
         return int(found[1]) * SIZES[found[2]]
     if re.fullmatch(r"\d{1,9}", text, re.ASCII):
-        raise Unfit(f"add a unit: {text}KB, {text}MB or {text}GB")
+        raise InvalidScalar(f"add a unit: {text}KB, {text}MB or {text}GB")
     loose = re.fullmatch(r"([1-9]\d{0,8})\s*([kmgt]?)i?b?", text.strip(), re.A | re.I)
-    raise Unfit(f'did you mean "{loose[1]}{loose[2].upper()}B"?' if loose else "")
+    raise InvalidScalar(f'did you mean "{loose[1]}{loose[2].upper()}B"?' if loose else "")
 
 
 COUNTS = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9}
@@ -127,11 +127,11 @@ COUNT = re.compile(r"(\d{1,18})([kKMG]?)", re.ASCII)
 MAX_COUNT = 2**63 - 1
 
 
-def _count(text: Text) -> int:
+def _parse_count(text: Text) -> int:
     found = COUNT.fullmatch(text)
     number = int(found[1]) * COUNTS[found[2]] if found else 0
     if not 0 < number <= MAX_COUNT:
-        raise Unfit
+        raise InvalidScalar
     return number
 
 
@@ -152,92 +152,99 @@ class Rate:
         return f"{self.rows}/{unit}"
 
 
-def _rate(text: Text) -> Rate:
+def _parse_rate(text: Text) -> Rate:
     count, slash, unit = text.partition("/")
     found = COUNT.fullmatch(count)
     if not found or not int(found[1]) or unit not in ("s", "m", "h"):
         is_count = COUNT.fullmatch(count) is not None
-        raise Unfit(f'did you mean "{count}/s"?' if is_count and not slash else "")
-    return Rate(int(found[1]) * COUNTS[found[2]], timedelta(seconds=UNITS[unit]))
+        raise InvalidScalar(f'did you mean "{count}/s"?' if is_count and not slash else "")
+    return Rate(int(found[1]) * COUNTS[found[2]], timedelta(seconds=UNIT_SECONDS[unit]))
 
 
 WHOLE = re.compile(r"[+-]?\d{1,18}", re.ASCII)
 NUMBER = re.compile(r"[+-]?(\d{1,18}(\.\d{0,18})?|\.\d{1,18})(e[+-]?\d{1,2})?", re.ASCII)
 
 
-def whole(low: int, high: int | None = None) -> Reads:
+def whole_number(low: int, high: int | None = None) -> ScalarReading:
     """Return the reading of a whole number in a range, bounds included."""
-    return _ranged("a whole number", "integer", WHOLE, int, low, high)
+    return _make_ranged_reading("a whole number", "integer", WHOLE, int, low, high)
 
 
-def number(low: float, high: float | None = None) -> Reads:
+def decimal_number(low: float, high: float | None = None) -> ScalarReading:
     """Return the reading of a decimal number in a range, bounds included."""
-    return _ranged("a number", "number", NUMBER, float, low, high)
+    return _make_ranged_reading("a number", "number", NUMBER, float, low, high)
 
 
-def _ranged(
+def _make_ranged_reading(
     what: str, json: str, form: re.Pattern[str], convert: type[N], low: N, high: N | None
-) -> Reads:
+) -> ScalarReading:
     def parse(text: Text) -> N:
         if not form.fullmatch(text):
-            raise Unfit
+            raise InvalidScalar
         value = convert(text)
         if value < low or (high is not None and value > high):
-            raise Unfit
+            raise InvalidScalar
         return value
 
     if high is None:
-        return Reads(f"{what} of at least {low}", parse, {"type": json, "minimum": low})
+        return ScalarReading(f"{what} of at least {low}", parse, {"type": json, "minimum": low})
     schema: Json = {"type": json, "minimum": low, "maximum": high}
-    return Reads(f"{what} from {low} to {high}", parse, schema)
+    return ScalarReading(f"{what} from {low} to {high}", parse, schema)
 
 
-def choice(*words: str, later: tuple[str, ...] = ()) -> Reads:
+def choice_of(*words: str, later: tuple[str, ...] = ()) -> ScalarReading:
     """Return the reading of one of some words; those of `later` are planned, not built yet."""
     what = f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else words[0]
 
     def parse(text: Text) -> str:
         if text in later:
             verb = "are" if len(words) > 1 else "is"
-            raise wrong(text, f'"{text}" is not built yet', f"there {verb} {what}")
+            raise make_value_error(text, f'"{text}" is not built yet', f"there {verb} {what}")
         if text not in words:
-            raise Unfit(did_you_mean(text, words))
+            raise InvalidScalar(suggest_name(text, words))
         return text.reveal()
 
-    return Reads(what, parse, {"enum": list(words)})
+    return ScalarReading(what, parse, {"enum": list(words)})
 
 
-YES = {"yes": "true", "on": "true", "1": "true", "no": "false", "off": "false", "0": "false"}
+BOOLEAN_WORDS = {
+    "yes": "true",
+    "on": "true",
+    "1": "true",
+    "no": "false",
+    "off": "false",
+    "0": "false",
+}
 
 
-def _flag(text: Text) -> bool:
+def _parse_flag(text: Text) -> bool:
     if text.lower() not in ("true", "false"):
-        near = YES.get(text.lower())
-        raise Unfit(f'did you mean "{near}"?' if near else "")
+        near = BOOLEAN_WORDS.get(text.lower())
+        raise InvalidScalar(f'did you mean "{near}"?' if near else "")
     return text.lower() == "true"
 
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*", re.ASCII)
 MAX_NAME = 100
-LETTERS = "a name has letters (a-z, A-Z), digits, _ and -, and begins with a letter or _"
+NAME_HINT = "a name has letters (a-z, A-Z), digits, _ and -, and begins with a letter or _"
 
 
-def _name(text: Text) -> Text:
+def _parse_name(text: Text) -> Text:
     if not NAME.fullmatch(text):
-        raise Unfit(LETTERS)
+        raise InvalidScalar(NAME_HINT)
     if len(text) > MAX_NAME:
-        raise Unfit(f"it has {len(text)}", f"a name of at most {MAX_NAME} characters")
+        raise InvalidScalar(f"it has {len(text)}", f"a name of at most {MAX_NAME} characters")
     return text
 
 
-def _stream(text: Text) -> Text:
+def _parse_stream(text: Text) -> Text:
     step, dot, output = text.partition(".")
     if not NAME.fullmatch(step) or (dot and not NAME.fullmatch(output)):
-        raise Unfit(_stream_hint(text))
+        raise InvalidScalar(_suggest_stream(text))
     return text
 
 
-def _stream_hint(text: Text) -> str:
+def _suggest_stream(text: Text) -> str:
     if "," in text:
         return f"several names are a list: [{text}]"
     if text.startswith("-"):
@@ -245,38 +252,42 @@ def _stream_hint(text: Text) -> str:
     return ""
 
 
-def _column(text: Text) -> Text:
+def _parse_column(text: Text) -> Text:
     if not text.strip() or not text.isprintable():
-        raise Unfit
+        raise InvalidScalar
     if text.startswith("__") or text == "_delete":
-        raise Unfit("names that start with __, and _delete, are reserved")
+        raise InvalidScalar("names that start with __, and _delete, are reserved")
     return text
 
 
-WORDS: Json = {"type": "string"}
-SCALAR: Json = {"type": ["string", "number", "boolean"]}
+TEXT_SCHEMA: Json = {"type": "string"}
+SCALAR_SCHEMA: Json = {"type": ["string", "number", "boolean"]}
 
-duration = Reads(
-    "a duration such as 10s", _duration, {"type": "string", "pattern": f"^{DURATION.pattern}$"}
+duration = ScalarReading(
+    "a duration such as 10s",
+    _parse_duration,
+    {"type": "string", "pattern": f"^{DURATION.pattern}$"},
 )
-size = Reads("a size such as 256MB", _size, {"type": "string", "pattern": f"^{SIZE.pattern}$"})
-count = Reads(
+size = ScalarReading(
+    "a size such as 256MB", _parse_size, {"type": "string", "pattern": f"^{SIZE.pattern}$"}
+)
+count = ScalarReading(
     "a count such as 1000 or 1M",
-    _count,
+    _parse_count,
     {"type": ["integer", "string"], "minimum": 1, "pattern": f"^{COUNT.pattern}$"},
 )
-rate = Reads(
-    "a rate such as 10000/s", _rate, {"type": "string", "pattern": r"^\d{1,18}[kKMG]?/[smh]$"}
+rate = ScalarReading(
+    "a rate such as 10000/s", _parse_rate, {"type": "string", "pattern": r"^\d{1,18}[kKMG]?/[smh]$"}
 )
-name = Reads("a name", _name, {"type": "string", "pattern": f"^{NAME.pattern}$"})
-stream = Reads(
+name = ScalarReading("a name", _parse_name, {"type": "string", "pattern": f"^{NAME.pattern}$"})
+stream = ScalarReading(
     "the name of a source, a step or a step's output (step.output)",
-    _stream,
+    _parse_stream,
     {"type": "string", "pattern": rf"^{NAME.pattern}(\.{NAME.pattern})?$"},
 )
-column = Reads("the name of a column", _column)
-flag = Reads("true or false", _flag, {"type": "boolean"})
-expression = Reads("an expression", _some_text, SCALAR)
+column = ScalarReading("the name of a column", _parse_column)
+flag = ScalarReading("true or false", _parse_flag, {"type": "boolean"})
+expression = ScalarReading("an expression", _parse_nonempty_text, SCALAR_SCHEMA)
 
 Duration = Annotated[timedelta, duration]
 Size = Annotated[int, size]
@@ -287,5 +298,9 @@ Name = Annotated[Text, name]
 StreamName = Annotated[Text, stream]
 ColumnName = Annotated[Text, column]
 Expression = Annotated[Text, expression]
-Words = Annotated[Text, Reads("some text", _some_text, SCALAR, secret=True)]
-AnyText = Annotated[Text, Reads("a text", lambda text: text, SCALAR, secret=True)]
+Words = Annotated[
+    Text, ScalarReading("some text", _parse_nonempty_text, SCALAR_SCHEMA, allows_secret=True)
+]
+AnyText = Annotated[
+    Text, ScalarReading("a text", lambda text: text, SCALAR_SCHEMA, allows_secret=True)
+]

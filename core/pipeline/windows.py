@@ -8,54 +8,68 @@ from typing import Annotated
 
 from pydantic import Field
 
-from headrace.core.pipeline.complaints import wanted
+from headrace.core.pipeline.complaints import make_expected_error
 from headrace.core.pipeline.fields import ColumnNames
 from headrace.core.pipeline.functions import ClassName, FunctionName
-from headrace.core.pipeline.lengths import Length, Moved, Time, length
-from headrace.core.pipeline.part import Part
+from headrace.core.pipeline.lengths import (
+    BoundedDuration,
+    NonzeroDuration,
+    TimeDomain,
+    nonzero_duration,
+)
+from headrace.core.pipeline.part import DocumentModel
 from headrace.core.pipeline.text import Text
-from headrace.core.pipeline.values import Count, Flag, Name, Reading, Reads, Unfit, count, duration
+from headrace.core.pipeline.values import (
+    Count,
+    FieldReading,
+    Flag,
+    InvalidScalar,
+    Name,
+    ScalarReading,
+    count,
+    duration,
+)
 
 
-def _every(text: Text) -> timedelta | int:
+def _parse_every(text: Text) -> timedelta | int:
     try:
         number = count.parse(text)
-    except Unfit:
-        long = length.parse(text)
+    except InvalidScalar:
+        long = nonzero_duration.parse(text)
         assert isinstance(long, timedelta)
         return long
     assert isinstance(number, int)
     return number
 
 
-def _yes(text: Text) -> bool:
+def _parse_true(text: Text) -> bool:
     if text != "true":
-        raise Unfit
+        raise InvalidScalar
     return True
 
 
-step_of = Reads(
+every_reading = ScalarReading(
     "a duration such as 1s, or with count a number of rows",
-    _every,
+    _parse_every,
     {"anyOf": [duration.json, count.json]},
 )
-yes = Reads("true", _yes, {"const": True})
+true_reading = ScalarReading("true", _parse_true, {"const": True})
 
 
 SHAPES = ("tumble", "slide", "session", "count", "cumulate", "global")
 
 
-class Trigger(Part):
+class Trigger(DocumentModel):
     """The condition on which windows fire before their end: at intervals, after a number of rows of
     a key, or when a user-defined class decides. [Windows](windows.md) has an example.
     """
 
     one_of = ("every", "count", "python")
-    every: Length | None = Field(None, description="The interval at which windows fire.")
+    every: NonzeroDuration | None = Field(None, description="The interval at which windows fire.")
     count: Count | None = Field(
         None, description="The number of new rows of a key after which a window fires."
     )
-    time: Time = Field(
+    time: TimeDomain = Field(
         "event", description="The time of `every`: event time, or `processing`, the wall clock."
     )
     python: ClassName | None = Field(
@@ -66,14 +80,14 @@ class Trigger(Part):
     )
 
 
-class Evict(Part):
+class Evict(DocumentModel):
     """The selection of the rows of a key and window that are used: the last, those near the last,
     or those that a user-defined function returns. [Windows](windows.md) has an example.
     """
 
     one_of = ("last", "within", "python")
     last: Count | None = Field(None, description="A number of rows: the latest in event time.")
-    within: Length | None = Field(
+    within: NonzeroDuration | None = Field(
         None, description="A duration: rows at most this long before the latest in event time."
     )
     python: FunctionName | None = Field(
@@ -84,7 +98,7 @@ class Evict(Part):
     )
 
 
-WINDOW_HABITS: Mapping[str, str] = {
+WINDOW_KEY_ALIASES: Mapping[str, str] = {
     **dict.fromkeys(("size", "length", "duration", "tumbling", "fixed"), "tumble"),
     **dict.fromkeys(("hop", "hopping", "sliding"), "slide"),
     **dict.fromkeys(("step", "advance", "period"), "every"),
@@ -96,7 +110,7 @@ WINDOW_HABITS: Mapping[str, str] = {
 }
 
 
-class Window(Part):
+class Window(DocumentModel):
     """The grouping of rows into windows: one of tumble, slide, session, count, cumulate and global.
 
     Windows of time begin at multiples of their length (of `every`, if they slide) since 1970,
@@ -104,12 +118,12 @@ class Window(Part):
     """
 
     one_of = SHAPES
-    habits = WINDOW_HABITS
-    tumble: Length | None = Field(None, description="Adjacent windows of this length.")
-    slide: Length | None = Field(
+    key_aliases = WINDOW_KEY_ALIASES
+    tumble: NonzeroDuration | None = Field(None, description="Adjacent windows of this length.")
+    slide: NonzeroDuration | None = Field(
         None, description="Windows of this length, one beginning each `every`; they may overlap."
     )
-    session: Length | None = Field(
+    session: NonzeroDuration | None = Field(
         None,
         description="Windows that end when a key has had no rows for this long (the gap).",
     )
@@ -118,20 +132,22 @@ class Window(Part):
         description="Windows of this number of rows of a key, by arrival; with `every`, they slide "
         "by that number of rows.",
     )
-    cumulate: Length | None = Field(
+    cumulate: NonzeroDuration | None = Field(
         None, description="As `tumble`, but fires each `every` with all rows since its start."
     )
-    global_: Annotated[bool | None, yes] = Field(
+    global_: Annotated[bool | None, true_reading] = Field(
         None,
         alias="global",
         description="One window of all rows, which fires at the end of the input and by `trigger`; "
         "`window: global` is short for this.",
     )
-    every: Annotated[timedelta | int | None, step_of] = Field(
+    every: Annotated[timedelta | int | None, every_reading] = Field(
         None, description="How far apart windows begin (`slide`, `count`) or fire (`cumulate`)."
     )
-    offset: Moved = Field(timedelta(), description="How much later windows of time begin.")
-    lateness: Moved = Field(
+    offset: BoundedDuration = Field(
+        timedelta(), description="How much later windows of time begin."
+    )
+    lateness: BoundedDuration = Field(
         timedelta(),
         description="How long after its end a window accepts rows, and fires again with them.",
     )
@@ -140,7 +156,7 @@ class Window(Part):
         description="A stream for rows that arrive too late, unchanged; by default they are "
         "counted and dropped.",
     )
-    time: Time = Field(
+    time: TimeDomain = Field(
         "event",
         description="The time that assigns rows to windows: `event` time, or `processing`, the "
         "wall clock on arrival.",
@@ -156,7 +172,7 @@ class Window(Part):
     )
 
 
-class WindowReading(Reading):
+class WindowReading(FieldReading):
     """The reading of a mapping, or of `global`."""
 
     part = Window
@@ -170,12 +186,12 @@ class WindowReading(Reading):
             return Window.model_validate(value)
         if isinstance(value, Text) and not value.secret and value == "global":
             return Window.model_construct(global_=True)
-        raise wanted(value, self.wanted, self._longer(value))
+        raise make_expected_error(value, self.wanted, self._suggest(value))
 
-    def _longer(self, value: object) -> str:
+    def _suggest(self, value: object) -> str:
         if not isinstance(value, Text) or value.secret:
             return ""
-        for key, each in (("tumble", length), ("count", count)):
+        for key, each in (("tumble", nonzero_duration), ("count", count)):
             try:
                 each.read(value)
             except ValueError:
@@ -184,4 +200,4 @@ class WindowReading(Reading):
         return f"write window: {{{value}: ...}}" if value in SHAPES else ""
 
 
-Windowed = Annotated[Window, WindowReading()]
+WindowClause = Annotated[Window, WindowReading()]

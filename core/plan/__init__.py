@@ -7,8 +7,8 @@ only affects performance: no thread, no channel, no Spark.
     print(explain(plan, "text"))
 """
 
-from headrace.core.plan.build import build
+from headrace.core.plan.build import build_plan
 from headrace.core.plan.explain import FORMATS, explain
 from headrace.core.plan.nodes import Plan
 
-__all__ = ["FORMATS", "Plan", "build", "explain"]
+__all__ = ["FORMATS", "Plan", "build_plan", "explain"]

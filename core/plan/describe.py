@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from headrace.core.pipeline.part import Part
+from headrace.core.pipeline.part import DocumentModel
 from headrace.core.plan import nodes
-from headrace.core.plan.describe_joins import join_lines
-from headrace.core.plan.describe_keyed import keyed_lines
-from headrace.core.plan.describe_lookup import lookup_lines
-from headrace.core.plan.layout import two_sided
+from headrace.core.plan.describe_joins import describe_join
+from headrace.core.plan.describe_keyed import describe_keyed_operation
+from headrace.core.plan.describe_lookup import describe_lookup
+from headrace.core.plan.layout import get_two_input_operation
 from headrace.core.plan.nodes import (
     Aggregate,
     Apply,
@@ -31,13 +31,13 @@ from headrace.core.plan.nodes import (
     Step,
     Top,
 )
-from headrace.core.plan.wording import said
+from headrace.core.plan.wording import format_options
 
 
-def kind(part: nodes.PlanPart) -> str:
+def get_part_kind(part: nodes.PlanPart) -> str:
     """Return the kind of a part: source, step or sink.
 
-    >>> kind(Step("a", (), (), "fail", (), 1))
+    >>> get_part_kind(Step("a", (), (), "fail", (), 1))
     'step'
     """
     match part:
@@ -49,52 +49,52 @@ def kind(part: nodes.PlanPart) -> str:
             return "sink"
 
 
-def outside(part: Source | Sink) -> str:
+def describe_connector(part: Source | Sink) -> str:
     """Return the connector and the format: `files, json`."""
     return part.connector if part.format is None else f"{part.connector}, {part.format}"
 
 
-def lines(part: nodes.PlanPart) -> Iterator[str]:
+def describe_part(part: nodes.PlanPart) -> Iterator[str]:
     """Yield the clauses of a part, one per line, in the order in which they apply."""
     match part:
         case Source():
-            yield from _source(part)
+            yield from _describe_source(part)
         case Step():
-            if two_sided(part) is None:
+            if get_two_input_operation(part) is None:
                 yield f"from {', '.join(part.inputs)}"
             for operation in part.operations:
-                yield from _operation(operation)
+                yield from _describe_operation(operation)
             if part.on_error != "fail":
-                yield f"rows that fail: {_fate(part.on_error)}"
+                yield f"rows that fail: {_describe_on_error(part.on_error)}"
         case Sink():
             yield f"from {part.input}"
-            yield from _options(part.options)
+            yield from _describe_options(part.options)
 
 
-def _source(source: Source) -> Iterator[str]:
-    yield from _options(source.options)
+def _describe_source(source: Source) -> Iterator[str]:
+    yield from _describe_options(source.options)
     everything = source.schema.names
-    if len(source.columns) < len(everything):
-        read = ", ".join(source.columns)
-        yield f"decodes {len(source.columns)} of {len(everything)} columns: {read}"
+    if len(source.decoded_columns) < len(everything):
+        read = ", ".join(source.decoded_columns)
+        yield f"decodes {len(source.decoded_columns)} of {len(everything)} columns: {read}"
     if source.event_time:
-        marks = f", watermark {said(source.watermark)}" if source.watermark else ""
+        marks = f", watermark {format_options(source.watermark)}" if source.watermark else ""
         yield f"event time {source.event_time}{marks}"
     if source.on_error != "fail":
-        yield f"bad records: {_fate(source.on_error)}"
+        yield f"bad records: {_describe_on_error(source.on_error)}"
 
 
-def _fate(on_error: str) -> str:
+def _describe_on_error(on_error: str) -> str:
     return "skipped and counted" if on_error == "skip" else f"to {on_error}"
 
 
-def _options(options: Part) -> Iterator[str]:
-    text = said(options)
+def _describe_options(options: DocumentModel) -> Iterator[str]:
+    text = format_options(options)
     if text:
         yield text
 
 
-def _operation(operation: Operation) -> Iterator[str]:
+def _describe_operation(operation: Operation) -> Iterator[str]:
     match operation:
         case Explode(name, array, outer):
             yield f"explode {name} from {array.type}{', keeping empty ones' if outer else ''}"
@@ -105,12 +105,12 @@ def _operation(operation: Operation) -> Iterator[str]:
         case Map():
             yield f"map {operation.file}:{operation.function}, a call per {operation.mode}"
         case Lookup():
-            yield from lookup_lines(operation)
+            yield from describe_lookup(operation)
         case Route(branches):
             for name, _, text in branches:
                 yield f"route {name} where {text}"
             yield "route else"
         case Join():
-            yield from join_lines(operation)
+            yield from describe_join(operation)
         case Aggregate() | Apply() | Top() | Dedup() | Process():
-            yield from keyed_lines(operation)
+            yield from describe_keyed_operation(operation)

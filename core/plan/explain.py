@@ -8,9 +8,9 @@ from itertools import pairwise
 from typing import Any
 
 from headrace.core.plan import describe
-from headrace.core.plan.describe_keyed import kept_lines
+from headrace.core.plan.describe_keyed import describe_state
 from headrace.core.plan.nodes import Edge, Plan, PlanPart, Sink, Source, Step, Upsert
-from headrace.core.plan.states import Kept, kept_by
+from headrace.core.plan.states import StepStateSummary, get_step_state
 
 
 def explain(plan: Plan, format: str = "text") -> str:
@@ -18,24 +18,29 @@ def explain(plan: Plan, format: str = "text") -> str:
     return FORMATS[format](plan)
 
 
-def _text(plan: Plan) -> str:
-    return "\n".join((*_head(plan), *_parts(plan), *_tasks(plan), *_edges(plan))) + "\n"
+def _format_text(plan: Plan) -> str:
+    return (
+        "\n".join((*_head_lines(plan), *_part_lines(plan), *_task_lines(plan), *_edge_lines(plan)))
+        + "\n"
+    )
 
 
-def _head(plan: Plan) -> Iterator[str]:
-    parts = [describe.kind(part) for part in plan]
+def _head_lines(plan: Plan) -> Iterator[str]:
+    parts = [describe.get_part_kind(part) for part in plan]
     counts = [(word, parts.count(word)) for word in ("source", "step", "sink")]
     shown = ", ".join(f"{n} {word}{'' if n == 1 else 's'}" for word, n in counts)
     yield f"{plan.name}: {shown}; {plan.key_groups} key groups"
 
 
-def _parts(plan: Plan) -> Iterator[str]:
+def _part_lines(plan: Plan) -> Iterator[str]:
     for part in plan:
         yield ""
-        outside = "" if isinstance(part, Step) else f" ({describe.outside(part)})"
+        outside = "" if isinstance(part, Step) else f" ({describe.describe_connector(part)})"
         width = f", parallelism {part.parallelism}"
-        yield f"{describe.kind(part)} {part.name}{outside}{width}"
-        yield from (f"    {line}" for line in (*describe.lines(part), *_kept(plan, part)))
+        yield f"{describe.get_part_kind(part)} {part.name}{outside}{width}"
+        yield from (
+            f"    {line}" for line in (*describe.describe_part(part), *_state_lines(plan, part))
+        )
         if not isinstance(part, Sink):
             for stream in part.outputs:
                 name = "" if stream.name == part.name else f" {stream.name}"
@@ -43,93 +48,93 @@ def _parts(plan: Plan) -> Iterator[str]:
                 yield f"    ->{name}{kind} {stream.schema}"
 
 
-def _kept(plan: Plan, part: PlanPart) -> Iterator[str]:
-    kept = kept_by(part, plan.key_groups)
-    return kept_lines(kept) if kept else iter(())
+def _state_lines(plan: Plan, part: PlanPart) -> Iterator[str]:
+    kept = get_step_state(part, plan.key_groups)
+    return describe_state(kept) if kept else iter(())
 
 
-def _tasks(plan: Plan) -> Iterator[str]:
+def _task_lines(plan: Plan) -> Iterator[str]:
     yield ""
     yield "tasks"
     for number, task in enumerate(plan.tasks, 1):
         yield f"    {number}  {' > '.join(task.parts)}, parallelism {task.parallelism}"
 
 
-def _edges(plan: Plan) -> Iterator[str]:
+def _edge_lines(plan: Plan) -> Iterator[str]:
     yield ""
     yield "edges"
     together = {pair for task in plan.tasks for pair in pairwise(task.parts)}
     for edge in plan.edges:
         inside = ", inside a task" if (edge.producer, edge.consumer) in together else ""
-        yield f"    {edge.stream} > {edge.consumer}: {_exchange(edge)}{inside}"
+        yield f"    {edge.stream} > {edge.consumer}: {_describe_exchange(edge)}{inside}"
 
 
-def _exchange(edge: Edge) -> str:
+def _describe_exchange(edge: Edge) -> str:
     if edge.exchange != "hash":
         return edge.exchange
     return f"hash by {', '.join(key.name for key in edge.key) or 'no key, all to one subtask'}"
 
 
-def _mermaid(plan: Plan) -> str:
+def _format_mermaid(plan: Plan) -> str:
     shapes = {"source": ("([", "])"), "step": ("[", "]"), "sink": ("[(", ")]")}
     ids = {part.name: f"n{number}" for number, part in enumerate(plan)}
     lines = ["flowchart LR"]
     for number, task in enumerate(plan.tasks, 1):
         lines.append(f'  subgraph task{number}["task {number}, parallelism {task.parallelism}"]')
         for name in task.parts:
-            left, right = shapes[describe.kind(plan.part(name))]
-            label = "<br/>".join(map(_mermaid_text, _label(plan, plan.part(name))))
+            left, right = shapes[describe.get_part_kind(plan.part(name))]
+            label = "<br/>".join(map(_escape_mermaid, _part_label_lines(plan, plan.part(name))))
             lines.append(f'    {ids[name]}{left}"{label}"{right}')
         lines.append("  end")
     for edge in plan.edges:
-        label = _mermaid_text(_edge_label(edge))
+        label = _escape_mermaid(_format_edge_label(edge))
         lines.append(f'  {ids[edge.producer]} -->|"{label}"| {ids[edge.consumer]}')
     return "\n".join(lines) + "\n"
 
 
-def _mermaid_text(text: str) -> str:
+def _escape_mermaid(text: str) -> str:
     """Return text for a quoted label: Mermaid's entities replace quotes and markup."""
     entities = {'"': "#quot;", "<": "#lt;", ">": "#gt;", "#": "#35;", "&": "#amp;"}
     return "".join(entities.get(character, character) for character in text)
 
 
-def _dot(plan: Plan) -> str:
-    lines = [f"digraph {_dot_text(plan.name)} {{", "  rankdir=LR; node [shape=box];"]
+def _format_dot(plan: Plan) -> str:
+    lines = [f"digraph {_quote_dot(plan.name)} {{", "  rankdir=LR; node [shape=box];"]
     for number, task in enumerate(plan.tasks, 1):
         title = f"task {number}, parallelism {task.parallelism}"
-        lines.append(f"  subgraph cluster_{number} {{ label={_dot_text(title)};")
+        lines.append(f"  subgraph cluster_{number} {{ label={_quote_dot(title)};")
         for name in task.parts:
-            label = _dot_text(*_label(plan, plan.part(name)))
-            lines.append(f"    {_dot_text(name)} [label={label}];")
+            label = _quote_dot(*_part_label_lines(plan, plan.part(name)))
+            lines.append(f"    {_quote_dot(name)} [label={label}];")
         lines.append("  }")
     for edge in plan.edges:
-        ends = f"{_dot_text(edge.producer)} -> {_dot_text(edge.consumer)}"
-        lines.append(f"  {ends} [label={_dot_text(_edge_label(edge))}];")
+        ends = f"{_quote_dot(edge.producer)} -> {_quote_dot(edge.consumer)}"
+        lines.append(f"  {ends} [label={_quote_dot(_format_edge_label(edge))}];")
     return "\n".join([*lines, "}"]) + "\n"
 
 
-def _dot_text(*lines: str) -> str:
+def _quote_dot(*lines: str) -> str:
     """Return lines as a quoted string of DOT, in which only quotes and backslashes are special."""
     escaped = (line.replace("\\", "\\\\").replace('"', '\\"') for line in lines)
     return '"' + "\\n".join(escaped) + '"'
 
 
-def _edge_label(edge: Edge) -> str:
-    exchange = _exchange(edge)
+def _format_edge_label(edge: Edge) -> str:
+    exchange = _describe_exchange(edge)
     return exchange if edge.stream == edge.producer else f"{edge.stream}: {exchange}"
 
 
-def _label(plan: Plan, part: PlanPart) -> list[str]:
+def _part_label_lines(plan: Plan, part: PlanPart) -> list[str]:
     """Return the name, the clauses and the states of a part, one per line."""
-    clauses = [line for line in describe.lines(part) if not line.startswith("from ")]
-    return [f"{describe.kind(part)} {part.name}", *clauses, *_kept(plan, part)]
+    clauses = [line for line in describe.describe_part(part) if not line.startswith("from ")]
+    return [f"{describe.get_part_kind(part)} {part.name}", *clauses, *_state_lines(plan, part)]
 
 
-def _json(plan: Plan) -> str:
+def _format_json(plan: Plan) -> str:
     document = {
         "name": plan.name,
         "key_groups": plan.key_groups,
-        "parts": [_part(part, kept_by(part, plan.key_groups)) for part in plan],
+        "parts": [_part_json(part, get_step_state(part, plan.key_groups)) for part in plan],
         "edges": [
             {
                 "stream": edge.stream,
@@ -147,18 +152,18 @@ def _json(plan: Plan) -> str:
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
-def _part(part: PlanPart, kept: Kept | None) -> dict[str, Any]:
+def _part_json(part: PlanPart, kept: StepStateSummary | None) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "name": part.name,
-        "kind": describe.kind(part),
+        "kind": describe.get_part_kind(part),
         "parallelism": part.parallelism,
-        "does": list(describe.lines(part)),
+        "does": list(describe.describe_part(part)),
     }
     if not isinstance(part, Step):
         shown["connector"] = part.connector
         shown["format"] = None if part.format is None else str(part.format)
     if isinstance(part, Source):
-        shown["columns"] = list(part.columns)
+        shown["columns"] = list(part.decoded_columns)
     if not isinstance(part, Sink):
         shown["outputs"] = [
             {
@@ -172,10 +177,10 @@ def _part(part: PlanPart, kept: Kept | None) -> dict[str, Any]:
             }
             for stream in part.outputs
         ]
-    return shown | ({} if kept is None else {"keeps": _keeps(kept)})
+    return shown | ({} if kept is None else {"keeps": _state_json(kept)})
 
 
-def _keeps(kept: Kept) -> dict[str, Any]:
+def _state_json(kept: StepStateSummary) -> dict[str, Any]:
     return {
         "key": list(kept.key),
         "states": [
@@ -188,14 +193,14 @@ def _keeps(kept: Kept) -> dict[str, Any]:
         ],
         "key_groups": [
             {"subtask": subtask, "first": groups[0], "last": groups[-1]}
-            for subtask, groups in enumerate(kept.owners)
+            for subtask, groups in enumerate(kept.key_group_ranges)
         ],
     }
 
 
 FORMATS: dict[str, Callable[[Plan], str]] = {
-    "text": _text,
-    "mermaid": _mermaid,
-    "dot": _dot,
-    "json": _json,
+    "text": _format_text,
+    "mermaid": _format_mermaid,
+    "dot": _format_dot,
+    "json": _format_json,
 }

@@ -38,7 +38,7 @@ from datetime import timedelta
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from headrace.core.expressions.typed import Column
+from headrace.core.expressions.typed import ColumnReference
 from headrace.core.pipeline.text import MASK
 from headrace.core.plan import nodes
 from headrace.core.plan.canonical import (
@@ -50,96 +50,112 @@ from headrace.core.plan.canonical import (
     ranking_text,
     window_text,
 )
-from headrace.core.plan.layout import inputs, keyed_operation, two_sided
-from headrace.core.plan.matching import AsOf, Changing, Connected, SameWindow
-from headrace.core.plan.states import call_state, kept_by, read_of_rows
+from headrace.core.plan.layout import (
+    get_input_streams,
+    get_keyed_operation,
+    get_two_input_operation,
+)
+from headrace.core.plan.matching import AsOfMatch, ChangelogMatch, ConnectedMatch, WindowMatch
+from headrace.core.plan.states import describe_call_state, get_read_columns, get_step_state
 from headrace.core.plan.windows import Ttl
-from headrace.core.plan.wording import changes_said, duration_said
-from headrace.core.types import Array, Field, Schema, quoted
+from headrace.core.plan.wording import format_changelog_suffix, format_duration
+from headrace.core.types import Array, Field, Schema, quote_name
 
 if TYPE_CHECKING:
     from headrace.core.aggregates.calls import AggregateCall
 
-IN_STATE = ("calls", "columns", "states", "having", "ttl")
+STATE_ENTRIES = ("calls", "columns", "states", "having", "ttl")
 """The entries of a fingerprint that define the columns of the state."""
 
 
-def fingerprints(plan: nodes.Plan) -> dict[str, dict[str, Any]]:
+def build_fingerprints(plan: nodes.Plan) -> dict[str, dict[str, Any]]:
     """Return the fingerprints of all steps that have state, by step."""
-    return {part.name: _of(part, plan) for part in plan if kept_by(part, plan.key_groups)}
+    return {
+        part.name: _build_fingerprint(part, plan)
+        for part in plan
+        if get_step_state(part, plan.key_groups)
+    }
 
 
-def _of(part: nodes.PlanPart, plan: nodes.Plan) -> dict[str, Any]:
-    keyed, kept, join = keyed_operation(part), kept_by(part, plan.key_groups), two_sided(part)
+def _build_fingerprint(part: nodes.PlanPart, plan: nodes.Plan) -> dict[str, Any]:
+    keyed, kept, join = (
+        get_keyed_operation(part),
+        get_step_state(part, plan.key_groups),
+        get_two_input_operation(part),
+    )
     if join is not None and kept is not None:
-        ordered = isinstance(part, nodes.Step) and any(stream.ordered for stream in part.rows)
-        return _of_join(join, ordered) | {"states": [state.name for state in kept.states]}
+        ordered = isinstance(part, nodes.Step) and any(
+            stream.has_row_order for stream in part.main_outputs
+        )
+        return _build_join_fingerprint(join, ordered) | {
+            "states": [state.name for state in kept.states]
+        }
     assert isinstance(part, nodes.Step) and keyed is not None and kept is not None
     window = None if isinstance(keyed, nodes.Dedup) else keyed.window
-    ttl = "the wall clock" if keyed.ttl and keyed.ttl.processing else "event time"
+    ttl = "the wall clock" if keyed.ttl and keyed.ttl.uses_processing_time else "event time"
     return {
         "key": [[column_text(column), str(column.value.type)] for column in keyed.key],
         "window": window_text(window) if window else "",
-        "does": _does(keyed),
-        **_made_of(part, keyed, plan),
+        "does": _operation_text(keyed),
+        **_state_content(part, keyed, plan),
         "states": [state.name for state in kept.states],
         "lateness_us": window.lateness_us if window else 0,
         "ttl": ttl if keyed.ttl else "",
         "having": isinstance(keyed, nodes.Aggregate) and not window and keyed.having is not None,
-        **_shown(keyed),
+        **_emitted_columns(keyed),
     }
 
 
-def _shown(keyed: nodes.Keyed) -> dict[str, list[str]]:
+def _emitted_columns(keyed: nodes.KeyedOperation) -> dict[str, list[str]]:
     """Return the columns of an emitted row, which is stored so that it can be retracted."""
-    if not isinstance(keyed, nodes.Aggregate) or keyed.changes is None:
+    if not isinstance(keyed, nodes.Aggregate) or keyed.changelog_key is None:
         return {}
     return {"shows": [*(each.name for each in keyed.key), *(each.name for each in keyed.columns)]}
 
 
-def _of_join(join: nodes.Join, ordered: bool) -> dict[str, Any]:
-    window = join.matching.window if isinstance(join.matching, SameWindow) else None
+def _build_join_fingerprint(join: nodes.Join, ordered: bool) -> dict[str, Any]:
+    window = join.matching.window if isinstance(join.matching, WindowMatch) else None
     sides = (join.left, join.right)
-    body = join.matching.body if isinstance(join.matching, Connected) else None
-    kept = () if body and not body.in_time else sides
+    body = join.matching.body if isinstance(join.matching, ConnectedMatch) else None
+    kept = () if body and not body.uses_event_time else sides
     return {
         "key": [[column_text(column), str(column.value.type)] for column in join.left.key],
         "window": window_text(window) if window else "",
         "does": join_text(join),
-        "calls": states_of(body, ())["calls"] if body else {},
+        "calls": process_state_content(body, ())["calls"] if body else {},
         "aggregates": {},
-        "columns": {name: type for side in kept for name, type in _columns_of(side)},
+        "columns": {name: type for side in kept for name, type in _side_columns(side)},
         "lateness_us": window.lateness_us if window else 0,
-        "ttl": _ttl_of_join(join),
+        "ttl": _join_ttl(join),
         "having": False,
         "laid_out": [*([each.name for each in side.columns] for side in sides), ordered],
     }
 
 
-def _columns_of(side: nodes.Side) -> Iterator[tuple[str, str]]:
+def _side_columns(side: nodes.JoinSide) -> Iterator[tuple[str, str]]:
     """Yield the stored columns of an input, prefixed with its name.
 
     The name of a column in the join's output depends on the other input.
     """
     for each in side.columns:
-        name = each.value.name if isinstance(each.value, Column) else each.name
+        name = each.value.name if isinstance(each.value, ColumnReference) else each.name
         yield f"{side.name}.{name}", str(each.value.type)
 
 
-def _ttl_of_join(join: nodes.Join) -> str:
+def _join_ttl(join: nodes.Join) -> str:
     """Return the time by which rows expire, for joins whose ttl may have any length."""
     match join.matching:
-        case AsOf(ttl_us=int()):
+        case AsOfMatch(ttl_us=int()):
             return "event time"
-        case Changing(ttl=Ttl(processing=processing)):
+        case ChangelogMatch(ttl=Ttl(uses_processing_time=processing)):
             return "the wall clock" if processing else "event time"
     return ""
 
 
-def _does(keyed: nodes.Keyed) -> str:
+def _operation_text(keyed: nodes.KeyedOperation) -> str:
     match keyed:
         case nodes.Top(rows=rows, by=by):
-            of = changes_said(keyed.changes)
+            of = format_changelog_suffix(keyed.changelog_key)
             return f"top {rows} by {', '.join(map(ranking_text, by))}{of}"
         case nodes.Dedup():
             return dedup_text(keyed)
@@ -147,20 +163,22 @@ def _does(keyed: nodes.Keyed) -> str:
             return apply_text(keyed)
         case nodes.Process(body=body):
             return process_text(body)
-    return f"aggregate{changes_said(keyed.changes)}"
+    return f"aggregate{format_changelog_suffix(keyed.changelog_key)}"
 
 
-def _made_of(step: nodes.Step, keyed: nodes.Keyed, plan: nodes.Plan) -> dict[str, Any]:
+def _state_content(
+    step: nodes.Step, keyed: nodes.KeyedOperation, plan: nodes.Plan
+) -> dict[str, Any]:
     """Return the aggregate calls, the states of a class, or the columns of rows in the state."""
     if isinstance(keyed, nodes.Process):
-        return states_of(keyed.body, keyed.columns)
+        return process_state_content(keyed.body, keyed.columns)
     if isinstance(keyed, nodes.Top | nodes.Dedup):
-        keeps_rows = isinstance(keyed, nodes.Top) or keyed.in_time
-        of_rows = kept_of_rows(step, keyed, plan) if keeps_rows else ()
+        keeps_rows = isinstance(keyed, nodes.Top) or keyed.uses_event_time
+        of_rows = get_stored_columns(step, keyed, plan) if keeps_rows else ()
         columns = {f.name: str(f.type) for f in of_rows}
         return {"calls": {}, "aggregates": {}, "columns": columns}
     if isinstance(keyed, nodes.Apply) or (keyed.window and keyed.window.evict):
-        columns = {name: str(type) for name, type in read_of_rows(keyed).items()}
+        columns = {name: str(type) for name, type in get_read_columns(keyed).items()}
         return {"calls": {}, "aggregates": {}, "columns": columns}
     secret = {call.name for c in keyed.columns if MASK in c.text for call in c.expression.calls}
 
@@ -169,11 +187,13 @@ def _made_of(step: nodes.Step, keyed: nodes.Keyed, plan: nodes.Plan) -> dict[str
         return f"{MASK} {sha256(shown.encode()).hexdigest()[:8]}" if call.name in secret else shown
 
     calls = {c.name: [text(call) for call in c.expression.calls] for c in keyed.columns}
-    states = {text(call): call_state(call) for c in keyed.columns for call in c.expression.calls}
+    states = {
+        text(call): describe_call_state(call) for c in keyed.columns for call in c.expression.calls
+    }
     return {"calls": states, "aggregates": calls, "columns": {}}
 
 
-def states_of(body: nodes.Body, rows: Iterable[Field]) -> dict[str, Any]:
+def process_state_content(body: nodes.ProcessBody, rows: Iterable[Field]) -> dict[str, Any]:
     """Return the states of a user-defined class, and the columns of the rows that wait for it."""
     states = {
         name: {
@@ -186,13 +206,15 @@ def states_of(body: nodes.Body, rows: Iterable[Field]) -> dict[str, Any]:
         }
         for name, said in body.states
     }
-    columns = {field.name: str(field.type) for field in rows} if body.in_time else {}
+    columns = {field.name: str(field.type) for field in rows} if body.uses_event_time else {}
     return {"calls": states, "aggregates": {}, "columns": columns}
 
 
-def kept_of_rows(step: nodes.Step, keyed: nodes.Top | nodes.Dedup, plan: nodes.Plan) -> Schema:
+def get_stored_columns(
+    step: nodes.Step, keyed: nodes.Top | nodes.Dedup, plan: nodes.Plan
+) -> Schema:
     """Return the columns of the rows that an operation stores unchanged."""
-    schema = plan.streams[inputs(step)[0]].schema
+    schema = plan.streams[get_input_streams(step)[0]].schema
     for operation in step.operations[: step.operations.index(keyed)]:
         match operation:
             case nodes.Project(columns=columns):
@@ -204,10 +226,10 @@ def kept_of_rows(step: nodes.Step, keyed: nodes.Top | nodes.Dedup, plan: nodes.P
                 schema = Schema((*(f for f in schema if f.name != name), element))
             case nodes.Map(returns=returns):
                 schema = returns
-    return Schema(tuple(field for field in schema if keyed.keeps(field.name)))
+    return Schema(tuple(field for field in schema if keyed.stores_column(field.name)))
 
 
-def is_laid_out_anew(was: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+def has_new_layout(was: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
     """Whether a state has other columns, or another order of columns."""
     if any(was.get(key) != now.get(key) for key in ("laid_out", "shows")):
         return True
@@ -215,18 +237,18 @@ def is_laid_out_anew(was: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
         list(was[key].items()) != list(now[key].items())
         if isinstance(now[key], dict)
         else was[key] != now[key]
-        for key in IN_STATE
+        for key in STATE_ENTRIES
     )
 
 
-def said(kept: Mapping[str, Any]) -> str:
+def describe_fingerprint(kept: Mapping[str, Any]) -> str:
     """Return the meaning of a state as one line."""
     key = ", ".join(f"{text} {type}" for text, type in kept["key"])
-    calls = [call_said(text, call) for text, call in kept["calls"].items()]
-    columns = [f"{quoted(name)} {type}" for name, type in kept["columns"].items()]
+    calls = [describe_call(text, call) for text, call in kept["calls"].items()]
+    columns = [f"{quote_name(name)} {type}" for name, type in kept["columns"].items()]
     ttl = f"ttl by {kept['ttl']}" if kept["ttl"] else ""
     lateness = timedelta(microseconds=kept["lateness_us"])
-    late = f"lateness {duration_said(lateness)}" if lateness else ""
+    late = f"lateness {format_duration(lateness)}" if lateness else ""
     made = ", ".join([*calls, *columns])
     of = "; keeps" if "laid_out" in kept else " of"
     does = f"{kept['does']}{f'{of} {made}' if made else ''}"
@@ -234,19 +256,19 @@ def said(kept: Mapping[str, Any]) -> str:
     return "; ".join(filter(None, (by, kept["window"], late, does, ttl)))
 
 
-def call_said(text: str, call: Mapping[str, Any]) -> str:
+def describe_call(text: str, call: Mapping[str, Any]) -> str:
     """Return a call with the types of its arguments.
 
-    >>> call_said("sum(price)", {"of": ["double"]}), call_said("count(*)", {"of": []})
+    >>> describe_call("sum(price)", {"of": ["double"]}), describe_call("count(*)", {"of": []})
     ('sum(price) of double', 'count(*)')
     """
-    return f"{text} of {', '.join(call['of'])}{ttl_said(call)}" if call["of"] else text
+    return f"{text} of {', '.join(call['of'])}{describe_ttl(call)}" if call["of"] else text
 
 
-def ttl_said(call: Mapping[str, Any]) -> str:
+def describe_ttl(call: Mapping[str, Any]) -> str:
     """Return the time by which a state of a class expires, as a suffix.
 
-    >>> ttl_said({"keeps": [["value", "bigint"], ["until", "bigint"], ["by", "the wall clock"]]})
+    >>> describe_ttl({"keeps": [["value", "bigint"], ["until", "bigint"], ["by", "the wall clock"]]})
     ' with ttl by the wall clock'
     """
     kept = dict(call.get("keeps", ()))

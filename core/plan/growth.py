@@ -9,77 +9,83 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from headrace.core.pipeline.model import Pipeline
-from headrace.core.plan.columns import Report
-from headrace.core.plan.layout import keyed_operation, two_sided
+from headrace.core.plan.columns import PlanProblems
+from headrace.core.plan.layout import get_keyed_operation, get_two_input_operation
 from headrace.core.plan.matching import (
-    AsOf,
-    Changing,
-    Connected,
-    Everywhere,
-    Matching,
-    SameWindow,
-    Within,
+    AsOfMatch,
+    BroadcastMatch,
+    ChangelogMatch,
+    ConnectedMatch,
+    IntervalMatch,
+    JoinMatching,
+    WindowMatch,
 )
 from headrace.core.plan.nodes import (
     Aggregate,
     Apply,
-    Body,
     Dedup,
     Join,
-    Keyed,
+    KeyedOperation,
     PlanPart,
     Process,
+    ProcessBody,
     Sink,
     Step,
     Top,
 )
 from headrace.core.plan.windows import Global, Window
 
-BEHIND = "drops a key that long after its last row"
+TTL_HINT = "drops a key that long after its last row"
 
 
-def warn_of_growth(pipeline: Pipeline, parts: Iterable[PlanPart], report: Report) -> None:
+def warn_of_growth(pipeline: Pipeline, parts: Iterable[PlanPart], report: PlanProblems) -> None:
     """Warn of steps whose state grows as long as rows arrive."""
     parts = tuple(parts)
     timed = {
-        s.name for part in parts if not isinstance(part, Sink) for s in part.outputs if s.timed
+        s.name
+        for part in parts
+        if not isinstance(part, Sink)
+        for s in part.outputs
+        if s.has_event_time
     }
-    endless = reached(parts, _endless(pipeline))
-    for step, join in _joins(parts):
-        if not endless.keys().isdisjoint(step.inputs) and (grows := _join_grows(join)):
-            report.about = f'step "{step.name}"'
-            clause = _clause(join)
+    endless = find_reached_streams(parts, _list_endless_sources(pipeline))
+    for step, join in _list_joins(parts):
+        if not endless.keys().isdisjoint(step.inputs) and (grows := _find_join_growth(join)):
+            report.subject = f'step "{step.name}"'
+            clause = _get_join_clause(join)
             report.warn(grows[0], pipeline.steps[step.name].keys_at[clause].locate(), grows[1])
-    for step, keyed in _keyed_steps(parts):
+    for step, keyed in _list_keyed_steps(parts):
         if endless.keys().isdisjoint(step.inputs):
             continue
-        found = _grows(keyed, timed=timed.issuperset(step.inputs))
+        found = _find_growth(keyed, timed=timed.issuperset(step.inputs))
         if found:
             clause, message, hint = found
-            report.about = f'step "{step.name}"'
+            report.subject = f'step "{step.name}"'
             report.warn(message, pipeline.steps[step.name].keys_at[clause].locate(), hint)
 
 
-def warn_of_waiting(pipeline: Pipeline, parts: Iterable[PlanPart], report: Report) -> None:
+def warn_of_waiting(pipeline: Pipeline, parts: Iterable[PlanPart], report: PlanProblems) -> None:
     """Warn of sources whose unread files hold windows back."""
     parts = tuple(parts)
     waiting: dict[str, list[str]] = {name: [] for name in pipeline.sources}
     windows: dict[str, bool] = {}
-    held = reached(parts, _holding_back(pipeline))
-    for step, keyed in _keyed_steps(parts):
-        if _waits_for_time(keyed):
+    held = find_reached_streams(parts, _list_holding_sources(pipeline))
+    for step, keyed in _list_keyed_steps(parts):
+        if _waits_for_event_time(keyed):
             windows[step.name] = not isinstance(keyed, Dedup | Process)
             for name in {held[name]: None for name in step.inputs if name in held}:
                 waiting[name].append(step.name)
-    for step, join in _joins(parts):
-        if isinstance(join.matching, SameWindow | AsOf) or _in_time(join.matching):
-            windows[step.name] = isinstance(join.matching, SameWindow)
+    for step, join in _list_joins(parts):
+        if isinstance(join.matching, WindowMatch | AsOfMatch) or _matches_by_event_time(
+            join.matching
+        ):
+            windows[step.name] = isinstance(join.matching, WindowMatch)
             for name in {held[name]: None for name in step.inputs if name in held}:
                 waiting[name].append(step.name)
     for name, steps in waiting.items():
         if steps:
             source = pipeline.sources[name]
-            report.about = f'source "{name}"'
+            report.subject = f'source "{name}"'
             whose = "with windows" if all(map(windows.get, steps)) else "in event time"
             what = "windows" if windows[steps[0]] else "rows"
             who = f'{what} of "{steps[0]}"' if len(steps) == 1 else f"{len(steps)} steps {whose}"
@@ -88,76 +94,76 @@ def warn_of_waiting(pipeline: Pipeline, parts: Iterable[PlanPart], report: Repor
             report.warn(message, source.keys_at[source.connector.name].locate(), hint)
 
 
-def _keyed_steps(parts: Iterable[PlanPart]) -> Iterator[tuple[Step, Keyed]]:
+def _list_keyed_steps(parts: Iterable[PlanPart]) -> Iterator[tuple[Step, KeyedOperation]]:
     for part in parts:
-        keyed = keyed_operation(part)
+        keyed = get_keyed_operation(part)
         if keyed is not None and isinstance(part, Step):
             yield part, keyed
 
 
-def _joins(parts: Iterable[PlanPart]) -> Iterator[tuple[Step, Join]]:
+def _list_joins(parts: Iterable[PlanPart]) -> Iterator[tuple[Step, Join]]:
     for part in parts:
-        join = two_sided(part)
+        join = get_two_input_operation(part)
         if join is not None and isinstance(part, Step):
             yield part, join
 
 
-def _in_time(matching: Matching) -> bool:
-    return isinstance(matching, Everywhere) and matching.in_time
+def _matches_by_event_time(matching: JoinMatching) -> bool:
+    return isinstance(matching, BroadcastMatch) and matching.uses_event_time
 
 
-def _clause(join: Join) -> str:
+def _get_join_clause(join: Join) -> str:
     match join.matching:
-        case Everywhere():
+        case BroadcastMatch():
             return "broadcast"
-        case Connected():
+        case ConnectedMatch():
             return "process"
     return "join"
 
 
-def _join_grows(join: Join) -> tuple[str, str] | None:
+def _find_join_growth(join: Join) -> tuple[str, str] | None:
     """Return a message and a hint, if the state of a join grows as long as rows arrive."""
     match join.matching:
-        case Within(least_us=None):
+        case IntervalMatch(least_us=None):
             hint = "ttl: 1h drops rows that long after their event time"
             return "the rows of both inputs are stored forever", hint
-        case AsOf(ttl_us=None):
+        case AsOfMatch(ttl_us=None):
             message = f'the latest row of "{join.right.name}" is stored forever for every key'
             return message, "ttl: 1d drops older rows"
-        case Everywhere(key=None, ttl_us=None):
+        case BroadcastMatch(key=None, ttl_us=None):
             hint = (
                 "keep: {key: ...} says which row replaces which, "
                 "keep: {ttl: 1d} how long a row is valid"
             )
             return f'every row of "{join.right.name}" is stored forever', hint
-        case Connected(body) if kept := _kept_for_ever(body):
+        case ConnectedMatch(body) if kept := _find_endless_state(body):
             message = f'"{kept}" of every key is stored forever'
             return message, 'it has no ttl, as in value("bigint", ttl="1h")'
-        case Changing(ttl=None):
+        case ChangelogMatch(ttl=None):
             hint = "ttl: 1d drops keys that long after their last row"
             return "the rows of both inputs are stored forever", hint
-        case SameWindow(Window(shape=Global())):
+        case WindowMatch(Window(shape=Global())):
             return "a global window fires at the end, but its input has no end", ""
     return None
 
 
-def _endless(pipeline: Pipeline) -> set[str]:
+def _list_endless_sources(pipeline: Pipeline) -> set[str]:
     return {
         name
         for name, source in pipeline.sources.items()
-        if source.connector.source and not source.connector.source.bounded(source.options)
+        if source.connector.source and not source.connector.source.is_bounded(source.options)
     }
 
 
-def _holding_back(pipeline: Pipeline) -> set[str]:
+def _list_holding_sources(pipeline: Pipeline) -> set[str]:
     return {
         name
         for name, source in pipeline.sources.items()
-        if source.connector.source and source.connector.source.holds_back(source.options)
+        if source.connector.source and source.connector.source.holds_time_back(source.options)
     }
 
 
-def reached(parts: Iterable[PlanPart], sources: set[str]) -> Mapping[str, str]:
+def find_reached_streams(parts: Iterable[PlanPart], sources: set[str]) -> Mapping[str, str]:
     """Return the streams that rows of these sources reach, each with one of the sources."""
     found: dict[str, str] = {}
     for part in parts:
@@ -171,25 +177,25 @@ def reached(parts: Iterable[PlanPart], sources: set[str]) -> Mapping[str, str]:
     return found
 
 
-def _grows(keyed: Keyed, *, timed: bool) -> tuple[str, str, str] | None:
+def _find_growth(keyed: KeyedOperation, *, timed: bool) -> tuple[str, str, str] | None:
     """Return a clause, a message and a hint, if state grows as long as rows arrive."""
-    message = f"every {_named(keyed)} is stored forever"
+    message = f"every {_format_key_names(keyed)} is stored forever"
     match keyed:
-        case Process(body=body) if kept := _kept_for_ever(body):
+        case Process(body=body) if kept := _find_endless_state(body):
             return "process", message, f'"{kept}" has no ttl, as in value("bigint", ttl="1h")'
         case Dedup(keep="first", ttl=None):
             ttl = "ttl: 1h" if timed else "ttl: 1h, time: processing"
-            return "dedup", message, f"dedup: {{..., {ttl}}} {BEHIND}"
-        case Aggregate(changes=tuple()) | Top(changes=tuple()):
+            return "dedup", message, f"dedup: {{..., {ttl}}} {TTL_HINT}"
+        case Aggregate(changelog_key=tuple()) | Top(changelog_key=tuple()):
             clause = "top" if isinstance(keyed, Top) else "aggregate"
-            by = ", ".join(keyed.changes or ())
+            by = ", ".join(keyed.changelog_key or ())
             return clause, f"the row of every {by} is stored until a change deletes it", ""
         case (
             Aggregate(window=None, ttl=None, key=(_, *_)) | Top(window=None, ttl=None, key=(_, *_))
         ):
             clause = "top" if isinstance(keyed, Top) else "aggregate"
             ttl = "ttl: 1h" if timed else "ttl: {after: 1h, time: processing}"
-            return clause, message, f"{ttl} {BEHIND}"
+            return clause, message, f"{ttl} {TTL_HINT}"
         case (
             Aggregate(window=Window(shape=Global(), trigger=None))
             | Apply(window=Window(shape=Global(), trigger=None))
@@ -198,29 +204,29 @@ def _grows(keyed: Keyed, *, timed: bool) -> tuple[str, str, str] | None:
             hint = "add a trigger, as in {global: true, trigger: {every: 1m}}"
             return "window", "a global window fires at the end, but its input has no end", hint
         case (
-            Aggregate(window=Window(shape=Global(), accumulate=True), key=(_, *_))
-            | Apply(window=Window(shape=Global(), accumulate=True), key=(_, *_))
+            Aggregate(window=Window(shape=Global(), keeps_rows=True), key=(_, *_))
+            | Apply(window=Window(shape=Global(), keeps_rows=True), key=(_, *_))
         ):
             hint = "accumulate: false discards fired rows"
             return "window", message, hint
     return None
 
 
-def _kept_for_ever(body: Body) -> str | None:
+def _find_endless_state(body: ProcessBody) -> str | None:
     """Return a state of a class that never expires; a class with timers may clear its states."""
     states = () if body.timers else body.states
     return next((n for n, said in states if said.ttl_us is None and not said.shared), None)
 
 
-def _named(keyed: Keyed) -> str:
+def _format_key_names(keyed: KeyedOperation) -> str:
     names = ", ".join(column.name for column in keyed.key)
     return f"({names})" if len(keyed.key) > 1 else f'"{names}"'
 
 
-def _waits_for_time(keyed: Keyed) -> bool:
+def _waits_for_event_time(keyed: KeyedOperation) -> bool:
     if isinstance(keyed, Dedup):
-        return keyed.in_time
+        return keyed.uses_event_time
     if isinstance(keyed, Process):
-        return keyed.body.in_time
+        return keyed.body.uses_event_time
     window = keyed.window
-    return window is not None and window.bounded and not window.processing
+    return window is not None and window.has_bounds and not window.uses_processing_time

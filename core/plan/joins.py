@@ -9,28 +9,34 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from headrace.core.expressions.typed import (
-    Column,
+    ColumnReference,
     Span,
-    Typed,
-    substituted,
+    TypedExpression,
+    substitute_columns,
 )
 from headrace.core.pipeline import joins as document
 from headrace.core.pipeline.broadcast import Broadcast
 from headrace.core.pipeline.model import Step
 from headrace.core.pipeline.text import Text
-from headrace.core.plan.columns import UNKNOWN, Known, Report
-from headrace.core.plan.joins_on import Joined, read_on
-from headrace.core.plan.matching import AsOf, Changing, Matching, SameWindow, Within
-from headrace.core.plan.nodes import BOUNDS, Computed, Filter, Join, Side, Upsert
-from headrace.core.plan.windowing import in_us, window_of
+from headrace.core.plan.columns import UNKNOWN_COLUMNS, KnownColumns, PlanProblems
+from headrace.core.plan.joins_on import JoinInput, split_condition
+from headrace.core.plan.matching import (
+    AsOfMatch,
+    ChangelogMatch,
+    IntervalMatch,
+    JoinMatching,
+    WindowMatch,
+)
+from headrace.core.plan.nodes import WINDOW_BOUNDS, ComputedColumn, Filter, Join, JoinSide, Upsert
+from headrace.core.plan.windowing import build_window, to_microseconds
 from headrace.core.plan.windows import Ttl
 from headrace.core.types import TIMESTAMP, Field, Schema
 
 NOWHERE = Span(0, 0)
-EQUAL = "wanted an equality between the inputs, such as {}.id = {}.id"
+EQUALITY_WANTED = "wanted an equality between the inputs, such as {}.id = {}.id"
 
 
-class JoinClause:
+class JoinBuilder:
     """The builder of a step's join; `known` has its output columns."""
 
     clause = "join"
@@ -40,102 +46,110 @@ class JoinClause:
         self,
         step: Step,
         written: document.Join | Broadcast,
-        left: Joined,
-        right: Joined,
-        report: Report,
+        left: JoinInput,
+        right: JoinInput,
+        report: PlanProblems,
     ) -> None:
         self.step = step
-        self.written = written
+        self.clause_keys = written
         self.left = left
         self.right = right
         self.report = report
-        self.known = UNKNOWN
+        self.known_columns = UNKNOWN_COLUMNS
 
     @property
-    def on(self) -> Text:
+    def condition_text(self) -> Text:
         """The join condition."""
-        assert self.written.on is not None, "a broadcast without it is for a class"
-        return self.written.on
+        assert self.clause_keys.on is not None, "a broadcast without it is for a class"
+        return self.clause_keys.on
 
     @property
-    def alone(self) -> bool:
+    def is_left_only(self) -> bool:
         """Whether the output has only left rows."""
-        return self.written.type in ("semi", "anti")
+        return self.clause_keys.type in ("semi", "anti")
 
     @property
-    def timed(self) -> bool:
+    def has_event_time(self) -> bool:
         """Whether output rows have an event time."""
-        return self.left.timed and self.right.timed
+        return self.left.has_event_time and self.right.has_event_time
 
     def build(self) -> Join | None:
         """Return the join, if it is valid."""
-        if not self._named() or not (self.left.known.whole and self.right.known.whole):
+        if not self._check_names() or not (
+            self.left.known_columns.is_complete and self.right.known_columns.is_complete
+        ):
             return None
         self._check_time()
-        tables = self._tables()
-        self.known = self._columns(tables)
-        found = read_on(self.on, self.left, self.right, self.report)
+        tables = self._name_columns()
+        self.known_columns = self._build_columns(tables)
+        found = split_condition(self.condition_text, self.left, self.right, self.report)
         if found is None:
             return None
-        if not found.pairs and self.needs_pairs:
-            message = EQUAL.format(self.left.name, self.right.name)
-            self.report.add(message, self.on.locate(), "rows are joined by equal values")
+        if not found.equalities and self.needs_pairs:
+            message = EQUALITY_WANTED.format(self.left.name, self.right.name)
+            self.report.add(
+                message, self.condition_text.locate(), "rows are joined by equal values"
+            )
             return None
-        outside = self._renamed(tables)
-        only = None if found.rest is None else substituted(found.rest, outside)
+        outside = self._map_output_columns(tables)
+        only = None if found.rest is None else substitute_columns(found.rest, outside)
         return Join(
-            left=self._side(self.left, [left for left, _ in found.pairs], tables),
-            right=self._side(self.right, [right for _, right in found.pairs], tables),
-            type=self.written.type,
-            matching=self._matching(),
-            only=None if only is None else Filter(only, self.on.shown),
-            text=self.on.shown,
-            late_to=self._late_to(),
-            timed=self.timed,
+            left=self._build_side(self.left, [left for left, _ in found.equalities], tables),
+            right=self._build_side(self.right, [right for _, right in found.equalities], tables),
+            type=self.clause_keys.type,
+            matching=self._build_matching(),
+            residual_filter=None if only is None else Filter(only, self.condition_text.printable),
+            text=self.condition_text.printable,
+            late_to=self._get_late_streams(),
+            has_event_time=self.has_event_time,
         )
 
-    def _named(self) -> bool:
+    def _check_names(self) -> bool:
         """Whether both inputs have distinct names that can be used before a dot."""
         sound = True
-        for (key, of), side in zip(self._inputs(), (self.right, self.left), strict=False):
+        for (key, of), side in zip(
+            self._list_renamable_inputs(), (self.right, self.left), strict=False
+        ):
             if not side.name.isidentifier():
                 hint = f"give it another name: {key}: {{from: {of}, as: {key}_rows}}"
                 message = f'{self.clause}.{key}: "{side.name}" cannot be used before a dot'
                 self.report.add(message, of.locate(), hint)
                 sound = False
         if sound and self.left.name == self.right.name:
-            key, of = self._inputs()[0]
+            key, of = self._list_renamable_inputs()[0]
             message = f'{self.clause}: both inputs are called "{of}"'
             hint = f"give one another name: {key}: {{from: {of}, as: other}}"
             self.report.add(message, of.locate(), hint)
             sound = False
         return sound
 
-    def _inputs(self) -> tuple[tuple[str, Text], ...]:
+    def _list_renamable_inputs(self) -> tuple[tuple[str, Text], ...]:
         """Return the inputs that can be renamed, with their keys, the right one first."""
-        assert isinstance(self.written, document.Join), "subclasses override this"
-        return ("right", self.written.right.from_), ("left", self.written.left.from_)
+        assert isinstance(self.clause_keys, document.Join), "subclasses override this"
+        return ("right", self.clause_keys.right.from_), ("left", self.clause_keys.left.from_)
 
     def _check_time(self) -> None:
         """Check that both sides have an event time, if the join goes by event time."""
-        assert isinstance(self.written, document.Join), "subclasses override this"
-        if self.timed:
+        assert isinstance(self.clause_keys, document.Join), "subclasses override this"
+        if self.has_event_time:
             return
-        given = "as_of" if self.written.as_of else "within" if self.written.within else ""
+        given = "as_of" if self.clause_keys.as_of else "within" if self.clause_keys.within else ""
         given = given or ("window" if self.step.window else "")
-        if not given and self.written.ttl and self.written.ttl.time == "event":
+        if not given and self.clause_keys.ttl and self.clause_keys.ttl.time == "event":
             given = "ttl"
         if given:
-            key, untimed = ("right", self.right) if self.left.timed else ("left", self.left)
+            key, untimed = (
+                ("right", self.right) if self.left.has_event_time else ("left", self.left)
+            )
             at = self.step.keys_at["window" if given == "window" else "join"]
             message = f'{given} goes by event time, but the {key} input "{untimed.name}" has none'
             other = ", or ttl: {after: ..., time: processing}" if given == "ttl" else ""
             self.report.add(f"join: {message}", at.locate(), f"set event_time in its source{other}")
 
-    def _tables(self) -> Mapping[str, Mapping[str, str]]:
+    def _name_columns(self) -> Mapping[str, Mapping[str, str]]:
         """Return the names of each input's columns in the output of the join."""
-        mine, theirs = self.left.known.schema.names, self.right.known.schema.names
-        if self.alone:
+        mine, theirs = self.left.known_columns.schema.names, self.right.known_columns.schema.names
+        if self.is_left_only:
             return {
                 self.left.name: {column: column for column in mine},
                 self.right.name: {column: f"{self.right.name}.{column}" for column in theirs},
@@ -147,91 +161,100 @@ class JoinClause:
             for side, names, other in ((self.left, mine, theirs), (self.right, theirs, mine))
         }
 
-    def _columns(self, tables: Mapping[str, Mapping[str, str]]) -> Known:
+    def _build_columns(self, tables: Mapping[str, Mapping[str, str]]) -> KnownColumns:
         """Return the output columns: both sides, nullable if padded, and the window's bounds."""
-        kind = self.written.type
+        kind = self.clause_keys.type
         sides = [(self.left, kind in ("right", "full"))]
-        if not self.alone:
+        if not self.is_left_only:
             sides.append((self.right, kind in ("left", "full")))
         fields = [
             Field(tables[side.name][f.name], f.type, f.nullable or padded)
             for side, padded in sides
-            for f in side.known.schema
+            for f in side.known_columns.schema
         ]
         window = self.step.window
-        if window is not None and window_of(window).bounded:
-            taken = next((f.name for f in fields if f.name in BOUNDS), None)
+        if window is not None and build_window(window).has_bounds:
+            taken = next((f.name for f in fields if f.name in WINDOW_BOUNDS), None)
             if taken:
                 message = f'"{taken}" is a column of the window'
                 at = self.step.keys_at["window"].locate()
                 self.report.add(message, at, "rename the input's column in an earlier step")
-            fields = [f for f in fields if f.name not in BOUNDS]
-            fields += [Field(name, TIMESTAMP, nullable=False) for name in BOUNDS]
+            fields = [f for f in fields if f.name not in WINDOW_BOUNDS]
+            fields += [Field(name, TIMESTAMP, nullable=False) for name in WINDOW_BOUNDS]
         # A semi or anti join emits no right columns, but the right side's name is still known.
         shown = {side.name: tables[side.name] for side, _ in sides}
         shown.setdefault(self.right.name, {})
-        return Known(Schema(tuple(fields)), tables=shown)
+        return KnownColumns(Schema(tuple(fields)), tables=shown)
 
-    def _side(
-        self, side: Joined, keys: Iterable[Typed], tables: Mapping[str, Mapping[str, str]]
-    ) -> Side:
-        own: dict[str, Typed] = {
-            f"{side.name}.{f.name}": Column(f.type, f.nullable, NOWHERE, f.name)
-            for f in side.known.schema
+    def _build_side(
+        self,
+        side: JoinInput,
+        keys: Iterable[TypedExpression],
+        tables: Mapping[str, Mapping[str, str]],
+    ) -> JoinSide:
+        own: dict[str, TypedExpression] = {
+            f"{side.name}.{f.name}": ColumnReference(f.type, f.nullable, NOWHERE, f.name)
+            for f in side.known_columns.schema
         }
-        own_names = side.known.schema.names
+        own_names = side.known_columns.schema.names
         names: list[str] = []
         key = []
         for at, typed in enumerate(keys):
-            value = substituted(typed, own)
-            name = value.name if isinstance(value, Column) else f"key{at + 1}"
-            while name in names or (not isinstance(value, Column) and name in own_names):
+            value = substitute_columns(typed, own)
+            name = value.name if isinstance(value, ColumnReference) else f"key{at + 1}"
+            while name in names or (not isinstance(value, ColumnReference) and name in own_names):
                 name += "_"
             names.append(name)
-            text = self.on.shown[typed.span.start : typed.span.end]
-            key.append(Computed(name, value, "" if isinstance(value, Column) else text))
+            text = self.condition_text.printable[typed.span.start : typed.span.end]
+            key.append(
+                ComputedColumn(name, value, "" if isinstance(value, ColumnReference) else text)
+            )
         kept = tuple(
-            Computed(tables[side.name][f.name], own[f"{side.name}.{f.name}"])
-            for f in side.known.schema
+            ComputedColumn(tables[side.name][f.name], own[f"{side.name}.{f.name}"])
+            for f in side.known_columns.schema
         )
-        return Side(side.name, tuple(key), kept)
+        return JoinSide(side.name, tuple(key), kept)
 
-    def _renamed(self, tables: Mapping[str, Mapping[str, str]]) -> Mapping[str, Typed]:
+    def _map_output_columns(
+        self, tables: Mapping[str, Mapping[str, str]]
+    ) -> Mapping[str, TypedExpression]:
         """Return the columns of `on` as columns of the join's output."""
         return {
-            f"{side.name}.{f.name}": Column(f.type, f.nullable, NOWHERE, tables[side.name][f.name])
+            f"{side.name}.{f.name}": ColumnReference(
+                f.type, f.nullable, NOWHERE, tables[side.name][f.name]
+            )
             for side in (self.left, self.right)
-            for f in side.known.schema
+            for f in side.known_columns.schema
         }
 
-    def _matching(self) -> Matching:
-        written = self.written
+    def _build_matching(self) -> JoinMatching:
+        written = self.clause_keys
         assert isinstance(written, document.Join), "subclasses override this"
         if self.step.window is not None:
-            return SameWindow(window_of(self.step.window))
+            return WindowMatch(build_window(self.step.window))
         ttl = None
         if written.ttl is not None:
-            ttl = Ttl(in_us(written.ttl.after), written.ttl.time == "processing")
+            ttl = Ttl(to_microseconds(written.ttl.after), written.ttl.time == "processing")
         if written.as_of:
-            return AsOf(ttl.after_us if ttl else None)
+            return AsOfMatch(ttl.after_us if ttl else None)
         if written.within is not None:
             least, most = written.within
-            return Within(in_us(least), in_us(most))
+            return IntervalMatch(to_microseconds(least), to_microseconds(most))
         if isinstance(self.left.kind, Upsert) and isinstance(self.right.kind, Upsert):
-            return Changing(ttl, (self.left.kind.key, self.right.kind.key))
+            return ChangelogMatch(ttl, (self.left.kind.key, self.right.kind.key))
         if ttl is not None:
-            return Within(-ttl.after_us, ttl.after_us, ttl.processing)
-        return Within()
+            return IntervalMatch(-ttl.after_us, ttl.after_us, ttl.uses_processing_time)
+        return IntervalMatch()
 
-    def _late_to(self) -> tuple[str | None, str | None]:
-        assert isinstance(self.written, document.Join), "subclasses override this"
-        late = self.written.late_to
+    def _get_late_streams(self) -> tuple[str | None, str | None]:
+        assert isinstance(self.clause_keys, document.Join), "subclasses override this"
+        late = self.clause_keys.late_to
         if late is None:
             return None, None
         return late.left and str(late.left), late.right and str(late.right)
 
 
-def unresolved(known: Known, step: Step, report: Report) -> None:
+def report_ambiguous_columns(known: KnownColumns, step: Step, report: PlanProblems) -> None:
     """Report columns of both inputs that `select` does not rename."""
     both = [
         (table, column)

@@ -10,57 +10,59 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from headrace.core.pipeline.model import Pipeline
-from headrace.core.plan.columns import Report
-from headrace.core.plan.layout import keyed_operation
-from headrace.core.plan.nodes import Dedup, Keyed, Map, PlanPart, Process, Step
+from headrace.core.plan.columns import PlanProblems
+from headrace.core.plan.layout import get_keyed_operation
+from headrace.core.plan.nodes import Dedup, KeyedOperation, Map, PlanPart, Process, Step
 from headrace.core.plan.windows import Cumulate, Session, Slide, Tumble, Window
 
-HINT = "they are late again: use window: global, time: processing or more lateness"
+LATE_AGAIN_HINT = "they are late again: use window: global, time: processing or more lateness"
 
-BY_ARRIVAL = "order: arrival accepts them"
+ARRIVAL_HINT = "order: arrival accepts them"
 
 
-def warn_of_late_again(pipeline: Pipeline, parts: Iterable[PlanPart], report: Report) -> None:
+def warn_of_late_again(pipeline: Pipeline, parts: Iterable[PlanPart], report: PlanProblems) -> None:
     """Warn of windows over streams of late rows for which the rows are late again."""
     waits: dict[str, int] = {}
     """The longest time that windows waited for the late rows of a stream, by stream."""
     for part in parts:
         if not isinstance(part, Step):
             continue
-        window = _by_event_time(keyed_operation(part))
+        window = _get_event_time_window(get_keyed_operation(part))
         late = [name for name in part.inputs if name in waits]
-        dedup = keyed_operation(part)
+        dedup = get_keyed_operation(part)
         if isinstance(dedup, Process):
             continue
-        if isinstance(dedup, Dedup) and dedup.in_time:
+        if isinstance(dedup, Dedup) and dedup.uses_event_time:
             if late:
-                report.about = f'step "{part.name}"'
+                report.subject = f'step "{part.name}"'
                 message = f'the rows of "{late[0]}" are behind the watermark: all are late again'
                 report.warn(
-                    message, pipeline.steps[part.name].keys_at["dedup"].locate(), BY_ARRIVAL
+                    message, pipeline.steps[part.name].keys_at["dedup"].locate(), ARRIVAL_HINT
                 )
             if dedup.late_to is not None:
                 waits[dedup.late_to] = max((waits[name] for name in late), default=0)
             continue
         if window is None:
-            if late and _keeps_time(part):
-                waits.update((s.name, max(waits[n] for n in late)) for s in part.rows)
+            if late and _keeps_event_time(part):
+                waits.update((s.name, max(waits[n] for n in late)) for s in part.main_outputs)
             continue
-        again = [name for name in late if _wait_us(window) <= waits[name]]
+        again = [name for name in late if _get_wait_us(window) <= waits[name]]
         if again:
-            report.about = f'step "{part.name}"'
+            report.subject = f'step "{part.name}"'
             message = f'the rows of "{again[0]}" were too late for windows as long as these'
-            report.warn(message, pipeline.steps[part.name].keys_at["window"].locate(), HINT)
+            report.warn(
+                message, pipeline.steps[part.name].keys_at["window"].locate(), LATE_AGAIN_HINT
+            )
         if window.late_to is not None:
-            waits[window.late_to] = max(_wait_us(window), *(waits[name] for name in late), 0)
+            waits[window.late_to] = max(_get_wait_us(window), *(waits[name] for name in late), 0)
 
 
-def _by_event_time(keyed: Keyed | None) -> Window | None:
+def _get_event_time_window(keyed: KeyedOperation | None) -> Window | None:
     window = None if keyed is None or isinstance(keyed, Dedup) else keyed.window
-    return window if window and window.bounded and not window.processing else None
+    return window if window and window.has_bounds and not window.uses_processing_time else None
 
 
-def _wait_us(window: Window) -> int:
+def _get_wait_us(window: Window) -> int:
     """Return the longest time that a window waits for a row, in event time."""
     match window.shape:
         case Tumble(size_us=wait_us) | Slide(size_us=wait_us) | Cumulate(size_us=wait_us):
@@ -70,8 +72,8 @@ def _wait_us(window: Window) -> int:
     raise AssertionError(f"{window.shape} is not a window of time")
 
 
-def _keeps_time(step: Step) -> bool:
+def _keeps_event_time(step: Step) -> bool:
     """Whether output rows keep the event time of the input rows."""
     given = any(isinstance(each, Map) and each.event_time for each in step.operations)
-    keyed = keyed_operation(step)
+    keyed = get_keyed_operation(step)
     return not given and (keyed is None or isinstance(keyed, Dedup))

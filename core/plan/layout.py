@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from headrace.core.expressions.typed import Column, Span, substituted
-from headrace.core.plan.matching import Connected, Everywhere, Matching
+from headrace.core.expressions.typed import ColumnReference, Span, substitute_columns
+from headrace.core.plan.matching import BroadcastMatch, ConnectedMatch, JoinMatching
 from headrace.core.plan.nodes import (
-    Computed,
+    ComputedColumn,
     Dedup,
     Edge,
-    Keyed,
+    KeyedOperation,
     Lookup,
     PlanPart,
     Process,
@@ -37,7 +37,7 @@ from headrace.core.plan.nodes import (
 NOWHERE = Span(0, 0)
 
 
-def inputs(part: PlanPart) -> tuple[str, ...]:
+def get_input_streams(part: PlanPart) -> tuple[str, ...]:
     """Return the names of the streams that a part reads."""
     match part:
         case Source():
@@ -48,79 +48,82 @@ def inputs(part: PlanPart) -> tuple[str, ...]:
             return (part.input,)
 
 
-def edges(parts: Iterable[PlanPart]) -> tuple[Edge, ...]:
+def build_edges(parts: Iterable[PlanPart]) -> tuple[Edge, ...]:
     """Return the edges between the parts, in the order of their readers."""
     parts = tuple(parts)
     writers = {s.name: part for part in parts if not isinstance(part, Sink) for s in part.outputs}
     streams = {s.name: s for part in parts if not isinstance(part, Sink) for s in part.outputs}
     return tuple(
-        _side_edge(streams[name], writers[name], part, at)
-        if two_sided(part)
-        else _edge(streams[name], writers[name], part)
+        _build_side_edge(streams[name], writers[name], part, at)
+        if get_two_input_operation(part)
+        else _build_edge(streams[name], writers[name], part)
         for part in parts
-        for at, name in enumerate(inputs(part))
+        for at, name in enumerate(get_input_streams(part))
         if name in writers
     )
 
 
-def two_sided(part: PlanPart) -> TwoSided | None:
+def get_two_input_operation(part: PlanPart) -> TwoSided | None:
     """Return the operation of a step that has two inputs; None for other parts."""
     first = part.operations[0] if isinstance(part, Step) and part.operations else None
     return first if isinstance(first, TwoSided) else None
 
 
-def goes_everywhere(matching: Matching) -> bool:
+def is_broadcast(matching: JoinMatching) -> bool:
     """Whether the right input is broadcast to every subtask."""
     match matching:
-        case Everywhere() | Connected(everywhere=True):
+        case BroadcastMatch() | ConnectedMatch(is_broadcast=True):
             return True
     return False
 
 
-def _side_edge(stream: Stream, writer: PlanPart, reader: PlanPart, side: int) -> Edge:
+def _build_side_edge(stream: Stream, writer: PlanPart, reader: PlanPart, side: int) -> Edge:
     """Return an edge into a step with two inputs: rows that may match reach the same subtask."""
-    operation = two_sided(reader)
+    operation = get_two_input_operation(reader)
     assert operation is not None, "it has two inputs"
     ends = (stream.name, writer.name, reader.name)
-    if side and goes_everywhere(operation.matching):
+    if side and is_broadcast(operation.matching):
         return Edge(*ends, "broadcast", side=side)
     if writer.parallelism == reader.parallelism == 1:
         return Edge(*ends, "forward", side=side)
-    if isinstance(operation.matching, Everywhere):
+    if isinstance(operation.matching, BroadcastMatch):
         alike = writer.parallelism == reader.parallelism
         return Edge(*ends, "forward" if alike else "rebalance")
     return Edge(*ends, "hash", operation.keys[side], side)
 
 
-def _edge(stream: Stream, writer: PlanPart, reader: PlanPart) -> Edge:
+def _build_edge(stream: Stream, writer: PlanPart, reader: PlanPart) -> Edge:
     ends = (stream.name, writer.name, reader.name)
-    keyed = keyed_operation(reader)
+    keyed = get_keyed_operation(reader)
     if writer.parallelism == reader.parallelism and (keyed is None or reader.parallelism == 1):
         return Edge(*ends, "forward")
     if keyed is not None:
-        return Edge(*ends, "hash", _read_key(reader, keyed))
+        return Edge(*ends, "hash", _get_input_key(reader, keyed))
     if isinstance(stream.kind, Upsert):
         fields = [field for field in stream.schema if field.name in stream.kind.key]
-        key = tuple(Computed(f.name, Column(f.type, f.nullable, NOWHERE, f.name)) for f in fields)
+        key = tuple(
+            ComputedColumn(f.name, ColumnReference(f.type, f.nullable, NOWHERE, f.name))
+            for f in fields
+        )
         return Edge(*ends, "hash", key)
     return Edge(*ends, "rebalance")
 
 
-def keyed_operation(part: PlanPart) -> Keyed | None:
+def get_keyed_operation(part: PlanPart) -> KeyedOperation | None:
     """Return the operation of a step that has keyed state, if there is one."""
     if not isinstance(part, Step):
         return None
-    return next((each for each in part.operations if isinstance(each, Keyed)), None)
+    return next((each for each in part.operations if isinstance(each, KeyedOperation)), None)
 
 
-def lookup_operation(part: PlanPart) -> Lookup | None:
+def get_lookup(part: PlanPart) -> Lookup | None:
     """Return the lookup of a step, if there is one."""
     if not isinstance(part, Step):
         return None
     return next((each for each in part.operations if isinstance(each, Lookup)), None)
 
 
-def _read_key(step: PlanPart, keyed: Keyed) -> tuple[Computed, ...]:
+def _get_input_key(step: PlanPart, keyed: KeyedOperation) -> tuple[ComputedColumn, ...]:
     """Return the key over the step's input columns, with earlier projections substituted."""
     assert isinstance(step, Step)
     key = keyed.key
@@ -128,35 +131,37 @@ def _read_key(step: PlanPart, keyed: Keyed) -> tuple[Computed, ...]:
     for operation in reversed(before):
         if isinstance(operation, Project):
             columns = {column.name: column.value for column in operation.columns}
-            key = tuple(Computed(each.name, substituted(each.value, columns)) for each in key)
+            key = tuple(
+                ComputedColumn(each.name, substitute_columns(each.value, columns)) for each in key
+            )
     return key
 
 
-def waits_for_clock(part: PlanPart) -> bool:
+def uses_wall_clock(part: PlanPart) -> bool:
     """Whether a step has timers or windows by the wall clock."""
-    join = two_sided(part)
-    if join is not None and isinstance(join.matching, Connected):
-        return join.matching.body.waits_for_clock
-    keyed = keyed_operation(part)
+    join = get_two_input_operation(part)
+    if join is not None and isinstance(join.matching, ConnectedMatch):
+        return join.matching.body.uses_wall_clock
+    keyed = get_keyed_operation(part)
     if keyed is None:
         return False
     if isinstance(keyed, Process):
-        return keyed.body.waits_for_clock
+        return keyed.body.uses_wall_clock
     window = None if isinstance(keyed, Dedup) else keyed.window
     trigger = window.trigger if window else None
     ttl = keyed.ttl
     return bool(
-        (window and window.processing)
-        or (trigger and trigger.processing)
-        or (ttl and ttl.processing)
+        (window and window.uses_processing_time)
+        or (trigger and trigger.uses_processing_time)
+        or (ttl and ttl.uses_processing_time)
     )
 
 
-def tasks(parts: Iterable[PlanPart], edges: Iterable[Edge]) -> tuple[Task, ...]:
+def build_tasks(parts: Iterable[PlanPart], edges: Iterable[Edge]) -> tuple[Task, ...]:
     """Return the tasks, each with its parts in the order in which rows pass them."""
     edges = tuple(edges)
     parts = tuple(parts)
-    own = {part.name for part in parts if waits_for_clock(part) or lookup_operation(part)}
+    own = {part.name for part in parts if uses_wall_clock(part) or get_lookup(part)}
     readers = Counter(edge.producer for edge in edges)
     read = Counter(edge.consumer for edge in edges)
     follows: Mapping[str, str] = {

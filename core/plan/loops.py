@@ -11,31 +11,31 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from headrace.core.pipeline.model import Pipeline
-from headrace.core.plan.columns import Report
-from headrace.core.plan.growth import reached
+from headrace.core.plan.columns import PlanProblems
+from headrace.core.plan.growth import find_reached_streams
 from headrace.core.plan.nodes import PlanPart, Sink, Source
 
 
 def check_loops(
-    pipeline: Pipeline, parts: Iterable[PlanPart], folder: Path, report: Report
+    pipeline: Pipeline, parts: Iterable[PlanPart], folder: Path, report: PlanProblems
 ) -> None:
     """Reject loops; warn of sources that read the output of other sinks."""
     parts = tuple(parts)
     sinks = [part for part in parts if isinstance(part, Sink)]
     for source in (part for part in parts if isinstance(part, Source)):
-        below = reached(parts, {source.name})
+        below = find_reached_streams(parts, {source.name})
         for sink in sinks:
             if sink.connector == source.connector:
-                _check(pipeline, source, sink, folder, sink.input in below, report)
+                _check_loop(pipeline, source, sink, folder, sink.input in below, report)
 
 
-def _check(
-    pipeline: Pipeline, source: Source, sink: Sink, folder: Path, circle: bool, report: Report
+def _check_loop(
+    pipeline: Pipeline, source: Source, sink: Sink, folder: Path, circle: bool, report: PlanProblems
 ) -> None:
-    found = pipeline.sources[source.name].connector.reads_back(source, sink, folder)
+    found = pipeline.sources[source.name].connector.describe_feedback(source, sink, folder)
     if not found:
         return
-    report.about = f'sink "{sink.name}"'
+    report.subject = f'sink "{sink.name}"'
     place = pipeline.sinks[sink.name].keys_at[sink.connector].locate()
     message = f'the source "{source.name}" reads what is written here: {found}'
     if circle:

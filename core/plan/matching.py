@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, TypeAlias
 from headrace.core.plan.windows import Ttl, Window
 
 if TYPE_CHECKING:
-    from headrace.core.plan.nodes.keyed import Body
-    from headrace.core.plan.nodes.rows import Computed
+    from headrace.core.plan.nodes.keyed import ProcessBody
+    from headrace.core.plan.nodes.rows import ComputedColumn
 
 
 @dataclass(frozen=True, slots=True)
-class Within:
+class IntervalMatch:
     """An interval join: bounds, both included, of the right row's time minus the left row's time.
 
     `ttl: 1h` is the same as from -1h to 1h. Without bounds all rows are stored forever.
@@ -24,19 +24,19 @@ class Within:
 
     least_us: int | None = None
     most_us: int | None = None
-    processing: bool = False
+    uses_processing_time: bool = False
     """Whether a row's time is its arrival by the wall clock."""
 
 
 @dataclass(frozen=True, slots=True)
-class SameWindow:
+class WindowMatch:
     """A window join: rows of the same window, emitted when the window has ended."""
 
     window: Window
 
 
 @dataclass(frozen=True, slots=True)
-class AsOf:
+class AsOfMatch:
     """An as-of join: each left row matches the latest right row that is not later than it.
 
     With `ttl`, the right row may be at most that much older than the left row.
@@ -46,7 +46,7 @@ class AsOf:
 
 
 @dataclass(frozen=True, slots=True)
-class Changing:
+class ChangelogMatch:
     """A join of changelogs: the join of the current rows, and the changes of its result.
 
     `keys` are the columns that identify the rows of each input; they include the join key.
@@ -57,24 +57,26 @@ class Changing:
 
 
 @dataclass(frozen=True, slots=True)
-class Everywhere:
+class BroadcastMatch:
     """A broadcast join: every subtask stores the whole right input; any condition is possible."""
 
-    key: tuple[Computed, ...] | None
+    key: tuple[ComputedColumn, ...] | None
     """The key by which a right row replaces another; None: rows never replace each other."""
     ttl_us: int | None = None
     """The time for which a right row is valid."""
-    in_time: bool = True
+    uses_event_time: bool = True
     """Whether rows match the right rows valid at their event time, or those that have arrived."""
 
 
 @dataclass(frozen=True, slots=True)
-class Connected:
+class ConnectedMatch:
     """Two inputs of a user-defined class, which matches their rows itself."""
 
-    body: Body
-    everywhere: bool = False
+    body: ProcessBody
+    is_broadcast: bool = False
     """Whether the right input is broadcast to every subtask: its rows are rules for all keys."""
 
 
-Matching: TypeAlias = Within | SameWindow | AsOf | Changing | Everywhere | Connected
+JoinMatching: TypeAlias = (
+    IntervalMatch | WindowMatch | AsOfMatch | ChangelogMatch | BroadcastMatch | ConnectedMatch
+)

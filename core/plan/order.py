@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from headrace.core.plan.columns import Report
-from headrace.core.problems import nearest
+from headrace.core.plan.columns import PlanProblems
+from headrace.core.problems import find_nearest_name
 
 if TYPE_CHECKING:
     from headrace.core.pipeline.text import Text
 
 
-def in_order(reads: Mapping[str, Sequence[str]]) -> Iterator[str]:
+def sort_topologically(reads: Mapping[str, Sequence[str]]) -> Iterator[str]:
     """Yield the names in topological order, inputs first; cycles are cut."""
     done: set[str] = set()
     for start in reads:
@@ -30,10 +30,10 @@ def in_order(reads: Mapping[str, Sequence[str]]) -> Iterator[str]:
                 pending.extend((below, False) for below in reversed(reads[name]))
 
 
-def circles(reads: Mapping[str, Sequence[str]]) -> list[tuple[str, ...]]:
+def find_cycles(reads: Mapping[str, Sequence[str]]) -> list[tuple[str, ...]]:
     """Return each cycle of names that read each other, once, beginning with its first in the file.
 
-    >>> circles({"a": ["b"], "b": ["a"], "c": ["a"]})
+    >>> find_cycles({"a": ["b"], "b": ["a"], "c": ["a"]})
     [('a', 'b')]
     """
     found: dict[frozenset[str], tuple[str, ...]] = {}
@@ -55,8 +55,8 @@ def circles(reads: Mapping[str, Sequence[str]]) -> list[tuple[str, ...]]:
     return list(found.values())
 
 
-def missing(
-    name: Text, streams: Collection[str], dead_ends: Collection[str], report: Report
+def report_unknown_stream(
+    name: Text, streams: Collection[str], dead_ends: Collection[str], report: PlanProblems
 ) -> tuple[str, ...]:
     """Report a `from` without a stream: a misspelt name, a sink, or a route without its output.
 
@@ -73,14 +73,14 @@ def missing(
     step = name.partition(".")[0]
     siblings = tuple(stream for stream in streams if stream.startswith(f"{step}."))
     if step != name and step in streams and siblings:
-        hint = f'did you mean "{near}"?' if (near := nearest(name, siblings)) else ""
+        hint = f'did you mean "{near}"?' if (near := find_nearest_name(name, siblings)) else ""
         message = f'"{step}" has no output "{name.removeprefix(f"{step}.")}"'
         report.add(message, name.locate(), hint or f"it has {', '.join(siblings)}")
         return (step, *siblings)
     if step != name and step in streams:
         report.add(f'"{step}" is not a route and has no outputs', name.locate(), f"write {step}")
         return (step,)
-    near = nearest(name, streams)
+    near = find_nearest_name(name, streams)
     known = f"there are {', '.join(streams)}" if streams else "there are no sources"
     hint = f'did you mean "{near}"?' if near else known
     report.add(f'unknown source or step "{name}"', name.locate(), hint)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from headrace.core.plan.matching import AsOf, Connected, Everywhere
+from headrace.core.plan.matching import AsOfMatch, BroadcastMatch, ConnectedMatch
 from headrace.core.plan.nodes import (
     Aggregate,
     Apply,
@@ -24,51 +24,51 @@ from headrace.core.plan.nodes import (
 )
 
 
-def with_order(
+def mark_ordered_streams(
     parts: Iterable[PlanPart], needs: Callable[[Operation], bool] | None = None
 ) -> tuple[PlanPart, ...]:
     """Return the parts with `ordered` set on the streams whose rows need their row order.
 
-    `needs` is true for an operation that depends on row order; by default `needs_order`.
+    `needs` is true for an operation that depends on row order; by default `needs_row_order`.
     """
     parts = tuple(parts)
     ordered: set[str] = set()
     for part in reversed(parts):
-        if isinstance(part, Step) and _reads_order(part, ordered, needs or needs_order):
+        if isinstance(part, Step) and _requires_row_order(part, ordered, needs or needs_row_order):
             ordered.update(part.inputs)
-    return tuple(_marked(part, ordered) for part in parts) if ordered else parts
+    return tuple(_mark_outputs(part, ordered) for part in parts) if ordered else parts
 
 
-def _reads_order(step: Step, ordered: set[str], needs: Callable[[Operation], bool]) -> bool:
+def _requires_row_order(step: Step, ordered: set[str], needs: Callable[[Operation], bool]) -> bool:
     """Whether the input rows of a step must carry their row order."""
     if any(map(needs, step.operations)):
         return True
     reorders = any(isinstance(operation, Aggregate | Apply) for operation in step.operations)
-    forwarded = step.asides if reorders else {stream.name for stream in step.outputs}
+    forwarded = step.side_outputs if reorders else {stream.name for stream in step.outputs}
     return not ordered.isdisjoint(forwarded)
 
 
-def needs_order(operation: Operation) -> bool:
+def needs_row_order(operation: Operation) -> bool:
     """Whether the result of an operation depends on the row order, not on the arrival order."""
     match operation:
         case Aggregate():
             return operation.needs_order
         case Dedup():
-            return operation.in_time
+            return operation.uses_event_time
         case Process():
-            return operation.body.in_time
+            return operation.body.uses_event_time
         case Join():
             match operation.matching:
-                case Everywhere(in_time=in_time):
+                case BroadcastMatch(uses_event_time=in_time):
                     return in_time
-                case Connected(body):
-                    return body.in_time
-            return isinstance(operation.matching, AsOf)
+                case ConnectedMatch(body):
+                    return body.uses_event_time
+            return isinstance(operation.matching, AsOfMatch)
     return isinstance(operation, Apply | Top)
 
 
-def _marked(part: PlanPart, ordered: set[str]) -> PlanPart:
+def _mark_outputs(part: PlanPart, ordered: set[str]) -> PlanPart:
     if isinstance(part, Sink):
         return part
-    outputs = tuple(replace(s, ordered=s.name in ordered) for s in part.outputs)
+    outputs = tuple(replace(s, has_row_order=s.name in ordered) for s in part.outputs)
     return replace(part, outputs=outputs)

@@ -13,19 +13,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
-from headrace.core.expressions.typed import columns
-from headrace.core.plan.layout import inputs, two_sided
-from headrace.core.plan.matching import Changing, Connected, Everywhere
+from headrace.core.expressions.typed import find_columns
+from headrace.core.plan.layout import get_input_streams, get_two_input_operation
+from headrace.core.plan.matching import BroadcastMatch, ChangelogMatch, ConnectedMatch
 from headrace.core.plan.nodes import (
-    RANK,
+    RANK_COLUMN,
     Aggregate,
     Apply,
-    Computed,
+    ComputedColumn,
     Dedup,
     Explode,
     Filter,
     Join,
-    Keyed,
+    JoinSide,
+    KeyedOperation,
     Lookup,
     Map,
     Operation,
@@ -33,7 +34,6 @@ from headrace.core.plan.nodes import (
     Process,
     Project,
     Route,
-    Side,
     Sink,
     Source,
     Step,
@@ -42,7 +42,7 @@ from headrace.core.plan.nodes import (
 )
 from headrace.core.plan.windows import Window
 
-Wanted: TypeAlias = "set[str] | None"
+NeededColumns: TypeAlias = "set[str] | None"
 """The columns that are needed; None means all of them."""
 
 
@@ -53,85 +53,91 @@ def push_down(parts: Iterable[PlanPart]) -> tuple[PlanPart, ...]:
     needed: dict[str, set[str]] = defaultdict(set)
     reduced: list[PlanPart] = []
     for part in reversed(parts):
-        wanted: Wanted = None
+        wanted: NeededColumns = None
         match part:
             case Source():
-                part = _source(part, needed[part.name])
+                part = _reduce_source(part, needed[part.name])
             case Step():
-                part, wanted = _step(part, needed)
-        sides = two_sided(part)
-        for at, name in enumerate(inputs(part)):
+                part, wanted = _reduce_step(part, needed)
+        sides = get_two_input_operation(part)
+        for at, name in enumerate(get_input_streams(part)):
             everything = set(streams[name].schema.names)
-            of_it = wanted if sides is None else _of_side(sides, at, part, needed)
+            of_it = wanted if sides is None else _get_side_columns(sides, at, part, needed)
             needed[name] |= everything if of_it is None else of_it & everything
         reduced.append(part)
     return tuple(reversed(reduced))
 
 
-def _of_side(join: TwoSided, side: int, part: PlanPart, needed: Mapping[str, set[str]]) -> Wanted:
+def _get_side_columns(
+    join: TwoSided, side: int, part: PlanPart, needed: Mapping[str, set[str]]
+) -> NeededColumns:
     """Return the columns needed of one of two inputs: its output columns, its key, and the columns
     needed of its late rows."""
     of = (join.left, join.right)[side]
     late_to = join.late_to[side]
-    read = (columns(each.value) for each in (*of.key, *of.columns))
+    read = (find_columns(each.value) for each in (*of.key, *of.columns))
     identifying: Iterable[str] = ()
     match join.matching:
-        case Changing(keys=keys):
+        case ChangelogMatch(keys=keys):
             identifying = keys[side]
-        case Everywhere(key=key) if side and key is not None:
-            identifying = _read(key)
+        case BroadcastMatch(key=key) if side and key is not None:
+            identifying = _get_key_columns(key)
     return set[str]().union(*read, identifying, needed[late_to] if late_to else ())
 
 
-def _step(step: Step, needed: Mapping[str, set[str]]) -> tuple[Step, set[str] | None]:
+def _reduce_step(step: Step, needed: Mapping[str, set[str]]) -> tuple[Step, set[str] | None]:
     """Return the reduced step, and the columns that it needs of its inputs; None means all."""
     if step.on_error not in ("fail", "skip"):
         return step, None  # a dead letter holds the whole row
-    wanted: set[str] | None = set[str]().union(*(needed[output.name] for output in step.rows))
-    late = set[str]().union(*(needed[name] for name in step.asides))
+    wanted: set[str] | None = set[str]().union(
+        *(needed[output.name] for output in step.main_outputs)
+    )
+    late = set[str]().union(*(needed[name] for name in step.side_outputs))
     operations: list[Operation] = []
     for operation in reversed(step.operations):
         if wanted is not None:
             if isinstance(operation, Project):
-                operation = _projection(operation, wanted)
+                operation = _reduce_projection(operation, wanted)
             if isinstance(operation, Join):
-                operation = _joined(operation, wanted)
+                operation = _reduce_join(operation, wanted)
             if isinstance(operation, Top):
-                ranked = (columns(ranking.value) for ranking in operation.by)
-                kept = frozenset(wanted - {RANK}) | _seen(operation.window)
+                ranked = (find_columns(ranking.value) for ranking in operation.by)
+                kept = frozenset(wanted - {RANK_COLUMN}) | _get_window_columns(operation.window)
                 operation = replace(operation, columns=kept.union(*ranked))
-            if isinstance(operation, Dedup) and operation.in_time:
+            if isinstance(operation, Dedup) and operation.uses_event_time:
                 operation = replace(operation, columns=frozenset(wanted))
             if isinstance(operation, Lookup):
-                operation = _looked_up(operation, wanted)
-            wanted = _before(operation, wanted)
+                operation = _reduce_lookup(operation, wanted)
+            wanted = _get_input_columns(operation, wanted)
             if wanted is not None and isinstance(operation, Aggregate | Top):
-                wanted |= set(operation.changes or ())
-            if wanted is not None and isinstance(operation, Keyed | Lookup):
+                wanted |= set(operation.changelog_key or ())
+            if wanted is not None and isinstance(operation, KeyedOperation | Lookup):
                 wanted |= late
         operations.append(operation)
     return replace(step, operations=tuple(reversed(operations))), wanted
 
 
-def _joined(join: Join, wanted: set[str]) -> Join:
+def _reduce_join(join: Join, wanted: set[str]) -> Join:
     """Return the join with the columns that are needed downstream, or by its own condition."""
-    if isinstance(join.matching, Connected):
+    if isinstance(join.matching, ConnectedMatch):
         return join  # its class may look at any column
-    kept = wanted | (columns(join.only.condition) if join.only else set())
+    kept = wanted | (
+        find_columns(join.residual_filter.condition) if join.residual_filter else set()
+    )
 
-    def reduced(side: Side) -> Side:
+    def reduced(side: JoinSide) -> JoinSide:
         return replace(side, columns=tuple(c for c in side.columns if c.name in kept))
 
     return replace(join, left=reduced(join.left), right=reduced(join.right))
 
 
-def _looked_up(lookup: Lookup, wanted: set[str]) -> Lookup:
+def _reduce_lookup(lookup: Lookup, wanted: set[str]) -> Lookup:
     """Return the lookup with the columns that are needed or not nullable, but at least one."""
-    add = tuple(a for a in lookup.add if a.field.name in wanted or not a.field.nullable)
-    return replace(lookup, add=add or lookup.add[:1])
+    add = tuple(a for a in lookup.columns if a.field.name in wanted or not a.field.nullable)
+    return replace(lookup, columns=add or lookup.columns[:1])
 
 
-def _projection(project: Project, wanted: set[str]) -> Project:
+def _reduce_projection(project: Project, wanted: set[str]) -> Project:
     """Return the projection with the columns that are needed, but at least one.
 
     The other columns may read columns that are no longer there.
@@ -140,45 +146,45 @@ def _projection(project: Project, wanted: set[str]) -> Project:
     return replace(project, columns=columns or project.columns[:1])
 
 
-def _before(operation: Operation, wanted: set[str]) -> set[str] | None:
+def _get_input_columns(operation: Operation, wanted: set[str]) -> set[str] | None:
     """Return the input columns that an operation needs for the wanted ones; None means all."""
     match operation:
         case Filter(condition):
-            return wanted | columns(condition)
+            return wanted | find_columns(condition)
         case Explode(name, array):
-            return (wanted - {name}) | columns(array)
+            return (wanted - {name}) | find_columns(array)
         case Project():
-            return set().union(*(columns(column.value) for column in operation.columns))
+            return set().union(*(find_columns(column.value) for column in operation.columns))
         case Route(branches):
-            return wanted.union(*(columns(condition) for _, condition, _ in branches))
+            return wanted.union(*(find_columns(condition) for _, condition, _ in branches))
         case Map() | Process():
             return None
-        case Lookup(on=on):
-            return (wanted - {*operation.added.names}) | _read(on)
+        case Lookup(key=on):
+            return (wanted - {*operation.added_schema.names}) | _get_key_columns(on)
         case Aggregate(key, window, aggregated):
-            seen = _read(key) | _seen(window)
-            return seen.union(*(column.expression.columns for column in aggregated))
+            seen = _get_key_columns(key) | _get_window_columns(window)
+            return seen.union(*(column.expression.input_columns for column in aggregated))
         case Apply(key, window, _, of):
-            return _read(key) | _seen(window) | {*of.names}
+            return _get_key_columns(key) | _get_window_columns(window) | {*of.names}
         case Top(key, window, _, by):
-            seen = _read(key) | _seen(window)
-            return seen.union(wanted, *(columns(ranking.value) for ranking in by))
+            seen = _get_key_columns(key) | _get_window_columns(window)
+            return seen.union(wanted, *(find_columns(ranking.value) for ranking in by))
         case Dedup(key):
-            return wanted | _read(key)
+            return wanted | _get_key_columns(key)
         case Join():
             return wanted
 
 
-def _seen(window: Window | None) -> set[str]:
+def _get_window_columns(window: Window | None) -> set[str]:
     """Return the columns that user code in a window reads."""
-    return {*window.handed, *window.watched} if window else set()
+    return {*window.evictor_columns, *window.trigger_columns} if window else set()
 
 
-def _read(key: Iterable[Computed]) -> set[str]:
-    return set().union(*(columns(each.value) for each in key))
+def _get_key_columns(key: Iterable[ComputedColumn]) -> set[str]:
+    return set().union(*(find_columns(each.value) for each in key))
 
 
-def _timing(source: Source) -> set[str]:
+def _get_time_columns(source: Source) -> set[str]:
     """Return the columns of a source's event time and watermark; user code reads all columns."""
     marks = source.watermark
     if marks is not None and marks.python is not None:
@@ -187,7 +193,7 @@ def _timing(source: Source) -> set[str]:
     return {str(name) for name in names if name is not None}
 
 
-def _source(source: Source, wanted: set[str]) -> Source:
-    keep = wanted | source.checked | _timing(source)
+def _reduce_source(source: Source, wanted: set[str]) -> Source:
+    keep = wanted | source.not_null_columns | _get_time_columns(source)
     columns = tuple(name for name in source.schema.names if name in keep)
-    return replace(source, columns=columns or source.schema.names[:1])
+    return replace(source, decoded_columns=columns or source.schema.names[:1])

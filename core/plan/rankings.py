@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from headrace.core.expressions.lexer import tokens
+from headrace.core.expressions.lexer import tokenize
 from headrace.core.expressions.typed import ExpressionError
 
-PLACES = ("first", "last")
+NULL_PLACES = ("first", "last")
 
 
-def ordering(text: str) -> tuple[int, bool, bool]:
+def parse_ordering(text: str) -> tuple[int, bool, bool]:
     """Return where the expression of a ranking ends, whether it is descending, and nulls last.
 
-    >>> ordering("price desc"), ordering("a + b asc nulls last"), ordering("desc")
+    >>> parse_ordering("price desc"), parse_ordering("a + b asc nulls last"), parse_ordering("desc")
     ((5, True, True), (5, False, True), (4, False, False))
     """
     try:
-        words = [word for word in tokens(text) if word.kind != "end"]
+        words = [word for word in tokenize(text) if word.kind != "end"]
     except ExpressionError:
         return len(text), False, False
     said = [word.text.lower() if word.kind == "word" else "" for word in words]
-    nulls = said[-1] if len(said) > 2 and said[-2] == "nulls" and said[-1] in PLACES else ""
+    nulls = said[-1] if len(said) > 2 and said[-2] == "nulls" and said[-1] in NULL_PLACES else ""
     if nulls:
         del said[-2:]
     descending = len(said) > 1 and said[-1] == "desc"
@@ -29,10 +29,10 @@ def ordering(text: str) -> tuple[int, bool, bool]:
     return end, descending, nulls == "last" if nulls else descending
 
 
-def no_ranking(text: str) -> tuple[str, str] | None:
+def find_ranking_error(text: str) -> tuple[str, str] | None:
     """Return the error in a ranking that is not one expression, and a hint; None for others."""
     try:
-        *words, _ = tokens(text)
+        *words, _ = tokenize(text)
     except ExpressionError:
         return None
     depth = 0

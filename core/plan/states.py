@@ -9,27 +9,27 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from headrace.core.expressions.typed import Column, walk
-from headrace.core.keygroups import group_of_no_key, owned
+from headrace.core.expressions.typed import ColumnReference, walk
+from headrace.core.keygroups import compute_owned_groups, get_keyless_group
 from headrace.core.ordinals import ORDER_TYPE
-from headrace.core.plan.layout import keyed_operation, two_sided
+from headrace.core.plan.layout import get_keyed_operation, get_two_input_operation
 from headrace.core.plan.matching import (
-    AsOf,
-    Changing,
-    Connected,
-    Everywhere,
-    Matching,
-    SameWindow,
+    AsOfMatch,
+    BroadcastMatch,
+    ChangelogMatch,
+    ConnectedMatch,
+    JoinMatching,
+    WindowMatch,
 )
 from headrace.core.plan.nodes import (
     Aggregate,
     Apply,
-    Body,
     Dedup,
     Join,
-    Keyed,
+    KeyedOperation,
     PlanPart,
     Process,
+    ProcessBody,
     Top,
 )
 from headrace.core.plan.windows import Count, Session, Window
@@ -38,204 +38,214 @@ if TYPE_CHECKING:
     from headrace.core.aggregates.calls import AggregateCall
     from headrace.core.types import Type
 
-Shape = Literal["runs", "table", "entries"]
+StateShape = Literal["runs", "table", "entries"]
 
-HELD, HELD_RIGHT, DUE, WAITS = "held", "held_right", "due", "waits"
+HELD_ROWS, HELD_RIGHT_ROWS, EVENT_TIMERS, WALL_CLOCK_TIMERS = "held", "held_right", "due", "waits"
 """The names of the states in which rows and timers of a user-defined class wait."""
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class StateDescription:
     """A state of a step: rows by time (runs), one row per key (a table), or rows without a key."""
 
     name: str
-    shape: Shape
+    shape: StateShape
     columns: tuple[tuple[str, str], ...]
     """The stored columns besides the key and the time, each with its type."""
-    by_time: bool = True
+    is_by_time: bool = True
     """Whether the times of runs are event times or timestamps, and not only an order."""
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StepStateSummary:
     """The state of a step: its key, its states, and the key groups that each subtask owns."""
 
     key: tuple[str, ...]
-    states: tuple[State, ...]
-    owners: tuple[range, ...]
+    states: tuple[StateDescription, ...]
+    key_group_ranges: tuple[range, ...]
 
     @property
-    def only(self) -> int:
+    def unkeyed_owner(self) -> int:
         """The subtask that owns all of the state if there is no key."""
-        group = group_of_no_key(self.owners[-1].stop)
-        return next(at for at, groups in enumerate(self.owners) if group in groups)
+        group = get_keyless_group(self.key_group_ranges[-1].stop)
+        return next(at for at, groups in enumerate(self.key_group_ranges) if group in groups)
 
 
-def kept_by(part: PlanPart, key_groups: int) -> Kept | None:
+def get_step_state(part: PlanPart, key_groups: int) -> StepStateSummary | None:
     """Return the state of a part, if it is a step with state."""
-    keyed, join = keyed_operation(part), two_sided(part)
+    keyed, join = get_keyed_operation(part), get_two_input_operation(part)
     if join is not None:
-        states = tuple(_of_join(join))
-        by = () if isinstance(join.matching, Everywhere) else join.left.key
+        states = tuple(_list_join_states(join))
+        by = () if isinstance(join.matching, BroadcastMatch) else join.left.key
     else:
-        states, by = () if keyed is None else tuple(_states(keyed)), keyed.key if keyed else ()
+        states, by = () if keyed is None else tuple(_list_states(keyed)), keyed.key if keyed else ()
     if not states:
         return None
     key = tuple(column.name for column in by)
-    owners = (owned(subtask, part.parallelism, key_groups) for subtask in range(part.parallelism))
-    return Kept(key, states, tuple(owners))
+    owners = (
+        compute_owned_groups(subtask, part.parallelism, key_groups)
+        for subtask in range(part.parallelism)
+    )
+    return StepStateSummary(key, states, tuple(owners))
 
 
-def _of_join(join: Join) -> Iterator[State]:
+def _list_join_states(join: Join) -> Iterator[StateDescription]:
     """Yield the states of the rows of both sides that may still match others."""
-    if isinstance(join.matching, Everywhere):
+    if isinstance(join.matching, BroadcastMatch):
         of_left = ((c.name, str(c.value.type)) for c in join.left.columns)
-        if join.matching.in_time:
-            yield State("waiting", "entries", tuple(of_left))
-        yield State(
+        if join.matching.uses_event_time:
+            yield StateDescription("waiting", "entries", tuple(of_left))
+        yield StateDescription(
             "rules", "entries", tuple((c.name, str(c.value.type)) for c in join.right.columns)
         )
         return
-    if isinstance(join.matching, Connected):
-        yield from of_body(join.matching.body)
-        for name in (HELD, HELD_RIGHT) if join.matching.body.in_time else ():
-            whole = name == HELD_RIGHT and join.matching.everywhere
-            shape: Shape = "entries" if whole else "runs"
-            yield State(name, shape, (("rows as they came", "struct"),))
+    if isinstance(join.matching, ConnectedMatch):
+        yield from list_process_states(join.matching.body)
+        for name in (HELD_ROWS, HELD_RIGHT_ROWS) if join.matching.body.uses_event_time else ():
+            whole = name == HELD_RIGHT_ROWS and join.matching.is_broadcast
+            shape: StateShape = "entries" if whole else "runs"
+            yield StateDescription(name, shape, (("rows as they came", "struct"),))
         return
-    if isinstance(join.matching, Changing):
-        yield State("keys", "table", (("left rows", "array"), ("right rows", "array")))
+    if isinstance(join.matching, ChangelogMatch):
+        yield StateDescription("keys", "table", (("left rows", "array"), ("right rows", "array")))
         return
-    went_out = ("shown_",) if _goes_out_again(join.matching) else ()
+    went_out = ("shown_",) if _stores_emitted_rows(join.matching) else ()
     for before in ("", *went_out):
         for name, side in (("left", join.left), ("right", join.right)):
             columns = tuple((c.name, str(c.value.type)) for c in side.columns)
-            yield State(f"{before}{name}", "runs", columns)
-    if isinstance(join.matching, AsOf):
+            yield StateDescription(f"{before}{name}", "runs", columns)
+    if isinstance(join.matching, AsOfMatch):
         held = tuple((c.name, str(c.value.type)) for c in join.right.columns)
-        yield State("versions", "table", held)
+        yield StateDescription("versions", "table", held)
 
 
-def _goes_out_again(matching: Matching) -> bool:
+def _stores_emitted_rows(matching: JoinMatching) -> bool:
     """Whether emitted rows are stored, because late rows may extend their sessions."""
-    window = matching.window if isinstance(matching, SameWindow) else None
+    window = matching.window if isinstance(matching, WindowMatch) else None
     return window is not None and isinstance(window.shape, Session) and window.lateness_us > 0
 
 
-def of_body(body: Body) -> Iterator[State]:
+def list_process_states(body: ProcessBody) -> Iterator[StateDescription]:
     """Yield the states of a user-defined class, and those of its timers."""
     for name, said in body.states:
-        shape: Shape = "entries" if said.shared else "table"
-        yield State(name, shape, ((str(said), str(said.types[-1])),))
+        shape: StateShape = "entries" if said.shared else "table"
+        yield StateDescription(name, shape, ((str(said), str(said.types[-1])),))
     clocks = {said.processing for _, said in body.timers}
-    for name, by_clock in ((DUE, False), (WAITS, True)):
+    for name, by_clock in ((EVENT_TIMERS, False), (WALL_CLOCK_TIMERS, True)):
         if by_clock in clocks:
-            yield State(name, "runs", (("timer", "string"),))
+            yield StateDescription(name, "runs", (("timer", "string"),))
 
 
-def _states(keyed: Keyed) -> Iterator[State]:
+def _list_states(keyed: KeyedOperation) -> Iterator[StateDescription]:
     if isinstance(keyed, Process):
-        yield from of_body(keyed.body)
-        if keyed.body.in_time:
-            yield State(HELD, "runs", (("rows as they came", "struct"),))
+        yield from list_process_states(keyed.body)
+        if keyed.body.uses_event_time:
+            yield StateDescription(HELD_ROWS, "runs", (("rows as they came", "struct"),))
         return
-    columns = _columns(keyed)
+    columns = _list_columns(keyed)
     match keyed:
         case Dedup():
-            if keyed.in_time:
-                yield State("waiting", "runs", (("rows as they came", "struct"),))
+            if keyed.uses_event_time:
+                yield StateDescription("waiting", "runs", (("rows as they came", "struct"),))
             if keyed.keep == "first":
-                yield State("keys", "table", columns)
+                yield StateDescription("keys", "table", columns)
         case Aggregate(window=None) | Top(window=None):
-            yield State("keys", "table", columns)
-            if keyed.changes is not None:
-                yield State("rows", "runs", (("rows as they are now", "struct"),), by_time=False)
+            yield StateDescription("keys", "table", columns)
+            if keyed.changelog_key is not None:
+                yield StateDescription(
+                    "rows", "runs", (("rows as they are now", "struct"),), is_by_time=False
+                )
         case Aggregate(window=window) | Apply(window=window) | Top(window=window) if (
             window is not None
         ):
             match window.shape:
                 case Session():
-                    yield State("open", "runs", columns)
-                    if window.fires_again:
-                        yield State("shown", "runs", columns)
+                    yield StateDescription("open", "runs", columns)
+                    if window.can_fire_again:
+                        yield StateDescription("shown", "runs", columns)
                 case Count():
-                    yield State("counts", "table", (("rows", "bigint"),))
-                    yield State("panes", "table", columns)
+                    yield StateDescription("counts", "table", (("rows", "bigint"),))
+                    yield StateDescription("panes", "table", columns)
                 case _:
-                    yield State("windows", "runs", (*columns, *_of_trigger(window)))
-                    if window.accumulate and window.trigger and window.trigger.every_us:
-                        yield State("changed", "runs", ())
+                    yield StateDescription(
+                        "windows", "runs", (*columns, *_list_trigger_columns(window))
+                    )
+                    if window.keeps_rows and window.trigger and window.trigger.every_us:
+                        yield StateDescription("changed", "runs", ())
 
 
-def _of_trigger(window: Window) -> Iterator[tuple[str, str]]:
+def _list_trigger_columns(window: Window) -> Iterator[tuple[str, str]]:
     """Yield the columns of a user-defined trigger's state."""
     trigger = window.trigger
     for field in (trigger.state if trigger else None) or ():
         yield f"{trigger.code if trigger else ''}.{field.name}", str(field.type)
 
 
-def _columns(keyed: Keyed) -> tuple[tuple[str, str], ...]:
+def _list_columns(keyed: KeyedOperation) -> tuple[tuple[str, str], ...]:
     match keyed:
-        case Aggregate(changes=tuple()):
+        case Aggregate(changelog_key=tuple()):
             return (("row that was put out", "struct"),)
         case Aggregate(window=window) if window is not None and window.evict is not None:
-            return tuple(_raw(keyed))
+            return tuple(_list_row_columns(keyed))
         case Apply():
-            return tuple(_raw(keyed))
+            return tuple(_list_row_columns(keyed))
         case Aggregate():
-            return tuple(_partial(keyed))
+            return tuple(_list_partial_columns(keyed))
         case Top():
             return (("first rows", "array"),)
     return (("time of the last row", "timestamp"),)
 
 
-def _partial(keyed: Aggregate) -> Iterator[tuple[str, str]]:
+def _list_partial_columns(keyed: Aggregate) -> Iterator[tuple[str, str]]:
     """Yield the columns of partial results: an aggregate's text and a component of its state."""
-    from headrace.core.aggregates import distinct_calls
+    from headrace.core.aggregates import deduplicate_calls
 
-    for call in distinct_calls(column.expression for column in keyed.columns):
-        state: dict[str, Type] = call.state(ORDER_TYPE)
+    for call in deduplicate_calls(column.expression for column in keyed.columns):
+        state: dict[str, Type] = call.state_types(ORDER_TYPE)
         yield from ((name.removeprefix("__"), str(type)) for name, type in state.items())
 
 
-def _raw(keyed: Aggregate | Apply) -> Iterator[tuple[str, str]]:
+def _list_row_columns(keyed: Aggregate | Apply) -> Iterator[tuple[str, str]]:
     """Yield the columns of unchanged rows: it is not known yet which rows will be used."""
-    yield from ((name, str(type)) for name, type in read_of_rows(keyed).items())
+    yield from ((name, str(type)) for name, type in get_read_columns(keyed).items())
 
 
-def read_of_rows(keyed: Aggregate | Apply) -> dict[str, Type]:
+def get_read_columns(keyed: Aggregate | Apply) -> dict[str, Type]:
     """Return the columns that aggregates or user code read, with their types."""
-    from headrace.core.aggregates import distinct_calls
+    from headrace.core.aggregates import deduplicate_calls
 
-    seen = keyed.window.handed if keyed.window else {}
+    seen = keyed.window.evictor_columns if keyed.window else {}
     if isinstance(keyed, Apply):
-        return {**{field.name: field.type for field in keyed.of}, **seen}
-    calls = distinct_calls(column.expression for column in keyed.columns)
+        return {**{field.name: field.type for field in keyed.input_columns}, **seen}
+    calls = deduplicate_calls(column.expression for column in keyed.columns)
     read = (each.typed for call in calls for each in (*call.inputs, call.condition) if each)
     columns = {
-        node.name: node.type for typed in read for node in walk(typed) if isinstance(node, Column)
+        node.name: node.type
+        for typed in read
+        for node in walk(typed)
+        if isinstance(node, ColumnReference)
     }
     return {**columns, **seen}
 
 
-def call_state(call: AggregateCall) -> dict[str, object]:
+def describe_call_state(call: AggregateCall) -> dict[str, object]:
     """Return the types of a call's arguments, and the columns of its state."""
-    parts = call.state(ORDER_TYPE)
+    parts = call.state_types(ORDER_TYPE)
     return {
-        "of": [str(each.typed.type) for each in call.read],
+        "of": [str(each.typed.type) for each in call.all_inputs],
         "keeps": [[name.removeprefix(f"{call.name}."), str(type)] for name, type in parts.items()],
     }
 
 
-def ranges(owners: tuple[range, ...]) -> str:
+def format_owners(owners: tuple[range, ...]) -> str:
     """Return the key groups of each subtask, in words.
 
-    >>> ranges((range(0, 64), range(64, 128)))
+    >>> format_owners((range(0, 64), range(64, 128)))
     '0-63 in subtask 0, 64-127 in subtask 1'
     """
-    shown = [f"{_range(groups)} in subtask {at}" for at, groups in enumerate(owners)]
+    shown = [f"{_format_range(groups)} in subtask {at}" for at, groups in enumerate(owners)]
     return ", ".join(shown if len(shown) <= 8 else (*shown[:3], "...", shown[-1]))
 
 
-def _range(groups: range) -> str:
+def _format_range(groups: range) -> str:
     return f"{groups[0]}-{groups[-1]}" if len(groups) > 1 else str(groups[0])

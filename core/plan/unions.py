@@ -8,43 +8,47 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from headrace.core.expressions.casts.rules import refusal
+from headrace.core.expressions.casts.rules import find_refusal
 from headrace.core.expressions.coercion import common_type
-from headrace.core.pipeline.quoting import quoted as in_quotes
+from headrace.core.pipeline.quoting import quote_yaml as in_quotes
 from headrace.core.pipeline.text import Text
-from headrace.core.plan.columns import UNKNOWN, Known, Report
-from headrace.core.types import Field, Schema, Type, quoted
+from headrace.core.plan.columns import UNKNOWN_COLUMNS, KnownColumns, PlanProblems
+from headrace.core.types import Field, Schema, Type, quote_name
 
-MOST = 4
+MAX_DIFFERENCES = 4
 """The largest number of differences in a message; the hint covers all of them."""
-FLOW = set(",[]{}:#&*!|>'\"%@`")
+FLOW_CHARACTERS = set(",[]{}:#&*!|>'\"%@`")
 """Characters that may need quotes in a YAML mapping of one line."""
 
 
-def united_columns(inputs: Sequence[tuple[Text, Known]], report: Report) -> Known:
+def unite_columns(
+    inputs: Sequence[tuple[Text, KnownColumns]], report: PlanProblems
+) -> KnownColumns:
     """Return the columns of the union; report all differences of inputs from the first one."""
-    if any(not known.whole for _, known in inputs):
-        return inputs[0][1] if len(inputs) == 1 else UNKNOWN
+    if any(not known.is_complete for _, known in inputs):
+        return inputs[0][1] if len(inputs) == 1 else UNKNOWN_COLUMNS
     first, schema = str(inputs[0][0]), inputs[0][1].schema
     schemas = {str(name): known.schema for name, known in inputs}
     equal = True
     for name, known in inputs[1:]:
-        found = [*_differences(first, schema, str(name), known.schema)]
+        found = [*_list_differences(first, schema, str(name), known.schema)]
         if found:
-            more = [f"and {len(found) - MOST} more"] if len(found) > MOST else []
-            said = "; ".join((*found[:MOST], *more))
+            more = (
+                [f"and {len(found) - MAX_DIFFERENCES} more"] if len(found) > MAX_DIFFERENCES else []
+            )
+            said = "; ".join((*found[:MAX_DIFFERENCES], *more))
             message = f"a union needs equal columns: {said}"
-            report.add(message, name.locate(), _hint(schemas) if equal else "")
+            report.add(message, name.locate(), _suggest_steps(schemas) if equal else "")
             equal = False
     if not equal:
-        return UNKNOWN
+        return UNKNOWN_COLUMNS
     fields = zip(*schemas.values(), strict=True)
-    return Known(
+    return KnownColumns(
         Schema(tuple(Field(f[0].name, f[0].type, any(e.nullable for e in f)) for f in fields))
     )
 
 
-def _differences(first: str, left: Schema, second: str, right: Schema) -> Iterator[str]:
+def _list_differences(first: str, left: Schema, second: str, right: Schema) -> Iterator[str]:
     """Yield the differences between two schemas, in words."""
     for name in left.names:
         if name not in right:
@@ -60,12 +64,12 @@ def _differences(first: str, left: Schema, second: str, right: Schema) -> Iterat
         yield f"their order differs: {', '.join(left.names)} and {', '.join(right.names)}"
 
 
-def _hint(schemas: dict[str, Schema]) -> str:
+def _suggest_steps(schemas: dict[str, Schema]) -> str:
     """Return the steps that make the columns equal, and the `from` that reads them."""
     wanted = dict[str, Type]()
     for schema in schemas.values():
         for field in schema:
-            both = _both(wanted.setdefault(field.name, field.type), field.type)
+            both = _get_common_type(wanted.setdefault(field.name, field.type), field.type)
             if both is None:
                 return f'no type fits both: rename "{field.name}" in an earlier step'
             wanted[field.name] = both
@@ -75,40 +79,40 @@ def _hint(schemas: dict[str, Schema]) -> str:
         if [(f.name, f.type) for f in schema] == [*wanted.items()]:
             names.append(name)
             continue
-        names.append(_free(f"{name.replace('.', '_')}_rows", (*schemas, *names)))
-        steps.append(f"{names[-1]}: {{from: {name}, select: {_select(schema, fields)}}}")
+        names.append(_make_unique(f"{name.replace('.', '_')}_rows", (*schemas, *names)))
+        steps.append(f"{names[-1]}: {{from: {name}, select: {_format_select(schema, fields)}}}")
     return f"add {' and '.join(steps)} and read from: [{', '.join(names)}]"
 
 
-def _both(left: Type, right: Type) -> Type | None:
+def _get_common_type(left: Type, right: Type) -> Type | None:
     """Return the common type of two types, the first if the second can only be cast to it."""
     if found := common_type(left, right):
         return found
-    return None if refusal(right, left, try_=False) else left
+    return None if find_refusal(right, left, try_=False) else left
 
 
-def _select(schema: Schema, wanted: Sequence[Field]) -> str:
+def _format_select(schema: Schema, wanted: Sequence[Field]) -> str:
     """Return the `select` that produces the wanted columns from a schema."""
-    made = [(field.name, _made(schema.get(field.name), field)) for field in wanted]
-    if all(quoted(name) == text for name, text in made):
-        return f"[{', '.join(_flow(name) for name, _ in made)}]"
-    return f"{{{', '.join(f'{_flow(name)}: {_flow(text)}' for name, text in made)}}}"
+    made = [(field.name, _format_column(schema.get(field.name), field)) for field in wanted]
+    if all(quote_name(name) == text for name, text in made):
+        return f"[{', '.join(_quote_flow(name) for name, _ in made)}]"
+    return f"{{{', '.join(f'{_quote_flow(name)}: {_quote_flow(text)}' for name, text in made)}}}"
 
 
-def _made(field: Field | None, wanted: Field) -> str:
+def _format_column(field: Field | None, wanted: Field) -> str:
     if field is None:
         return f"cast(null as {wanted.type})"
-    name = quoted(field.name)
+    name = quote_name(field.name)
     return name if field.type == wanted.type else f"cast({name} as {wanted.type})"
 
 
-def _flow(text: str) -> str:
+def _quote_flow(text: str) -> str:
     """Return a scalar for a YAML mapping of one line, in quotes if it needs them."""
-    plain = text and FLOW.isdisjoint(text) and text == text.strip()
+    plain = text and FLOW_CHARACTERS.isdisjoint(text) and text == text.strip()
     return text if plain else in_quotes(text)
 
 
-def _free(name: str, taken: Sequence[str]) -> str:
+def _make_unique(name: str, taken: Sequence[str]) -> str:
     while name in taken:
         name += "_"
     return name

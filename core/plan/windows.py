@@ -59,7 +59,7 @@ class Global:
     """One window for all rows of a key; it fires at the end of the input, and by its trigger."""
 
 
-Shape: TypeAlias = Tumble | Slide | Cumulate | Session | Count | Global
+WindowShape: TypeAlias = Tumble | Slide | Cumulate | Session | Count | Global
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,17 +68,17 @@ class Trigger:
 
     every_us: int | None = None
     count: int | None = None
-    processing: bool = False
+    uses_processing_time: bool = False
     """Whether `every` is by the wall clock."""
     code: UserCode | None = None
     """A user-defined class that decides."""
-    of: Schema | None = None
+    input_columns: Schema | None = None
     """The columns that are passed to it."""
     state: Schema | None = None
     """The columns of its state per key and window."""
 
     @property
-    def looks_at_rows(self) -> bool:
+    def depends_on_rows(self) -> bool:
         """Whether it depends on the rows of each window, and not on time."""
         return self.count is not None or self.code is not None
 
@@ -91,7 +91,7 @@ class Evict:
     within_us: int | None = None
     code: UserCode | None = None
     """A user-defined function that selects them."""
-    of: Schema | None = None
+    input_columns: Schema | None = None
     """The columns that are passed to it."""
 
 
@@ -99,37 +99,37 @@ class Evict:
 class Window:
     """The clause `window`."""
 
-    shape: Shape
+    shape: WindowShape
     lateness_us: int = 0
     late_to: str | None = None
-    processing: bool = False
+    uses_processing_time: bool = False
     """Whether a row's time is its arrival by the wall clock."""
     trigger: Trigger | None = None
-    accumulate: bool = True
+    keeps_rows: bool = True
     """Whether a window that fired keeps its rows for its next firing."""
     evict: Evict | None = None
 
     @property
-    def bounded(self) -> bool:
+    def has_bounds(self) -> bool:
         """Whether its windows have a start and an end, which are then columns of its rows."""
         return not isinstance(self.shape, Count | Global)
 
     @property
-    def handed(self) -> dict[str, Type]:
+    def evictor_columns(self) -> dict[str, Type]:
         """The columns of stored rows that are passed to a user-defined evictor."""
-        columns = self.evict.of if self.evict and self.evict.of else ()
+        columns = self.evict.input_columns if self.evict and self.evict.input_columns else ()
         return {field.name: field.type for field in columns}
 
     @property
-    def watched(self) -> frozenset[str]:
+    def trigger_columns(self) -> frozenset[str]:
         """The columns of arriving rows that are passed to a user-defined trigger."""
-        of = self.trigger.of if self.trigger else None
+        of = self.trigger.input_columns if self.trigger else None
         return frozenset(of.names if of else ())
 
     @property
-    def fires_again(self) -> bool:
+    def can_fire_again(self) -> bool:
         """Whether a window's row may be replaced by a later one."""
-        return self.accumulate and (self.lateness_us > 0 or self.trigger is not None)
+        return self.keeps_rows and (self.lateness_us > 0 or self.trigger is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,4 +137,4 @@ class Ttl:
     """The time for which the state of a key is stored after its last row."""
 
     after_us: int
-    processing: bool = False
+    uses_processing_time: bool = False

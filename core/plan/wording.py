@@ -8,32 +8,32 @@ from __future__ import annotations
 from datetime import timedelta
 
 from headrace.core.pipeline.fields import Assignment
-from headrace.core.pipeline.part import Part
+from headrace.core.pipeline.part import DocumentModel
 from headrace.core.pipeline.text import Text
 
 _UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1))
 
 
-def said(options: Part) -> str:
+def format_options(options: DocumentModel) -> str:
     """Return the options that were given, in the order of the document.
 
     >>> from headrace.core.pipeline.settings import Buffer
-    >>> said(Buffer(rows=Text("100")))
+    >>> format_options(Buffer(rows=Text("100")))
     'rows 100'
     """
-    keys = {field: key for key, field in options.written().items()}
+    keys = {field: key for key, field in options.fields_by_key().items()}
     given = [
-        f"{keys[name]} {value_said(getattr(options, name))}"
+        f"{keys[name]} {format_value(getattr(options, name))}"
         for name in type(options).model_fields
         if name in options.model_fields_set
     ]
     return ", ".join(given)
 
 
-def changes_said(key: tuple[str, ...] | None) -> str:
+def format_changelog_suffix(key: tuple[str, ...] | None) -> str:
     """Return the suffix for an operation that reads changes: the key of the changes.
 
-    >>> changes_said(("id",)), changes_said(()), changes_said(None)
+    >>> format_changelog_suffix(("id",)), format_changelog_suffix(()), format_changelog_suffix(None)
     (' of the changes of each id', ' of the changes of one row', '')
     """
     if key is None:
@@ -41,7 +41,7 @@ def changes_said(key: tuple[str, ...] | None) -> str:
     return f" of the changes of {'each ' + ', '.join(key) if key else 'one row'}"
 
 
-def value_said(value: object) -> str:
+def format_value(value: object) -> str:
     """Return a value as it is written in a pipeline."""
     match value:
         case None:
@@ -49,23 +49,23 @@ def value_said(value: object) -> str:
         case bool():
             return str(value).lower()
         case Text():
-            return value.shown
+            return value.printable
         case timedelta():
-            return duration_said(value)
-        case Part():
-            return "{" + said(value) + "}"
+            return format_duration(value)
+        case DocumentModel():
+            return "{" + format_options(value) + "}"
         case Assignment():
-            text = value.expression.shown if value.expression else value.name.shown
+            text = value.expression.printable if value.expression else value.name.printable
             return str(value.name) if text == value.name else f"{value.name} = {text}"
         case tuple():
-            return "{" + ", ".join(map(value_said, value)) + "}"
+            return "{" + ", ".join(map(format_value, value)) + "}"
     return str(value)
 
 
-def duration_said(value: timedelta) -> str:
+def format_duration(value: timedelta) -> str:
     """Return a duration as a whole number of the largest possible unit.
 
-    >>> duration_said(timedelta(minutes=90)), duration_said(timedelta())
+    >>> format_duration(timedelta(minutes=90)), format_duration(timedelta())
     ('90m', '0s')
     """
     milliseconds = value // timedelta(milliseconds=1)
@@ -75,6 +75,6 @@ def duration_said(value: timedelta) -> str:
     return "0s"
 
 
-def us_said(us: int) -> str:
+def format_microseconds(us: int) -> str:
     """Return a duration in microseconds as a whole number of the largest possible unit."""
-    return duration_said(timedelta(microseconds=us))
+    return format_duration(timedelta(microseconds=us))

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-class Column(Protocol):
+class KeyedColumn(Protocol):
     """One state or timer of the keys of the current rows.
 
     A list state is a list column, a map state a list of structs of `key` and `value`.
@@ -26,7 +26,7 @@ class Column(Protocol):
 class AllState(Protocol):
     """The states of the keys of the current rows, by their declared names."""
 
-    def __getattr__(self, name: str) -> Column:
+    def __getattr__(self, name: str) -> KeyedColumn:
         """Return the column of a state or a timer."""
         ...
 

@@ -10,7 +10,7 @@ from collections.abc import MutableMapping, MutableSequence
 from datetime import date, datetime, timedelta
 from typing import Any, Generic, Literal, TypeAlias, TypeVar, overload
 
-from headrace.core.process.declared import Declared, Kind, declared, shared_of
+from headrace.core.process.declared import Declared, Kind, make_shared, parse_declaration
 
 T = TypeVar("T")
 
@@ -29,7 +29,7 @@ class State(Generic[T]):
     """The descriptor of a state or timer in a class; `state.name` reads and sets it."""
 
     def __init__(self, said: Declared) -> None:
-        self.said = said
+        self.declaration = said
         self.name = ""
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -119,7 +119,7 @@ def value(
 
     `ttl` counts from the last time that it was set.
     """
-    return State(declared(Kind.VALUE, (type,), ttl, time, default))
+    return State(parse_declaration(Kind.VALUE, (type,), ttl, time, default))
 
 
 @overload
@@ -168,7 +168,7 @@ def list_of(element: str, *, ttl: Ttl = ..., time: Time = ...) -> State[MutableS
 
 def list_of(element: str, *, ttl: Ttl = None, time: Time = "event") -> State[Any]:
     """Declare a list per key, empty at first. `ttl` counts for each element from its addition."""
-    return State(declared(Kind.LIST, (element,), ttl, time))
+    return State(parse_declaration(Kind.LIST, (element,), ttl, time))
 
 
 @overload
@@ -263,14 +263,14 @@ def map_of(
 
 def map_of(key: str, value: str, *, ttl: Ttl = None, time: Time = "event") -> State[Any]:
     """Declare a map per key, empty at first. `ttl` counts for each entry from its last set."""
-    return State(declared(Kind.MAP, (key, value), ttl, time))
+    return State(parse_declaration(Kind.MAP, (key, value), ttl, time))
 
 
 def timer(*, time: Time = "event") -> State[datetime | None]:
     """Declare a timer per key, which calls `on_timer`: set it to a time, or None to delete it."""
-    return State(declared(Kind.TIMER, (), None, time))
+    return State(parse_declaration(Kind.TIMER, (), None, time))
 
 
 def shared(state: State[T]) -> State[T]:
     """Declare broadcast state, common to all keys: `on_rule` writes it, other methods read it."""
-    return State(shared_of(state.said))
+    return State(make_shared(state.declaration))

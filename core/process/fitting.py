@@ -28,63 +28,67 @@ from headrace.core.types import (
     Type,
     to_polars,
 )
-from headrace.core.user_code import refusals
+from headrace.core.user_code import get_polars_errors
 
-Fit: TypeAlias = Callable[[Any], Any]
+ValueConverter: TypeAlias = Callable[[Any], Any]
 """Converts a value to its type; raises ConversionError."""
 
-CLASSES: Mapping[Type, type] = {
+EXACT_CLASSES: Mapping[Type, type] = {
     BOOLEAN: bool,
     DOUBLE: float,
     STRING: str,
     BINARY: bytes,
     DATE: date,
 }
-_SINGLE = (bool, int, float, str, bytes, date, Decimal)
+_NON_STRUCT_CLASSES = (bool, int, float, str, bytes, date, Decimal)
 """The classes of values that are never structs."""
-BITS: Mapping[Type, int] = {TINYINT: 8, SMALLINT: 16, INT: 32, BIGINT: 64}
+INTEGER_BITS: Mapping[Type, int] = {TINYINT: 8, SMALLINT: 16, INT: 32, BIGINT: 64}
 
 
-class Unfit(TypeError):
+class ConversionError(TypeError):
     """A value that cannot be converted to its type."""
 
 
 @lru_cache(maxsize=256)
-def fitting(type: Type) -> Fit:
+def build_converter(type: Type) -> ValueConverter:
     """Build the converter of a type; it returns None for None."""
-    scope: dict[str, Any] = {"other": _other(type), "kind": CLASSES.get(type)}
-    test = f"value is None or {passes(type, 'kind')}"
+    scope: dict[str, Any] = {"other": _build_fallback(type), "kind": EXACT_CLASSES.get(type)}
+    test = f"value is None or {build_exact_test(type, 'kind')}"
     exec(f"def fit(value):\n return value if {test} else other(value)", scope)
     return scope["fit"]  # type: ignore[no-any-return]
 
 
-def passes(type: Type, kind: str) -> str:
+def build_exact_test(type: Type, kind: str) -> str:
     """Return the Python condition for values that need no conversion; `kind` names the class.
 
     >>> from headrace.core.types import TINYINT
-    >>> passes(TINYINT, "kind")
+    >>> build_exact_test(TINYINT, "kind")
     'type(value) is int and -128 <= value <= 127'
     """
-    if type in BITS:
-        most = 1 << BITS[type] - 1
+    if type in INTEGER_BITS:
+        most = 1 << INTEGER_BITS[type] - 1
         return f"type(value) is int and {-most} <= value <= {most - 1}"
-    return f"type(value) is {kind}" if type in CLASSES else "False"
+    return f"type(value) is {kind}" if type in EXACT_CLASSES else "False"
 
 
-def _other(type: Type) -> Fit:
+def _build_fallback(type: Type) -> ValueConverter:
     """Build the converter of values that do need conversion."""
     match type:
         case Array(element):
-            return _array(fitting(element), type)
+            return _build_array_converter(build_converter(element), type)
         case Struct(fields):
-            return _struct({field.name: fitting(field.type) for field in fields}, type)
-    return _moment if type == TIMESTAMP else lambda value: _restored(value, type)
+            return _build_struct_converter(
+                {field.name: build_converter(field.type) for field in fields}, type
+            )
+    return (
+        _convert_timestamp if type == TIMESTAMP else lambda value: _convert_by_polars(value, type)
+    )
 
 
-def _array(fit: Fit, type: Type) -> Fit:
+def _build_array_converter(fit: ValueConverter, type: Type) -> ValueConverter:
     def array(value: Any) -> Any:
         if not isinstance(value, list | tuple):
-            return _restored(value, type)
+            return _convert_by_polars(value, type)
         made = [fit(each) for each in value]
         if value.__class__ is not list:
             return made
@@ -94,13 +98,15 @@ def _array(fit: Fit, type: Type) -> Fit:
     return array
 
 
-def _struct(fits: Mapping[str, Fit], type: Type) -> Fit:
+def _build_struct_converter(fits: Mapping[str, ValueConverter], type: Type) -> ValueConverter:
     def struct(value: Any) -> Any:
         alien = isinstance(value, Mapping) and not value.keys() <= fits.keys()
-        if alien or isinstance(value, _SINGLE):  # Polars would accept both, and drop extra fields
-            raise Unfit(f"{shown(value)} is no {type}")
+        if alien or isinstance(
+            value, _NON_STRUCT_CLASSES
+        ):  # Polars would accept both, and drop extra fields
+            raise ConversionError(f"{format_value(value)} is no {type}")
         if value.__class__ is not dict or value.keys() != fits.keys():
-            return _restored(value, type)
+            return _convert_by_polars(value, type)
         for name, fit in fits.items():
             value[name] = fit(value[name])
         return value
@@ -108,15 +114,15 @@ def _struct(fits: Mapping[str, Fit], type: Type) -> Fit:
     return struct
 
 
-def _moment(value: Any) -> Any:
+def _convert_timestamp(value: Any) -> Any:
     if not isinstance(value, datetime):
-        return _restored(value, TIMESTAMP)
+        return _convert_by_polars(value, TIMESTAMP)
     if value.tzinfo is UTC:
         return value
     return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
 
 
-def _restored(value: Any, type: Type) -> Any:
+def _convert_by_polars(value: Any, type: Type) -> Any:
     """Return the value as it would be after being stored and restored."""
     import polars as pl
 
@@ -124,13 +130,13 @@ def _restored(value: Any, type: Type) -> Any:
     try:
         stored = pl.Series([value], dtype=wanted, strict=True)
         found = stored.to_list()[0]
-    except refusals():
-        raise Unfit(f"{shown(value)} is no {type}") from None
+    except get_polars_errors():
+        raise ConversionError(f"{format_value(value)} is no {type}") from None
     if stored.dtype != wanted or found is None:
-        raise Unfit(f"{shown(value)} is no {type}")
+        raise ConversionError(f"{format_value(value)} is no {type}")
     return found
 
 
-def shown(value: object) -> str:
+def format_value(value: object) -> str:
     """Format a value and its class for a message."""
     return f"{value!r:.200} ({value.__class__.__name__})"

@@ -44,7 +44,7 @@ class Out(Protocol):
         ...
 
 
-class Here(Protocol):
+class ProcessContext(Protocol):
     """The context of a call of user code."""
 
     @property
@@ -58,7 +58,7 @@ class Here(Protocol):
         ...
 
     @property
-    def times_of_all(self) -> pl.Series | None:
+    def batch_times(self) -> pl.Series | None:
         """The event times of a batch of rows; None: there is no batch, or no event time."""
         ...
 
@@ -85,7 +85,7 @@ class Process:
     object serves all keys: data that belongs to a key is in `state`.
     """
 
-    __here: Here | None = None
+    __context: ProcessContext | None = None
 
     if TYPE_CHECKING:
 
@@ -110,12 +110,12 @@ class Process:
     @property
     def key(self) -> Any:
         """The key of the row or timer: a value, or a tuple if the step has several key columns."""
-        return self._there.key
+        return self._process_context.key
 
     @property
     def event_time(self) -> datetime:
         """The event time of the row or timer."""
-        found = self._there.time_us
+        found = self._process_context.time_us
         if found is None:
             raise RuntimeError("rows have no event time: set event_time of the source")
         return EPOCH + found * MICROSECOND
@@ -123,7 +123,7 @@ class Process:
     @property
     def event_times(self) -> pl.Series:
         """The event time of each row, in `on_rows`."""
-        found = self._there.times_of_all
+        found = self._process_context.batch_times
         if found is None:
             raise RuntimeError("event_times needs rows with event time, and on_rows")
         return found
@@ -131,30 +131,30 @@ class Process:
     @property
     def watermark(self) -> datetime | None:
         """The current watermark; None before the first one, and after the end of the input."""
-        return moment(self._there.watermark_us)
+        return to_datetime(self._process_context.watermark_us)
 
     @property
     def now(self) -> datetime:
         """The time of the wall clock."""
-        return EPOCH + self._there.now_us() * MICROSECOND
+        return EPOCH + self._process_context.now_us() * MICROSECOND
 
     @property
     def timer(self) -> str | None:
         """The name of the timer that fired, in `on_timer`."""
-        return self._there.timer
+        return self._process_context.timer
 
     @property
-    def _there(self) -> Here:
-        if self.__here is None:
+    def _process_context(self) -> ProcessContext:
+        if self.__context is None:
             raise RuntimeError("no row is being processed: in __init__ there is no key and no time")
-        return self.__here
+        return self.__context
 
-    def _stand(self, here: Here) -> None:
+    def _set_context(self, here: ProcessContext) -> None:
         """Set the context of the calls that follow."""
-        self.__here = here
+        self.__context = here
 
 
-def moment(us: int | None) -> datetime | None:
+def to_datetime(us: int | None) -> datetime | None:
     """Return microseconds since the epoch as a datetime; None if out of its range."""
     try:
         return None if us is None else EPOCH + us * MICROSECOND
@@ -162,7 +162,7 @@ def moment(us: int | None) -> datetime | None:
         return None
 
 
-def in_us(time: datetime) -> int:
+def to_microseconds(time: datetime) -> int:
     """Return a time as microseconds since the epoch; without a zone it is UTC."""
     if time.tzinfo is None:
         time = time.replace(tzinfo=UTC)

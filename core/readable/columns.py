@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from headrace.core.elements import HIDDEN, ORDER
-from headrace.core.operators.folds import AT
-from headrace.core.operators.kept import row_types
-from headrace.core.readable.meaning import Key
-from headrace.core.types import quoted
+from headrace.core.elements import HIDDEN_COLUMNS, ORDER
+from headrace.core.operators.folds import ROW_TIME
+from headrace.core.operators.kept import get_row_types
+from headrace.core.readable.meaning import StateKey
+from headrace.core.types import quote_name
 
 if TYPE_CHECKING:
     import polars as pl
 
-NUMBER = "__row"
+ROW_NUMBER = "__row"
 """The rank of a stored row among those of its key."""
 
 
-def named(frame: pl.DataFrame, beside: Sequence[tuple[str, str]]) -> pl.DataFrame:
+def move_to_end(frame: pl.DataFrame, beside: Sequence[tuple[str, str]]) -> pl.DataFrame:
     """Move those of these columns that the frame has to its end, under their display names.
 
     >>> import polars as pl
-    >>> named(pl.DataFrame({"__until": [1], "until": ["x"]}), [("__until", "until")]).columns
+    >>> move_to_end(pl.DataFrame({"__until": [1], "until": ["x"]}), [("__until", "until")]).columns
     ['until', 'until_']
     """
     import polars as pl
@@ -31,20 +31,20 @@ def named(frame: pl.DataFrame, beside: Sequence[tuple[str, str]]) -> pl.DataFram
     taken = [name for name in frame.columns if name not in last]
     columns = [pl.col(name) for name in taken]
     for name, shown in last.items():
-        taken.append(free(shown, taken))
+        taken.append(make_unique_name(shown, taken))
         columns.append(pl.col(name).alias(taken[-1]))
     return frame.select(columns)
 
 
-def free(name: str, taken: Sequence[str]) -> str:
+def make_unique_name(name: str, taken: Sequence[str]) -> str:
     """Return the name with as many underscores as make it unique."""
     while name in taken:
         name += "_"
     return name
 
 
-def listed(
-    frame: pl.DataFrame, kept: str, key: Key, before: Sequence[str], number: str
+def explode_stored_rows(
+    frame: pl.DataFrame, kept: str, key: StateKey, before: Sequence[str], number: str
 ) -> pl.DataFrame:
     """Return a row for each row that is stored in a list, numbered, after the columns `before`.
 
@@ -52,21 +52,21 @@ def listed(
     """
     import polars as pl
 
-    same = {n for n, text in zip(key.names, key.texts, strict=True) if text == quoted(n)}
-    inside = [n for n in row_types(frame.schema, kept) if n not in (*HIDDEN, AT)]
+    same = {n for n, text in zip(key.names, key.expressions, strict=True) if text == quote_name(n)}
+    inside = [n for n in get_row_types(frame.schema, kept) if n not in (*HIDDEN_COLUMNS, ROW_TIME)]
     taken, rows = [*before, number], list[pl.Expr]()
     for name in inside:
         if name not in same:
-            taken.append(free(name, taken))
+            taken.append(make_unique_name(name, taken))
             rows.append(pl.col(kept).struct.field(name).alias(taken[-1]))
-    count = pl.int_ranges(1, pl.col(kept).list.len() + 1, dtype=pl.Int32).alias(NUMBER)
-    exploded = frame.with_columns(count).explode(kept, NUMBER, empty_as_null=False)
+    count = pl.int_ranges(1, pl.col(kept).list.len() + 1, dtype=pl.Int32).alias(ROW_NUMBER)
+    exploded = frame.with_columns(count).explode(kept, ROW_NUMBER, empty_as_null=False)
     beside = [name for name in frame.columns if name not in (*before, kept)]
-    shown = pl.col(NUMBER).alias(free(number, [*before]))
+    shown = pl.col(ROW_NUMBER).alias(make_unique_name(number, [*before]))
     return exploded.select(*before, shown, *rows, *beside)
 
 
-def in_place(frame: pl.DataFrame, kept: str) -> pl.DataFrame:
+def sort_stored_rows(frame: pl.DataFrame, kept: str) -> pl.DataFrame:
     """Sort the rows that are stored in a list by their position among all rows."""
     import polars as pl
 

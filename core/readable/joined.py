@@ -13,90 +13,100 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from headrace.core.expressions import Span
-from headrace.core.expressions.typed import Column
+from headrace.core.expressions.typed import ColumnReference
 from headrace.core.plan import nodes
-from headrace.core.plan.matching import AsOf, Changing, Everywhere, Matching, SameWindow, Within
+from headrace.core.plan.matching import (
+    AsOfMatch,
+    BroadcastMatch,
+    ChangelogMatch,
+    IntervalMatch,
+    JoinMatching,
+    WindowMatch,
+)
 from headrace.core.plan.windows import Ttl, Window
 from headrace.core.type_parser import parse_type
 from headrace.core.types import ATOMS
 
-NOWHERE = Span(0, 0)
+NO_SPAN = Span(0, 0)
 
 
-def described_join(step: nodes.Step, join: nodes.Join, plan: nodes.Plan) -> dict[str, Any]:
+def describe_join(step: nodes.Step, join: nodes.Join, plan: nodes.Plan) -> dict[str, Any]:
     """Return the metadata of a join."""
     streams = [plan.streams[name] for name in step.inputs]
     return {
         "type": join.type,
-        "ordered": any(stream.ordered for stream in step.rows),
+        "ordered": any(stream.has_row_order for stream in step.main_outputs),
         "sides": [
             {
                 "name": side.name,
-                "timed": stream.timed,
-                "key": _columns(side.key),
-                "columns": _columns(side.columns),
+                "timed": stream.has_event_time,
+                "key": _describe_columns(side.key),
+                "columns": _describe_columns(side.columns),
             }
             for side, stream in zip((join.left, join.right), streams, strict=True)
         ],
-        "matching": _matching(join.matching),
+        "matching": _describe_matching(join.matching),
     }
 
 
-def join_of(said: Mapping[str, Any], window: Window | None) -> nodes.Join:
+def rebuild_join(said: Mapping[str, Any], window: Window | None) -> nodes.Join:
     """Rebuild a join, as far as its states are concerned."""
     left, right = (
-        nodes.Side(each["name"], _computed(each["key"]), _computed(each["columns"]))
+        nodes.JoinSide(
+            each["name"], _rebuild_columns(each["key"]), _rebuild_columns(each["columns"])
+        )
         for each in said["sides"]
     )
     ((kind, of),) = said["matching"].items()
-    return nodes.Join(left, right, said["type"], _matching_of(kind, of, window), None, "")
+    return nodes.Join(left, right, said["type"], _rebuild_matching(kind, of, window), None, "")
 
 
-def _columns(columns: Iterable[nodes.Computed]) -> list[list[str]]:
+def _describe_columns(columns: Iterable[nodes.ComputedColumn]) -> list[list[str]]:
     return [
-        [c.name, str(c.value.type), c.value.name if isinstance(c.value, Column) else ""]
+        [c.name, str(c.value.type), c.value.name if isinstance(c.value, ColumnReference) else ""]
         for c in columns
     ]
 
 
-def _computed(columns: Iterable[tuple[str, str, str]]) -> tuple[nodes.Computed, ...]:
+def _rebuild_columns(columns: Iterable[tuple[str, str, str]]) -> tuple[nodes.ComputedColumn, ...]:
     types = {text: ATOMS[text] if text in ATOMS else parse_type(text)[0] for _, text, _ in columns}
     return tuple(
-        nodes.Computed(name, Column(types[text], True, NOWHERE, of)) for name, text, of in columns
+        nodes.ComputedColumn(name, ColumnReference(types[text], True, NO_SPAN, of))
+        for name, text, of in columns
     )
 
 
-def _matching(matching: Matching) -> dict[str, Any]:
+def _describe_matching(matching: JoinMatching) -> dict[str, Any]:
     match matching:
-        case Within(least_us, most_us, processing):
+        case IntervalMatch(least_us, most_us, processing):
             bounds = {"least_us": least_us, "most_us": most_us}
             return {"within": {**bounds, "processing": processing}}
-        case SameWindow():
+        case WindowMatch():
             return {"window": {}}
-        case AsOf(ttl_us):
+        case AsOfMatch(ttl_us):
             return {"as_of": {"ttl_us": ttl_us}}
-        case Changing(ttl, keys):
-            stored = ttl and {"after_us": ttl.after_us, "processing": ttl.processing}
+        case ChangelogMatch(ttl, keys):
+            stored = ttl and {"after_us": ttl.after_us, "processing": ttl.uses_processing_time}
             return {"changes": {"ttl": stored, "keys": [list(key) for key in keys]}}
-        case Everywhere(key, ttl_us, in_time):
-            of = None if key is None else _columns(key)
+        case BroadcastMatch(key, ttl_us, in_time):
+            of = None if key is None else _describe_columns(key)
             return {"everywhere": {"key": of, "ttl_us": ttl_us, "in_time": in_time}}
     raise AssertionError(matching)
 
 
-def _matching_of(kind: str, said: Mapping[str, Any], window: Window | None) -> Matching:
+def _rebuild_matching(kind: str, said: Mapping[str, Any], window: Window | None) -> JoinMatching:
     match kind:
         case "within":
-            return Within(said["least_us"], said["most_us"], said["processing"])
+            return IntervalMatch(said["least_us"], said["most_us"], said["processing"])
         case "as_of":
-            return AsOf(said["ttl_us"])
+            return AsOfMatch(said["ttl_us"])
         case "changes":
             left, right = said["keys"]
             ttl = said["ttl"] and Ttl(said["ttl"]["after_us"], said["ttl"]["processing"])
-            return Changing(ttl, (tuple(left), tuple(right)))
+            return ChangelogMatch(ttl, (tuple(left), tuple(right)))
         case "everywhere":
-            key = None if said["key"] is None else _computed(said["key"])
-            return Everywhere(key, said["ttl_us"], said["in_time"])
+            key = None if said["key"] is None else _rebuild_columns(said["key"])
+            return BroadcastMatch(key, said["ttl_us"], said["in_time"])
     if window is None:
         raise KeyError(kind)
-    return SameWindow(window)
+    return WindowMatch(window)

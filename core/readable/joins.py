@@ -16,50 +16,50 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from headrace.core.expressions.typed import Column
-from headrace.core.operators.grouping import Grouping
+from headrace.core.expressions.typed import ColumnReference
+from headrace.core.operators.grouping import GroupingKey
 from headrace.core.operators.joins import everywhere
-from headrace.core.operators.joins.bounds import Bounds
-from headrace.core.operators.joins.kept import STATES
-from headrace.core.operators.joins.laid_out import laid_out
-from headrace.core.operators.joins.sides import LEFT, RIGHT, TIMES
-from headrace.core.operators.joins.spans import SHOWN, WAS
-from headrace.core.operators.joins.standing import IDS, ROWS
-from headrace.core.operators.joins.versions import VERSIONS
-from headrace.core.operators.kept import row_types
+from headrace.core.operators.joins.bounds import TimeBounds
+from headrace.core.operators.joins.kept import SIDE_STATES
+from headrace.core.operators.joins.laid_out import get_state_layouts
+from headrace.core.operators.joins.sides import LEFT, RIGHT, TIME_COLUMNS
+from headrace.core.operators.joins.spans import EMITTED_PREFIX, EMITTED_STARTS
+from headrace.core.operators.joins.standing import ID_COLUMNS, ROW_COLUMNS
+from headrace.core.operators.joins.versions import VERSIONS_STATE
+from headrace.core.operators.kept import get_row_types
 from headrace.core.plan import nodes
-from headrace.core.plan.matching import AsOf, Changing, Everywhere, Within
+from headrace.core.plan.matching import AsOfMatch, BroadcastMatch, ChangelogMatch, IntervalMatch
 from headrace.core.plan.windows import Session
-from headrace.core.readable.columns import free, named
-from headrace.core.readable.keys import decoded
-from headrace.core.readable.meaning import JoinMeaning
-from headrace.core.readable.panes import Panes
-from headrace.core.state import KEY, NO_CLOCK_US, SLOT, UNTIL
+from headrace.core.readable.columns import make_unique_name, move_to_end
+from headrace.core.readable.keys import decode_keys
+from headrace.core.readable.meaning import JoinStateSchema
+from headrace.core.readable.panes import PaneReader
+from headrace.core.state import EXPIRY, KEY, NO_CLOCK_US, SLOT
 from headrace.core.types import TIMESTAMP, to_polars
 
 if TYPE_CHECKING:
     import polars as pl
 
-    Behind: TypeAlias = Mapping[str, pl.Expr]
+    ColumnExpressions: TypeAlias = Mapping[str, pl.Expr]
 
-BEHIND = ("window_start", "window_end", "event_time", "came", "until")
+HIDDEN_TIME_COLUMNS = ("window_start", "window_end", "event_time", "came", "until")
 """The times of a row, shown after its columns."""
 
 
-class JoinStates:
+class JoinStateReader:
     """The reader of one join's state."""
 
-    def __init__(self, meaning: JoinMeaning) -> None:
+    def __init__(self, meaning: JoinStateSchema) -> None:
         self._meaning = meaning
         self._join = join = meaning.operation
         self._sides = (join.left, join.right)
-        self._inside = Grouping(join.left.key).inside
-        self._layouts = laid_out(join, ordered=meaning.ordered)
+        self._inside = GroupingKey(join.left.key).internal_names
+        self._layouts = get_state_layouts(join, ordered=meaning.is_ordered)
 
-    def identity(self, name: str) -> tuple[str, ...]:
+    def list_identity_columns(self, name: str) -> tuple[str, ...]:
         """Return the columns that identify a row of a state, if some do."""
         columns, key = next(self.read(name, [], NO_CLOCK_US)).columns, len(self._inside)
-        if name == VERSIONS:
+        if name == VERSIONS_STATE:
             return tuple(columns[:key])
         if name == "keys":
             return tuple(columns[: key + 1 + self._has_ids])
@@ -71,95 +71,101 @@ class JoinStates:
         """Yield the rows of a state: at least one frame, which may be empty."""
         import polars as pl
 
-        rows = pl.concat(frames, how="diagonal") if frames else self._nothing(name)
+        rows = pl.concat(frames, how="diagonal") if frames else self._build_empty_state(name)
         if name == "keys":
-            yield self._standing(rows)
-        elif name == everywhere.RULES:
-            yield self._rules(rows)
-        elif name == VERSIONS:
-            behind = {**self._at(RIGHT), **_until(rows)}
-            yield self._shown(RIGHT, self._with_key(RIGHT, rows), behind)
-        elif name == everywhere.WAITING:
-            yield self._shown(LEFT, rows, self._at(LEFT))
+            yield self._read_current_rows(rows)
+        elif name == everywhere.RULES_STATE:
+            yield self._read_broadcast_rows(rows)
+        elif name == VERSIONS_STATE:
+            behind = {**self._build_event_time(RIGHT), **_build_expiry(rows)}
+            yield self._sort_rows(RIGHT, self._add_key_columns(RIGHT, rows), behind)
+        elif name == everywhere.WAITING_STATE:
+            yield self._sort_rows(LEFT, rows, self._build_event_time(LEFT))
         else:
-            which = RIGHT if name.endswith(STATES[RIGHT]) else LEFT
-            yield from self._filed(which, rows, clock_us, went_out=name.startswith(SHOWN))
+            which = RIGHT if name.endswith(SIDE_STATES[RIGHT]) else LEFT
+            yield from self._read_filed_rows(
+                which, rows, clock_us, went_out=name.startswith(EMITTED_PREFIX)
+            )
 
-    def _filed(
+    def _read_filed_rows(
         self, which: int, rows: pl.DataFrame, clock_us: int, *, went_out: bool
     ) -> Iterator[pl.DataFrame]:
         """Yield the rows of one side that are filed under a time."""
         import polars as pl
 
         slot, window = pl.col(SLOT), self._meaning.window
-        at = self._at(which)
+        at = self._build_event_time(which)
         match self._join.matching:
-            case Within(least_us=int(least), most_us=int(most), processing=processing):
+            case IntervalMatch(
+                least_us=int(least), most_us=int(most), uses_processing_time=processing
+            ):
                 at = {**at, "came": slot} if processing else {"event_time": slot}
-                at["until"] = slot + Bounds(least, most, self._join.type).kept_us(which)
-            case AsOf():
+                at["until"] = slot + TimeBounds(least, most, self._join.type).get_retention_us(
+                    which
+                )
+            case AsOfMatch():
                 at = {"event_time": slot}
-        if window is None or not window.bounded:
-            yield self._shown(which, rows, at)
+        if window is None or not window.has_bounds:
+            yield self._sort_rows(which, rows, at)
         elif isinstance(window.shape, Session):
-            start_and_end = (pl.col(WAS[which]), slot - window.lateness_us - 1)
-            bounds = dict(zip(nodes.BOUNDS, start_and_end, strict=True)) if went_out else {}
-            yield self._shown(which, rows, {**bounds, **at})
+            start_and_end = (pl.col(EMITTED_STARTS[which]), slot - window.lateness_us - 1)
+            bounds = dict(zip(nodes.WINDOW_BOUNDS, start_and_end, strict=True)) if went_out else {}
+            yield self._sort_rows(which, rows, {**bounds, **at})
         else:
-            panes, bounds = Panes(window), {name: pl.col(name) for name in nodes.BOUNDS}
-            for part in panes.windows(rows, self._inside, clock_us):
-                yield self._shown(which, part.with_columns(panes.bounds()), bounds)
+            panes, bounds = PaneReader(window), {name: pl.col(name) for name in nodes.WINDOW_BOUNDS}
+            for part in panes.expand_windows(rows, self._inside, clock_us):
+                yield self._sort_rows(which, part.with_columns(panes.build_bounds()), bounds)
 
-    def _standing(self, table: pl.DataFrame) -> pl.DataFrame:
+    def _read_current_rows(self, table: pl.DataFrame) -> pl.DataFrame:
         """Return the current rows of both inputs, each with the name of its input."""
         import polars as pl
 
-        keyed, sides = self._with_key(LEFT, table), []
+        keyed, sides = self._add_key_columns(LEFT, table), []
         for which, side in enumerate(self._sides):
-            there = keyed.filter(pl.col(ROWS[which]).is_not_null())
-            rows = there.explode(ROWS[which]).unnest(ROWS[which])
+            there = keyed.filter(pl.col(ROW_COLUMNS[which]).is_not_null())
+            rows = there.explode(ROW_COLUMNS[which]).unnest(ROW_COLUMNS[which])
             told = {"side": pl.lit(side.name)}
             if self._has_ids:
-                has = IDS[which] in rows.columns
-                told["row"] = pl.col(IDS[which]) if has else pl.lit(None, dtype=pl.String())
-            behind = {**self._at(which), **_until(table)}
-            sides.append(self._of(which, rows, told, behind, self._join.left.key))
+                has = ID_COLUMNS[which] in rows.columns
+                told["row"] = pl.col(ID_COLUMNS[which]) if has else pl.lit(None, dtype=pl.String())
+            behind = {**self._build_event_time(which), **_build_expiry(table)}
+            sides.append(self._select_columns(which, rows, told, behind, self._join.left.key))
         whole = pl.concat(sides, how="diagonal")
         by = whole.columns[: len(self._inside)]
-        return _named(whole.sort(by, maintain_order=True) if by else whole)
+        return _move_times_to_end(whole.sort(by, maintain_order=True) if by else whole)
 
-    def _rules(self, rows: pl.DataFrame) -> pl.DataFrame:
+    def _read_broadcast_rows(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Return the broadcast rows, each valid until another replaces it."""
         import polars as pl
 
         matching, side = self._join.matching, self._join.right
-        assert isinstance(matching, Everywhere), "nothing else has rules"
-        behind = self._at(RIGHT)
-        if matching.in_time:
-            rows = everywhere.held_until(rows, matching)
-            behind["until"] = pl.col(everywhere.UNTIL)
+        assert isinstance(matching, BroadcastMatch), "nothing else has rules"
+        behind = self._build_event_time(RIGHT)
+        if matching.uses_event_time:
+            rows = everywhere.compute_validity(rows, matching)
+            behind["until"] = pl.col(everywhere.VALID_UNTIL)
             if matching.ttl_us is not None:  # the latest time of the row's validity
-                last = pl.col(TIMES[RIGHT]) + matching.ttl_us
-                behind["until"] = pl.min_horizontal(everywhere.UNTIL, last)
-        shown = _inputs(side.key) | _inputs(side.columns)
-        of = zip(matching.key or (), everywhere.replaced(matching), strict=True)
-        told = {e.name: pl.col(name) for e, name in of if not _inputs([e]) & shown}
-        return _named(self._of(RIGHT, rows, told, behind, side.key))
+                last = pl.col(TIME_COLUMNS[RIGHT]) + matching.ttl_us
+                behind["until"] = pl.min_horizontal(everywhere.VALID_UNTIL, last)
+        shown = _list_input_columns(side.key) | _list_input_columns(side.columns)
+        of = zip(matching.key or (), everywhere.name_replacement_key(matching), strict=True)
+        told = {e.name: pl.col(name) for e, name in of if not _list_input_columns([e]) & shown}
+        return _move_times_to_end(self._select_columns(RIGHT, rows, told, behind, side.key))
 
-    def _shown(self, which: int, rows: pl.DataFrame, behind: Behind) -> pl.DataFrame:
+    def _sort_rows(self, which: int, rows: pl.DataFrame, behind: ColumnExpressions) -> pl.DataFrame:
         """Return the rows of a side, sorted by key and time."""
         key = self._sides[which].key
-        found = self._of(which, rows, {}, behind, key)
-        by = [*(each.name for each in key), *(_hidden(name) for name in behind)]
-        return _named(found.sort(by, maintain_order=True) if by else found)
+        found = self._select_columns(which, rows, {}, behind, key)
+        by = [*(each.name for each in key), *(_hide_name(name) for name in behind)]
+        return _move_times_to_end(found.sort(by, maintain_order=True) if by else found)
 
-    def _of(
+    def _select_columns(
         self,
         which: int,
         rows: pl.DataFrame,
-        told: Behind,
-        behind: Behind,
-        key: Sequence[nodes.Computed],
+        told: ColumnExpressions,
+        behind: ColumnExpressions,
+        key: Sequence[nodes.ComputedColumn],
     ) -> pl.DataFrame:
         """Return the rows of a side: key, metadata, columns, times."""
         import polars as pl
@@ -168,25 +174,29 @@ class JoinStates:
         taken = [each.name for each in key]
         columns = [pl.col(i).alias(name) for i, name in zip(self._inside, taken, strict=True)]
         for name, expr in told.items():
-            taken.append(free(name, [*taken, *(c.name for s in self._sides for c in s.columns)]))
+            taken.append(
+                make_unique_name(name, [*taken, *(c.name for s in self._sides for c in s.columns)])
+            )
             columns.append(expr.alias(taken[-1]))
         for each in side.columns:
-            if not _inputs([each]) & _inputs(side.key):
-                taken.append(free(each.name, taken))
+            if not _list_input_columns([each]) & _list_input_columns(side.key):
+                taken.append(make_unique_name(each.name, taken))
                 columns.append(pl.col(each.name).alias(taken[-1]))
         for name, expr in behind.items():
-            columns.append(expr.cast(stamp).alias(_hidden(name)))
+            columns.append(expr.cast(stamp).alias(_hide_name(name)))
         return rows.select(columns)
 
-    def _at(self, which: int) -> dict[str, pl.Expr]:
+    def _build_event_time(self, which: int) -> dict[str, pl.Expr]:
         """Return the event time of a row, if it has one."""
         import polars as pl
 
-        return {"event_time": pl.col(TIMES[which])} if self._meaning.timed[which] else {}
+        return (
+            {"event_time": pl.col(TIME_COLUMNS[which])} if self._meaning.timed_inputs[which] else {}
+        )
 
-    def _with_key(self, which: int, table: pl.DataFrame) -> pl.DataFrame:
+    def _add_key_columns(self, which: int, table: pl.DataFrame) -> pl.DataFrame:
         """Add the columns of the key to the rows of a table."""
-        keys = decoded(table[KEY], self._meaning.key.columns)
+        keys = decode_keys(table[KEY], self._meaning.key.columns)
         inside = [each.alias(name) for each, name in zip(keys, self._inside, strict=True)]
         return table.hstack(inside)
 
@@ -194,35 +204,38 @@ class JoinStates:
     def _has_ids(self) -> bool:
         """Whether the rows of one key have ids."""
         layout = self._layouts["keys"]
-        return any(id in row_types(layout, rows) for id, rows in zip(IDS, ROWS, strict=True))
+        return any(
+            id in get_row_types(layout, rows)
+            for id, rows in zip(ID_COLUMNS, ROW_COLUMNS, strict=True)
+        )
 
-    def _nothing(self, name: str) -> pl.DataFrame:
+    def _build_empty_state(self, name: str) -> pl.DataFrame:
         """Return an empty state with the operator's schema."""
         import polars as pl
 
         layout, matching = self._layouts[name], self._join.matching
-        forgets = isinstance(matching, AsOf) and matching.ttl_us is not None
-        forgets |= isinstance(matching, Changing) and matching.ttl is not None
-        until = {UNTIL: pl.Int64()} if forgets and KEY in layout else {}
+        forgets = isinstance(matching, AsOfMatch) and matching.ttl_us is not None
+        forgets |= isinstance(matching, ChangelogMatch) and matching.ttl is not None
+        until = {EXPIRY: pl.Int64()} if forgets and KEY in layout else {}
         return pl.DataFrame(schema={**layout, **until})
 
 
-def _until(table: pl.DataFrame) -> dict[str, pl.Expr]:
+def _build_expiry(table: pl.DataFrame) -> dict[str, pl.Expr]:
     """Return when the rows of a table expire, if they do."""
     import polars as pl
 
-    return {"until": pl.col(UNTIL)} if UNTIL in table.columns else {}
+    return {"until": pl.col(EXPIRY)} if EXPIRY in table.columns else {}
 
 
-def _inputs(columns: Iterable[nodes.Computed]) -> set[str]:
+def _list_input_columns(columns: Iterable[nodes.ComputedColumn]) -> set[str]:
     """Return the input columns that these columns are."""
-    return {c.value.name for c in columns if isinstance(c.value, Column) and c.value.name}
+    return {c.value.name for c in columns if isinstance(c.value, ColumnReference) and c.value.name}
 
 
-def _hidden(name: str) -> str:
+def _hide_name(name: str) -> str:
     return f"__{name}"
 
 
-def _named(rows: pl.DataFrame) -> pl.DataFrame:
+def _move_times_to_end(rows: pl.DataFrame) -> pl.DataFrame:
     """Move the times to the end, under names that no other column has."""
-    return named(rows, [(_hidden(name), name) for name in BEHIND])
+    return move_to_end(rows, [(_hide_name(name), name) for name in HIDDEN_TIME_COLUMNS])

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from headrace.core.problems import did_you_mean
-from headrace.core.readable.meaning import Key
+from headrace.core.problems import suggest_name
+from headrace.core.readable.meaning import StateKey
 from headrace.core.types import BINARY, BOOLEAN, STRING, TIMESTAMP, Type, to_polars
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _PART = re.compile(r"\s*(?P<name>[^=,']+?)\s*=\s*(?P<value>'(?:[^']|'')*'|[^,]*?)\s*(?:,|$)")
 
 
-class NoSuchKey(Exception):
+class InvalidKey(Exception):
     """An invalid key: what was expected, what came, and a hint."""
 
     def __init__(self, message: str, hint: str = "") -> None:
@@ -33,45 +33,45 @@ class NoSuchKey(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ParsedKey:
     """A key as it is stored, and its key group."""
 
-    encoded: str
-    group: int
+    encoded_key: str
+    key_group: int
 
 
-def wanted(text: str, key: Key, key_groups: int) -> Wanted:
+def parse_key(text: str, key: StateKey, key_groups: int) -> ParsedKey:
     """Parse a key. Raises NoSuchKey."""
     import polars as pl
 
-    from headrace.core.keygroups import encoded, groups_of
+    from headrace.core.keygroups import compute_key_groups, encode_keys
 
-    said = _columns(text, key)
-    columns = [_column(field.name, said[field.name], field.type) for field in key.columns]
-    whole = encoded(pl.DataFrame(columns))
-    return Wanted(str(whole[0]), int(groups_of(whole, key_groups)[0]))
+    said = _split_key(text, key)
+    columns = [_parse_column(field.name, said[field.name], field.type) for field in key.columns]
+    whole = encode_keys(pl.DataFrame(columns))
+    return ParsedKey(str(whole[0]), int(compute_key_groups(whole, key_groups)[0]))
 
 
-def _columns(text: str, key: Key) -> dict[str, str]:
+def _split_key(text: str, key: StateKey) -> dict[str, str]:
     """Return the text of each column."""
     if not key.names:
-        raise NoSuchKey(f'it has no key, got "{text}"', "without --key all of it is shown")
-    named = _named(text)
+        raise InvalidKey(f'it has no key, got "{text}"', "without --key all of it is shown")
+    named = _split_named_columns(text)
     if len(key.names) == 1 and key.names[0] not in named:
         return {key.names[0]: text}
     there = ", ".join(f"{field.name} {field.type}" for field in key.columns)
     for name in named:
         if name not in key.names:
-            hint = did_you_mean(name, key.names) or f"its key is {there}"
-            raise NoSuchKey(f'its key has no column "{name}"', hint)
+            hint = suggest_name(name, key.names) or f"its key is {there}"
+            raise InvalidKey(f'its key has no column "{name}"', hint)
     if missing := [name for name in key.names if name not in named]:
         example = ",".join(f"{name}=..." for name in key.names)
-        message = f'wanted {_listed(missing)} of its key as well, got "{text}"'
-        raise NoSuchKey(message, f"its key is {there}: --key {example}")
+        message = f'wanted {_join_names(missing)} of its key as well, got "{text}"'
+        raise InvalidKey(message, f"its key is {there}: --key {example}")
     return named
 
 
-def _named(text: str) -> dict[str, str]:
+def _split_named_columns(text: str) -> dict[str, str]:
     """Split a text into named columns; {} if it names none."""
     at, found = 0, dict[str, str]()
     while at < len(text):
@@ -83,7 +83,7 @@ def _named(text: str) -> dict[str, str]:
     return found
 
 
-def _column(name: str, text: str, type: Type) -> pl.Series:
+def _parse_column(name: str, text: str, type: Type) -> pl.Series:
     import polars as pl
 
     value: object = None
@@ -92,10 +92,10 @@ def _column(name: str, text: str, type: Type) -> pl.Series:
     elif text.strip().lower() != "null":
         value = text
     try:
-        return _cast(pl.Series(name, [value], dtype=pl.String), type)
+        return _cast_text(pl.Series(name, [value], dtype=pl.String), type)
     except (pl.exceptions.PolarsError, ValueError) as error:
         hint = _HINTS.get(str(type), "")
-        raise NoSuchKey(f'{name}: wanted {type}, got "{text}"', hint) from error
+        raise InvalidKey(f'{name}: wanted {type}, got "{text}"', hint) from error
 
 
 _HINTS = {
@@ -106,7 +106,7 @@ _HINTS = {
 }
 
 
-def _cast(text: pl.Series, type: Type) -> pl.Series:
+def _cast_text(text: pl.Series, type: Type) -> pl.Series:
     import polars as pl
 
     if type == STRING:
@@ -114,13 +114,13 @@ def _cast(text: pl.Series, type: Type) -> pl.Series:
     if type == BINARY:
         return text.str.decode("hex")
     if type == BOOLEAN:
-        return _mapped(text, {"true": True, "false": False})
+        return _map_words(text, {"true": True, "false": False})
     if type == TIMESTAMP:
-        return pl.Series(text.name, [_time(each) for each in text], dtype=to_polars(type))
+        return pl.Series(text.name, [_parse_time(each) for each in text], dtype=to_polars(type))
     return text.str.strip_chars().cast(to_polars(type))
 
 
-def _mapped(text: pl.Series, words: dict[str, bool]) -> pl.Series:
+def _map_words(text: pl.Series, words: dict[str, bool]) -> pl.Series:
     import polars as pl
 
     values = []
@@ -131,12 +131,12 @@ def _mapped(text: pl.Series, words: dict[str, bool]) -> pl.Series:
     return pl.Series(text.name, values, dtype=pl.Boolean)
 
 
-def _time(text: str | None) -> datetime | None:
+def _parse_time(text: str | None) -> datetime | None:
     if text is None:
         return None
     at = datetime.fromisoformat(text.strip())
     return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
 
 
-def _listed(names: Iterable[str]) -> str:
+def _join_names(names: Iterable[str]) -> str:
     return " and ".join(names)

@@ -14,30 +14,30 @@ from typing import Any
 
 from headrace.core.aggregates import type_aggregate_text
 from headrace.core.expressions import ExpressionErrors, Span, type_expression
-from headrace.core.expressions.typed import Column
+from headrace.core.expressions.typed import ColumnReference
 from headrace.core.pipeline.text import MASK
 from headrace.core.plan import nodes
-from headrace.core.plan.matching import SameWindow
-from headrace.core.plan.rankings import ordering
+from headrace.core.plan.matching import WindowMatch
+from headrace.core.plan.rankings import parse_ordering
 from headrace.core.plan.windows import Evict, Trigger, Window
 from headrace.core.process.declared import Declared, Kind
-from headrace.core.readable.joined import join_of
+from headrace.core.readable.joined import rebuild_join
 from headrace.core.readable.shapes import read_shape
-from headrace.core.readable.users import kept_for_users
+from headrace.core.readable.users import build_partials_column
 from headrace.core.snapshots import Manifest
 from headrace.core.type_parser import TypeTextError, parse_type
 from headrace.core.types import ATOMS, TIMESTAMP, Field, Schema, Type
 from headrace.core.user_code import UserCode
 
-NOWHERE = Span(0, 0)
+NO_SPAN = Span(0, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class StateKey:
     """The key of a step: its columns under their names, and their expressions."""
 
     columns: Schema
-    texts: tuple[str, ...]
+    expressions: tuple[str, ...]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -46,22 +46,22 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
-class Meaning:
+class StateSchema:
     """The schema of a step's states: the operation that they belong to."""
 
-    key: Key
-    operation: nodes.Keyed
-    of: Schema
+    key: StateKey
+    operation: nodes.KeyedOperation
+    stored_columns: Schema
     """The columns of the rows that are stored as they came."""
-    timed: bool
+    is_timed: bool
     """Whether input rows have event times."""
-    ttl: bool = False
+    has_ttl: bool = False
     """Whether keys expire."""
-    having: bool = False
+    has_having: bool = False
     """Whether the state has a column for which rows were emitted."""
-    changes: bool = False
+    is_changelog: bool = False
     """Whether the step reads a changelog."""
-    hidden: tuple[str, ...] = ()
+    hidden_aggregates: tuple[str, ...] = ()
     """The aggregates that cannot be read, because their text contains a secret."""
 
     @property
@@ -71,18 +71,18 @@ class Meaning:
 
 
 @dataclass(frozen=True, slots=True)
-class JoinMeaning:
+class JoinStateSchema:
     """The schema of a join's states."""
 
-    key: Key
+    key: StateKey
     operation: nodes.Join
-    timed: tuple[bool, bool]
+    timed_inputs: tuple[bool, bool]
     """Whether the rows of each input have event times."""
-    ordered: bool
+    is_ordered: bool
     """Whether rows are stored with their position among all rows."""
 
     @property
-    def hidden(self) -> tuple[str, ...]:
+    def hidden_aggregates(self) -> tuple[str, ...]:
         """Always empty: a join has no computed state with secrets."""
         return ()
 
@@ -90,139 +90,150 @@ class JoinMeaning:
     def window(self) -> Window | None:
         """The window of the step."""
         matching = self.operation.matching
-        return matching.window if isinstance(matching, SameWindow) else None
+        return matching.window if isinstance(matching, WindowMatch) else None
 
 
-class Unreadable(Exception):
+class UnreadableState(Exception):
     """State that can only be shown as it is stored; the reason."""
 
 
-def meaning(document: Manifest, step: str) -> Meaning | JoinMeaning:
+def read_state_schema(document: Manifest, step: str) -> StateSchema | JoinStateSchema:
     """Return the schema of a step's states. Raises Unreadable."""
     said: Any = document
     reading = said.get("readings", {}).get(step)
     if reading is None:
-        raise Unreadable("it was written by a version that did not say how to read it")
+        raise UnreadableState("it was written by a version that did not say how to read it")
     try:
         if "join" in reading:
-            return _of_join(said["kept"][step], reading)
-        return _meaning(said["kept"][step], reading)
+            return _build_join_schema(said["kept"][step], reading)
+        return _build_state_schema(said["kept"][step], reading)
     except (KeyError, TypeError, TypeTextError, ExpressionErrors) as error:
-        raise Unreadable(f"it was written by another version: {error}") from error
+        raise UnreadableState(f"it was written by another version: {error}") from error
 
 
-def _meaning(kept: Mapping[str, Any], reading: Mapping[str, Any]) -> Meaning:
-    key = key_of(kept["key"], reading["key"])
-    of = schema_of(reading["of"])
+def _build_state_schema(kept: Mapping[str, Any], reading: Mapping[str, Any]) -> StateSchema:
+    key = rebuild_key(kept["key"], reading["key"])
+    of = parse_schema(reading["of"])
     made = tuple(
-        nodes.Computed(field.name, Column(field.type, True, NOWHERE, field.name))
+        nodes.ComputedColumn(field.name, ColumnReference(field.type, True, NO_SPAN, field.name))
         for field in key.columns
     )
-    window = _window(reading["window"], of) if reading["window"] else None
+    window = _rebuild_window(reading["window"], of) if reading["window"] else None
     timed, ttl, having = bool(reading["timed"]), bool(kept["ttl"]), bool(kept["having"])
     if top := reading["top"]:
-        by = tuple(_ranking(text, of) for text in top["by"])
+        by = tuple(_parse_ranking(text, of) for text in top["by"])
         changes = "rows" in kept["states"]
-        return Meaning(
+        return StateSchema(
             key, nodes.Top(made, window, top["rows"], by), of, timed, ttl, False, changes
         )
     if (states := reading.get("process")) is not None:
-        return Meaning(key, nodes.Process(made, of, timed, body_of(states)), of, timed)
+        return StateSchema(key, nodes.Process(made, of, timed, rebuild_body(states)), of, timed)
     if kept["does"].startswith("dedup"):
-        return Meaning(key, nodes.Dedup(made, "first"), of, timed, ttl)
+        return StateSchema(key, nodes.Dedup(made, "first"), of, timed, ttl)
     if kept["does"].startswith("apply"):
         assert window is not None, "what is applied to rows of windows"
-        return Meaning(key, nodes.Apply(made, window, _NOBODY, of, Schema(())), of, timed)
-    keys = _bounded(key.columns, window)
+        return StateSchema(
+            key, nodes.Apply(made, window, _MISSING_USER_CODE, of, Schema(())), of, timed
+        )
+    keys = _add_window_bounds(key.columns, window)
     texts = {name: text for name, text in reading["columns"].items() if MASK not in text}
     columns = tuple(
-        nodes.Aggregated(name, type_aggregate_text(text, of, keys), text)
+        nodes.AggregatedColumn(name, type_aggregate_text(text, of, keys), text)
         for name, text in texts.items()
     )
     users = reading.get("users", {})
-    columns += tuple(kept_for_users(name, call) for name, call in users.items() if call["keeps"])
+    columns += tuple(
+        build_partials_column(name, call) for name, call in users.items() if call["keeps"]
+    )
     secret = (name for name, call in users.items() if not call["keeps"])
     hidden = (*(name for name in reading["columns"] if name not in texts), *secret)
     changes = "rows" in kept["states"]
     operation = nodes.Aggregate(made, window, columns)
-    return Meaning(key, operation, of, timed, ttl, having, changes, hidden)
+    return StateSchema(key, operation, of, timed, ttl, having, changes, hidden)
 
 
-def _of_join(kept: Mapping[str, Any], reading: Mapping[str, Any]) -> JoinMeaning:
+def _build_join_schema(kept: Mapping[str, Any], reading: Mapping[str, Any]) -> JoinStateSchema:
     said = reading["join"]
     left, right = said["sides"]
-    return JoinMeaning(
-        key_of(kept["key"], reading["key"]),
-        join_of(said, _window(reading["window"], Schema(())) if reading["window"] else None),
+    return JoinStateSchema(
+        rebuild_key(kept["key"], reading["key"]),
+        rebuild_join(
+            said, _rebuild_window(reading["window"], Schema(())) if reading["window"] else None
+        ),
         (left["timed"], right["timed"]),
         said["ordered"],
     )
 
 
-def body_of(states: Mapping[str, Any]) -> nodes.Body:
+def rebuild_body(states: Mapping[str, Any]) -> nodes.ProcessBody:
     """Rebuild a user-defined class, as far as its states are concerned."""
     read = tuple(
-        (name, Declared(Kind(kind), tuple(map(_type, types)), ttl_us, shared="shared" in more))
+        (
+            name,
+            Declared(
+                Kind(kind), tuple(map(_parse_type_text, types)), ttl_us, shared="shared" in more
+            ),
+        )
         for name, (kind, types, is_aged, *more) in states.items()
         for ttl_us in (0 if is_aged else None,)
     )
-    return nodes.Body("", "", Schema(()), (), True, read)
+    return nodes.ProcessBody("", "", Schema(()), (), True, read)
 
 
-def key_of(kept: Iterable[tuple[str, str]], names: Iterable[str] | None = None) -> Key:
+def rebuild_key(kept: Iterable[tuple[str, str]], names: Iterable[str] | None = None) -> StateKey:
     """Return the key of a checkpoint; without names, its expressions are the names."""
     kept = tuple(kept)
     texts = tuple(text for text, _ in kept)
-    types = (_type(type) for _, type in kept)
+    types = (_parse_type_text(type) for _, type in kept)
     fields = (Field(n, type) for n, type in zip(names or texts, types, strict=True))
-    return Key(Schema(tuple(fields)), texts)
+    return StateKey(Schema(tuple(fields)), texts)
 
 
-def schema_of(columns: Mapping[str, str]) -> Schema:
+def parse_schema(columns: Mapping[str, str]) -> Schema:
     """Return the schema of columns with types as texts."""
-    return Schema(tuple(Field(name, _type(text)) for name, text in columns.items()))
+    return Schema(tuple(Field(name, _parse_type_text(text)) for name, text in columns.items()))
 
 
-def _bounded(keys: Schema, window: Window | None) -> Schema:
-    bounds = nodes.BOUNDS if window and window.bounded else ()
+def _add_window_bounds(keys: Schema, window: Window | None) -> Schema:
+    bounds = nodes.WINDOW_BOUNDS if window and window.has_bounds else ()
     return Schema((*keys, *(Field(name, TIMESTAMP) for name in bounds)))
 
 
-def _type(text: str) -> Type:
+def _parse_type_text(text: str) -> Type:
     return ATOMS[text] if text in ATOMS else parse_type(text)[0]
 
 
-def _ranking(text: str, rows: Schema) -> nodes.Ranking:
+def _parse_ranking(text: str, rows: Schema) -> nodes.Ranking:
     if MASK in text:
-        raise Unreadable("what it ranks by is a secret")
-    end, descending, nulls_last = ordering(text)
+        raise UnreadableState("what it ranks by is a secret")
+    end, descending, nulls_last = parse_ordering(text)
     return nodes.Ranking(type_expression(text[:end], rows), descending, nulls_last, text)
 
 
-_NOTHING = Schema(())
-_NOBODY = UserCode(Path(), "", "")
+_EMPTY_SCHEMA = Schema(())
+_MISSING_USER_CODE = UserCode(Path(), "", "")
 """Stands in for user code, which is not run to show state."""
 
 
-def _evict(said: Mapping[str, Any], of: Schema) -> Evict:
+def _rebuild_evictor(said: Mapping[str, Any], of: Schema) -> Evict:
     if said.get("python"):
-        return Evict(code=_NOBODY, of=of)
+        return Evict(code=_MISSING_USER_CODE, input_columns=of)
     return Evict(said["last"], said["within_us"])
 
 
-def _trigger(said: Mapping[str, Any]) -> Trigger:
+def _rebuild_trigger(said: Mapping[str, Any]) -> Trigger:
     if said.get("python"):
-        return Trigger(code=_NOBODY, of=Schema(()), state=Schema(()))
+        return Trigger(code=_MISSING_USER_CODE, input_columns=Schema(()), state=Schema(()))
     return Trigger(said["every_us"], said["count"], said["processing"])
 
 
-def _window(said: Mapping[str, Any], of: Schema = _NOTHING) -> Window:
+def _rebuild_window(said: Mapping[str, Any], of: Schema = _EMPTY_SCHEMA) -> Window:
     return Window(
         read_shape(said["shape"]),
         said["lateness_us"],
         None,
         said["processing"],
-        _trigger(said["trigger"]) if said["trigger"] else None,
+        _rebuild_trigger(said["trigger"]) if said["trigger"] else None,
         said["accumulate"],
-        _evict(said["evict"], of) if said["evict"] else None,
+        _rebuild_evictor(said["evict"], of) if said["evict"] else None,
     )

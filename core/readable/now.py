@@ -6,74 +6,90 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from headrace.core.elements import EVENT_TIME, ORDER
-from headrace.core.operators.changes.filed import VERSION, newest
-from headrace.core.operators.changes.latest import GONE, ID, LAST
-from headrace.core.operators.changes.lists import WHOLE
-from headrace.core.operators.changes.running import ROW, row_columns
-from headrace.core.operators.changes.top import DUE
-from headrace.core.operators.top import BEST
+from headrace.core.operators.changes.filed import VERSION, select_newest
+from headrace.core.operators.changes.latest import IS_DELETE, NEWEST_TIME, ROW_ID
+from headrace.core.operators.changes.lists import IS_COMPLETE
+from headrace.core.operators.changes.running import EMITTED_ROW, get_output_columns
+from headrace.core.operators.changes.top import RERANK_AFTER
+from headrace.core.operators.top import BEST_ROWS
 from headrace.core.plan import nodes
-from headrace.core.readable.columns import free, listed
-from headrace.core.readable.meaning import Meaning
+from headrace.core.readable.columns import explode_stored_rows, make_unique_name
+from headrace.core.readable.meaning import StateSchema
 from headrace.core.state import SLOT
-from headrace.core.types import TIMESTAMP, quoted, to_polars
+from headrace.core.types import TIMESTAMP, quote_name, to_polars
 
 if TYPE_CHECKING:
     import polars as pl
 
 
-def keys_columns(meaning: Meaning, row: dict[str, pl.DataType]) -> dict[str, pl.DataType]:
+def build_group_columns(
+    meaning: StateSchema, row: dict[str, pl.DataType]
+) -> dict[str, pl.DataType]:
     """Return the columns that are stored of a group; `row` are those of stored rows."""
     import polars as pl
 
     if isinstance(meaning.operation, nodes.Top):
-        best = {BEST: pl.List(pl.Struct({**row, ID: pl.String()})), LAST: to_polars(TIMESTAMP)}
-        return {**best, WHOLE: pl.Boolean(), VERSION: pl.Int64(), DUE: pl.Int64()}
+        best = {
+            BEST_ROWS: pl.List(pl.Struct({**row, ROW_ID: pl.String()})),
+            NEWEST_TIME: to_polars(TIMESTAMP),
+        }
+        return {**best, IS_COMPLETE: pl.Boolean(), VERSION: pl.Int64(), RERANK_AFTER: pl.Int64()}
     assert isinstance(meaning.operation, nodes.Aggregate), "nothing else reads changes"
-    return {ROW: pl.Struct(row_columns(meaning.operation)), LAST: to_polars(TIMESTAMP)}
+    return {
+        EMITTED_ROW: pl.Struct(get_output_columns(meaning.operation)),
+        NEWEST_TIME: to_polars(TIMESTAMP),
+    }
 
 
-def of_keys(meaning: Meaning, table: pl.DataFrame) -> pl.DataFrame:
+def read_groups(meaning: StateSchema, table: pl.DataFrame) -> pl.DataFrame:
     """Return the emitted rows of each group; `table` has the columns of the key in front."""
     import polars as pl
 
     if isinstance(meaning.operation, nodes.Top):
-        shown = table.with_columns(pl.col(BEST).list.head(meaning.operation.rows))
+        shown = table.with_columns(pl.col(BEST_ROWS).list.head(meaning.operation.rows))
         names = meaning.key.names
-        return listed(shown, BEST, meaning.key, names, "rank").drop(ID, WHOLE, VERSION, DUE)
-    rows = table.select(ROW, LAST).unnest(ROW)
-    return rows.drop(meaning.hidden, strict=False)
+        return explode_stored_rows(shown, BEST_ROWS, meaning.key, names, "rank").drop(
+            ROW_ID, IS_COMPLETE, VERSION, RERANK_AFTER
+        )
+    rows = table.select(EMITTED_ROW, NEWEST_TIME).unnest(EMITTED_ROW)
+    return rows.drop(meaning.hidden_aggregates, strict=False)
 
 
-def rows_columns(
+def build_row_columns(
     key: dict[str, pl.DataType], row: dict[str, pl.DataType]
 ) -> dict[str, pl.DataType]:
     """Return the columns with which rows are stored."""
     import polars as pl
 
-    return {**key, **row, ID: pl.String(), GONE: pl.Boolean(), SLOT: pl.Int64()}
+    return {**key, **row, ROW_ID: pl.String(), IS_DELETE: pl.Boolean(), SLOT: pl.Int64()}
 
 
-def of_rows(meaning: Meaning, inside: Sequence[str], rows: pl.DataFrame) -> pl.DataFrame:
+def read_current_rows(
+    meaning: StateSchema, inside: Sequence[str], rows: pl.DataFrame
+) -> pl.DataFrame:
     """Return the current rows, each with its id; the key comes first."""
-    if GONE in rows.columns:
-        rows = newest(rows)
-        rows = rows.filter(~rows[GONE])
-    shown = keyed(meaning, inside, rows.drop(ORDER, SLOT, GONE, strict=False))
+    if IS_DELETE in rows.columns:
+        rows = select_newest(rows)
+        rows = rows.filter(~rows[IS_DELETE])
+    shown = add_key_columns(meaning, inside, rows.drop(ORDER, SLOT, IS_DELETE, strict=False))
     return shown.sort(shown.columns[: len(inside) + 1])
 
 
-def keyed(meaning: Meaning, inside: Sequence[str], rows: pl.DataFrame) -> pl.DataFrame:
+def add_key_columns(
+    meaning: StateSchema, inside: Sequence[str], rows: pl.DataFrame
+) -> pl.DataFrame:
     """Return rows with the columns of their key in front, under their names."""
     import polars as pl
 
     names, taken = meaning.key.names, [*meaning.key.names]
-    same = {n for n, text in zip(names, meaning.key.texts, strict=True) if text == quoted(n)}
+    same = {
+        n for n, text in zip(names, meaning.key.expressions, strict=True) if text == quote_name(n)
+    }
     shown = [pl.col(k).alias(n) for k, n in zip(inside, names, strict=True)]
-    if ID in rows.columns:
-        taken.append(free("row", taken))
-        shown.append(pl.col(ID).alias(taken[-1]))
-    for name in (n for n in rows.columns if n not in (*inside, *same, EVENT_TIME, ID)):
-        taken.append(free(name, taken))
+    if ROW_ID in rows.columns:
+        taken.append(make_unique_name("row", taken))
+        shown.append(pl.col(ROW_ID).alias(taken[-1]))
+    for name in (n for n in rows.columns if n not in (*inside, *same, EVENT_TIME, ROW_ID)):
+        taken.append(make_unique_name(name, taken))
         shown.append(pl.col(name).alias(taken[-1]))
     return rows.select(*shown, *(n for n in (EVENT_TIME,) if n in rows.columns))

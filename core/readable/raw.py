@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-def raw(frame: pl.DataFrame, kept: Mapping[str, Any]) -> pl.DataFrame:
+def mask_secret_columns(frame: pl.DataFrame, kept: Mapping[str, Any]) -> pl.DataFrame:
     """Rename the columns that have secrets in their names; `kept` is the meaning of the state."""
     secret = {call for call in kept["calls"] if call.startswith(MASK)}
     if not secret:
         return frame
-    return frame.rename({name: _masked(name, secret) for name in frame.columns})
+    return frame.rename({name: _mask_name(name, secret) for name in frame.columns})
 
 
-def _masked(name: str, secret: set[str]) -> str:
+def _mask_name(name: str, secret: set[str]) -> str:
     call, dot, part = name.removeprefix("__").rpartition(".")
     masked = f"{MASK} {sha256(call.encode()).hexdigest()[:8]}"
     return f"{masked}{dot}{part}" if masked in secret else name

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from headrace.core.plan.windows import Count, Cumulate, Global, Session, Shape, Slide, Tumble
+from headrace.core.plan.windows import Count, Cumulate, Global, Session, Slide, Tumble, WindowShape
 
 
-def stored_shape(shape: Shape) -> dict[str, dict[str, int]]:
+def encode_shape(shape: WindowShape) -> dict[str, dict[str, int]]:
     """Returns a shape as plain data.
 
-    >>> stored_shape(Tumble(60))
+    >>> encode_shape(Tumble(60))
     {'tumble': {'size_us': 60, 'offset_us': 0}}
     """
     match shape:
@@ -28,7 +28,7 @@ def stored_shape(shape: Shape) -> dict[str, dict[str, int]]:
             return {"global": {}}
 
 
-def read_shape(stored: Mapping[str, Mapping[str, int]]) -> Shape:
+def read_shape(stored: Mapping[str, Mapping[str, int]]) -> WindowShape:
     """Returns the shape of plain data. Raises KeyError where it is of another version.
 
     >>> read_shape({"session": {"gap_us": 5}})

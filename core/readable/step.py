@@ -9,133 +9,148 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from headrace.core.keygroups import encoded
-from headrace.core.readable.joins import JoinStates
-from headrace.core.readable.lookup import Wanted
+from headrace.core.keygroups import encode_keys
+from headrace.core.readable.joins import JoinStateReader
+from headrace.core.readable.lookup import ParsedKey
 from headrace.core.readable.meaning import (
-    JoinMeaning,
-    Key,
-    Meaning,
-    Unreadable,
-    key_of,
-    meaning,
+    JoinStateSchema,
+    StateKey,
+    StateSchema,
+    UnreadableState,
+    read_state_schema,
+    rebuild_key,
 )
-from headrace.core.readable.raw import raw
-from headrace.core.readable.states import States
+from headrace.core.readable.raw import mask_secret_columns
+from headrace.core.readable.states import KeyedStateReader
 from headrace.core.snapshots import Manifest
-from headrace.core.state import KEY, Frozen, Spread
+from headrace.core.state import KEY, FrozenState, Redistribution
 
 if TYPE_CHECKING:
     import polars as pl
 
-BESIDE = ("counts", "changed", "shown", "held", "held_right", "due", "waits")
+AUXILIARY_STATES = ("counts", "changed", "shown", "held", "held_right", "due", "waits")
 """The auxiliary states, in addition to the one with the step's results."""
 
 
 @dataclass(frozen=True, slots=True)
-class ReadableStep:
+class StepStateReader:
     """The state of a step. `frozen` are the states of disjoint key groups."""
 
     step: str
     document: Manifest
-    frozen: Sequence[Frozen]
-    meaning: Meaning | JoinMeaning | None
-    why_raw: str = ""
+    frozen_states: Sequence[FrozenState]
+    schema: StateSchema | JoinStateSchema | None
+    raw_reason: str = ""
     """The reason why it can only be shown as it is stored, if so."""
 
     @classmethod
-    def of(cls, step: str, document: Manifest, frozen: Sequence[Frozen]) -> ReadableStep:
+    def from_document(
+        cls, step: str, document: Manifest, frozen: Sequence[FrozenState]
+    ) -> StepStateReader:
         """Open the state of a step of a checkpoint or savepoint."""
         try:
-            return cls(step, document, frozen, meaning(document, step))
-        except Unreadable as why:
+            return cls(step, document, frozen, read_state_schema(document, step))
+        except UnreadableState as why:
             return cls(step, document, frozen, None, str(why))
 
     @property
-    def kept(self) -> Any:
+    def fingerprint(self) -> Any:
         """The meaning of the state (`plan/fingerprint`)."""
         said: Any = self.document
         return said["kept"][self.step]
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def state_names(self) -> tuple[str, ...]:
         """The names of its states, the most interesting first."""
-        found = {*self.kept["states"]}.union(*(frozen.names for frozen in self.frozen))
-        return tuple(sorted(found, key=lambda name: (name in BESIDE, name)))
+        found = {*self.fingerprint["states"]}.union(
+            *(frozen.names for frozen in self.frozen_states)
+        )
+        return tuple(sorted(found, key=lambda name: (name in AUXILIARY_STATES, name)))
 
     @property
-    def key(self) -> Key:
+    def key(self) -> StateKey:
         """The key of the step."""
-        return self.meaning.key if self.meaning else key_of(self.kept["key"])
+        return self.schema.key if self.schema else rebuild_key(self.fingerprint["key"])
 
-    def identity(self, name: str) -> tuple[str, ...]:
+    def list_identity_columns(self, name: str) -> tuple[str, ...]:
         """Return the columns that identify a row of a state."""
-        return () if self.meaning is None else _reader(self.meaning).identity(name)
+        return () if self.schema is None else _build_reader(self.schema).list_identity_columns(name)
 
-    def rows(
-        self, name: str, *, as_kept: bool = False, of: Wanted | None = None
+    def read_rows(
+        self, name: str, *, as_kept: bool = False, of: ParsedKey | None = None
     ) -> Iterator[pl.DataFrame]:
         """Yield the rows of a state, in frames of the same columns."""
-        for frozen, frames in self._pieces(name, of):
+        for frozen, frames in self._read_frames(name, of):
             if of is not None:
-                frames = [_of_key(frame, of.encoded, self.key) for frame in frames]
-            if as_kept or self.meaning is None:
-                yield from (raw(frame, self.kept) for frame in frames)
+                frames = [_filter_key(frame, of.encoded_key, self.key) for frame in frames]
+            if as_kept or self.schema is None:
+                yield from (mask_secret_columns(frame, self.fingerprint) for frame in frames)
             else:
-                yield from _reader(self.meaning).read(name, frames, frozen.clock_us)
+                yield from _build_reader(self.schema).read(name, frames, frozen.clock_us)
 
-    def _pieces(self, name: str, of: Wanted | None) -> Iterator[tuple[Frozen, list[pl.DataFrame]]]:
+    def _read_frames(
+        self, name: str, of: ParsedKey | None
+    ) -> Iterator[tuple[FrozenState, list[pl.DataFrame]]]:
         """Yield the frames that may have rows of a key, or all, grouped by clock."""
-        entries = [each for each in self.frozen if _has_entries(each, name)]
+        entries = [each for each in self.frozen_states if _has_entries(each, name)]
         if entries:
-            yield entries[0], _dealt([each.entries(name) for each in entries], entries[0], name)
+            yield (
+                entries[0],
+                _merge_entries([each.read_entries(name) for each in entries], entries[0], name),
+            )
             return
-        for frozen in self.frozen:
+        for frozen in self.frozen_states:
             if of is None:
-                yield frozen, frames_of(frozen, name, frozen.groups)
-            elif of.group in frozen.groups:
-                yield frozen, frames_of(frozen, name, range(of.group, of.group + 1))
+                yield frozen, read_frames(frozen, name, frozen.groups)
+            elif of.key_group in frozen.groups:
+                yield frozen, read_frames(frozen, name, range(of.key_group, of.key_group + 1))
 
 
-def _reader(meaning: Meaning | JoinMeaning) -> States | JoinStates:
+def _build_reader(meaning: StateSchema | JoinStateSchema) -> KeyedStateReader | JoinStateReader:
     """Return the reader of these states."""
-    return JoinStates(meaning) if isinstance(meaning, JoinMeaning) else States(meaning)
+    return (
+        JoinStateReader(meaning)
+        if isinstance(meaning, JoinStateSchema)
+        else KeyedStateReader(meaning)
+    )
 
 
-def frames_of(frozen: Frozen, name: str, groups: range) -> list[pl.DataFrame]:
+def read_frames(frozen: FrozenState, name: str, groups: range) -> list[pl.DataFrame]:
     """Return the frames of a state as they are stored; at most one of a table."""
     if name not in frozen.names:
         return []
-    shape = frozen.shape(name)
-    if shape.spread is not None:
-        rows = frozen.entries(name)
+    shape = frozen.describe_state(name)
+    if shape.redistribution is not None:
+        rows = frozen.read_entries(name)
     elif shape.is_table:
-        rows = frozen.table(name, groups)
+        rows = frozen.read_table(name, groups)
     else:
-        return [*frozen.runs(name, groups)]
+        return [*frozen.read_runs(name, groups)]
     return [] if rows is None else [rows]
 
 
-def _has_entries(frozen: Frozen, name: str) -> bool:
-    return name in frozen.names and frozen.shape(name).spread is not None
+def _has_entries(frozen: FrozenState, name: str) -> bool:
+    return name in frozen.names and frozen.describe_state(name).redistribution is not None
 
 
-def _dealt(entries: Iterable[pl.DataFrame | None], frozen: Frozen, name: str) -> list[pl.DataFrame]:
+def _merge_entries(
+    entries: Iterable[pl.DataFrame | None], frozen: FrozenState, name: str
+) -> list[pl.DataFrame]:
     """Return the entries of all subtasks, each row once: broadcast entries are in every subtask."""
     import polars as pl
 
     kept = [rows for rows in entries if rows is not None]
-    match frozen.shape(name).spread:
-        case Spread.BROADCAST | Spread.GROUPS:
+    match frozen.describe_state(name).redistribution:
+        case Redistribution.BROADCAST | Redistribution.GROUPS:
             return kept[:1]
-        case Spread.UNION if kept:
+        case Redistribution.UNION if kept:
             return [pl.concat(kept).unique(maintain_order=True)]
     return kept
 
 
-def _of_key(frame: pl.DataFrame, wanted: str, key: Key) -> pl.DataFrame:
+def _filter_key(frame: pl.DataFrame, wanted: str, key: StateKey) -> pl.DataFrame:
     """Return the rows of a key. Where a table's KEY has more, the key has columns of its own."""
     inside = [f"__k{at}" for at in range(len(key.names))]
     if all(name in frame.columns for name in inside):
-        return frame.filter(encoded(frame[inside]) == wanted)
+        return frame.filter(encode_keys(frame[inside]) == wanted)
     return frame.filter(frame[KEY] == wanted) if KEY in frame.columns else frame

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from headrace.core.aggregates.calls import AggregateCall, AggregateExpression
-from headrace.core.aggregates.triple import Triple, flatten
-from headrace.core.expressions.typed import Column, Span
-from headrace.core.plan.nodes import Aggregated, Keyed
+from headrace.core.aggregates.triple import Accumulator, explode_group_lists
+from headrace.core.expressions.typed import ColumnReference, Span
+from headrace.core.plan.nodes import AggregatedColumn, KeyedOperation
 from headrace.core.type_parser import parse_type
 from headrace.core.types import Array, Field, Struct
 
@@ -23,29 +23,29 @@ if TYPE_CHECKING:
 PARTIALS = "partials"
 
 
-def kept_for_users(name: str, said: Mapping[str, Any]) -> Aggregated:
+def build_partials_column(name: str, said: Mapping[str, Any]) -> AggregatedColumn:
     """Return the column that shows the partial states of a call."""
     call = said["call"]
     fields = tuple(Field(part, parse_type(type)[0]) for part, type in said["keeps"])
     type = Array(Struct(fields))
-    triple = Triple(
+    triple = Accumulator(
         state=((PARTIALS, type),),
-        partial=lambda rows: (_nothing(),),
-        merge=lambda partials: (flatten(partials).implode(),),
+        partial=lambda rows: (_reject_rows(),),
+        merge=lambda partials: (explode_group_lists(partials).implode(),),
         finish=lambda partials: partials,
     )
     made = AggregateCall(call, type, True, (), None, triple)
-    expression = AggregateExpression((made,), Column(type, True, Span(0, 0), call))
-    return Aggregated(name, expression, call)
+    expression = AggregateExpression((made,), ColumnReference(type, True, Span(0, 0), call))
+    return AggregatedColumn(name, expression, call)
 
 
-def with_partials(frame: pl.DataFrame, operation: Keyed) -> pl.DataFrame:
+def collect_partials(frame: pl.DataFrame, operation: KeyedOperation) -> pl.DataFrame:
     """Collect the partial states of each user-defined call in one column, as an array."""
     import polars as pl
 
     for column in getattr(operation, "columns", None) or ():
-        for call in column.expression.calls if isinstance(column, Aggregated) else ():
-            (part, type), *_ = call.triple.state
+        for call in column.expression.calls if isinstance(column, AggregatedColumn) else ():
+            (part, type), *_ = call.accumulator.state
             if part != PARTIALS or not isinstance(type, Array):
                 continue
             assert isinstance(type.element, Struct)
@@ -58,5 +58,5 @@ def with_partials(frame: pl.DataFrame, operation: Keyed) -> pl.DataFrame:
     return frame
 
 
-def _nothing() -> pl.Expr:
+def _reject_rows() -> pl.Expr:
     raise AssertionError("no rows come to what is read")

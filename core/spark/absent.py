@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-INSTALL = "pip install 'headrace[batch]' installs all that --batch needs"
-PACKAGES = ("pyspark", "py4j", "pandas", "numpy", "pyarrow")
+INSTALL_HINT = "pip install 'headrace[batch]' installs all that --batch needs"
+REQUIRED_PACKAGES = ("pyspark", "py4j", "pandas", "numpy", "pyarrow")
 
 
-class NoSpark(Exception):
+class SparkUnavailable(Exception):
     """Spark is not available as requested: the reason, a hint and the exit status.
 
     The exit status is 2 if the user must install something or change the request, and 1 if an
@@ -24,7 +24,9 @@ class NoSpark(Exception):
 
 def check_installed() -> None:
     """Check that the packages are installed. Raises SparkUnavailable."""
-    missing = [name for name in PACKAGES if find_spec(name) is None]
+    missing = [name for name in REQUIRED_PACKAGES if find_spec(name) is None]
     if missing:
         are = "is" if len(missing) == 1 else "are"
-        raise NoSpark(f"--batch runs on Spark: {', '.join(missing)} {are} not installed", INSTALL)
+        raise SparkUnavailable(
+            f"--batch runs on Spark: {', '.join(missing)} {are} not installed", INSTALL_HINT
+        )

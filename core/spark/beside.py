@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class BackgroundLoop:
     """An event loop that other threads submit work to."""
 
     loop: asyncio.AbstractEventLoop
@@ -28,14 +28,14 @@ class Beside:
 
 
 @contextmanager
-def beside() -> Iterator[Beside]:
+def run_background_loop() -> Iterator[BackgroundLoop]:
     """Run a loop until the `with` ends; unfinished work is cancelled then."""
     with asyncio.Runner() as runner:
         loop = runner.get_loop()
         thread = threading.Thread(target=loop.run_forever, name="headrace-loop", daemon=True)
         thread.start()
         try:
-            yield Beside(loop)
+            yield BackgroundLoop(loop)
         finally:
             loop.call_soon_threadsafe(loop.stop)
             thread.join()

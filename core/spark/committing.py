@@ -16,17 +16,17 @@ from dataclasses import dataclass, field
 from typing import Protocol, cast
 
 from headrace.core import faults
-from headrace.core.blame import blamed
-from headrace.core.contracts import ConnectorError, Notes
-from headrace.core.ends import Ends
+from headrace.core.blame import attribute_errors_to
+from headrace.core.contracts import ConnectorError, JobNotes
+from headrace.core.ends import OpenConnectors
 from headrace.core.messages import Handle
 from headrace.core.snapshots import RefusedSnapshot
 from headrace.core.state import Document
 
-FRESH = "--fresh starts from scratch, and drops what is not committed"
+FRESH_HINT = "--fresh starts from scratch, and drops what is not committed"
 
 
-class Kept(Protocol):
+class BatchCommitLog(Protocol):
     """The part of a batch that outlives its process. Methods raise SnapshotError."""
 
     @property
@@ -35,7 +35,7 @@ class Kept(Protocol):
         ...
 
     @property
-    def notes(self) -> Notes:
+    def notes(self) -> JobNotes:
         """The durable notes of sinks."""
         ...
 
@@ -43,7 +43,7 @@ class Kept(Protocol):
         """Record the output that must be committed; this decides the batch."""
         ...
 
-    def recorded(self) -> Document | None:
+    def read_record(self) -> Document | None:
         """Return the record of a batch whose commit is not complete."""
         ...
 
@@ -55,7 +55,7 @@ class Kept(Protocol):
         """Mark the batch as committed."""
         ...
 
-    def finished(self) -> bool:
+    def is_finished(self) -> bool:
         """Whether the batch is marked as committed."""
         ...
 
@@ -65,8 +65,8 @@ class Kept(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
-    """`Notes` in the memory of this process."""
+class InMemoryNotes:
+    """`JobNotes` in the memory of this process."""
 
     documents: dict[str, Document] = field(default_factory=dict)
 
@@ -80,16 +80,16 @@ class Remembered:
 
 
 @dataclass(slots=True)
-class NothingKept:
+class EphemeralCommitLog:
     """Commit log of a batch that no later run completes if the process is killed."""
 
     job: str = field(default_factory=lambda: uuid.uuid4().hex)
-    notes: Notes = field(default_factory=Remembered)
+    notes: JobNotes = field(default_factory=InMemoryNotes)
 
     def record(self, document: Document) -> None:
         """Do nothing: no later run reads a record."""
 
-    def recorded(self) -> Document | None:
+    def read_record(self) -> Document | None:
         """Return None: nothing is recorded."""
         return None
 
@@ -99,7 +99,7 @@ class NothingKept:
     def finish(self) -> None:
         """Do nothing."""
 
-    def finished(self) -> bool:
+    def is_finished(self) -> bool:
         """Return False: a new batch has not finished."""
         return False
 
@@ -108,82 +108,87 @@ class NothingKept:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class PreparedOutput:
     """The output that a sink's writers prepared: handles to commit, and a row count."""
 
     handles: Sequence[Handle] = ()
     rows: int = 0
 
 
-async def commit(ends: Ends, log: Kept, written: Mapping[str, Written]) -> None:
+async def commit_output(
+    ends: OpenConnectors, log: BatchCommitLog, written: Mapping[str, PreparedOutput]
+) -> None:
     """Commit all output, or none of it if the first commit is rejected for good."""
-    faults.point("batch.prepared")
-    log.record(_document(written))
-    faults.point("batch.recorded")
+    faults.failpoint("batch.prepared")
+    log.record(_encode_record(written))
+    faults.failpoint("batch.recorded")
     count = 0
     try:
-        async for _ in _committed(ends, written):
+        async for _ in _commit_handles(ends, written):
             count += 1
-            faults.point("batch.committed")
+            faults.failpoint("batch.committed")
     except ConnectorError as error:
-        if not count and (error.final or error.exit_status != 1):
+        if not count and (error.is_final or error.exit_status != 1):
             log.revoke()
         raise
-    await end(ends, log)
+    await finish_batch(ends, log)
 
 
-async def end(ends: Ends, log: Kept) -> None:
+async def finish_batch(ends: OpenConnectors, log: BatchCommitLog) -> None:
     """Mark the batch as committed, and remove leftovers."""
     log.finish()
-    faults.point("batch.finished")
-    await sweep(ends)
+    faults.failpoint("batch.finished")
+    await remove_uncommitted(ends)
     log.forget()
-    faults.point("batch.forgotten")
+    faults.failpoint("batch.forgotten")
 
 
-async def sweep(ends: Ends) -> None:
+async def remove_uncommitted(ends: OpenConnectors) -> None:
     """Remove uncommitted output; the next run removes what cannot be reached now."""
     for sink in ends.sinks.values():
         with suppress(ConnectorError):
             await sink.check()
 
 
-async def complete(ends: Ends, written: Mapping[str, Written]) -> None:
+async def complete_commit(ends: OpenConnectors, written: Mapping[str, PreparedOutput]) -> None:
     """Commit the output that an earlier run recorded; some of it may be committed already."""
     for name in written:
         if name not in ends.sinks:
             message = f'the previous run has written sink "{name}" and not committed it yet'
             raise RefusedSnapshot(
-                f"{message}; the pipeline has no such sink now", f"run the old pipeline; or {FRESH}"
+                f"{message}; the pipeline has no such sink now",
+                f"run the old pipeline; or {FRESH_HINT}",
             )
     try:
-        async for _ in _committed(ends, written):
-            faults.point("batch.committed")
+        async for _ in _commit_handles(ends, written):
+            faults.failpoint("batch.committed")
     except ConnectorError as error:
-        error.hint = "; ".join(filter(None, [error.hint, FRESH]))
+        error.hint = "; ".join(filter(None, [error.hint, FRESH_HINT]))
         raise
 
 
-async def _committed(ends: Ends, written: Mapping[str, Written]) -> AsyncIterator[None]:
+async def _commit_handles(
+    ends: OpenConnectors, written: Mapping[str, PreparedOutput]
+) -> AsyncIterator[None]:
     """Commit each handle, and yield after each commit."""
     for name, each in written.items():
-        with blamed(name):
+        with attribute_errors_to(name):
             for handle in each.handles:
                 await ends.sinks[name].commit(handle)
                 yield
 
 
-def _document(written: Mapping[str, Written]) -> Document:
+def _encode_record(written: Mapping[str, PreparedOutput]) -> Document:
     sinks = {
         name: {"handles": list(each.handles), "rows": each.rows} for name, each in written.items()
     }
     return {"sinks": sinks}
 
 
-def read(document: Document) -> dict[str, Written]:
+def decode_record(document: Document) -> dict[str, PreparedOutput]:
     """Decode the recorded output."""
     sinks = cast("Mapping[str, Mapping[str, object]]", document["sinks"])
     return {
-        name: Written(cast("Sequence[Handle]", each["handles"]), int(str(each["rows"])))
+        name: PreparedOutput(cast("Sequence[Handle]", each["handles"]), int(str(each["rows"])))
         for name, each in sinks.items()
     }

@@ -16,49 +16,51 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-class Read(NamedTuple):
+class SourceCounts(NamedTuple):
     """Rows and bad records read from a source."""
 
     rows: int
-    bad: int
+    bad_records: int
 
 
-Counted: TypeAlias = "dict[tuple[str, int], Read]"
+GroupCounts: TypeAlias = "dict[tuple[str, int], SourceCounts]"
 """Counts by source and group number."""
 
 
-class Together:
+class CountsMerger:
     """Parameters by which pyspark merges counts."""
 
-    def zero(self, value: Counted) -> Counted:
+    def zero(self, value: GroupCounts) -> GroupCounts:
         """Return empty counts."""
         return {}
 
-    def addInPlace(self, value1: Counted, value2: Counted) -> Counted:
+    def addInPlace(self, value1: GroupCounts, value2: GroupCounts) -> GroupCounts:
         """Merge two sets of counts."""
         value1.update(value2)
         return value1
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class BatchCounts:
     """Counts of a run: executors add to them, the driver reads them. Can be pickled."""
 
-    counted: Accumulator[Counted]
+    accumulator: Accumulator[GroupCounts]
 
-    def add(self, source: str, group: int, read: Read) -> None:
+    def add(self, source: str, group: int, read: SourceCounts) -> None:
         """Add the counts of a group that was read to its end."""
-        self.counted.add({(source, group): read})
+        self.accumulator.add({(source, group): read})
 
-    def by_source(self) -> Mapping[str, Read]:
+    def sum_by_source(self) -> Mapping[str, SourceCounts]:
         """Sum the counts of each source."""
-        found: dict[str, Read] = {}
-        for (source, _), read in self.counted.value.items():
-            before = found.get(source, Read(0, 0))
-            found[source] = Read(before.rows + read.rows, before.bad + read.bad)
+        found: dict[str, SourceCounts] = {}
+        for (source, _), read in self.accumulator.value.items():
+            before = found.get(source, SourceCounts(0, 0))
+            found[source] = SourceCounts(
+                before.rows + read.rows, before.bad_records + read.bad_records
+            )
         return found
 
 
-def counts(spark: SparkSession) -> Counts:
+def create_counts(spark: SparkSession) -> BatchCounts:
     """Create empty counts."""
-    return Counts(spark.sparkContext.accumulator({}, Together()))  # type: ignore[arg-type]
+    return BatchCounts(spark.sparkContext.accumulator({}, CountsMerger()))  # type: ignore[arg-type]

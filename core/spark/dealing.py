@@ -4,29 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headrace.core.contracts import Piece
+from headrace.core.contracts import BatchSplit
 
-TASKS_A_CORE = 4
-LEAST, MOST = 4 << 20, 64 << 20
+TASKS_PER_CORE = 4
+MIN_TASK_BYTES, MAX_TASK_BYTES = 4 << 20, 64 << 20
 """The least and the most bytes of a task."""
-OPENING = 64 << 10
+OPEN_COST_BYTES = 64 << 10
 """Opening a split takes as long as reading this many bytes."""
 
 
-def dealt(pieces: Sequence[Piece], cores: int) -> list[tuple[Piece, ...]]:
+def pack_tasks(pieces: Sequence[BatchSplit], cores: int) -> list[tuple[BatchSplit, ...]]:
     """Pack splits, in their order, into groups of about the same size."""
-    total = sum(map(_size, pieces))
-    most = min(max(total / (cores * TASKS_A_CORE), LEAST), MOST)
-    groups: list[list[Piece]] = []
+    total = sum(map(_estimate_size, pieces))
+    most = min(max(total / (cores * TASKS_PER_CORE), MIN_TASK_BYTES), MAX_TASK_BYTES)
+    groups: list[list[BatchSplit]] = []
     room = 0.0
     for piece in pieces:
-        if not groups or room < _size(piece) / 2:
+        if not groups or room < _estimate_size(piece) / 2:
             groups.append([])
             room = most
         groups[-1].append(piece)
-        room -= _size(piece)
+        room -= _estimate_size(piece)
     return [tuple(group) for group in groups]
 
 
-def _size(piece: Piece) -> int:
-    return piece.size + OPENING
+def _estimate_size(piece: BatchSplit) -> int:
+    return piece.size + OPEN_COST_BYTES

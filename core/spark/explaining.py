@@ -9,28 +9,30 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from headrace.core.plan import nodes
-from headrace.core.spark.build import Building
-from headrace.core.spark.counts import counts
-from headrace.core.spark.inside import Inside
-from headrace.core.spark.planning import of_batch
-from headrace.core.spark.reading import found
+from headrace.core.spark.build import DataFrameBuilder
+from headrace.core.spark.counts import create_counts
+from headrace.core.spark.inside import ExecutorContext
+from headrace.core.spark.planning import to_batch_plan
+from headrace.core.spark.reading import find_inputs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def explained(spark: SparkSession, plan: nodes.Plan, context: Inside) -> dict[str, str]:
+def explain_sinks(
+    spark: SparkSession, plan: nodes.Plan, context: ExecutorContext
+) -> dict[str, str]:
     """Return Spark's physical plan of the rows of each sink. Raises ConnectorError.
 
     Sources are inspected but not read: how a file is read depends on its format.
     """
-    plan = of_batch(plan)
-    to_read = asyncio.run(found(spark, plan, context, counts(spark)))
-    rows = Building(spark, plan, context, to_read).build()
-    return {name: _said(spark, frame) for name, frame in rows.items()}
+    plan = to_batch_plan(plan)
+    to_read = asyncio.run(find_inputs(spark, plan, context, create_counts(spark)))
+    rows = DataFrameBuilder(spark, plan, context, to_read).build()
+    return {name: _format_plan(spark, frame) for name, frame in rows.items()}
 
 
-def _said(spark: SparkSession, rows: DataFrame) -> str:
+def _format_plan(spark: SparkSession, rows: DataFrame) -> str:
     """Return the text that `explain` of a DataFrame prints."""
     java = spark.sparkContext._jvm
     assert java is not None

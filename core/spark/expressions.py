@@ -1,6 +1,6 @@
 """Expressions of a plan as Spark runs them: the user's own text, if it means the same there.
 
-It does not if the function table says so of one of its functions (`Apply.spark`), or if it reads
+It does not if the function table says so of one of its functions (`FunctionCall.spark`), or if it reads
 the processing time. Then headrace's operator does the whole operation inside the executors. Types
 are a second check: Spark's analyser must give exactly headrace's types (`types_match`). No text
 contains a secret, which would be visible in Spark's plans: an expression with one is rejected.
@@ -12,18 +12,18 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from headrace.core.expressions import syntax
-from headrace.core.expressions.parser import parse
+from headrace.core.expressions.parser import parse_expression
 from headrace.core.expressions.typed import (
-    OURS,
-    Apply,
-    Column,
+    NO_SPARK_FORM,
+    ColumnReference,
+    FunctionCall,
     ProcessingTime,
     Span,
-    Typed,
+    TypedExpression,
     walk,
 )
-from headrace.core.spark.columns import quoted
-from headrace.core.spark.quiet import unwritten
+from headrace.core.spark.columns import quote_column
+from headrace.core.spark.quiet import silence_pyspark
 from headrace.core.types import ATOMS, Array, Decimal, Field, Struct, Type
 
 if TYPE_CHECKING:
@@ -35,62 +35,67 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def column_sql(column: nodes.Computed) -> str | None:
+def translate_column(column: nodes.ComputedColumn) -> str | None:
     """Return the SQL of a computed column or key; None if Spark would compute another value."""
-    return sql(column.text, column.value)
+    return translate_expression(column.text, column.value)
 
 
-def sql(text: str, *meanings: Typed) -> str | None:
+def translate_expression(text: str, *meanings: TypedExpression) -> str | None:
     """Return the SQL that Spark runs for a text of the plan and all its typed expressions; None if
     Spark cannot. An empty text stands for a plain column."""
     if not all(map(is_native, meanings)):
         return None
     if not text:
         (column,) = meanings
-        assert isinstance(column, Column), column
-        return quoted(column.name)
-    forms = {node.span: node.spark for each in meanings for node in _calls(each) if node.spark}
-    tables = {c.span: quoted(c.name) for each in meanings for c in _of_tables(each)}
+        assert isinstance(column, ColumnReference), column
+        return quote_column(column.name)
+    forms = {node.span: node.spark for each in meanings for node in _find_calls(each) if node.spark}
+    tables = {
+        c.span: quote_column(c.name) for each in meanings for c in _find_qualified_columns(each)
+    }
 
-    def rewritten(node: syntax.Node) -> str:
+    def rewritten(node: syntax.SyntaxNode) -> str:
         if isinstance(node, syntax.Member) and node.span in tables:
             return tables[node.span]
-        return with_form(text, node, forms, rewritten)
+        return render_node(text, node, forms, rewritten)
 
-    said = rewritten(parse(text)) if forms or tables else text
+    said = rewritten(parse_expression(text)) if forms or tables else text
     return f"{said}\n" if "--" in said else said  # so that more may follow a comment
 
 
-def is_native(typed: Typed) -> bool:
+def is_native(typed: TypedExpression) -> bool:
     """Whether Spark gives the same value for any row."""
-    ours = any(call.spark == OURS for call in _calls(typed))
+    ours = any(call.spark == NO_SPARK_FORM for call in _find_calls(typed))
     return not ours and not any(isinstance(node, ProcessingTime) for node in walk(typed))
 
 
-def _of_tables(typed: Typed) -> Iterator[Column]:
+def _find_qualified_columns(typed: TypedExpression) -> Iterator[ColumnReference]:
     """Find columns after a join that are qualified with a side's name."""
-    return (n for n in walk(typed) if isinstance(n, Column) and "." in n.name)
+    return (n for n in walk(typed) if isinstance(n, ColumnReference) and "." in n.name)
 
 
-def _calls(typed: Typed) -> Iterator[Apply]:
-    return (node for node in walk(typed) if isinstance(node, Apply))
+def _find_calls(typed: TypedExpression) -> Iterator[FunctionCall]:
+    return (node for node in walk(typed) if isinstance(node, FunctionCall))
 
 
-def with_form(
-    text: str, node: syntax.Node, forms: Mapping[Span, str], said: Callable[[syntax.Node], str]
+def render_node(
+    text: str,
+    node: syntax.SyntaxNode,
+    forms: Mapping[Span, str],
+    said: Callable[[syntax.SyntaxNode], str],
 ) -> str:
     """Return the text of a node, its children rendered by `said`, and calls in their Spark form."""
-    form = forms.get(node.span) if isinstance(node, syntax.Call) else None
+    form = forms.get(node.span) if isinstance(node, syntax.CallNode) else None
     if form is not None:
-        return form.format(*map(said, syntax.children(node)))
+        return form.format(*map(said, syntax.child_nodes(node)))
     parts, at = "", node.span.start
-    for child in sorted(syntax.children(node), key=lambda child: child.span.start):
+    for child in sorted(syntax.child_nodes(node), key=lambda child: child.span.start):
         parts += text[at : child.span.start] + said(child)
         at = child.span.end
     return parts + text[at : node.span.end]
 
 
-def attempted(make: Callable[[], T | None]) -> T | None:
+def try_analysis(make: Callable[[], T | None]) -> T | None:
     """Return the result of `make`; None if Spark's analyser rejects a text that headrace accepts.
 
     Such texts are rare: a comment inside a comment, a bracket that Spark takes for that of a type.
@@ -98,7 +103,7 @@ def attempted(make: Callable[[], T | None]) -> T | None:
     from pyspark.errors import AnalysisException
 
     try:
-        with unwritten():
+        with silence_pyspark():
             return make()
     except AnalysisException:
         return None
@@ -109,11 +114,13 @@ def types_match(rows: DataFrame, columns: Mapping[str, Type]) -> bool:
     fields = rows.schema.fields
     if [field.name for field in fields] != list(columns):
         return False
-    types = zip((as_ours(field.dataType) for field in fields), columns.values(), strict=True)
-    return all(ours == _bare(wanted) for ours, wanted in types)
+    types = zip(
+        (from_spark_type(field.dataType) for field in fields), columns.values(), strict=True
+    )
+    return all(ours == _strip_nullability(wanted) for ours, wanted in types)
 
 
-def as_ours(type: DataType) -> Type | None:
+def from_spark_type(type: DataType) -> Type | None:
     """Convert Spark's type to headrace's, all nullable; None if there is no such type."""
     from pyspark.sql import types as spark
 
@@ -121,20 +128,22 @@ def as_ours(type: DataType) -> Type | None:
         case spark.DecimalType():
             return Decimal(type.precision, type.scale)
         case spark.ArrayType():
-            element = as_ours(type.elementType)
+            element = from_spark_type(type.elementType)
             return Array(element) if element else None
         case spark.StructType():
-            inside = [(field.name, as_ours(field.dataType)) for field in type.fields]
+            inside = [(field.name, from_spark_type(field.dataType)) for field in type.fields]
             fields = tuple(Field(name, inner) for name, inner in inside if inner)
             return Struct(fields) if len(fields) == len(inside) else None
     return ATOMS.get(type.simpleString())
 
 
-def _bare(type: Type) -> Type:
+def _strip_nullability(type: Type) -> Type:
     """Return the type without the nullability of nested values."""
     match type:
         case Array(element):
-            return Array(_bare(element))
+            return Array(_strip_nullability(element))
         case Struct(fields):
-            return Struct(tuple(Field(field.name, _bare(field.type)) for field in fields))
+            return Struct(
+                tuple(Field(field.name, _strip_nullability(field.type)) for field in fields)
+            )
     return type

@@ -14,29 +14,29 @@ from dataclasses import asdict
 import orjson
 
 from headrace.core.messages import Failure
-from headrace.core.telling import failure
+from headrace.core.telling import build_failure
 
-_MARK = "headrace failed: "
-_FAILED = re.compile(re.escape(_MARK) + r"(\{.*\})")
+_FAILURE_PREFIX = "headrace failed: "
+_FAILURE_PATTERN = re.compile(re.escape(_FAILURE_PREFIX) + r"(\{.*\})")
 
 
-class FailedInside(Exception):
+class ExecutorFailure(Exception):
     """A failure in an executor, encoded in the exception's text."""
 
     def __init__(self, failed: Failure) -> None:
-        super().__init__(_MARK + orjson.dumps(asdict(failed)).decode())
+        super().__init__(_FAILURE_PREFIX + orjson.dumps(asdict(failed)).decode())
 
 
 @contextmanager
-def told(part: str) -> Iterator[None]:
+def encode_failures(part: str) -> Iterator[None]:
     """Raise exceptions inside the `with` as failures: of this part, unless they name another."""
     try:
         yield
     except Exception as error:
-        raise FailedInside(failure(error, part)) from None
+        raise ExecutorFailure(build_failure(error, part)) from None
 
 
-def failure_in(error: BaseException) -> Failure | None:
+def decode_failure(error: BaseException) -> Failure | None:
     """Decode an executor's failure from an exception of Spark, if there is one."""
-    found = _FAILED.search(str(error))
+    found = _FAILURE_PATTERN.search(str(error))
     return Failure(**orjson.loads(found[1])) if found else None

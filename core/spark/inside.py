@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from headrace.core.bench import Bench
-from headrace.core.compile import Setting
+from headrace.core.bench import KernelExecutor
+from headrace.core.compile import OperatorContext
 from headrace.core.connector import Connectors
-from headrace.core.contracts import PieceReader, Sink, Surroundings, Table
+from headrace.core.contracts import BatchSplitReader, LookupTable, RunContext, SinkConnector
 from headrace.core.plan import nodes
 from headrace.core.snapshots import StoreError
 from headrace.core.state import Document, StateBackend
@@ -21,7 +21,7 @@ from headrace.core.types import Schema
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
+class DriverNotes:
     """`Notes` that the driver has written. Read-only: an executor has no place to write them."""
 
     documents: Mapping[str, Document]
@@ -36,7 +36,7 @@ class Noted:
 
 
 @dataclass(frozen=True, slots=True)
-class Inside:
+class ExecutorContext:
     """Factories of sources, operators and sinks in an executor."""
 
     pipeline: str
@@ -45,41 +45,45 @@ class Inside:
     job: str
     """The id of the run."""
     connectors: Connectors
-    backend: Callable[[str], StateBackend]
+    make_state_backend: Callable[[str], StateBackend]
     """The state backend of operators, given a folder for its files."""
     key_groups: int
-    read: frozenset[str]
+    read_streams: frozenset[str]
     """The streams that have a reader."""
-    noted: Mapping[str, Document] = field(default_factory=dict)
+    sink_notes: Mapping[str, Document] = field(default_factory=dict)
     """The notes that sinks made before any row was written."""
 
     @contextmanager
-    def surroundings(self) -> Iterator[Surroundings]:
+    def open_run_context(self) -> Iterator[RunContext]:
         """Open the run context of a source or sink."""
         with ThreadPoolExecutor(2, thread_name_prefix="headrace") as executor:
-            bench, notes = Bench(executor), Noted(self.noted)
-            yield Surroundings(self.folder, self.job, bench, pipeline=self.pipeline, notes=notes)
+            bench, notes = KernelExecutor(executor), DriverNotes(self.sink_notes)
+            yield RunContext(self.folder, self.job, bench, pipeline_name=self.pipeline, notes=notes)
 
     @contextmanager
-    def setting(self) -> Iterator[Setting]:
+    def open_operator_context(self) -> Iterator[OperatorContext]:
         """Open the context that operators are built with."""
         with TemporaryDirectory(prefix="headrace-") as folder:
-            backend = self.backend(folder)
-            yield Setting(lambda: time.time_ns() // 1000, self.folder, self.read, backend)
+            backend = self.make_state_backend(folder)
+            yield OperatorContext(
+                lambda: time.time_ns() // 1000, self.folder, self.read_streams, backend
+            )
 
-    def pieces(self, source: nodes.Source, surroundings: Surroundings) -> PieceReader:
+    def open_split_reader(self, source: nodes.Source, surroundings: RunContext) -> BatchSplitReader:
         """Open the reader that finds and reads the splits of a source."""
         side = self.connectors[source.connector].source
-        assert side is not None and side.pieces is not None, source.connector
-        return side.pieces(source, surroundings)
+        assert side is not None and side.open_batch is not None, source.connector
+        return side.open_batch(source, surroundings)
 
-    def table(self, lookup: nodes.Lookup, surroundings: Surroundings) -> Table:
+    def open_lookup_table(self, lookup: nodes.Lookup, surroundings: RunContext) -> LookupTable:
         """Open the table of a lookup."""
         side = self.connectors[lookup.connector].lookup
         assert side is not None, lookup.connector
         return side.open(lookup, surroundings)
 
-    def sink(self, sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> Sink:
+    def open_sink(
+        self, sink: nodes.Sink, schema: Schema, surroundings: RunContext
+    ) -> SinkConnector:
         """Open the sink."""
         side = self.connectors[sink.connector].sink
         assert side is not None and side.open is not None, sink.connector

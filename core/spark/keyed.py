@@ -10,22 +10,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.core.plan import nodes
-from headrace.core.spark.aggregating import aggregated
+from headrace.core.spark.aggregating import aggregate_rows
 from headrace.core.spark.columns import Columns
-from headrace.core.spark.ranking import deduplicated, ranked
+from headrace.core.spark.ranking import deduplicate_rows, rank_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def by_key(rows: DataFrame, operation: nodes.Keyed, wanted: Columns) -> DataFrame | None:
+def apply_keyed(
+    rows: DataFrame, operation: nodes.KeyedOperation, wanted: Columns
+) -> DataFrame | None:
     """Apply a keyed operation, with these columns as result; None if Spark's would differ."""
     match operation:
         case nodes.Aggregate():
-            return aggregated(rows, operation, wanted)
+            return aggregate_rows(rows, operation, wanted)
         case nodes.Top():
-            return ranked(rows, operation, wanted)
+            return rank_rows(rows, operation, wanted)
         case nodes.Dedup():
-            return deduplicated(rows, operation, wanted)
+            return deduplicate_rows(rows, operation, wanted)
         case nodes.Apply() | nodes.Process():
             return None

@@ -10,16 +10,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headrace.core.compile import Seat, compile_steps
-from headrace.core.elements import DELETE, EVENT_TIME, FOREVER_US
-from headrace.core.keygroups import groups_of
-from headrace.core.operators.grouping import Grouping
-from headrace.core.operators.operator import ASIDE, Chain, Output
+from headrace.core.compile import SubtaskSlice, compile_steps
+from headrace.core.elements import DELETE, EVENT_TIME, MAX_WATERMARK_US
+from headrace.core.keygroups import compute_key_groups
+from headrace.core.operators.grouping import GroupingKey
+from headrace.core.operators.operator import OFFLOAD, OperatorChain, Output
 from headrace.core.plan import nodes
 from headrace.core.spark.columns import Columns
-from headrace.core.spark.expressions import attempted, column_sql
-from headrace.core.spark.inside import Inside
-from headrace.core.spark.stage import staged
+from headrace.core.spark.expressions import translate_column, try_analysis
+from headrace.core.spark.inside import ExecutorContext
+from headrace.core.spark.stage import map_partitions
 from headrace.core.state import KEY
 from headrace.core.types import DOUBLE, FLOAT, INT
 
@@ -27,58 +27,58 @@ if TYPE_CHECKING:
     import polars as pl
     from pyspark.sql import Column, DataFrame
 
-GROUP = "__group"
+KEY_GROUP = "__group"
 """The column of a row's key group."""
-MOST_CHANGES = 200_000
+COMPACT_AFTER_ROWS = 200_000
 """Changelog rows are compacted to the last row of each key after this many rows."""
 
 
 @dataclass(frozen=True, slots=True)
-class Operated:
+class PartitionOperator:
     """An operation of a step, as a step of its own: it has one input, and the step's outputs."""
 
     step: nodes.Step
     outputs: tuple[tuple[str, Columns], ...]
     """The output streams that have a reader, with their columns."""
-    changes: nodes.Upsert | None
+    upsert: nodes.Upsert | None
     """The key by which output rows replace each other; None if they do not."""
-    in_time: bool
+    is_time_ordered: bool
     """Whether rows arrive in the order of their event time."""
-    context: Inside
+    context: ExecutorContext
 
-    def over(self, rows: DataFrame) -> dict[str, DataFrame]:
+    def apply(self, rows: DataFrame) -> dict[str, DataFrame]:
         """Return the output streams of rows that are partitioned and sorted as needed."""
         names, columns = zip(*self.outputs, strict=True)
-        return dict(zip(names, staged(rows, self.step.name, self, columns), strict=True))
+        return dict(zip(names, map_partitions(rows, self.step.name, self, columns), strict=True))
 
     def __call__(
         self, partition: int, frames: Iterator[pl.DataFrame]
     ) -> Iterator[tuple[int, pl.DataFrame]]:
         """Process the rows of a partition (a `PartitionFunction`)."""
-        with self.context.setting() as setting:
-            compiled = compile_steps((self.step,), setting, self._seat(partition))
+        with self.context.open_operator_context() as setting:
+            compiled = compile_steps((self.step,), setting, self._subtask_slice(partition))
             assert compiled.chain is not None
             try:
-                yield from self._numbered(self._run(compiled.chain, frames))
+                yield from self._number_outputs(self._process(compiled.chain, frames))
             finally:
                 compiled.close()
 
-    def _seat(self, partition: int) -> Seat:
+    def _subtask_slice(self, partition: int) -> SubtaskSlice:
         """Return the operator's subtask slice: a partition runs as a single subtask."""
-        return Seat(0, 1, self.context.key_groups)
+        return SubtaskSlice(0, 1, self.context.key_groups)
 
-    def _run(self, chain: Chain, frames: Iterator[pl.DataFrame]) -> Iterator[Output]:
+    def _process(self, chain: OperatorChain, frames: Iterator[pl.DataFrame]) -> Iterator[Output]:
         for frame in frames:
             yield from chain.process(frame)
-            if self.in_time and frame.height:
+            if self.is_time_ordered and frame.height:
                 yield from chain.advance(frame[EVENT_TIME].to_physical()[-1])
-        yield from chain.advance(FOREVER_US)
+        yield from chain.advance(MAX_WATERMARK_US)
 
-    def _numbered(self, outputs: Iterator[Output]) -> Iterator[tuple[int, pl.DataFrame]]:
+    def _number_outputs(self, outputs: Iterator[Output]) -> Iterator[tuple[int, pl.DataFrame]]:
         numbers = {name: at for at, (name, _) in enumerate(self.outputs)}
-        last = _Last(self.changes.key) if self.changes else None
+        last = _LastRows(self.upsert.key) if self.upsert else None
         for stream, frame in outputs:
-            if stream == ASIDE or stream not in numbers:
+            if stream == OFFLOAD or stream not in numbers:
                 continue
             if last is not None and DELETE in frame.columns:
                 last.put(frame)
@@ -88,23 +88,23 @@ class Operated:
             yield numbers[self.step.name], rows
 
 
-class _Last:
+class _LastRows:
     """The last row of each key of a changelog; a deleted key has no row."""
 
     def __init__(self, key: tuple[str, ...]) -> None:
         self._key = key
         self._frames: list[pl.DataFrame] = []
         self._rows = 0
-        self._most = MOST_CHANGES
+        self._compact_at = COMPACT_AFTER_ROWS
 
     def put(self, frame: pl.DataFrame) -> None:
         """Add changelog rows, in their order."""
         self._frames.append(frame)
         self._rows += frame.height
-        if self._rows > self._most:
-            self._frames = [self._together()]
+        if self._rows > self._compact_at:
+            self._frames = [self._compact()]
             self._rows = self._frames[0].height
-            self._most = max(MOST_CHANGES, 2 * self._rows)
+            self._compact_at = max(COMPACT_AFTER_ROWS, 2 * self._rows)
 
     def rows(self) -> pl.DataFrame | None:
         """Return the remaining rows; None if there were no changelog rows."""
@@ -112,9 +112,9 @@ class _Last:
 
         if not self._frames:
             return None
-        return self._together().filter(~pl.col(DELETE)).drop(DELETE)
+        return self._compact().filter(~pl.col(DELETE)).drop(DELETE)
 
-    def _together(self) -> pl.DataFrame:
+    def _compact(self) -> pl.DataFrame:
         import polars as pl
 
         whole = pl.concat(self._frames, how="diagonal")
@@ -123,30 +123,36 @@ class _Last:
         return whole.unique(self._key, keep="last", maintain_order=True)
 
 
-def grouped(
-    rows: DataFrame, columns: Columns, key: tuple[nodes.Computed, ...], context: Inside
+def partition_by_key(
+    rows: DataFrame,
+    columns: Columns,
+    key: tuple[nodes.ComputedColumn, ...],
+    context: ExecutorContext,
 ) -> DataFrame:
     """Partition the rows by key."""
     if not key:
         return rows.repartition(1)
-    texts = [text for each in key if (text := column_sql(each)) is not None]
+    texts = [text for each in key if (text := translate_column(each)) is not None]
     if len(texts) == len(key):
-        dealt = attempted(lambda: rows.repartition(*map(normal, texts, key)))
+        dealt = try_analysis(lambda: rows.repartition(*map(normalize_key, texts, key)))
         if dealt is not None:
             return dealt
-    return numbered(rows, columns, key, context).repartition(GROUP).drop(GROUP)
+    return add_key_group(rows, columns, key, context).repartition(KEY_GROUP).drop(KEY_GROUP)
 
 
-def numbered(
-    rows: DataFrame, columns: Columns, key: tuple[nodes.Computed, ...], context: Inside
+def add_key_group(
+    rows: DataFrame,
+    columns: Columns,
+    key: tuple[nodes.ComputedColumn, ...],
+    context: ExecutorContext,
 ) -> DataFrame:
     """Add the key group of each row."""
-    work = _Grouping(key, context.key_groups)
-    (rows,) = staged(rows, "key", work, [{**columns, GROUP: INT}])
+    work = _KeyGroupFunction(key, context.key_groups)
+    (rows,) = map_partitions(rows, "key", work, [{**columns, KEY_GROUP: INT}])
     return rows
 
 
-def normal(text: str, column: nodes.Computed) -> Column:
+def normalize_key(text: str, column: nodes.ComputedColumn) -> Column:
     """Return the column of a key as it is hashed: zero has no sign."""
     from pyspark.sql.functions import expr
 
@@ -155,10 +161,10 @@ def normal(text: str, column: nodes.Computed) -> Column:
 
 
 @dataclass(frozen=True, slots=True)
-class _Grouping:
+class _KeyGroupFunction:
     """A `PartitionFunction` that adds the key group of each row."""
 
-    key: tuple[nodes.Computed, ...]
+    key: tuple[nodes.ComputedColumn, ...]
     key_groups: int
 
     def __call__(
@@ -167,8 +173,8 @@ class _Grouping:
         """Add the key group of each row."""
         import polars as pl
 
-        grouping = Grouping(self.key)
+        grouping = GroupingKey(self.key)
         for frame in frames:
-            rows = grouping.encoded(grouping.rows(frame, ()))
-            groups = groups_of(rows[KEY], self.key_groups)
-            yield 0, frame.with_columns(groups.cast(pl.Int32).alias(GROUP))
+            rows = grouping.encode_keys(grouping.project_rows(frame, ()))
+            groups = compute_key_groups(rows[KEY], self.key_groups)
+            yield 0, frame.with_columns(groups.cast(pl.Int32).alias(KEY_GROUP))

@@ -12,56 +12,58 @@ from io import BytesIO
 from typing import TYPE_CHECKING
 
 from headrace.core.spark.columns import Columns
-from headrace.core.spark.stage import staged
+from headrace.core.spark.stage import map_partitions
 from headrace.core.types import BIGINT, BINARY, INT
 
 if TYPE_CHECKING:
     import polars as pl
     from pyspark.sql import DataFrame
 
-PACKED: Columns = {"part": INT, "at": BIGINT, "rows": BIGINT, "data": BINARY}
-ROWS = 20_000
+PACKED_COLUMNS: Columns = {"part": INT, "at": BIGINT, "rows": BIGINT, "data": BINARY}
+ROWS_PER_PACK = 20_000
 """Rows that are packed into one."""
-FETCHED = 64 << 20
+FETCH_BYTES = 64 << 20
 """Bytes that are fetched to the driver at a time, approximately."""
 
 
 @dataclass(frozen=True, slots=True)
-class Printable:
+class PackedRows:
     """All rows of a printing sink, computed and cached in the executors."""
 
-    packed: DataFrame
+    packed_frame: DataFrame
     rows: int
     bytes: int
 
-    def frames(self) -> Iterator[pl.DataFrame]:
+    def fetch_frames(self) -> Iterator[pl.DataFrame]:
         """Fetch the rows, in order."""
         import polars as pl
 
-        many = 1 + self.bytes // FETCHED
-        ranged = self.packed.repartitionByRange(many, "part", "at")
+        many = 1 + self.bytes // FETCH_BYTES
+        ranged = self.packed_frame.repartitionByRange(many, "part", "at")
         for row in ranged.sortWithinPartitions("part", "at").toLocalIterator():
             yield pl.read_ipc_stream(BytesIO(row.data))
 
 
-def printable(rows: DataFrame, sink: str) -> Printable:
+def pack_rows(rows: DataFrame, sink: str) -> PackedRows:
     """Compute the rows of a sink, and cache them."""
-    (packed,) = staged(rows, sink, _packing, [PACKED])
+    (packed,) = map_partitions(rows, sink, _pack_partition, [PACKED_COLUMNS])
     packed = packed.persist()
     (made,) = packed.selectExpr("sum(rows) AS rows", "sum(octet_length(data)) AS bytes").collect()
-    return Printable(packed, made.rows or 0, made.bytes or 0)
+    return PackedRows(packed, made.rows or 0, made.bytes or 0)
 
 
-def _packing(partition: int, frames: Iterator[pl.DataFrame]) -> Iterator[tuple[int, pl.DataFrame]]:
+def _pack_partition(
+    partition: int, frames: Iterator[pl.DataFrame]
+) -> Iterator[tuple[int, pl.DataFrame]]:
     """Pack many rows into one (a `PartitionFunction`)."""
     at = 0
     for frame in frames:
-        for some in frame.iter_slices(ROWS):
-            yield 0, _packed(partition, at, some)
+        for some in frame.iter_slices(ROWS_PER_PACK):
+            yield 0, _pack_frame(partition, at, some)
             at += 1
 
 
-def _packed(partition: int, at: int, rows: pl.DataFrame) -> pl.DataFrame:
+def _pack_frame(partition: int, at: int, rows: pl.DataFrame) -> pl.DataFrame:
     import polars as pl
 
     data = BytesIO()

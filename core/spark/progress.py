@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class SparkStage:
     """A stage of a Spark job: tasks that run in parallel."""
 
     number: int
@@ -47,34 +47,34 @@ class Stage:
         }
 
 
-class Stages:
+class StageTracker:
     """All stages seen running so far, in their order."""
 
     def __init__(self, context: SparkContext) -> None:
         self._store = context._jsc.sc().statusStore()
-        self._seen: dict[int, Stage] = {}
+        self._stages: dict[int, SparkStage] = {}
 
-    def look(self) -> tuple[Stage, ...]:
+    def poll(self) -> tuple[SparkStage, ...]:
         """Poll Spark, and return all stages seen so far; the last known ones if Spark is gone."""
         from py4j.protocol import Py4JError
 
         with suppress(Py4JError, OSError):
-            self._look()
-        return tuple(self._seen[number] for number in sorted(self._seen))
+            self._poll()
+        return tuple(self._stages[number] for number in sorted(self._stages))
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         found = self._store.activeStages()
-        active = [_stage(found.apply(at), ended=False) for at in range(found.size())]
+        active = [_read_stage(found.apply(at), ended=False) for at in range(found.size())]
         now = {stage.number for stage in active}
-        for number, stage in self._seen.items():
+        for number, stage in self._stages.items():
             if number not in now and not stage.ended:
-                self._seen[number] = _stage(self._store.lastStageAttempt(number), ended=True)
-        self._seen |= {stage.number: stage for stage in active}
+                self._stages[number] = _read_stage(self._store.lastStageAttempt(number), ended=True)
+        self._stages |= {stage.number: stage for stage in active}
 
 
-def _stage(data: JavaObject, *, ended: bool) -> Stage:
+def _read_stage(data: JavaObject, *, ended: bool) -> SparkStage:
     about = data.description()
-    return Stage(
+    return SparkStage(
         data.stageId(),
         about.get() if about.isDefined() else "",
         data.numTasks(),

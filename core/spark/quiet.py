@@ -12,17 +12,17 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-KEPT = 200
-CONTEXTS = "SQLQueryContextLogger", "DataFrameQueryContextLogger"
+MAX_LINES = 200
+CONTEXT_LOGGERS = "SQLQueryContextLogger", "DataFrameQueryContextLogger"
 """The loggers by which pyspark writes Java's exceptions of queries to standard error."""
 
 
 @contextmanager
-def unwritten() -> Iterator[None]:
+def silence_pyspark() -> Iterator[None]:
     """Keep pyspark from logging the exceptions that it raises."""
     from pyspark.logger import PySparkLogger
 
-    loggers = [PySparkLogger.getLogger(name) for name in CONTEXTS]
+    loggers = [PySparkLogger.getLogger(name) for name in CONTEXT_LOGGERS]
     before = [logger.disabled for logger in loggers]
     for logger in loggers:
         logger.disabled = True
@@ -33,16 +33,16 @@ def unwritten() -> Iterator[None]:
             logger.disabled = disabled
 
 
-class Said:
+class OutputPipe:
     """A pipe for a process's output; `lines` returns the last lines."""
 
     def __init__(self) -> None:
-        self._lines: deque[str] = deque(maxlen=KEPT)
+        self._lines: deque[str] = deque(maxlen=MAX_LINES)
         self._reading, self.writing = os.pipe()
         self._thread = threading.Thread(target=self._read, name="headrace-spark-says", daemon=True)
         self._thread.start()
 
-    def started(self) -> None:
+    def close_writer(self) -> None:
         """Close our writing end, once the process has it: the pipe ends with its last writer."""
         os.close(self.writing)
 

@@ -13,15 +13,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from headrace.core import taken
-from headrace.core.blame import blamed
-from headrace.core.contracts import Chunk, Piece
+from headrace.core.blame import attribute_errors_to
+from headrace.core.contracts import BatchSplit, Chunk
 from headrace.core.plan import nodes
-from headrace.core.spark.columns import Columns, ddl, of_stream, with_hidden
-from headrace.core.spark.counts import Counts, Read
-from headrace.core.spark.dealing import dealt
-from headrace.core.spark.inside import Inside
-from headrace.core.spark.parquet import OF_SPARK, ROW, is_scannable, scanned
-from headrace.core.spark.stage import staged
+from headrace.core.spark.columns import Columns, add_hidden_columns, format_ddl, stream_columns
+from headrace.core.spark.counts import BatchCounts, SourceCounts
+from headrace.core.spark.dealing import pack_tasks
+from headrace.core.spark.inside import ExecutorContext
+from headrace.core.spark.parquet import FILE_METADATA, PRESENCE_COLUMN, is_scannable, scan_files
+from headrace.core.spark.stage import map_partitions
 from headrace.core.types import BOOLEAN
 
 if TYPE_CHECKING:
@@ -30,33 +30,33 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SourceInput:
     """The input of a source: its splits, fixed by the driver."""
 
     number: int
     """The source's number in the plan."""
-    pieces: tuple[Piece, ...]
-    counts: Counts
+    splits: tuple[BatchSplit, ...]
+    counts: BatchCounts
     now_us: int
     """The arrival time of bad records (microseconds), the same for every read."""
 
 
-async def found(
-    spark: SparkSession, plan: nodes.Plan, context: Inside, counts: Counts
-) -> dict[str, Found]:
+async def find_inputs(
+    spark: SparkSession, plan: nodes.Plan, context: ExecutorContext, counts: BatchCounts
+) -> dict[str, SourceInput]:
     """Find the current input of each source. Raises ConnectorError."""
     sources = [part for part in plan if isinstance(part, nodes.Source)]
     now_us, many = time.time_ns() // 1000, spark.sparkContext.defaultParallelism
     there = {}
-    with context.surroundings() as surroundings:
+    with context.open_run_context() as surroundings:
         for number, source in enumerate(sources):
-            with blamed(source.name):
-                pieces = await context.pieces(source, surroundings).pieces(many)
-            there[source.name] = Found(number, tuple(_numbered(pieces)), counts, now_us)
+            with attribute_errors_to(source.name):
+                pieces = await context.open_split_reader(source, surroundings).plan_splits(many)
+            there[source.name] = SourceInput(number, tuple(_number_splits(pieces)), counts, now_us)
     return there
 
 
-def _numbered(pieces: Sequence[Piece]) -> Iterator[Piece]:
+def _number_splits(pieces: Sequence[BatchSplit]) -> Iterator[BatchSplit]:
     """Number the splits within their source."""
     numbers: dict[str, int] = {}
     for piece in pieces:
@@ -64,100 +64,117 @@ def _numbered(pieces: Sequence[Piece]) -> Iterator[Piece]:
         yield replace(piece, split=replace(piece.split, number=number))
 
 
-def read(
-    spark: SparkSession, source: nodes.Source, there: Found, context: Inside
+def read_source(
+    spark: SparkSession, source: nodes.Source, there: SourceInput, context: ExecutorContext
 ) -> dict[str, DataFrame]:
     """Return the streams of a source that have a reader, by name."""
-    wanted = {s.name: _columns(source, s) for s in source.outputs if s.name in context.read}
-    by_spark = OF_SPARK not in source.schema
-    files = [piece for piece in there.pieces if by_spark and is_scanned(piece)]
-    others = [piece for piece in there.pieces if not (by_spark and is_scanned(piece))]
+    wanted = {
+        s.name: _read_columns(source, s) for s in source.outputs if s.name in context.read_streams
+    }
+    by_spark = FILE_METADATA not in source.schema
+    files = [piece for piece in there.splits if by_spark and is_spark_scan(piece)]
+    others = [piece for piece in there.splits if not (by_spark and is_spark_scan(piece))]
     if not files:
-        return _read(spark, source, there, others, wanted, context)
-    there.counts.add(source.name, -1, Read(sum(f.parquet.rows for f in files if f.parquet), 0))
-    empty = {name: spark.createDataFrame([], ddl(columns)) for name, columns in wanted.items()}
-    streams = _read(spark, source, there, others, wanted, context) if others else empty
+        return _read_in_executors(spark, source, there, others, wanted, context)
+    there.counts.add(
+        source.name, -1, SourceCounts(sum(f.parquet.rows for f in files if f.parquet), 0)
+    )
+    empty = {
+        name: spark.createDataFrame([], format_ddl(columns)) for name, columns in wanted.items()
+    }
+    streams = _read_in_executors(spark, source, there, others, wanted, context) if others else empty
     if source.name in wanted:
-        frame = scanned(spark, source, there.number, files, wanted[source.name])
+        frame = scan_files(spark, source, there.number, files, wanted[source.name])
         streams[source.name] = frame.union(streams[source.name]) if others else frame
     return streams
 
 
-def is_scanned(piece: Piece) -> bool:
+def is_spark_scan(piece: BatchSplit) -> bool:
     """Whether the split is a file that Spark reads by itself."""
     return piece.parquet is not None and is_scannable(piece.parquet.path)
 
 
-def _columns(source: nodes.Source, stream: nodes.Stream) -> Columns:
+def _read_columns(source: nodes.Source, stream: nodes.Stream) -> Columns:
     """Return the columns of a stream that are read."""
     if stream.name != source.name:
-        return of_stream(stream)
+        return stream_columns(stream)
     types = {field.name: field.type for field in source.schema}
-    read = {name: types[name] for name in source.columns}
-    return with_hidden(read, stream.timed, stream.ordered) or {ROW: BOOLEAN}
+    read = {name: types[name] for name in source.decoded_columns}
+    return add_hidden_columns(read, stream.has_event_time, stream.has_row_order) or {
+        PRESENCE_COLUMN: BOOLEAN
+    }
 
 
-def _read(
+def _read_in_executors(
     spark: SparkSession,
     source: nodes.Source,
-    there: Found,
-    pieces: Sequence[Piece],
+    there: SourceInput,
+    pieces: Sequence[BatchSplit],
     wanted: dict[str, Columns],
-    context: Inside,
+    context: ExecutorContext,
 ) -> dict[str, DataFrame]:
-    groups = dealt(pieces, spark.sparkContext.defaultParallelism)
-    work = _Reading(source, replace(there, pieces=()), tuple(groups), context, tuple(wanted))
+    groups = pack_tasks(pieces, spark.sparkContext.defaultParallelism)
+    work = _ReadFunction(source, replace(there, splits=()), tuple(groups), context, tuple(wanted))
     numbers = spark.range(0, len(groups), 1, max(len(groups), 1))
-    frames = staged(numbers, source.name, work, list(wanted.values()))
+    frames = map_partitions(numbers, source.name, work, list(wanted.values()))
     return dict(zip(wanted, frames, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class _ReadFunction:
     """A `PartitionFunction` that reads the groups whose numbers it gets."""
 
     source: nodes.Source
-    there: Found
-    groups: tuple[tuple[Piece, ...], ...]
-    context: Inside
-    wanted: tuple[str, ...]
+    source_input: SourceInput
+    groups: tuple[tuple[BatchSplit, ...], ...]
+    context: ExecutorContext
+    stream_names: tuple[str, ...]
 
     def __call__(
         self, partition: int, frames: Iterator[pl.DataFrame]
     ) -> Iterator[tuple[int, pl.DataFrame]]:
         """Read the rows of the splits, and their bad records."""
-        with self.context.surroundings() as surroundings:
-            reader = self.context.pieces(self.source, surroundings)
+        with self.context.open_run_context() as surroundings:
+            reader = self.context.open_split_reader(self.source, surroundings)
             for frame in frames:
                 for group in frame["id"]:
                     rows = bad = 0
                     for piece in self.groups[group]:
                         for first, chunk in reader.read(piece):
-                            yield from self._chunk(chunk, first)
-                            rows, bad = rows + chunk.frame.height, bad + len(chunk.bad)
-                    self.there.counts.add(self.source.name, group, Read(rows, bad))
+                            yield from self._convert_chunk(chunk, first)
+                            rows, bad = rows + chunk.frame.height, bad + len(chunk.bad_records)
+                    self.source_input.counts.add(self.source.name, group, SourceCounts(rows, bad))
 
-    def _chunk(self, chunk: Chunk, first: int) -> Iterator[tuple[int, pl.DataFrame]]:
-        if chunk.bad:
-            yield from self._bad(chunk, first)
+    def _convert_chunk(self, chunk: Chunk, first: int) -> Iterator[tuple[int, pl.DataFrame]]:
+        if chunk.bad_records:
+            yield from self._handle_bad_records(chunk, first)
         frame = chunk.frame
-        if frame.height and self.source.name in self.wanted:
-            if self.source.outputs[0].ordered:
-                frame = taken.numbered(self.there.number, chunk, first)
-            yield self.wanted.index(self.source.name), _counted(taken.timed(self.source, frame))
+        if frame.height and self.source.name in self.stream_names:
+            if self.source.outputs[0].has_row_order:
+                frame = taken.number_chunk_rows(self.source_input.number, chunk, first)
+            yield (
+                self.stream_names.index(self.source.name),
+                _ensure_column(taken.add_event_time(self.source, frame)),
+            )
 
-    def _bad(self, chunk: Chunk, first: int) -> Iterator[tuple[int, pl.DataFrame]]:
+    def _handle_bad_records(self, chunk: Chunk, first: int) -> Iterator[tuple[int, pl.DataFrame]]:
         to = self.source.on_error
         if to == "fail":
-            raise taken.refusal(chunk)
-        if to != "skip" and to in self.wanted:
-            there = self.there
-            letters = taken.letters(self.source, there.number, chunk, first, there.now_us)
-            yield self.wanted.index(to), letters
+            raise taken.build_bad_record_error(chunk)
+        if to != "skip" and to in self.stream_names:
+            there = self.source_input
+            letters = taken.build_dead_letters(
+                self.source, there.number, chunk, first, there.now_us
+            )
+            yield self.stream_names.index(to), letters
 
 
-def _counted(frame: pl.DataFrame) -> pl.DataFrame:
+def _ensure_column(frame: pl.DataFrame) -> pl.DataFrame:
     """Return the rows with at least one column."""
     import polars as pl
 
-    return frame if frame.width else pl.DataFrame({ROW: pl.repeat(True, frame.height, eager=True)})
+    return (
+        frame
+        if frame.width
+        else pl.DataFrame({PRESENCE_COLUMN: pl.repeat(True, frame.height, eager=True)})
+    )

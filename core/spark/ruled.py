@@ -10,38 +10,38 @@ from dataclasses import dataclass
 from io import BytesIO
 from typing import TYPE_CHECKING
 
-from headrace.core.compile import Seat
-from headrace.core.operators.operator import Chain, Output
-from headrace.core.spark.operating import Operated
+from headrace.core.compile import SubtaskSlice
+from headrace.core.operators.operator import OperatorChain, Output
+from headrace.core.spark.operating import PartitionOperator
 
 if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-RIGHT = 1
+RULES_INPUT = 1
 
 
 @dataclass(frozen=True, slots=True)
-class OperatedRuled(Operated):
+class PartitionBroadcast(PartitionOperator):
     """headrace's operator of a process with broadcast rules, over partitions of the rows."""
 
     rules: bytes
     """The rows of the right input, as an Arrow file."""
 
-    def _seat(self, partition: int) -> Seat:
+    def _subtask_slice(self, partition: int) -> SubtaskSlice:
         # Exactly one partition reports the rules that failed.
         groups = self.context.key_groups
-        return Seat(min(partition, groups - 1), groups, groups)
+        return SubtaskSlice(min(partition, groups - 1), groups, groups)
 
-    def _run(self, chain: Chain, frames: Iterator[pl.DataFrame]) -> Iterator[Output]:
+    def _process(self, chain: OperatorChain, frames: Iterator[pl.DataFrame]) -> Iterator[Output]:
         import polars as pl
 
-        yield from chain.process(pl.read_ipc(BytesIO(self.rules)), RIGHT)
-        yield from Operated._run(self, chain, frames)
+        yield from chain.process(pl.read_ipc(BytesIO(self.rules)), RULES_INPUT)
+        yield from PartitionOperator._process(self, chain, frames)
 
 
-def gathered(rules: DataFrame) -> bytes:
+def collect_rules(rules: DataFrame) -> bytes:
     """Collect all rules in the driver, as an Arrow file."""
     import polars as pl
 
@@ -52,13 +52,13 @@ def gathered(rules: DataFrame) -> bytes:
     return file.getvalue()
 
 
-def somewhere(rows: DataFrame) -> DataFrame:
+def ensure_partition(rows: DataFrame) -> DataFrame:
     """Ensure that there is a partition: a rule fails even if there are no rows."""
     alone = rows.sparkSession.range(0, 1, 1, 1)
-    return rows.union(alone.mapInArrow(_nothing, rows.schema))
+    return rows.union(alone.mapInArrow(_make_no_rows, rows.schema))
 
 
-def _nothing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _make_no_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Return no rows, a fact that Spark's planner cannot know."""
     for _ in batches:
         yield from ()

@@ -14,19 +14,19 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headrace.core.spark.absent import NoSpark, check_installed
-from headrace.core.spark.java import java_home
-from headrace.core.spark.masters import check_reached
-from headrace.core.spark.quiet import Said, unwritten
+from headrace.core.spark.absent import SparkUnavailable, check_installed
+from headrace.core.spark.java import find_java_home
+from headrace.core.spark.masters import check_reachable
+from headrace.core.spark.quiet import OutputPipe, silence_pyspark
 from headrace.core.spark.settings import (
-    LOCAL,
+    DEFAULT_SETTINGS,
+    LOCAL_MASTER,
     LOG_LEVEL,
-    MEANING,
-    PYTHON,
-    SPEED,
+    PYTHON_SETTING,
+    SEMANTIC_SETTINGS,
+    build_settings,
     is_local,
-    on_this_machine,
-    settings,
+    is_on_this_machine,
 )
 
 if TYPE_CHECKING:
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOG_CONFIGURATION = Path(__file__).with_name("log4j2.properties")
-LOCALE = ("LC_ALL", "LC_CTYPE", "LANG")
-_THROWN = re.compile(r'^(Exception in thread "[^"]*" )?([\w$]+\.)+\w+(Exception|Error): ')
-SHOW_LOG = f"--conf {LOG_LEVEL}=INFO shows Spark's log"
+LOCALE_VARIABLES = ("LC_ALL", "LC_CTYPE", "LANG")
+_EXCEPTION_PREFIX = re.compile(r'^(Exception in thread "[^"]*" )?([\w$]+\.)+\w+(Exception|Error): ')
+SHOW_LOG_HINT = f"--conf {LOG_LEVEL}=INFO shows Spark's log"
 
 
 @contextmanager
-def session(
+def open_session(
     name: str, master: str | None = None, conf: Mapping[str, str] | None = None
 ) -> Iterator[SparkSession]:
     """Open a Spark session for a batch; it ends with the `with`. Raises SparkUnavailable.
@@ -51,49 +51,52 @@ def session(
     check_installed()
     from pyspark import SparkContext
 
-    wanted = settings(name, master or LOCAL, conf or {})
-    with nullcontext() if LOG_LEVEL in wanted else unwritten():
+    wanted = build_settings(name, master or LOCAL_MASTER, conf or {})
+    with nullcontext() if LOG_LEVEL in wanted else silence_pyspark():
         if SparkContext._active_spark_context is not None:
-            yield _beside(wanted)
+            yield _share_context(wanted)
             return
-        check_reached(wanted["spark.master"])
-        spark = _started(wanted)
+        check_reachable(wanted["spark.master"])
+        spark = _start_session(wanted)
         try:
             yield spark
         finally:
             with suppress(Exception):  # Java itself may have ended, which was reported already
                 spark.stop()
-            _let_go()
+            _shut_down_java()
 
 
-def _beside(wanted: Mapping[str, str]) -> SparkSession:
+def _share_context(wanted: Mapping[str, str]) -> SparkSession:
     from pyspark.sql import SparkSession
 
     spark = SparkSession.builder.getOrCreate().newSession()
-    for key in (*MEANING, *(key for key in SPEED if key.startswith("spark.sql."))):
+    for key in (
+        *SEMANTIC_SETTINGS,
+        *(key for key in DEFAULT_SETTINGS if key.startswith("spark.sql.")),
+    ):
         spark.conf.set(key, wanted[key])
     return spark
 
 
-def _started(wanted: Mapping[str, str]) -> SparkSession:
+def _start_session(wanted: Mapping[str, str]) -> SparkSession:
     from py4j.protocol import Py4JError
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
     conf = SparkConf(loadDefaults=False).setAll(list(wanted.items()))
-    said = Said()
-    with _environment(_for_spark(wanted)):
+    said = OutputPipe()
+    with _set_environment(_spark_environment(wanted)):
         try:
-            gateway = _gateway(conf, said, shown=LOG_LEVEL in wanted)
+            gateway = _start_gateway(conf, said, shown=LOG_LEVEL in wanted)
             context = SparkContext(conf=conf, gateway=gateway)
         except (PySparkException, Py4JError, OSError) as error:
-            _let_go()
-            raise _not_started(wanted["spark.master"], error, said.lines()) from error
+            _shut_down_java()
+            raise _describe_start_error(wanted["spark.master"], error, said.lines()) from error
     return SparkSession(context)
 
 
-def _gateway(conf: object, said: Said, *, shown: bool) -> JavaGateway:
+def _start_gateway(conf: object, said: OutputPipe, *, shown: bool) -> JavaGateway:
     """Start Java, and return the gateway to it."""
     from pyspark.java_gateway import launch_gateway
 
@@ -103,10 +106,10 @@ def _gateway(conf: object, said: Said, *, shown: bool) -> JavaGateway:
         how = {"stdout": stream, "stderr": stream, "start_new_session": True}
         return launch_gateway(conf, how)  # type: ignore[no-untyped-call]
     finally:
-        said.started()
+        said.close_writer()
 
 
-def _let_go() -> None:
+def _shut_down_java() -> None:
     """Shut Java down, if it runs: it ends when its standard input is closed."""
     from pyspark import SparkContext
 
@@ -123,13 +126,13 @@ def _let_go() -> None:
         process.wait()
 
 
-def _for_spark(wanted: Mapping[str, str]) -> dict[str, str | None]:
+def _spark_environment(wanted: Mapping[str, str]) -> dict[str, str | None]:
     """Return the environment variables to set for Spark; None removes a variable."""
     import pyspark
 
     master = wanted["spark.master"]
     here: dict[str, str | None] = {
-        "JAVA_HOME": str(java_home()),
+        "JAVA_HOME": str(find_java_home()),
         # Use the package's jars even if another Spark is installed.
         "SPARK_HOME": str(Path(pyspark.__file__).parent),
         "PYSPARK_SUBMIT_ARGS": None,
@@ -139,27 +142,27 @@ def _for_spark(wanted: Mapping[str, str]) -> dict[str, str | None]:
     }
     if is_local(master):
         here["SPARK_LOCAL_IP"] = "127.0.0.1"
-    if "utf" not in "".join(os.environ.get(name, "") for name in LOCALE).lower():
+    if "utf" not in "".join(os.environ.get(name, "") for name in LOCALE_VARIABLES).lower():
         # Java decodes file names by the locale.
         here["LC_ALL"] = "C.UTF-8"
-    if PYTHON in wanted:
-        here["PYSPARK_PYTHON"] = wanted[PYTHON]
-    elif on_this_machine(master):
+    if PYTHON_SETTING in wanted:
+        here["PYSPARK_PYTHON"] = wanted[PYTHON_SETTING]
+    elif is_on_this_machine(master):
         here["PYSPARK_PYTHON"] = sys.executable
     return here
 
 
 @contextmanager
-def _environment(changes: Mapping[str, str | None]) -> Iterator[None]:
+def _set_environment(changes: Mapping[str, str | None]) -> Iterator[None]:
     before = {name: os.environ.get(name) for name in changes}
-    _change(changes)
+    _update_environment(changes)
     try:
         yield
     finally:
-        _change(before)
+        _update_environment(before)
 
 
-def _change(changes: Mapping[str, str | None]) -> None:
+def _update_environment(changes: Mapping[str, str | None]) -> None:
     for name, value in changes.items():
         if value is None:
             os.environ.pop(name, None)
@@ -167,10 +170,10 @@ def _change(changes: Mapping[str, str | None]) -> None:
             os.environ[name] = value
 
 
-def _not_started(master: str, error: Exception, lines: Sequence[str]) -> NoSpark:
+def _describe_start_error(master: str, error: Exception, lines: Sequence[str]) -> SparkUnavailable:
     """Say why Spark did not start: by Java's last error line, or the exception's first line."""
     errors = [line for line in lines if "rror" in line or "xception" in line] or list(lines)[-1:]
     first = str(getattr(error, "java_exception", "") or error).strip().splitlines()
     why = (errors or first or [type(error).__name__])[0].strip()
-    message = f"Spark did not start with --master {master}: {_THROWN.sub('', why)}"
-    return NoSpark(message, SHOW_LOG, exit_status=1)
+    message = f"Spark did not start with --master {master}: {_EXCEPTION_PREFIX.sub('', why)}"
+    return SparkUnavailable(message, SHOW_LOG_HINT, exit_status=1)

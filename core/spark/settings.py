@@ -11,14 +11,14 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from headrace.core.spark.absent import NoSpark
+from headrace.core.spark.absent import SparkUnavailable
 
-LOCAL = "local[*]"
+LOCAL_MASTER = "local[*]"
 LOG_LEVEL = "spark.log.level"
-PYTHON = "spark.pyspark.python"
+PYTHON_SETTING = "spark.pyspark.python"
 
-_RULES = "org.apache.spark.sql.catalyst.optimizer"
-MEANING = {
+_RULES_PACKAGE = "org.apache.spark.sql.catalyst.optimizer"
+SEMANTIC_SETTINGS = {
     "spark.sql.ansi.enabled": "false",
     "spark.sql.caseSensitive": "true",
     "spark.sql.session.timeZone": "UTC",
@@ -32,8 +32,8 @@ MEANING = {
     # These rules keep digits that a float does not have, reduce lower(upper(x)) to lower(x), and
     # reorder sums although try_ functions are among them; all of it across steps, too.
     "spark.sql.optimizer.excludedRules": (
-        f"{_RULES}.SimplifyCasts,{_RULES}.SimplifyCaseConversionExpressions,"
-        f"{_RULES}.ReorderAssociativeOperator"
+        f"{_RULES_PACKAGE}.SimplifyCasts,{_RULES_PACKAGE}.SimplifyCaseConversionExpressions,"
+        f"{_RULES_PACKAGE}.ReorderAssociativeOperator"
     ),
     # These would silently drop the rows of a damaged or missing file.
     "spark.sql.files.ignoreCorruptFiles": "false",
@@ -46,10 +46,10 @@ MEANING = {
     "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
 }
 """Settings under which a pipeline gives the same rows with and without Spark."""
-LEGACY = "spark.sql.legacy."
+LEGACY_PREFIX = "spark.sql.legacy."
 """The prefix of settings that restore the behaviour of an older Spark."""
 
-SPEED = {
+DEFAULT_SETTINGS = {
     # Batches of this size were 1.4 times as fast as Spark's own.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -57,7 +57,7 @@ SPEED = {
     "spark.executorEnv.POLARS_MAX_THREADS": "1",
     "spark.ui.showConsoleProgress": "false",
 }
-HERE = {
+LOCAL_SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -66,20 +66,23 @@ HERE = {
 }
 """Settings of a master within this process."""
 
-_LOCAL = re.compile(r"local(\[(\*|[1-9]\d*)(,\s*\d+)?\])?")
-_ON_THIS_MACHINE = re.compile(r"spark://(127\.0\.0\.1|localhost|\[::1\])(:\d+)?")
-_KNOWN = re.compile(r"spark://.+|yarn|k8s://.+")
+_LOCAL_MASTER = re.compile(r"local(\[(\*|[1-9]\d*)(,\s*\d+)?\])?")
+_SAME_MACHINE_MASTER = re.compile(r"spark://(127\.0\.0\.1|localhost|\[::1\])(:\d+)?")
+_CLUSTER_MASTER = re.compile(r"spark://.+|yarn|k8s://.+")
 _OWN_OPTION = {"spark.master": "--master", "spark.remote": "--master"}
 
 
-def settings(name: str, master: str, wanted: Mapping[str, str]) -> dict[str, str]:
+def build_settings(name: str, master: str, wanted: Mapping[str, str]) -> dict[str, str]:
     """Return all settings of a session. Raises SparkUnavailable."""
     check_master(master)
-    check(wanted)
-    ours = {"spark.app.name": name, "spark.master": master, **MEANING, **SPEED}
+    check_conf(wanted)
+    ours = {"spark.app.name": name, "spark.master": master, **SEMANTIC_SETTINGS, **DEFAULT_SETTINGS}
     if is_local(master):
-        cores = str(local_cores(master))
-        ours |= HERE | {"spark.driver.memory": _memory(), "spark.sql.shuffle.partitions": cores}
+        cores = str(count_local_cores(master))
+        ours |= LOCAL_SETTINGS | {
+            "spark.driver.memory": _driver_memory(),
+            "spark.sql.shuffle.partitions": cores,
+        }
     return {**ours, **wanted}
 
 
@@ -89,29 +92,29 @@ def is_local(master: str) -> bool:
     >>> is_local("local[2]"), is_local("local-cluster[2,1,512]"), is_local("yarn")
     (True, False, False)
     """
-    return _LOCAL.fullmatch(master) is not None
+    return _LOCAL_MASTER.fullmatch(master) is not None
 
 
-def on_this_machine(master: str) -> bool:
+def is_on_this_machine(master: str) -> bool:
     """Whether executors can use this machine's disk and Python."""
-    return is_local(master) or _ON_THIS_MACHINE.fullmatch(master) is not None
+    return is_local(master) or _SAME_MACHINE_MASTER.fullmatch(master) is not None
 
 
-def local_cores(master: str) -> int:
+def count_local_cores(master: str) -> int:
     """Return how many tasks run in parallel.
 
-    >>> local_cores("local[3]"), local_cores("local")
+    >>> count_local_cores("local[3]"), count_local_cores("local")
     (3, 1)
     """
-    found = _LOCAL.fullmatch(master)
+    found = _LOCAL_MASTER.fullmatch(master)
     count = found[2] if found else None
     return len(os.sched_getaffinity(0)) if count == "*" else int(count or 1)
 
 
-def parsed(arguments: Sequence[str]) -> dict[str, str]:
+def parse_conf(arguments: Sequence[str]) -> dict[str, str]:
     """Parse the arguments of `--conf`. Raises SparkUnavailable.
 
-    >>> parsed(["spark.driver.memory=4g"])
+    >>> parse_conf(["spark.driver.memory=4g"])
     {'spark.driver.memory': '4g'}
     """
     found = {}
@@ -119,35 +122,39 @@ def parsed(arguments: Sequence[str]) -> dict[str, str]:
         key, equals, value = argument.partition("=")
         key = key.strip()
         if not equals or not key.startswith("spark."):
-            raise NoSpark(f'--conf: wanted a Spark setting as spark.x=value, got "{argument}"')
+            raise SparkUnavailable(
+                f'--conf: wanted a Spark setting as spark.x=value, got "{argument}"'
+            )
         found[key] = value.strip()
     return found
 
 
-def check(wanted: Mapping[str, str]) -> None:
+def check_conf(wanted: Mapping[str, str]) -> None:
     """Check that the settings do not change the result. Raises SparkUnavailable."""
     for key, value in wanted.items():
         if option := _OWN_OPTION.get(key):
-            raise NoSpark(f"--conf {key}: use {option} to say where Spark is")
+            raise SparkUnavailable(f"--conf {key}: use {option} to say where Spark is")
         if key == "spark.submit.deployMode" and value != "client":
-            raise NoSpark(f"--conf {key}: the driver is always headrace's own process")
-        ours = MEANING.get(key)
-        changes = key.startswith(LEGACY) or (ours is not None and value.lower() != ours.lower())
+            raise SparkUnavailable(f"--conf {key}: the driver is always headrace's own process")
+        ours = SEMANTIC_SETTINGS.get(key)
+        changes = key.startswith(LEGACY_PREFIX) or (
+            ours is not None and value.lower() != ours.lower()
+        )
         if changes:
             always = f"; it is always {ours}" if ours else ""
             why = "it would change rows, which are the same with and without Spark"
-            raise NoSpark(f"--conf {key}={value}: {why}{always}")
+            raise SparkUnavailable(f"--conf {key}={value}: {why}{always}")
 
 
 def check_master(master: str) -> None:
     """Check that a batch can run on this kind of master. Raises SparkUnavailable."""
-    if is_local(master) or _KNOWN.fullmatch(master):
+    if is_local(master) or _CLUSTER_MASTER.fullmatch(master):
         return
     wanted = "local[*], local[N], spark://HOST:PORT, yarn or k8s://HOST:PORT"
-    raise NoSpark(f'--master: wanted {wanted}, got "{master}"')
+    raise SparkUnavailable(f'--master: wanted {wanted}, got "{master}"')
 
 
-def _memory() -> str:
+def _driver_memory() -> str:
     """Return the memory of a process that is driver and executors in one: a third of the machine's.
 
     The Python workers together need about as much again. Spark's default is 1 GB on any machine.

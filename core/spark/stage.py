@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from headrace.core.spark.columns import Columns, ddl, quoted
-from headrace.core.spark.failing import told
+from headrace.core.spark.columns import Columns, format_ddl, quote_column
+from headrace.core.spark.failing import encode_failures
 from headrace.core.types import to_polars
 
 if TYPE_CHECKING:
@@ -19,37 +19,47 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-Work: TypeAlias = "Callable[[int, Iterator[pl.DataFrame]], Iterator[tuple[int, pl.DataFrame]]]"
+PartitionFunction: TypeAlias = (
+    "Callable[[int, Iterator[pl.DataFrame]], Iterator[tuple[int, pl.DataFrame]]]"
+)
 """A function from a partition's number and frames to frames, each with its output's number."""
 
-OUTPUT = "__output"
-UNNAMED = frozenset(".`*")
+OUTPUT_COLUMN = "__output"
+RESERVED_CHARACTERS = frozenset(".`*")
 """Characters that pyspark cannot look up in a column's name."""
 
 
-def staged(rows: DataFrame, part: str, work: Work, outputs: Sequence[Columns]) -> list[DataFrame]:
+def map_partitions(
+    rows: DataFrame, part: str, work: PartitionFunction, outputs: Sequence[Columns]
+) -> list[DataFrame]:
     """Apply the function of a part to rows; return its outputs, which share one computation."""
     names = tuple(rows.columns)
-    if any(UNNAMED.intersection(name) for name in names):
+    if any(RESERVED_CHARACTERS.intersection(name) for name in names):
         rows = rows.toDF(*(f"c{at}" for at in range(len(names))))
     if len(outputs) == 1:
-        return [rows.mapInArrow(_Plain(part, work, names, tuple(outputs)), ddl(outputs[0]))]
-    structs = (f"o{at} struct<{_fields(each)}>" for at, each in enumerate(outputs))
-    inside = _Packed(part, work, names, tuple(outputs))
-    packed = rows.mapInArrow(inside, f"{OUTPUT} int, {', '.join(structs)}").persist()
-    return [packed.where(f"{OUTPUT} = {at}").select(f"o{at}.*") for at in range(len(outputs))]
+        return [
+            rows.mapInArrow(
+                _SingleOutput(part, work, names, tuple(outputs)), format_ddl(outputs[0])
+            )
+        ]
+    structs = (f"o{at} struct<{_format_fields(each)}>" for at, each in enumerate(outputs))
+    inside = _MultipleOutputs(part, work, names, tuple(outputs))
+    packed = rows.mapInArrow(inside, f"{OUTPUT_COLUMN} int, {', '.join(structs)}").persist()
+    return [
+        packed.where(f"{OUTPUT_COLUMN} = {at}").select(f"o{at}.*") for at in range(len(outputs))
+    ]
 
 
-def _fields(columns: Columns) -> str:
-    return ", ".join(f"{quoted(name)}: {type}" for name, type in columns.items())
+def _format_fields(columns: Columns) -> str:
+    return ", ".join(f"{quote_column(name)}: {type}" for name, type in columns.items())
 
 
 @dataclass(frozen=True)
-class _Inside:
+class _ArrowFunction:
     """The function that an executor is sent, over Arrow batches."""
 
     part: str
-    work: Work
+    work: PartitionFunction
     names: tuple[str, ...]
     """The names of the input columns."""
     outputs: tuple[Columns, ...]
@@ -59,14 +69,16 @@ class _Inside:
         """The name that Spark shows in its plans."""
         return self.part
 
-    def _frames(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pl.DataFrame]]:
+    def _run_function(
+        self, batches: Iterator[pa.RecordBatch]
+    ) -> Iterator[tuple[int, pl.DataFrame]]:
         from pyspark import TaskContext
 
         context = TaskContext.get()
         partition = context.partitionId() if context else 0
-        return self.work(partition, map(self._frame, batches))
+        return self.work(partition, map(self._to_frame, batches))
 
-    def _frame(self, batch: pa.RecordBatch) -> pl.DataFrame:
+    def _to_frame(self, batch: pa.RecordBatch) -> pl.DataFrame:
         import polars as pl
 
         frame = pl.from_arrow(batch)
@@ -74,29 +86,29 @@ class _Inside:
         frame.columns = self.names
         return frame
 
-    def _batches(self, frame: pl.DataFrame) -> Iterator[pa.RecordBatch]:
+    def _to_batches(self, frame: pl.DataFrame) -> Iterator[pa.RecordBatch]:
         table = frame.to_arrow()
         if any(map(_has_arrays, self.outputs)):
-            table = table.cast(_with_small_lists(table.schema))
+            table = table.cast(_use_small_lists(table.schema))
         yield from table.to_batches()
 
-    def _typed(self, output: int, frame: pl.DataFrame) -> pl.DataFrame:
+    def _cast_columns(self, output: int, frame: pl.DataFrame) -> pl.DataFrame:
         """Select the declared columns in their order, cast to exactly their types."""
         types = {name: to_polars(type) for name, type in self.outputs[output].items()}
         return frame[list(types)].cast(types)  # type: ignore[arg-type]
 
 
-class _Plain(_Inside):
+class _SingleOutput(_ArrowFunction):
     """A function with a single output."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Batches of a partition to batches."""
-        with told(self.part):
-            for _, frame in self._frames(batches):
-                yield from self._batches(self._typed(0, frame))
+        with encode_failures(self.part):
+            for _, frame in self._run_function(batches):
+                yield from self._to_batches(self._cast_columns(0, frame))
 
 
-class _Packed(_Inside):
+class _MultipleOutputs(_ArrowFunction):
     """A function with several outputs, each in its struct."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -105,12 +117,12 @@ class _Packed(_Inside):
 
         types = [pl.Struct({n: to_polars(t) for n, t in each.items()}) for each in self.outputs]
         nothing = [pl.lit(None, dtype=type).alias(f"o{at}") for at, type in enumerate(types)]
-        with told(self.part):
-            for output, frame in self._frames(batches):
-                rows = self._typed(output, frame).to_struct(f"o{output}").to_frame()
+        with encode_failures(self.part):
+            for output, frame in self._run_function(batches):
+                rows = self._cast_columns(output, frame).to_struct(f"o{output}").to_frame()
                 others = [*nothing[:output], pl.col(f"o{output}"), *nothing[output + 1 :]]
-                number = pl.lit(output, dtype=pl.Int32).alias(OUTPUT)
-                yield from self._batches(rows.select(number, *others))
+                number = pl.lit(output, dtype=pl.Int32).alias(OUTPUT_COLUMN)
+                yield from self._to_batches(rows.select(number, *others))
 
 
 def _has_arrays(columns: Columns) -> bool:
@@ -118,18 +130,18 @@ def _has_arrays(columns: Columns) -> bool:
     return any("array<" in str(type) for type in columns.values())
 
 
-def _with_small_lists(schema: pa.Schema) -> pa.Schema:
+def _use_small_lists(schema: pa.Schema) -> pa.Schema:
     """Return the schema with Arrow's small lists, which Spark requires."""
     import pyarrow as pa
 
-    return pa.schema([pa.field(field.name, _small(field.type)) for field in schema])
+    return pa.schema([pa.field(field.name, _small_type(field.type)) for field in schema])
 
 
-def _small(type: pa.DataType) -> pa.DataType:
+def _small_type(type: pa.DataType) -> pa.DataType:
     import pyarrow as pa
 
     if pa.types.is_large_list(type):
-        return pa.list_(_small(type.value_type))
+        return pa.list_(_small_type(type.value_type))
     if pa.types.is_struct(type):
-        return pa.struct([pa.field(field.name, _small(field.type)) for field in type])
+        return pa.struct([pa.field(field.name, _small_type(field.type)) for field in type])
     return pa.large_string() if pa.types.is_string_view(type) else type

@@ -15,38 +15,38 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-LOOKS_EVERY_S = 0.2
+CANCEL_EVERY_S = 0.2
 
 
-class Stopping:
+class BatchCancellation:
     """A request to stop, from any thread."""
 
     def __init__(self) -> None:
-        self._asked = threading.Event()
-        self._over = threading.Event()
+        self._stop_event = threading.Event()
+        self._end_event = threading.Event()
 
     @property
-    def asked(self) -> bool:
+    def is_requested(self) -> bool:
         """Whether the batch must stop."""
-        return self._asked.is_set()
+        return self._stop_event.is_set()
 
-    def ask(self) -> None:
+    def request(self) -> None:
         """Request the batch to stop."""
-        self._asked.set()
+        self._stop_event.set()
 
     @contextmanager
-    def heard(self, context: SparkContext) -> Iterator[None]:
+    def cancel_jobs(self, context: SparkContext) -> Iterator[None]:
         """Cancel Spark's jobs within the `with`, once a stop is requested."""
         thread = threading.Thread(target=self._cancel, args=(context,), daemon=True)
         thread.start()
         try:
             yield
         finally:
-            self._over.set()
+            self._end_event.set()
             thread.join()
 
     def _cancel(self, context: SparkContext) -> None:
-        while not self._over.wait(LOOKS_EVERY_S):
-            if self.asked:
+        while not self._end_event.wait(CANCEL_EVERY_S):
+            if self.is_requested:
                 with suppress(Exception):  # Spark may have ended just now
                     context.cancelAllJobs()

@@ -8,22 +8,22 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from headrace.core.blame import blamed
-from headrace.core.contracts import ConnectorError, Piece
-from headrace.core.spark.reading import Found, is_scanned
+from headrace.core.blame import attribute_errors_to
+from headrace.core.contracts import BatchSplit, ConnectorError
+from headrace.core.spark.reading import SourceInput, is_spark_scan
 
-STAYS = "files must not change while they are read: add new files instead"
+STABLE_FILES_HINT = "files must not change while they are read: add new files instead"
 
 
-def check_unchanged(read: Mapping[str, Found]) -> None:
+def check_files_unchanged(read: Mapping[str, SourceInput]) -> None:
     """Check that the files of these sources are unchanged. Raises ConnectorError."""
     for source, found in read.items():
-        with blamed(source):
-            for piece in filter(is_scanned, found.pieces):
-                _check(piece)
+        with attribute_errors_to(source):
+            for piece in filter(is_spark_scan, found.splits):
+                _check_file(piece)
 
 
-def _check(piece: Piece) -> None:
+def _check_file(piece: BatchSplit) -> None:
     file, name = piece.parquet, piece.split.name
     assert file is not None
     try:
@@ -31,6 +31,6 @@ def _check(piece: Piece) -> None:
     except OSError as error:
         gone = isinstance(error, FileNotFoundError | NotADirectoryError)
         why = "vanished while it was read" if gone else f"cannot be seen any more: {error.strerror}"
-        raise ConnectorError(f"{name} {why}", STAYS, split=name) from error
-    if (there.st_size, there.st_mtime_ns) != (file.size, file.changed_ns):
-        raise ConnectorError(f"{name} was changed while it was read", STAYS, split=name)
+        raise ConnectorError(f"{name} {why}", STABLE_FILES_HINT, split=name) from error
+    if (there.st_size, there.st_mtime_ns) != (file.size, file.modified_ns):
+        raise ConnectorError(f"{name} was changed while it was read", STABLE_FILES_HINT, split=name)

@@ -14,51 +14,57 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from headrace.core.contracts import ConnectorError, Writer
+from headrace.core.contracts import ConnectorError, SinkWriter
 from headrace.core.elements import DELETE
 from headrace.core.plan import nodes
-from headrace.core.spark.beside import Beside, beside
+from headrace.core.spark.beside import BackgroundLoop, run_background_loop
 from headrace.core.spark.columns import Columns
-from headrace.core.spark.committing import Written
-from headrace.core.spark.inside import Inside
-from headrace.core.spark.stage import staged
+from headrace.core.spark.committing import PreparedOutput
+from headrace.core.spark.inside import ExecutorContext
+from headrace.core.spark.stage import map_partitions
 from headrace.core.types import BIGINT, STRING, Schema
 
 if TYPE_CHECKING:
     import polars as pl
     from pyspark.sql import DataFrame
 
-HANDLES: Columns = {"handle": STRING, "rows": BIGINT}
+HANDLE_COLUMNS: Columns = {"handle": STRING, "rows": BIGINT}
 
 
 @dataclass(frozen=True, slots=True)
-class Writers:
+class WriterLimits:
     """The possible writers of a sink that counts writers."""
 
-    beside: int
+    concurrent_writers: int
     """The most writers at a time."""
-    tries: int
+    max_attempts: int
     """The most attempts of each."""
 
     @property
-    def all(self) -> int:
+    def total(self) -> int:
         """The number of writers over all attempts."""
-        return self.beside * self.tries
+        return self.concurrent_writers * self.max_attempts
 
 
-def write(
-    rows: DataFrame, sink: nodes.Sink, schema: Schema, context: Inside, writers: Writers | None
-) -> Written:
+def write_partitions(
+    rows: DataFrame,
+    sink: nodes.Sink,
+    schema: Schema,
+    context: ExecutorContext,
+    writers: WriterLimits | None,
+) -> PreparedOutput:
     """Write the rows in the executors; return when all output is prepared."""
     if writers is not None:
-        rows = rows.coalesce(writers.beside)
-    (done,) = staged(rows, sink.name, _Writing(sink, schema, context, writers), [HANDLES])
+        rows = rows.coalesce(writers.concurrent_writers)
+    (done,) = map_partitions(
+        rows, sink.name, _WriteFunction(sink, schema, context, writers), [HANDLE_COLUMNS]
+    )
     said = done.collect()
     handles = tuple(orjson.loads(row.handle) for row in said if row.handle is not None)
-    return Written(handles, sum(row.rows for row in said))
+    return PreparedOutput(handles, sum(row.rows for row in said))
 
 
-def complete(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
+def add_delete_flag(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
     """Add the delete flag of a changelog, always false: a batch has only final rows."""
     import polars as pl
 
@@ -68,13 +74,13 @@ def complete(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
 
 
 @dataclass(frozen=True, slots=True)
-class _Writing:
+class _WriteFunction:
     """A `PartitionFunction` that writes rows and returns a handle to commit."""
 
     sink: nodes.Sink
     schema: Schema
-    context: Inside
-    writers: Writers | None
+    context: ExecutorContext
+    limits: WriterLimits | None
 
     def __call__(
         self, partition: int, frames: Iterator[pl.DataFrame]
@@ -83,10 +89,13 @@ class _Writing:
         import polars as pl
 
         count = 0
-        with beside() as loop, self._writer(loop, self._number(partition)) as writer:
+        with (
+            run_background_loop() as loop,
+            self._open_writer(loop, self._writer_number(partition)) as writer,
+        ):
             for frame in frames:
                 if frame.height:
-                    loop.run(writer.write(complete(frame, self.schema)))
+                    loop.run(writer.write(add_delete_flag(frame, self.schema)))
                     count += frame.height
             handle = loop.run(writer.prepare())
         text = None if handle is None else orjson.dumps(handle).decode()
@@ -94,12 +103,12 @@ class _Writing:
         yield 0, pl.DataFrame({"handle": [text], "rows": [count]}, schema=types)
 
     @contextmanager
-    def _writer(self, loop: Beside, number: int) -> Iterator[Writer]:
+    def _open_writer(self, loop: BackgroundLoop, number: int) -> Iterator[SinkWriter]:
         """Open a writer; unprepared output is dropped at the end."""
-        with self.context.surroundings() as surroundings:
-            opened = self.context.sink(self.sink, self.schema, surroundings)
+        with self.context.open_run_context() as surroundings:
+            opened = self.context.open_sink(self.sink, self.schema, surroundings)
             try:
-                writer = opened.writer(number)
+                writer = opened.create_writer(number)
                 try:
                     yield writer
                 finally:
@@ -107,15 +116,15 @@ class _Writing:
             finally:
                 loop.run(opened.close())
 
-    def _number(self, partition: int) -> int:
+    def _writer_number(self, partition: int) -> int:
         """Return the writer's number, unique for each attempt."""
         from pyspark import TaskContext
 
         context = TaskContext.get()
         assert context is not None
-        if self.writers is None:
+        if self.limits is None:
             return context.taskAttemptId()
         tried = context.attemptNumber()
-        if tried >= self.writers.tries:
+        if tried >= self.limits.max_attempts:
             raise ConnectorError(f"a task was already tried {tried} times", "run it again")
-        return partition + self.writers.beside * tried
+        return partition + self.limits.concurrent_writers * tried

@@ -24,21 +24,21 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from headrace.core.elements import EVENT_TIME, FOREVER_US, HIDDEN
-from headrace.core.expressions.typed import Column, Span
-from headrace.core.operators.operator import ASIDE, Operator, Output
-from headrace.core.operators.place import Place
-from headrace.core.operators.process.around import Around
-from headrace.core.operators.process.loaded import states_of
-from headrace.core.operators.process.make import process_operator, process_two
-from headrace.core.operators.process.processing import Processing
-from headrace.core.operators.process.ruled import ProcessingRuled
-from headrace.core.operators.process.sides import ProcessingTwo
-from headrace.core.ordinals import numbers, placed
+from headrace.core.elements import EVENT_TIME, HIDDEN_COLUMNS, MAX_WATERMARK_US
+from headrace.core.expressions.typed import ColumnReference, Span
+from headrace.core.operators.operator import OFFLOAD, Operator, Output
+from headrace.core.operators.place import KeyedContext
+from headrace.core.operators.process.around import UserCodeContext
+from headrace.core.operators.process.loaded import get_states
+from headrace.core.operators.process.make import build_process, build_two_input_process
+from headrace.core.operators.process.processing import ProcessOperator
+from headrace.core.operators.process.ruled import BroadcastProcessOperator
+from headrace.core.operators.process.sides import TwoInputProcessOperator
+from headrace.core.ordinals import add_row_order, number_rows
 from headrace.core.plan import nodes
-from headrace.core.plan.matching import Connected
+from headrace.core.plan.matching import ConnectedMatch
 from headrace.core.process.declared import Kind
-from headrace.core.process.process import Process, in_us
+from headrace.core.process.process import Process, to_microseconds
 from headrace.core.testing.plain import PlainState
 from headrace.core.type_parser import parse_type
 from headrace.core.types import TIMESTAMP, Array, Field, Schema, Struct, to_polars
@@ -52,20 +52,20 @@ Columns: TypeAlias = Mapping[str, str]
 Moment: TypeAlias = datetime | str
 """A time or its text, such as "2026-01-31T08:00:00"; without a zone it is UTC."""
 
-LATE = "late"
+LATE_STREAM = "late"
 START_US = 1_767_225_600_000_000
 """The start of the wall clock: the beginning of the year 2026."""
 
 
 @dataclass(frozen=True, slots=True)
-class GivenCode(UserCode):
+class LoadedClass(UserCode):
     """A class that is already loaded."""
 
-    kind: type[Process]
+    loaded_class: type[Process]
 
     def load(self) -> Any:
         """Return the class."""
-        return self.kind
+        return self.loaded_class
 
 
 class Trial:
@@ -94,42 +94,52 @@ class Trial:
         self.outputs: dict[str, list[dict[str, Any]]] = {name: [] for name in outputs or {}}
         self.late: list[dict[str, Any]] = []
         """The rows that arrived after the watermark had passed them."""
-        self._schemas = _inputs(rows, left, right, rules)
-        self._ruled = rules is not None
+        self._schemas = _parse_schemas(rows, left, right, rules)
+        self._has_rules = rules is not None
         self._event_time = event_time
-        self._came = 0
+        self._row_count = 0
         self._now_us = START_US
         names = (key,) if isinstance(key, str) else tuple(key)
-        _check(self._schemas[:1] if self._ruled else self._schemas, names, event_time)
-        in_time = _is_in_time(order, event_time)
-        without = self._schemas[:1] if self._ruled and not in_time else self._schemas
+        _check_schemas(self._schemas[:1] if self._has_rules else self._schemas, names, event_time)
+        in_time = _is_in_event_time(order, event_time)
+        without = self._schemas[:1] if self._has_rules and not in_time else self._schemas
         if event_time is not None and not all(event_time in schema for schema in without):
             raise ValueError(f'event_time: there is no column "{event_time}"')
-        named = tuple((name, _schema(columns)) for name, columns in (outputs or {}).items())
-        self._states = states_of(kind)
-        if not self._ruled and any(said.shared for said in self._states.values()):
+        named = tuple((name, _parse_schema(columns)) for name, columns in (outputs or {}).items())
+        self._declarations = get_states(kind)
+        if not self._has_rules and any(said.shared for said in self._declarations.values()):
             raise TypeError("the class has shared states, which rules write: give columns of rules")
-        file, states = Path(inspect.getfile(kind)), tuple(self._states.items())
-        body = nodes.Body(file.name, kind.__name__, _schema(returns), named, in_time, states)
-        code = GivenCode(file.parent, file.name, kind.__name__, kind)
-        self._operator = self._made(body, names, Around("trial", code, None, frozenset()))
+        file, states = Path(inspect.getfile(kind)), tuple(self._declarations.items())
+        body = nodes.ProcessBody(
+            file.name, kind.__name__, _parse_schema(returns), named, in_time, states
+        )
+        code = LoadedClass(file.parent, file.name, kind.__name__, kind)
+        self._operator = self._build_operator(
+            body, names, UserCodeContext("trial", code, None, frozenset())
+        )
 
-    def _made(self, body: nodes.Body, key: tuple[str, ...], around: Around) -> Operator:
+    def _build_operator(
+        self, body: nodes.ProcessBody, key: tuple[str, ...], around: UserCodeContext
+    ) -> Operator:
         """Build the operator of the class."""
-        place = Place("trial", PlainState(), lambda: self._now_us, False, frozenset({LATE}))
+        place = KeyedContext(
+            "trial", PlainState(), lambda: self._now_us, False, frozenset({LATE_STREAM})
+        )
         timed = self._event_time is not None
         if len(self._schemas) == 1:
             (schema,) = self._schemas
-            process = nodes.Process(_key(schema, key), schema, timed, body, LATE)
-            return process_operator(process, place, around)
-        keys = (key, () if self._ruled else key)
+            process = nodes.Process(_build_key(schema, key), schema, timed, body, LATE_STREAM)
+            return build_process(process, place, around)
+        keys = (key, () if self._has_rules else key)
         left, right = (
-            nodes.Side(name, _key(schema, of), _key(schema, schema.names))
+            nodes.JoinSide(name, _build_key(schema, of), _build_key(schema, schema.names))
             for name, schema, of in zip(("left", "right"), self._schemas, keys, strict=True)
         )
-        matching = Connected(body, self._ruled)
-        join = nodes.Join(left, right, "inner", matching, None, "", (LATE, LATE), timed)
-        return process_two(join, matching, place, around)
+        matching = ConnectedMatch(body, self._has_rules)
+        join = nodes.Join(
+            left, right, "inner", matching, None, "", (LATE_STREAM, LATE_STREAM), timed
+        )
+        return build_two_input_process(join, matching, place, around)
 
     def row(self, **columns: object) -> None:
         """Process a row; columns that are left out are null."""
@@ -137,7 +147,7 @@ class Trial:
 
     def rows(self, *rows: Mapping[str, object]) -> None:
         """Process rows as one batch."""
-        self._take(self._operator.process(self._frame(rows, self._schemas[0])))
+        self._collect_outputs(self._operator.process(self._build_frame(rows, self._schemas[0])))
 
     def left(self, **columns: object) -> None:
         """Process a row of the left input."""
@@ -145,102 +155,104 @@ class Trial:
 
     def right(self, **columns: object) -> None:
         """Process a row of the right input."""
-        if not isinstance(self._operator, ProcessingTwo) or self._ruled:
+        if not isinstance(self._operator, TwoInputProcessOperator) or self._has_rules:
             raise TypeError("the trial has one input: give left and right columns for two")
-        self._of_right(columns)
+        self._process_right(columns)
 
     def rule(self, **columns: object) -> None:
         """Process a row of the broadcast."""
-        if not self._ruled:
+        if not self._has_rules:
             raise TypeError("the trial has no broadcast: give the columns of rules")
-        self._of_right(columns)
+        self._process_right(columns)
 
     def watermark(self, at: Moment) -> None:
         """Advance the watermark: no row with an earlier event time follows."""
-        self._take(self._operator.advance(_us(at)))
+        self._collect_outputs(self._operator.advance(_to_us(at)))
 
     def end(self) -> None:
         """End the input: no row follows."""
-        self._take(self._operator.advance(FOREVER_US))
+        self._collect_outputs(self._operator.advance(MAX_WATERMARK_US))
 
     def clock(self, at: Moment) -> None:
         """Advance the wall clock to this time; it starts with the year 2026."""
-        until_us = _us(at)
-        while (due_us := self._operator.due_us()) is not None and due_us <= until_us:
+        until_us = _to_us(at)
+        while (due_us := self._operator.next_tick_us()) is not None and due_us <= until_us:
             self._now_us = max(self._now_us, due_us)
-            self._take(self._operator.tick(self._now_us))
+            self._collect_outputs(self._operator.tick(self._now_us))
         self._now_us = max(self._now_us, until_us)
 
     def state(self, *key: object) -> Any:
         """Return the state of a key, by the names that the class declares."""
         operator = self._operator
-        assert isinstance(operator, Processing)
-        return operator.cell_of(key[0] if len(key) == 1 else key)
+        assert isinstance(operator, ProcessOperator)
+        return operator.get_cell(key[0] if len(key) == 1 else key)
 
     @property
     def shared(self) -> Any:
         """The state shared by all keys, by the names that the class declares."""
-        if not isinstance(self._operator, ProcessingRuled):
+        if not isinstance(self._operator, BroadcastProcessOperator):
             raise TypeError("the trial has no broadcast: give the columns of rules")
-        return self._operator.shared
+        return self._operator.shared_state
 
     def timers(self, *key: object) -> dict[str, datetime]:
         """Return the timers of a key that are set, with their times."""
         cell = self.state(*key)
-        names = (name for name, said in self._states.items() if said.kind is Kind.TIMER)
+        names = (name for name, said in self._declarations.items() if said.kind is Kind.TIMER)
         return {name: at for name in names if (at := getattr(cell, name)) is not None}
 
-    def _of_right(self, columns: Mapping[str, object]) -> None:
-        assert isinstance(self._operator, ProcessingTwo)
-        frame = self._frame([columns], self._schemas[1])
-        self._take(self._operator.process_right(frame))
+    def _process_right(self, columns: Mapping[str, object]) -> None:
+        assert isinstance(self._operator, TwoInputProcessOperator)
+        frame = self._build_frame([columns], self._schemas[1])
+        self._collect_outputs(self._operator.process_right(frame))
 
-    def _frame(self, rows: Sequence[Mapping[str, object]], schema: Schema) -> pl.DataFrame:
+    def _build_frame(self, rows: Sequence[Mapping[str, object]], schema: Schema) -> pl.DataFrame:
         import polars as pl
 
         alien = [name for row in rows for name in row if name not in schema]
         if alien:
             raise ValueError(f"rows have the columns {', '.join(schema.names)}, got {alien}")
-        series = [self._series(field, [row.get(field.name) for row in rows]) for field in schema]
+        series = [
+            self._build_series(field, [row.get(field.name) for row in rows]) for field in schema
+        ]
         frame = pl.DataFrame(series)
         if self._event_time is not None and self._event_time in schema:
             frame = frame.with_columns(frame[self._event_time].alias(EVENT_TIME))
             if frame[EVENT_TIME].null_count():
                 raise ValueError(f'"{self._event_time}" is the event time, and may not be None')
-        frame = placed(frame, numbers(0, 0, self._came, frame.height))
-        self._came += frame.height
+        frame = add_row_order(frame, number_rows(0, 0, self._row_count, frame.height))
+        self._row_count += frame.height
         return frame
 
-    def _series(self, field: Field, values: list[object]) -> pl.Series:
+    def _build_series(self, field: Field, values: list[object]) -> pl.Series:
         import polars as pl
 
         type = to_polars(field.type)
         if isinstance(type, pl.Datetime):
-            whole = [None if value is None else _us(value) for value in values]  # type: ignore[arg-type]
+            whole = [None if value is None else _to_us(value) for value in values]  # type: ignore[arg-type]
             return pl.Series(field.name, whole, dtype=pl.Int64).cast(type)
         return pl.Series(field.name, values, dtype=type, strict=True)
 
-    def _take(self, found: Iterator[Output]) -> None:
+    def _collect_outputs(self, found: Iterator[Output]) -> None:
         for stream, frame in found:
-            if stream == ASIDE and not frame.width:
+            if stream == OFFLOAD and not frame.width:
                 continue
-            rows = frame.drop(HIDDEN, strict=False).rows(named=True)
+            rows = frame.drop(HIDDEN_COLUMNS, strict=False).rows(named=True)
             name = stream.removeprefix("trial.")
-            (self.late if stream == LATE else self.outputs.get(name, self.out)).extend(rows)
+            (self.late if stream == LATE_STREAM else self.outputs.get(name, self.out)).extend(rows)
 
 
-def _inputs(
+def _parse_schemas(
     rows: Columns | None, left: Columns | None, right: Columns | None, rules: Columns | None
 ) -> tuple[Schema, ...]:
     """Return the schema of the one input, or of both."""
     if rows is not None and left is None and right is None:
-        return tuple(_schema(each) for each in (rows, rules) if each is not None)
+        return tuple(_parse_schema(each) for each in (rows, rules) if each is not None)
     if rows is None and rules is None and left is not None and right is not None:
-        return _schema(left), _schema(right)
+        return _parse_schema(left), _parse_schema(right)
     raise TypeError("give the columns of rows, perhaps with rules, or those of left and right")
 
 
-def _is_in_time(order: str | None, event_time: str | None) -> bool:
+def _is_in_event_time(order: str | None, event_time: str | None) -> bool:
     """Whether rows are processed in the order of event time."""
     found = order or ("event_time" if event_time else "arrival")
     if found not in ("event_time", "arrival"):
@@ -250,7 +262,7 @@ def _is_in_time(order: str | None, event_time: str | None) -> bool:
     return found == "event_time"
 
 
-def _check(schemas: Sequence[Schema], key: Sequence[str], event_time: str | None) -> None:
+def _check_schemas(schemas: Sequence[Schema], key: Sequence[str], event_time: str | None) -> None:
     """Raise ValueError for what a pipeline refuses too; `schemas` are of the inputs with a key."""
     if not key:
         raise ValueError("state and timers belong to a key: give its columns")
@@ -266,21 +278,21 @@ def _check(schemas: Sequence[Schema], key: Sequence[str], event_time: str | None
             raise ValueError(f'event_time: "{event_time}" must be a timestamp, got {field.type}')
 
 
-def _key(schema: Schema, names: Sequence[str]) -> tuple[nodes.Computed, ...]:
+def _build_key(schema: Schema, names: Sequence[str]) -> tuple[nodes.ComputedColumn, ...]:
     """Return the key that consists of these columns."""
     found = []
     for name in names:
         field = schema.get(name)
         if field is None:
             raise ValueError(f'key: there is no column "{name}"')
-        column = Column(field.type, field.nullable, Span(0, 0), name)
-        found.append(nodes.Computed(name, column))
+        column = ColumnReference(field.type, field.nullable, Span(0, 0), name)
+        found.append(nodes.ComputedColumn(name, column))
     return tuple(found)
 
 
-def _schema(columns: Columns) -> Schema:
+def _parse_schema(columns: Columns) -> Schema:
     return Schema(tuple(Field(name, *parse_type(text)) for name, text in columns.items()))
 
 
-def _us(at: Moment) -> int:
-    return in_us(datetime.fromisoformat(at) if isinstance(at, str) else at)
+def _to_us(at: Moment) -> int:
+    return to_microseconds(datetime.fromisoformat(at) if isinstance(at, str) else at)

@@ -7,19 +7,19 @@ import os
 import threading
 from typing import TYPE_CHECKING
 
-from headrace.core.owner import Owner
+from headrace.core.owner import StateOwnership
 from headrace.core.snapshots import SnapshotStore
-from headrace.core.state import Document, Frozen
+from headrace.core.state import Document, FrozenState
 from headrace.state.framing import FrameBlobs
-from headrace.state.frozen import thawed
-from headrace.state.rocks.budget import FOR_BLOCKS, Budget, Gate
+from headrace.state.frozen import thaw_memory_state
+from headrace.state.rocks.budget import BLOCK_CACHE_SHARE, MemoryBudget, SnapshotGuard
 from headrace.state.rocks.documents import FORMAT
-from headrace.state.rocks.shelf import Shelf
+from headrace.state.rocks.shelf import StepDirectory
 from headrace.state.rocks.state import RocksState
-from headrace.state.rocks.thawed import RocksThawed
+from headrace.state.rocks.thawed import RocksThawedState
 
 if TYPE_CHECKING:
-    from headrace.state.rocks.database import Caches
+    from headrace.state.rocks.database import SharedCaches
 
 
 class RocksBackend:
@@ -29,30 +29,34 @@ class RocksBackend:
         self._folder = folder
         self._memory = memory
         self._blobs = FrameBlobs()
-        self._budget = Budget(memory)
+        self._budget = MemoryBudget(memory)
         self._numbers = itertools.count()
         self._lock = threading.Lock()
-        self._shared: Caches | None = None
+        self._shared_caches: SharedCaches | None = None
 
-    def open(self, owner: Owner) -> RocksState:
+    def open_state(self, owner: StateOwnership) -> RocksState:
         """Open the state of a subtask of a step, including restored state."""
-        gate = Gate()
-        return RocksState(owner, self._blobs, self._budget, self._shelf(gate), gate)
+        gate = SnapshotGuard()
+        return RocksState(owner, self._blobs, self._budget, self._create_directory(gate), gate)
 
-    def thawed(self, document: Document, store: SnapshotStore) -> Frozen:
+    def thaw(self, document: Document, store: SnapshotStore) -> FrozenState:
         """Thaw a stored state, also one of the memory backend. Raises SnapshotError."""
         if document.get("format") != FORMAT:
-            return thawed(document, store, self._blobs)
-        return RocksThawed(document, store, self._blobs, self._shelf(Gate()))
+            return thaw_memory_state(document, store, self._blobs)
+        return RocksThawedState(
+            document, store, self._blobs, self._create_directory(SnapshotGuard())
+        )
 
-    def _shelf(self, gate: Gate) -> Shelf:
-        return Shelf(os.path.join(self._folder, str(next(self._numbers))), self._caches, gate)
+    def _create_directory(self, gate: SnapshotGuard) -> StepDirectory:
+        return StepDirectory(
+            os.path.join(self._folder, str(next(self._numbers))), self._get_caches, gate
+        )
 
-    def _caches(self) -> Caches:
+    def _get_caches(self) -> SharedCaches:
         """Return the caches that all databases share, allocated for the first one."""
-        from headrace.state.rocks.database import Caches
+        from headrace.state.rocks.database import SharedCaches
 
         with self._lock:
-            if self._shared is None:
-                self._shared = Caches(int(self._memory * FOR_BLOCKS))
-            return self._shared
+            if self._shared_caches is None:
+                self._shared_caches = SharedCaches(int(self._memory * BLOCK_CACHE_SHARE))
+            return self._shared_caches

@@ -23,27 +23,27 @@ from headrace.core.snapshots import StoreError
 if TYPE_CHECKING:
     import rocksdict
 
-MOST_AT_ONCE = 1024
+BATCH_ENTRIES = 1024
 """Maximum number of entries read or written in one call, which holds the interpreter's lock."""
 
 FILTER_BITS = 10
-MANY_RUNS, MOST_RUNS = 16, 4
+COMPACTION_TRIGGER_RUNS, MAX_MERGE_WIDTH = 16, 4
 """Universal compaction starts at this many sorted runs, and merges this many at a time, newest
 first.
 """
 
-NO_LIMIT = 100_000
+MAX_SIZE_AMPLIFICATION_PERCENT = 100_000
 """Space amplification, in percent, that forces a full compaction: practically never. After a full
 compaction the next checkpoint would have to write everything, which incremental checkpoints must
 avoid. The oldest run is compacted when the newer ones have reached its size, so the database takes
 about twice the space it needs.
 """
 
-JOBS = 2
+BACKGROUND_JOBS = 2
 """Compaction threads of all databases together."""
 
 
-class Caches:
+class SharedCaches:
     """Memory that all databases of a process share: block cache and write buffers."""
 
     def __init__(self, memory: int) -> None:
@@ -53,7 +53,7 @@ class Caches:
         buffers = rocksdict.WriteBufferManager.new_write_buffer_manager_with_cache
         self.buffers = buffers(memory // 2, False, self.blocks)
 
-    def options(self) -> rocksdict.Options:
+    def build_options(self) -> rocksdict.Options:
         """Return the options of a column family."""
         import rocksdict
 
@@ -67,28 +67,28 @@ class Caches:
         options.create_missing_column_families(True)
         options.set_block_based_table_factory(tables)
         options.set_compaction_style(rocksdict.DBCompactionStyle.universal())
-        options.set_universal_compaction_options(_compaction())
+        options.set_universal_compaction_options(_build_compaction_options())
         options.set_compression_type(rocksdict.DBCompressionType.lz4())
         options.set_write_buffer_manager(self.buffers)
-        options.set_max_background_jobs(JOBS)
+        options.set_max_background_jobs(BACKGROUND_JOBS)
         options.set_keep_log_file_num(1)
-        options.set_level_zero_file_num_compaction_trigger(MANY_RUNS)
-        options.set_level_zero_slowdown_writes_trigger(3 * MANY_RUNS)
-        options.set_level_zero_stop_writes_trigger(4 * MANY_RUNS)
+        options.set_level_zero_file_num_compaction_trigger(COMPACTION_TRIGGER_RUNS)
+        options.set_level_zero_slowdown_writes_trigger(3 * COMPACTION_TRIGGER_RUNS)
+        options.set_level_zero_stop_writes_trigger(4 * COMPACTION_TRIGGER_RUNS)
         return options
 
 
-def _compaction() -> rocksdict.UniversalCompactOptions:
+def _build_compaction_options() -> rocksdict.UniversalCompactOptions:
     import rocksdict
 
     universal = rocksdict.UniversalCompactOptions()
-    universal.max_merge_width = MOST_RUNS
-    universal.max_size_amplification_percent = NO_LIMIT
+    universal.max_merge_width = MAX_MERGE_WIDTH
+    universal.max_size_amplification_percent = MAX_SIZE_AMPLIFICATION_PERCENT
     return universal
 
 
 @contextmanager
-def told(doing: str) -> Iterator[None]:
+def translate_rocksdb_errors(doing: str) -> Iterator[None]:
     """Translate RocksDB's errors: each is the same plain exception, and most come from the disk."""
     try:
         yield
@@ -96,73 +96,73 @@ def told(doing: str) -> Iterator[None]:
         raise StoreError(f"cannot {doing}: {error}") from error
 
 
-class Database:
+class RocksDatabase:
     """An open database, created if there is none. Raises SnapshotError where it cannot write."""
 
-    def __init__(self, folder: str, caches: Caches) -> None:
+    def __init__(self, folder: str, caches: SharedCaches) -> None:
         import rocksdict
 
         self._folder = folder
         self._caches = caches
-        options = caches.options()
-        with told(f"open the database in {folder}"):
+        options = caches.build_options()
+        with translate_rocksdb_errors(f"open the database in {folder}"):
             os.makedirs(os.path.dirname(folder), exist_ok=True)
             there = os.path.exists(os.path.join(folder, "CURRENT"))
             names = rocksdict.Rdict.list_cf(folder, options) if there else []
-            families = {name: caches.options() for name in names if name != "default"}
+            families = {name: caches.build_options() for name in names if name != "default"}
             self._database = rocksdict.Rdict(folder, options, column_families=families)
         self._families = {name: self._database.get_column_family(name) for name in families}
-        self._unlogged = rocksdict.WriteOptions()
-        self._unlogged.disable_wal = True  # type: ignore[method-assign, assignment]
+        self._no_wal_options = rocksdict.WriteOptions()
+        self._no_wal_options.disable_wal = True  # type: ignore[method-assign, assignment]
 
-    def has(self, family: str) -> bool:
+    def has_family(self, family: str) -> bool:
         """Whether anything was ever put into that column family."""
         return family in self._families
 
     def put(self, family: str, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
         """Put these entries; this is fastest with sorted keys."""
-        for start in range(0, len(keys), MOST_AT_ONCE):
-            end, batch = start + MOST_AT_ONCE, self._batch(family)
+        for start in range(0, len(keys), BATCH_ENTRIES):
+            end, batch = start + BATCH_ENTRIES, self._create_batch(family)
             for key, value in zip(keys[start:end], values[start:end], strict=True):
                 batch[key] = value
-            with told(f"write into {self._folder}"):
-                self._database.write(batch, self._unlogged)
+            with translate_rocksdb_errors(f"write into {self._folder}"):
+                self._database.write(batch, self._no_wal_options)
 
     def remove(self, family: str, keys: Sequence[bytes]) -> None:
         """Remove these keys."""
-        for start in range(0, len(keys), MOST_AT_ONCE):
-            batch = self._batch(family)
-            for key in keys[start : start + MOST_AT_ONCE]:
+        for start in range(0, len(keys), BATCH_ENTRIES):
+            batch = self._create_batch(family)
+            for key in keys[start : start + BATCH_ENTRIES]:
                 del batch[key]
-            with told(f"write into {self._folder}"):
-                self._database.write(batch, self._unlogged)
+            with translate_rocksdb_errors(f"write into {self._folder}"):
+                self._database.write(batch, self._no_wal_options)
 
     def remove_before(self, family: str, key: bytes) -> None:
         """Remove all keys before that one."""
-        database = self._family(family)
-        with told(f"write into {self._folder}"):
-            database.delete_range(b"", key, self._unlogged)
+        database = self._ensure_family(family)
+        with translate_rocksdb_errors(f"write into {self._folder}"):
+            database.delete_range(b"", key, self._no_wal_options)
 
     def get(self, family: str, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the value of each key, None where there is none."""
         found: list[bytes | None] = []
         database = self._families[family]
-        for start in range(0, len(keys), MOST_AT_ONCE):
-            found.extend(database.get(list(keys[start : start + MOST_AT_ONCE])) or ())
+        for start in range(0, len(keys), BATCH_ENTRIES):
+            found.extend(database.get(list(keys[start : start + BATCH_ENTRIES])) or ())
         return found
 
-    def entries(self, family: str, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+    def iterate_entries(self, family: str, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """Iterate over keys and values in key order, from a key on."""
         return self._families[family].items(from_key=start)  # type: ignore[return-value]
 
-    def count(self, family: str) -> int:
+    def estimate_count(self, family: str) -> int:
         """Return the estimated number of entries."""
         database = self._families.get(family)
         if database is None:
             return 0
         return database.property_int_value("rocksdb.estimate-num-keys") or 0
 
-    def bytes(self, family: str) -> tuple[int, int]:
+    def measure_bytes(self, family: str) -> tuple[int, int]:
         """Return the approximate bytes in memtables and in SST files."""
         database = self._families.get(family)
         if database is None:
@@ -170,11 +170,11 @@ class Database:
         in_memory = database.property_int_value("rocksdb.cur-size-all-mem-tables") or 0
         return in_memory, database.property_int_value("rocksdb.live-sst-files-size") or 0
 
-    def cut(self, folder: str) -> None:
+    def copy_to(self, folder: str) -> None:
         """Copy the database as it is now into a new folder; SST files are linked."""
         import rocksdict
 
-        with told(f"copy the database in {self._folder}"):
+        with translate_rocksdb_errors(f"copy the database in {self._folder}"):
             for database in self._families.values():
                 database.flush()
             rocksdict.Checkpoint(self._database).create_checkpoint(folder)
@@ -184,18 +184,18 @@ class Database:
         self._families.clear()
         self._database.close()
 
-    def _family(self, name: str) -> rocksdict.Rdict:
+    def _ensure_family(self, name: str) -> rocksdict.Rdict:
         if name not in self._families:
-            with told(f"write into {self._folder}"):
-                made = self._database.create_column_family(name, self._caches.options())
+            with translate_rocksdb_errors(f"write into {self._folder}"):
+                made = self._database.create_column_family(name, self._caches.build_options())
             self._families[name] = made
         return self._families[name]
 
-    def _batch(self, family: str) -> rocksdict.WriteBatch:
+    def _create_batch(self, family: str) -> rocksdict.WriteBatch:
         """Create an empty batch for that column family; it can be written once."""
         import rocksdict
 
-        self._family(family)
+        self._ensure_family(family)
         batch = rocksdict.WriteBatch(raw_mode=True)
         batch.set_default_column_family(self._database.get_column_family_handle(family))
         return batch

@@ -15,7 +15,13 @@ from __future__ import annotations
 import msgspec
 from msgspec import field
 
-from headrace.state.stored import BlobName, EntriesDocument, Named, RunsDocument, TableDocument
+from headrace.state.stored import (
+    BlobName,
+    EntriesDocument,
+    FrameBlobNames,
+    RunsDocument,
+    TableDocument,
+)
 
 FORMAT = "rocksdb"
 
@@ -45,9 +51,9 @@ class SpillingTableDocument(msgspec.Struct, tag_field="shape", tag="table"):
 
     group: tuple[str, ...] | None = field(name="group")
     generations: list[TableDocument] = field(name="generations")
-    gone: Named | None = field(name="gone")
+    gone: FrameBlobNames | None = field(name="gone")
     """Tombstones: keys whose rows in the database are deleted."""
-    columns: Named | None = field(name="columns")
+    columns: FrameBlobNames | None = field(name="columns")
     """Empty frame with the columns of the rows in the database, if there are any."""
 
 

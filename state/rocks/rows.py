@@ -16,43 +16,45 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-def lines(rows: pl.DataFrame) -> list[bytes]:
+def encode_rows(rows: pl.DataFrame) -> list[bytes]:
     """Encode each row as bytes; there must be at least one column."""
     import polars as pl
 
     texts = [
-        _text(pl.col(name), type).alias(str(number))
+        _to_text(pl.col(name), type).alias(str(number))
         for number, (name, type) in enumerate(rows.schema.items())
     ]
     line = pl.struct(texts).struct.json_encode().cast(pl.Binary).alias("line")
     return rows.select(line)["line"].to_list()
 
 
-def rows_of(lines: Sequence[bytes], columns: Mapping[str, pl.DataType]) -> pl.DataFrame:
+def decode_rows(lines: Sequence[bytes], columns: Mapping[str, pl.DataType]) -> pl.DataFrame:
     """Decode at least one line to rows; columns missing in a line are null."""
     import polars as pl
 
-    schema = {str(number): _kind(type) for number, type in enumerate(columns.values())}
+    schema = {str(number): _get_text_type(type) for number, type in enumerate(columns.values())}
     texts = pl.read_ndjson(b"\n".join(lines), schema=schema)
     return texts.select(
-        _value(pl.col(str(number)), type).alias(name)
+        _from_text(pl.col(str(number)), type).alias(name)
         for number, (name, type) in enumerate(columns.items())
     )
 
 
-def _kind(type: pl.DataType) -> pl.DataType:
+def _get_text_type(type: pl.DataType) -> pl.DataType:
     """Return the type in which values are written: texts, and lists and structs of texts."""
     import polars as pl
 
     match type:
         case pl.List() | pl.Array():
-            return pl.List(_kind(_inner(type)))
+            return pl.List(_get_text_type(_get_inner_type(type)))
         case pl.Struct(fields=fields):
-            return pl.Struct({str(n): _kind(_type(f.dtype)) for n, f in enumerate(fields)})
+            return pl.Struct(
+                {str(n): _get_text_type(_instantiate_type(f.dtype)) for n, f in enumerate(fields)}
+            )
     return pl.String()
 
 
-def _text(value: pl.Expr, type: pl.DataType) -> pl.Expr:
+def _to_text(value: pl.Expr, type: pl.DataType) -> pl.Expr:
     import polars as pl
 
     match type:
@@ -63,19 +65,19 @@ def _text(value: pl.Expr, type: pl.DataType) -> pl.Expr:
         case pl.Boolean() | pl.Date() | pl.Datetime() | pl.Duration() | pl.Time():
             return value.to_physical().cast(pl.Int64).cast(pl.String)
         case pl.Array():
-            return _text(value.arr.to_list(), pl.List(_inner(type)))
+            return _to_text(value.arr.to_list(), pl.List(_get_inner_type(type)))
         case pl.List():
-            return value.list.eval(_text(pl.element(), _inner(type)))
+            return value.list.eval(_to_text(pl.element(), _get_inner_type(type)))
         case pl.Struct(fields=fields):
             texts = [
-                _text(value.struct.field(f.name), _type(f.dtype)).alias(str(n))
+                _to_text(value.struct.field(f.name), _instantiate_type(f.dtype)).alias(str(n))
                 for n, f in enumerate(fields)
             ]
             return pl.when(value.is_not_null()).then(pl.struct(texts))
     return value.cast(pl.String)
 
 
-def _value(text: pl.Expr, type: pl.DataType) -> pl.Expr:
+def _from_text(text: pl.Expr, type: pl.DataType) -> pl.Expr:
     import polars as pl
 
     match type:
@@ -86,12 +88,12 @@ def _value(text: pl.Expr, type: pl.DataType) -> pl.Expr:
         case pl.Boolean() | pl.Date() | pl.Datetime() | pl.Duration() | pl.Time():
             return text.cast(pl.Int64).cast(type)
         case pl.Array(size=size):
-            return _value(text, pl.List(_inner(type))).list.to_array(size)
+            return _from_text(text, pl.List(_get_inner_type(type))).list.to_array(size)
         case pl.List():
-            return text.list.eval(_value(pl.element(), _inner(type)))
+            return text.list.eval(_from_text(pl.element(), _get_inner_type(type)))
         case pl.Struct(fields=fields):
             values = [
-                _value(text.struct.field(str(n)), _type(f.dtype)).alias(f.name)
+                _from_text(text.struct.field(str(n)), _instantiate_type(f.dtype)).alias(f.name)
                 for n, f in enumerate(fields)
             ]
             return pl.when(text.is_not_null()).then(pl.struct(values))
@@ -100,11 +102,11 @@ def _value(text: pl.Expr, type: pl.DataType) -> pl.Expr:
     return text.cast(type)
 
 
-def _inner(type: pl.List | pl.Array) -> pl.DataType:
-    return _type(type.inner)
+def _get_inner_type(type: pl.List | pl.Array) -> pl.DataType:
+    return _instantiate_type(type.inner)
 
 
-def _type(type: pl.DataType | pl.datatypes.DataTypeClass) -> pl.DataType:
+def _instantiate_type(type: pl.DataType | pl.datatypes.DataTypeClass) -> pl.DataType:
     """Return a type as an instance."""
     import polars as pl
 

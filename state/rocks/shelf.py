@@ -11,62 +11,66 @@ import shutil
 from collections.abc import Callable, Mapping
 
 from headrace.core.snapshots import Blob, SnapshotStore
-from headrace.state.rocks.budget import Gate
-from headrace.state.rocks.database import Caches, Database
-from headrace.state.rocks.spilled import RunFiles
+from headrace.state.rocks.budget import SnapshotGuard
+from headrace.state.rocks.database import RocksDatabase, SharedCaches
+from headrace.state.rocks.spilled import RunFileFolder
 
-TABLE = ".sst"
-LOG = ".log"
+TABLE_SUFFIX = ".sst"
+LOG_SUFFIX = ".log"
 
 
-class Shelf:
+class StepDirectory:
     """Directory of a step. One thread uses it, while another one calls `persist_database`."""
 
-    def __init__(self, folder: str, caches: Callable[[], Caches], gate: Gate) -> None:
+    def __init__(
+        self, folder: str, caches: Callable[[], SharedCaches], gate: SnapshotGuard
+    ) -> None:
         self._folder = folder
         self._caches = caches
-        self._gate = gate
-        self.files = RunFiles(os.path.join(folder, "runs"), gate)
-        self._database: Database | None = None
-        self._tables: dict[str, Blob] = {}
-        self._cuts = 0
+        self._guard = gate
+        self.files = RunFileFolder(os.path.join(folder, "runs"), gate)
+        self._database: RocksDatabase | None = None
+        self._table_blobs: dict[str, Blob] = {}
+        self._copy_count = 0
 
     @property
     def has_database(self) -> bool:
         """Whether the database was created."""
         return self._database is not None
 
-    def database(self) -> Database:
+    def get_database(self) -> RocksDatabase:
         """Return the database, created at the first call."""
         if self._database is None:
-            self._database = Database(self._path, self._caches())
+            self._database = RocksDatabase(self._database_path, self._caches())
         return self._database
 
-    def adopt(self, files: Mapping[str, Blob], store: SnapshotStore) -> None:
+    def restore_database(self, files: Mapping[str, Blob], store: SnapshotStore) -> None:
         """Fetch a stored database from the store, before one is created. Raises SnapshotError."""
-        os.makedirs(self._path, exist_ok=True)
+        os.makedirs(self._database_path, exist_ok=True)
         for name, blob in files.items():
-            is_table = name.endswith(TABLE)
+            is_table = name.endswith(TABLE_SUFFIX)
             # RocksDB writes to its other files, so those must be copies.
-            store.fetch(blob, os.path.join(self._path, name), link=is_table)
+            store.fetch(blob, os.path.join(self._database_path, name), link=is_table)
             if is_table:
-                self._tables[name] = blob
+                self._table_blobs[name] = blob
 
-    def stored(self, store: SnapshotStore) -> dict[str, Blob]:
+    def persist_database(self, store: SnapshotStore) -> dict[str, Blob]:
         """Put the database into the store, if there is one. Raises SnapshotError."""
         if self._database is None:
-            self._gate.cut()
+            self._guard.allow_writes()
             return {}
-        self._cuts += 1
-        cut = os.path.join(self._folder, f"cut-{self._cuts}")
-        self._database.cut(cut)
-        self._gate.cut()
+        self._copy_count += 1
+        cut = os.path.join(self._folder, f"cut-{self._copy_count}")
+        self._database.copy_to(cut)
+        self._guard.allow_writes()
         try:
-            names = [name for name in sorted(os.listdir(cut)) if not name.endswith(LOG)]
-            blobs = {name: self._blob(cut, name, store) for name in names}
+            names = [name for name in sorted(os.listdir(cut)) if not name.endswith(LOG_SUFFIX)]
+            blobs = {name: self._persist_file(cut, name, store) for name in names}
         finally:
             shutil.rmtree(cut, ignore_errors=True)
-        self._tables = {name: blob for name, blob in blobs.items() if name.endswith(TABLE)}
+        self._table_blobs = {
+            name: blob for name, blob in blobs.items() if name.endswith(TABLE_SUFFIX)
+        }
         return blobs
 
     def close(self) -> None:
@@ -76,12 +80,12 @@ class Shelf:
             self._database = None
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _blob(self, cut: str, name: str, store: SnapshotStore) -> Blob:
-        known = self._tables.get(name)
+    def _persist_file(self, cut: str, name: str, store: SnapshotStore) -> Blob:
+        known = self._table_blobs.get(name)
         if known is not None and store.has(known):
             return known
         return store.put_file(os.path.join(cut, name))
 
     @property
-    def _path(self) -> str:
+    def _database_path(self) -> str:
         return os.path.join(self._folder, "db")

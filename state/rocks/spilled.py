@@ -13,28 +13,28 @@ from typing import TYPE_CHECKING, Protocol
 
 from headrace.core.snapshots import Blob, SnapshotStore
 from headrace.core.state import SLOT
-from headrace.state.framing import decoded, encoded
-from headrace.state.rocks.budget import Gate
-from headrace.state.storage.telling import telling
+from headrace.state.framing import decode_frame, encode_frame
+from headrace.state.rocks.budget import SnapshotGuard
+from headrace.state.storage.telling import translate_os_errors
 
 if TYPE_CHECKING:
     import polars as pl
 
 
 @dataclass(frozen=True, slots=True)
-class Spilled:
+class RunFile:
     """A file with a frame sorted by slot; its first `skip` rows may have been taken."""
 
     file: str
     """File name."""
-    part: int
+    partition: int
     """Key partition of the rows."""
     level: int
     """Number of times the rows were merged: runs of a level are of about the same size."""
-    lot: int
+    run_number: int
     """Number of the sorted run: files written by the same spill or merge share it."""
-    first: int
-    last: int
+    first_slot: int
+    last_slot: int
     rows: int
     """Number of rows left."""
     skip: int = 0
@@ -43,75 +43,75 @@ class Spilled:
     """File size."""
 
 
-class Files(Protocol):
+class RunFileStore(Protocol):
     """Location of run files."""
 
-    def read(self, spilled: Spilled) -> pl.DataFrame:
+    def read(self, spilled: RunFile) -> pl.DataFrame:
         """Return the rows left in a file."""
         ...
 
-    def stored(self, spilled: Spilled, store: SnapshotStore) -> Blob:
+    def persist(self, spilled: RunFile, store: SnapshotStore) -> Blob:
         """Put a file into the store. Raises SnapshotError."""
         ...
 
 
-class RunFiles:
+class RunFileFolder:
     """Folder of the run files of a step."""
 
-    def __init__(self, folder: str, gate: Gate) -> None:
+    def __init__(self, folder: str, gate: SnapshotGuard) -> None:
         self._folder = folder
-        self._gate = gate
+        self._guard = gate
         self._count = 0
         self._blobs: dict[str, Blob] = {}
-        self._over: list[str] = []
+        self._discarded_files: list[str] = []
 
-    def lot(self) -> int:
+    def next_number(self) -> int:
         """Return a new number, for a run or a file."""
         self._count += 1
         return self._count
 
-    def write(self, frame: pl.DataFrame, part: int, level: int, lot: int) -> Spilled:
+    def write(self, frame: pl.DataFrame, part: int, level: int, lot: int) -> RunFile:
         """Write a frame, not empty, to a new file. Raises SnapshotError."""
-        name = f"{self.lot()}.run"
-        with telling(f"write {self._path(name)}"):
+        name = f"{self.next_number()}.run"
+        with translate_os_errors(f"write {self._get_path(name)}"):
             os.makedirs(self._folder, exist_ok=True)
-            with open(self._path(name), "wb", buffering=0) as file:
-                data = encoded(frame)
+            with open(self._get_path(name), "wb", buffering=0) as file:
+                data = encode_frame(frame)
                 size = len(data)
                 while len(data):
                     data = data[file.write(data) :]
         slots = frame[SLOT]
         first, last = int(slots[0]), int(slots[-1])
-        return Spilled(name, part, level, lot, first, last, frame.height, bytes=size)
+        return RunFile(name, part, level, lot, first, last, frame.height, bytes=size)
 
-    def read(self, spilled: Spilled) -> pl.DataFrame:
+    def read(self, spilled: RunFile) -> pl.DataFrame:
         """Return the rows left in a file."""
-        with open(self._path(spilled.file), "rb") as file:
-            return decoded(file.read()).slice(spilled.skip)
+        with open(self._get_path(spilled.file), "rb") as file:
+            return decode_frame(file.read()).slice(spilled.skip)
 
-    def discard(self, spilled: Spilled) -> None:
+    def discard(self, spilled: RunFile) -> None:
         """Remove the file, as soon as no frozen state needs it."""
-        self._over.append(spilled.file)
-        if self._gate.may_discard:
-            for name in self._over:
+        self._discarded_files.append(spilled.file)
+        if self._guard.may_discard:
+            for name in self._discarded_files:
                 self._blobs.pop(name, None)
-                os.remove(self._path(name))
-            self._over.clear()
+                os.remove(self._get_path(name))
+            self._discarded_files.clear()
 
-    def adopt(self, spilled: Spilled, blob: Blob, store: SnapshotStore) -> Spilled:
+    def restore(self, spilled: RunFile, blob: Blob, store: SnapshotStore) -> RunFile:
         """Fetch a stored file under a new name. Raises SnapshotError."""
-        name = f"{self.lot()}.run"
+        name = f"{self.next_number()}.run"
         os.makedirs(self._folder, exist_ok=True)
-        store.fetch(blob, self._path(name), link=True)
+        store.fetch(blob, self._get_path(name), link=True)
         self._blobs[name] = blob
         return replace(spilled, file=name)
 
-    def stored(self, spilled: Spilled, store: SnapshotStore) -> Blob:
+    def persist(self, spilled: RunFile, store: SnapshotStore) -> Blob:
         """Put the file into the store. Raises SnapshotError."""
         known = self._blobs.get(spilled.file)
         if known is None or not store.has(known):
-            known = self._blobs[spilled.file] = store.put_file(self._path(spilled.file))
+            known = self._blobs[spilled.file] = store.put_file(self._get_path(spilled.file))
         return known
 
-    def _path(self, name: str) -> str:
+    def _get_path(self, name: str) -> str:
         return os.path.join(self._folder, name)

@@ -18,48 +18,48 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headrace.core.sizes import Size
-from headrace.core.state import ASKED, KEY, NO_CLOCK_US, UNTIL
-from headrace.state.rocks.budget import Budget, Gate
-from headrace.state.rocks.cold import ColdRows
+from headrace.core.sizes import StateSize
+from headrace.core.state import EXPIRY, KEY, KEY_INDEX, NO_CLOCK_US
+from headrace.state.rocks.budget import MemoryBudget, SnapshotGuard
+from headrace.state.rocks.cold import DiskRows
 from headrace.state.rocks.frozen_table import FrozenSpillingTable
-from headrace.state.table import MemoryTable, added_by_finding
+from headrace.state.table import MemoryKeyedTable, add_by_lookup
 
 if TYPE_CHECKING:
     import polars as pl
 
-LEAST_DRAINED = 4096
-FASTER = 4
+MIN_FLUSH_ROWS = 4096
+FLUSH_FACTOR = 4
 """Each put flushes this many times as many rows as it puts."""
 
-MANY_GONE = 4096
+TOMBSTONE_BATCH = 4096
 """Number of tombstones that are applied to the disk in one batch."""
 
-TOLD_ROWS = 1024
+USAGE_REPORT_ROWS = 1024
 """Memory use is reported to the budget each time this many rows were put."""
 
 
 @dataclass(slots=True)
-class Older:
+class ImmutableMemtable:
     """The immutable memtable, partly flushed to disk."""
 
-    table: MemoryTable
+    table: MemoryKeyedTable
     log: pl.DataFrame
     order: pl.Series
     """Log numbers of its rows, oldest first."""
-    at: int = 0
+    written_rows: int = 0
     """Number of rows flushed."""
 
-    def next(self, count: int) -> pl.DataFrame:
+    def take_next(self, count: int) -> pl.DataFrame:
         """Return the next rows to flush, without removed ones."""
-        rows = self.log[self.order.slice(self.at, count)]
-        self.at += count
-        return rows.filter(~self.table.misses(rows[KEY])) if rows.height else rows
+        rows = self.log[self.order.slice(self.written_rows, count)]
+        self.written_rows += count
+        return rows.filter(~self.table.mask_missing(rows[KEY])) if rows.height else rows
 
     @property
-    def is_over(self) -> bool:
+    def is_flushed(self) -> bool:
         """Whether all rows are on disk."""
-        return self.at >= len(self.order)
+        return self.written_rows >= len(self.order)
 
 
 class SpillingTable:
@@ -69,192 +69,203 @@ class SpillingTable:
         self,
         columns: Mapping[str, pl.DataType],
         group: tuple[str, ...] | None,
-        cold: ColdRows,
-        budget: Budget,
-        gate: Gate,
+        cold: DiskRows,
+        budget: MemoryBudget,
+        gate: SnapshotGuard,
     ) -> None:
         self._columns, self._group = columns, group
-        self._cold, self._budget, self._gate = cold, budget, gate
+        self._disk_rows, self._budget, self._guard = cold, budget, gate
         self._now_us = NO_CLOCK_US
-        self._young = self._new()
-        self._older: Older | None = None
-        self._gone: list[pl.Series] = []
-        self._untold = 0
+        self._memtable = self._create_memtable()
+        self._immutable: ImmutableMemtable | None = None
+        self._tombstones: list[pl.Series] = []
+        self._unreported_rows = 0
 
     def find(self, keys: pl.Series) -> pl.DataFrame:
         """Return the rows of those keys, in the order of the keys."""
-        found = self._young.find(keys)
-        if self._older is None and not self._cold.are_there:
+        found = self._memtable.find(keys)
+        if self._immutable is None and not self._disk_rows.has_rows:
             return found
         parts = [found]
-        missing = self._young.misses(keys)
-        if self._older is not None:
-            parts.append(_asked(keys, missing, self._older.table.find(keys.filter(missing))))
-            missing &= self._older.table.misses(keys)
-        if self._cold.are_there and missing.any():
-            parts.append(_asked(keys, missing, self._on_disk(keys.filter(missing))))
-        return _found(parts)
+        missing = self._memtable.mask_missing(keys)
+        if self._immutable is not None:
+            parts.append(
+                _renumber_found(keys, missing, self._immutable.table.find(keys.filter(missing)))
+            )
+            missing &= self._immutable.table.mask_missing(keys)
+        if self._disk_rows.has_rows and missing.any():
+            parts.append(_renumber_found(keys, missing, self._read_disk(keys.filter(missing))))
+        return _merge_found(parts)
 
     def put(self, frame: pl.DataFrame) -> None:
-        self._young.put(frame)
-        if self._older is not None:
-            self._drain(max(LEAST_DRAINED, FASTER * frame.height))
-        self._untold += frame.height
-        if self._untold >= TOLD_ROWS:
-            self._tell()
+        self._memtable.put(frame)
+        if self._immutable is not None:
+            self._flush(max(MIN_FLUSH_ROWS, FLUSH_FACTOR * frame.height))
+        self._unreported_rows += frame.height
+        if self._unreported_rows >= USAGE_REPORT_ROWS:
+            self._report_usage()
 
     def add(self, frame: pl.DataFrame) -> pl.Series:
         """Put the rows whose keys are not in the table; returns their numbers."""
-        if self._older is not None or self._cold.are_there:
-            return added_by_finding(self, frame)
-        kept = self._young.add(frame)
-        self._untold += len(kept)
-        if self._untold >= TOLD_ROWS:
-            self._tell()
+        if self._immutable is not None or self._disk_rows.has_rows:
+            return add_by_lookup(self, frame)
+        kept = self._memtable.add(frame)
+        self._unreported_rows += len(kept)
+        if self._unreported_rows >= USAGE_REPORT_ROWS:
+            self._report_usage()
         return kept
 
     def remove(self, keys: pl.Series) -> None:
-        self._young.remove(keys)
-        self._behind(keys)
+        self._memtable.remove(keys)
+        self._remove_older(keys)
 
-    def forget(self, now_us: int) -> None:
+    def expire(self, now_us: int) -> None:
         """Drop expired rows."""
         self._now_us = max(self._now_us, now_us)
-        self._young.forget(now_us)
-        if self._older is not None:
-            self._older.table.forget(now_us)
-        self._forget_earlier()
-        if self._gate.may_write:
-            self._cold.forget(self._now_us)
+        self._memtable.expire(now_us)
+        if self._immutable is not None:
+            self._immutable.table.expire(now_us)
+        self._hide_swept()
+        if self._guard.may_write:
+            self._disk_rows.expire(self._now_us)
 
-    def owed(self, now_us: int) -> int:
+    def estimate_deferred_rows(self, now_us: int) -> int:
         """Return how many rows of deferred work the memtables have."""
-        older = 0 if self._older is None else self._older.table.owed(now_us)
-        return self._young.owed(now_us) + older
+        older = (
+            0 if self._immutable is None else self._immutable.table.estimate_deferred_rows(now_us)
+        )
+        return self._memtable.estimate_deferred_rows(now_us) + older
 
     @property
     def rows(self) -> int:
         """Approximate number of keys."""
-        older = 0 if self._older is None else self._older.table.rows
-        return self._young.rows + older + self._cold.count
+        older = 0 if self._immutable is None else self._immutable.table.rows
+        return self._memtable.rows + older + self._disk_rows.row_count
 
     @property
-    def size(self) -> Size:
-        older = self._older
-        generations = self._young.size + (older.table.size if older else Size())
-        return generations + self._cold.size
+    def size(self) -> StateSize:
+        older = self._immutable
+        generations = self._memtable.size + (older.table.size if older else StateSize())
+        return generations + self._disk_rows.size
 
     def freeze(self) -> FrozenSpillingTable:
-        generations = [self._young.freeze()]
-        if self._older is not None:
-            generations.append(self._older.table.freeze())
-        cold = self._cold if self._cold.are_there else None
-        return FrozenSpillingTable(self._group, tuple(generations), tuple(self._gone), cold)
+        generations = [self._memtable.freeze()]
+        if self._immutable is not None:
+            generations.append(self._immutable.table.freeze())
+        cold = self._disk_rows if self._disk_rows.has_rows else None
+        return FrozenSpillingTable(self._group, tuple(generations), tuple(self._tombstones), cold)
 
     def restore(self, rows: pl.DataFrame) -> None:
         """Put these restored rows."""
-        for start in range(0, rows.height, FASTER * LEAST_DRAINED):
-            self.put(rows.slice(start, FASTER * LEAST_DRAINED))
+        for start in range(0, rows.height, FLUSH_FACTOR * MIN_FLUSH_ROWS):
+            self.put(rows.slice(start, FLUSH_FACTOR * MIN_FLUSH_ROWS))
 
     def adopt(self, frozen: FrozenSpillingTable) -> None:
         """Start with a frozen table; its frames are not copied, and its disk rows are in place."""
-        young, *older = frozen.generations
-        self._gone.extend(frozen.gone)
-        self._young.adopt(young)
+        young, *older = frozen.memtables
+        self._tombstones.extend(frozen.tombstones)
+        self._memtable.adopt(young)
         self._now_us = young.now_us
         if older and older[0].frames:
-            table = self._new()
+            table = self._create_memtable()
             table.adopt(older[0])
-            self._older = Older(table, *table.live())
-        self._tell()
+            self._immutable = ImmutableMemtable(table, *table.read_live())
+        self._report_usage()
 
     def close(self) -> None:
         """Remove this table from the memory budget."""
-        self._budget.leave(self)
+        self._budget.release(self)
 
-    def _on_disk(self, keys: pl.Series) -> pl.DataFrame:
+    def _read_disk(self, keys: pl.Series) -> pl.DataFrame:
         import polars as pl
 
-        found = self._cold.get(keys)
-        if self._gone:
-            found = found.filter(~pl.col(KEY).is_in(pl.concat(self._gone).implode()))
-        if found[UNTIL].null_count() == found.height:
-            return found.drop(UNTIL)
-        return found.filter(~(found[UNTIL] < self._now_us).fill_null(value=False))
+        found = self._disk_rows.get(keys)
+        if self._tombstones:
+            found = found.filter(~pl.col(KEY).is_in(pl.concat(self._tombstones).implode()))
+        if found[EXPIRY].null_count() == found.height:
+            return found.drop(EXPIRY)
+        return found.filter(~(found[EXPIRY] < self._now_us).fill_null(value=False))
 
-    def _behind(self, keys: pl.Series) -> None:
+    def _remove_older(self, keys: pl.Series) -> None:
         """Remove these keys from the immutable memtable and the disk."""
-        if self._older is not None:
-            self._older.table.remove(keys)
-        if self._cold.are_there and len(keys):
-            self._gone.append(keys)
-            if self._gate.may_write and sum(map(len, self._gone)) >= MANY_GONE:
-                self._let_go()
+        if self._immutable is not None:
+            self._immutable.table.remove(keys)
+        if self._disk_rows.has_rows and len(keys):
+            self._tombstones.append(keys)
+            if self._guard.may_write and sum(map(len, self._tombstones)) >= TOMBSTONE_BATCH:
+                self._apply_tombstones()
 
-    def _forget_earlier(self) -> None:
+    def _hide_swept(self) -> None:
         """Hide the earlier rows of keys whose rows a sweep dropped."""
-        for table in (self._young, self._older and self._older.table):
-            for keys in (table and table.swept) or ():
-                self._behind(keys)
+        for table in (self._memtable, self._immutable and self._immutable.table):
+            for keys in (table and table.swept_keys) or ():
+                self._remove_older(keys)
             if table:
-                table.swept = []
+                table.swept_keys = []
 
-    def _tell(self) -> None:
-        self._untold = 0
-        taken = self._young.bytes
-        if self._older is not None:
-            taken += self._older.table.bytes
-        if self._budget.tell(self, taken) and self._older is None and self._young.rows:
-            table = self._young
-            self._older, self._young = Older(table, *table.live()), self._new()
+    def _report_usage(self) -> None:
+        self._unreported_rows = 0
+        taken = self._memtable.bytes
+        if self._immutable is not None:
+            taken += self._immutable.table.bytes
+        if (
+            self._budget.report_usage(self, taken)
+            and self._immutable is None
+            and self._memtable.rows
+        ):
+            table = self._memtable
+            self._immutable, self._memtable = (
+                ImmutableMemtable(table, *table.read_live()),
+                self._create_memtable(),
+            )
 
-    def _new(self) -> MemoryTable:
-        table = MemoryTable(self._columns, self._group)
-        table.forget(self._now_us)
-        table.swept = []
+    def _create_memtable(self) -> MemoryKeyedTable:
+        table = MemoryKeyedTable(self._columns, self._group)
+        table.expire(self._now_us)
+        table.swept_keys = []
         return table
 
-    def _drain(self, count: int) -> None:
+    def _flush(self, count: int) -> None:
         """Flush rows of the immutable memtable, unless a snapshot needs the disk unchanged."""
-        assert self._older is not None
-        if not self._gate.may_write:
+        assert self._immutable is not None
+        if not self._guard.may_write:
             return
-        self._let_go()
-        rows = self._older.next(count)
+        self._apply_tombstones()
+        rows = self._immutable.take_next(count)
         if rows.height:
-            rows = rows.filter(self._young.misses(rows[KEY]))
-        if UNTIL in rows.columns:
-            passed = (rows[UNTIL] < self._now_us).fill_null(value=False)
-            if self._cold.are_there:
-                self._gone.append(rows[KEY].filter(passed))
+            rows = rows.filter(self._memtable.mask_missing(rows[KEY]))
+        if EXPIRY in rows.columns:
+            passed = (rows[EXPIRY] < self._now_us).fill_null(value=False)
+            if self._disk_rows.has_rows:
+                self._tombstones.append(rows[KEY].filter(passed))
             rows = rows.filter(~passed)
-        self._cold.put(rows)
-        if self._older.is_over:
-            self._older = None
-            self._tell()
+        self._disk_rows.put(rows)
+        if self._immutable.is_flushed:
+            self._immutable = None
+            self._report_usage()
 
-    def _let_go(self) -> None:
+    def _apply_tombstones(self) -> None:
         """Apply the tombstones to the disk."""
         import polars as pl
 
-        if self._gone:
-            self._cold.remove(pl.concat(self._gone))
-            self._gone.clear()
+        if self._tombstones:
+            self._disk_rows.remove(pl.concat(self._tombstones))
+            self._tombstones.clear()
 
 
-def _asked(keys: pl.Series, missing: pl.Series, found: pl.DataFrame) -> pl.DataFrame:
+def _renumber_found(keys: pl.Series, missing: pl.Series, found: pl.DataFrame) -> pl.DataFrame:
     """Renumber the rows found among the missing keys by their position among all keys."""
     import polars as pl
 
-    numbers = missing.arg_true()[found[ASKED]].cast(pl.UInt32)
-    return found.with_columns(numbers.alias(ASKED))
+    numbers = missing.arg_true()[found[KEY_INDEX]].cast(pl.UInt32)
+    return found.with_columns(numbers.alias(KEY_INDEX))
 
 
-def _found(parts: list[pl.DataFrame]) -> pl.DataFrame:
+def _merge_found(parts: list[pl.DataFrame]) -> pl.DataFrame:
     """Merge the rows found, in the order of the requested keys."""
     import polars as pl
 
     full = [part for part in parts if part.height]
     if len(full) < 2:
         return full[0] if full else parts[0]
-    return pl.concat(full, how="diagonal").sort(ASKED)
+    return pl.concat(full, how="diagonal").sort(KEY_INDEX)

@@ -7,149 +7,149 @@ import weakref
 from typing import TYPE_CHECKING
 
 from headrace.core.snapshots import Blob, SnapshotStore
-from headrace.core.state import UNTIL, Counts, Document, Shape
-from headrace.state.documents import typed
+from headrace.core.state import EXPIRY, Document, StateDescriptor, StepCounters
+from headrace.state.documents import to_typed
 from headrace.state.entries import FrozenEntries
-from headrace.state.framing import FrameBlobs, decoded
+from headrace.state.framing import FrameBlobs, decode_frame
 from headrace.state.log import FrozenTable
-from headrace.state.rocks.cold import ColdRows
-from headrace.state.rocks.database import Database
+from headrace.state.rocks.cold import DiskRows
+from headrace.state.rocks.database import RocksDatabase
 from headrace.state.rocks.documents import (
     RocksDocument,
     SpillingRunsDocument,
     SpillingTableDocument,
 )
-from headrace.state.rocks.frozen import Spilling, SpillingStates
+from headrace.state.rocks.frozen import FrozenSpillingState, FrozenSpillingStates
 from headrace.state.rocks.frozen_table import FrozenSpillingTable
 from headrace.state.rocks.runs import FrozenSpillingRuns
-from headrace.state.rocks.shelf import Shelf
-from headrace.state.rocks.spilled import Spilled
+from headrace.state.rocks.shelf import StepDirectory
+from headrace.state.rocks.spilled import RunFile
 from headrace.state.runs import FrozenRuns
-from headrace.state.stored import BlobName, EntriesDocument, blobs_of, frozen_of
+from headrace.state.stored import BlobName, EntriesDocument, load_frozen_state, to_blobs
 
 if TYPE_CHECKING:
     import polars as pl
 
 
-class StoredFiles:
+class StoredRunFiles:
     """Run files in a snapshot store, named by their blobs."""
 
     def __init__(self, store: SnapshotStore, blobs: dict[str, Blob]) -> None:
         self.store = store
         self._blobs = blobs
 
-    def read(self, spilled: Spilled) -> pl.DataFrame:
+    def read(self, spilled: RunFile) -> pl.DataFrame:
         """Return the rows left in a file. Raises DamagedSnapshot."""
-        return decoded(self.store.read(self.blob(spilled))).slice(spilled.skip)
+        return decode_frame(self.store.read(self.get_blob(spilled))).slice(spilled.skip)
 
-    def blob(self, spilled: Spilled) -> Blob:
+    def get_blob(self, spilled: RunFile) -> Blob:
         """Return the blob of a file."""
         return self._blobs[spilled.file]
 
-    def stored(self, spilled: Spilled, store: SnapshotStore) -> Blob:
+    def persist(self, spilled: RunFile, store: SnapshotStore) -> Blob:
         """Return the blob: the file is in the store already."""
-        return self.blob(spilled)
+        return self.get_blob(spilled)
 
 
-class RocksThawed:
+class RocksThawedState:
     """Frozen state read back from a store; its database is opened when rows are read from it."""
 
     def __init__(
-        self, document: Document, store: SnapshotStore, blobs: FrameBlobs, shelf: Shelf
+        self, document: Document, store: SnapshotStore, blobs: FrameBlobs, shelf: StepDirectory
     ) -> None:
-        whole = typed(document, RocksDocument)
+        whole = to_typed(document, RocksDocument)
         self._document = document
-        self._shelf = shelf
-        self._opening = threading.Lock()
+        self._directory = shelf
+        self._database_lock = threading.Lock()
         weakref.finalize(self, shelf.close)
         self.store = store
-        self.files = {name: _blob(blob) for name, blob in whole.database.items()}
+        self.files = {name: _to_blob(blob) for name, blob in whole.database.items()}
         self.groups, self.key_groups = range(*whole.groups), whole.key_groups
-        self.clock_us, self.counts = whole.clock_us, Counts(whole.late, whole.unfilled)
-        self.states: dict[str, Spilling] = {
-            name: self._state(name, state, blobs) for name, state in whole.states.items()
+        self.clock_us, self.counters = whole.clock_us, StepCounters(whole.late, whole.unfilled)
+        self.states: dict[str, FrozenSpillingState] = {
+            name: self._load_state(name, state, blobs) for name, state in whole.states.items()
         }
-        self._readable = SpillingStates(self.groups, self.key_groups, self.states)
+        self._states_reader = FrozenSpillingStates(self.groups, self.key_groups, self.states)
 
     @property
     def names(self) -> frozenset[str]:
         """Names of all states."""
         return frozenset(self.states)
 
-    def shape(self, name: str) -> Shape:
+    def describe_state(self, name: str) -> StateDescriptor:
         """Return the shape of a state."""
-        return self._readable.shape(name)
+        return self._states_reader.describe_state(name)
 
-    def runs(self, name: str, groups: range) -> list[pl.DataFrame]:
+    def read_runs(self, name: str, groups: range) -> list[pl.DataFrame]:
         """Return the frames of a state of runs, restricted to those key groups."""
-        return self._readable.runs(name, groups)
+        return self._states_reader.read_runs(name, groups)
 
-    def table(self, name: str, groups: range) -> pl.DataFrame | None:
+    def read_table(self, name: str, groups: range) -> pl.DataFrame | None:
         """Return the rows of a table, restricted to those key groups."""
-        return self._readable.table(name, groups)
+        return self._states_reader.read_table(name, groups)
 
-    def entries(self, name: str) -> pl.DataFrame | None:
+    def read_entries(self, name: str) -> pl.DataFrame | None:
         """Return the entries of that name."""
-        return self._readable.entries(name)
+        return self._states_reader.read_entries(name)
 
-    def stored(self, store: SnapshotStore) -> Document:
+    def persist(self, store: SnapshotStore) -> Document:
         """Return the document: the state is in the store already."""
         return self._document
 
     def release(self) -> None:
         """Do nothing: nothing waits for a stored state."""
 
-    def _database(self) -> Database:
-        with self._opening:
-            if not self._shelf.has_database:
-                self._shelf.adopt(self.files, self.store)
-            return self._shelf.database()
+    def _open_database(self) -> RocksDatabase:
+        with self._database_lock:
+            if not self._directory.has_database:
+                self._directory.restore_database(self.files, self.store)
+            return self._directory.get_database()
 
-    def _state(
+    def _load_state(
         self,
         name: str,
         document: SpillingRunsDocument | SpillingTableDocument | EntriesDocument,
         blobs: FrameBlobs,
-    ) -> Spilling:
+    ) -> FrozenSpillingState:
         if isinstance(document, SpillingRunsDocument):
-            return _runs(document, self.store, blobs)
+            return _load_runs(document, self.store, blobs)
         if isinstance(document, SpillingTableDocument):
-            return self._table(name, document, blobs)
-        entries = frozen_of(document, self.store, blobs)
+            return self._load_table(name, document, blobs)
+        entries = load_frozen_state(document, self.store, blobs)
         assert isinstance(entries, FrozenEntries)
         return entries
 
-    def _table(
+    def _load_table(
         self, name: str, document: SpillingTableDocument, blobs: FrameBlobs
     ) -> FrozenSpillingTable:
         generations = []
         for each in document.generations:
-            generation = frozen_of(each, self.store, blobs)
+            generation = load_frozen_state(each, self.store, blobs)
             assert isinstance(generation, FrozenTable)
             generations.append(generation)
         gone: tuple[pl.Series, ...] = ()
         if document.gone is not None:
-            gone = (blobs.read(blobs_of(document.gone), self.store).to_series(),)
+            gone = (blobs.read(to_blobs(document.gone), self.store).to_series(),)
         cold = None
         if document.columns is not None:
-            columns = dict(blobs.read(blobs_of(document.columns), self.store).schema)
-            columns.pop(UNTIL)
-            cold = ColdRows(self._database, name, columns, self.key_groups, are_there=True)
+            columns = dict(blobs.read(to_blobs(document.columns), self.store).schema)
+            columns.pop(EXPIRY)
+            cold = DiskRows(self._open_database, name, columns, self.key_groups, are_there=True)
         return FrozenSpillingTable(document.group, tuple(generations), gone, cold)
 
 
-def _runs(
+def _load_runs(
     document: SpillingRunsDocument, store: SnapshotStore, blobs: FrameBlobs
 ) -> FrozenSpillingRuns:
-    memory = frozen_of(document.memory, store, blobs)
+    memory = load_frozen_state(document.memory, store, blobs)
     assert isinstance(memory, FrozenRuns)
     spilled = tuple(
-        Spilled(s.file.blob, s.part, s.level, s.lot, s.first, s.last, s.rows, s.skip, s.file.bytes)
+        RunFile(s.file.blob, s.part, s.level, s.lot, s.first, s.last, s.rows, s.skip, s.file.bytes)
         for s in document.spilled
     )
-    files = StoredFiles(store, {s.file.blob: _blob(s.file) for s in document.spilled})
+    files = StoredRunFiles(store, {s.file.blob: _to_blob(s.file) for s in document.spilled})
     return FrozenSpillingRuns(memory, spilled, files)
 
 
-def _blob(name: BlobName) -> Blob:
+def _to_blob(name: BlobName) -> Blob:
     return Blob(name.blob, name.bytes)

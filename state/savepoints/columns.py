@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from headrace.core.snapshots import DamagedSnapshot
 from headrace.core.types import (
     ATOMS,
-    INTERVALS,
+    INTERVAL_TYPES,
     MAX_DIGITS,
     NULL,
     Array,
@@ -28,77 +28,79 @@ from headrace.core.types import (
 if TYPE_CHECKING:
     import polars as pl
 
-GROUP = "__group"
+GROUP_COLUMN = "__group"
 """Column with the key group of each row (int)."""
 
-LEVEL = 1
+ZSTD_LEVEL = 1
 """Compression level of zstd."""
 
-ROWS = 1 << 17
+ROW_GROUP_ROWS = 1 << 17
 """Rows per row group, which a reader may skip or read by itself."""
 
-NOTHING = "__nothing"
+PLACEHOLDER_FIELD = "__nothing"
 """Name of the field that an empty struct gets."""
 
-COLUMNS = tuple(atom for atom in ATOMS.values() if atom not in (*INTERVALS, NULL))
+COLUMN_TYPES = tuple(atom for atom in ATOMS.values() if atom not in (*INTERVAL_TYPES, NULL))
 """Types without parameters that a column may have."""
 
 
-def packed(frame: pl.DataFrame) -> memoryview:
+def encode_parquet(frame: pl.DataFrame) -> memoryview:
     """Encode the frame as a Parquet file."""
     to = io.BytesIO()
-    _filled(frame).write_parquet(
-        to, compression="zstd", compression_level=LEVEL, row_group_size=ROWS
+    _fill_empty_structs(frame).write_parquet(
+        to, compression="zstd", compression_level=ZSTD_LEVEL, row_group_size=ROW_GROUP_ROWS
     )
     return to.getbuffer()
 
 
-def unpacked(data: bytes, columns: list[str] | None = None) -> pl.DataFrame:
+def decode_parquet(data: bytes, columns: list[str] | None = None) -> pl.DataFrame:
     """Decode the frame, or some of its columns, from a Parquet file. Raises DamagedSnapshot."""
     import polars as pl
 
     try:
-        return _emptied(pl.read_parquet(io.BytesIO(data), columns=columns))
+        return _restore_empty_structs(pl.read_parquet(io.BytesIO(data), columns=columns))
     except (pl.exceptions.PolarsError, OSError) as error:
         raise DamagedSnapshot(f"wanted Parquet, got {len(data)} bytes: {error}") from error
 
 
-def sql_type(type: pl.DataType) -> str | None:
+def get_sql_type(type: pl.DataType) -> str | None:
     """Return headrace's name of a Polars type; None for one that no pipeline column has.
 
     >>> import polars as pl
-    >>> sql_type(pl.List(pl.Struct({"at": pl.Datetime("us", "UTC")}))), sql_type(pl.UInt64())
+    >>> get_sql_type(pl.List(pl.Struct({"at": pl.Datetime("us", "UTC")}))), get_sql_type(pl.UInt64())
     ('array<struct<at:timestamp>>', None)
     """
-    found = _type(type)
+    found = _to_sql_type(type)
     return None if found is None or to_polars(found) != type else str(found)
 
 
-def _type(type: pl.DataType) -> Type | None:
+def _to_sql_type(type: pl.DataType) -> Type | None:
     """Return the SQL type that this Polars type may carry."""
     import polars as pl
 
     if isinstance(type, pl.Decimal):
         return Decimal(type.precision or MAX_DIGITS, type.scale)
     if isinstance(type, pl.List):
-        element = _type(_inner(type))
+        element = _to_sql_type(_get_inner_type(type))
         return None if element is None else Array(element)
     if isinstance(type, pl.Struct):
-        fields = [(field.name, _type(_made(field.dtype))) for field in type.fields]
+        fields = [
+            (field.name, _to_sql_type(_instantiate_type(field.dtype))) for field in type.fields
+        ]
         known = tuple(Field(name, of) for name, of in fields if of is not None)
         return Struct(known) if len(known) == len(fields) else None
-    return next((atom for atom in COLUMNS if to_polars(atom) == type), None)
+    return next((atom for atom in COLUMN_TYPES if to_polars(atom) == type), None)
 
 
-def _filled(frame: pl.DataFrame) -> pl.DataFrame:
+def _fill_empty_structs(frame: pl.DataFrame) -> pl.DataFrame:
     """Add a field to every empty struct."""
-    types = {name: _field_added(type) for name, type in frame.schema.items()}
+    types = {name: _add_field(type) for name, type in frame.schema.items()}
     return _cast(frame, types)
 
 
-def _emptied(frame: pl.DataFrame) -> pl.DataFrame:
+def _restore_empty_structs(frame: pl.DataFrame) -> pl.DataFrame:
     """Remove the fields added to empty structs."""
-    types = {name: _field_removed(type) for name, type in frame.schema.items()}
+    types = {name: _remove_field(type) for name, type in frame.schema.items()}
     return _cast(frame, types)
 
 
@@ -111,40 +113,44 @@ def _cast(frame: pl.DataFrame, types: dict[str, pl.DataType]) -> pl.DataFrame:
     return frame.with_columns(casts) if casts else frame
 
 
-def _field_added(type: pl.DataType) -> pl.DataType:
+def _add_field(type: pl.DataType) -> pl.DataType:
     import polars as pl
 
     if isinstance(type, pl.Struct) and not type.fields:
-        return pl.Struct({NOTHING: pl.Int8()})
-    return _inside(type, _field_added)
+        return pl.Struct({PLACEHOLDER_FIELD: pl.Int8()})
+    return _map_inner_types(type, _add_field)
 
 
-def _field_removed(type: pl.DataType) -> pl.DataType:
+def _remove_field(type: pl.DataType) -> pl.DataType:
     import polars as pl
 
-    if isinstance(type, pl.Struct) and [field.name for field in type.fields] == [NOTHING]:
+    if isinstance(type, pl.Struct) and [field.name for field in type.fields] == [PLACEHOLDER_FIELD]:
         return pl.Struct({})
-    return _inside(type, _field_removed)
+    return _map_inner_types(type, _remove_field)
 
 
-def _inside(type: pl.DataType, change: Callable[[pl.DataType], pl.DataType]) -> pl.DataType:
+def _map_inner_types(
+    type: pl.DataType, change: Callable[[pl.DataType], pl.DataType]
+) -> pl.DataType:
     """Return the type with its inner types changed."""
     import polars as pl
 
     if isinstance(type, pl.List):
-        return pl.List(change(_inner(type)))
+        return pl.List(change(_get_inner_type(type)))
     if isinstance(type, pl.Array):
-        return pl.Array(change(_inner(type)), type.size)
+        return pl.Array(change(_get_inner_type(type)), type.size)
     if isinstance(type, pl.Struct):
-        return pl.Struct({field.name: change(_made(field.dtype)) for field in type.fields})
+        return pl.Struct(
+            {field.name: change(_instantiate_type(field.dtype)) for field in type.fields}
+        )
     return type
 
 
-def _inner(type: pl.List | pl.Array) -> pl.DataType:
-    return _made(type.inner)
+def _get_inner_type(type: pl.List | pl.Array) -> pl.DataType:
+    return _instantiate_type(type.inner)
 
 
-def _made(type: pl.DataType | pl.datatypes.DataTypeClass) -> pl.DataType:
+def _instantiate_type(type: pl.DataType | pl.datatypes.DataTypeClass) -> pl.DataType:
     """Return the type as an instance; Polars also takes a type without parameters by its class."""
     import polars as pl
 

@@ -20,12 +20,12 @@ from __future__ import annotations
 import msgspec
 from msgspec import field
 
-from headrace.core.state import Shape, Spread
+from headrace.core.state import Redistribution, StateDescriptor
 
 FORMAT = 1
 """Version of the format. Unknown versions are refused; older versions stay readable for ever."""
 
-KIND = "savepoint"
+SAVEPOINT_KIND = "savepoint"
 
 RUNS, TABLE, ENTRIES = "runs", "table", "entries"
 
@@ -54,7 +54,7 @@ class StateDocument(msgspec.Struct):
 
     shape: str = field(name="shape")
     key: tuple[str, ...] | None = field(name="key")
-    spread: Spread | None = field(name="spread")
+    spread: Redistribution | None = field(name="spread")
     rows: int = field(name="rows")
     timed: bool = field(name="timed")
     """Whether any row of a table expires."""
@@ -62,7 +62,7 @@ class StateDocument(msgspec.Struct):
     files: list[FileDocument] = field(name="files")
 
 
-class PartDocument(msgspec.Struct):
+class StepStateDocument(msgspec.Struct):
     """State of a step in a range of key groups that have one clock."""
 
     groups: tuple[int, int] = field(name="groups")
@@ -73,13 +73,13 @@ class PartDocument(msgspec.Struct):
     states: dict[str, StateDocument] = field(name="states")
 
 
-def shape_of(state: StateDocument) -> Shape:
+def build_descriptor(state: StateDocument) -> StateDescriptor:
     """Return the shape of a state."""
-    return Shape(state.shape == TABLE, state.key, state.spread)
+    return StateDescriptor(state.shape == TABLE, state.key, state.spread)
 
 
-def name_of(shape: Shape) -> str:
+def get_shape_name(shape: StateDescriptor) -> str:
     """Return the name of a shape."""
-    if shape.spread is not None:
+    if shape.redistribution is not None:
         return ENTRIES
     return TABLE if shape.is_table else RUNS

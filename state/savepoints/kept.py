@@ -16,27 +16,27 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from headrace.core.addresses import is_url
-from headrace.core.manifest import all_visible
+from headrace.core.manifest import drop_committed_output
 from headrace.core.snapshots import DamagedSnapshot, Manifest, RefusedSnapshot, SnapshotStore
-from headrace.core.state import Document, Frozen, StateBackend
+from headrace.core.state import Document, FrozenState, StateBackend
 from headrace.state.savepoints import names
-from headrace.state.savepoints.export import invisible
+from headrace.state.savepoints.export import find_uncommitted_sinks
 from headrace.state.savepoints.savepoint import NoSuchSnapshot, open_savepoint
-from headrace.state.storage.cabinet import Cabinet
-from headrace.state.storage.elsewhere import place_of
+from headrace.state.storage.cabinet import CheckpointRepository
+from headrace.state.storage.elsewhere import read_location
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
 from headrace.state.storage.names import JOB
-from headrace.state.storage.remote.looking import cabinet_of, looking
-from headrace.state.storage.remote.reading import disk_of, place
+from headrace.state.storage.remote.looking import open_bucket_read_only, open_repository
+from headrace.state.storage.remote.reading import open_disk, resolve_storage_url
 
-_NUMBERED = re.compile(r"(?P<job>.+)@(?P<number>[1-9]\d*)")
+_CHECKPOINT_PATTERN = re.compile(r"(?P<job>.+)@(?P<number>[1-9]\d*)")
 
-MEMORY = 1 << 28
+CACHE_BYTES = 1 << 28
 """Size of the cache for reads from a database, in bytes."""
 
 
-class Kept(Protocol):
+class StoredSnapshot(Protocol):
     """A savepoint or a checkpoint, for reading."""
 
     @property
@@ -56,13 +56,13 @@ class Kept(Protocol):
         """Steps that have state."""
         ...
 
-    def frozen(self, step: str) -> tuple[Frozen, ...]:
+    def thaw_step(self, step: str) -> tuple[FrozenState, ...]:
         """Return the state of a step: each key group is in exactly one of the results."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class KeptCheckpoint:
+class StoredCheckpoint:
     """A checkpoint of a job's home."""
 
     name: str
@@ -81,10 +81,10 @@ class KeptCheckpoint:
         """Steps that have state."""
         return tuple(self._states)
 
-    def frozen(self, step: str) -> tuple[Frozen, ...]:
+    def thaw_step(self, step: str) -> tuple[FrozenState, ...]:
         """Return the state of a step."""
         every = (document for subtask in self._states[step] for document in subtask)
-        return tuple(self.backend.thawed(document, self.store) for document in every)
+        return tuple(self.backend.thaw(document, self.store) for document in every)
 
     @property
     def _states(self) -> dict[str, list[list[Document]]]:
@@ -94,19 +94,19 @@ class KeptCheckpoint:
 
 
 @contextmanager
-def named(what: str, root: str) -> Iterator[Kept]:
+def open_snapshot(what: str, root: str) -> Iterator[StoredSnapshot]:
     """Open the snapshot of that name; `root` is the folder of homes. Raises SnapshotError.
 
     JOB is the name of a pipeline. An existing folder is taken for a savepoint, unless it is a job's
     home.
     """
     if is_url(what):
-        with _in_bucket(what) as kept:
+        with _open_in_bucket(what) as kept:
             yield kept
         return
-    found = job_of(what, root)
+    found = find_job(what, root)
     if found is not None:
-        with checkpoint(*found) as kept:
+        with open_checkpoint(*found) as kept:
             yield kept
         return
     if os.path.isdir(what) or os.sep in what:
@@ -118,51 +118,55 @@ def named(what: str, root: str) -> Iterator[Kept]:
     )
 
 
-def job_of(what: str, root: str) -> tuple[Home, int | None] | None:
+def find_job(what: str, root: str) -> tuple[Home, int | None] | None:
     """Return the home, and the checkpoint number if the name has one; None if there is no such
     home.
 
-    >>> job_of("bids@7", "nowhere")
+    >>> find_job("bids@7", "nowhere")
     """
-    found = _NUMBERED.fullmatch(what)
+    found = _CHECKPOINT_PATTERN.fullmatch(what)
     name, number = (found["job"], int(found["number"])) if found else (what, None)
     home = Home(LocalDisk(), root, name)
-    is_there = _is_name(name) and (home.disk.names(home.checkpoints) or place_of(home))
+    is_there = _is_job_name(name) and (
+        home.disk.list_names(home.checkpoint_folder) or read_location(home)
+    )
     return (home, number) if is_there else None
 
 
 @contextmanager
-def _in_bucket(what: str) -> Iterator[Kept]:
+def _open_in_bucket(what: str) -> Iterator[StoredSnapshot]:
     """Open a savepoint, or the checkpoints of a job: `s3://bucket/bids`, `s3://bucket/bids@7`."""
-    found = _NUMBERED.fullmatch(what)
+    found = _CHECKPOINT_PATTERN.fullmatch(what)
     url, number = (found["job"], int(found["number"])) if found else (what, None)
-    disk = disk_of(url)
-    if disk.size(f"{url}/{JOB}") is None:
+    disk = open_disk(url)
+    if disk.get_size(f"{url}/{JOB}") is None:
         yield open_savepoint(what)
         return
-    above, name = os.path.split(str(place(url)))
-    with checkpoint(Home(disk, above, name), number, cabinet=looking(above, name)) as kept:
+    above, name = os.path.split(str(resolve_storage_url(url)))
+    with open_checkpoint(
+        Home(disk, above, name), number, cabinet=open_bucket_read_only(above, name)
+    ) as kept:
         yield kept
 
 
 @contextmanager
-def checkpoint(
+def open_checkpoint(
     home: Home,
     number: int | None = None,
     scratch: str | None = None,
-    cabinet: Cabinet | None = None,
-) -> Iterator[KeptCheckpoint]:
+    cabinet: CheckpointRepository | None = None,
+) -> Iterator[StoredCheckpoint]:
     """Open a checkpoint of a home (None: the newest). It may be removed while it is read.
 
     Databases are opened in the folder `scratch`, which is created if there are any, and empty again
     afterwards. `cabinet`: the repository of the checkpoints, if it is not the one that the home
     names.
     """
-    cabinet = cabinet or cabinet_of(home)
+    cabinet = cabinet or open_repository(home)
     from headrace.state.rocks.backend import RocksBackend
 
-    store = cabinet.looked_at()
-    numbers = store.manifests() if store else []
+    store = cabinet.open_read_only()
+    numbers = store.list_checkpoints() if store else []
     if store is None or not numbers:
         raise NoSuchSnapshot(f"{home.folder} has no checkpoints", "there is nothing to resume from")
     if number is None:
@@ -171,48 +175,52 @@ def checkpoint(
         there = ", ".join(map(str, numbers))
         raise NoSuchSnapshot(f"{home.name} has no checkpoint {number}", f"there are: {there}")
     with ExitStack() as lasting:
-        lasting.enter_context(reading(store, number))
+        lasting.enter_context(translate_removal(store, number))
         if scratch is None:
             scratch = lasting.enter_context(tempfile.TemporaryDirectory(prefix="headrace-"))
-        document = store.manifest(number)
-        if is_visible(cabinet, store, number):
-            document = all_visible(document)
-        yield KeptCheckpoint(home.name, number, document, store, RocksBackend(scratch, MEMORY))
+        document = store.read_manifest(number)
+        if is_output_committed(cabinet, store, number):
+            document = drop_committed_output(document)
+        yield StoredCheckpoint(
+            home.name, number, document, store, RocksBackend(scratch, CACHE_BYTES)
+        )
 
 
-def is_visible(cabinet: Cabinet, store: SnapshotStore, number: int) -> bool:
+def is_output_committed(cabinet: CheckpointRepository, store: SnapshotStore, number: int) -> bool:
     """Whether all output of a checkpoint is known to be committed.
 
     A job takes no further checkpoint before that. A commit record counts if its checkpoint still
     exists: numbers are used again when a job returns to an older checkpoint.
     """
-    noted = cabinet.noted()
-    return noted is not None and (noted == number or number < noted in store.manifests())
+    noted = cabinet.read_commit_record()
+    return noted is not None and (noted == number or number < noted in store.list_checkpoints())
 
 
-def newest_visible(home: Home) -> int | None:
+def find_newest_committed(home: Home) -> int | None:
     """Return the newest checkpoint of a home whose output is known to be committed, if there is
     one.
 
     Raises SnapshotError.
     """
-    cabinet = cabinet_of(home)
-    store = cabinet.looked_at()
-    for number in reversed(store.manifests() if store else ()):
+    cabinet = open_repository(home)
+    store = cabinet.open_read_only()
+    for number in reversed(store.list_checkpoints() if store else ()):
         assert store is not None
-        with reading(store, number):
-            if is_visible(cabinet, store, number) or not invisible(store.manifest(number)):
+        with translate_removal(store, number):
+            if is_output_committed(cabinet, store, number) or not find_uncommitted_sinks(
+                store.read_manifest(number)
+            ):
                 return number
     return None
 
 
 @contextmanager
-def reading(store: SnapshotStore, number: int) -> Iterator[None]:
+def translate_removal(store: SnapshotStore, number: int) -> Iterator[None]:
     """Translate damage that only means that a running job has removed the checkpoint."""
     try:
         yield
     except DamagedSnapshot as error:
-        if number in store.manifests():
+        if number in store.list_checkpoints():
             raise
         raise RefusedSnapshot(
             f"checkpoint {number} was removed while it was read: the job has newer ones",
@@ -220,5 +228,5 @@ def reading(store: SnapshotStore, number: int) -> Iterator[None]:
         ) from error
 
 
-def _is_name(what: str) -> bool:
+def _is_job_name(what: str) -> bool:
     return os.path.basename(what) == what and what not in ("", ".", "..", names.SAVEPOINTS)

@@ -26,29 +26,29 @@ UNFINISHED = ".unfinished"
 _FILE = re.compile(r"[^/\\\0]+(/[^/\\\0]+)*")
 
 
-def of_job(root: str, job: str) -> str:
+def get_job_folder(root: str, job: str) -> str:
     """Return the folder of a job's savepoints, unless the user names another one."""
     return os.path.join(root, SAVEPOINTS, job)
 
 
-def at(time: str) -> str:
+def build_name(time: str) -> str:
     """Return the name of a savepoint taken at that time, valid on file systems without colons.
 
-    >>> at("2026-01-31T08:01:10Z")
+    >>> build_name("2026-01-31T08:01:10Z")
     '2026-01-31T08-01-10Z'
     """
     return time.replace(":", "-")
 
 
-def manifest(folder: str) -> str:
+def get_document_path(folder: str) -> str:
     """Return the path of a savepoint's document."""
     return os.path.join(folder, MANIFEST)
 
 
-def unfinished(folder: str) -> str:
+def get_unfinished_folder(folder: str) -> str:
     """Return the folder of a savepoint until it is complete.
 
-    >>> unfinished("savepoints/bids/monday")
+    >>> get_unfinished_folder("savepoints/bids/monday")
     'savepoints/bids/.monday.unfinished'
     """
     above, name = os.path.split(folder)
@@ -60,21 +60,21 @@ def is_unfinished(name: str) -> bool:
     return name.startswith(".") and name.endswith(UNFINISHED)
 
 
-def state(step: str, name: str) -> str:
+def get_state_folder(step: str, name: str) -> str:
     """Return the folder of a state, relative to the savepoint.
 
-    >>> state("totals", "keys"), state("a/b", "..")
+    >>> get_state_folder("totals", "keys"), get_state_folder("a/b", "..")
     ('states/totals/keys', 'states/a%2Fb/%2E%2E')
     """
-    return "/".join((STATES, _safe(step), _safe(name)))
+    return "/".join((STATES, _escape(step), _escape(name)))
 
 
-def file(folder: str, groups: range, number: int, key_groups: int) -> str:
+def build_file_name(folder: str, groups: range, number: int, key_groups: int) -> str:
     """Return the name of the `number`th file, from 1, of a range of key groups.
 
-    >>> file("states/totals/keys", range(0, 64), 1, 128)
+    >>> build_file_name("states/totals/keys", range(0, 64), 1, 128)
     'states/totals/keys/000-063.parquet'
-    >>> file("states/totals/keys", range(64, 128), 2, 128)
+    >>> build_file_name("states/totals/keys", range(64, 128), 2, 128)
     'states/totals/keys/064-127-2.parquet'
     """
     width = len(str(key_groups - 1))
@@ -91,6 +91,6 @@ def is_inside(name: str) -> bool:
     return _FILE.fullmatch(name) is not None and not {".", ".."} & set(name.split("/"))
 
 
-def _safe(name: str) -> str:
+def _escape(name: str) -> str:
     """Return a name that is valid for a folder."""
     return quote(name, safe=" ") if set(name) - {"."} else name.replace(".", "%2E")

@@ -11,37 +11,37 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from headrace.core.keygroups import hashes_of
+from headrace.core.keygroups import hash_keys
 from headrace.core.snapshots import SnapshotStore
-from headrace.core.state import KEY, UNTIL, Counts, Document, Shape, StateBackend
-from headrace.state.documents import typed
-from headrace.state.framing import decoded
+from headrace.core.state import EXPIRY, KEY, Document, StateBackend, StateDescriptor, StepCounters
+from headrace.state.documents import to_typed
+from headrace.state.framing import decode_frame
 from headrace.state.rocks.frozen_table import FrozenSpillingTable
 from headrace.state.rocks.runs import FrozenSpillingRuns
-from headrace.state.rocks.thawed import RocksThawed
-from headrace.state.run import marks
+from headrace.state.rocks.thawed import RocksThawedState
+from headrace.state.run import build_deletion_mask
 from headrace.state.stored import (
-    Named,
-    Piece,
+    FrameBlobNames,
+    FrameSegment,
     RunsDocument,
     StepDocument,
     TableDocument,
-    blobs_of,
+    to_blobs,
 )
 
 if TYPE_CHECKING:
     import polars as pl
 
-Pieces: TypeAlias = "Iterator[tuple[pl.DataFrame, bool]]"
+RowChunks: TypeAlias = "Iterator[tuple[pl.DataFrame, bool]]"
 """Rows, and whether they belong to the same frame as the rows before them."""
 
-AT_ONCE = 1 << 20
+HASHES_PER_PASS = 1 << 20
 """Number of hashes compared per pass, which takes ten times their memory."""
 
-Told: TypeAlias = Callable[[int], None]
+ReportBytes: TypeAlias = Callable[[int], None]
 
 
-class Part(Protocol):
+class StoredStepState(Protocol):
     """State of a step in some key groups that have one clock."""
 
     @property
@@ -60,7 +60,7 @@ class Part(Protocol):
         ...
 
     @property
-    def counts(self) -> Counts:
+    def counters(self) -> StepCounters:
         """Counters of the step."""
         ...
 
@@ -69,36 +69,39 @@ class Part(Protocol):
         """Names of all states."""
         ...
 
-    def shape(self, name: str) -> Shape:
+    def describe_state(self, name: str) -> StateDescriptor:
         """Return the shape of a state."""
         ...
 
-    def pieces(self, name: str) -> Pieces:
+    def read_chunks(self, name: str) -> RowChunks:
         """Yield the rows of a state. Raises SnapshotError."""
         ...
 
 
-def part_of(
-    document: Document, store: SnapshotStore, backend: StateBackend, told: Told = lambda bytes: None
-) -> Part:
+def open_step_state(
+    document: Document,
+    store: SnapshotStore,
+    backend: StateBackend,
+    told: ReportBytes = lambda bytes: None,
+) -> StoredStepState:
     """Open the step state of a checkpoint's document; `told` gets the number of bytes of each read.
 
     Raises SnapshotError.
     """
     if document.get("format") == "frames":
-        return FramesPart(typed(document, StepDocument), store, told)
-    frozen = backend.thawed(document, store)
-    assert isinstance(frozen, RocksThawed)
-    return RocksPart(frozen, told)
+        return MemoryStoredState(to_typed(document, StepDocument), store, told)
+    frozen = backend.thaw(document, store)
+    assert isinstance(frozen, RocksThawedState)
+    return RocksStoredState(frozen, told)
 
 
 @dataclass(frozen=True, slots=True)
-class FramesPart:
+class MemoryStoredState:
     """Step state that the memory backend stored."""
 
     document: StepDocument
     store: SnapshotStore
-    told: Told
+    report_bytes: ReportBytes
 
     @property
     def groups(self) -> range:
@@ -116,63 +119,63 @@ class FramesPart:
         return self.document.clock_us
 
     @property
-    def counts(self) -> Counts:
+    def counters(self) -> StepCounters:
         """Counters of the step."""
-        return Counts(self.document.late, self.document.unfilled)
+        return StepCounters(self.document.late, self.document.unfilled)
 
     @property
     def names(self) -> frozenset[str]:
         """Names of all states."""
         return frozenset(self.document.states)
 
-    def shape(self, name: str) -> Shape:
+    def describe_state(self, name: str) -> StateDescriptor:
         """Return the shape of a state."""
         state = self.document.states[name]
         if isinstance(state, RunsDocument):
-            return Shape(is_table=False, key=state.key)
+            return StateDescriptor(is_table=False, key=state.key)
         if isinstance(state, TableDocument):
-            return Shape(is_table=True, key=state.group)
-        return Shape(is_table=False, key=None, spread=state.spread)
+            return StateDescriptor(is_table=True, key=state.group)
+        return StateDescriptor(is_table=False, key=None, redistribution=state.spread)
 
-    def pieces(self, name: str) -> Pieces:
+    def read_chunks(self, name: str) -> RowChunks:
         """Yield the rows of a state."""
         state = self.document.states[name]
         if isinstance(state, RunsDocument):
             for piece in state.frames:
-                yield from self._piece(piece)
+                yield from self._read_segment(piece)
         elif isinstance(state, TableDocument):
-            yield from self._table(state)
+            yield from self._read_log(state)
         elif state.rows is not None:
-            yield from ((rows, False) for rows in self._read(state.rows))
+            yield from ((rows, False) for rows in self._read_frames(state.rows))
 
-    def _piece(self, piece: Piece) -> Pieces:
+    def _read_segment(self, piece: FrameSegment) -> RowChunks:
         """Yield the live rows of a frame."""
-        gone = None if piece.gone is None else self._numbers(piece.gone)
+        gone = None if piece.gone is None else self._read_numbers(piece.gone)
         start, goes_on = 0, False
-        for rows in self._read(piece.frame):
+        for rows in self._read_frames(piece.frame):
             height, skip = rows.height, min(max(0, piece.skip - start), rows.height)
             if gone is not None:
-                here = _between(gone, start, start + height)
-                rows = rows.filter(marks(rows, here) == 0) if len(here) else rows
+                here = _slice_numbers(gone, start, start + height)
+                rows = rows.filter(build_deletion_mask(rows, here) == 0) if len(here) else rows
                 skip -= int((here < skip).sum())
             yield rows.slice(skip), goes_on
             start, goes_on = start + height, True
 
-    def _table(self, state: TableDocument) -> Pieces:
+    def _read_log(self, state: TableDocument) -> RowChunks:
         """Yield the rows of a log that count."""
         log = tuple(blob for piece in state.frames for blob in piece.frame)
         if not log:
             return
-        gone, start = self._gone(log), 0
+        gone, start = self._find_superseded(log), 0
         if state.removed is not None:
-            gone = gone.append(self._numbers(state.removed).cast(gone.dtype)).unique().sort()
-        for rows in self._read(log):
-            here = _between(gone, start, start + rows.height)
+            gone = gone.append(self._read_numbers(state.removed).cast(gone.dtype)).unique().sort()
+        for rows in self._read_frames(log):
+            here = _slice_numbers(gone, start, start + rows.height)
             start += rows.height
-            rows = rows.filter(marks(rows, here) == 0) if len(here) else rows
-            yield _remembered(rows, state.now_us), True
+            rows = rows.filter(build_deletion_mask(rows, here) == 0) if len(here) else rows
+            yield _drop_expired(rows, state.now_us), True
 
-    def _gone(self, log: Named) -> pl.Series:
+    def _find_superseded(self, log: FrameBlobNames) -> pl.Series:
         """Return the ascending numbers of the rows whose key occurs again later in the log.
 
         Most keys are ruled out by their hash alone; the keys themselves are compared only for equal
@@ -180,90 +183,94 @@ class FramesPart:
         """
         import polars as pl
 
-        twice = _again(pl.concat([hashes_of(rows[KEY]) for rows in self._read(log, [KEY])]))
+        twice = _find_duplicates(
+            pl.concat([hash_keys(rows[KEY]) for rows in self._read_frames(log, [KEY])])
+        )
         if not len(twice):
             return twice
         start, keys = 0, []
-        for part in self._read(log, [KEY]):
-            keys.append(part[KEY][_between(twice, start, start + part.height)])
+        for part in self._read_frames(log, [KEY]):
+            keys.append(part[KEY][_slice_numbers(twice, start, start + part.height)])
             start += part.height
         rows = pl.DataFrame([pl.concat(keys), twice])
         return rows.filter(~rows[KEY].is_last_distinct())[twice.name]
 
-    def _read(self, names: Named, columns: list[str] | None = None) -> Iterator[pl.DataFrame]:
-        for blob in blobs_of(names):
-            yield decoded(self.store.read(blob), columns)
-            self.told(0 if columns else blob.bytes)
+    def _read_frames(
+        self, names: FrameBlobNames, columns: list[str] | None = None
+    ) -> Iterator[pl.DataFrame]:
+        for blob in to_blobs(names):
+            yield decode_frame(self.store.read(blob), columns)
+            self.report_bytes(0 if columns else blob.bytes)
 
-    def _numbers(self, names: Named) -> pl.Series:
+    def _read_numbers(self, names: FrameBlobNames) -> pl.Series:
         import polars as pl
 
-        return pl.concat(list(self._read(names)))["row"]
+        return pl.concat(list(self._read_frames(names)))["row"]
 
 
 @dataclass(frozen=True, slots=True)
-class RocksPart:
+class RocksStoredState:
     """Step state that was partly on disk."""
 
-    frozen: RocksThawed
-    told: Told
+    thawed_state: RocksThawedState
+    report_bytes: ReportBytes
 
     @property
     def groups(self) -> range:
         """Key groups of this part."""
-        return self.frozen.groups
+        return self.thawed_state.groups
 
     @property
     def key_groups(self) -> int:
         """Number of key groups of the step."""
-        return self.frozen.key_groups
+        return self.thawed_state.key_groups
 
     @property
     def clock_us(self) -> int:
         """Clock of these key groups."""
-        return self.frozen.clock_us
+        return self.thawed_state.clock_us
 
     @property
-    def counts(self) -> Counts:
+    def counters(self) -> StepCounters:
         """Counters of the step."""
-        return self.frozen.counts
+        return self.thawed_state.counters
 
     @property
     def names(self) -> frozenset[str]:
         """Names of all states."""
-        return self.frozen.names
+        return self.thawed_state.names
 
-    def shape(self, name: str) -> Shape:
+    def describe_state(self, name: str) -> StateDescriptor:
         """Return the shape of a state."""
-        return self.frozen.shape(name)
+        return self.thawed_state.describe_state(name)
 
-    def pieces(self, name: str) -> Pieces:
+    def read_chunks(self, name: str) -> RowChunks:
         """Yield the rows of a state."""
-        state = self.frozen.states[name]
+        state = self.thawed_state.states[name]
         if isinstance(state, FrozenSpillingRuns):
             yield from ((rows, False) for rows in state.memory.frames)
-            for spilled in state.spilled:
-                rows = state.read(spilled)
+            for spilled in state.run_files:
+                rows = state.read_file(spilled)
                 yield rows, False
-                self.told(int(rows.estimated_size()))
+                self.report_bytes(int(rows.estimated_size()))
         elif isinstance(state, FrozenSpillingTable):
-            yield from ((rows, True) for rows in state.parts(None, self.key_groups))
+            yield from ((rows, True) for rows in state.read_chunks(None, self.key_groups))
         elif state.rows is not None:
             yield state.rows, False
 
 
-def _between(numbers: pl.Series, start: int, stop: int) -> pl.Series:
+def _slice_numbers(numbers: pl.Series, start: int, stop: int) -> pl.Series:
     """Return the numbers within the range, counted from its start; `numbers` is ascending."""
     low, high = numbers.search_sorted(start), numbers.search_sorted(stop)
     return numbers.slice(low, high - low) - start
 
 
-def _again(hashes: pl.Series) -> pl.Series:
+def _find_duplicates(hashes: pl.Series) -> pl.Series:
     """Return the ascending positions of hashes that occur more than once, in several passes."""
     import polars as pl
 
     rows = pl.int_range(len(hashes), dtype=pl.UInt32, eager=True)
-    parts = hashes.len() // AT_ONCE + 1
+    parts = hashes.len() // HASHES_PER_PASS + 1
     found = []
     for part in range(parts):
         inside = hashes % parts == part if parts > 1 else None
@@ -274,10 +281,10 @@ def _again(hashes: pl.Series) -> pl.Series:
     return pl.concat(found).sort() if found else rows.clear()
 
 
-def _remembered(rows: pl.DataFrame, now_us: int) -> pl.DataFrame:
+def _drop_expired(rows: pl.DataFrame, now_us: int) -> pl.DataFrame:
     """Return the rows that have not expired."""
     import polars as pl
 
-    if UNTIL not in rows.columns:
+    if EXPIRY not in rows.columns:
         return rows
-    return rows.filter(pl.col(UNTIL).is_null() | (pl.col(UNTIL) >= now_us))
+    return rows.filter(pl.col(EXPIRY).is_null() | (pl.col(EXPIRY) >= now_us))

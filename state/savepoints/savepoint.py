@@ -10,14 +10,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from headrace.core.snapshots import Manifest, RefusedSnapshot, SnapshotError
-from headrace.state.documents import typed
+from headrace.state.documents import to_typed
 from headrace.state.savepoints import names
-from headrace.state.savepoints.document import FORMAT, KIND, FileDocument, PartDocument
-from headrace.state.savepoints.frozen import SavedFrozen, damaged
+from headrace.state.savepoints.document import (
+    FORMAT,
+    SAVEPOINT_KIND,
+    FileDocument,
+    StepStateDocument,
+)
+from headrace.state.savepoints.frozen import SavepointFrozenState, build_damage_error
 from headrace.state.storage.disk import Disk
-from headrace.state.storage.remote.reading import disk_of
-from headrace.state.storage.sealing import Broken, unseal
-from headrace.state.storage.telling import telling
+from headrace.state.storage.remote.reading import open_disk
+from headrace.state.storage.sealing import CorruptData, decode_checksummed
+from headrace.state.storage.telling import translate_os_errors
 
 
 class NoSuchSnapshot(SnapshotError):
@@ -34,7 +39,7 @@ class Savepoint:
     folder: str
     document: Manifest
     """Contents of `savepoint.json`: as in core/checkpoint/manifest, except for the states."""
-    parts: Mapping[str, Sequence[Sequence[PartDocument]]]
+    step_documents: Mapping[str, Sequence[Sequence[StepStateDocument]]]
     """State documents of each step, by subtask."""
 
     @property
@@ -55,41 +60,41 @@ class Savepoint:
     @property
     def steps(self) -> tuple[str, ...]:
         """Steps that have state."""
-        return tuple(self.parts)
+        return tuple(self.step_documents)
 
-    def frozen(self, step: str) -> tuple[SavedFrozen, ...]:
+    def thaw_step(self, step: str) -> tuple[SavepointFrozenState, ...]:
         """Return the state of a step."""
-        every = (part for subtask in self.parts[step] for part in subtask)
-        return tuple(self.of(part) for part in every)
+        every = (part for subtask in self.step_documents[step] for part in subtask)
+        return tuple(self.open_state(part) for part in every)
 
-    def of(self, part: PartDocument) -> SavedFrozen:
+    def open_state(self, part: StepStateDocument) -> SavepointFrozenState:
         """Return the readable state of a document."""
-        return SavedFrozen(self.disk, self.folder, part)
+        return SavepointFrozenState(self.disk, self.folder, part)
 
     def verify(self) -> None:
         """Read and verify all files. Raises DamagedSnapshot."""
         for step in self.steps:
-            for frozen in self.frozen(step):
+            for frozen in self.thaw_step(step):
                 frozen.verify()
 
 
 def open_savepoint(folder: str, disk: Disk | None = None) -> Savepoint:
     """Open the savepoint in a folder. Raises NoSuchSnapshot, RefusedSnapshot, DamagedSnapshot."""
-    disk = disk or disk_of(folder)
-    path = names.manifest(folder)
-    with telling(f"read {path}"):
-        if disk.size(path) is None:
-            raise _none(folder, disk)
+    disk = disk or open_disk(folder)
+    path = names.get_document_path(folder)
+    with translate_os_errors(f"read {path}"):
+        if disk.get_size(path) is None:
+            raise _build_missing_error(folder, disk)
         data = disk.read(path)
     try:
-        document = unseal(path, data, FORMAT)
-    except Broken as error:
-        raise damaged(path, str(error)) from error
+        document = decode_checksummed(path, data, FORMAT)
+    except CorruptData as error:
+        raise build_damage_error(path, str(error)) from error
     said: Any = document
-    if said.get("kind") != KIND:
-        raise RefusedSnapshot(f"{path}: wanted a {KIND}, got {said.get('kind')}")
+    if said.get("kind") != SAVEPOINT_KIND:
+        raise RefusedSnapshot(f"{path}: wanted a {SAVEPOINT_KIND}, got {said.get('kind')}")
     parts = {
-        step: [[typed(part, PartDocument) for part in subtask] for subtask in subtasks]
+        step: [[to_typed(part, StepStateDocument) for part in subtask] for subtask in subtasks]
         for step, subtasks in said["states"].items()
     }
     savepoint = Savepoint(disk, folder, document, parts)
@@ -99,15 +104,15 @@ def open_savepoint(folder: str, disk: Disk | None = None) -> Savepoint:
 
 def is_savepoint(folder: str, disk: Disk | None = None) -> bool:
     """Whether a folder looks like a savepoint."""
-    return (disk or disk_of(folder)).size(names.manifest(folder)) is not None
+    return (disk or open_disk(folder)).get_size(names.get_document_path(folder)) is not None
 
 
-def _none(folder: str, disk: Disk) -> SnapshotError:
-    if disk.size(folder) is not None and not os.path.isdir(folder):
+def _build_missing_error(folder: str, disk: Disk) -> SnapshotError:
+    if disk.get_size(folder) is not None and not os.path.isdir(folder):
         above = os.path.dirname(folder) or os.curdir
         hint = f"it is in the savepoint {above}" if is_savepoint(above, disk) else ""
         return NoSuchSnapshot(f"{folder}: wanted the folder of a savepoint, got a file", hint)
-    if not disk.names(folder) and not os.path.isdir(folder):
+    if not disk.list_names(folder) and not os.path.isdir(folder):
         return NoSuchSnapshot(f"there is no savepoint {folder}", "wanted the folder of one")
     if names.is_unfinished(os.path.basename(os.path.normpath(folder))):
         hint = "the process that wrote it was killed: it may be removed"
@@ -117,20 +122,20 @@ def _none(folder: str, disk: Disk) -> SnapshotError:
 
 
 def _check_sizes(savepoint: Savepoint) -> None:
-    for file in _files(savepoint):
+    for file in _list_files(savepoint):
         path = os.path.join(savepoint.folder, file.file)
         if not names.is_inside(file.file):
-            raise RefusedSnapshot(f"{names.manifest(savepoint.folder)} names {file.file}")
-        with telling(f"read {path}"):
-            got = savepoint.disk.size(path)
+            raise RefusedSnapshot(f"{names.get_document_path(savepoint.folder)} names {file.file}")
+        with translate_os_errors(f"read {path}"):
+            got = savepoint.disk.get_size(path)
         if got is None:
-            raise damaged(path, "it is missing")
+            raise build_damage_error(path, "it is missing")
         if got != file.bytes:
-            raise damaged(path, f"wanted {file.bytes} bytes, got {got}")
+            raise build_damage_error(path, f"wanted {file.bytes} bytes, got {got}")
 
 
-def _files(savepoint: Savepoint) -> Iterator[FileDocument]:
-    for subtasks in savepoint.parts.values():
+def _list_files(savepoint: Savepoint) -> Iterator[FileDocument]:
+    for subtasks in savepoint.step_documents.values():
         for part in (part for subtask in subtasks for part in subtask):
             for state in part.states.values():
                 yield from state.files

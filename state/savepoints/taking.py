@@ -12,24 +12,24 @@ from datetime import UTC, datetime
 from headrace.core.addresses import is_url
 from headrace.core.snapshots import SnapshotError
 from headrace.state.savepoints import names
-from headrace.state.savepoints.export import Tell, export
-from headrace.state.savepoints.kept import checkpoint
-from headrace.state.savepoints.writing import free, writing
+from headrace.state.savepoints.export import ReportProgress, export_checkpoint
+from headrace.state.savepoints.kept import open_checkpoint
+from headrace.state.savepoints.writing import find_free_name, write_savepoint
 from headrace.state.storage.home import Home
 
 
-def now() -> str:
+def format_now() -> str:
     """Return the current time as manifests write it."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def take(
+def take_savepoint(
     home: Home,
     version: str,
     number: int | None = None,
     to: str | None = None,
-    tell: Tell = lambda done, of: None,
-    time: Callable[[], str] = now,
+    tell: ReportProgress = lambda done, of: None,
+    time: Callable[[], str] = format_now,
 ) -> str:
     """Write a checkpoint (None: the newest) as a savepoint; returns its folder, which is complete.
 
@@ -40,30 +40,35 @@ def take(
     Raises SnapshotError.
     """
     if to is not None and is_url(to):
-        return _taken_away(home, version, number, to, tell, time)
+        return _take_to_bucket(home, version, number, to, tell, time)
     at = time()
-    folder = to or free(home.disk, os.path.join(names.of_job(home.root, home.name), names.at(at)))
+    folder = to or find_free_name(
+        home.disk, os.path.join(names.get_job_folder(home.root, home.name), names.build_name(at))
+    )
     said = {"taken": at, "taken_by": version}
-    scratch = os.path.join(names.unfinished(folder), names.SCRATCH)
-    with checkpoint(home, number, scratch) as kept, writing(home.disk, folder) as to_write:
-        document = export(kept.document, kept.store, kept.backend, to_write, said, tell)
+    scratch = os.path.join(names.get_unfinished_folder(folder), names.SCRATCH)
+    with (
+        open_checkpoint(home, number, scratch) as kept,
+        write_savepoint(home.disk, folder) as to_write,
+    ):
+        document = export_checkpoint(kept.document, kept.store, kept.backend, to_write, said, tell)
         home.disk.remove_folder(scratch)
         to_write.finish(document)
     return folder
 
 
-def _taken_away(
+def _take_to_bucket(
     home: Home,
     version: str,
     number: int | None,
     to: str,
-    tell: Tell,
+    tell: ReportProgress,
     time: Callable[[], str],
 ) -> str:
     """Write the savepoint to a folder, upload it to a bucket, and remove the folder."""
-    from headrace.state.savepoints.upload import check_empty, upload
-    from headrace.state.storage.remote.bucket import bucket
-    from headrace.state.storage.remote.reading import place
+    from headrace.state.savepoints.upload import check_empty, upload_savepoint
+    from headrace.state.storage.remote.bucket import open_bucket
+    from headrace.state.storage.remote.reading import resolve_storage_url
 
     last = (0, 0)
 
@@ -72,12 +77,12 @@ def _taken_away(
         last = (done, of)
         tell(done, of)
 
-    address = place(to)
-    objects = bucket(address)
+    address = resolve_storage_url(to)
+    objects = open_bucket(address)
     check_empty(objects)
-    folder = take(home, version, number, None, report, time)
+    folder = take_savepoint(home, version, number, None, report, time)
     try:
-        upload(folder, objects, lambda: tell(*last))
+        upload_savepoint(folder, objects, lambda: tell(*last))
     except SnapshotError as error:
         error.hint = f"it is complete in {folder}, and may be copied there by any other means"
         raise

@@ -13,19 +13,25 @@ from contextlib import suppress
 
 from headrace.core.snapshots import RefusedSnapshot, SnapshotError
 from headrace.state.savepoints import names
-from headrace.state.storage.remote.objects import Conflict, Objects, Unanswered
+from headrace.state.storage.remote.objects import (
+    ObjectStorage,
+    PreconditionFailed,
+    RequestOutcomeUnknown,
+)
 
 
-def check_empty(objects: Objects) -> None:
+def check_empty(objects: ObjectStorage) -> None:
     """Raise RefusedSnapshot if the address has any objects."""
-    listed = objects.listed()
+    listed = objects.list_objects()
     if listed:
         what = "a savepoint" if names.MANIFEST in listed else "something"
         hint = "name a folder that does not exist: savepoints are never overwritten"
         raise RefusedSnapshot(f"{objects.address} has {what} in it", hint)
 
 
-def upload(folder: str, objects: Objects, tell: Callable[[], None] = lambda: None) -> None:
+def upload_savepoint(
+    folder: str, objects: ObjectStorage, tell: Callable[[], None] = lambda: None
+) -> None:
     """Upload the savepoint of a folder to an empty address.
 
     `tell` is called for each file, and may raise to end the upload. Raises SnapshotError.
@@ -33,53 +39,53 @@ def upload(folder: str, objects: Objects, tell: Callable[[], None] = lambda: Non
     _claim(objects)
     done = [names.LOCK]
     try:
-        for name in _files(folder):
+        for name in _list_files(folder):
             tell()
             done.append(name)
             with open(os.path.join(folder, name), "rb") as file:
                 objects.put_file(name, file)
-        with open(names.manifest(folder), "rb") as file:
-            _create(objects, file.read())
-    except Unanswered as error:
+        with open(names.get_document_path(folder), "rb") as file:
+            _create_document(objects, file.read())
+    except RequestOutcomeUnknown as error:
         if names.MANIFEST in error.message:
             raise  # the document may be there, and then so is everything else
-        _undo(objects, done)
+        _remove_objects(objects, done)
         raise
     except BaseException:
-        _undo(objects, done)
+        _remove_objects(objects, done)
         raise
-    _undo(objects, [names.LOCK])
+    _remove_objects(objects, [names.LOCK])
 
 
-def _claim(objects: Objects) -> None:
+def _claim(objects: ObjectStorage) -> None:
     """Become the only writer at the address. Raises RefusedSnapshot."""
     check_empty(objects)
     try:
         objects.create(names.LOCK, b"")
-    except Conflict:
+    except PreconditionFailed:
         hint = "wait for it; if it was killed, name another address"
         message = f"another savepoint is being written to {objects.address}"
         raise RefusedSnapshot(message, hint) from None
 
 
-def _create(objects: Objects, data: bytes) -> None:
+def _create_document(objects: ObjectStorage, data: bytes) -> None:
     try:
         try:
             objects.create(names.MANIFEST, data)
-        except Unanswered:
+        except RequestOutcomeUnknown:
             objects.create(names.MANIFEST, data)
-    except Conflict:
+    except PreconditionFailed:
         found = objects.read(names.MANIFEST)
         if found is None or found.data != data:
             check_empty(objects)
 
 
-def _undo(objects: Objects, done: list[str]) -> None:
+def _remove_objects(objects: ObjectStorage, done: list[str]) -> None:
     with suppress(SnapshotError):
         objects.remove(done)
 
 
-def _files(folder: str) -> Iterator[str]:
+def _list_files(folder: str) -> Iterator[str]:
     for above, _, files in os.walk(folder):
         for file in sorted(files):
             name = os.path.relpath(os.path.join(above, file), folder).replace(os.sep, "/")

@@ -15,17 +15,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from headrace.core.contracts import Notes
+from headrace.core.contracts import JobNotes
 from headrace.core.snapshots import DamagedSnapshot
 from headrace.core.state import Document
 from headrace.state.storage import names
-from headrace.state.storage.disk import Disk, publish
+from headrace.state.storage.disk import Disk, write_atomically
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
-from headrace.state.storage.sealing import Broken, seal, unseal
-from headrace.state.storage.telling import telling
+from headrace.state.storage.sealing import CorruptData, decode_checksummed, encode_checksummed
+from headrace.state.storage.telling import translate_os_errors
 
-FRESH = "--fresh starts from scratch, and discards output that was not committed"
+FRESH_HINT = "--fresh starts from scratch, and discards output that was not committed"
 
 
 @dataclass(slots=True)
@@ -33,69 +33,73 @@ class BatchHome:
     """`core.spark.committing.BatchCommitLog` on a disk, in a locked home."""
 
     home: Home
-    since: str
+    started_at: str
     _job: str = ""
 
     @property
     def job(self) -> str:
         """Id of the batch; `forget` gives the next batch another one."""
-        self._job = self._job or self.home.job(self.since)
+        self._job = self._job or self.home.ensure_job_id(self.started_at)
         return self._job
 
     @property
-    def notes(self) -> Notes:
+    def notes(self) -> JobNotes:
         """Notes that sources and sinks must not lose."""
         return self.home.notes
 
     def record(self, document: Document) -> None:
         """Decide the batch: all of this output must be committed."""
-        path = self._path
-        with telling(f"write {path}"):
-            publish(self.home.disk, path, names.temporary(path), seal(document))
+        path = self._record_path
+        with translate_os_errors(f"write {path}"):
+            write_atomically(
+                self.home.disk, path, names.get_temporary_path(path), encode_checksummed(document)
+            )
 
-    def recorded(self) -> Document | None:
+    def read_record(self) -> Document | None:
         """Return the record of a batch that is decided and not finished."""
-        disk, path = self.home.disk, self._path
-        with telling(f"read {path}"):
-            if disk.size(path) is None:
+        disk, path = self.home.disk, self._record_path
+        with translate_os_errors(f"read {path}"):
+            if disk.get_size(path) is None:
                 return None
             try:
-                return unseal(path, disk.read(path))
-            except Broken as error:
+                return decode_checksummed(path, disk.read(path))
+            except CorruptData as error:
                 message = f"{path} is damaged: {error}"
-                raise DamagedSnapshot(message, FRESH, file=path) from error
+                raise DamagedSnapshot(message, FRESH_HINT, file=path) from error
 
     def revoke(self) -> None:
         """Remove the record: nothing of it was committed."""
-        with telling(f"remove {self._path}"):
-            self.home.disk.remove(self._path)
-            self.home.disk.sync_folder(self.home.checkpoints)
+        with translate_os_errors(f"remove {self._record_path}"):
+            self.home.disk.remove(self._record_path)
+            self.home.disk.sync_folder(self.home.checkpoint_folder)
 
     def finish(self) -> None:
         """Mark that all output is committed."""
-        self.home.finish({"time": self.since})
+        self.home.mark_finished({"time": self.started_at})
 
-    def finished(self) -> bool:
+    def is_finished(self) -> bool:
         """Whether all output was marked as committed."""
-        return self.home.finished() is not None
+        return self.home.read_finished() is not None
 
     def forget(self) -> None:
         """Remove the record and the id atomically: the next batch is another one."""
-        self.home.forget()
+        self.home.delete_job()
         self._job = ""
 
-    def over(self) -> None:
+    def clear_finished(self) -> None:
         """Remove the mark: the end of the batch was reported."""
-        self.home.clear()
+        self.home.clear_finished()
 
     @property
-    def _path(self) -> str:
-        return os.path.join(self.home.checkpoints, names.OUTPUT)
+    def _record_path(self) -> str:
+        return os.path.join(self.home.checkpoint_folder, names.OUTPUT)
 
 
 @contextmanager
-def batch_home(root: str, name: str, since: str, disk: Disk | None = None) -> Iterator[BatchHome]:
+def hold_batch_home(
+    root: str, name: str, since: str, disk: Disk | None = None
+) -> Iterator[BatchHome]:
     """Lock the home of the batch of that name. Raises HomeLocked, SnapshotError."""
-    home = Home(disk or LocalDisk(), names.home(root, name), names.BATCH)
-    with home.held(since):
+    home = Home(disk or LocalDisk(), names.get_home_folder(root, name), names.BATCH_FOLDER)
+    with home.hold(since):
         yield BatchHome(home, since)

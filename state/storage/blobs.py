@@ -26,16 +26,16 @@ from typing import TypeVar
 from headrace.core.snapshots import Blob
 from headrace.state.storage import names
 from headrace.state.storage.disk import Disk, remove_quietly
-from headrace.state.storage.sealing import Broken, Passing
+from headrace.state.storage.sealing import CorruptData, HashingIterator
 
 T = TypeVar("T", bound=bytes | memoryview)
 
-LARGE = 1 << 20
+LARGE_BYTES = 1 << 20
 """From this many bytes on, a sync waits for the disk's throughput, alone or together with others.
 """
 
 
-class Blobs:
+class LocalBlobs:
     """Folder of blobs. Several threads may put and look up at the same time; one at a time flushes
     and collects.
     """
@@ -44,33 +44,33 @@ class Blobs:
         self._disk = disk
         self._folder = folder
         self._lock = threading.Lock()
-        self._waiting: dict[Blob, str] = {}
-        self._named: set[Blob] = set()
-        self._safe: set[Blob] = set()
-        self._wanted: set[Blob] = set()
+        self._unsynced_paths: dict[Blob, str] = {}
+        self._renamed_blobs: set[Blob] = set()
+        self._durable_blobs: set[Blob] = set()
+        self._recent_blobs: set[Blob] = set()
         """Blobs that were put or looked up since the last collect."""
-        self._count = 0
+        self._temporary_count = 0
         self._may_link = True
         self.bytes_written = 0
 
     def prepare(self, safe: Iterable[Blob]) -> None:
         """Start writing: remove leftovers, and trust these of the existing blobs."""
-        for name in self._disk.names(self._folder):
+        for name in self._disk.list_names(self._folder):
             if names.is_temporary(name):
-                self._disk.remove(names.blob(self._folder, name))
+                self._disk.remove(names.get_blob_path(self._folder, name))
         self._disk.sync_folder(self._folder)
-        self._safe.update(safe)
+        self._durable_blobs.update(safe)
 
     def put(self, data: bytes | memoryview) -> Blob:
         """Store these bytes."""
-        blob = _blob_of((data,))
+        blob = _compute_blob((data,))
         if not self.has(blob):
             self._add(blob, lambda to: self._disk.write(to, (data,)))
         return blob
 
     def put_file(self, path: str) -> Blob:
         """Store a file."""
-        blob = _blob_of(self._disk.pieces(path))
+        blob = _compute_blob(self._disk.read_chunks(path))
         if not self.has(blob):
             self._add(blob, lambda to: self._link_or_copy(path, to))
         return blob
@@ -78,51 +78,51 @@ class Blobs:
     def has(self, blob: Blob) -> bool:
         """Whether the blob is stored or being stored."""
         with self._lock:
-            self._wanted.add(blob)
-            if blob in self._waiting:
+            self._recent_blobs.add(blob)
+            if blob in self._unsynced_paths:
                 return True
-            is_known = blob in self._safe or blob in self._named
-        return is_known and self._is_there(blob)
+            is_known = blob in self._durable_blobs or blob in self._renamed_blobs
+        return is_known and self._exists(blob)
 
-    def is_safe(self, blob: Blob) -> bool:
+    def is_durable(self, blob: Blob) -> bool:
         """Whether a manifest may name the blob now."""
-        return blob in self._safe and self._is_there(blob)
+        return blob in self._durable_blobs and self._exists(blob)
 
     def flush(self) -> None:
         """Make all blobs durable that were put."""
         with self._lock:
-            waiting = list(self._waiting.items())
-        self._name(waiting)
+            waiting = list(self._unsynced_paths.items())
+        self._sync_and_rename(waiting)
         with self._lock:
-            named = frozenset(self._named)
+            named = frozenset(self._renamed_blobs)
         try:
             if named:
                 self._disk.sync_folder(self._folder)
         except OSError:
             with self._lock:
-                self._named -= named
+                self._renamed_blobs -= named
             raise
         with self._lock:
-            self._named -= named
-            self._safe |= named
+            self._renamed_blobs -= named
+            self._durable_blobs |= named
 
     def read(self, blob: Blob) -> bytes:
         """Return the blob's bytes. Raises CorruptData."""
-        path = self.path(blob)
-        return b"".join(self._verified(blob, (self._disk.read(each) for each in (path,))))
+        path = self.get_path(blob)
+        return b"".join(self._read_verified(blob, (self._disk.read(each) for each in (path,))))
 
     def verify(self, blob: Blob) -> None:
         """Read and verify the blob. Raises CorruptData."""
-        deque(self._verified(blob, self._disk.pieces(self.path(blob))), maxlen=0)
+        deque(self._read_verified(blob, self._disk.read_chunks(self.get_path(blob))), maxlen=0)
 
     def fetch(self, blob: Blob, path: str, *, link: bool) -> None:
         """Create a file with the blob's bytes. Raises CorruptData."""
         try:
-            if link and self._is_linked(self.path(blob), path):
+            if link and self._try_link(self.get_path(blob), path):
                 self.verify(blob)
             else:
-                pieces = self._disk.pieces(self.path(blob))
-                self._disk.write(path, self._verified(blob, pieces))
+                pieces = self._disk.read_chunks(self.get_path(blob))
+                self._disk.write(path, self._read_verified(blob, pieces))
         except BaseException:
             remove_quietly(self._disk, path)
             raise
@@ -130,24 +130,24 @@ class Blobs:
     def collect(self, needed: Collection[Blob]) -> None:
         """Remove all blobs that are neither needed nor looked up since the last collect."""
         with self._lock:
-            kept = {blob.hash for blob in (*needed, *self._wanted)}
-            self._wanted.clear()
-            self._safe = {blob for blob in self._safe if blob.hash in kept}
-        for name in self._disk.names(self._folder):
+            kept = {blob.hash for blob in (*needed, *self._recent_blobs)}
+            self._recent_blobs.clear()
+            self._durable_blobs = {blob for blob in self._durable_blobs if blob.hash in kept}
+        for name in self._disk.list_names(self._folder):
             if names.is_blob(name) and name not in kept:
-                self._disk.remove(names.blob(self._folder, name))
+                self._disk.remove(names.get_blob_path(self._folder, name))
 
-    def path(self, blob: Blob) -> str:
-        return names.blob(self._folder, blob.hash)
+    def get_path(self, blob: Blob) -> str:
+        return names.get_blob_path(self._folder, blob.hash)
 
-    def _is_there(self, blob: Blob) -> bool:
-        return self._disk.size(self.path(blob)) == blob.bytes
+    def _exists(self, blob: Blob) -> bool:
+        return self._disk.get_size(self.get_path(blob)) == blob.bytes
 
     def _add(self, blob: Blob, write: Callable[[str], None]) -> None:
         """Write the blob under a temporary name; a small one waits for the flush."""
         with self._lock:
-            self._count += 1
-            temporary = names.temporary_blob(self.path(blob), self._count)
+            self._temporary_count += 1
+            temporary = names.get_temporary_blob_path(self.get_path(blob), self._temporary_count)
         try:
             write(temporary)
         except BaseException:
@@ -155,37 +155,37 @@ class Blobs:
             raise
         with self._lock:
             self.bytes_written += blob.bytes
-            is_alone = blob.bytes >= LARGE
-            waits = temporary if is_alone else self._waiting.setdefault(blob, temporary)
+            is_alone = blob.bytes >= LARGE_BYTES
+            waits = temporary if is_alone else self._unsynced_paths.setdefault(blob, temporary)
         if is_alone:
-            self._name([(blob, temporary)])
+            self._sync_and_rename([(blob, temporary)])
         elif waits != temporary:
             remove_quietly(self._disk, temporary)
 
-    def _name(self, waiting: list[tuple[Blob, str]]) -> None:
+    def _sync_and_rename(self, waiting: list[tuple[Blob, str]]) -> None:
         """Sync these files and rename them; if that fails, none of them counts as put."""
         try:
             self._disk.sync([temporary for _, temporary in waiting])
             for blob, temporary in waiting:
-                self._disk.rename(temporary, self.path(blob))
+                self._disk.rename(temporary, self.get_path(blob))
         except BaseException:
             self._may_link = False
             with self._lock:
                 for blob, _ in waiting:
-                    self._waiting.pop(blob, None)
+                    self._unsynced_paths.pop(blob, None)
             for _, temporary in waiting:
                 remove_quietly(self._disk, temporary)
             raise
         with self._lock:
             for blob, _ in waiting:
-                self._named.add(blob)
-                self._waiting.pop(blob, None)
+                self._renamed_blobs.add(blob)
+                self._unsynced_paths.pop(blob, None)
 
     def _link_or_copy(self, path: str, to: str) -> None:
-        if not (self._may_link and self._is_linked(path, to)):
-            self._disk.write(to, self._disk.pieces(path))
+        if not (self._may_link and self._try_link(path, to)):
+            self._disk.write(to, self._disk.read_chunks(path))
 
-    def _is_linked(self, path: str, to: str) -> bool:
+    def _try_link(self, path: str, to: str) -> bool:
         """Create a link; False if the disk has no links or the file is on another disk."""
         try:
             self._disk.link(path, to)
@@ -193,25 +193,25 @@ class Blobs:
             return False
         return True
 
-    def _verified(self, blob: Blob, pieces: Iterable[T]) -> Iterator[T]:
+    def _read_verified(self, blob: Blob, pieces: Iterable[T]) -> Iterator[T]:
         """Yield the bytes read; raises CorruptData at the end if they are not the blob's."""
-        size = self._disk.size(self.path(blob))
+        size = self._disk.get_size(self.get_path(blob))
         if size is None:
-            raise Broken("it is missing")
+            raise CorruptData("it is missing")
         if size != blob.bytes:
-            raise Broken(f"wanted {blob.bytes} bytes, got {size}")
-        passing = Passing(pieces)
+            raise CorruptData(f"wanted {blob.bytes} bytes, got {size}")
+        passing = HashingIterator(pieces)
         try:
             yield from passing
         except OSError as error:
             if error.errno != errno.EIO:
                 raise
-            raise Broken("the disk cannot read it") from error
+            raise CorruptData("the disk cannot read it") from error
         if passing.hash != blob.hash:
-            raise Broken(f"its {size} bytes are not those that were written")
+            raise CorruptData(f"its {size} bytes are not those that were written")
 
 
-def _blob_of(pieces: Iterable[bytes | memoryview]) -> Blob:
-    passing = Passing(pieces)
+def _compute_blob(pieces: Iterable[bytes | memoryview]) -> Blob:
+    passing = HashingIterator(pieces)
     deque(passing, maxlen=0)
     return Blob(passing.hash, passing.bytes)

@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from headrace.core.contracts import Notes
+from headrace.core.contracts import JobNotes
 from headrace.core.snapshots import SnapshotStore
 
 
-class JobStore(SnapshotStore, Protocol):
+class JobSnapshotStore(SnapshotStore, Protocol):
     """Snapshot store that can verify whole checkpoints."""
 
-    job: str
+    job_id: str
     """Id of the job."""
 
     def verify(self, number: int) -> None:
@@ -29,22 +29,22 @@ class JobStore(SnapshotStore, Protocol):
         ...
 
 
-class Cabinet(Protocol):
+class CheckpointRepository(Protocol):
     """Checkpoints and metadata of one job. Raises SnapshotError."""
 
-    def job(self, since: str) -> str:
+    def ensure_job_id(self, since: str) -> str:
         """Return the job's id, created if there is none yet."""
         ...
 
-    def store(self, job: str) -> JobStore:
+    def open_store(self, job: str) -> JobSnapshotStore:
         """Open the job's checkpoints for writing."""
         ...
 
-    def looked_at(self) -> JobStore | None:
+    def open_read_only(self) -> JobSnapshotStore | None:
         """Open the job's checkpoints for reading; None if there is no job."""
         ...
 
-    def renewed(self, since: str) -> AbstractContextManager[JobStore]:
+    def replace_job(self, since: str) -> AbstractContextManager[JobSnapshotStore]:
         """Replace the job by another one, which has the checkpoints written in the block.
 
         The replacement is atomic and happens when the block ends, even if the process is killed; if
@@ -52,31 +52,31 @@ class Cabinet(Protocol):
         """
         ...
 
-    def forget(self) -> None:
+    def delete_job(self) -> None:
         """Delete the job and its checkpoints, atomically even if the process is killed."""
         ...
 
-    def finish(self, said: Mapping[str, object]) -> None:
+    def mark_finished(self, said: Mapping[str, object]) -> None:
         """Mark the job as finished; `said` is what to report of it."""
         ...
 
-    def finished(self) -> Mapping[str, object] | None:
+    def read_finished(self) -> Mapping[str, object] | None:
         """Return what the finished mark says; None if there is no mark."""
         ...
 
-    def clear(self) -> None:
+    def clear_finished(self) -> None:
         """Remove the finished mark."""
         ...
 
     @property
-    def notes(self) -> Notes:
+    def notes(self) -> JobNotes:
         """Notes that sources and sinks must not lose, whatever happens to the job's checkpoints."""
         ...
 
-    def note(self, number: int) -> None:
+    def write_commit_record(self, number: int) -> None:
         """Record durably that all output of a checkpoint is committed."""
         ...
 
-    def noted(self) -> int | None:
+    def read_commit_record(self) -> int | None:
         """Return the checkpoint of the commit record; None if it is missing or cannot be read."""
         ...

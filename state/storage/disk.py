@@ -17,7 +17,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
-PIECE = 1 << 20
+CHUNK_BYTES = 1 << 20
 """Approximate number of bytes read at a time."""
 
 
@@ -28,11 +28,11 @@ class Disk(Protocol):
         """Create this folder and its parents, durably."""
         ...
 
-    def names(self, folder: str) -> list[str]:
+    def list_names(self, folder: str) -> list[str]:
         """Return the names in a folder, in no order; none if there is no such folder."""
         ...
 
-    def size(self, path: str) -> int | None:
+    def get_size(self, path: str) -> int | None:
         """Return the length of a file; None if there is none."""
         ...
 
@@ -40,7 +40,7 @@ class Disk(Protocol):
         """Return all bytes of a file."""
         ...
 
-    def pieces(self, path: str) -> Iterator[memoryview]:
+    def read_chunks(self, path: str) -> Iterator[memoryview]:
         """Yield a file in chunks; each chunk is overwritten by the next one."""
         ...
 
@@ -72,12 +72,12 @@ class Disk(Protocol):
         """Remove a folder with its contents, if it exists."""
         ...
 
-    def lock(self, path: str) -> Lock | None:
+    def lock(self, path: str) -> FileLock | None:
         """Take the lock of this file; None if it is held."""
         ...
 
 
-class Lock(Protocol):
+class FileLock(Protocol):
     """A held lock, until it is released or the process ends, however it ends."""
 
     def read(self) -> bytes:
@@ -91,7 +91,7 @@ class Lock(Protocol):
     def release(self) -> None: ...
 
 
-def publish(disk: Disk, path: str, temporary: str, data: bytes) -> None:
+def write_atomically(disk: Disk, path: str, temporary: str, data: bytes) -> None:
     """Write these bytes durably to this path, atomically replacing what was there. May be repeated.
 
     If it fails before the rename, nothing has changed; if syncing the folder fails, the file is

@@ -12,24 +12,24 @@ import uuid
 
 from headrace.core.snapshots import RefusedSnapshot
 from headrace.state.storage import names
-from headrace.state.storage.disk import publish
+from headrace.state.storage.disk import write_atomically
 from headrace.state.storage.home import Home
-from headrace.state.storage.sealing import Broken, seal, unseal
-from headrace.state.storage.telling import telling
+from headrace.state.storage.sealing import CorruptData, decode_checksummed, encode_checksummed
+from headrace.state.storage.telling import translate_os_errors
 
 
-def home_id(home: Home, place: str | None, *, anew: bool) -> str:
+def resolve_home_id(home: Home, place: str | None, *, anew: bool) -> str:
     """Return the id of a locked home whose checkpoints are to be at `place`; None: in the home
     itself.
 
     Raises RefusedSnapshot if they are elsewhere, unless the job starts from scratch (`anew`).
     """
-    path = _path(home)
-    with telling(f"read {path}"):
-        said = _said(home, path)
-        is_here = bool(home.disk.names(names.manifests(home.checkpoints)))
-    known = (said and said["dir"]) or (home.checkpoints if is_here else None)
-    if not anew and known is not None and known != (place or home.checkpoints):
+    path = _get_location_path(home)
+    with translate_os_errors(f"read {path}"):
+        said = _read_document(home, path)
+        is_here = bool(home.disk.list_names(names.get_manifest_folder(home.checkpoint_folder)))
+    known = (said and said["dir"]) or (home.checkpoint_folder if is_here else None)
+    if not anew and known is not None and known != (place or home.checkpoint_folder):
         now = "is not set" if place is None else f"is {place}"
         raise RefusedSnapshot(
             f"the checkpoints of this job are in {known}, and settings.checkpoint.dir {now}",
@@ -39,52 +39,54 @@ def home_id(home: Home, place: str | None, *, anew: bool) -> str:
         return str(said["home"])
     identity = uuid.uuid4().hex
     if place is not None:
-        _say(home, identity, None)
+        _write_location(home, identity, None)
     return identity
 
 
-def place_of(home: Home) -> str | None:
+def read_location(home: Home) -> str | None:
     """Return the recorded location of a home's checkpoints; None: in the home itself. Raises
     RefusedSnapshot.
     """
-    path = _path(home)
-    with telling(f"read {path}"):
-        said = _said(home, path)
+    path = _get_location_path(home)
+    with translate_os_errors(f"read {path}"):
+        said = _read_document(home, path)
     return str(said["dir"]) if said and said["dir"] else None
 
 
-def settled(home: Home, identity: str, place: str | None) -> None:
+def record_location(home: Home, identity: str, place: str | None) -> None:
     """Record the location of the job's checkpoints, after every check that might refuse it."""
     if place is None:
-        leave(home)
+        clear_location(home)
     else:
-        _say(home, identity, place)
+        _write_location(home, identity, place)
 
 
-def leave(home: Home) -> None:
+def clear_location(home: Home) -> None:
     """Remove the record."""
-    path = _path(home)
-    with telling(f"remove {path}"):
-        if home.disk.size(path) is not None:
+    path = _get_location_path(home)
+    with translate_os_errors(f"remove {path}"):
+        if home.disk.get_size(path) is not None:
             home.disk.remove(path)
             home.disk.sync_folder(home.folder)
 
 
-def _say(home: Home, identity: str, place: str | None) -> None:
-    path, document = _path(home), {"home": identity, "dir": place}
-    with telling(f"write {path}"):
-        publish(home.disk, path, names.temporary(path), seal(document))
+def _write_location(home: Home, identity: str, place: str | None) -> None:
+    path, document = _get_location_path(home), {"home": identity, "dir": place}
+    with translate_os_errors(f"write {path}"):
+        write_atomically(
+            home.disk, path, names.get_temporary_path(path), encode_checksummed(document)
+        )
 
 
-def _path(home: Home) -> str:
-    return os.path.join(home.folder, names.ELSEWHERE)
+def _get_location_path(home: Home) -> str:
+    return os.path.join(home.folder, names.LOCATION)
 
 
-def _said(home: Home, path: str) -> dict[str, object] | None:
-    if home.disk.size(path) is None:
+def _read_document(home: Home, path: str) -> dict[str, object] | None:
+    if home.disk.get_size(path) is None:
         return None
     try:
-        return unseal(path, home.disk.read(path))
-    except Broken as error:
+        return decode_checksummed(path, home.disk.read(path))
+    except CorruptData as error:
         hint = "remove it, if settings.checkpoint.dir says where the job's checkpoints are"
         raise RefusedSnapshot(f"{path} is damaged: {error}", hint) from error

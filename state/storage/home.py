@@ -19,14 +19,14 @@ from dataclasses import dataclass
 
 from headrace.core.snapshots import DamagedSnapshot, SnapshotError
 from headrace.state.storage import names
-from headrace.state.storage.disk import Disk, publish
-from headrace.state.storage.local import LocalStore
-from headrace.state.storage.lock import Holder, holder, holding
-from headrace.state.storage.manifests import Manifests
+from headrace.state.storage.disk import Disk, write_atomically
+from headrace.state.storage.local import LocalSnapshotStore
+from headrace.state.storage.lock import LockHolder, find_holder, hold_lock
+from headrace.state.storage.manifests import LocalManifests
 from headrace.state.storage.notes import HomeNotes
-from headrace.state.storage.sealing import Broken, seal, unseal
-from headrace.state.storage.store import FRESH
-from headrace.state.storage.telling import telling
+from headrace.state.storage.sealing import CorruptData, decode_checksummed, encode_checksummed
+from headrace.state.storage.store import FRESH_HINT
+from headrace.state.storage.telling import translate_os_errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,87 +40,91 @@ class Home:
     @property
     def folder(self) -> str:
         """Folder of the home."""
-        return names.home(self.root, self.name)
+        return names.get_home_folder(self.root, self.name)
 
     @property
-    def state(self) -> str:
+    def state_folder(self) -> str:
         """Folder of live state while the job runs; removed at each start."""
         return os.path.join(self.folder, names.STATE)
 
     @property
-    def checkpoints(self) -> str:
+    def checkpoint_folder(self) -> str:
         """Folder of the checkpoints."""
         return os.path.join(self.folder, names.CHECKPOINTS)
 
     @contextmanager
-    def held(self, since: str) -> Iterator[Holder | None]:
+    def hold(self, since: str) -> Iterator[LockHolder | None]:
         """Lock the home and remove what a killed run left unfinished; yields the holder that was
         killed.
 
         Raises HomeLocked.
         """
-        with telling(f"make {self.folder}"):
+        with translate_os_errors(f"make {self.folder}"):
             self.disk.make_folder(self.folder)
-        with holding(self.disk, os.path.join(self.folder, names.LOCK), since) as killed:
-            with telling(f"write into {self.folder}"):
+        with hold_lock(self.disk, os.path.join(self.folder, names.LOCK), since) as killed:
+            with translate_os_errors(f"write into {self.folder}"):
                 self._prepare()
             yield killed
 
-    def holder(self) -> tuple[bool, Holder | None]:
+    def find_holder(self) -> tuple[bool, LockHolder | None]:
         """Return whether a process holds the lock, and the present or last holder."""
-        return holder(self.disk, os.path.join(self.folder, names.LOCK))
+        return find_holder(self.disk, os.path.join(self.folder, names.LOCK))
 
-    def job(self, since: str, new: Callable[[], str] = lambda: uuid.uuid4().hex) -> str:
+    def ensure_job_id(self, since: str, new: Callable[[], str] = lambda: uuid.uuid4().hex) -> str:
         """Return the job's id, created if there is none yet.
 
         The file is written again at each start: the run that created it may have failed to sync it.
         """
-        path = os.path.join(self.checkpoints, names.JOB)
-        with telling(f"write {path}"):
-            document = self._sealed(path, "remove it: the job's checkpoints have its id as well")
+        path = os.path.join(self.checkpoint_folder, names.JOB)
+        with translate_os_errors(f"write {path}"):
+            document = self._read_document(
+                path, "remove it: the job's checkpoints have its id as well"
+            )
             if document is None:
-                document = {"job": self._told() or new(), "name": self.name, "since": since}
-            self._publish(path, document)
+                document = {"job": self._find_job_id() or new(), "name": self.name, "since": since}
+            self._write_document(path, document)
         return str(document["job"])
 
-    def store(self, job: str) -> LocalStore:
+    def open_store(self, job: str) -> LocalSnapshotStore:
         """Open the job's checkpoints for writing."""
-        store = LocalStore(self.disk, self.checkpoints, job)
+        store = LocalSnapshotStore(self.disk, self.checkpoint_folder, job)
         store.prepare()
         return store
 
-    def looked_at(self) -> LocalStore | None:
+    def open_read_only(self) -> LocalSnapshotStore | None:
         """Open the job's checkpoints for reading, without the lock; None if there is no job."""
-        path = os.path.join(self.checkpoints, names.JOB)
-        with telling(f"read {path}"):
-            document = self._sealed(path, "remove it: the next run writes it again")
-            job = self._told() if document is None else document["job"]
-        return None if job is None else LocalStore(self.disk, self.checkpoints, str(job))
+        path = os.path.join(self.checkpoint_folder, names.JOB)
+        with translate_os_errors(f"read {path}"):
+            document = self._read_document(path, "remove it: the next run writes it again")
+            job = self._find_job_id() if document is None else document["job"]
+        return (
+            None if job is None else LocalSnapshotStore(self.disk, self.checkpoint_folder, str(job))
+        )
 
-    def forget(self) -> None:
+    def delete_job(self) -> None:
         """Delete the job and its checkpoints, atomically even if the process is killed."""
-        with telling(f"remove {self.checkpoints}"):
-            if self.disk.names(self.checkpoints):
-                self.disk.rename(self.checkpoints, self._discarded)
+        with translate_os_errors(f"remove {self.checkpoint_folder}"):
+            if self.disk.list_names(self.checkpoint_folder):
+                self.disk.rename(self.checkpoint_folder, self._discarded_folder)
                 self.disk.sync_folder(self.folder)
             self._prepare()
 
     @contextmanager
-    def renewed(
+    def replace_job(
         self, since: str, new: Callable[[], str] = lambda: uuid.uuid4().hex
-    ) -> Iterator[LocalStore]:
+    ) -> Iterator[LocalSnapshotStore]:
         """Replace the job by another one, which has the checkpoints written in the block.
 
         The replacement is atomic and happens when the block ends, even if the process is killed; if
         an exception leaves the block, nothing has changed.
         """
         renewed = os.path.join(self.folder, names.RENEWED)
-        with telling(f"write {renewed}"):
+        with translate_os_errors(f"write {renewed}"):
             self.disk.remove_folder(renewed)
             self.disk.make_folder(renewed)
             document = {"job": new(), "name": self.name, "since": since}
-            self._publish(os.path.join(renewed, names.JOB), document)
-        store = LocalStore(self.disk, renewed, document["job"])
+            self._write_document(os.path.join(renewed, names.JOB), document)
+        store = LocalSnapshotStore(self.disk, renewed, document["job"])
         try:
             store.prepare()
             yield store
@@ -129,27 +133,29 @@ class Home:
                 self.disk.remove_folder(renewed)
                 self.disk.sync_folder(self.folder)
             raise
-        with telling(f"write {self.checkpoints}"):
+        with translate_os_errors(f"write {self.checkpoint_folder}"):
             self.disk.sync_folder(self.folder)
-            self.disk.rename(self.checkpoints, self._discarded)
+            self.disk.rename(self.checkpoint_folder, self._discarded_folder)
             self.disk.sync_folder(self.folder)
             self._prepare()
-        self.clear()
+        self.clear_finished()
 
-    def finish(self, said: Mapping[str, object]) -> None:
+    def mark_finished(self, said: Mapping[str, object]) -> None:
         """Mark the job as finished; `said` is what to report of it."""
-        with telling(f"write {self._mark}"):
-            self._publish(self._mark, said)
+        with translate_os_errors(f"write {self._finished_path}"):
+            self._write_document(self._finished_path, said)
 
-    def finished(self) -> Mapping[str, object] | None:
+    def read_finished(self) -> Mapping[str, object] | None:
         """Return what the finished mark says; None if there is no mark."""
-        with telling(f"read {self._mark}"):
-            return self._sealed(self._mark, "remove it, and the job starts from scratch")
+        with translate_os_errors(f"read {self._finished_path}"):
+            return self._read_document(
+                self._finished_path, "remove it, and the job starts from scratch"
+            )
 
-    def clear(self) -> None:
+    def clear_finished(self) -> None:
         """Remove the finished mark."""
-        with telling(f"remove {self._mark}"):
-            self.disk.remove(self._mark)
+        with translate_os_errors(f"remove {self._finished_path}"):
+            self.disk.remove(self._finished_path)
             self.disk.sync_folder(self.folder)
 
     @property
@@ -157,70 +163,72 @@ class Home:
         """Notes that sources and sinks must not lose, whatever happens to the job's checkpoints."""
         return HomeNotes(self.disk, os.path.join(self.folder, names.NOTES))
 
-    def note(self, number: int) -> None:
+    def write_commit_record(self, number: int) -> None:
         """Record durably that all output of a checkpoint is committed."""
-        path = os.path.join(self.checkpoints, names.VISIBLE)
-        with telling(f"write {path}"):
-            self._publish(path, {"checkpoint": number})
+        path = os.path.join(self.checkpoint_folder, names.COMMIT_RECORD)
+        with translate_os_errors(f"write {path}"):
+            self._write_document(path, {"checkpoint": number})
 
-    def noted(self) -> int | None:
+    def read_commit_record(self) -> int | None:
         """Return the checkpoint of the commit record; None if it is missing or cannot be read."""
-        path = os.path.join(self.checkpoints, names.VISIBLE)
+        path = os.path.join(self.checkpoint_folder, names.COMMIT_RECORD)
         try:
-            if self.disk.size(path) is None:
+            if self.disk.get_size(path) is None:
                 return None
-            return int(str(unseal(path, self.disk.read(path))["checkpoint"]))
-        except (OSError, Broken):
+            return int(str(decode_checksummed(path, self.disk.read(path))["checkpoint"]))
+        except (OSError, CorruptData):
             return None
 
     @property
-    def _mark(self) -> str:
+    def _finished_path(self) -> str:
         return os.path.join(self.folder, names.FINISHED)
 
     @property
-    def _discarded(self) -> str:
+    def _discarded_folder(self) -> str:
         return os.path.join(self.folder, names.DISCARDED)
 
     def _prepare(self) -> None:
         renewed = os.path.join(self.folder, names.RENEWED)
-        there = self.disk.names(self.folder)
+        there = self.disk.list_names(self.folder)
         if names.RENEWED in there and names.CHECKPOINTS not in there:
             # The killed run had already moved the old checkpoints away: the new ones are complete.
-            self.disk.rename(renewed, self.checkpoints)
+            self.disk.rename(renewed, self.checkpoint_folder)
             self.disk.sync_folder(self.folder)
-        for folder in (self._discarded, self.state, renewed):
+        for folder in (self._discarded_folder, self.state_folder, renewed):
             self.disk.remove_folder(folder)
-        self.disk.make_folder(self.checkpoints)
-        for folder in (self.folder, self.checkpoints):
-            for name in self.disk.names(folder):
+        self.disk.make_folder(self.checkpoint_folder)
+        for folder in (self.folder, self.checkpoint_folder):
+            for name in self.disk.list_names(folder):
                 if names.is_temporary(name):
                     self.disk.remove(os.path.join(folder, name))
         # A killed run may have created any of these folders without syncing its parent.
-        for folder in (os.path.dirname(self.root), self.root, self.folder, self.checkpoints):
+        for folder in (os.path.dirname(self.root), self.root, self.folder, self.checkpoint_folder):
             self.disk.sync_folder(folder or ".")
 
-    def _told(self) -> str | None:
+    def _find_job_id(self) -> str | None:
         """Return the job's id from the newest readable manifest; None if there is no manifest."""
-        manifests = Manifests(self.disk, names.manifests(self.checkpoints), "")
-        numbers = manifests.numbers()
+        manifests = LocalManifests(self.disk, names.get_manifest_folder(self.checkpoint_folder), "")
+        numbers = manifests.list_numbers()
         for number in reversed(numbers):
             try:
-                path = manifests.path(number)
-                return str(unseal(path, self.disk.read(path))["job"])
-            except (Broken, SnapshotError):
+                path = manifests.get_path(number)
+                return str(decode_checksummed(path, self.disk.read(path))["job"])
+            except (CorruptData, SnapshotError):
                 continue
         if numbers:
-            path = manifests.path(numbers[-1])
-            raise DamagedSnapshot(f"{path} is damaged, and no other has the job's id", FRESH)
+            path = manifests.get_path(numbers[-1])
+            raise DamagedSnapshot(f"{path} is damaged, and no other has the job's id", FRESH_HINT)
         return None
 
-    def _sealed(self, path: str, hint: str) -> dict[str, object] | None:
-        if self.disk.size(path) is None:
+    def _read_document(self, path: str, hint: str) -> dict[str, object] | None:
+        if self.disk.get_size(path) is None:
             return None
         try:
-            return unseal(path, self.disk.read(path))
-        except Broken as error:
+            return decode_checksummed(path, self.disk.read(path))
+        except CorruptData as error:
             raise DamagedSnapshot(f"{path} is damaged: {error}", hint, file=path) from error
 
-    def _publish(self, path: str, document: Mapping[str, object]) -> None:
-        publish(self.disk, path, names.temporary(path), seal(document))
+    def _write_document(self, path: str, document: Mapping[str, object]) -> None:
+        write_atomically(
+            self.disk, path, names.get_temporary_path(path), encode_checksummed(document)
+        )

@@ -15,10 +15,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
-from headrace.state.storage.disk import PIECE
+from headrace.state.storage.disk import CHUNK_BYTES
 
-THREADS = 8
-FEW = 2
+SYNC_THREADS = 8
+MAX_SERIAL_SYNCS = 2
 """Up to this many files are synced without threads."""
 
 # Where fsync leaves data in the cache of the drive (macOS), another call does not.
@@ -41,13 +41,13 @@ class LocalDisk:
             raise NotADirectoryError(errno.ENOTDIR, "not a directory", path)
         self.sync_folder(above)
 
-    def names(self, folder: str) -> list[str]:
+    def list_names(self, folder: str) -> list[str]:
         try:
             return os.listdir(folder)
         except FileNotFoundError:
             return []
 
-    def size(self, path: str) -> int | None:
+    def get_size(self, path: str) -> int | None:
         try:
             return os.stat(path).st_size
         except (FileNotFoundError, NotADirectoryError):
@@ -57,11 +57,11 @@ class LocalDisk:
         with open(path, "rb", buffering=0) as file:
             return file.readall()
 
-    def pieces(self, path: str) -> Iterator[memoryview]:
+    def read_chunks(self, path: str) -> Iterator[memoryview]:
         """Yield a file in chunks, all in the same buffer: a new buffer per chunk takes twice as
         long.
         """
-        view = memoryview(bytearray(PIECE))
+        view = memoryview(bytearray(CHUNK_BYTES))
         with open(path, "rb", buffering=0) as file:
             while got := file.readinto(view):
                 yield view[:got]
@@ -77,15 +77,15 @@ class LocalDisk:
 
     def sync(self, paths: Sequence[str]) -> None:
         """Sync all files; fails if one sync fails."""
-        if len(paths) <= FEW:
+        if len(paths) <= MAX_SERIAL_SYNCS:
             for path in paths:
-                _sync(path)
+                _sync_path(path)
             return
-        with ThreadPoolExecutor(min(THREADS, len(paths)), "headrace-sync") as threads:
-            list(threads.map(_sync, paths))
+        with ThreadPoolExecutor(min(SYNC_THREADS, len(paths)), "headrace-sync") as threads:
+            list(threads.map(_sync_path, paths))
 
     def sync_folder(self, path: str) -> None:
-        _sync(path)
+        _sync_path(path)
 
     def rename(self, path: str, to: str) -> None:
         os.replace(path, to)
@@ -101,7 +101,7 @@ class LocalDisk:
         with suppress(FileNotFoundError):
             shutil.rmtree(path)
 
-    def lock(self, path: str) -> LocalLock | None:
+    def lock(self, path: str) -> LocalFileLock | None:
         """Take the lock by flock, which the system releases when the process ends."""
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
@@ -112,17 +112,17 @@ class LocalDisk:
         except BaseException:
             os.close(descriptor)
             raise
-        return LocalLock(descriptor)
+        return LocalFileLock(descriptor)
 
 
-class LocalLock:
+class LocalFileLock:
     """Lock by flock. The file is never removed: otherwise two processes could lock two files."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
 
     def read(self) -> bytes:
-        return os.pread(self._descriptor, PIECE, 0)
+        return os.pread(self._descriptor, CHUNK_BYTES, 0)
 
     def write(self, data: bytes) -> None:
         os.ftruncate(self._descriptor, 0)
@@ -138,7 +138,7 @@ def _write_all(descriptor: int, data: bytes | memoryview) -> None:
         view = view[os.write(descriptor, view) :]
 
 
-def _sync(path: str) -> None:
+def _sync_path(path: str) -> None:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         if _FULL_SYNC is None:

@@ -18,12 +18,12 @@ from dataclasses import dataclass
 import orjson
 
 from headrace.core.snapshots import SnapshotError
-from headrace.state.storage.disk import Disk, Lock
-from headrace.state.storage.telling import telling
+from headrace.state.storage.disk import Disk, FileLock
+from headrace.state.storage.telling import translate_os_errors
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class LockHolder:
     """Process that holds a lock, or held it when it was killed."""
 
     pid: int
@@ -39,36 +39,36 @@ class Holder:
         return f"process {self.pid} on {self.host}, since {self.since}"
 
 
-class HomeHeld(SnapshotError):
+class HomeLocked(SnapshotError):
     """Another process holds the home's lock; the error has its holder, if known."""
 
     exit_status = 3
 
-    def __init__(self, message: str, hint: str, holder: Holder | None) -> None:
+    def __init__(self, message: str, hint: str, holder: LockHolder | None) -> None:
         super().__init__(message, hint)
         self.holder = holder
 
 
 @contextmanager
-def holding(disk: Disk, path: str, since: str) -> Iterator[Holder | None]:
+def hold_lock(disk: Disk, path: str, since: str) -> Iterator[LockHolder | None]:
     """Hold the lock. Yields the process that was killed while it held the lock, if one was.
 
     Raises HomeLocked.
     """
-    with telling(f"lock {path}"):
+    with translate_os_errors(f"lock {path}"):
         lock = disk.lock(path)
     if lock is None:
-        with telling(f"lock {path}"):
-            raise _held(path, _holder(disk.read(path)))
+        with translate_os_errors(f"lock {path}"):
+            raise _build_locked_error(path, _parse_holder(disk.read(path)))
     try:
-        yield _taken(lock, path, since)
+        yield _write_holder(lock, path, since)
     finally:
         with suppress(OSError):
             lock.write(b"")
         lock.release()
 
 
-def holder(disk: Disk, path: str) -> tuple[bool, Holder | None]:
+def find_holder(disk: Disk, path: str) -> tuple[bool, LockHolder | None]:
     """Return whether a process holds the lock, and which, as far as the file names it. Raises
     SnapshotError.
 
@@ -76,8 +76,8 @@ def holder(disk: Disk, path: str) -> tuple[bool, Holder | None]:
     Otherwise the lock is tried, as only the system knows: a process that takes the lock of a killed
     run in that instant may be refused.
     """
-    with telling(f"lock {path}"):
-        said = _holder(disk.read(path)) if disk.size(path) else None
+    with translate_os_errors(f"lock {path}"):
+        said = _parse_holder(disk.read(path)) if disk.get_size(path) else None
         if said is None:
             return False, None
         lock = disk.lock(path)
@@ -87,31 +87,31 @@ def holder(disk: Disk, path: str) -> tuple[bool, Holder | None]:
     return False, said
 
 
-def _taken(lock: Lock, path: str, since: str) -> Holder | None:
-    with telling(f"lock {path}"):
-        killed = _holder(lock.read())
-        me = Holder(os.getpid(), socket.gethostname(), since)
+def _write_holder(lock: FileLock, path: str, since: str) -> LockHolder | None:
+    with translate_os_errors(f"lock {path}"):
+        killed = _parse_holder(lock.read())
+        me = LockHolder(os.getpid(), socket.gethostname(), since)
         lock.write(orjson.dumps(me.document(), option=orjson.OPT_APPEND_NEWLINE))
     return killed
 
 
-def _holder(data: bytes) -> Holder | None:
+def _parse_holder(data: bytes) -> LockHolder | None:
     """Return the holder that the file names; None if it names none or is just being written."""
     try:
         said = orjson.loads(data)
-        return Holder(int(said["pid"]), str(said["host"]), str(said["since"]))
+        return LockHolder(int(said["pid"]), str(said["host"]), str(said["since"]))
     except (ValueError, KeyError, TypeError):
         return None
 
 
-def _held(path: str, holder: Holder | None) -> HomeHeld:
+def _build_locked_error(path: str, holder: LockHolder | None) -> HomeLocked:
     if holder is None:
-        return HomeHeld(f"{path} is held by another process", "it has only just begun", None)
+        return HomeLocked(f"{path} is held by another process", "it has only just begun", None)
     is_here = holder.host == socket.gethostname()
     hint = f"wait for it, or stop it: kill {holder.pid}{'' if is_here else f' on {holder.host}'}"
     if is_here and not _is_alive(holder.pid):
         hint = "it has ended; a process that it began has not, and holds the lock still"
-    return HomeHeld(f"{path} is held by {holder}", hint, holder)
+    return HomeLocked(f"{path} is held by {holder}", hint, holder)
 
 
 def _is_alive(pid: int) -> bool:

@@ -18,112 +18,112 @@ from headrace.core.snapshots import (
     Manifest,
     RefusedSnapshot,
     UnknownOutcome,
-    blobs_in,
+    find_blobs,
 )
 from headrace.state.storage import names
-from headrace.state.storage.disk import Disk, publish
-from headrace.state.storage.sealing import Broken, seal, unseal
-from headrace.state.storage.telling import telling, why
+from headrace.state.storage.disk import Disk, write_atomically
+from headrace.state.storage.sealing import CorruptData, decode_checksummed, encode_checksummed
+from headrace.state.storage.telling import describe_os_error, translate_os_errors
 
 
-class Manifests:
+class LocalManifests:
     """Folder of manifests; for one thread at a time."""
 
     def __init__(self, disk: Disk, folder: str, job: str) -> None:
         self._disk = disk
         self._folder = folder
         self._job = job
-        self._unknown: tuple[int, bytes] | None = None
-        self._named: dict[int, frozenset[Blob]] = {}
+        self._unsettled: tuple[int, bytes] | None = None
+        self._blobs_by_number: dict[int, frozenset[Blob]] = {}
 
     def prepare(self) -> None:
         """Start writing: remove leftovers, and make the visible manifests durable.
 
         The newest manifest may be one whose outcome is unknown, of a process that has ended since.
         """
-        for name in self._disk.names(self._folder):
+        for name in self._disk.list_names(self._folder):
             if names.is_temporary(name):
                 self._disk.remove(os.path.join(self._folder, name))
-        for number in self.numbers()[-1:]:
-            with suppress(Broken, RefusedSnapshot):
+        for number in self.list_numbers()[-1:]:
+            with suppress(CorruptData, RefusedSnapshot):
                 self.read(number)
-                self._publish(number, self._disk.read(self.path(number)))
+                self._publish(number, self._disk.read(self.get_path(number)))
 
-    def numbers(self) -> list[int]:
+    def list_numbers(self) -> list[int]:
         """Return the numbers of the checkpoints with manifests, ascending."""
-        found = (names.number(name) for name in self._disk.names(self._folder))
+        found = (names.parse_number(name) for name in self._disk.list_names(self._folder))
         return sorted(number for number in found if number is not None)
 
-    def path(self, number: int) -> str:
-        return names.manifest(self._folder, number)
+    def get_path(self, number: int) -> str:
+        return names.get_manifest_path(self._folder, number)
 
     def read(self, number: int) -> dict[str, object]:
         """Return a manifest. Raises CorruptData, or RefusedSnapshot for another job or format."""
-        path = self.path(number)
+        path = self.get_path(number)
         try:
-            document = unseal(path, self._disk.read(path))
+            document = decode_checksummed(path, self._disk.read(path))
         except FileNotFoundError:
-            raise Broken("it is missing") from None
+            raise CorruptData("it is missing") from None
         except OSError as error:
             if error.errno != errno.EIO:
                 raise
-            raise Broken("the disk cannot read it") from error
-        return owned(path, document, self._job, number)
+            raise CorruptData("the disk cannot read it") from error
+        return check_owner(path, document, self._job, number)
 
-    def named(self, number: int) -> frozenset[Blob]:
+    def list_blobs(self, number: int) -> frozenset[Blob]:
         """Return the blobs that a manifest names. Raises as `read` does."""
-        if number not in self._named:
-            self._named[number] = frozenset(blobs_in(self.read(number)))
-        return self._named[number]
+        if number not in self._blobs_by_number:
+            self._blobs_by_number[number] = frozenset(find_blobs(self.read(number)))
+        return self._blobs_by_number[number]
 
     def commit(self, number: int, manifest: Manifest, named: frozenset[Blob]) -> None:
         """Publish a manifest that names these blobs."""
         own: Mapping[str, object] = {"job": self._job, "number": number}
         document = {**own, **manifest, **own}
-        self._unknown = (number, seal(document))
+        self._unsettled = (number, encode_checksummed(document))
         try:
-            self._publish(number, self._unknown[1])
+            self._publish(number, self._unsettled[1])
         except OSError as error:
             self.settle(error)
-        self._unknown = None
-        self._named[number] = named
+        self._unsettled = None
+        self._blobs_by_number[number] = named
 
     def settle(self, cause: OSError | None = None) -> None:
         """Find out the outcome of a commit, if it is unknown; raises if the manifest does not
         exist.
         """
-        if self._unknown is None:
+        if self._unsettled is None:
             return
-        number, data = self._unknown
+        number, data = self._unsettled
         try:
-            is_seen = number in self.numbers()
+            is_seen = number in self.list_numbers()
             if is_seen:
                 self._publish(number, data)
         except OSError as error:
             raise UnknownOutcome(
                 f"cannot write the manifest of checkpoint {number}, nor find out whether it is "
-                f"there: {why(error)}",
+                f"there: {describe_os_error(error)}",
                 "the disk may be failing: see dmesg",
             ) from error
-        self._unknown = None
+        self._unsettled = None
         if cause is not None and not is_seen:
-            with telling(f"write the manifest of checkpoint {number}"):
+            with translate_os_errors(f"write the manifest of checkpoint {number}"):
                 raise cause
 
     def remove(self, numbers: Collection[int]) -> None:
         """Remove manifests; no crash afterwards brings them back."""
         for number in numbers:
-            self._disk.remove(self.path(number))
-            self._named.pop(number, None)
+            self._disk.remove(self.get_path(number))
+            self._blobs_by_number.pop(number, None)
         if numbers:
             self._disk.sync_folder(self._folder)
 
     def _publish(self, number: int, data: bytes) -> None:
-        path = self.path(number)
-        publish(self._disk, path, names.temporary(path), data)
+        path = self.get_path(number)
+        write_atomically(self._disk, path, names.get_temporary_path(path), data)
 
 
-def owned(path: str, document: dict[str, object], job: str, number: int) -> dict[str, object]:
+def check_owner(path: str, document: dict[str, object], job: str, number: int) -> dict[str, object]:
     """Return the manifest, checked to be of this job and number. Raises RefusedSnapshot."""
     for name, wanted in (("job", job), ("number", number)):
         if document.get(name) != wanted:

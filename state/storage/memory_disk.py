@@ -18,130 +18,136 @@ import os
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from headrace.state.storage.disk import PIECE
-from headrace.state.storage.memory_nodes import File, Folder, Node
+from headrace.state.storage.disk import CHUNK_BYTES
+from headrace.state.storage.memory_nodes import MemoryFile, MemoryFolder, MemoryNode
 
 
-def _nothing(operation: str, path: str) -> None:
+def _do_nothing(operation: str, path: str) -> None:
     """Do nothing before an operation: a disk that is fast and never fails."""
 
 
 class MemoryDisk:
     """`Disk` in memory. All paths are below "/"."""
 
-    def __init__(self, before: Callable[[str, str], None] = _nothing) -> None:
-        self.before = before
+    def __init__(self, before: Callable[[str, str], None] = _do_nothing) -> None:
+        self.before_operation = before
         self.capacity: int | None = None
         """Capacity in bytes; None: unlimited."""
-        self.syncs = 0
+        self.sync_count = 0
         """Number of syncs of files and folders."""
-        self._root = Folder()
-        self._locks: dict[str, MemoryLock] = {}
+        self._root = MemoryFolder()
+        self._locks: dict[str, MemoryFileLock] = {}
 
     def make_folder(self, path: str) -> None:
         above, name = os.path.split(path)
-        if not name or isinstance(self._find(path), Folder):
+        if not name or isinstance(self._find_node(path), MemoryFolder):
             return
         self.make_folder(above)
-        self.before("make_folder", path)
-        parent = self._folder(above)
+        self.before_operation("make_folder", path)
+        parent = self._get_folder(above)
         if name in parent.names:
             raise NotADirectoryError(errno.ENOTDIR, "not a directory", path)
-        parent.change({name: Folder()})
+        parent.apply_change({name: MemoryFolder()})
         self.sync_folder(above)
 
-    def names(self, folder: str) -> list[str]:
-        found = self._find(folder)
-        return list(found.names) if isinstance(found, Folder) else []
+    def list_names(self, folder: str) -> list[str]:
+        found = self._find_node(folder)
+        return list(found.names) if isinstance(found, MemoryFolder) else []
 
-    def size(self, path: str) -> int | None:
-        found = self._find(path)
-        return len(found.data) if isinstance(found, File) else None
+    def get_size(self, path: str) -> int | None:
+        found = self._find_node(path)
+        return len(found.data) if isinstance(found, MemoryFile) else None
 
     def read(self, path: str) -> bytes:
-        self.before("read", path)
-        return self._file(path).data
+        self.before_operation("read", path)
+        return self._get_file(path).data
 
-    def pieces(self, path: str) -> Iterator[memoryview]:
+    def read_chunks(self, path: str) -> Iterator[memoryview]:
         view = memoryview(self.read(path))
-        yield from (view[at : at + PIECE] for at in range(0, len(view), PIECE))
+        yield from (view[at : at + CHUNK_BYTES] for at in range(0, len(view), CHUNK_BYTES))
 
     def write(self, path: str, pieces: Iterable[bytes | memoryview]) -> None:
         """Create a file; when the disk is full, with as many bytes as fit."""
-        self.before("create", path)
-        parent, name = self._free(path)
-        file = File()
-        parent.change({name: file})
+        self.before_operation("create", path)
+        parent, name = self._get_free_parent(path)
+        file = MemoryFile()
+        parent.apply_change({name: file})
         for piece in (memoryview(piece).cast("B") for piece in pieces):
-            self.before("write", path)
-            room = len(piece) if self.capacity is None else max(0, self.capacity - self.used())
+            self.before_operation("write", path)
+            room = (
+                len(piece)
+                if self.capacity is None
+                else max(0, self.capacity - self.measure_used_bytes())
+            )
             file.data += bytes(piece[:room])
             if room < len(piece):
                 raise OSError(errno.ENOSPC, "no space left on device", path)
 
     def sync(self, paths: Sequence[str]) -> None:
         for path in paths:
-            file = self._file(path)
+            file = self._get_file(path)
             try:
-                self.before("sync", path)
+                self.before_operation("sync", path)
             except OSError:
                 file.is_dropped = True
                 raise
-            self.syncs += 1
+            self.sync_count += 1
             if not file.is_dropped:
-                file.safe = file.data
+                file.durable = file.data
 
     def sync_folder(self, path: str) -> None:
-        folder = self._folder(path)
+        folder = self._get_folder(path)
         try:
-            self.before("sync_folder", path)
+            self.before_operation("sync_folder", path)
         except OSError:
-            folder.close("dropped")
+            folder.close_changes("dropped")
             raise
-        self.syncs += 1
-        folder.close("safe")
+        self.sync_count += 1
+        folder.close_changes("safe")
 
     def rename(self, path: str, to: str) -> None:
-        self.before("rename", path)
-        (parent, old), (target, new) = self._above(path), self._above(to)
+        self.before_operation("rename", path)
+        (parent, old), (target, new) = self._get_parent(path), self._get_parent(to)
         assert parent is target, f"{path} and {to} are not in one folder"
-        parent.change({old: None, new: self._there(path)})
+        parent.apply_change({old: None, new: self._get_node(path)})
 
     def link(self, path: str, to: str) -> None:
-        self.before("link", path)
-        file = self._file(path)
-        parent, name = self._free(to)
-        parent.change({name: file})
+        self.before_operation("link", path)
+        file = self._get_file(path)
+        parent, name = self._get_free_parent(to)
+        parent.apply_change({name: file})
 
     def remove(self, path: str) -> None:
-        self.before("remove", path)
-        if isinstance(self._find(path), File):
-            parent, name = self._above(path)
-            parent.change({name: None})
+        self.before_operation("remove", path)
+        if isinstance(self._find_node(path), MemoryFile):
+            parent, name = self._get_parent(path)
+            parent.apply_change({name: None})
 
     def remove_folder(self, path: str) -> None:
         """Remove the folder, file by file."""
-        folder = self._find(path)
-        if not isinstance(folder, Folder):
+        folder = self._find_node(path)
+        if not isinstance(folder, MemoryFolder):
             return
         for name, node in list(folder.names.items()):
-            remove = self.remove_folder if isinstance(node, Folder) else self.remove
+            remove = self.remove_folder if isinstance(node, MemoryFolder) else self.remove
             remove(os.path.join(path, name))
-        self.before("remove_folder", path)
-        parent, name = self._above(path)
-        parent.change({name: None})
+        self.before_operation("remove_folder", path)
+        parent, name = self._get_parent(path)
+        parent.apply_change({name: None})
 
-    def lock(self, path: str) -> MemoryLock | None:
+    def lock(self, path: str) -> MemoryFileLock | None:
         if path in self._locks:
             return None
-        if self._find(path) is None:
+        if self._find_node(path) is None:
             self.write(path, ())
-        self._locks[path] = lock = MemoryLock(self._file(path), lambda: self._locks.pop(path, None))
+        self._locks[path] = lock = MemoryFileLock(
+            self._get_file(path), lambda: self._locks.pop(path, None)
+        )
         return lock
 
-    def used(self) -> int:
+    def measure_used_bytes(self) -> int:
         """Return the number of bytes in all files."""
-        return sum(len(file.data) for file in set(self._root.files()))
+        return sum(len(file.data) for file in set(self._root.iterate_files()))
 
     def kill(self) -> None:
         """End the process: the operating system, and so all data, stays."""
@@ -150,56 +156,56 @@ class MemoryDisk:
     def lose_power(self, drawn: random.Random) -> None:
         """End the operating system: data that was not durable is lost, or not, as drawn."""
         self.kill()
-        self._root.lose(drawn, set())
+        self._root.lose_unsynced(drawn, set())
 
     def damage(self, path: str, data: bytes) -> None:
         """Replace the bytes of a file."""
-        file = self._file(path)
-        file.data = file.safe = data
+        file = self._get_file(path)
+        file.data = file.durable = data
 
-    def _find(self, path: str) -> Node | None:
-        node: Node | None = self._root
+    def _find_node(self, path: str) -> MemoryNode | None:
+        node: MemoryNode | None = self._root
         for name in path.strip("/").split("/"):
             if name:
-                node = node.names.get(name) if isinstance(node, Folder) else None
+                node = node.names.get(name) if isinstance(node, MemoryFolder) else None
         return node
 
-    def _there(self, path: str) -> Node:
-        node = self._find(path)
+    def _get_node(self, path: str) -> MemoryNode:
+        node = self._find_node(path)
         if node is None:
             raise FileNotFoundError(errno.ENOENT, "no such file or directory", path)
         return node
 
-    def _file(self, path: str) -> File:
-        node = self._there(path)
-        if isinstance(node, Folder):
+    def _get_file(self, path: str) -> MemoryFile:
+        node = self._get_node(path)
+        if isinstance(node, MemoryFolder):
             raise IsADirectoryError(errno.EISDIR, "is a directory", path)
         return node
 
-    def _folder(self, path: str) -> Folder:
-        node = self._there(path)
-        if isinstance(node, File):
+    def _get_folder(self, path: str) -> MemoryFolder:
+        node = self._get_node(path)
+        if isinstance(node, MemoryFile):
             raise NotADirectoryError(errno.ENOTDIR, "not a directory", path)
         return node
 
-    def _above(self, path: str) -> tuple[Folder, str]:
+    def _get_parent(self, path: str) -> tuple[MemoryFolder, str]:
         folder, name = os.path.split(path)
-        return self._folder(folder), name
+        return self._get_folder(folder), name
 
-    def _free(self, path: str) -> tuple[Folder, str]:
+    def _get_free_parent(self, path: str) -> tuple[MemoryFolder, str]:
         """Return the parent folder and the name, which must be free."""
-        folder, name = self._above(path)
+        folder, name = self._get_parent(path)
         if name in folder.names:
             raise FileExistsError(errno.EEXIST, "file exists", path)
         return folder, name
 
 
-class MemoryLock:
+class MemoryFileLock:
     """Lock of a disk in memory."""
 
-    def __init__(self, file: File, let_go: Callable[[], object]) -> None:
+    def __init__(self, file: MemoryFile, let_go: Callable[[], object]) -> None:
         self._file = file
-        self._let_go = let_go
+        self._on_release = let_go
 
     def read(self) -> bytes:
         return self._file.data
@@ -208,4 +214,4 @@ class MemoryLock:
         self._file.data = data
 
     def release(self) -> None:
-        self._let_go()
+        self._on_release()

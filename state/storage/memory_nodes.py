@@ -15,38 +15,38 @@ from typing import Literal, TypeAlias
 
 
 @dataclass(slots=True, eq=False)
-class File:
+class MemoryFile:
     """Visible bytes of a file, and the durable ones."""
 
     data: bytes = b""
-    safe: bytes = b""
+    durable: bytes = b""
     is_dropped: bool = False
     """Whether a sync failed: no later sync writes anything."""
 
-    def left(self, drawn: random.Random) -> bytes:
+    def draw_crash_data(self, drawn: random.Random) -> bytes:
         """Return what a crash leaves: the old bytes, the new ones, cut short, or with zeros at the
         end.
         """
-        if self.data == self.safe:
+        if self.data == self.durable:
             return self.data
         cut = drawn.randrange(len(self.data) + 1)
         hole = self.data[:cut] + bytes(len(self.data) - cut)
-        return drawn.choice((self.safe, self.data, self.data[:cut], hole))
+        return drawn.choice((self.durable, self.data, self.data[:cut], hole))
 
 
 @dataclass(slots=True)
-class Change:
+class FolderChange:
     """Names that are set, and names that are removed (None), all at once or not at all."""
 
-    names: dict[str, Node | None]
+    names: dict[str, MemoryNode | None]
     fate: Literal["open", "safe", "dropped"] = "open"
 
     @property
-    def is_of_folder(self) -> bool:
+    def has_folder(self) -> bool:
         """Whether a name refers to a folder."""
-        return any(isinstance(node, Folder) for node in self.names.values())
+        return any(isinstance(node, MemoryFolder) for node in self.names.values())
 
-    def apply(self, names: dict[str, Node]) -> None:
+    def apply(self, names: dict[str, MemoryNode]) -> None:
         """Apply the change to the names of a folder."""
         for name, node in self.names.items():
             names.pop(name, None)
@@ -55,47 +55,47 @@ class Change:
 
 
 @dataclass(slots=True, eq=False)
-class Folder:
+class MemoryFolder:
     """Visible names of a folder, the durable names, and the changes between them."""
 
-    names: dict[str, Node] = field(default_factory=dict)
-    safe: dict[str, Node] = field(default_factory=dict)
-    changes: list[Change] = field(default_factory=list)
+    names: dict[str, MemoryNode] = field(default_factory=dict)
+    durable: dict[str, MemoryNode] = field(default_factory=dict)
+    changes: list[FolderChange] = field(default_factory=list)
 
-    def change(self, names: dict[str, Node | None]) -> None:
+    def apply_change(self, names: dict[str, MemoryNode | None]) -> None:
         """Make a change visible."""
-        self.changes.append(Change(names))
+        self.changes.append(FolderChange(names))
         self.changes[-1].apply(self.names)
 
-    def close(self, fate: Literal["safe", "dropped"]) -> None:
+    def close_changes(self, fate: Literal["safe", "dropped"]) -> None:
         """Give the open changes their fate after a sync or a failed sync."""
         for change in self.changes:
-            if change.fate == "open" and (fate == "safe" or not change.is_of_folder):
+            if change.fate == "open" and (fate == "safe" or not change.has_folder):
                 change.fate = fate
         while self.changes and self.changes[0].fate == "safe":
-            self.changes.pop(0).apply(self.safe)
+            self.changes.pop(0).apply(self.durable)
 
-    def lose(self, drawn: random.Random, seen: set[File]) -> None:
+    def lose_unsynced(self, drawn: random.Random, seen: set[MemoryFile]) -> None:
         """Become what a crash leaves; a file with two names is drawn once."""
         for change in self.changes:
             if change.fate == "safe" or drawn.random() < 0.5:
-                change.apply(self.safe)
-        self.names, self.changes = dict(self.safe), []
+                change.apply(self.durable)
+        self.names, self.changes = dict(self.durable), []
         for node in self.names.values():
-            if isinstance(node, Folder):
-                node.lose(drawn, seen)
+            if isinstance(node, MemoryFolder):
+                node.lose_unsynced(drawn, seen)
             elif node not in seen:
                 seen.add(node)
-                node.data = node.safe = node.left(drawn)
+                node.data = node.durable = node.draw_crash_data(drawn)
                 node.is_dropped = False
 
-    def files(self) -> Iterator[File]:
+    def iterate_files(self) -> Iterator[MemoryFile]:
         """Yield all files in the folder and below."""
         for node in self.names.values():
-            if isinstance(node, Folder):
-                yield from node.files()
+            if isinstance(node, MemoryFolder):
+                yield from node.iterate_files()
             else:
                 yield node
 
 
-Node: TypeAlias = File | Folder
+MemoryNode: TypeAlias = MemoryFile | MemoryFolder

@@ -35,33 +35,33 @@ import re
 LOCK, FINISHED, STATE = "lock", "finished", "state"
 DISCARDED, RENEWED = "discarded", "renewed"
 CHECKPOINTS, JOB, BLOBS, MANIFESTS = "checkpoints", "job.json", "blobs", "manifests"
-VISIBLE = "visible.json"
+COMMIT_RECORD = "visible.json"
 NOTES = "notes"
-BATCH, OUTPUT = "batch", "output.json"
-ELSEWHERE = "elsewhere.json"
+BATCH_FOLDER, OUTPUT = "batch", "output.json"
+LOCATION = "elsewhere.json"
 CONTROL, CONTROL_NEW = "control.sock", "control.new"
-UNNAMED = ".tmp"
+TEMPORARY_SUFFIX = ".tmp"
 
 _BLOB = re.compile(r"[0-9a-f]{32}")
 _MANIFEST = re.compile(r"(0|[1-9]\d*)\.json")
 
 
-def home(root: str, job: str) -> str:
+def get_home_folder(root: str, job: str) -> str:
     """Return the folder of a job's home."""
     return os.path.join(root, job)
 
 
-def blobs(checkpoints: str) -> str:
+def get_blob_folder(checkpoints: str) -> str:
     """Return the folder of blobs."""
     return os.path.join(checkpoints, BLOBS)
 
 
-def manifests(checkpoints: str) -> str:
+def get_manifest_folder(checkpoints: str) -> str:
     """Return the folder of manifests."""
     return os.path.join(checkpoints, MANIFESTS)
 
 
-def blob(folder: str, hash: str) -> str:
+def get_blob_path(folder: str, hash: str) -> str:
     """Return the path of a blob in a folder of blobs."""
     return os.path.join(folder, hash)
 
@@ -71,40 +71,40 @@ def is_blob(name: str) -> bool:
     return _BLOB.fullmatch(name) is not None
 
 
-def manifest(folder: str, number: int) -> str:
+def get_manifest_path(folder: str, number: int) -> str:
     """Return the path of a manifest in a folder of manifests.
 
-    >>> manifest("manifests", 7)
+    >>> get_manifest_path("manifests", 7)
     'manifests/7.json'
     """
     return os.path.join(folder, f"{number}.json")
 
 
-def number(name: str) -> int | None:
+def parse_number(name: str) -> int | None:
     """Return the checkpoint number of a manifest's name; None for other names.
 
-    >>> number("7.json"), number("7.json.tmp"), number("07.json")
+    >>> parse_number("7.json"), parse_number("7.json.tmp"), parse_number("07.json")
     (7, None, None)
     """
     found = _MANIFEST.fullmatch(name)
     return int(found[1]) if found else None
 
 
-def note(name: str) -> str:
+def build_note_name(name: str) -> str:
     """Return the file name of a note."""
     return f"{name}.json"
 
 
-def temporary(path: str) -> str:
+def get_temporary_path(path: str) -> str:
     """Return the path of a file until it is complete; one process writes one at a time."""
-    return path + UNNAMED
+    return path + TEMPORARY_SUFFIX
 
 
-def temporary_blob(path: str, count: int) -> str:
+def get_temporary_blob_path(path: str, count: int) -> str:
     """Return the path of a blob until it is complete: several threads may write the same one."""
-    return f"{path}-{os.getpid()}-{count}{UNNAMED}"
+    return f"{path}-{os.getpid()}-{count}{TEMPORARY_SUFFIX}"
 
 
 def is_temporary(name: str) -> bool:
     """Whether a file was left unfinished."""
-    return name.endswith(UNNAMED)
+    return name.endswith(TEMPORARY_SUFFIX)

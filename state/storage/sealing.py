@@ -20,15 +20,15 @@ from headrace.core.snapshots import RefusedSnapshot
 T = TypeVar("T", bound=bytes | memoryview)
 
 FORMAT = 1
-_START, _END = b'{"checksum":"', b'",'
-_REST = len(_START) + 32 + len(_END)
+_PREFIX, _CHECKSUM_END = b'{"checksum":"', b'",'
+_REST_OFFSET = len(_PREFIX) + 32 + len(_CHECKSUM_END)
 
 
-class Broken(Exception):
+class CorruptData(Exception):
     """The bytes are not those that were written."""
 
 
-class Passing(Generic[T]):
+class HashingIterator(Generic[T]):
     """Pass-through iterator that counts and hashes bytes: the first half of their SHA-256."""
 
     def __init__(self, pieces: Iterable[T]) -> None:
@@ -48,26 +48,26 @@ class Passing(Generic[T]):
         return self._hash.hexdigest()[:32]
 
 
-def digest(data: bytes) -> str:
+def compute_digest(data: bytes) -> str:
     """Return the hash of some bytes.
 
-    >>> digest(b"headrace")
+    >>> compute_digest(b"headrace")
     'a09d5e23da520b4829e421f51dfd6dc5'
     """
     return hashlib.sha256(data).hexdigest()[:32]
 
 
-def seal(document: Mapping[str, object], format: int = FORMAT) -> bytes:
+def encode_checksummed(document: Mapping[str, object], format: int = FORMAT) -> bytes:
     """Encode a document with its checksum and format number."""
     rest = orjson.dumps({"format": format, **document}, option=orjson.OPT_APPEND_NEWLINE)[1:]
-    return _START + digest(rest).encode() + _END + rest
+    return _PREFIX + compute_digest(rest).encode() + _CHECKSUM_END + rest
 
 
-def unseal(path: str, data: bytes, format: int = FORMAT) -> dict[str, object]:
+def decode_checksummed(path: str, data: bytes, format: int = FORMAT) -> dict[str, object]:
     """Decode a file's document. Raises CorruptData, or RefusedSnapshot for another format."""
-    rest = data[_REST:]
-    if data[:_REST] != _START + digest(rest).encode() + _END:
-        raise Broken(f"its {len(data)} bytes are not those of its checksum")
+    rest = data[_REST_OFFSET:]
+    if data[:_REST_OFFSET] != _PREFIX + compute_digest(rest).encode() + _CHECKSUM_END:
+        raise CorruptData(f"its {len(data)} bytes are not those of its checksum")
     document: dict[str, object] = orjson.loads(b"{" + rest)
     got = document.pop("format", None)
     if got != format:

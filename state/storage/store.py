@@ -16,12 +16,12 @@ from headrace.core.snapshots import (
     Manifest,
     SnapshotError,
     StoreError,
-    blobs_in,
+    find_blobs,
 )
-from headrace.state.storage.sealing import Broken
-from headrace.state.storage.telling import telling
+from headrace.state.storage.sealing import CorruptData
+from headrace.state.storage.telling import translate_os_errors
 
-FRESH = "--fresh starts from the beginning, and repeats all output"
+FRESH_HINT = "--fresh starts from the beginning, and repeats all output"
 
 
 class BlobFolder(Protocol):
@@ -43,7 +43,7 @@ class BlobFolder(Protocol):
         """Whether the blob is stored or being stored."""
         ...
 
-    def is_safe(self, blob: Blob) -> bool:
+    def is_durable(self, blob: Blob) -> bool:
         """Whether a manifest may name the blob now."""
         ...
 
@@ -67,7 +67,7 @@ class BlobFolder(Protocol):
         """Remove all blobs that are neither needed nor looked up since the last collect."""
         ...
 
-    def path(self, blob: Blob) -> str:
+    def get_path(self, blob: Blob) -> str:
         """Return the path or address of a blob."""
         ...
 
@@ -75,11 +75,11 @@ class BlobFolder(Protocol):
 class ManifestFolder(Protocol):
     """Folder of manifests; for one thread at a time."""
 
-    def numbers(self) -> list[int]:
+    def list_numbers(self) -> list[int]:
         """Return the numbers of the checkpoints with manifests, ascending."""
         ...
 
-    def path(self, number: int) -> str:
+    def get_path(self, number: int) -> str:
         """Return the path or address of a manifest."""
         ...
 
@@ -87,7 +87,7 @@ class ManifestFolder(Protocol):
         """Return a manifest. Raises CorruptData, or RefusedSnapshot for another job or format."""
         ...
 
-    def named(self, number: int) -> frozenset[Blob]:
+    def list_blobs(self, number: int) -> frozenset[Blob]:
         """Return the blobs that a manifest names. Raises as `read` does."""
         ...
 
@@ -104,13 +104,13 @@ class ManifestFolder(Protocol):
         ...
 
 
-class Store:
+class FolderSnapshotStore:
     """`SnapshotStore` of two folders; `places` are their locations, for messages."""
 
     def __init__(
         self, blobs: BlobFolder, manifests: ManifestFolder, places: tuple[str, str], job: str
     ) -> None:
-        self.job = job
+        self.job_id = job
         self._blobs = blobs
         self._manifests = manifests
         self._folders = places
@@ -122,116 +122,120 @@ class Store:
 
     def put(self, data: bytes | memoryview) -> Blob:
         """Store these bytes."""
-        with telling(f"write into {self._folders[0]}"):
+        with translate_os_errors(f"write into {self._folders[0]}"):
             return self._blobs.put(data)
 
     def put_file(self, path: str) -> Blob:
         """Store a file."""
-        with telling(f"store {path}"):
+        with translate_os_errors(f"store {path}"):
             return self._blobs.put_file(path)
 
     def has(self, blob: Blob) -> bool:
         """Whether a manifest may name the blob."""
-        with telling(f"read {self._blobs.path(blob)}"):
+        with translate_os_errors(f"read {self._blobs.get_path(blob)}"):
             return self._blobs.has(blob)
 
     def read(self, blob: Blob) -> bytes:
         """Return the blob's bytes."""
-        with self._reading(blob, f"read {self._blobs.path(blob)}"):
+        with self._translate_damage(blob, f"read {self._blobs.get_path(blob)}"):
             return self._blobs.read(blob)
 
     def fetch(self, blob: Blob, path: str, *, link: bool = False) -> None:
         """Create a file with the blob's bytes."""
-        with self._reading(blob, f"copy {self._blobs.path(blob)} to {path}"):
+        with self._translate_damage(blob, f"copy {self._blobs.get_path(blob)} to {path}"):
             self._blobs.fetch(blob, path, link=link)
 
     def commit(self, number: int, manifest: Manifest) -> None:
         """Commit a checkpoint."""
         self._manifests.settle()
-        with telling(f"write checkpoint {number}"):
-            if number in self._manifests.numbers():
+        with translate_os_errors(f"write checkpoint {number}"):
+            if number in self._manifests.list_numbers():
                 raise StoreError(f"checkpoint {number} is there already")
             self._blobs.flush()
-            needed = frozenset(blobs_in(manifest))
+            needed = frozenset(find_blobs(manifest))
             for blob in needed:
-                if not self._blobs.is_safe(blob):
-                    gone = f"checkpoint {number} needs {self._blobs.path(blob)}, which is not there"
+                if not self._blobs.is_durable(blob):
+                    gone = f"checkpoint {number} needs {self._blobs.get_path(blob)}, which is not there"
                     raise StoreError(gone)
             self._manifests.commit(number, manifest, needed)
 
-    def manifests(self) -> list[int]:
+    def list_checkpoints(self) -> list[int]:
         """Return the numbers of the checkpoints with manifests."""
         self._manifests.settle()
-        with telling(f"read {self._folders[1]}"):
-            return self._manifests.numbers()
+        with translate_os_errors(f"read {self._folders[1]}"):
+            return self._manifests.list_numbers()
 
-    def manifest(self, number: int) -> Mapping[str, object]:
-        path = self._manifests.path(number)
+    def read_manifest(self, number: int) -> Mapping[str, object]:
+        path = self._manifests.get_path(number)
         try:
-            with telling(f"read {path}"):
+            with translate_os_errors(f"read {path}"):
                 return self._manifests.read(number)
-        except Broken as error:
-            raise self._damaged(path, error, (number,)) from error
+        except CorruptData as error:
+            raise self._build_damage_error(path, error, (number,)) from error
 
     def discard(self, number: int) -> None:
         """Remove a manifest."""
         self._manifests.settle()
-        with telling(f"remove checkpoint {number}"):
+        with translate_os_errors(f"remove checkpoint {number}"):
             self._manifests.remove([number])
 
     def collect(self, keep: Collection[int]) -> None:
         """Remove all other manifests, and the blobs that no manifest needs."""
         self._manifests.settle()
-        with telling("remove old checkpoints"):
-            numbers = self._manifests.numbers()
+        with translate_os_errors("remove old checkpoints"):
+            numbers = self._manifests.list_numbers()
             self._manifests.remove([number for number in numbers if number not in keep])
-            needed, unread = self._named(number for number in numbers if number in keep)
+            needed, unread = self._find_needed_blobs(number for number in numbers if number in keep)
             if not unread:
                 self._blobs.collect(needed)
 
     def verify(self, number: int) -> None:
         """Read and verify all of a checkpoint. Raises DamagedSnapshot."""
-        for blob in blobs_in(self.manifest(number)):
-            with self._reading(blob, f"read {self._blobs.path(blob)}"):
+        for blob in find_blobs(self.read_manifest(number)):
+            with self._translate_damage(blob, f"read {self._blobs.get_path(blob)}"):
                 self._blobs.verify(blob)
 
     def is_whole(self, number: int) -> bool:
         """Whether a job could be restored from the checkpoint: reads all of it."""
         try:
-            for blob in blobs_in(self._manifests.read(number)):
+            for blob in find_blobs(self._manifests.read(number)):
                 self._blobs.verify(blob)
-        except (Broken, OSError, SnapshotError):
+        except (CorruptData, OSError, SnapshotError):
             return False
         return True
 
-    def _named(self, numbers: Iterable[int]) -> tuple[set[Blob], list[int]]:
+    def _find_needed_blobs(self, numbers: Iterable[int]) -> tuple[set[Blob], list[int]]:
         """Return the blobs that manifests name, and the manifests that cannot be read."""
         blobs: set[Blob] = set()
         unread = []
         for number in numbers:
             try:
-                blobs |= self._manifests.named(number)
-            except (Broken, SnapshotError):
+                blobs |= self._manifests.list_blobs(number)
+            except (CorruptData, SnapshotError):
                 unread.append(number)
         return blobs, unread
 
     @contextmanager
-    def _reading(self, blob: Blob, doing: str) -> Iterator[None]:
+    def _translate_damage(self, blob: Blob, doing: str) -> Iterator[None]:
         try:
-            with telling(doing):
+            with translate_os_errors(doing):
                 yield
-        except Broken as error:
-            numbers = self._manifests.numbers()
-            users = [n for n in numbers if blob in self._named([n])[0]]
-            raise self._damaged(self._blobs.path(blob), error, tuple(users)) from error
+        except CorruptData as error:
+            numbers = self._manifests.list_numbers()
+            users = [n for n in numbers if blob in self._find_needed_blobs([n])[0]]
+            raise self._build_damage_error(
+                self._blobs.get_path(blob), error, tuple(users)
+            ) from error
 
-    def _damaged(self, path: str, error: Broken, users: tuple[int, ...]) -> DamagedSnapshot:
+    def _build_damage_error(
+        self, path: str, error: CorruptData, users: tuple[int, ...]
+    ) -> DamagedSnapshot:
         """Build the error: the damaged file, the checkpoints that need it, and an intact one."""
-        others = (n for n in reversed(self._manifests.numbers()) if n not in users)
+        others = (n for n in reversed(self._manifests.list_numbers()) if n not in users)
         whole = next((number for number in others if self.is_whole(number)), None)
         return DamagedSnapshot(
-            f"{path} is damaged: {error}{_needed_by(users)}",
-            f"no other checkpoint is whole: {FRESH}"
+            f"{path} is damaged: {error}{_format_users(users)}",
+            f"no other checkpoint is whole: {FRESH_HINT}"
             if whole is None
             else f"checkpoint {whole} is whole: --from-checkpoint {whole} starts from there",
             file=path,
@@ -240,10 +244,10 @@ class Store:
         )
 
 
-def _needed_by(users: tuple[int, ...]) -> str:
+def _format_users(users: tuple[int, ...]) -> str:
     """Return the checkpoints that need a file, as a clause of a message.
 
-    >>> _needed_by((7,)), _needed_by((5, 6, 7))
+    >>> _format_users((7,)), _format_users((5, 6, 7))
     ('; checkpoint 7 needs it', '; checkpoints 5, 6 and 7 need it')
     """
     if len(users) < 2:

@@ -8,13 +8,13 @@ from contextlib import contextmanager
 
 from headrace.core.snapshots import StoreError
 
-_ROOM = "free some space: earlier checkpoints are intact"
-_MAY_NOT = "look at its permissions, and at those of the folders above it"
+_NO_SPACE_HINT = "free some space: earlier checkpoints are intact"
+_PERMISSION_HINT = "look at its permissions, and at those of the folders above it"
 _HINTS = {
-    errno.ENOSPC: _ROOM,
-    errno.EDQUOT: _ROOM,
-    errno.EACCES: _MAY_NOT,
-    errno.EPERM: _MAY_NOT,
+    errno.ENOSPC: _NO_SPACE_HINT,
+    errno.EDQUOT: _NO_SPACE_HINT,
+    errno.EACCES: _PERMISSION_HINT,
+    errno.EPERM: _PERMISSION_HINT,
     errno.EROFS: "it is on a disk that is mounted read-only; --home names another folder",
     errno.EMFILE: "see ulimit -n",
     errno.EIO: "the disk may be failing: see dmesg",
@@ -24,7 +24,7 @@ _HINTS = {
 
 
 @contextmanager
-def telling(doing: str) -> Iterator[None]:
+def translate_os_errors(doing: str) -> Iterator[None]:
     """Translate an OSError into what could not be done, and why: `cannot write checkpoint 7: no
     space left`.
     """
@@ -32,10 +32,10 @@ def telling(doing: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise StoreError(
-            f"cannot {doing}: {why(error)}", _HINTS.get(error.errno or 0, "")
+            f"cannot {doing}: {describe_os_error(error)}", _HINTS.get(error.errno or 0, "")
         ) from error
 
 
-def why(error: OSError) -> str:
+def describe_os_error(error: OSError) -> str:
     """Return the system's error text."""
     return (error.strerror or str(error)).lower()

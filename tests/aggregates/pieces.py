@@ -14,10 +14,10 @@ import polars as pl
 from headrace.core.aggregates import (
     ORDER,
     AggregateExpression,
-    distinct_calls,
-    merged_states,
-    partial_states,
-    results,
+    compute_partial_states,
+    compute_results,
+    deduplicate_calls,
+    merge_states,
     type_aggregate_text,
 )
 from headrace.core.type_parser import parse_type
@@ -54,8 +54,8 @@ def at_once(
     rows: pl.DataFrame, expressions: Mapping[str, AggregateExpression], keys: Sequence[str] = ()
 ) -> pl.DataFrame:
     """Return the results from one state a group."""
-    calls = distinct_calls(expressions.values())
-    return results(partial_states(rows, keys, calls), keys, calls, expressions)
+    calls = deduplicate_calls(expressions.values())
+    return compute_results(compute_partial_states(rows, keys, calls), keys, calls, expressions)
 
 
 def in_pieces(
@@ -66,17 +66,17 @@ def in_pieces(
     order: Type = BIGINT,
 ) -> pl.DataFrame:
     """Return the results from states of random batches of the rows, merged in random order."""
-    calls = distinct_calls(expressions.values())
-    states = [partial_states(piece, keys, calls) for piece in cut(rows, luck)]
-    wanted = {name: to_polars(t) for call in calls for name, t in call.state(order).items()}
+    calls = deduplicate_calls(expressions.values())
+    states = [compute_partial_states(piece, keys, calls) for piece in cut(rows, luck)]
+    wanted = {name: to_polars(t) for call in calls for name, t in call.state_types(order).items()}
     while len(states) > 1 or luck.random() < 0.3:
         luck.shuffle(states)
         some = luck.randint(1, len(states))
-        merged = merged_states(pl.concat(states[:some]), keys, calls)
+        merged = merge_states(pl.concat(states[:some]), keys, calls)
         states = [merged, *states[some:]]
     columns = {name: type for name, type in states[0].schema.items() if name not in keys}
     assert columns == wanted
-    return results(states[0], keys, calls, expressions)
+    return compute_results(states[0], keys, calls, expressions)
 
 
 def cut(rows: pl.DataFrame, luck: random.Random) -> list[pl.DataFrame]:

@@ -13,9 +13,9 @@ import pytest
 
 from headrace.core.elements import ORDER
 from headrace.core.expressions import ExpressionErrors
-from headrace.core.keygroups import encoded
-from headrace.core.operators.ranking import Ranks
-from headrace.core.ordinals import placed
+from headrace.core.keygroups import encode_keys
+from headrace.core.operators.ranking import RowRanking
+from headrace.core.ordinals import add_row_order
 from headrace.core.plan.nodes import Ranking
 from headrace.core.type_parser import parse_type
 from headrace.core.types import Field, Schema, to_polars
@@ -72,8 +72,8 @@ def test_an_aggregate_means_what_spark_measured(case: str) -> None:
 def test_values_are_ordered_as_spark_measured(descending: bool) -> None:
     rows, schema = rows_of("NaNs")
     v = typed("max(v)", schema).calls[0].inputs[0].typed
-    ranks = Ranks((Ranking(v, descending, nulls_last=descending, text="v"),), rows.height)
-    ordered = ranks.ordered(placed(rows, pl.int_range(pl.len())))["v"].to_list()
+    ranks = RowRanking((Ranking(v, descending, nulls_last=descending, text="v"),), rows.height)
+    ordered = ranks.sort_rows(add_row_order(rows, pl.int_range(pl.len())))["v"].to_list()
     words = [spark_text(value, v.type) for value in ordered]
     case = f"ORDER v {'desc' if descending else 'asc'} NaNs"
     assert str(words) == CASES[case]["false"][0]
@@ -81,7 +81,7 @@ def test_values_are_ordered_as_spark_measured(descending: bool) -> None:
 
 def test_zeros_and_nans_are_a_group_each_as_spark_measured() -> None:
     assert CASES["GROUP zeros"]["false"][0] == "0.0:2;NaN:2"
-    keys = encoded(pl.DataFrame({"v": [0.0, -0.0, math.nan, -math.nan]})).to_list()
+    keys = encode_keys(pl.DataFrame({"v": [0.0, -0.0, math.nan, -math.nan]})).to_list()
     assert keys[0] == keys[1] != keys[2] == keys[3]
 
 

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from headrace.core.aggregates import (
     ORDER,
-    distinct_calls,
-    merged_states,
-    partial_states,
-    results,
+    compute_partial_states,
+    compute_results,
+    deduplicate_calls,
+    merge_states,
 )
 from headrace.core.types import (
     BIGINT,
@@ -158,12 +158,12 @@ def test_states_without_a_row_leave_the_others_alone() -> None:
     names = ("first(n)", "last(n)", "stddev_pop(n)", "max_by(n, n)", "collect_list(n)", "avg(d)")
     expression = {name: typed(f"{name} filter (where ok)", SCHEMA) for name in names}
     rows = frame([{"n": 1, "ok": False}, {"n": 2, "ok": True}, {"n": 3, "ok": None}])
-    calls = distinct_calls(expression.values())
-    states = [partial_states(rows[i : i + 1], [], calls) for i in range(3)]
+    calls = deduplicate_calls(expression.values())
+    states = [compute_partial_states(rows[i : i + 1], [], calls) for i in range(3)]
     for order in ([0, 1, 2], [1, 0, 2], [2, 1, 0]):
-        merged = merged_states(pl.concat([states[i] for i in order]), [], calls)
-        again = merged_states(pl.concat([states[0], merged]), [], calls)
-        result = results(again, [], calls, expression)
+        merged = merge_states(pl.concat([states[i] for i in order]), [], calls)
+        again = merge_states(pl.concat([states[0], merged]), [], calls)
+        result = compute_results(again, [], calls, expression)
         assert result.row(0) == (2, 2, 0.0, 2, [2], None)
 
 
@@ -172,22 +172,22 @@ def test_no_rows_without_keys_are_one_group_and_with_keys_none() -> None:
     whole = {t: typed(t, SCHEMA) for t in ("count(*)", "sum(n)", "max(x)", "first(s)", "stddev(x)")}
     assert at_once(empty, whole).row(0) == (0, None, None, None, None)
     assert at_once(empty, EXPRESSIONS, ["k"]).height == 0
-    calls = distinct_calls(EXPRESSIONS.values())
-    states = partial_states(empty, ["k"], calls)
-    assert merged_states(pl.concat([states, states]), ["k"], calls).schema == states.schema
+    calls = deduplicate_calls(EXPRESSIONS.values())
+    states = compute_partial_states(empty, ["k"], calls)
+    assert merge_states(pl.concat([states, states]), ["k"], calls).schema == states.schema
 
 
 def test_states_are_written_and_read_as_arrow() -> None:
     rows = frame([{"k": 1, "n": 1, "x": 1.5, "s": "a", "ok": True, "d": D("1.25")}] * 3)
-    calls = distinct_calls(EXPRESSIONS.values())
-    states = partial_states(rows, ["k"], calls)
+    calls = deduplicate_calls(EXPRESSIONS.values())
+    states = compute_partial_states(rows, ["k"], calls)
     file = io.BytesIO()
     states.write_ipc(file)
     file.seek(0)
     again = pl.read_ipc(file)
     assert again.schema == states.schema
-    assert results(again, ["k"], calls, EXPRESSIONS).equals(
-        results(states, ["k"], calls, EXPRESSIONS)
+    assert compute_results(again, ["k"], calls, EXPRESSIONS).equals(
+        compute_results(states, ["k"], calls, EXPRESSIONS)
     )
 
 
@@ -196,9 +196,9 @@ def value(text: str, rows: list[dict[str, Any]]) -> Any:
     expression = {"r": typed(text, SCHEMA)}
     whole = at_once(frame(rows), expression)["r"][0]
     calls = expression["r"].calls
-    single = [partial_states(frame(rows)[i : i + 1], [], calls) for i in range(len(rows))]
-    merged = merged_states(pl.concat(single), [], calls)
-    apart = results(merged, [], calls, expression)["r"][0]
+    single = [compute_partial_states(frame(rows)[i : i + 1], [], calls) for i in range(len(rows))]
+    merged = merge_states(pl.concat(single), [], calls)
+    apart = compute_results(merged, [], calls, expression)["r"][0]
     assert str(whole) == str(apart)
     return whole.to_list() if isinstance(whole, pl.Series) else whole
 

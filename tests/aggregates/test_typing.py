@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.core.aggregates import AGGREGATE_NAMES, ORDER, TABLE, type_aggregate_text
-from headrace.core.expressions import ExpressionErrors, columns, type_expression
+from headrace.core.aggregates import AGGREGATE_NAMES, AGGREGATES, ORDER, type_aggregate_text
+from headrace.core.expressions import ExpressionErrors, find_columns, type_expression
 from headrace.core.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, Decimal, Field, Schema, Struct
 
 SCHEMA = Schema(
@@ -110,8 +110,8 @@ def test_results_have_their_types(text: str, type: str, nullable: bool) -> None:
 def test_a_call_written_twice_is_one_call() -> None:
     expression = type_aggregate_text("sum( n)/count(*) + SUM(n) - count( * )", SCHEMA, KEYS)
     assert [call.name for call in expression.calls] == ["__sum(n)", "__count(*)"]
-    assert columns(expression.finish) == {"__sum(n)", "__count(*)"}
-    assert expression.columns == {"n"}
+    assert find_columns(expression.finish) == {"__sum(n)", "__count(*)"}
+    assert expression.input_columns == {"n"}
 
 
 def test_an_alias_is_the_same_call() -> None:
@@ -141,17 +141,17 @@ def test_unlike_calls_are_not_taken_for_one(one: str, other: str) -> None:
 
 def test_a_state_is_named_and_typed_after_what_was_written() -> None:
     (call,) = type_aggregate_text("max_by(shop, price * 2)", SCHEMA, KEYS).calls
-    (name, type), *rest = call.state(BIGINT).items()
+    (name, type), *rest = call.state_types(BIGINT).items()
     assert name == "__max_by(shop, (price * 2)).best"
     assert str(type) == "struct<value:string,by:double,order:bigint>"
     assert not rest
     assert list(call.prepare()) == ["__(price * 2) double"]
-    assert call.columns == {"shop", "price"}
+    assert call.input_columns == {"shop", "price"}
 
 
 def test_only_what_goes_by_order_needs_it() -> None:
     needing = {"first", "last", "min_by", "max_by", "collect_list"}
-    for row in TABLE.values():
+    for row in AGGREGATES.values():
         text = {"count": "count(*)", "min_by": "min_by(n, n)", "max_by": "max_by(n, n)"}
         condition = row.signatures[0].split("(")[1].startswith("condition")
         plain = f"{row.name}({'ok' if condition else 'n'})"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli.main import run
+from headrace.cli.main import run_command_line
 from tests.cli.ran import Headrace, Ran
 
 
@@ -18,7 +18,7 @@ def headrace(
 
     def ran(*arguments: str) -> Ran:
         with ExitStack() as lasting:
-            status = run(list(arguments), lasting)
+            status = run_command_line(list(arguments), lasting)
         captured = capsys.readouterr()
         return Ran(status, captured.out, captured.err)
 

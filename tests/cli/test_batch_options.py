@@ -9,12 +9,17 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from headrace.cli.batch.options import NOT_OF_A_BATCH
-from headrace.cli.batch.told import BatchDone, BatchLook, batch_line, batch_table
+from headrace.cli.batch.options import REJECTED_OPTIONS
+from headrace.cli.batch.told import (
+    BatchProgress,
+    BatchResult,
+    build_batch_table,
+    format_batch_progress,
+)
 from headrace.cli.run_json import JsonReport
 from headrace.cli.run_text import TextReport
-from headrace.core.spark.counts import Read
-from headrace.core.spark.progress import Stage
+from headrace.core.spark.counts import SourceCounts
+from headrace.core.spark.progress import SparkStage
 from tests.cli.ran import Headrace
 
 PIPELINE = """\
@@ -24,8 +29,8 @@ sources:
 sinks:
   out: {from: ids, files: {path: out}}
 """
-GROUPED = Stage(3, "sink out", 20, 5, 2, 0, 1200, 0)
-READ = Stage(2, "sink out", 4, 4, 0, 1, 0, 1200, ended=True)
+GROUPED = SparkStage(3, "sink out", 20, 5, 2, 0, 1200, 0)
+READ = SparkStage(2, "sink out", 4, 4, 0, 1, 0, 1200, ended=True)
 
 
 @pytest.fixture
@@ -34,7 +39,7 @@ def pipeline(tmp_path: Path) -> str:
     return "p.yaml"
 
 
-@pytest.mark.parametrize("name", sorted(NOT_OF_A_BATCH))
+@pytest.mark.parametrize("name", sorted(REJECTED_OPTIONS))
 def test_what_says_nothing_to_a_batch_is_refused_with_the_reason(
     headrace: Headrace, pipeline: str, name: str
 ) -> None:
@@ -42,7 +47,7 @@ def test_what_says_nothing_to_a_batch_is_refused_with_the_reason(
     value = [] if name in FLAGS else ["1"]
     ran = headrace("run", pipeline, "--batch", option, *value)
     assert ran.status == 2
-    assert f"{option} cannot be combined with --batch: {NOT_OF_A_BATCH[name]}" in ran.err
+    assert f"{option} cannot be combined with --batch: {REJECTED_OPTIONS[name]}" in ran.err
 
 
 FLAGS = {"allow_lost_state", "resume_drained", "take_over"}
@@ -80,20 +85,25 @@ def test_a_master_that_does_not_answer_is_a_failure(
 
 
 def test_a_line_tells_of_the_stages_at_work() -> None:
-    line = batch_line(BatchLook(12.4, (READ, GROUPED)))
+    line = format_batch_progress(BatchProgress(12.4, (READ, GROUPED)))
     assert line == "12 s  sink out, stage 3: 5 of 20 tasks"
 
 
 def test_a_cluster_that_takes_no_task_is_told_of_after_a_while() -> None:
-    stage = Stage(0, "sink out", 4, 0, 0, 0, 0, 0)
-    assert batch_line(BatchLook(10, (stage,))) == "10 s  sink out, stage 0: 0 of 4 tasks"
-    assert "does the cluster have free cores and memory?" in batch_line(BatchLook(40, (stage,)))
+    stage = SparkStage(0, "sink out", 4, 0, 0, 0, 0, 0)
+    assert (
+        format_batch_progress(BatchProgress(10, (stage,)))
+        == "10 s  sink out, stage 0: 0 of 4 tasks"
+    )
+    assert "does the cluster have free cores and memory?" in format_batch_progress(
+        BatchProgress(40, (stage,))
+    )
 
 
 def test_a_table_tells_of_all_stages() -> None:
     console = Console(width=100, color_system=None)
     with console.capture() as shown:
-        console.print(batch_table(BatchLook(12.4, (READ, GROUPED))))
+        console.print(build_batch_table(BatchProgress(12.4, (READ, GROUPED))))
     head, *rows = shown.get().splitlines()
     assert head.split() == "12 s tasks done running failed rows in rows out".split()
     assert rows[0].split() == "sink out, stage 2 4 4 0 1 1,200".split()
@@ -101,8 +111,8 @@ def test_a_table_tells_of_all_stages() -> None:
 
 
 def test_lines_and_objects_tell_the_same_of_the_end(capsys: pytest.CaptureFixture[str]) -> None:
-    done = BatchDone(3.21, {"ids": Read(1199, 1)}, {"out": 1200, "late": 0})
-    TextReport("p.yaml", quiet=False).written(done)
+    done = BatchResult(3.21, {"ids": SourceCounts(1199, 1)}, {"out": 1200, "late": 0})
+    TextReport("p.yaml", quiet=False).report_batch_done(done)
     assert capsys.readouterr().err.splitlines() == [
         "      rows in  rows out  bad",
         "ids     1,200     1,199    1",
@@ -110,7 +120,7 @@ def test_lines_and_objects_tell_the_same_of_the_end(capsys: pytest.CaptureFixtur
         "late        0         0    0",
         "done in 3.2 s: 1,200 rows in, 374 rows/s",
     ]
-    JsonReport("p.yaml", quiet=False).written(done)
+    JsonReport("p.yaml", quiet=False).report_batch_done(done)
     told = json.loads(capsys.readouterr().err)
     assert (told["status"], told["rows_out"], told["bad"]) == ("done", 1200, 1)
     assert told["parts"]["ids"] == {"rows_in": 1200, "rows_out": 1199, "bad": 1}

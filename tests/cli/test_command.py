@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli.failures import exit_status, say_failure
-from headrace.cli.group import NOT_BUILT_YET
+from headrace.cli.failures import exit_status_of, print_error
+from headrace.cli.group import PLANNED_COMMANDS
 from headrace.cli.main import headrace as group
 from tests.cli.ran import Headrace
 
@@ -45,7 +45,7 @@ def test_a_command_like_no_other_is_answered_with_all(headrace: Headrace) -> Non
     assert "there are completion, " in headrace("xyz").err
 
 
-@pytest.mark.parametrize("command", sorted(NOT_BUILT_YET))
+@pytest.mark.parametrize("command", sorted(PLANNED_COMMANDS))
 def test_a_command_that_is_to_come_says_so_and_is_not_in_help(
     headrace: Headrace, command: str
 ) -> None:
@@ -129,7 +129,7 @@ def test_colour_is_for_terminals_that_want_it(headrace: Headrace) -> None:
 
 
 def test_ctrl_c_is_130() -> None:
-    assert exit_status(KeyboardInterrupt()) == 130
+    assert exit_status_of(KeyboardInterrupt()) == 130
 
 
 def test_a_defect_is_one_line_that_names_the_file_with_the_traceback(
@@ -138,14 +138,14 @@ def test_a_defect_is_one_line_that_names_the_file_with_the_traceback(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.delenv("HEADRACE_DEBUG", raising=False)
     error = ZeroDivisionError("division by zero\nand more")
-    say_failure(error)
+    print_error(error)
     said = capsys.readouterr().err
     (kept,) = tmp_path.iterdir()
     assert said.count("\n") == 1
     assert said.startswith("headrace: a bug in headrace, not in your files")
     assert said.endswith(f"please report it with {kept}\n")
     assert "ZeroDivisionError: division by zero" in kept.read_text("utf-8")
-    assert exit_status(error) == 1
+    assert exit_status_of(error) == 1
 
 
 def test_a_defect_shows_its_traceback_under_headrace_debug(
@@ -155,5 +155,5 @@ def test_a_defect_shows_its_traceback_under_headrace_debug(
     try:
         _ = 1 // 0
     except ZeroDivisionError as error:
-        say_failure(error)
+        print_error(error)
     assert capsys.readouterr().err.startswith("Traceback (most recent call last):")

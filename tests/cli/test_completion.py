@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli.new import templates
+from headrace.cli.new import find_templates
 from tests.cli.ran import Headrace
 
 
@@ -38,7 +38,7 @@ def test_commands_and_templates_are_completed(
     headrace: Headrace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert completed(headrace, monkeypatch, "headrace fun") == ["functions"]
-    assert completed(headrace, monkeypatch, "headrace new ") == list(templates())
+    assert completed(headrace, monkeypatch, "headrace new ") == list(find_templates())
 
 
 def test_functions_are_completed(headrace: Headrace, monkeypatch: pytest.MonkeyPatch) -> None:

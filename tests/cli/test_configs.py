@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from docs.snippets import ROOT
-from headrace.cli.pipelines import check
+from headrace.cli.pipelines import check_pipeline
 from headrace.connectors.registry import REGISTRY
-from headrace.core.bench import Bench
-from headrace.core.channel import Bounds
-from headrace.core.compile import Setting
+from headrace.core.bench import KernelExecutor
+from headrace.core.channel import ChannelBounds
+from headrace.core.compile import OperatorContext
 from headrace.core.connector import Connectors
-from headrace.core.contracts import Surroundings
+from headrace.core.contracts import RunContext
 from headrace.core.job import Job
 from headrace.state.memory import MemoryBackend
 from tests.cli.ran import Headrace
@@ -42,12 +42,14 @@ def run(headrace: Headrace, config: Path, *values: str) -> Rows:
 
 def simulated(config: Path, connectors: Connectors, seed: int, *values: str) -> None:
     """Run a pipeline on virtual time; whatever waits for a disk does so on the loop."""
-    plan = check(str(config), values).plan
+    plan = check_pipeline(str(config), values).plan
     assert plan is not None
     read = frozenset(edge.stream for edge in plan.edges)
-    surroundings = Surroundings(config.parent, f"{seed:08x}" * 4, Bench())
-    setting = Setting(lambda: seed, config.parent, read, MemoryBackend())
-    outcome = run_simulated(Job(plan, connectors, surroundings, setting, Bounds(rows=3)), seed)
+    surroundings = RunContext(config.parent, f"{seed:08x}" * 4, KernelExecutor())
+    setting = OperatorContext(lambda: seed, config.parent, read, MemoryBackend())
+    outcome = run_simulated(
+        Job(plan, connectors, surroundings, setting, ChannelBounds(rows=3)), seed
+    )
     assert outcome.failure is None, f"seed {seed}: {outcome.failure}"
 
 

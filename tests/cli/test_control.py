@@ -15,7 +15,7 @@ import pytest
 from docs.snippets import ROOT
 from headrace.cli.control import client, sockets
 from headrace.cli.failures import Refusal
-from headrace.core.asked import Status
+from headrace.core.asked import JobStatus
 from headrace.state.savepoints.savepoint import open_savepoint
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
@@ -54,7 +54,7 @@ def test_a_place_that_is_none_is_a_wrong_command_line(
         ran = headrace("savepoint", "test", "--to", to, "--home", "home")
         assert (ran.status, ran.out, said in ran.err) == (2, "", True), ran.err
         assert "word" not in ran.err
-        assert job.client.job()["status"] in ("starting", "running")
+        assert job.client.fetch_job()["status"] in ("starting", "running")
 
 
 def test_a_rescale_says_how_long_the_job_stood_still(headrace: Headrace, tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_a_rescale_says_how_long_the_job_stood_still(headrace: Headrace, tmp_pat
         ran = headrace("rescale", "test", "--parallelism", "3", "--step", "out=1", "--home", "home")
         assert (ran.status, ran.err) == (0, "")
         assert re.fullmatch(r"test paused for \d+\.\d\d s\n", ran.out)
-        assert job.client.job()["parallelism"] == {"rows": 3, "totals": 3, "out": 1}
+        assert job.client.fetch_job()["parallelism"] == {"rows": 3, "totals": 3, "out": 1}
         again = headrace("rescale", "test", "--step", "out=1", "--home", "home")
         assert (again.status, again.out) == (0, "test has that parallelism already\n")
 
@@ -143,22 +143,22 @@ def test_a_first_run_that_is_starting_is_waited_for(tmp_path: Path, what: str) -
                 steps.pop(0)()
 
         (tmp_path / "home").mkdir()
-        asks = client.client_of(
+        asks = client.find_client(
             str(tmp_path / what) if "." in what else what, str(tmp_path / "home"), pause
         )
-        assert asks.reach("")["name"] == "test"
+        assert asks.wait_for_job("")["name"] == "test"
 
 
 def test_a_job_that_was_stopped_is_not_waited_for(tmp_path: Path) -> None:
     home = Home(LocalDisk(), str(tmp_path / "home"), "test")
-    with home.held(NOW):
+    with home.hold(NOW):
         pass
 
     def pause(_: float) -> None:
         raise AssertionError("it is waited for")
 
     with pytest.raises(Refusal, match="test is not running"):
-        client.client_of("test", home.root, pause).reach("")
+        client.find_client("test", home.root, pause).wait_for_job("")
 
 
 @pytest.mark.parametrize("command", [["savepoint"], ["stop"], ["rescale", "--parallelism", "2"]])
@@ -173,7 +173,7 @@ def test_who_interrupts_before_anything_was_asked_is_told_so(
             answered.wait(LONGEST_S)
 
     answered = threading.Event()
-    with home.held(NOW), sockets.listening(home.folder) as listener:
+    with home.hold(NOW), sockets.open_listener(home.folder) as listener:
         listener.setblocking(True)
         thread = threading.Thread(target=interrupt, daemon=True)
         thread.start()
@@ -187,13 +187,13 @@ def test_who_interrupts_before_anything_was_asked_is_told_so(
 def test_what_does_not_run_cannot_be_asked(
     headrace: Headrace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
 ) -> None:
-    monkeypatch.setattr(client, "START_S", 0.05)
-    monkeypatch.setattr(client, "NAME_S", 0.05)
+    monkeypatch.setattr(client, "START_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(client, "HOME_TIMEOUT_S", 0.05)
     unknown = headrace(*command, "tset", "--home", "home")
     assert unknown.status == 2
     assert unknown.err.startswith('headrace: there is no job "tset" in home\n')
     home = Home(LocalDisk(), str(tmp_path / "home"), "test")
-    with home.held(NOW):
+    with home.hold(NOW):
         starting = headrace(*command, "test", "--home", "home")
     assert starting.status == 3
     assert starting.err.startswith("headrace: test is starting or ending, and takes no requests")
@@ -237,14 +237,14 @@ def test_jobs_tells_who_starts_who_was_killed_and_what_is_damaged(
         job.ended(job.asked("/v1/stop"))
         job.over()
     home = Home(LocalDisk(), str(tmp_path / "home"), "test")
-    with home.held(NOW):
+    with home.hold(NOW):
         (told,) = json.loads(headrace("jobs", "--json", "--home", "home").out)
         assert told["status"] == "starting"
         said = Path(home.folder, "lock").read_bytes()
     Path(home.folder, "lock").write_bytes(said)
     (told,) = json.loads(headrace("jobs", "--json", "--home", "home").out)
     assert told["status"] == "killed"
-    Path(home.checkpoints, "job.json").write_text("?")
+    Path(home.checkpoint_folder, "job.json").write_text("?")
     (told,) = json.loads(headrace("jobs", "--json", "--home", "home").out)
     assert (told["status"], "job.json" in told["why"]) == ("damaged", True)
 
@@ -255,4 +255,4 @@ def test_the_page_names_what_jobs_tells(headrace: Headrace, tmp_path: Path) -> N
     page = (ROOT / "docs" / "control.md").read_text("utf-8")
     assert told.keys() >= {"name", "uptime_s"}
     assert not [name for name in told if f"`{name}`" not in page]
-    assert not [each for each in get_args(Status) if f"`{each}`" not in page]
+    assert not [each for each in get_args(JobStatus) if f"`{each}`" not in page]

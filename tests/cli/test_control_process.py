@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from headrace.cli.control.client import Client
+from headrace.cli.control.client import JobClient
 from headrace.state.savepoints.savepoint import open_savepoint
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
@@ -101,8 +101,8 @@ def read(savepoint: str) -> list[int]:
     return sorted(found)
 
 
-def client(folder: Path, name: str) -> Client:
-    return Client(Home(LocalDisk(), str(folder / ".headrace"), name))
+def client(folder: Path, name: str) -> JobClient:
+    return JobClient(Home(LocalDisk(), str(folder / ".headrace"), name))
 
 
 def test_a_job_is_saved_rescaled_and_stopped_by_others_and_no_row_is_lost(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_a_job_is_saved_rescaled_and_stopped_by_others_and_no_row_is_lost(tmp_pa
     assert [answered(each) for each in both] == [str(tmp_path / "a"), str(tmp_path / "b")]
     stood = answered(asking(tmp_path, "rescale", "p.yaml", "--parallelism", "3"))
     assert stood.startswith("counted paused for ")
-    assert client(tmp_path, "counted").job()["parallelism"]["totals"] == 3
+    assert client(tmp_path, "counted").fetch_job()["parallelism"]["totals"] == 3
     stops = [asking(tmp_path, "stop", "counted", "--savepoint") for _ in range(2)]
     paths = {answered(each) for each in stops}
     _, err = ended(job)
@@ -133,9 +133,9 @@ def test_a_client_that_disconnects_ends_only_the_waiting(tmp_path: Path) -> None
     job = start(tmp_path, "p.yaml", "--log", "json")
     met(tmp_path / "begun", "r").close()
     asks = client(tmp_path, "stuck")
-    asks.reach("")
+    asks.wait_for_job("")
     clients = [asking(tmp_path, "savepoint", "stuck", "--to", name) for name in ("a", "b")]
-    while len(asks.ask("GET", "/v1/operations")[1]["operations"]) < 2:
+    while len(asks.send_request("GET", "/v1/operations")[1]["operations"]) < 2:
         assert job.poll() is None
     first, second = clients
     first.send_signal(signal.SIGINT)

@@ -2,7 +2,7 @@
 
 import json
 
-from headrace.core.catalog import BY_NAME, ENTRIES, families
+from headrace.core.catalog import ENTRIES, ENTRIES_BY_NAME, group_by_family
 from tests.cli.ran import Headrace
 
 
@@ -18,17 +18,19 @@ def test_every_function_is_listed_with_its_sentence(headrace: Headrace) -> None:
 
 def test_families_are_headings(headrace: Headrace) -> None:
     headings = [line for line in headrace("functions").out.splitlines() if line[:1].strip()]
-    assert headings == list(families())
+    assert headings == list(group_by_family())
 
 
 def test_one_function_is_explained_under_any_of_its_names(headrace: Headrace) -> None:
     ran = headrace("functions", "COALESCE()")
-    row = BY_NAME["coalesce"]
+    row = ENTRIES_BY_NAME["coalesce"]
     assert ran.out.startswith(f"{row.signatures[0]}\n")
     assert row.doc in ran.out
     assert all(text in ran.out and value in ran.out for text, value in row.examples)
     for name in (alias for row in ENTRIES for alias in row.aliases):
-        assert headrace("functions", name).out == headrace("functions", BY_NAME[name].name).out
+        assert (
+            headrace("functions", name).out == headrace("functions", ENTRIES_BY_NAME[name].name).out
+        )
 
 
 def test_an_aggregate_shows_the_rows_of_its_examples(headrace: Headrace) -> None:

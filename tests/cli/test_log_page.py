@@ -11,12 +11,20 @@ import pytest
 
 from docs.write import page
 from headrace.cli.run_json import JsonReport
-from headrace.cli.run_progress import Progress
+from headrace.cli.run_progress import ProgressMeter
 from headrace.connectors.registry import REGISTRY
-from headrace.core.messages import CheckpointFailed, CheckpointTaken, Failure
-from headrace.core.news import Asked, NotDone, Noticed, Rescaled, Restarting, Resumed, Savepointed
-from headrace.core.pipeline.load import load
-from headrace.core.plan import build
+from headrace.core.messages import CheckpointCompleted, CheckpointFailed, Failure
+from headrace.core.news import (
+    ExternalWarning,
+    JobRescaled,
+    JobRestarting,
+    JobResumed,
+    RequestFailed,
+    SavepointTaken,
+    StopRequested,
+)
+from headrace.core.pipeline.load import load_pipeline
+from headrace.core.plan import build_plan
 from headrace.core.statistics import PartCounts
 from tests.cli.ran import Headrace
 
@@ -69,17 +77,19 @@ def test_of_runs_that_end_in_every_way(headrace: Headrace) -> None:
 
 def test_of_what_happens_to_a_job(capsys: pytest.CaptureFixture[str]) -> None:
     report = JsonReport("p.yaml", quiet=False)
-    report.news(Resumed(1, "2026-01-31T08:01:10Z", (("orders", "a from 1"),), "process 1"))
-    report.news(CheckpointTaken(2, 0.1, 5))
-    report.news(CheckpointFailed(3, "no space left on device"))
-    report.news(Restarting(Failure("m", "s"), 1.0))
-    report.news(Asked(drain=True))
-    report.news(Savepointed(2, "savepoints/s"))
-    report.news(Rescaled({"orders": 2}, 0.1))
-    report.news(NotDone("savepoint", "no space left on device"))
-    report.news(Noticed("in: no broker has answered for 5 s"))
-    report.serving("http://127.0.0.1:9100", chosen=False)
-    report.had_finished()
+    report.report_event(
+        JobResumed(1, "2026-01-31T08:01:10Z", (("orders", "a from 1"),), "process 1")
+    )
+    report.report_event(CheckpointCompleted(2, 0.1, 5))
+    report.report_event(CheckpointFailed(3, "no space left on device"))
+    report.report_event(JobRestarting(Failure("m", "s"), 1.0))
+    report.report_event(StopRequested(is_drain=True))
+    report.report_event(SavepointTaken(2, "savepoints/s"))
+    report.report_event(JobRescaled({"orders": 2}, 0.1))
+    report.report_event(RequestFailed("savepoint", "no space left on device"))
+    report.report_event(ExternalWarning("in: no broker has answered for 5 s"))
+    report.report_url("http://127.0.0.1:9100", chosen=False)
+    report.report_already_finished()
     told = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     assert [event["event"] for event in told[:-1]] == [
         *("resumed", "checkpoint", "checkpoint_failed", "restarting"),
@@ -92,10 +102,13 @@ def test_of_what_happens_to_a_job(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_of_what_windows_tell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "p.yaml").write_text(GOOD)
-    plan, _ = build(load(tmp_path / "p.yaml", REGISTRY))
+    plan, _ = build_plan(load_pipeline(tmp_path / "p.yaml", REGISTRY))
     assert plan is not None
-    counts = {part.name: PartCounts(1, 1, 0, late=1, unfilled=1, watermark_us=0) for part in plan}
-    JsonReport("p.yaml", quiet=False).progress(Progress().look(plan, counts, 1.0))
+    counts = {
+        part.name: PartCounts(1, 1, 0, late_rows=1, unfilled_rows=1, watermark_us=0)
+        for part in plan
+    }
+    JsonReport("p.yaml", quiet=False).report_progress(ProgressMeter().sample(plan, counts, 1.0))
     (line,) = capsys.readouterr().err.splitlines()
     told = set(fields(json.loads(line)))
     assert {"late", "unfilled", "watermark"} <= told

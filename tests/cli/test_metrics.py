@@ -12,21 +12,21 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from headrace.cli.control.http import Request
-from headrace.cli.metrics.figures import Figures
-from headrace.cli.metrics.scrape import Scrapes
-from headrace.cli.metrics.serving import routes
+from headrace.cli.metrics.figures import JobSample
+from headrace.cli.metrics.scrape import JobCollector
+from headrace.cli.metrics.serving import build_monitoring_routes
 from headrace.cli.metrics.table import METRICS
-from headrace.connectors.memory import Happening, Memory
-from headrace.connectors.memory_table import Shelf
-from headrace.core.bench import Bench
-from headrace.core.channel import Bounds
-from headrace.core.history import History
+from headrace.connectors.memory import InMemoryData, MemoryEvent
+from headrace.connectors.memory_table import LookupTableData
+from headrace.core.bench import KernelExecutor
+from headrace.core.channel import ChannelBounds
+from headrace.core.history import CheckpointHistory
 from headrace.core.job import Job
-from headrace.core.keeping import Keeping
-from headrace.core.messages import CheckpointFailed, CheckpointTaken
+from headrace.core.keeping import CheckpointStorage
+from headrace.core.messages import CheckpointCompleted, CheckpointFailed
 from headrace.core.pipeline.settings import FixedRestart
-from headrace.core.restart import Restarts
-from headrace.state.storage.local import LocalStore
+from headrace.core.restart import RestartPolicy
+from headrace.state.storage.local import LocalSnapshotStore
 from headrace.state.storage.memory_disk import MemoryDisk
 from tests.runtime.running import cut, job_of
 from tests.runtime.sources import at
@@ -61,12 +61,12 @@ def scraped(job: Job, *at_s: float) -> list[Samples]:
     """Scrape at these times."""
 
     async def main() -> list[Samples]:
-        scrapes, found = Scrapes(lambda: Figures.of(job, "1.0")), []
+        scrapes, found = JobCollector(lambda: JobSample.take(job, "1.0")), []
         start = asyncio.get_running_loop().time()
         running = asyncio.create_task(job.run())
         for time in at_s:
             await asyncio.sleep(start + time - asyncio.get_running_loop().time())
-            found.append(read(scrapes.text()))
+            found.append(read(scrapes.render_text()))
         await running
         return found
 
@@ -86,7 +86,9 @@ def part(name: str, subtask: int) -> Labels:
 
 def test_time_goes_to_what_a_subtask_does(tmp_path: Path) -> None:
     memory = SlowMemory({"in": {"a": cut(pl.DataFrame({"id": range(24)}), 3)}}, write_s=1.0)
-    job = job_of(tmp_path, SLOW.format(parallelism=2), memory, Bench(), Bounds(rows=3))
+    job = job_of(
+        tmp_path, SLOW.format(parallelism=2), memory, KernelExecutor(), ChannelBounds(rows=3)
+    )
     (then,) = scraped(job, 0.5)
     assert then["headrace_backpressured_seconds_total"][task("s > step", 0)] == 0.5
     assert then["headrace_busy_seconds_total"][task("out", 0)] == 0.5
@@ -100,9 +102,11 @@ def test_time_goes_to_what_a_subtask_does(tmp_path: Path) -> None:
 
 
 def test_time_and_state_and_splits_are_there_where_they_mean_something(tmp_path: Path) -> None:
-    happenings: list[Happening] = [at(1, 2), 10.0, at(3, 4), 10.0]
-    memory = Memory({"in": {"a": happenings}})
-    then, later = scraped(job_of(tmp_path, PAUSING, memory, Bench(), Bounds()), 5.0, 7.0)
+    happenings: list[MemoryEvent] = [at(1, 2), 10.0, at(3, 4), 10.0]
+    memory = InMemoryData({"in": {"a": happenings}})
+    then, later = scraped(
+        job_of(tmp_path, PAUSING, memory, KernelExecutor(), ChannelBounds()), 5.0, 7.0
+    )
     source = task("s", 0)
     lag = "headrace_watermark_lag_seconds"
     assert later[lag][source] - then[lag][source] == pytest.approx(2.0)
@@ -116,22 +120,25 @@ def test_time_and_state_and_splits_are_there_where_they_mean_something(tmp_path:
     assert then["headrace_late_rows_total"] == {labelled(part="n"): 0}
 
 
-def samples_of(figures: Figures) -> Samples:
-    return read(Scrapes(lambda: figures).text())
+def samples_of(figures: JobSample) -> Samples:
+    return read(JobCollector(lambda: figures).render_text())
 
 
 @pytest.fixture
-def figures(tmp_path: Path) -> Figures:
+def figures(tmp_path: Path) -> JobSample:
     """The metrics of a job that has not started."""
-    return Figures.of(job_of(tmp_path, PAUSING, Memory({"in": {}}), Bench(), Bounds()), "1.0")
+    return JobSample.take(
+        job_of(tmp_path, PAUSING, InMemoryData({"in": {}}), KernelExecutor(), ChannelBounds()),
+        "1.0",
+    )
 
 
-def test_checkpoints_are_counted_and_the_newest_is_told(figures: Figures) -> None:
-    history = History(restarts=3)
+def test_checkpoints_are_counted_and_the_newest_is_told(figures: JobSample) -> None:
+    history = CheckpointHistory(restart_count=3)
     for number, seconds in ((1, 0.5), (2, 1.5)):
-        history.written(number, {})
-        history.told(CheckpointTaken(number, seconds, 100), 10_000_000)
-    history.told(CheckpointFailed(3, "full", 1.0), 20_000_000)
+        history.record_size(number, {})
+        history.record_outcome(CheckpointCompleted(number, seconds, 100), 10_000_000)
+    history.record_outcome(CheckpointFailed(3, "full", 1.0), 20_000_000)
     said = samples_of(replace(figures, history=history))
     assert said["headrace_checkpoints_total"] == {
         labelled(outcome="completed"): 2,
@@ -145,15 +152,17 @@ def test_checkpoints_are_counted_and_the_newest_is_told(figures: Figures) -> Non
     assert said["headrace_restarts_total"] == {JOB: 3}
 
 
-def test_before_there_is_a_checkpoint_there_is_none_that_is_the_newest(figures: Figures) -> None:
+def test_before_there_is_a_checkpoint_there_is_none_that_is_the_newest(figures: JobSample) -> None:
     said = samples_of(figures)
     assert not [name for name in said if name.startswith("headrace_last_checkpoint")]
     assert said["headrace_up"] == {JOB: 0}
 
 
-def test_what_stands_in_a_name_is_escaped(figures: Figures) -> None:
+def test_what_stands_in_a_name_is_escaped(figures: JobSample) -> None:
     odd = 'a"b\\c\nd'
-    text = Scrapes(lambda: replace(figures, plan=replace(figures.plan, name=odd))).text()
+    text = JobCollector(
+        lambda: replace(figures, plan=replace(figures.plan, name=odd))
+    ).render_text()
     families = text_string_to_metric_families(text.decode())
     assert {s.labels.get("job", odd) for family in families for s in family.samples} == {odd}
 
@@ -169,15 +178,15 @@ sinks: {out: {from: m, memory: {data: out}}}
 def failing(tmp_path: Path) -> Job:
     """A job that fails at its first row."""
     (tmp_path / "f.py").write_text("def f(rows):\n    return 1 / 0\n")
-    memory = Memory({"in": {"a": [pl.DataFrame({"id": [1]}), 100.0]}})
-    return job_of(tmp_path, FAILING, memory, Bench(), Bounds())
+    memory = InMemoryData({"in": {"a": [pl.DataFrame({"id": [1]}), 100.0]}})
+    return job_of(tmp_path, FAILING, memory, KernelExecutor(), ChannelBounds())
 
 
 def health(job: Job, at_s: float) -> dict[str, tuple[int, bytes]]:
     """Return a job's health at a time."""
 
     async def main() -> dict[str, tuple[int, bytes]]:
-        answers = {route.path: route.handler for route in routes(job, "1.0")}
+        answers = {route.path: route.handler for route in build_monitoring_routes(job, "1.0")}
         running = asyncio.create_task(job.run())
         await asyncio.sleep(at_s)
         said = {}
@@ -193,13 +202,13 @@ def health(job: Job, at_s: float) -> dict[str, tuple[int, bytes]]:
 
 
 def test_a_job_that_waits_to_begin_again_is_live_and_not_ready(failing: Job) -> None:
-    store = LocalStore(MemoryDisk(), "/checkpoints", "0" * 32)
+    store = LocalSnapshotStore(MemoryDisk(), "/checkpoints", "0" * 32)
     store.prepare()
-    failing.keeping = Keeping(store, Restarts(FixedRestart()))
+    failing.storage = CheckpointStorage(store, RestartPolicy(FixedRestart()))
     said = health(failing, 5.0)
     assert said["/ready"] == (503, b'{"status":"restarting"}\n')
     assert said["/live"][0] == 200
-    assert failing.keeping.history.restarts == 1
+    assert failing.storage.history.restart_count == 1
 
 
 def test_a_job_that_has_failed_for_good_is_not_live(failing: Job) -> None:
@@ -209,23 +218,23 @@ def test_a_job_that_has_failed_for_good_is_not_live(failing: Job) -> None:
 
 
 def test_a_scrape_has_what_the_table_says_and_nothing_else_of_ours(tmp_path: Path) -> None:
-    memory = Memory({"in": {"a": [at(1, 2), 10.0]}}, tables={"t": Shelf(at(1))})
+    memory = InMemoryData({"in": {"a": [at(1, 2), 10.0]}}, tables={"t": LookupTableData(at(1))})
     lookup = "{memory: {data: t}, on: {at: window_end}, add: {day: {column: at, type: timestamp}}}"
     looking = f"  l: {{from: n, lookup: {lookup}}}\nsinks: {{out: {{from: l,"
     text = PAUSING.replace("sinks: {out: {from: n,", looking)
-    job = job_of(tmp_path, text, memory, Bench(), Bounds())
+    job = job_of(tmp_path, text, memory, KernelExecutor(), ChannelBounds())
     seen: dict[str, set[frozenset[str]]] = {}
 
-    def look() -> Figures:
-        history = History()
-        history.written(1, {})
-        history.told(CheckpointTaken(1, 0.5), 1)
-        return replace(Figures.of(job, "1.0"), history=history)
+    def look() -> JobSample:
+        history = CheckpointHistory()
+        history.record_size(1, {})
+        history.record_outcome(CheckpointCompleted(1, 0.5), 1)
+        return replace(JobSample.take(job, "1.0"), history=history)
 
     async def main() -> None:
         running = asyncio.create_task(job.run())
         await asyncio.sleep(5)
-        for family in text_string_to_metric_families(Scrapes(look).text().decode()):
+        for family in text_string_to_metric_families(JobCollector(look).render_text().decode()):
             for sample in family.samples:
                 seen.setdefault(sample.name, set()).add(frozenset(sample.labels))
         await running
@@ -234,5 +243,5 @@ def test_a_scrape_has_what_the_table_says_and_nothing_else_of_ours(tmp_path: Pat
         runner.run(main())
     ours = {name: labels for name, labels in seen.items() if not name.startswith("process_")}
     assert ours == {
-        name: {frozenset(metric.labels)} for metric in METRICS for name in metric.samples
+        name: {frozenset(metric.labels)} for metric in METRICS for name in metric.sample_names
     }

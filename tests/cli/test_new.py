@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli.new import templates
+from headrace.cli.new import find_templates
 from tests.cli.ran import Headrace
 
 
 def test_without_a_template_all_are_listed(headrace: Headrace) -> None:
     ran = headrace("new")
     assert ran.status == 0
-    assert [line.split()[0] for line in ran.out.splitlines()] == list(templates())
+    assert [line.split()[0] for line in ran.out.splitlines()] == list(find_templates())
 
 
 def test_the_file_is_named_after_the_template_or_as_said(headrace: Headrace) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from docs.snippets import ROOT
-from headrace.cli.new import templates
+from headrace.cli.new import find_templates
 from tests.cli.ran import Headrace
 
 CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
@@ -49,7 +49,7 @@ def test_every_config_is_valid_and_explained(headrace: Headrace, path: Path) -> 
     assert headrace("explain", str(path)).status == 0
 
 
-@pytest.mark.parametrize("template", templates())
+@pytest.mark.parametrize("template", find_templates())
 def test_every_template_is_valid(headrace: Headrace, template: str) -> None:
     headrace("new", template)
     ran = headrace("validate", "--strict", f"{template}.yaml")

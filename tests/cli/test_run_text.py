@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli.run_live import rendered, table
-from headrace.cli.run_progress import Look, Progress
-from headrace.cli.run_text import TextReport, progress_line, summary_lines
+from headrace.cli.run_live import build_progress_table, render_table
+from headrace.cli.run_progress import JobProgress, ProgressMeter
+from headrace.cli.run_text import TextReport, format_progress, format_summary
 from headrace.connectors.registry import REGISTRY
-from headrace.core.job import Outcome
-from headrace.core.messages import CheckpointTaken, Failure
-from headrace.core.pipeline.load import load
-from headrace.core.plan import Plan, build
-from headrace.core.sizes import Size
+from headrace.core.job import JobOutcome
+from headrace.core.messages import CheckpointCompleted, Failure
+from headrace.core.pipeline.load import load_pipeline
+from headrace.core.plan import Plan, build_plan
+from headrace.core.sizes import StateSize
 from headrace.core.statistics import PartCounts
 
 TEXT = """\
@@ -28,7 +28,7 @@ sinks: {out: {from: some, console: {}}}
 def plan(tmp_path: Path) -> Plan:
     file = tmp_path / "p.yaml"
     file.write_text(TEXT)
-    plan, _ = build(load(file, REGISTRY))
+    plan, _ = build_plan(load_pipeline(file, REGISTRY))
     assert plan is not None
     return plan
 
@@ -42,32 +42,32 @@ def counts(rows_in: int, rows_out: int, bad: int, blocked_s: float) -> dict[str,
 
 
 @pytest.fixture
-def look(plan: Plan) -> Look:
+def look(plan: Plan) -> JobProgress:
     """The second look, ten seconds after the first."""
-    progress = Progress()
-    progress.look(plan, counts(1000, 500, 0, 1.0), 10.0)
-    return progress.look(plan, counts(5000, 700, 20, 13.0), 20.0)
+    progress = ProgressMeter()
+    progress.sample(plan, counts(1000, 500, 0, 1.0), 10.0)
+    return progress.sample(plan, counts(5000, 700, 20, 13.0), 20.0)
 
 
-def test_rates_are_those_since_the_last_look(look: Look) -> None:
+def test_rates_are_those_since_the_last_look(look: JobProgress) -> None:
     orders, some, out = look.parts
     assert (orders.in_per_s, some.in_per_s, some.out_per_s, out.in_per_s) == (402, 400, 20, 20)
-    assert (look.rows_in, look.rows_out, look.bad) == (5020, 700, 20)
+    assert (look.rows_in, look.rows_out, look.bad_rows) == (5020, 700, 20)
 
 
-def test_backpressure_is_the_share_of_time_that_a_subtask_waits(look: Look) -> None:
-    assert [round(part.waits, 9) for part in look.parts] == [0, 0.6, 0]
+def test_backpressure_is_the_share_of_time_that_a_subtask_waits(look: JobProgress) -> None:
+    assert [round(part.wait_share, 9) for part in look.parts] == [0, 0.6, 0]
     assert [part.backpressure for part in look.parts] == ["ok", "high", "ok"]
 
 
-def test_a_line_names_the_part_that_waits_most(look: Look) -> None:
-    assert progress_line(look) == (
+def test_a_line_names_the_part_that_waits_most(look: JobProgress) -> None:
+    assert format_progress(look) == (
         "20 s  in 5,020 (402/s)  out 700 (20/s)  bad 20  backpressure high at some"
     )
 
 
 def test_a_line_leaves_out_what_is_not_there(plan: Plan) -> None:
-    line = progress_line(Progress().look(plan, counts(10, 5, 0, 0.0), 10.0))
+    line = format_progress(ProgressMeter().sample(plan, counts(10, 5, 0, 0.0), 10.0))
     assert line == "10 s  in 10 (1/s)  out 5 (0/s)"
 
 
@@ -75,24 +75,24 @@ def test_what_is_kept_and_the_newest_checkpoint_are_told(
     plan: Plan, capsys: pytest.CaptureFixture[str]
 ) -> None:
     seen = counts(10, 5, 0, 0.0)
-    seen["some"].state = Size(3, 2 << 20, 1 << 20)
-    look = Progress().look(plan, seen, 10.0)
+    seen["some"].state = StateSize(3, 2 << 20, 1 << 20)
+    look = ProgressMeter().sample(plan, seen, 10.0)
     report = TextReport("p.yaml", quiet=False)
-    report.progress(look)
-    report.news(CheckpointTaken(7, 0.26, 1536))
-    report.progress(look)
+    report.report_progress(look)
+    report.report_event(CheckpointCompleted(7, 0.26, 1536))
+    report.report_progress(look)
     assert capsys.readouterr().err.splitlines() == [
         "10 s  in 10 (1/s)  out 5 (0/s)  state 3.0 MB",
         "10 s  in 10 (1/s)  out 5 (0/s)  state 3.0 MB  checkpoint 7 (0.3 s, 1.5 KB)",
     ]
-    said = rendered(table(look, "checkpoint 7 (0.3 s, 1.5 KB)"))
+    said = render_table(build_progress_table(look, "checkpoint 7 (0.3 s, 1.5 KB)"))
     assert "state 3.0 MB   checkpoint 7 (0.3 s, 1.5 KB)" in said
 
 
 def test_the_summary_stands_in_columns(plan: Plan) -> None:
     whole = counts(1_000_000, 5, 12, 0.0)
-    outcome = Outcome(None, False, whole, 4.0)
-    assert list(summary_lines(outcome, Progress().look(plan, whole, 4.0))) == [
+    outcome = JobOutcome(None, False, whole, 4.0)
+    assert list(format_summary(outcome, ProgressMeter().sample(plan, whole, 4.0))) == [
         "          rows in   rows out  bad   rows/s",
         "orders  1,000,012  1,000,000   12  250,003",
         "some    1,000,000          5    0  250,000",
@@ -106,7 +106,7 @@ def test_a_defect_is_told_in_a_line_and_its_traceback_kept(
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     report = TextReport("p.yaml", quiet=True)
-    report.failure(Failure("KeyError: 'x'", "some", defect="Traceback: where it was"))
+    report.report_failure(Failure("KeyError: 'x'", "some", traceback="Traceback: where it was"))
     (kept,) = tmp_path.glob("headrace-defect-*.txt")
     assert "Traceback: where it was" in kept.read_text()
     said = capsys.readouterr().err
@@ -118,7 +118,7 @@ def test_a_defect_is_told_in_a_line_and_its_traceback_kept(
 
 def test_nothing_that_a_record_holds_moves_the_cursor(capsys: pytest.CaptureFixture[str]) -> None:
     failure = Failure("bad record: \x1b[2J\na", "orders", "in/\x1b.jsonl", 3, "look at \x07")
-    TextReport("\x1b.yaml", quiet=True).failure(failure)
+    TextReport("\x1b.yaml", quiet=True).report_failure(failure)
     assert capsys.readouterr().err == (
         "\\x1b.yaml: orders: in/\\x1b.jsonl at 3: bad record: \\x1b[2J a\n      look at \\x07\n"
     )

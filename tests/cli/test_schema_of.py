@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 import yaml
 
-from headrace.connectors.guess.sample import BYTES, ROWS
+from headrace.connectors.guess.sample import MAX_BYTES, MAX_ROWS
 from headrace.core.type_parser import parse_type
 from tests.cli.ran import Headrace, Ran
 
@@ -64,12 +64,12 @@ def test_the_narrowest_type_for_all_values(
 
 
 def test_nesting_without_end_is_text() -> None:
-    from headrace.connectors.guess.infer import Seen
+    from headrace.connectors.guess.infer import TypeEvidence
 
     value: object = 1
     for _ in range(500):
         value = [value]
-    seen = Seen()
+    seen = TypeEvidence()
     seen.add(value)
     assert "string" in str(seen.type)
 
@@ -149,14 +149,14 @@ def test_parquet_says_itself_what_it_holds(headrace: Headrace) -> None:
 
 
 def test_only_so_many_rows_are_read(headrace: Headrace) -> None:
-    content = b'{"x": 1}\n' * ROWS + b'{"x": "a"}\n'
+    content = b'{"x": 1}\n' * MAX_ROWS + b'{"x": "a"}\n'
     ran = guess(headrace, "a.jsonl", content)
     assert found(ran) == {"x": "bigint"}
-    assert f"the first {ROWS:,} rows" in ran.err
+    assert f"the first {MAX_ROWS:,} rows" in ran.err
 
 
 def test_only_so_many_bytes_are_read(headrace: Headrace) -> None:
-    line = json_lines({"x": "a" * (BYTES // 4)})
+    line = json_lines({"x": "a" * (MAX_BYTES // 4)})
     ran = guess(headrace, "a.jsonl", line * 6)
     assert "the first 3 rows" in ran.err
 
@@ -180,7 +180,7 @@ def test_only_so_many_bytes_are_read(headrace: Headrace) -> None:
         ("a.log", b"hello\n", "cannot detect the format of a.log, wanted .jsonl, .json, .csv or"),
         ("a.jsonl.gz", b"\x1f\x8bxxxxxxxxxxxxxxx", "a.jsonl.gz cannot be decompressed"),
         ("a.jsonl.zst", b"\x28\xb5\x2f\xfdxxxxxxxx", "a.jsonl.zst cannot be decompressed"),
-        ("a.jsonl", b"x" * (BYTES + 1), "the first line of a.jsonl is longer than 8 MB"),
+        ("a.jsonl", b"x" * (MAX_BYTES + 1), "the first line of a.jsonl is longer than 8 MB"),
     ],
 )
 def test_what_no_schema_can_be_guessed_from(

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from headrace.cli.state.values import plain
+from headrace.cli.state.values import to_plain_rows
 from headrace.connectors.registry import REGISTRY
 from headrace.core.types import TIMESTAMP, to_polars
 from headrace.state.savepoints.savepoint import open_savepoint
@@ -40,9 +40,9 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def job(headrace: Headrace, shared: Path) -> str:
     """Its newest checkpoint, in the home of the working directory."""
     copytree(shared, ".headrace")
-    home = Home(LocalDisk(), ".headrace", "test").looked_at()
+    home = Home(LocalDisk(), ".headrace", "test").open_read_only()
     assert home is not None
-    return f"test@{home.manifests()[-1]}"
+    return f"test@{home.list_checkpoints()[-1]}"
 
 
 def answer(ran: Ran) -> Any:
@@ -90,10 +90,10 @@ def test_show_raw(headrace: Headrace, job: str) -> None:
 
 
 def test_show_of_an_old_version_says_why_it_is_raw(headrace: Headrace, job: str) -> None:
-    store = Home(LocalDisk(), ".headrace", "test").looked_at()
+    store = Home(LocalDisk(), ".headrace", "test").open_read_only()
     assert store is not None
-    newest = store.manifests()[-1]
-    old = {name: said for name, said in store.manifest(newest).items() if name != "readings"}
+    newest = store.list_checkpoints()[-1]
+    old = {name: said for name, said in store.read_manifest(newest).items() if name != "readings"}
     store.prepare()
     store.commit(newest + 1, {n: s for n, s in old.items() if n not in ("job", "number", "format")})
     ran = headrace("state", "show", "test", "step")
@@ -168,10 +168,10 @@ def test_what_is_no_job_is_in_no_list(headrace: Headrace, job: str) -> None:
 
 def commit_invisible(home: Home) -> int:
     """Add a checkpoint after the newest whose output may not be committed; return its number."""
-    store = home.looked_at()
+    store = home.open_read_only()
     assert store is not None
-    newest = store.manifests()[-1]
-    said: Any = store.manifest(newest)
+    newest = store.list_checkpoints()[-1]
+    said: Any = store.read_manifest(newest)
     sinks = {sink: {**kept, "handles": [{"subtask": 0}]} for sink, kept in said["sinks"].items()}
     new = {name: kept for name, kept in said.items() if name not in ("job", "number", "format")}
     store.prepare()
@@ -183,14 +183,14 @@ def test_export_of_a_job_that_runs_takes_what_is_visible(headrace: Headrace, job
     home = Home(LocalDisk(), ".headrace", "test")
     newest = int(job.removeprefix("test@"))
     invisible = commit_invisible(home)
-    with home.held("2026-01-31T08:00:00Z"):
+    with home.hold("2026-01-31T08:00:00Z"):
         saved = headrace("state", "export", "test")
         assert (saved.status, saved.err) == (0, "")
         assert open_savepoint(saved.out.strip()).number == newest
         asked = headrace("state", "export", f"test@{invisible}")
         assert (asked.status, asked.out) == (3, "")
         assert asked.err.endswith("\n      the job runs: headrace savepoint test\n")
-        home.note(invisible)
+        home.write_commit_record(invisible)
         saved = headrace("state", "export", "test")
         assert open_savepoint(saved.out.strip()).number == invisible
 
@@ -329,8 +329,8 @@ def files(headrace: Headrace) -> Headrace:
     """With a job that reads files, and has a checkpoint."""
     plan = plan_of(Path.cwd(), FILES, REGISTRY)
     home = Home(LocalDisk(), ".headrace", "test")
-    with home.held("now"):
-        home.store(home.job("now")).commit(1, document(plan))
+    with home.hold("now"):
+        home.open_store(home.ensure_job_id("now")).commit(1, document(plan))
     Path("q.yaml").write_text(f"name: test\n{FILES}")
     return headrace
 
@@ -375,4 +375,4 @@ def test_a_time_that_polars_cannot_write_is_shown_with_its_year_in_full() -> Non
     far = pl.Series("at", [2**63 - 1, None]).cast(to_polars(TIMESTAMP))
     nested = far.to_frame().select("at", all=pl.concat_list("at"))
     text = "+294247-01-10T04:00:54.775807Z"
-    assert plain(nested) == [{"at": text, "all": [text]}, {"at": None, "all": [None]}]
+    assert to_plain_rows(nested) == [{"at": text, "all": [text]}, {"at": None, "all": [None]}]

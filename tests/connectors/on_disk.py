@@ -13,18 +13,18 @@ from typing import TypeAlias
 from headrace.connectors.blocking import (
     BlockingSink,
     BlockingSource,
-    SinkInThreads,
-    SourceInThreads,
+    ThreadedSink,
+    ThreadedSource,
 )
-from headrace.connectors.files import BLOCK, files
-from headrace.connectors.memory import Memory
+from headrace.connectors.files import BLOCK_BYTES, build_connector
+from headrace.connectors.memory import InMemoryData
 from headrace.connectors.registry import REGISTRY
-from headrace.core.bench import Bench
-from headrace.core.channel import Bounds
-from headrace.core.compile import Setting
+from headrace.core.bench import KernelExecutor
+from headrace.core.channel import ChannelBounds
+from headrace.core.compile import OperatorContext
 from headrace.core.connector import Connectors
-from headrace.core.contracts import Chunk, Reader, Surroundings
-from headrace.core.job import Job, Outcome
+from headrace.core.contracts import Chunk, RecordReader, RunContext
+from headrace.core.job import Job, JobOutcome
 from headrace.core.messages import Position, Split
 from headrace.core.plan import nodes
 from headrace.state.memory import MemoryBackend
@@ -43,12 +43,12 @@ JOB = "0123456789abcdef" * 2
 OTHER_JOB = "fedcba9876543210" * 2
 
 
-def connectors_of(memory: Memory | None = None, block: int = BLOCK) -> Connectors:
+def connectors_of(memory: InMemoryData | None = None, block: int = BLOCK_BYTES) -> Connectors:
     """Return all connectors; files are read in blocks of that size."""
     return {
         **REGISTRY,
-        "files": files(block),
-        "memory": (memory or Memory()).connector(),
+        "files": build_connector(block),
+        "memory": (memory or InMemoryData()).build_connector(),
     }
 
 
@@ -56,15 +56,15 @@ def run(
     folder: Path,
     text: str,
     *,
-    memory: Memory | None = None,
-    block: int = BLOCK,
+    memory: InMemoryData | None = None,
+    block: int = BLOCK_BYTES,
     limit: int | None = None,
     job: str = JOB,
-) -> Outcome:
+) -> JobOutcome:
     """Run a pipeline in threads; raises ConnectorError for what is refused before it begins."""
     with ThreadPoolExecutor(4) as executor:
         over = job_over(
-            folder, text, Bench(executor), memory=memory, block=block, limit=limit, job=job
+            folder, text, KernelExecutor(executor), memory=memory, block=block, limit=limit, job=job
         )
         return asyncio.run(over.run())
 
@@ -72,10 +72,10 @@ def run(
 def job_over(
     folder: Path,
     text: str,
-    bench: Bench,
+    bench: KernelExecutor,
     *,
-    memory: Memory | None = None,
-    block: int = BLOCK,
+    memory: InMemoryData | None = None,
+    block: int = BLOCK_BYTES,
     limit: int | None = None,
     job: str = JOB,
 ) -> Job:
@@ -83,14 +83,14 @@ def job_over(
     connectors = connectors_of(memory, block)
     plan = plan_of(folder, text, connectors)
     read = frozenset(edge.stream for edge in plan.edges)
-    setting = Setting(lambda: 0, folder, read, MemoryBackend())
-    surroundings = Surroundings(folder, job, bench, limit)
-    return Job(plan, connectors, surroundings, setting, Bounds())
+    setting = OperatorContext(lambda: 0, folder, read, MemoryBackend())
+    surroundings = RunContext(folder, job, bench, limit)
+    return Job(plan, connectors, surroundings, setting, ChannelBounds())
 
 
 def source_of(
-    folder: Path, text: str, *, block: int = BLOCK, limit: int | None = None
-) -> tuple[BlockingSource, Reader]:
+    folder: Path, text: str, *, block: int = BLOCK_BYTES, limit: int | None = None
+) -> tuple[BlockingSource, RecordReader]:
     """The source `s` of `sources:`, opened alone, and its reader; work is done on the loop."""
     connectors = connectors_of(block=block)
     plan = plan_of(
@@ -100,12 +100,12 @@ def source_of(
     assert isinstance(node, nodes.Source)
     side = connectors[node.connector].source
     assert side is not None and side.open is not None
-    opened = side.open(node, Surroundings(folder, JOB, Bench(), limit))
-    assert isinstance(opened, SourceInThreads)
+    opened = side.open(node, RunContext(folder, JOB, KernelExecutor(), limit))
+    assert isinstance(opened, ThreadedSource)
     return opened.source, opened.source.reader  # type: ignore[attr-defined]
 
 
-def chunks(reader: Reader, split: Split, position: Position = None) -> list[Chunk]:
+def chunks(reader: RecordReader, split: Split, position: Position = None) -> list[Chunk]:
     """Everything from a position on."""
     return list(reader.read(split, position))
 
@@ -132,12 +132,12 @@ def sink_of(
     side = connectors[node.connector].sink
     assert side is not None and side.open is not None
     schema_of = plan.streams[node.input].schema
-    surroundings = Surroundings(folder, job, Bench(), continues=continues)
+    surroundings = RunContext(folder, job, KernelExecutor(), is_resumed=continues)
     opened = side.open(node, schema_of, surroundings)
-    assert isinstance(opened, SinkInThreads)
+    assert isinstance(opened, ThreadedSink)
     return opened.sink
 
 
-def ids(memory: Memory, name: str = "out") -> list[int]:
+def ids(memory: InMemoryData, name: str = "out") -> list[int]:
     """The first column of what was committed, sorted."""
     return sorted(int(str(row[0])) for row in rows(memory, name).elements())

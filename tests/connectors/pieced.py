@@ -9,36 +9,36 @@ from itertools import pairwise
 from pathlib import Path
 
 from headrace.connectors.registry import REGISTRY
-from headrace.core.bench import Bench
-from headrace.core.contracts import BadRecord, Chunk, Piece, PieceReader, Surroundings
+from headrace.core.bench import KernelExecutor
+from headrace.core.contracts import BadRecord, BatchSplit, BatchSplitReader, Chunk, RunContext
 from headrace.core.plan import nodes
 from tests.connectors.on_disk import JOB
 from tests.runtime.running import plan_of
 
 
-def pieces_of(folder: Path, text: str) -> PieceReader:
+def pieces_of(folder: Path, text: str) -> BatchSplitReader:
     """Build the batch reader of the source `s` of `sources:`."""
     whole = f"sources:\n  s: {text}\nsinks:\n  o: {{from: s, console: {{}}}}"
     node = plan_of(folder, whole, REGISTRY).part("s")
     assert isinstance(node, nodes.Source)
     side = REGISTRY[node.connector].source
-    assert side is not None and side.pieces is not None
-    return side.pieces(node, Surroundings(folder, JOB, Bench()))
+    assert side is not None and side.open_batch is not None
+    return side.open_batch(node, RunContext(folder, JOB, KernelExecutor()))
 
 
-def divided(reader: PieceReader, many: int = 1) -> Sequence[Piece]:
+def divided(reader: BatchSplitReader, many: int = 1) -> Sequence[BatchSplit]:
     """The pieces, as an executor gets them."""
-    pieces: Sequence[Piece] = pickle.loads(pickle.dumps(asyncio.run(reader.pieces(many))))
+    pieces: Sequence[BatchSplit] = pickle.loads(pickle.dumps(asyncio.run(reader.plan_splits(many))))
     return pieces
 
 
-def read(reader: PieceReader, pieces: Sequence[Piece]) -> list[Chunk]:
+def read(reader: BatchSplitReader, pieces: Sequence[BatchSplit]) -> list[Chunk]:
     """Read all chunks, each batch split separately; numbers are those of single records."""
     found = []
     numbers: dict[str, list[range]] = {}
     for piece in pieces:
         for first, chunk in reader.read(piece):
-            records = range(first, first + max(chunk.frame.height, len(chunk.bad)))
+            records = range(first, first + max(chunk.frame.height, len(chunk.bad_records)))
             numbers.setdefault(chunk.split.name, []).append(records)
             found.append(chunk)
     for each in numbers.values():
@@ -54,4 +54,4 @@ def rows(chunks: Sequence[Chunk]) -> list[tuple[object, ...]]:
 
 def bad(chunks: Sequence[Chunk]) -> list[BadRecord]:
     """The bad records of chunks, in their order."""
-    return [record for chunk in chunks for record in chunk.bad]
+    return [record for chunk in chunks for record in chunk.bad_records]

@@ -17,18 +17,18 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from headrace.connectors.memory import Memory
-from headrace.connectors.table import Table
+from headrace.connectors.memory import InMemoryData
+from headrace.connectors.table import TextTable
 from headrace.core.type_parser import parse_type
 from headrace.core.types import Field, Schema, to_polars
 from tests.connectors.on_disk import run
 
 
-def table(columns: dict[str, str], room: int | None = None) -> tuple[Table, dict[str, object]]:
+def table(columns: dict[str, str], room: int | None = None) -> tuple[TextTable, dict[str, object]]:
     """A table over columns, and their types in Polars."""
     fields = tuple(Field(name, parse_type(text)[0]) for name, text in columns.items())
     types: dict[str, object] = {field.name: to_polars(field.type) for field in fields}
-    return Table(Schema(fields), room), types
+    return TextTable(Schema(fields), room), types
 
 
 def shown(
@@ -37,7 +37,7 @@ def shown(
     """The lines of batches of rows."""
     made, types = table(columns, room)
     frames = [pl.DataFrame(rows, schema=types, orient="row") for rows in batches]  # type: ignore[arg-type]
-    return "".join(made.lines(frame) for frame in frames).splitlines()
+    return "".join(made.format_rows(frame) for frame in frames).splitlines()
 
 
 def test_the_head_stands_once_and_numbers_at_the_right() -> None:
@@ -115,7 +115,7 @@ sinks:
 
 def test_all_subtasks_print_one_table(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     frames = [pl.DataFrame({"id": range(at * 50, at * 50 + 50)}) for at in range(6)]
-    memory = Memory(inputs={"in": {f"{at}": [frame] for at, frame in enumerate(frames)}})
+    memory = InMemoryData(inputs={"in": {f"{at}": [frame] for at, frame in enumerate(frames)}})
     assert run(tmp_path, PIPELINE, memory=memory).failure is None
     head, *lines = capfd.readouterr().out.splitlines()
     assert head.strip() == "id"

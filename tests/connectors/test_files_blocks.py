@@ -71,7 +71,7 @@ def test_a_block_of_any_size_gives_the_same_records(tmp_path: Path, name: str, s
     for size in sizes(len(text.data)) if not suffix else (1, 2, 3, 10, 33, 100, 1000):
         _, reader = source_of(tmp_path, f"{{files: {{path: a{suffix}}}, {more}}}", block=size)
         found = chunks(reader, Split("s", f"a{suffix}"))
-        bad = [one for chunk in found for one in chunk.bad]
+        bad = [one for chunk in found for one in chunk.bad_records]
         assert values(found) == text.rows, size
         assert [one.position for one in bad] == truth, size
         for one, start in zip(bad, text.bad, strict=True):

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from headrace.connectors.blocking import BlockingSink
-from headrace.connectors.files.names import hidden
-from headrace.connectors.memory import Memory
+from headrace.connectors.files.names import format_hidden_path
+from headrace.connectors.memory import InMemoryData
 from headrace.core.contracts import ConnectorError
 from headrace.core.messages import Handle
 from tests.connectors.on_disk import JOB, OTHER_JOB, run, sink_of
@@ -86,7 +86,7 @@ def test_overwrite_removes_the_old_parts_at_the_first_commit(used: Path) -> None
     out = sink(used, "overwrite")
     out.check()
     handle = written(out, FRAME)
-    later = [hidden(name) for name in NEW]
+    later = [format_hidden_path(name) for name in NEW]
     assert names(used / "out") == sorted([*OLD, *NONE, *NOT_COMMITTED, *later])
     out.commit(handle)
     assert names(used / "out") == sorted([*NONE, *NOT_COMMITTED, *NEW])
@@ -98,7 +98,7 @@ def test_overwrite_removes_the_old_parts_at_the_first_commit(used: Path) -> None
 def test_overwrite_waits_for_the_first_parts_of_every_subtask(used: Path) -> None:
     out = sink(used, "overwrite")
     out.check()
-    writers = [out.writer(subtask) for subtask in range(3)]
+    writers = [out.create_writer(subtask) for subtask in range(3)]
     handles = [
         simulate(partial(fill, writer, [FRAME] * (at > 0))) for at, writer in enumerate(writers)
     ]
@@ -109,7 +109,7 @@ def test_overwrite_waits_for_the_first_parts_of_every_subtask(used: Path) -> Non
 
 
 def test_overwrite_without_rows_leaves_none(used: Path) -> None:
-    memory = Memory(inputs={"in": {"a": [FRAME.clear()]}})
+    memory = InMemoryData(inputs={"in": {"a": [FRAME.clear()]}})
     text = """
 sources:
   s: {memory: {data: in}, schema: {id: bigint, name: string}}
@@ -143,21 +143,21 @@ def test_later_runs_of_a_job_keep_what_it_has_stood_beside(
     used: Path, began: str, mode: str
 ) -> None:
     first = sink(used, mode, job=began)
-    kept = first.writer(0).kept()
+    kept = first.create_writer(0).snapshot_state()
     for _ in range(3):
         # Each attempt starts with the state of the one before; its commits are repeated.
         out = sink(used, "overwrite")
-        writer = out.writer(0, [kept or {}])
+        writer = out.create_writer(0, [kept or {}])
         handle = simulate(partial(fill, writer, [FRAME]))
         assert handle is not None
         out.commit(handle)
         sink(used, "overwrite").commit(handle)
-        kept = writer.kept()
+        kept = writer.snapshot_state()
         assert set(OLD) <= {*names(used / "out")}
 
 
 def test_a_run_that_fails_leaves_the_old_output(used: Path) -> None:
-    memory = Memory(inputs={"in": {"a": [FRAME, FRAME]}})
+    memory = InMemoryData(inputs={"in": {"a": [FRAME, FRAME]}})
     (used / "f.py").write_text("def f(row):\n    return {'id': 1 // (row['id'] - 9)}\n")
     text = """
 sources:
@@ -175,14 +175,14 @@ sinks:
 def crashed(folder: Path, handle: Handle) -> Iterator[None]:
     """Every state in which a crash can leave the parts of a commit, one after the other."""
     parts = [str(part["path"]) for part in handle["parts"]]  # type: ignore[attr-defined]
-    texts = [(folder / hidden(part)).read_bytes() for part in parts]
+    texts = [(folder / format_hidden_path(part)).read_bytes() for part in parts]
     for states in itertools.product(("hidden", "both", "named"), repeat=len(parts)):
         for part, text, state in zip(parts, texts, states, strict=True):
             (folder / part).unlink(missing_ok=True)
-            (folder / hidden(part)).unlink(missing_ok=True)
-            (folder / (part if state == "named" else hidden(part))).write_bytes(text)
+            (folder / format_hidden_path(part)).unlink(missing_ok=True)
+            (folder / (part if state == "named" else format_hidden_path(part))).write_bytes(text)
             if state == "both":
-                os.link(folder / hidden(part), folder / part)
+                os.link(folder / format_hidden_path(part), folder / part)
         yield
 
 
@@ -207,7 +207,7 @@ def test_a_name_that_is_taken_is_not_overwritten(tmp_path: Path) -> None:
     with pytest.raises(ConnectorError, match="already exists, and is another file"):
         out.commit(handle)
     assert (tmp_path / "out" / NEW[1]).read_text() == "something else"
-    (tmp_path / "out" / hidden(NEW[1])).unlink()
+    (tmp_path / "out" / format_hidden_path(NEW[1])).unlink()
     with pytest.raises(ConnectorError, match="already exists, and is another file"):
         out.commit(handle)
 
@@ -215,7 +215,9 @@ def test_a_name_that_is_taken_is_not_overwritten(tmp_path: Path) -> None:
 def test_a_name_taken_by_the_same_bytes_is_as_good(tmp_path: Path) -> None:
     out = sink(tmp_path)
     handle = written(out, FRAME)
-    (tmp_path / "out" / NEW[1]).write_bytes((tmp_path / "out" / hidden(NEW[1])).read_bytes())
+    (tmp_path / "out" / NEW[1]).write_bytes(
+        (tmp_path / "out" / format_hidden_path(NEW[1])).read_bytes()
+    )
     out.commit(handle)
     assert names(tmp_path / "out") == NEW
 
@@ -223,10 +225,10 @@ def test_a_name_taken_by_the_same_bytes_is_as_good(tmp_path: Path) -> None:
 def test_prepared_output_that_is_gone_or_cut_short_is_told(tmp_path: Path) -> None:
     out = sink(tmp_path)
     handle = written(out, FRAME)
-    os.truncate(tmp_path / "out" / hidden(NEW[1]), 5)
+    os.truncate(tmp_path / "out" / format_hidden_path(NEW[1]), 5)
     with pytest.raises(ConnectorError, match="is not what was prepared"):
         out.commit(handle)
-    (tmp_path / "out" / hidden(NEW[1])).unlink()
+    (tmp_path / "out" / format_hidden_path(NEW[1])).unlink()
     with pytest.raises(ConnectorError, match="was prepared, and is missing"):
         out.commit(handle)
     assert NEW[1] not in names(tmp_path / "out")
@@ -246,20 +248,20 @@ def test_what_a_dead_run_of_this_job_left_is_removed(used: Path) -> None:
     out = sink(used, "append")
     out.check()
     written(out, FRAME)
-    assert hidden(NEW[0]) in names(used / "out")
+    assert format_hidden_path(NEW[0]) in names(used / "out")
     sink(used, "append").check()
     assert names(used / "out") == sorted([*OLD, *NONE, *NOT_COMMITTED])
 
 
 def test_a_part_that_another_run_is_writing_is_noticed(tmp_path: Path) -> None:
     sinks = (sink(tmp_path), sink(tmp_path))
-    writers = [one.writer(0) for one in sinks]
+    writers = [one.create_writer(0) for one in sinks]
     simulate(lambda: fill(writers[0], [FRAME]))
     with pytest.raises(ConnectorError, match="already exists") as raised:
         simulate(lambda: fill(writers[1], [FRAME]))
     assert raised.value.hint.startswith("another sink, or another run, writes into this folder")
     simulate(writers[1].close)
-    assert names(tmp_path / "out") == [hidden(name) for name in NEW]
+    assert names(tmp_path / "out") == [format_hidden_path(name) for name in NEW]
 
 
 def test_of_two_runs_at_once_the_first_to_end_has_the_folder(tmp_path: Path) -> None:

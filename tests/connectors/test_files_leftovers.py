@@ -8,7 +8,7 @@ import duckdb
 import polars as pl
 import pytest
 
-from headrace.connectors.files.names import hidden
+from headrace.connectors.files.names import format_hidden_path
 from tests.connectors.on_disk import OTHER_JOB, chunks, run, sink_of, source_of, values
 from tests.connectors.test_files_sink import written
 
@@ -32,7 +32,7 @@ def killed(tmp_path: Path, format: str) -> Path:
     assert run(tmp_path, pipeline).failure is None
     (left,) = (tmp_path / "out").glob(".*")
     assert left.stat().st_size > 0
-    assert left.name == hidden(f"part-fedcba98-0-0{SUFFIX[format]}")
+    assert left.name == format_hidden_path(f"part-fedcba98-0-0{SUFFIX[format]}")
     return tmp_path
 
 
@@ -40,7 +40,7 @@ def killed(tmp_path: Path, format: str) -> Path:
 def test_our_files_source_passes_over_them(killed: Path, format: str, path: str) -> None:
     text = f"{{files: {{path: '{path}'}}, format: {format}, schema: {{id: bigint}}}}"
     source, reader = source_of(killed, text)
-    found = [row for split in source.discover() for row in values(chunks(reader, split))]
+    found = [row for split in source.discover_splits() for row in values(chunks(reader, split))]
     assert sorted(found) == [(0,), (1,), (2,)]
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from headrace.connectors.memory import Memory
-from headrace.core.bench import Bench
+from headrace.connectors.memory import InMemoryData
+from headrace.core.bench import KernelExecutor
 from headrace.core.contracts import ConnectorError
-from headrace.core.job import Outcome
+from headrace.core.job import JobOutcome
 from tests.connectors.on_disk import ids, job_over, run, source_of
 from tests.runtime.running import rows
 from tests.simulation import SimulatedLoop
@@ -39,7 +39,7 @@ def test_a_limit_is_the_first_rows_of_all_files_in_order(
     (tmp_path / "in").mkdir()
     for at in range(5):
         (tmp_path / f"in/{at}.jsonl").write_bytes(json_lines(at * 10, 10))
-    memory = Memory()
+    memory = InMemoryData()
     text = TEXT.format(parallelism=parallelism, format="json")
     assert run(tmp_path, text, memory=memory, block=block, limit=limit).failure is None
     assert ids(memory) == list(range(min(limit, 50)))
@@ -49,7 +49,7 @@ def test_a_limit_is_the_first_rows_of_all_files_in_order(
 def test_nothing_behind_the_last_wanted_row_is_looked_at(tmp_path: Path, limit: int) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in/a").write_bytes(json_lines(0, limit) + b"not JSON\n")
-    memory = Memory()
+    memory = InMemoryData()
     text = TEXT.format(parallelism=1, format="json")
     assert run(tmp_path, text, memory=memory, limit=limit).failure is None
     assert rows(memory, "out").total() == limit
@@ -61,7 +61,7 @@ def test_a_limit_counts_records_and_not_lines(tmp_path: Path) -> None:
     records = b"".join(b'%d,"a\nb\nc"\n' % number for number in range(20))
     (tmp_path / "in/a.csv").write_bytes(b"id,name\n" + records)
     for limit in (1, 2, 19, 20):
-        memory = Memory()
+        memory = InMemoryData()
         text = TEXT.format(parallelism=2, format="csv")
         assert run(tmp_path, text, memory=memory, limit=limit).failure is None
         assert ids(memory) == list(range(limit))
@@ -81,16 +81,16 @@ def put(folder: Path, name: str, first: int, rows: int) -> Path:
 
 def watched(
     folder: Path, work: Coroutine[None, None, None], parallelism: int = 1, seed: int = 1
-) -> tuple[list[tuple[float, list[int]]], Outcome]:
+) -> tuple[list[tuple[float, list[int]]], JobOutcome]:
     """Read the folder `in` while it changes; return the rows with their times, and the error.
 
     On virtual time; the job is asked to stop when the work is done.
     """
-    memory = Memory()
+    memory = InMemoryData()
     text = WATCHED.format(parallelism=parallelism, format="json")
-    job = job_over(folder, text, Bench(), memory=memory)
+    job = job_over(folder, text, KernelExecutor(), memory=memory)
 
-    async def main() -> Outcome:
+    async def main() -> JobOutcome:
         running = asyncio.create_task(job.run())
         await work
         job.stop()
@@ -98,7 +98,7 @@ def watched(
 
     with asyncio.Runner(loop_factory=lambda: SimulatedLoop(seed)) as runner:
         outcome = runner.run(main())
-    written = memory.written.get("out", [])
+    written = memory.write_times.get("out", [])
     return [(time, frame["id"].to_list()) for time, frame in written], outcome
 
 
@@ -182,7 +182,7 @@ def test_a_folder_that_vanishes_fails_the_job(folder: Path) -> None:
 def test_a_limit_ends_a_watched_source(folder: Path, parallelism: int) -> None:
     for number in range(4):
         put(folder, f"{number}.jsonl", number * 5, 5)
-    memory = Memory()
+    memory = InMemoryData()
     text = WATCHED.replace("5s", "10ms").format(parallelism=parallelism, format="json")
     assert run(folder.parent, text, memory=memory, limit=12).failure is None
     assert ids(memory) == list(range(12))
@@ -195,7 +195,7 @@ def test_a_folder_to_watch_must_be_there(tmp_path: Path, path: str) -> None:
     text = f"{{files: {{path: '{path}', watch: 5s}}, schema: {{id: bigint}}}}"
     source, _ = source_of(tmp_path, text)
     with pytest.raises(ConnectorError) as raised:
-        source.discover()
+        source.discover_splits()
     assert raised.value.exit_status == 2
 
 
@@ -204,4 +204,4 @@ def test_a_folder_to_watch_may_be_empty(tmp_path: Path, path: str) -> None:
     (tmp_path / "in").mkdir()
     text = f"{{files: {{path: '{path}', watch: 5s}}, schema: {{id: bigint}}}}"
     source, _ = source_of(tmp_path, text)
-    assert source.discover() == []
+    assert source.discover_splits() == []

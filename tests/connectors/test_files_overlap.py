@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.connectors.files.names import FORMATS
-from headrace.connectors.formats import encoder, parquet_encoder
+from headrace.connectors.files.names import FORMAT_SUFFIXES
+from headrace.connectors.formats import build_encoder, build_parquet_encoder
 from headrace.core.plan import nodes
 from tests.plan.pipelines import plan_of, said
 
@@ -107,7 +107,7 @@ sinks:
     assert line.startswith('6: sink "p": the source "a" reads what is written here')
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", FORMAT_SUFFIXES)
 def test_parts_are_called_as_their_format_says(tmp_path: Path, name: str) -> None:
     text = f"""name: t
 sources:
@@ -118,5 +118,5 @@ sinks:
     plan = plan_of(tmp_path, text)
     sink, schema = plan.part("o"), plan.streams["a"].schema
     assert isinstance(sink, nodes.Sink)
-    made = parquet_encoder(schema) if name == "parquet" else encoder(sink, schema)
-    assert made.suffix == FORMATS[name]
+    made = build_parquet_encoder(schema) if name == "parquet" else build_encoder(sink, schema)
+    assert made.suffix == FORMAT_SUFFIXES[name]

@@ -12,8 +12,8 @@ import polars as pl
 import pytest
 
 from headrace.connectors.blocking import BlockingSink
-from headrace.connectors.memory import Memory
-from headrace.core.contracts import Writer
+from headrace.connectors.memory import InMemoryData
+from headrace.core.contracts import SinkWriter
 from headrace.core.messages import Handle
 from tests.connectors.on_disk import JOB, OTHER_JOB, UNPACK, ids, run, sink_of
 from tests.simulation import SimulatedLoop
@@ -30,7 +30,7 @@ def simulate(work: Callable[[], Coroutine[None, None, T]]) -> T:
         return runner.run(work())
 
 
-async def fill(writer: Writer, frames: Sequence[pl.DataFrame]) -> Handle | None:
+async def fill(writer: SinkWriter, frames: Sequence[pl.DataFrame]) -> Handle | None:
     """Write and prepare."""
     for frame in frames:
         await writer.write(frame)
@@ -41,7 +41,7 @@ async def fill(writer: Writer, frames: Sequence[pl.DataFrame]) -> Handle | None:
 
 def written(sink: BlockingSink, *frames: pl.DataFrame, subtask: int = 0) -> Handle:
     """The handle of these rows."""
-    handle = simulate(lambda: fill(sink.writer(subtask), frames))
+    handle = simulate(lambda: fill(sink.create_writer(subtask), frames))
     assert handle is not None
     return handle
 
@@ -86,7 +86,7 @@ def test_what_is_aborted_or_dropped_leaves_nothing(tmp_path: Path) -> None:
     assert list((tmp_path / "out").iterdir()) == []
 
     async def drop() -> None:
-        writer = sink.writer(0)
+        writer = sink.create_writer(0)
         await writer.write(FRAME)
         await writer.close()
 
@@ -96,8 +96,8 @@ def test_what_is_aborted_or_dropped_leaves_nothing(tmp_path: Path) -> None:
 
 def test_without_rows_there_is_nothing_to_commit(tmp_path: Path) -> None:
     sink = sink_of(tmp_path, "{from: s, files: {path: out}}")
-    assert simulate(lambda: fill(sink.writer(0), [])) is None
-    assert simulate(lambda: fill(sink.writer(0), [FRAME.clear()])) is None
+    assert simulate(lambda: fill(sink.create_writer(0), [])) is None
+    assert simulate(lambda: fill(sink.create_writer(0), [FRAME.clear()])) is None
 
 
 @pytest.mark.parametrize("size", [1, 3, 10])
@@ -125,7 +125,7 @@ def test_a_part_is_closed_after_so_long(tmp_path: Path) -> None:
     sink = sink_of(tmp_path, "{from: s, files: {path: out, roll: {every: 10s}}}")
 
     async def work() -> Handle | None:
-        writer = sink.writer(0)
+        writer = sink.create_writer(0)
         for at in range(10):
             await writer.write(FRAME.slice(at, 1))
             await asyncio.sleep(4)
@@ -197,7 +197,7 @@ def test_what_one_pipeline_writes_another_reads(
     if format == "parquet" and compression != "none":
         return
     rows = pl.DataFrame({"id": [str(at) for at in range(50)]})
-    memory = Memory(inputs={"in": {"a": [rows[:7], rows[7:20]], "b": [rows[20:]]}})
+    memory = InMemoryData(inputs={"in": {"a": [rows[:7], rows[7:20]], "b": [rows[20:]]}})
     write = f"""
 settings: {{parallelism: {parallelism}}}
 sources:
@@ -220,7 +220,7 @@ sinks:
 def test_many_folders_take_no_more_memory_than_few(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headrace.connectors.files.writer.MOST_HELD", 3 << 18)
+    monkeypatch.setattr("headrace.connectors.files.writer.MAX_BUFFERED_BYTES", 3 << 18)
     for compression, suffix in (("gzip", ".gz"), ("zstd", ".zst")):
         options = f"path: {compression}, partition_by: id, compression: {compression}"
         sink = sink_of(tmp_path, f"{{from: s, files: {{{options}}}}}")

@@ -13,9 +13,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from headrace.connectors.files.reader import FileReader
-from headrace.connectors.files.rows import RowReader
-from headrace.connectors.memory import Memory
+from headrace.connectors.files.reader import TextFileReader
+from headrace.connectors.files.rows import ParquetFileReader
+from headrace.connectors.memory import InMemoryData
 from headrace.core.contracts import ConnectorError
 from headrace.core.messages import Split
 from tests.connectors.on_disk import PACK, chunks, run, source_of, values
@@ -48,7 +48,7 @@ def test_every_record_is_read_once(
     for at in range(4):
         data = PACK[suffix](text_of(at, at * 30, 30 if at else 1))
         (tmp_path / f"in/{at}.jsonl{suffix}").write_bytes(data)
-    memory = Memory()
+    memory = InMemoryData()
     text = f"""
 settings: {{parallelism: {parallelism}}}
 sources:
@@ -89,7 +89,9 @@ def test_a_position_is_the_byte_behind_a_record(tmp_path: Path) -> None:
     _, reader = source_of(tmp_path, f"{{files: {{path: a.jsonl}}, on_error: skip, {SCHEMA}}}")
     (chunk,) = chunks(reader, Split("s", "a.jsonl"))
     assert chunk.position == len(b"".join(lines))
-    assert [(bad.position, bad.raw) for bad in chunk.bad] == [(len(b"".join(lines[:3])), "oops")]
+    assert [(bad.position, bad.raw) for bad in chunk.bad_records] == [
+        (len(b"".join(lines[:3])), "oops")
+    ]
 
 
 def test_a_byte_order_mark_is_no_record(tmp_path: Path) -> None:
@@ -110,8 +112,8 @@ def test_a_file_without_records_has_no_rows(tmp_path: Path, format: str, text: b
 def test_a_record_without_end_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(record(1) + b"\n" + b"x" * 5000)
     _, reader = source_of(tmp_path, f"{{files: {{path: a.jsonl}}, {SCHEMA}}}", block=64)
-    assert isinstance(reader, FileReader)
-    short = FileReader(reader.folder, reader.decoder, 64, longest=1024)
+    assert isinstance(reader, TextFileReader)
+    short = TextFileReader(reader.folder, reader.decoder, 64, max_record_bytes=1024)
     with pytest.raises(ConnectorError, match="has a record longer than") as raised:
         chunks(short, Split("s", "a.jsonl"))
     assert (raised.value.split, raised.value.position) == ("a.jsonl", len(record(1)) + 1)
@@ -142,7 +144,7 @@ def tree(tmp_path: Path) -> Path:
 
 def found(folder: Path, path: str) -> list[str]:
     source, _ = source_of(folder, f"{{files: {{path: '{path}'}}, {SCHEMA}}}")
-    return [split.name for split in source.discover()]
+    return [split.name for split in source.discover_splits()]
 
 
 IN = ["in/_day=1/f.jsonl", "in/a.jsonl", "in/b.jsonl", "in/deep/c.jsonl", "in/deep/er/d.jsonl"]
@@ -243,7 +245,7 @@ PARQUET = "{files: {path: a.parquet}, format: parquet, schema: {id: bigint, name
 @pytest.mark.parametrize("rows", [1, 3, 20, 100])
 def test_parquet_is_read_from_any_row_on(parquet: Path, rows: int) -> None:
     _, reader = source_of(parquet, PARQUET % "string")
-    assert isinstance(reader, RowReader)
+    assert isinstance(reader, ParquetFileReader)
     reader = pickle.loads(pickle.dumps(replace(reader, rows=rows)))
     found = chunks(reader, Split("s", "a.parquet"))
     assert [id for id, _ in values(found)] == list(range(20))
@@ -254,9 +256,9 @@ def test_parquet_is_read_from_any_row_on(parquet: Path, rows: int) -> None:
 
 def test_a_bad_row_of_parquet_has_its_number(parquet: Path) -> None:
     _, reader = source_of(parquet, PARQUET % "string not null")
-    assert isinstance(reader, RowReader)
+    assert isinstance(reader, ParquetFileReader)
     found = chunks(replace(reader, rows=6), Split("s", "a.parquet"))
-    bad = [bad for chunk in found for bad in chunk.bad]
+    bad = [bad for chunk in found for bad in chunk.bad_records]
     assert [one.position for one in bad] == [3, 7, 11, 15, 19]
     assert bad[0].raw == '{"id":3,"name":null}'
     assert len(values(found)) == 15
@@ -279,7 +281,7 @@ def test_damaged_parquet_is_told_with_its_file(parquet: Path) -> None:
 
 def test_parquet_that_changes_while_it_is_read(parquet: Path) -> None:
     _, reader = source_of(parquet, PARQUET % "string")
-    assert isinstance(reader, RowReader)
+    assert isinstance(reader, ParquetFileReader)
     reading = replace(reader, rows=5).read(Split("s", "a.parquet"), None)
     next(reading)
     (parquet / "a.parquet").unlink()

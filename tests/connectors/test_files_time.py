@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.connectors.memory import Memory
+from headrace.connectors.memory import InMemoryData
 from tests.connectors.on_disk import run
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -41,12 +41,12 @@ def counted(
     folder: Path, parallelism: int, watermark: str = "", options: str = "", limit: int | None = None
 ) -> tuple[int, int]:
     """Count the rows in windows, and the late rows."""
-    memory = Memory()
+    memory = InMemoryData()
     text = TEXT.format(parallelism=parallelism, watermark=watermark, options=options)
     outcome = run(folder, text, memory=memory, block=16 << 10, limit=limit)
     assert outcome.failure is None
     rows = sum(int(frame["n"].sum()) for frame in memory.outputs.get("out", []))
-    return rows, outcome.parts["w"].late or 0
+    return rows, outcome.part_counts["w"].late_rows or 0
 
 
 def test_files_that_are_not_read_yet_hold_windows_open_unless_they_are_ordered(

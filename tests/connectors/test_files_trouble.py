@@ -104,7 +104,7 @@ def test_a_file_shorter_than_the_position_to_go_on_from(tmp_path: Path, suffix: 
 def test_a_file_that_vanished_before_it_was_read(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(LINE)
     source, reader = source_of(tmp_path, SOURCE.format("a.jsonl"))
-    (split,) = source.discover()
+    (split,) = source.discover_splits()
     (tmp_path / "a.jsonl").unlink()
     with pytest.raises(ConnectorError, match=r"cannot read a\.jsonl: no such file") as raised:
         chunks(reader, split)
@@ -159,7 +159,7 @@ def test_a_name_that_is_no_text_is_refused(tmp_path: Path) -> None:
         opened.write(LINE)
     source, _ = source_of(tmp_path, SOURCE.format("'*.jsonl'"))
     with pytest.raises(ConnectorError, match=re.escape("the name of \ufffd.jsonl is not UTF-8")):
-        source.discover()
+        source.discover_splits()
 
 
 AS_NOBODY = """

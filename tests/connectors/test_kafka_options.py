@@ -7,27 +7,27 @@ from pathlib import Path
 
 import pytest
 
-from headrace.connectors.kafka.edges import Moment, Offsets
+from headrace.connectors.kafka.edges import OffsetBounds, TimeBound
 from headrace.connectors.kafka.sink_options import KafkaSink
 from headrace.connectors.kafka.source_options import KafkaSource
 from headrace.connectors.registry import REGISTRY
-from headrace.core.pipeline.load import Loaded, load
-from headrace.core.plan import build
-from headrace.core.plan.canonical import origin
-from headrace.core.plan.wording import said
-from headrace.core.rendering import render
+from headrace.core.pipeline.load import LoadedPipeline, load_pipeline
+from headrace.core.plan import build_plan
+from headrace.core.plan.canonical import location_text
+from headrace.core.plan.wording import format_options
+from headrace.core.rendering import render_problem
 
 PASSWORD = "SECRET-OF-THE-TEST"
 ENV = {"HEADRACE_SECRET_PW": PASSWORD, "PW": PASSWORD, "HOST": "b:1"}
 
 
-def loaded(folder: Path, source: str, sink: str = "console: {}") -> Loaded:
+def loaded(folder: Path, source: str, sink: str = "console: {}") -> LoadedPipeline:
     path = folder / "p.yaml"
     path.write_text(
         f"name: t\nsources:\n  s: {{kafka: {{{source}}}, format: raw}}\n"
         f"sinks:\n  o: {{from: s, {sink}}}\n"
     )
-    return load(path, REGISTRY, env=ENV)
+    return load_pipeline(path, REGISTRY, env=ENV)
 
 
 def source_of(folder: Path, source: str) -> KafkaSource:
@@ -99,14 +99,14 @@ def test_where_reading_begins_and_ends(tmp_path: Path) -> None:
         "brokers: 'b:1', topic: t, start: {timestamp: '2026-01-31T09:00+01:00'}, "
         "stop: {offsets: {0: 17, 3: 4}}, discover: never",
     )
-    assert isinstance(read.start, Moment) and isinstance(read.stop, Offsets)
+    assert isinstance(read.start, TimeBound) and isinstance(read.stop, OffsetBounds)
     assert (read.start.ms, read.discover) == (1769846400000, None)
-    assert [read.stop.of("t", number) for number in (0, 1, 3)] == [17, None, 4]
+    assert [read.stop.get_offset("t", number) for number in (0, 1, 3)] == [17, None, 4]
     several = source_of(
         tmp_path, "brokers: 'b:1', topics: [t, u], start: {offsets: {u: {1: 2}}}, stop: latest"
     )
-    assert isinstance(several.start, Offsets)
-    assert (several.start.of("u", 1), several.start.of("t", 1)) == (2, None)
+    assert isinstance(several.start, OffsetBounds)
+    assert (several.start.get_offset("u", 1), several.start.get_offset("t", 1)) == (2, None)
     assert (several.stop, several.discover) == ("latest", timedelta(minutes=1))
 
 
@@ -175,7 +175,7 @@ def test_a_password_does_not_stand_in_the_file(tmp_path: Path) -> None:
     assert (
         problem.message == "kafka.security.password: a secret must not stand in the pipeline's file"
     )
-    assert PASSWORD not in render(problem)
+    assert PASSWORD not in render_problem(problem)
 
 
 @pytest.mark.parametrize("password", ["${secret:PW}", "${env:PW}", "a${env:PW}"])
@@ -185,12 +185,12 @@ def test_a_password_is_shown_nowhere(password: str, tmp_path: Path) -> None:
         "brokers: 'b:1', topic: t, security: {protocol: sasl_ssl, mechanism: PLAIN, username: u, "
         f"password: '{password}'}}",
     )
-    plan, problems = build(found)
+    plan, problems = build_plan(found)
     assert plan is not None and not problems
     source = plan.part("s")
     options = found.pipeline.sources["s"].options
     assert isinstance(options, KafkaSource) and options.security.password is not None
     assert options.security.password.reveal().endswith(PASSWORD)
-    shown = f"{plan} {options} {said(options)} {origin(source)}"
+    shown = f"{plan} {options} {format_options(options)} {location_text(source)}"
     assert PASSWORD not in shown and "****" in shown
-    assert origin(source) == "kafka t, raw"
+    assert location_text(source) == "kafka t, raw"

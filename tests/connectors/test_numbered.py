@@ -9,15 +9,19 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from headrace.connectors.memory import Memory
+from headrace.connectors.memory import InMemoryData
 from headrace.connectors.nexmark import STREAMS
-from headrace.connectors.nexmark_events import Events, events_for_rows, numbers_of
-from headrace.connectors.numbered import NumberedSource, Numbers
+from headrace.connectors.nexmark_events import (
+    NexmarkEvents,
+    count_events_for_rows,
+    list_event_numbers,
+)
+from headrace.connectors.numbered import NumberedRows, NumberedSource
 from headrace.connectors.registry import REGISTRY
-from headrace.core.bench import Bench
-from headrace.core.channel import Bounds
-from headrace.core.compile import Setting
-from headrace.core.contracts import Chunk, Ended, Surroundings
+from headrace.core.bench import KernelExecutor
+from headrace.core.channel import ChannelBounds
+from headrace.core.compile import OperatorContext
+from headrace.core.contracts import Chunk, RunContext, SplitFinished
 from headrace.core.job import Job
 from headrace.core.messages import Split
 from headrace.state.memory import MemoryBackend
@@ -27,8 +31,8 @@ from tests.simulation import SimulatedLoop
 
 def run(folder: Path, source: str, parallelism: int, limit: int | None = None) -> pl.DataFrame:
     """The rows of a source, as a sink sees them."""
-    memory = Memory()
-    connectors = {**REGISTRY, "memory": memory.connector()}
+    memory = InMemoryData()
+    connectors = {**REGISTRY, "memory": memory.build_connector()}
     text = f"""
 settings: {{parallelism: {parallelism}}}
 sources:
@@ -37,9 +41,9 @@ sinks:
   out: {{from: s, memory: {{data: out}}}}
 """
     plan = plan_of(folder, text, connectors)
-    surroundings = Surroundings(folder, "0" * 32, Bench(), limit)
-    setting = Setting(lambda: 0, folder, frozenset(("s",)), MemoryBackend())
-    outcome = run_simulated(Job(plan, connectors, surroundings, setting, Bounds()), seed=1)
+    surroundings = RunContext(folder, "0" * 32, KernelExecutor(), limit)
+    setting = OperatorContext(lambda: 0, folder, frozenset(("s",)), MemoryBackend())
+    outcome = run_simulated(Job(plan, connectors, surroundings, setting, ChannelBounds()), seed=1)
     assert outcome.failure is None, outcome.failure
     return pl.concat(memory.outputs["out"])
 
@@ -47,33 +51,33 @@ sinks:
 @pytest.mark.parametrize("stream", STREAMS)
 def test_any_cut_of_the_numbers_gives_the_same_events(stream: str) -> None:
     names = [column.split()[0] for column in STREAMS[stream].split(", ")]
-    events = Events(stream, 7, 100.0)
-    whole = events.frame(0, 1000, names)
-    pieces = [events.frame(at, at + 37, names) for at in range(0, 1000, 37)]
+    events = NexmarkEvents(stream, 7, 100.0)
+    whole = events.make_frame(0, 1000, names)
+    pieces = [events.make_frame(at, at + 37, names) for at in range(0, 1000, 37)]
     assert (
         pl.concat(pieces)
         .filter(pl.col("date_time") < whole["date_time"].max())
         .equals(whole.filter(pl.col("date_time") < whole["date_time"].max()))
     )
     assert whole.null_count().sum_horizontal().item() == 0
-    assert not whole.equals(Events(stream, 8, 100.0).frame(0, 1000, names))
+    assert not whole.equals(NexmarkEvents(stream, 8, 100.0).make_frame(0, 1000, names))
 
 
 def test_of_fifty_events_one_is_a_person_three_are_auctions_the_rest_bids() -> None:
-    counts = {stream: len(numbers_of(stream, 0, 5000)) for stream in STREAMS}
+    counts = {stream: len(list_event_numbers(stream, 0, 5000)) for stream in STREAMS}
     assert counts == {"persons": 100, "auctions": 300, "bids": 4600}
 
 
 @pytest.mark.parametrize("stream", STREAMS)
 @pytest.mark.parametrize("rows", [1, 2, 3, 4, 46, 47, 100])
 def test_so_many_events_make_so_many_rows_and_one_less_does_not(stream: str, rows: int) -> None:
-    enough = events_for_rows(stream, rows)
-    assert len(numbers_of(stream, 0, enough)) == rows
-    assert len(numbers_of(stream, 0, enough - 1)) == rows - 1
+    enough = count_events_for_rows(stream, rows)
+    assert len(list_event_numbers(stream, 0, enough)) == rows
+    assert len(list_event_numbers(stream, 0, enough - 1)) == rows - 1
 
 
 def test_bids_are_for_auctions_and_by_persons_that_exist() -> None:
-    bids = Events("bids", 1, 100.0).frame(0, 50_000, ["auction", "bidder", "price"])
+    bids = NexmarkEvents("bids", 1, 100.0).make_frame(0, 50_000, ["auction", "bidder", "price"])
     assert bids["auction"].min() == 1000
     assert int(bids["auction"].max()) < 1000 + 3 * 1000  # type: ignore[arg-type]
     assert int(bids["bidder"].max()) <= 1000 + 1000  # type: ignore[arg-type]
@@ -104,8 +108,8 @@ def ids(first: int, last: int) -> pl.DataFrame:
 
 
 def test_reading_goes_on_from_a_position() -> None:
-    numbers = Numbers("s", ids, 200_000, None, 2)
-    split = numbers.dealt()[1]
+    numbers = NumberedRows("s", ids, 200_000, None, 2)
+    split = numbers.list_splits()[1]
     chunks = list(numbers.read(split, None))
     assert [c.position for c in chunks] == [32768 * block for block in (3, 5, 7)]
     again = list(numbers.read(split, chunks[0].position))
@@ -115,19 +119,19 @@ def test_reading_goes_on_from_a_position() -> None:
 @pytest.mark.parametrize("splits", [1, 2])
 @pytest.mark.parametrize("rate", [100.0, 70_000.0, None])
 def test_reading_goes_on_at_another_rate_or_among_more(splits: int, rate: float | None) -> None:
-    before = Numbers("s", ids, 100_000, 5_000.0, splits)
+    before = NumberedRows("s", ids, 100_000, 5_000.0, splits)
     read, rows = [], []
-    for split in before.dealt():
+    for split in before.list_splits():
         chunks = list(islice(before.read(split, None), 3))
         read += [chunk.frame for chunk in chunks]
-        after = Numbers("s", ids, 100_000, rate, splits + 1)
+        after = NumberedRows("s", ids, 100_000, rate, splits + 1)
         rows += [chunk.frame for chunk in after.read(split, chunks[-1].position)]
     assert sorted(pl.concat([*read, *rows])["id"]) == list(range(100_000))
 
 
 def test_a_generated_row_without_event_time_is_bad_and_has_its_number(tmp_path: Path) -> None:
-    memory = Memory()
-    connectors = {**REGISTRY, "memory": memory.connector()}
+    memory = InMemoryData()
+    connectors = {**REGISTRY, "memory": memory.build_connector()}
     text = """
 settings: {parallelism: 2}
 sources:
@@ -140,9 +144,9 @@ sinks:
   bad: {from: failed, memory: {data: bad}}
 """
     plan = plan_of(tmp_path, text, connectors)
-    setting = Setting(lambda: 0, tmp_path, frozenset(("s", "failed")), MemoryBackend())
-    surroundings = Surroundings(tmp_path, "0" * 32, Bench())
-    run_simulated(Job(plan, connectors, surroundings, setting, Bounds()), seed=1)
+    setting = OperatorContext(lambda: 0, tmp_path, frozenset(("s", "failed")), MemoryBackend())
+    surroundings = RunContext(tmp_path, "0" * 32, KernelExecutor())
+    run_simulated(Job(plan, connectors, surroundings, setting, ChannelBounds()), seed=1)
     assert sorted(pl.concat(memory.outputs["out"])["x"]) == [0, 1, 2, 4]
     (letter,) = pl.concat(memory.outputs["bad"]).to_dicts()
     assert letter["error"] == 'column "at": wanted timestamp not null, got null'
@@ -156,20 +160,22 @@ def test_while_a_block_is_not_due_its_split_is_exhausted_unless_it_is_held() -> 
     split = Split("s", "0")
 
     async def work() -> None:
-        numbers = Numbers("s", make, 2, 0.1, 1)
-        reading = NumberedSource(numbers, Surroundings(Path(), "0" * 32, Bench())).reading()
+        numbers = NumberedRows("s", make, 2, 0.1, 1)
+        reading = NumberedSource(
+            numbers, RunContext(Path(), "0" * 32, KernelExecutor())
+        ).create_reader()
         reading.assign([(split, None)], last=True)
-        assert isinstance(await reading.next(), Chunk)
-        assert reading.exhausted() == {}
-        waiting = asyncio.create_task(reading.next())
+        assert isinstance(await reading.fetch(), Chunk)
+        assert reading.list_exhausted() == {}
+        waiting = asyncio.create_task(reading.fetch())
         await asyncio.sleep(4)
-        assert reading.exhausted() == {split: 0.0}
-        reading.hold({split})
-        assert reading.exhausted() == {}
-        reading.hold(set())
+        assert reading.list_exhausted() == {split: 0.0}
+        reading.pause({split})
+        assert reading.list_exhausted() == {}
+        reading.pause(set())
         assert isinstance(await waiting, Chunk)
-        assert (asyncio.get_running_loop().time(), reading.exhausted()) == (10.0, {})
-        assert await reading.next() == Ended(split)
+        assert (asyncio.get_running_loop().time(), reading.list_exhausted()) == (10.0, {})
+        assert await reading.fetch() == SplitFinished(split)
         await reading.close()
 
     with asyncio.Runner(loop_factory=lambda: SimulatedLoop(1)) as runner:

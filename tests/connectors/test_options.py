@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from headrace.connectors.registry import REGISTRY
-from headrace.core.pipeline.load import load
+from headrace.core.pipeline.load import load_pipeline
 from headrace.core.pipeline.text import Text
 
 
@@ -13,7 +13,7 @@ def messages(folder: Path, source: str, sink: str = "console: {}") -> list[str]:
     """Return the problems of a pipeline with this source and this sink."""
     path = folder / "p.yaml"
     path.write_text(f"name: t\nsources:\n  s: {{{source}}}\nsinks:\n  o: {{from: s, {sink}}}\n")
-    return [problem.message for problem in load(path, REGISTRY, env={}).problems]
+    return [problem.message for problem in load_pipeline(path, REGISTRY, env={}).problems]
 
 
 @pytest.mark.parametrize(

@@ -11,23 +11,23 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from headrace.connectors.files.pieces import FilePieces
-from headrace.connectors.files.stretch import Stretch
-from headrace.connectors.formats.parquet_read import ROWS
+from headrace.connectors.files.pieces import FileBatchReader
+from headrace.connectors.files.stretch import FileRange
+from headrace.connectors.formats.parquet_read import READ_ROWS
 from headrace.connectors.nexmark import STREAMS
-from headrace.connectors.nexmark_events import Events
-from headrace.connectors.numbered import BLOCK
-from headrace.core.contracts import ConnectorError, Piece, PieceReader
+from headrace.connectors.nexmark_events import NexmarkEvents
+from headrace.connectors.numbered import BLOCK_ROWS
+from headrace.core.contracts import BatchSplit, BatchSplitReader, ConnectorError
 from headrace.core.messages import Split
 from tests.connectors.on_disk import PACK, source_of
 from tests.connectors.pieced import bad, divided, pieces_of, read, rows
 from tests.connectors.test_files_source import SCHEMA, text_of
 
 
-def small(reader: PieceReader, step: int) -> FilePieces:
+def small(reader: BatchSplitReader, step: int) -> FileBatchReader:
     """The same, for pieces of that size."""
-    assert isinstance(reader, FilePieces)
-    return replace(reader, least=step, most=step)
+    assert isinstance(reader, FileBatchReader)
+    return replace(reader, min_bytes=step, max_bytes=step)
 
 
 def streamed(folder: Path, text: str, name: str) -> list[tuple[object, ...]]:
@@ -37,7 +37,7 @@ def streamed(folder: Path, text: str, name: str) -> list[tuple[object, ...]]:
     return [*rows(chunks), *((each.error, each.position, each.raw) for each in bad(chunks))]
 
 
-def batched(reader: PieceReader, pieces: Sequence[Piece]) -> list[tuple[object, ...]]:
+def batched(reader: BatchSplitReader, pieces: Sequence[BatchSplit]) -> list[tuple[object, ...]]:
     chunks = read(reader, pieces)
     return [*rows(chunks), *((each.error, each.position, each.raw) for each in bad(chunks))]
 
@@ -129,16 +129,16 @@ def test_a_file_that_is_changed_before_it_is_read_is_noticed(
     file.write_bytes(b'{"id": 1}\n')
     reader = pieces_of(tmp_path, f"{{files: {{path: a.jsonl}}, {SCHEMA}}}")
     (piece,) = divided(reader)
-    stretch = piece.at
-    assert isinstance(stretch, Stretch)
+    stretch = piece.record_range
+    assert isinstance(stretch, FileRange)
     file.write_bytes(data)
-    other = replace(stretch.seen, changed_ns=stretch.seen.changed_ns - 1)
+    other = replace(stretch.version, modified_ns=stretch.version.modified_ns - 1)
     with pytest.raises(ConnectorError, match=f"a.jsonl {says}"):
-        read(reader, [replace(piece, at=replace(stretch, seen=other))])
+        read(reader, [replace(piece, record_range=replace(stretch, version=other))])
 
 
 def parquet(folder: Path, name: str, frame: pl.DataFrame) -> None:
-    frame.write_parquet(folder / name, row_group_size=ROWS)
+    frame.write_parquet(folder / name, row_group_size=READ_ROWS)
 
 
 PARQUET = "format: parquet, schema: {id: bigint not null, name: string}"
@@ -171,13 +171,13 @@ def test_a_column_named_like_the_field_of_another_is_none(tmp_path: Path) -> Non
 
 
 def test_large_files_of_parquet_are_divided_by_rows(tmp_path: Path) -> None:
-    frame = pl.DataFrame({"id": pl.int_range(3 * ROWS + 5, eager=True, dtype=pl.Int32)})
+    frame = pl.DataFrame({"id": pl.int_range(3 * READ_ROWS + 5, eager=True, dtype=pl.Int32)})
     parquet(tmp_path, "a.parquet", frame)
     text = "{files: {path: a.parquet}, format: parquet, schema: {id: bigint}}"
     reader = small(pieces_of(tmp_path, text), 1)
     pieces = divided(reader)
     assert len(pieces) == 4
-    assert rows(read(reader, pieces)) == [(at,) for at in range(3 * ROWS + 5)]
+    assert rows(read(reader, pieces)) == [(at,) for at in range(3 * READ_ROWS + 5)]
 
 
 def test_a_wrong_file_of_parquet_is_refused_before_anything_is_read(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_a_wrong_file_of_parquet_is_refused_before_anything_is_read(tmp_path: Pa
 
 @pytest.mark.parametrize("rate", ["", ", rate: 1000/s"])
 def test_numbers_are_dealt_in_runs_and_wait_for_no_clock(tmp_path: Path, rate: str) -> None:
-    count = 5 * BLOCK + 1
+    count = 5 * BLOCK_ROWS + 1
     reader = pieces_of(tmp_path, f"{{generate: {{rows: {count}, columns: {{x: id}}{rate}}}}}")
     pieces = divided(reader, many=4)
     assert len(pieces) >= 3
@@ -201,5 +201,5 @@ def test_a_rate_says_when_events_happen_and_not_when_they_come(tmp_path: Path) -
     text = "{nexmark: {events: 100000, rate: 777/s, seed: 3, stream: persons}}"
     reader = pieces_of(tmp_path, text)
     names = [column.split()[0] for column in STREAMS["persons"].split(", ")]
-    wanted = Events("persons", 3, 1_000_000 / 777).frame(0, 100_000, names)
+    wanted = NexmarkEvents("persons", 3, 1_000_000 / 777).make_frame(0, 100_000, names)
     assert rows(read(reader, divided(reader, many=9))) == wanted.rows()

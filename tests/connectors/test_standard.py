@@ -13,10 +13,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from headrace.connectors.memory import Memory
-from headrace.connectors.stdin import Stdin
-from headrace.core.bench import Bench
-from headrace.core.contracts import Chunk, ConnectorError, Ended, Reading, Surroundings
+from headrace.connectors.memory import InMemoryData
+from headrace.connectors.stdin import StandardInput
+from headrace.core.bench import KernelExecutor
+from headrace.core.contracts import Chunk, ConnectorError, RunContext, SplitFinished, SplitReader
 from headrace.core.messages import Split
 from headrace.core.plan import nodes
 from tests.connectors.on_disk import JOB, connectors_of, run
@@ -29,25 +29,25 @@ CSV = "{stdin: {}, format: csv, schema: {id: bigint}}"
 
 def stdin_of(
     folder: Path, text: str, descriptor: int, *, block: int = 4096, limit: int | None = None
-) -> Reading:
+) -> SplitReader:
     """Build a source that reads a descriptor as standard input is read."""
     plan = plan_of(
         folder, f"sources:\n  s: {text}\nsinks:\n  o: {{from: s, console: }}", connectors_of()
     )
     node = plan.part("s")
     assert isinstance(node, nodes.Source)
-    surroundings = Surroundings(folder, JOB, Bench(), limit)
-    reading = Stdin(node, surroundings, descriptor, block).reading()
+    surroundings = RunContext(folder, JOB, KernelExecutor(), limit)
+    reading = StandardInput(node, surroundings, descriptor, block).create_reader()
     reading.assign([(SPLIT, None)], last=True)
     return reading
 
 
-async def all_of(reading: Reading) -> list[Chunk]:
+async def all_of(reading: SplitReader) -> list[Chunk]:
     """Every chunk to the end."""
     found = []
-    while isinstance(arrival := await reading.next(), Chunk):
+    while isinstance(arrival := await reading.fetch(), Chunk):
         found.append(arrival)
-    assert (arrival, await reading.next()) == (Ended(SPLIT), None)
+    assert (arrival, await reading.fetch()) == (SplitFinished(SPLIT), None)
     await reading.close()
     return found
 
@@ -80,7 +80,7 @@ def test_a_line_that_arrives_alone_is_handed_on_at_once(
         for number in range(5):
             line = lines(number, 1)
             os.write(pipe[1], line[:4])
-            waiting = asyncio.ensure_future(reading.next())
+            waiting = asyncio.ensure_future(reading.fetch())
             os.write(pipe[1], line[4:])
             chunk = await waiting
             assert isinstance(chunk, Chunk)
@@ -118,7 +118,7 @@ def test_what_gathers_while_nobody_asks_is_one_block(tmp_path: Path, pipe: tuple
         os.write(pipe[1], lines(0, 1))
         sizes = []
         for _ in range(3):
-            chunk = await reading.next()
+            chunk = await reading.fetch()
             assert isinstance(chunk, Chunk)
             sizes.append(chunk.frame.height)
             for at in range(10):
@@ -138,7 +138,7 @@ def test_a_file_can_be_standard_input(tmp_path: Path, block: int, limit: int | N
     found = asyncio.run(all_of(stdin_of(tmp_path, JSON, descriptor, block=block, limit=limit)))
     os.close(descriptor)
     assert ids(found) == list(range(limit or 50))
-    bad = [bad.raw for chunk in found for bad in chunk.bad]
+    bad = [bad.raw for chunk in found for bad in chunk.bad_records]
     assert bad == ([] if limit else ["oops"])
 
 
@@ -165,12 +165,12 @@ def test_nothing_can_be_standard_input(tmp_path: Path) -> None:
 def test_waiting_for_input_can_be_given_up(tmp_path: Path, pipe: tuple[int, int]) -> None:
     async def work() -> list[int]:
         reading = stdin_of(tmp_path, JSON, pipe[0])
-        waiting = asyncio.ensure_future(reading.next())
+        waiting = asyncio.ensure_future(reading.fetch())
         await asyncio.sleep(0)
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
         os.write(pipe[1], lines(7, 1))
-        chunk = await reading.next()
+        chunk = await reading.fetch()
         await reading.close()
         assert isinstance(chunk, Chunk)
         return ids([chunk])
@@ -182,16 +182,16 @@ def test_it_is_exhausted_while_nothing_comes(tmp_path: Path, pipe: tuple[int, in
     async def work() -> None:
         reading = stdin_of(tmp_path, JSON, pipe[0])
         before = asyncio.get_running_loop().time()
-        waiting = asyncio.ensure_future(reading.next())
+        waiting = asyncio.ensure_future(reading.fetch())
         await asyncio.sleep(0)
-        (since,) = reading.exhausted().values()
+        (since,) = reading.list_exhausted().values()
         assert before <= since <= asyncio.get_running_loop().time()
         os.write(pipe[1], lines(7, 1))
         await waiting
-        assert reading.exhausted() == {}
+        assert reading.list_exhausted() == {}
         os.close(pipe[1])
-        assert await reading.next() == Ended(SPLIT)
-        assert reading.exhausted() == {}
+        assert await reading.fetch() == SplitFinished(SPLIT)
+        assert reading.list_exhausted() == {}
         await reading.close()
 
     asyncio.run(work())
@@ -218,7 +218,7 @@ def test_rows_go_out_whole_from_all_subtasks(
     tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes], format: str
 ) -> None:
     frame = pl.DataFrame({"id": range(3000), "name": ["ü" * 9] * 3000})
-    memory = Memory(
+    memory = InMemoryData(
         inputs={"in": {f"{at}": [frame[at * 1000 : at * 1000 + 1000]] for at in range(3)}}
     )
     assert run(tmp_path, COPY % format, memory=memory).failure is None

@@ -11,9 +11,16 @@ from typing import TypeVar
 import polars as pl
 import pytest
 
-from headrace.connectors.threaded import Threaded
-from headrace.core.bench import Bench
-from headrace.core.contracts import Arrival, Chunk, ConnectorError, Ended, Reading, Surroundings
+from headrace.connectors.threaded import ThreadedSplitReader
+from headrace.core.bench import KernelExecutor
+from headrace.core.contracts import (
+    Chunk,
+    ConnectorError,
+    RunContext,
+    SourceEvent,
+    SplitFinished,
+    SplitReader,
+)
 from headrace.core.messages import Position, Split
 from tests.simulation import SimulatedLoop
 
@@ -43,11 +50,11 @@ class Counted:
             self.closed.append(split.name)
 
 
-def shown(arrival: Arrival | None) -> str:
+def shown(arrival: SourceEvent | None) -> str:
     match arrival:
         case Chunk(split, _, position):
             return f"{split.name}{int(str(position)) - 1}"
-        case Ended(split):
+        case SplitFinished(split):
             return f"{split.name}."
     return "-"
 
@@ -57,17 +64,19 @@ def run(work: Callable[[], Coroutine[None, None, T]]) -> T:
         return runner.run(work())
 
 
-def reading_of(reader: Counted, in_order: bool = False) -> Threaded:
-    return Threaded(reader, Surroundings(Path(), "0" * 32, Bench()), in_order=in_order)
+def reading_of(reader: Counted, in_order: bool = False) -> ThreadedSplitReader:
+    return ThreadedSplitReader(
+        reader, RunContext(Path(), "0" * 32, KernelExecutor()), in_order=in_order
+    )
 
 
-async def some(reading: Reading, count: int) -> str:
+async def some(reading: SplitReader, count: int) -> str:
     """Fetch that number of events; a question mark stands for none."""
     found = []
     for _ in range(count):
         try:
             async with asyncio.timeout(1):
-                found.append(shown(await reading.next()))
+                found.append(shown(await reading.fetch()))
         except TimeoutError:
             found.append("?")
     return " ".join(found)
@@ -113,7 +122,7 @@ def test_the_next_chunk_is_made_while_the_last_is_worked_on_also_of_the_next_spl
         reading.assign(assigned(A, B), last=True)
         made = []
         for _ in range(2):
-            await reading.next()
+            await reading.fetch()
             await asyncio.sleep(1)
             made.append(list(reader.made))
         return made
@@ -126,11 +135,11 @@ def test_nothing_of_a_split_that_is_held_is_given_and_nothing_is_lost() -> None:
         reading = reading_of(Counted({"a": 3, "b": 3}))
         reading.assign(assigned(A, B), last=True)
         found = [await some(reading, 2)]
-        reading.hold({A})
+        reading.pause({A})
         found.append(await some(reading, 4))
         waiting = asyncio.create_task(some(reading, 3))
         await asyncio.sleep(0.1)
-        reading.hold(set())
+        reading.pause(set())
         return [*found, await waiting, await some(reading, 1)]
 
     assert run(work) == ["a0 b0", "b1 b2 b. ?", "a1 a2 a.", "-"]
@@ -141,9 +150,9 @@ def test_the_end_of_a_split_that_is_held_comes_behind_what_was_made_of_it() -> N
         reading = reading_of(Counted({"a": 2, "b": 1}))
         reading.assign(assigned(A, B), last=True)
         found = [await some(reading, 3)]
-        reading.hold({A, B})
+        reading.pause({A, B})
         found.append(await some(reading, 1))
-        reading.hold(set())
+        reading.pause(set())
         return [*found, await some(reading, 3)]
 
     assert run(work) == ["a0 b0 a1", "?", "b. a. -"]
@@ -154,9 +163,9 @@ def test_behind_a_split_that_is_held_no_other_is_begun_where_they_have_an_order(
         reading = reading_of(Counted({"a": 2, "b": 1}), in_order=True)
         reading.assign(assigned(A, B), last=True)
         found = [await some(reading, 1)]
-        reading.hold({A})
+        reading.pause({A})
         found.append(await some(reading, 2))
-        reading.hold(set())
+        reading.pause(set())
         return [*found, await some(reading, 4)]
 
     assert run(work) == ["a0", "? ?", "a1 a. b0 b."]
@@ -166,7 +175,7 @@ def test_giving_up_to_wait_loses_nothing() -> None:
     async def work() -> str:
         reading = reading_of(Counted({"a": 3}))
         reading.assign(assigned(A), last=True)
-        waiting = asyncio.create_task(reading.next())
+        waiting = asyncio.create_task(reading.fetch())
         await asyncio.sleep(0)
         assert not waiting.done()
         waiting.cancel()
@@ -183,7 +192,7 @@ def test_what_goes_wrong_comes_behind_what_was_made_before() -> None:
         reading.assign(assigned(A, B), last=True)
         found = [await some(reading, 4)]
         with pytest.raises(ConnectorError, match="it is gone"):
-            await reading.next()
+            await reading.fetch()
         await reading.close()
         return found
 

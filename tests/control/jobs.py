@@ -13,32 +13,32 @@ from typing import Any
 
 import polars as pl
 
-from headrace.cli.control.api import routes
-from headrace.cli.control.client import Client, NotThere
-from headrace.cli.control.control import Control
-from headrace.cli.control.figures import About, Figures
-from headrace.cli.control.plans import Plans
-from headrace.cli.control.saving import Export, Saving
-from headrace.connectors.memory import Happening, Memory
-from headrace.core.channel import Bounds
-from headrace.core.checkpoints import Rhythm
-from headrace.core.job import Outcome
-from headrace.core.keeping import Keeping
-from headrace.core.launch import Launch, launch
-from headrace.core.news import News
-from headrace.core.pipeline.load import load
+from headrace.cli.control.api import build_routes
+from headrace.cli.control.client import JobClient, NotListening
+from headrace.cli.control.control import JobControl
+from headrace.cli.control.figures import JobDescription, JobSummary
+from headrace.cli.control.plans import RescalePlans
+from headrace.cli.control.saving import SavepointExport, SavepointWriter
+from headrace.connectors.memory import InMemoryData, MemoryEvent
+from headrace.core.channel import ChannelBounds
+from headrace.core.checkpoints import CheckpointSchedule
+from headrace.core.job import JobOutcome
+from headrace.core.keeping import CheckpointStorage
+from headrace.core.launch import LaunchOptions, launch_job
+from headrace.core.news import JobEvent
+from headrace.core.pipeline.load import load_pipeline
 from headrace.core.pipeline.settings import NoRestart, Restart
-from headrace.core.plan import build
-from headrace.core.restart import Restarts
-from headrace.core.signals import Request, Signals
+from headrace.core.plan import build_plan
+from headrace.core.restart import RestartPolicy
+from headrace.core.signals import SignalHandler, SignalRequest
 from headrace.state.memory import MemoryBackend
-from headrace.state.savepoints.taking import take
+from headrace.state.savepoints.taking import take_savepoint
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
 
 NOW = "2026-01-31T08:00:00Z"
 LONGEST_S = 30.0
-FOREVER: tuple[Happening, ...] = (3600.0, pl.DataFrame({"key": [0], "x": [0]}))
+FOREVER: tuple[MemoryEvent, ...] = (3600.0, pl.DataFrame({"key": [0], "x": [0]}))
 """The next element never arrives."""
 
 TOTALS = """
@@ -59,15 +59,15 @@ def frame(start: int, stop: int) -> pl.DataFrame:
     return pl.DataFrame({"key": numbers % 3, "x": numbers})
 
 
-class Pressed(Signals):
+class Pressed(SignalHandler):
     """Ctrl-C, where there is no keyboard."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._requests: list[Request] = []
+        self._requests: list[SignalRequest] = []
 
     @contextmanager
-    def heard(self, ask: Request, end: Request) -> Iterator[None]:
+    def send_to_job(self, ask: SignalRequest, end: SignalRequest) -> Iterator[None]:
         """Within this, requests go to a job."""
         self._requests = [ask, end]
         yield
@@ -83,39 +83,39 @@ class Running:
     """A job that runs in a thread, and its clients."""
 
     home: Home
-    memory: Memory
-    control: Control
+    memory: InMemoryData
+    control: JobControl
     signals: Pressed = field(default_factory=Pressed)
-    news: list[News] = field(default_factory=list)
+    news: list[JobEvent] = field(default_factory=list)
     defects: list[BaseException] = field(default_factory=list)
-    outcome: Outcome | None = None
+    outcome: JobOutcome | None = None
     error: BaseException | None = None
     thread: threading.Thread = field(default_factory=threading.Thread)
 
     @property
-    def client(self) -> Client:
+    def client(self) -> JobClient:
         """A new client."""
-        return Client(self.home)
+        return JobClient(self.home)
 
     def asked(self, path: str, **body: object) -> dict[str, Any]:
         """The operation that was begun."""
-        status, said = self.client.ask("POST", path, body)
+        status, said = self.client.send_request("POST", path, body)
         assert status == 202, said
         return said
 
     def refused(self, path: str, **body: object) -> tuple[int, str]:
         """The status and the code of a refusal."""
-        status, said = self.client.ask("POST", path, body)
+        status, said = self.client.send_request("POST", path, body)
         return status, said["error"]["code"]
 
     def now(self, operation: Mapping[str, Any]) -> dict[str, Any]:
         """Return its progress."""
-        return self.client.ask("GET", f"/v1/operations/{operation['id']}")[1]
+        return self.client.send_request("GET", f"/v1/operations/{operation['id']}")[1]
 
     def ended(self, operation: Mapping[str, Any]) -> dict[str, Any]:
         """Return its end."""
         path = f"/v1/operations/{operation['id']}?wait_s={LONGEST_S}"
-        said = self.client.ask("GET", path, timeout_s=2 * LONGEST_S)[1]
+        said = self.client.send_request("GET", path, timeout_s=2 * LONGEST_S)[1]
         assert said["state"] in ("done", "failed"), said
         return said
 
@@ -123,9 +123,9 @@ class Running:
         """Wait until it can be asked."""
         while True:
             try:
-                self.client.job()
+                self.client.fetch_job()
                 return
-            except NotThere:
+            except NotListening:
                 self.thread.join(0.01)
                 assert self.thread.is_alive(), self.error
 
@@ -136,11 +136,11 @@ class Running:
     def until(self, is_so: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         """Wait until the job says something like that."""
         until = time.monotonic() + LONGEST_S
-        while not is_so(said := self.client.job()):
+        while not is_so(said := self.client.fetch_job()):
             assert time.monotonic() < until, said
         return said
 
-    def over(self) -> Outcome:
+    def over(self) -> JobOutcome:
         """Wait for the end of the job, and return its outcome."""
         self.thread.join(LONGEST_S)
         assert not self.thread.is_alive()
@@ -148,64 +148,70 @@ class Running:
         return self.outcome
 
 
-def save(home: Home) -> Export:
+def save(home: Home) -> SavepointExport:
     """Makes savepoints as a run does."""
     return partial(_take, home)
 
 
 def _take(home: Home, number: int, to: str | None, tell: Callable[[int, int], None]) -> str:
-    return take(home, "0.1.0", number, to, tell)
+    return take_savepoint(home, "0.1.0", number, to, tell)
 
 
 @contextmanager
 def running(
     folder: Path,
-    rows: list[Happening] | None = None,
-    export: Callable[[Home], Export] = save,
+    rows: list[MemoryEvent] | None = None,
+    export: Callable[[Home], SavepointExport] = save,
     text: str = TOTALS,
     restart: Restart | None = None,
 ) -> Iterator[Running]:
     """Run a job; stop it at the end if it still runs. By default it waits after ten rows."""
-    memory = Memory({"rows": {"s": [frame(0, 10), *FOREVER] if rows is None else rows}})
-    connectors = {"memory": memory.connector()}
+    memory = InMemoryData({"rows": {"s": [frame(0, 10), *FOREVER] if rows is None else rows}})
+    connectors = {"memory": memory.build_connector()}
     (folder / "p.yaml").write_text(text)
-    loaded = load(folder / "p.yaml", connectors, env={})
-    plan, problems = build(loaded)
+    loaded = load_pipeline(folder / "p.yaml", connectors, env={})
+    plan, problems = build_plan(loaded)
     assert plan is not None, problems
     home = Home(LocalDisk(), str(folder / "home"), "test")
-    figures = Figures(About("test", "p.yaml", "0.1.0", str(folder / "home"), NOW))
-    news: list[News] = []
+    figures = JobSummary(JobDescription("test", "p.yaml", "0.1.0", str(folder / "home"), NOW))
+    news: list[JobEvent] = []
 
-    def tell(said: News) -> None:
+    def tell(said: JobEvent) -> None:
         news.append(said)
-        figures.hear(said)
+        figures.record_event(said)
 
     defects: list[BaseException] = []
-    control = Control(
-        home.folder, figures, Plans(loaded), Saving(export(home)), tell, defects.append, routes
+    control = JobControl(
+        home.folder,
+        figures,
+        RescalePlans(loaded),
+        SavepointWriter(export(home)),
+        tell,
+        defects.append,
+        build_routes,
     )
     job = Running(home, memory, control, news=news, defects=defects)
 
     def run() -> None:
         try:
-            with home.held(NOW):
-                store = home.store(home.job(NOW))
-                keeping = Keeping(
-                    *(store, Restarts(restart or NoRestart()), Rhythm()),
-                    tell=tell,
-                    note=home.note,
-                    noted=home.noted,
+            with home.hold(NOW):
+                store = home.open_store(home.ensure_job_id(NOW))
+                keeping = CheckpointStorage(
+                    *(store, RestartPolicy(restart or NoRestart()), CheckpointSchedule()),
+                    on_event=tell,
+                    write_commit_record=home.write_commit_record,
+                    read_commit_record=home.read_commit_record,
                     time=lambda: NOW,
                 )
-                how = Launch(
+                how = LaunchOptions(
                     folder,
-                    Bounds(),
+                    ChannelBounds(),
                     watchers=(control.watch,),
-                    over=control.over,
-                    keeping=keeping,
+                    on_ended=control.finish_operations,
+                    storage=keeping,
                     signals=job.signals,
                 )
-                job.outcome = launch(plan, connectors, MemoryBackend(), how)
+                job.outcome = launch_job(plan, connectors, MemoryBackend(), how)
         except BaseException as error:
             job.error = error
 

@@ -11,14 +11,14 @@ from pathlib import Path
 
 from headrace.cli.control import sockets
 from headrace.cli.control.routes import Route
-from headrace.cli.control.server import Limits, serve
+from headrace.cli.control.server import ServerLimits, run_server
 
 LONGEST_S = 30.0
 
 
 @contextmanager
 def served(
-    folder: Path, routes: Sequence[Route], limits: Limits | None = None
+    folder: Path, routes: Sequence[Route], limits: ServerLimits | None = None
 ) -> Iterator[list[BaseException]]:
     """Serve in a home until the end; yields the reported bugs."""
     defects: list[BaseException] = []
@@ -27,8 +27,8 @@ def served(
 
     async def run() -> None:
         end = asyncio.Event()
-        with sockets.listening(str(folder)) as listener:
-            async with serve(routes, listener, defects.append, limits):
+        with sockets.open_listener(str(folder)) as listener:
+            async with run_server(routes, listener, defects.append, limits):
                 over.append((asyncio.get_running_loop(), end))
                 ready.set()
                 await end.wait()
@@ -47,7 +47,7 @@ def served(
 
 def said(folder: Path, data: bytes, *, close: bool = False) -> bytes:
     """All that is answered to these bytes."""
-    with sockets.connect(str(folder), LONGEST_S) as connection:
+    with sockets.connect_to_job(str(folder), LONGEST_S) as connection:
         connection.sendall(data)
         if close:
             connection.shutdown(socket.SHUT_WR)

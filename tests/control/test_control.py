@@ -14,19 +14,19 @@ import polars as pl
 import pytest
 
 from headrace.cli.control import sockets
-from headrace.cli.control.control import Control
-from headrace.cli.control.figures import About, Figures
+from headrace.cli.control.control import JobControl
+from headrace.cli.control.figures import JobDescription, JobSummary
 from headrace.cli.control.operations import Operation
-from headrace.cli.control.plans import Plans
-from headrace.cli.control.saving import Export, Saving, Tell
-from headrace.connectors.memory import Memory
-from headrace.core.bench import Bench
-from headrace.core.channel import Bounds
-from headrace.core.job import Job, Outcome
-from headrace.core.launch import Interrupted
+from headrace.cli.control.plans import RescalePlans
+from headrace.cli.control.saving import ByteProgress, SavepointExport, SavepointWriter
+from headrace.connectors.memory import InMemoryData
+from headrace.core.bench import KernelExecutor
+from headrace.core.channel import ChannelBounds
+from headrace.core.job import Job, JobOutcome
+from headrace.core.launch import JobInterrupted
 from headrace.core.messages import Failure
-from headrace.core.news import Asked, News, NotDone, Rescaled, Savepointed
-from headrace.core.pipeline.load import load
+from headrace.core.news import JobEvent, JobRescaled, RequestFailed, SavepointTaken, StopRequested
+from headrace.core.pipeline.load import load_pipeline
 from headrace.core.pipeline.settings import FixedRestart
 from headrace.core.snapshots import RefusedSnapshot, StoreError
 from headrace.state.savepoints.savepoint import open_savepoint
@@ -43,11 +43,11 @@ class Gate:
         self.writing = threading.Semaphore(0)
         self.let = threading.Event()
 
-    def export(self, home: Home) -> Export:
+    def export(self, home: Home) -> SavepointExport:
         """Waits, then does as a run does."""
         made = save(home)
 
-        def write(number: int, to: str | None, tell: Tell) -> str:
+        def write(number: int, to: str | None, tell: ByteProgress) -> str:
             self.writing.release()
             while not self.let.wait(0.01):
                 tell(1, 2)
@@ -78,22 +78,22 @@ def expected(rows: pl.DataFrame) -> dict[int, tuple[int, int]]:
 def test_a_job_says_what_it_is_and_does(tmp_path: Path) -> None:
     with running(tmp_path) as job:
         job.until_read(10)
-        said = job.client.job()
+        said = job.client.fetch_job()
         assert (said["name"], said["status"], said["attempt"]) == ("test", "running", 1)
         assert said["parallelism"] == {"rows": 2, "totals": 2, "out": 2}
         assert (said["rows_in"], said["rows_out"]) == (10, 3)
         assert said["failure"] is None
-        assert job.client.ask("GET", "/v1/operations") == (200, {"operations": []})
+        assert job.client.send_request("GET", "/v1/operations") == (200, {"operations": []})
 
 
 def test_figures_are_told_by_subtask_and_by_checkpoint(tmp_path: Path) -> None:
     with running(tmp_path) as job:
         job.until_read(10)
         job.ended(job.asked("/v1/savepoints"))
-        status, said = job.client.ask("GET", "/v1/statistics")
+        status, said = job.client.send_request("GET", "/v1/statistics")
         assert status == 200
         assert set(said["parts"]) == {"rows", "totals", "out"}
-        status, said = job.client.ask("GET", "/v1/checkpoints")
+        status, said = job.client.send_request("GET", "/v1/checkpoints")
         assert (status, said["completed"]) == (200, 1)
 
 
@@ -105,11 +105,11 @@ def test_a_savepoint_is_a_folder_and_the_job_goes_on(tmp_path: Path) -> None:
             ended = job.ended(job.asked("/v1/savepoints", **asked))
             path, number = ended["result"]["path"], ended["result"]["checkpoint"]
             assert open_savepoint(path).number == number
-            assert Savepointed(number, path) in job.news
+            assert SavepointTaken(number, path) in job.news
         assert path == there
         taken = job.ended(job.asked("/v1/savepoints", to=there))
         assert (taken["state"], taken["error"]["code"]) == ("failed", "refused")
-        assert job.client.job()["status"] == "running"
+        assert job.client.fetch_job()["status"] == "running"
 
 
 @pytest.mark.parametrize(
@@ -155,15 +155,15 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 )
 def test_a_parallelism_that_cannot_be_is_refused(shared: Running, body: dict[str, object]) -> None:
     assert shared.refused("/v1/rescale", **body) == (400, "wrong_parallelism")
-    assert shared.client.job()["parallelism"] == {"rows": 2, "totals": 2, "out": 2}
+    assert shared.client.fetch_job()["parallelism"] == {"rows": 2, "totals": 2, "out": 2}
 
 
 @pytest.mark.parametrize("wait_s", ["-1", "nan", "61", "x", ""])
 def test_nobody_waits_for_ever(shared: Running, wait_s: str) -> None:
     operation = shared.asked("/v1/savepoints")
     path = f"/v1/operations/{operation['id']}?wait_s={wait_s}"
-    assert shared.client.ask("GET", path)[0] == (400 if wait_s else 200)
-    assert shared.client.ask("GET", "/v1/operations/none")[0] == 404
+    assert shared.client.send_request("GET", path)[0] == (400 if wait_s else 200)
+    assert shared.client.send_request("GET", "/v1/operations/none")[0] == 404
     assert shared.ended(operation)["state"] == "done"
 
 
@@ -192,15 +192,15 @@ def test_a_rescale_changes_the_plan_and_loses_nothing(tmp_path: Path) -> None:
         job.until_read(1300)
         own = job.ended(job.asked("/v1/rescale", parts={"totals": 1}))
         assert own["result"]["parallelism"] == {"totals": 1}
-        assert job.client.job()["parallelism"] == {"rows": 3, "totals": 1, "out": 3}
+        assert job.client.fetch_job()["parallelism"] == {"rows": 3, "totals": 1, "out": 3}
         again = job.ended(job.asked("/v1/rescale", parallelism=3))
         assert (again["state"], again["result"]["checkpoint"]) == ("done", None)
         job.ended(job.asked("/v1/rescale", parallelism=2))
-        assert job.client.job()["parallelism"] == {"rows": 2, "totals": 1, "out": 2}
-        assert sum(isinstance(each, Rescaled) for each in job.news) == 3
+        assert job.client.fetch_job()["parallelism"] == {"rows": 2, "totals": 1, "out": 2}
+        assert sum(isinstance(each, JobRescaled) for each in job.news) == 3
         stopped = job.ended(job.asked("/v1/stop"))
         assert stopped["state"] == "done"
-        assert job.over().stopped
+        assert job.over().is_stopped
         assert totals(job) == expected(pl.concat([before, rest]))
 
 
@@ -229,7 +229,7 @@ def test_a_stop_waits_for_what_is_being_written_and_saves_what_waits(tmp_path: P
         assert last["result"]["path"] == str(tmp_path / "last")
         assert last["result"]["checkpoint"] == outcome.checkpoint
         assert not last["result"]["drained"]
-        assert job.news.count(Asked(drain=False)) == 1
+        assert job.news.count(StopRequested(is_drain=False)) == 1
 
 
 def test_a_drained_job_has_finished_what_it_had_read(tmp_path: Path) -> None:
@@ -262,7 +262,7 @@ def test_a_savepoint_that_was_asked_for_survives_a_signal(tmp_path: Path) -> Non
         ending = [threads.submit(job.ended, each) for each in asked]
         gate.let.set()
         assert [each.result()["state"] for each in ending] == ["done", "done", "done"]
-        assert job.over().stopped
+        assert job.over().is_stopped
 
 
 def test_the_second_signal_leaves_a_savepoint_unfinished_and_nothing_of_it(tmp_path: Path) -> None:
@@ -276,7 +276,7 @@ def test_the_second_signal_leaves_a_savepoint_unfinished_and_nothing_of_it(tmp_p
         failed = ending.result()
         assert (failed["state"], failed["error"]["code"]) == ("failed", "failed")
         job.thread.join(LONGEST_S)
-        assert isinstance(job.error, Interrupted)
+        assert isinstance(job.error, JobInterrupted)
         assert not (tmp_path / "there").exists()
 
 
@@ -287,8 +287,8 @@ def test_the_second_signal_leaves_a_savepoint_unfinished_and_nothing_of_it(tmp_p
 def test_a_savepoint_that_fails_is_told_and_the_job_goes_on(
     tmp_path: Path, error: Exception, code: str
 ) -> None:
-    def export(home: Home) -> Export:
-        def write(number: int, to: str | None, tell: Tell) -> str:
+    def export(home: Home) -> SavepointExport:
+        def write(number: int, to: str | None, tell: ByteProgress) -> str:
             raise error
 
         return write
@@ -296,10 +296,10 @@ def test_a_savepoint_that_fails_is_told_and_the_job_goes_on(
     with running(tmp_path, export=export) as job:
         failed = job.ended(job.asked("/v1/savepoints"))
         assert (failed["state"], failed["error"]["code"]) == ("failed", code)
-        assert NotDone("savepoint", str(error)) in job.news
+        assert RequestFailed("savepoint", str(error)) in job.news
         stop = job.ended(job.asked("/v1/stop", savepoint=True))
         assert (stop["state"], stop["error"]["code"]) == ("failed", code)
-        assert job.over().stopped
+        assert job.over().is_stopped
 
 
 def test_a_client_that_goes_away_changes_nothing(tmp_path: Path) -> None:
@@ -308,7 +308,7 @@ def test_a_client_that_goes_away_changes_nothing(tmp_path: Path) -> None:
         asked = job.asked("/v1/savepoints")
         gate.until_writing()
         path = f"GET /v1/operations/{asked['id']}?wait_s=60 HTTP/1.1\r\n\r\n"
-        with sockets.connect(job.home.folder, LONGEST_S) as connection:
+        with sockets.connect_to_job(job.home.folder, LONGEST_S) as connection:
             connection.sendall(path.encode())
         assert job.now(asked)["state"] == "running"
         gate.let.set()
@@ -337,7 +337,7 @@ def test_a_job_that_waits_to_begin_again_says_why(tmp_path: Path) -> None:
             assert failed["error"]["code"] == "refused"
             assert "it is broken" in failed["error"]["message"]
         assert job.ended(job.asked("/v1/stop"))["state"] == "done"
-        assert job.over().stopped
+        assert job.over().is_stopped
 
 
 def test_a_signal_while_a_job_is_rescaled_ends_both(tmp_path: Path) -> None:
@@ -350,47 +350,47 @@ def test_a_signal_while_a_job_is_rescaled_ends_both(tmp_path: Path) -> None:
 
 
 def test_a_job_runs_where_no_socket_can_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sockets, "LONGEST", 5)
-    monkeypatch.setattr(sockets, "DESCRIPTORS", str(tmp_path / "none"))
-    memory = Memory({"rows": {"s": [frame(0, 10)]}})
+    monkeypatch.setattr(sockets, "MAX_NAME_BYTES", 5)
+    monkeypatch.setattr(sockets, "DESCRIPTOR_FOLDER", str(tmp_path / "none"))
+    memory = InMemoryData({"rows": {"s": [frame(0, 10)]}})
     text = TOTALS.replace("name: test", "")
-    job = job_of(tmp_path, text, memory, Bench(), Bounds())
-    news: list[News] = []
+    job = job_of(tmp_path, text, memory, KernelExecutor(), ChannelBounds())
+    news: list[JobEvent] = []
     asyncio.run(unused(tmp_path, news.append).watch(job))
     (told,) = news
-    assert isinstance(told, NotDone)
-    assert (told.what, "control.sock: " in told.why) == ("control", True)
+    assert isinstance(told, RequestFailed)
+    assert (told.request, "control.sock: " in told.reason) == ("control", True)
 
 
-def unused(folder: Path, tell: Callable[[News], None]) -> Control:
+def unused(folder: Path, tell: Callable[[JobEvent], None]) -> JobControl:
     """Over no job yet."""
     home = Home(LocalDisk(), str(folder), "test")
     os.mkdir(home.folder)
     (folder / "p.yaml").write_text(TOTALS)
-    loaded = load(folder / "p.yaml", {})
-    figures = Figures(About("test", "p.yaml", "0.1.0", str(folder), NOW))
-    return Control(home.folder, figures, Plans(loaded), Saving(save(home)), tell)
+    loaded = load_pipeline(folder / "p.yaml", {})
+    figures = JobSummary(JobDescription("test", "p.yaml", "0.1.0", str(folder), NOW))
+    return JobControl(home.folder, figures, RescalePlans(loaded), SavepointWriter(save(home)), tell)
 
 
-def ended_so(folder: Path, outcome: Outcome) -> tuple[Operation, Operation]:
+def ended_so(folder: Path, outcome: JobOutcome) -> tuple[Operation, Operation]:
     """Return the ends of a savepoint and a stop when the job ends like that."""
     control = unused(folder, lambda said: None)
-    saving = control.operations.savepoint("running", NOW)
-    stop = control.operations.stop("running", NOW, saves=False, drain=False)
-    asyncio.run(control.over(cast(Job, None), outcome))
+    saving = control.operations.request_savepoint("running", NOW)
+    stop = control.operations.request_stop("running", NOW, saves=False, drain=False)
+    asyncio.run(control.finish_operations(cast(Job, None), outcome))
     assert saving.error is not None
     return saving, stop
 
 
 def test_of_a_job_that_has_come_to_its_end_there_is_nothing_to_save(tmp_path: Path) -> None:
-    saving, stop = ended_so(tmp_path, Outcome(None, False, {}, 1.0))
+    saving, stop = ended_so(tmp_path, JobOutcome(None, False, {}, 1.0))
     assert saving.error and saving.error.code == "refused"
     assert (stop.state, stop.result["checkpoint"]) == ("done", None)
 
 
 def test_a_stop_of_a_job_that_fails_has_failed(tmp_path: Path) -> None:
     failure = Failure("no space left on device", "out")
-    saving, stop = ended_so(tmp_path, Outcome(failure, False, {}, 1.0, checkpoint=3))
+    saving, stop = ended_so(tmp_path, JobOutcome(failure, False, {}, 1.0, checkpoint=3))
     for each in (saving, stop):
         assert each.error and each.error.code == "failed"
         assert each.error.message == "the job has failed: no space left on device"

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli.control.exporting import export
-from headrace.cli.control.saving import GivenUp
+from headrace.cli.control.exporting import export_savepoint
+from headrace.cli.control.saving import SavepointAbandoned
 from headrace.core.snapshots import RefusedSnapshot, StoreError
 from headrace.state.savepoints.savepoint import open_savepoint
 from headrace.state.storage.home import Home
@@ -25,7 +25,7 @@ def stopped(tmp_path: Path) -> tuple[Home, int]:
 
 def test_it_is_whole_and_says_how_far_it_has_come(stopped: tuple[Home, int]) -> None:
     told: list[tuple[int, int]] = []
-    path = export(*stopped_as(stopped), None, lambda done, of: told.append((done, of)))
+    path = export_savepoint(*stopped_as(stopped), None, lambda done, of: told.append((done, of)))
     savepoint = open_savepoint(path)
     savepoint.verify()
     assert savepoint.number == stopped[1]
@@ -38,7 +38,7 @@ def test_a_refusal_comes_as_that(stopped: tuple[Home, int], tmp_path: Path) -> N
     taken.mkdir()
     (taken / "mine").touch()
     with pytest.raises(RefusedSnapshot) as refused:
-        export(*stopped_as(stopped), str(taken), lambda done, of: None)
+        export_savepoint(*stopped_as(stopped), str(taken), lambda done, of: None)
     assert "taken" in refused.value.message
     assert [path.name for path in taken.iterdir()] == ["mine"]
 
@@ -47,10 +47,10 @@ def test_an_abandoned_export_ends_and_nothing_is_left(
     stopped: tuple[Home, int], tmp_path: Path
 ) -> None:
     def tell(done: int, of: int) -> None:
-        raise GivenUp
+        raise SavepointAbandoned
 
-    with pytest.raises(GivenUp):
-        export(*stopped_as(stopped), str(tmp_path / "saved" / "one"), tell)
+    with pytest.raises(SavepointAbandoned):
+        export_savepoint(*stopped_as(stopped), str(tmp_path / "saved" / "one"), tell)
     assert not list((tmp_path / "saved").iterdir())
 
 
@@ -61,7 +61,7 @@ def test_a_process_that_cannot_go_on_is_told_with_its_last_word(
     (tmp_path / "path" / "polars.py").write_text("raise ImportError('no such luck')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "path"))
     with pytest.raises(StoreError, match="no such luck"):
-        export(*stopped_as(stopped), None, lambda done, of: None)
+        export_savepoint(*stopped_as(stopped), None, lambda done, of: None)
 
 
 def stopped_as(stopped: tuple[Home, int]) -> tuple[Home, str, int]:

@@ -10,28 +10,28 @@ from hypothesis import strategies as st
 
 from headrace.cli.control.http import (
     MAX_BODY,
-    Bad,
-    Head,
     Request,
+    RequestError,
+    RequestHead,
     Response,
-    answer,
-    read_body,
-    read_head,
-    refusal,
-    written,
+    encode_response,
+    make_error_response,
+    make_response,
+    parse_body,
+    parse_head,
 )
-from headrace.cli.control.routes import NotAllowed, Route, find, matched
+from headrace.cli.control.routes import MethodNotAllowed, Route, find_route, match_path
 
 END = b"\r\n\r\n"
 
 
-def head_of(*lines: str) -> Head:
-    return read_head("\r\n".join(lines).encode() + END)
+def head_of(*lines: str) -> RequestHead:
+    return parse_head("\r\n".join(lines).encode() + END)
 
 
-def refused(data: bytes) -> Bad:
-    with pytest.raises(Bad) as caught:
-        read_head(data)
+def refused(data: bytes) -> RequestError:
+    with pytest.raises(RequestError) as caught:
+        parse_head(data)
     return caught.value
 
 
@@ -72,8 +72,8 @@ def test_what_is_no_request_is_malformed(data: bytes) -> None:
 @given(st.binary(max_size=300))
 def test_garbage_is_a_request_or_a_refusal(data: bytes) -> None:
     try:
-        head = read_head(data + END)
-    except Bad as bad:
+        head = parse_head(data + END)
+    except RequestError as bad:
         assert bad.status in (400, 413)
     else:
         assert head.path and head.method
@@ -96,16 +96,16 @@ def test_a_body_has_a_limit() -> None:
     ],
 )
 def test_a_body_is_an_object_of_json(kind: str, data: bytes, status: int) -> None:
-    head = Head("POST", "/", {}, {"content-type": kind}, len(data))
-    with pytest.raises(Bad) as caught:
-        read_body(head, data)
+    head = RequestHead("POST", "/", {}, {"content-type": kind}, len(data))
+    with pytest.raises(RequestError) as caught:
+        parse_body(head, data)
     assert caught.value.status == status
 
 
 def test_a_body_may_be_missing_and_its_type_may_have_parameters() -> None:
-    assert read_body(Head("POST", "/", {}, {}, 0), b"") == {}
-    head = Head("POST", "/", {}, {"content-type": "Application/JSON; charset=utf-8"}, 9)
-    assert read_body(head, b'{"a": 1}') == {"a": 1}
+    assert parse_body(RequestHead("POST", "/", {}, {}, 0), b"") == {}
+    head = RequestHead("POST", "/", {}, {"content-type": "Application/JSON; charset=utf-8"}, 9)
+    assert parse_body(head, b'{"a": 1}') == {"a": 1}
 
 
 class Wire(socket.socket):
@@ -122,15 +122,22 @@ class Wire(socket.socket):
 
 
 @pytest.mark.parametrize(
-    "response", [answer(202, {"id": "7"}), refusal(Bad(409, "stopping", "no"), {"Allow": "GET"})]
+    "response",
+    [
+        make_response(202, {"id": "7"}),
+        make_error_response(RequestError(409, "stopping", "no"), {"Allow": "GET"}),
+    ],
 )
 def test_an_answer_is_what_the_standard_library_reads(response: Response) -> None:
-    read = http.client.HTTPResponse(Wire(written(response)))
+    read = http.client.HTTPResponse(Wire(encode_response(response)))
     read.begin()
     assert (read.status, read.read()) == (response.status, response.body)
     assert read.getheader("content-type") == "application/json"
     assert read.will_close
-    assert written(response, with_body=False) == written(response)[: -len(response.body)]
+    assert (
+        encode_response(response, with_body=False)
+        == encode_response(response)[: -len(response.body)]
+    )
 
 
 async def nothing(_: Request) -> Response:
@@ -145,17 +152,17 @@ ROUTES = [
 
 
 def test_a_route_is_found_by_method_and_path() -> None:
-    assert find(ROUTES, "GET", "/v1/operations/7") == (ROUTES[0], {"id": "7"})
-    assert find(ROUTES, "HEAD", "/v1/job")[0] is ROUTES[1]
-    assert find(ROUTES, "POST", "/v1/job")[0] is ROUTES[2]
+    assert find_route(ROUTES, "GET", "/v1/operations/7") == (ROUTES[0], {"id": "7"})
+    assert find_route(ROUTES, "HEAD", "/v1/job")[0] is ROUTES[1]
+    assert find_route(ROUTES, "POST", "/v1/job")[0] is ROUTES[2]
 
 
 def test_another_method_is_not_allowed_and_another_path_is_not_there() -> None:
-    with pytest.raises(NotAllowed) as caught:
-        find(ROUTES, "DELETE", "/v1/job")
+    with pytest.raises(MethodNotAllowed) as caught:
+        find_route(ROUTES, "DELETE", "/v1/job")
     assert caught.value.methods == ["GET", "POST"]
-    with pytest.raises(Bad) as missing:
-        find(ROUTES, "GET", "/v2/job")
+    with pytest.raises(RequestError) as missing:
+        find_route(ROUTES, "GET", "/v2/job")
     assert (missing.value.status, missing.value.code) == (404, "no_such_path")
 
 
@@ -163,4 +170,4 @@ def test_another_method_is_not_allowed_and_another_path_is_not_there() -> None:
     "path", ["", "/", "/v1/operations", "/v1/operations/", "/v1/operations/7/"]
 )
 def test_a_word_stands_for_one_word(path: str) -> None:
-    assert matched("/v1/operations/{id}", path) is None
+    assert match_path("/v1/operations/{id}", path) is None

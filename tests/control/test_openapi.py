@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from headrace.cli.control import api
-from headrace.cli.control.control import Control
+from headrace.cli.control.control import JobControl
 from headrace.core.messages import CheckpointFailed
 from tests.control.jobs import Running, running
 
@@ -78,7 +78,7 @@ def answer_of(path: str, method: str, status: int) -> Any:
 
 
 def test_the_paths_are_those_of_the_server() -> None:
-    routes = {(route.path, route.method) for route in api.routes(cast(Control, None))}
+    routes = {(route.path, route.method) for route in api.build_routes(cast(JobControl, None))}
     said = {(path, method.upper()) for path, some in SAID["paths"].items() for method in some}
     assert routes == said
 
@@ -100,7 +100,7 @@ def test_the_paths_are_those_of_the_server() -> None:
 def test_answers_are_what_is_said(
     job: Running, method: str, path: str, asked: dict[str, object] | None, status: int
 ) -> None:
-    got, said = job.client.ask(method, path.replace("{id}", "none"), asked)
+    got, said = job.client.send_request(method, path.replace("{id}", "none"), asked)
     assert got == status
     assert list(wrong(said, answer_of(path, method, status))) == []
     if status == 202:
@@ -108,12 +108,12 @@ def test_answers_are_what_is_said(
 
 
 def test_operations_and_what_follows_them_are_what_is_said(job: Running) -> None:
-    job.control.figures.hear(CheckpointFailed(9, "no space left on device"))
+    job.control.summary.record_event(CheckpointFailed(9, "no space left on device"))
     one = SAID["components"]["schemas"]["Operation"]
     operations = [job.asked("/v1/savepoints"), job.asked("/v1/rescale", parallelism=1)]
     for operation in [*operations, *map(job.ended, operations)]:
         assert list(wrong(operation, one)) == []
-    assert list(wrong(job.client.job(), answer_of("/v1/job", "GET", 200))) == []
+    assert list(wrong(job.client.fetch_job(), answer_of("/v1/job", "GET", 200))) == []
     there = job.ended(operations[0])["result"]["path"]
     failed = job.ended(job.asked("/v1/savepoints", to=there))
     assert failed["error"]["code"] == "refused"

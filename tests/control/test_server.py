@@ -11,24 +11,33 @@ from pathlib import Path
 import pytest
 
 from headrace.cli.control import sockets
-from headrace.cli.control.http import MAX_BODY, MAX_HEAD, Bad, Request, Response, answer
+from headrace.cli.control.http import (
+    MAX_BODY,
+    MAX_HEAD,
+    Request,
+    RequestError,
+    Response,
+    make_response,
+)
 from headrace.cli.control.routes import Route
-from headrace.cli.control.server import Limits
+from headrace.cli.control.server import ServerLimits
 from tests.control.serving import LONGEST_S, rest, said, served
 
 HELLO = b"GET /hello HTTP/1.1\r\n\r\n"
 
 
 async def hello(request: Request) -> Response:
-    return answer(200, {"hello": True})
+    return make_response(200, {"hello": True})
 
 
 async def echo(request: Request) -> Response:
-    return answer(200, {"body": request.body, "names": request.names, "query": request.query})
+    return make_response(
+        200, {"body": request.body, "names": request.path_values, "query": request.query}
+    )
 
 
 async def no(request: Request) -> Response:
-    raise Bad(409, "no", "it cannot be", "ask later")
+    raise RequestError(409, "no", "it cannot be", "ask later")
 
 
 async def defect(request: Request) -> Response:
@@ -115,7 +124,7 @@ def test_a_client_may_go_at_any_byte(tmp_path: Path) -> None:
     asked = b"GET /forever HTTP/1.1\r\n\r\n"
     with served(tmp_path, ROUTES) as defects:
         for length in range(len(asked) + 1):
-            with sockets.connect(str(tmp_path), LONGEST_S) as connection:
+            with sockets.connect_to_job(str(tmp_path), LONGEST_S) as connection:
                 connection.sendall(asked[:length])
                 # Closed with a reset where the system has one.
                 linger = struct.pack("ii", 1, 0)
@@ -126,19 +135,23 @@ def test_a_client_may_go_at_any_byte(tmp_path: Path) -> None:
 
 def test_a_client_that_sends_nothing_has_its_time(tmp_path: Path) -> None:
     with (
-        served(tmp_path, ROUTES, Limits(patience_s=0.01)),
-        sockets.connect(str(tmp_path), LONGEST_S) as connection,
+        served(tmp_path, ROUTES, ServerLimits(timeout_s=0.01)),
+        sockets.connect_to_job(str(tmp_path), LONGEST_S) as connection,
     ):
         assert rest(connection) == b""
 
 
 def test_a_hundred_connections_are_no_trouble_and_too_many_are_refused(tmp_path: Path) -> None:
-    with served(tmp_path, ROUTES, Limits(connections=101)), ExitStack() as held:
-        open_ = [held.enter_context(sockets.connect(str(tmp_path), LONGEST_S)) for _ in range(100)]
+    with served(tmp_path, ROUTES, ServerLimits(connections=101)), ExitStack() as held:
+        open_ = [
+            held.enter_context(sockets.connect_to_job(str(tmp_path), LONGEST_S)) for _ in range(100)
+        ]
         for connection in open_[:50]:
             connection.sendall(b"GET /fore")
         assert is_well(tmp_path)
-        over = [held.enter_context(sockets.connect(str(tmp_path), LONGEST_S)) for _ in range(2)]
+        over = [
+            held.enter_context(sockets.connect_to_job(str(tmp_path), LONGEST_S)) for _ in range(2)
+        ]
         assert status(rest(over[1])) == 503
         for connection in open_[50:]:
             connection.sendall(HELLO)
@@ -146,8 +159,8 @@ def test_a_hundred_connections_are_no_trouble_and_too_many_are_refused(tmp_path:
 
 
 def test_what_is_being_answered_at_the_end_is_not_waited_for_long(tmp_path: Path) -> None:
-    with served(tmp_path, ROUTES, Limits(grace_s=0.01)):
-        connection = sockets.connect(str(tmp_path), LONGEST_S)
+    with served(tmp_path, ROUTES, ServerLimits(grace_s=0.01)):
+        connection = sockets.connect_to_job(str(tmp_path), LONGEST_S)
         connection.sendall(b"GET /forever HTTP/1.1\r\n\r\n")
         assert is_well(tmp_path)
     with connection:
@@ -156,13 +169,13 @@ def test_what_is_being_answered_at_the_end_is_not_waited_for_long(tmp_path: Path
 
 def test_the_socket_is_its_owners_and_goes_with_the_server(tmp_path: Path) -> None:
     with served(tmp_path, ROUTES):
-        mode = os.lstat(sockets.path(str(tmp_path))).st_mode
+        mode = os.lstat(sockets.socket_path(str(tmp_path))).st_mode
         assert stat.S_ISSOCK(mode)
         assert stat.S_IMODE(mode) == 0o600
         assert os.listdir(tmp_path) == ["control.sock"]
     assert os.listdir(tmp_path) == []
     with pytest.raises(FileNotFoundError):
-        sockets.connect(str(tmp_path), LONGEST_S)
+        sockets.connect_to_job(str(tmp_path), LONGEST_S)
 
 
 def test_what_a_killed_run_left_is_replaced(tmp_path: Path) -> None:
@@ -171,7 +184,7 @@ def test_what_a_killed_run_left_is_replaced(tmp_path: Path) -> None:
         with socket.socket(socket.AF_UNIX) as left:
             left.bind(str(tmp_path / name))
     with pytest.raises(ConnectionRefusedError):
-        sockets.connect(str(tmp_path), LONGEST_S)
+        sockets.connect_to_job(str(tmp_path), LONGEST_S)
     with served(tmp_path, ROUTES):
         assert is_well(tmp_path)
 
@@ -187,8 +200,8 @@ def test_folders_may_be_as_deep_as_they_like(tmp_path: Path) -> None:
 def test_where_there_are_no_descriptors_a_name_that_is_too_long_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sockets, "DESCRIPTORS", str(tmp_path / "none"))
+    monkeypatch.setattr(sockets, "DESCRIPTOR_FOLDER", str(tmp_path / "none"))
     folder = tmp_path / ("deep" * 30)
     folder.mkdir()
-    with pytest.raises(sockets.TooLong, match="longer than the 100 bytes"):
-        sockets.connect(str(folder), LONGEST_S)
+    with pytest.raises(sockets.SocketNameTooLong, match="longer than the 100 bytes"):
+        sockets.connect_to_job(str(folder), LONGEST_S)

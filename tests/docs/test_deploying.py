@@ -11,9 +11,9 @@ import yaml
 
 from docs.snippets import ROOT
 from docs.write import page
-from headrace.cli.main import HELP, headrace
+from headrace.cli.main import HELP_OPTIONS, headrace
 from headrace.cli.metrics.table import METRICS
-from headrace.cli.pipelines import check
+from headrace.cli.pipelines import check_pipeline
 
 DEPLOY = ROOT / "deploy"
 FILES = sorted(path for path in DEPLOY.rglob("*") if path.is_file())
@@ -59,7 +59,7 @@ def parsed(words: Sequence[str]) -> str:
         assert found is not None, f"no command {name}: {' '.join(words)}"
         command = found
     # A command keeps the option for help that it is first asked with: the page of all shows it.
-    command.make_context(name, rest, help_option_names=HELP).close()
+    command.make_context(name, rest, help_option_names=HELP_OPTIONS).close()
     return name
 
 
@@ -101,16 +101,16 @@ def test_yaml_is_yaml(path: Path) -> None:
 
 
 def test_the_pipeline_has_no_problems() -> None:
-    checked = check(str(DEPLOY / "orders.yaml"), ())
-    assert checked.ok and not checked.problems
+    checked = check_pipeline(str(DEPLOY / "orders.yaml"), ())
+    assert checked.is_valid and not checked.problems
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_a_config_map_has_that_pipeline(path: Path, tmp_path: Path) -> None:
     ((name, text),) = documents(path)["ConfigMap"]["data"].items()
     (tmp_path / name).write_text(text, "utf-8")
-    checked = check(str(tmp_path / name), ())
-    assert checked.ok and not checked.problems
+    checked = check_pipeline(str(tmp_path / name), ())
+    assert checked.is_valid and not checked.problems
     place = checked.pipeline.settings.checkpoint.dir
     assert (
         (place is not None) == (path.stem == "bucket") == ("--take-over" in container(path)["args"])

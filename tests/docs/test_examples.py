@@ -3,13 +3,13 @@
 import polars as pl
 import pytest
 
+from headrace.core.aggregates import AGGREGATES as AGGREGATES
 from headrace.core.aggregates import (
     EXAMPLE_ROWS,
-    partial_states,
-    results,
+    compute_partial_states,
+    compute_results,
     type_aggregate_text,
 )
-from headrace.core.aggregates import TABLE as AGGREGATES
 from headrace.core.catalog import ENTRIES
 from headrace.core.expressions import to_expr, type_expression
 from headrace.core.type_parser import parse_type
@@ -40,8 +40,8 @@ def aggregated(text: str) -> tuple[object, Type]:
     rows = pl.DataFrame(
         {name: pl.Series(values, dtype=to_polars(type)) for name, (type, values) in COLUMNS.items()}
     ).with_row_index("__order")
-    states = partial_states(rows, [], expression.calls)
-    return results(states, [], expression.calls, {"r": expression})["r"][0], expression.type
+    states = compute_partial_states(rows, [], expression.calls)
+    return compute_results(states, [], expression.calls, {"r": expression})["r"][0], expression.type
 
 
 def test_no_name_stands_twice() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from docs.snippets import ROOT, by_bash, pages, refreshed, refusal
 from docs.write import DOCS, PAGES, page
-from headrace.cli.main import headrace, run
+from headrace.cli.main import headrace, run_command_line
 
 PLAIN = re.compile(r"""headrace ([^|&;<>*$'"]|'[^']*'|"[^"$]*")*""")
 """A command line in which a shell has nothing to do."""
@@ -41,7 +41,7 @@ def printed(line: str, folder: Path) -> str:
         lasting.enter_context(chdir(folder))
         lasting.enter_context(redirect_stdout(both))
         lasting.enter_context(redirect_stderr(both))
-        run(shlex.split(line)[1:], lasting)
+        run_command_line(shlex.split(line)[1:], lasting)
         both.seek(0)
         return both.read()
 

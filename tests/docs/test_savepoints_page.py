@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from headrace.state.savepoints.document import FileDocument, PartDocument, StateDocument
+from headrace.state.savepoints.document import FileDocument, StateDocument, StepStateDocument
 
 ROOT = Path(__file__).parent.parent.parent
 PAGE = (ROOT / "docs" / "savepoints.md").read_text("utf-8")
@@ -36,7 +36,7 @@ def test_every_member_is_explained() -> None:
     """In the page's tables, or in the text beside them."""
     members = {
         *SAVEPOINT,
-        *PartDocument.__struct_fields__,
+        *StepStateDocument.__struct_fields__,
         *StateDocument.__struct_fields__,
         *FileDocument.__struct_fields__,
     }

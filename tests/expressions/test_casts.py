@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from headrace.core.expressions import to_expr, type_expression
-from headrace.core.expressions.casts import cast_form
+from headrace.core.expressions.casts import build_cast_form
 from headrace.core.types import (
     BIGINT,
     BINARY,
@@ -168,7 +168,7 @@ def test_a_row_casts_alone_as_among_others(name: str, target: Type) -> None:
     physical = pl.Int64 if field.type == TIMESTAMP else to_polars(field.type)
     frame = pl.DataFrame([pl.Series(name, PLAIN[name], dtype=physical)])
     frame = frame.with_columns(pl.col(name).cast(to_polars(field.type)))
-    form = cast_form(field.type, target)(pl.col(name)).alias("r")
+    form = build_cast_form(field.type, target)(pl.col(name)).alias("r")
     together = frame.select(form)["r"]
     alone = pl.concat([frame[row].select(form)["r"] for row in range(frame.height)])
     assert together.dtype == to_polars(target)

@@ -10,22 +10,26 @@ from collections.abc import Sequence
 import polars as pl
 import pytest
 
-from headrace.core.expressions.java_time.pattern import PatternError
-from headrace.core.expressions.java_time.reading import reader
-from headrace.core.expressions.java_time.writing import writer
+from headrace.core.expressions.java_time.pattern import TimePatternError
+from headrace.core.expressions.java_time.reading import build_parser
+from headrace.core.expressions.java_time.writing import build_formatter
 from headrace.core.types import TIMESTAMP, to_polars
 
 
 def read(pattern: str, texts: Sequence[str | None]) -> list[int | None]:
     """Parse the texts to microseconds."""
     frame = pl.DataFrame({"s": texts}, schema={"s": pl.String})
-    return frame.select(reader(pattern)(pl.col("s")).to_physical())["s"].to_list()
+    return frame.select(build_parser(pattern)(pl.col("s")).to_physical())["s"].to_list()
 
 
 def written(pattern: str, micros: Sequence[int | None]) -> list[str | None]:
     """Format the times."""
     times = pl.Series("t", micros, dtype=pl.Int64).cast(to_polars(TIMESTAMP))
-    return pl.DataFrame([times]).select(writer(pattern)(pl.col("t")).alias("r"))["r"].to_list()
+    return (
+        pl.DataFrame([times])
+        .select(build_formatter(pattern)(pl.col("t")).alias("r"))["r"]
+        .to_list()
+    )
 
 
 @pytest.mark.parametrize(
@@ -44,11 +48,11 @@ def written(pattern: str, micros: Sequence[int | None]) -> list[str | None]:
     ],
 )
 def test_a_pattern_that_is_none_is_refused(pattern: str, message: str) -> None:
-    with pytest.raises(PatternError) as caught:
-        writer(pattern)
+    with pytest.raises(TimePatternError) as caught:
+        build_formatter(pattern)
     assert message in str(caught.value)
-    with pytest.raises(PatternError):
-        reader(pattern)
+    with pytest.raises(TimePatternError):
+        build_parser(pattern)
 
 
 @pytest.mark.parametrize(
@@ -75,8 +79,8 @@ def test_a_pattern_that_is_none_is_refused(pattern: str, message: str) -> None:
     ],
 )
 def test_a_pattern_that_cannot_be_read_as_java_does_is_refused(pattern: str, message: str) -> None:
-    with pytest.raises(PatternError) as caught:
-        reader(pattern)
+    with pytest.raises(TimePatternError) as caught:
+        build_parser(pattern)
     assert message in str(caught.value)
 
 

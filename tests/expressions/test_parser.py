@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from headrace.core.expressions import syntax
-from headrace.core.expressions.parser import parse
+from headrace.core.expressions.parser import parse_expression
 from headrace.core.expressions.typed import ExpressionError
 
 
-def shape(node: syntax.Node) -> str:
+def shape(node: syntax.SyntaxNode) -> str:
     """Format the tree as nested parentheses, operator first."""
     match node:
         case syntax.Literal():
@@ -19,15 +19,15 @@ def shape(node: syntax.Node) -> str:
         case syntax.Member():
             return f"{shape(node.base)}.{node.name}"
         case syntax.Cast():
-            return f"({'try_' if node.attempt else ''}cast {shape(node.operand)} {node.type})"
+            return f"({'try_' if node.is_try else ''}cast {shape(node.operand)} {node.type})"
         case syntax.Star():
             return "*"
         case syntax.TypedText():
             return f"{node.type} {node.text!r}"
         case syntax.Lambda():
             return f"({' '.join(node.parameters)} -> {shape(node.body)})"
-        case syntax.Call():
-            distinct = "distinct " if node.distinct else ""
+        case syntax.CallNode():
+            distinct = "distinct " if node.is_distinct else ""
             condition = f" filter {shape(node.filter)}" if node.filter else ""
             return f"({node.name} {distinct}{' '.join(map(shape, node.arguments))}{condition})"
     raise AssertionError(node)
@@ -99,7 +99,7 @@ def shape(node: syntax.Node) -> str:
     ],
 )
 def test_an_expression_reads_as_spark_reads_it(text: str, tree: str) -> None:
-    assert shape(parse(text)) == tree
+    assert shape(parse_expression(text)) == tree
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_an_expression_reads_as_spark_reads_it(text: str, tree: str) -> None:
     ],
 )
 def test_a_literal_has_the_type_that_spark_gives_it(text: str, literal: str) -> None:
-    assert shape(parse(text)) == literal
+    assert shape(parse_expression(text)) == literal
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_a_literal_has_the_type_that_spark_gives_it(text: str, literal: str) -> 
 )
 def test_a_mistake_is_told_where_it_is(text: str, message: str, at: str, hint: str) -> None:
     with pytest.raises(ExpressionError) as raised:
-        parse(text)
+        parse_expression(text)
     error = raised.value
     assert message in error.message
     assert text[error.span.start : error.span.end] == at
@@ -192,8 +192,8 @@ def test_a_mistake_is_told_where_it_is(text: str, message: str, at: str, hint: s
 )
 def test_endless_nesting_is_refused_not_followed(text: str) -> None:
     with pytest.raises(ExpressionError):
-        parse(text)
+        parse_expression(text)
 
 
 def test_long_chains_of_or_are_not_deep() -> None:
-    assert syntax.depth(parse(" or ".join(f"a = {i}" for i in range(5000)))) < 20
+    assert syntax.tree_depth(parse_expression(" or ".join(f"a = {i}" for i in range(5000)))) < 20

@@ -7,8 +7,8 @@ import pytest
 
 from headrace.core.expressions import ExpressionError, ExpressionErrors, to_expr, type_expression
 from headrace.core.expressions.regex import rust
-from headrace.core.expressions.regex.errors import PatternError
-from headrace.core.expressions.regex.like import Plain, Wild, pieces
+from headrace.core.expressions.regex.errors import RegexError
+from headrace.core.expressions.regex.like import LiteralText, Wildcard, parse_like
 from headrace.core.types import STRING, Field, Schema
 
 SCHEMA = Schema((Field("s", STRING), Field("pattern", STRING)))
@@ -41,7 +41,7 @@ LINE_END = r"(?:\r\n|[\n\r\x{85}\x{2028}\x{2029}])?"
     ],
 )
 def test_a_pattern_is_spelt_out_for_rust(java: str, written: str) -> None:
-    assert rust.search(java) == written
+    assert rust.translate_search(java) == written
 
 
 @pytest.mark.parametrize(
@@ -76,8 +76,8 @@ def test_a_pattern_is_spelt_out_for_rust(java: str, written: str) -> None:
     ],
 )
 def test_what_has_no_counterpart_is_refused_by_name(java: str, message: str) -> None:
-    with pytest.raises(PatternError) as raised:
-        rust.search(java)
+    with pytest.raises(RegexError) as raised:
+        rust.translate_search(java)
     assert message in raised.value.message
     assert raised.value.hint
 
@@ -115,13 +115,13 @@ def test_what_has_no_counterpart_is_refused_by_name(java: str, message: str) -> 
     ],
 )
 def test_what_java_rejects_is_rejected(java: str, message: str) -> None:
-    with pytest.raises(PatternError) as raised:
-        rust.search(java)
+    with pytest.raises(RegexError) as raised:
+        rust.translate_search(java)
     assert message in raised.value.message
 
 
 def test_a_line_end_before_which_a_dollar_stands_is_put_back() -> None:
-    pattern, by = rust.replacement(r"(\w)\w*$", "<$1>")
+    pattern, by = rust.translate_replacement(r"(\w)\w*$", "<$1>")
     frame = pl.DataFrame({"s": ["word\r\n", "word\n\n", "word", "word\u2028"]})
     replaced = frame.select(pl.col("s").str.replace_all(pattern, by))["s"].to_list()
     assert replaced == ["<w>\r\n", "word\n\n", "<w>", "<w>\u2028"]
@@ -140,7 +140,7 @@ def test_a_line_end_before_which_a_dollar_stands_is_put_back() -> None:
     ],
 )
 def test_a_replacement_follows_java(by: str, written: str) -> None:
-    assert rust.replacement("(a)(b)", by)[1] == written
+    assert rust.translate_replacement("(a)(b)", by)[1] == written
 
 
 @pytest.mark.parametrize(
@@ -192,8 +192,8 @@ def test_like_is_the_comparison_that_its_pattern_amounts_to() -> None:
 
 
 def test_an_escaped_wildcard_is_plain() -> None:
-    assert pieces(r"50\%_", "\\") == [Plain("50%"), Wild.CHARACTER]
-    assert pieces("%%", "%") == [Plain("%")]
+    assert parse_like(r"50\%_", "\\") == [LiteralText("50%"), Wildcard.CHARACTER]
+    assert parse_like("%%", "%") == [LiteralText("%")]
 
 
 def test_a_pattern_may_be_computed_from_constants() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.util import calc_crc32c
 
-from headrace.connectors.kafka.source.batches import CONTROL, HEADER, TRANSACTIONAL
+from headrace.connectors.kafka.source.batches import CONTROL_FLAG, HEADER_STRUCT, TRANSACTIONAL_FLAG
 
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 NO_PRODUCER = -1
@@ -56,7 +56,7 @@ def mark(base: int, producer: int, *, commit: bool) -> bytes:
     builder = DefaultRecordBatchBuilder(2, 0, 1, producer, 0, -1, 1 << 30)
     builder.append(0, 1000, key, b"\0\0\0\0\0\0", [])
     built = builder.build()
-    struct.pack_into(">h", built, ATTRIBUTES_AT, CONTROL | TRANSACTIONAL)
+    struct.pack_into(">h", built, ATTRIBUTES_AT, CONTROL_FLAG | TRANSACTIONAL_FLAG)
     return finished(built, base)
 
 
@@ -64,5 +64,5 @@ def finished(built: bytearray, base: int) -> bytes:
     """At its offset, with its checksum."""
     struct.pack_into(">q", built, 0, base)
     struct.pack_into(">I", built, CRC_AT, calc_crc32c(bytes(built[ATTRIBUTES_AT:])))
-    assert len(built) >= HEADER.size
+    assert len(built) >= HEADER_STRUCT.size
     return bytes(built)

@@ -21,7 +21,7 @@ from random import Random
 from shutil import rmtree
 from tempfile import mkdtemp
 
-from headrace.cli.control.client import Client, NoAnswer, NotThere
+from headrace.cli.control.client import JobClient, NoAnswer, NotListening
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
 from tests.cli.processes import RUN, limited
@@ -170,12 +170,12 @@ class Fired:
     def _save(self) -> None:
         """Stop it with a savepoint, which the next life begins with if it came to be."""
         self.savepoint = str(self.folder / f"saved-{len(self.lives)}")
-        with suppress(NotThere, NoAnswer):
-            self._client().ask("POST", "/v1/stop", {"savepoint": self.savepoint})
+        with suppress(NotListening, NoAnswer):
+            self._client().send_request("POST", "/v1/stop", {"savepoint": self.savepoint})
 
     def _refused(self, process: subprocess.Popen[str]) -> None:
         """Check that a second run is refused while the job runs."""
-        held, holder = self._client().home.holder()
+        held, holder = self._client().home.find_holder()
         if held and holder is not None and holder.pid == process.pid:
             command = [*RUN, "p.yaml"]
             second = subprocess.run(command, cwd=self.folder, capture_output=True, text=True)
@@ -190,7 +190,7 @@ class Fired:
         while self._missing():
             assert process.poll() is None, (self.folder / "said").read_text()
             assert time.monotonic() < deadline, f"missing: {self._missing()}"
-        status, _ = self._client().ask("POST", "/v1/stop", {"drain": True})
+        status, _ = self._client().send_request("POST", "/v1/stop", {"drain": True})
         assert status == 202
         assert self._ended(process) == 0, self.said
         began = time.monotonic()
@@ -234,8 +234,8 @@ class Fired:
             )
         return limited(process)
 
-    def _client(self) -> Client:
-        return Client(Home(LocalDisk(), str(self.folder / ".headrace"), JOB))
+    def _client(self) -> JobClient:
+        return JobClient(Home(LocalDisk(), str(self.folder / ".headrace"), JOB))
 
     def _asks(self) -> Iterator[None]:
         """Ask the process for something now and then."""
@@ -245,8 +245,8 @@ class Fired:
                 yield
             body = {"parallelism": self.chance.choice([1, 2, 3])}
             path, body = self.chance.choice([("/v1/savepoints", {}), ("/v1/rescale", body)])
-            with suppress(NotThere, NoAnswer):
-                status, _ = self._client().ask("POST", path, body)
+            with suppress(NotListening, NoAnswer):
+                status, _ = self._client().send_request("POST", path, body)
                 assert status in (202, 409), status
                 self.asked += status == 202
 

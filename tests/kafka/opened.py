@@ -10,10 +10,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from headrace.connectors.kafka.source import open_source
+from headrace.connectors.kafka.source import build_source
 from headrace.connectors.kafka.source_options import KafkaSource
-from headrace.core.bench import Bench
-from headrace.core.contracts import BadRecord, Chunk, Ended, Reading, Source, Surroundings
+from headrace.core.bench import KernelExecutor
+from headrace.core.contracts import (
+    BadRecord,
+    Chunk,
+    RunContext,
+    SourceConnector,
+    SplitFinished,
+    SplitReader,
+)
 from headrace.core.messages import Position, Split
 from headrace.core.pipeline.text import Text
 from headrace.core.plan import nodes
@@ -61,7 +68,9 @@ def node(
     """A source of the plan with these columns, followed by those of its metadata."""
     whole = {key: said(value) for key, value in {"brokers": address, **options}.items()}
     read = KafkaSource.model_validate({Text(key): value for key, value in whole.items()})
-    beside = [Field(str(name), BESIDE[kind]) for kind, name in read.metadata.columns.items()]
+    beside = [
+        Field(str(name), BESIDE[kind]) for kind, name in read.metadata.requested_columns.items()
+    ]
     schema = Schema((*fields, *beside))
     stream = nodes.Stream(NAME, schema, nodes.Append(), False)
     of = nodes.Format(format, None)
@@ -96,8 +105,8 @@ class Came:
 class Opened:
     """A source, and a reading of it."""
 
-    source: Source
-    reading: Reading
+    source: SourceConnector
+    reading: SplitReader
     told: list[str]
     splits: Sequence[Split] = ()
     came: Came = field(default_factory=Came)
@@ -106,7 +115,7 @@ class Opened:
         """Read until it is enough, or until nothing will come any more."""
         async with asyncio.timeout(LONGEST_S):
             while not self.came.over and not enough(self.came):
-                self._take(await self.reading.next())
+                self._take(await self.reading.fetch())
         return self.came
 
     async def to_the_end(self) -> Came:
@@ -117,15 +126,15 @@ class Opened:
         """Read until that number of records has arrived."""
         return await self.until(lambda came: came.count >= count)
 
-    def _take(self, arrival: Chunk | Ended | None) -> None:
+    def _take(self, arrival: Chunk | SplitFinished | None) -> None:
         came = self.came
         if isinstance(arrival, Chunk):
             name = arrival.split.name
             came.rows.setdefault(name, []).extend(arrival.frame.rows())
-            came.bad.extend(arrival.bad)
+            came.bad.extend(arrival.bad_records)
             came.positions[name] = arrival.position
             came.chunks.append(arrival)
-        elif isinstance(arrival, Ended):
+        elif isinstance(arrival, SplitFinished):
             came.ended.append(arrival.split.name)
         else:
             came.over = True
@@ -146,21 +155,24 @@ async def opened(
     """The source, with its splits assigned: from where they start, or `at` where one was left."""
     told = [] if told is None else told
     with ThreadPoolExecutor(2) as executor:
-        bench = Bench(executor)
-        where = Surroundings(Path(), "0" * 32, bench, limit, pipeline="test", tell=told.append)
-        made = open_source(source, where)
+        bench = KernelExecutor(executor)
+        where = RunContext(
+            Path(), "0" * 32, bench, limit, pipeline_name="test", notify_user=told.append
+        )
+        made = build_source(source, where)
         reading = None
         try:
             splits: Sequence[Split] = ()
             if discovered:
                 async with asyncio.timeout(LONGEST_S):
-                    splits = await made.discover(first)
-            reading = made.reading()
+                    splits = await made.discover_splits(first)
+            reading = made.create_reader()
             if discovered:
                 known = at or {}
                 wanted = [each for each in splits if only is None or each.name in only]
                 reading.assign(
-                    [(each, known.get(each.name, each.start)) for each in wanted], last=last
+                    [(each, known.get(each.name, each.start_position)) for each in wanted],
+                    last=last,
                 )
             yield Opened(made, reading, told, splits)
         finally:

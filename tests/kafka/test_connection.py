@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from headrace.connectors.kafka.connection import LONGEST_S, connected, reached
+from headrace.connectors.kafka.connection import CONNECT_TIMEOUT_S, check_reachable, connect_client
 from headrace.connectors.kafka.source_options import KafkaSource
 from headrace.connectors.registry import REGISTRY
 from headrace.core.contracts import ConnectorError
-from headrace.core.pipeline.load import load
+from headrace.core.pipeline.load import load_pipeline
 from tests.kafka.secured import OTHER_PASSWORD, PASSWORD, USER, Secured
 
 SOON_S = 0.2
@@ -33,17 +33,19 @@ def options(folder: Path, brokers: str, security: str = "", **secrets: str) -> K
         "sinks:\n  o: {from: s, console: {}}\n"
     )
     env = {f"HEADRACE_SECRET_{name}": value for name, value in secrets.items()}
-    found = load(path, REGISTRY, env=env)
+    found = load_pipeline(path, REGISTRY, env=env)
     assert not found.problems, found.problems
     source = found.pipeline.sources["s"].options
     assert isinstance(source, KafkaSource)
     return source
 
 
-def refused(source: KafkaSource, folder: Path, longest_s: float = LONGEST_S) -> ConnectorError:
+def refused(
+    source: KafkaSource, folder: Path, longest_s: float = CONNECT_TIMEOUT_S
+) -> ConnectorError:
     """Return the error, after checking that it shows no password."""
     with pytest.raises(ConnectorError) as raised:
-        asyncio.run(reached(source, folder, longest_s))
+        asyncio.run(check_reachable(source, folder, longest_s))
     said = f"{raised.value.message} {raised.value.hint}"
     assert PASSWORD not in said and OTHER_PASSWORD not in said
     return raised.value
@@ -51,7 +53,7 @@ def refused(source: KafkaSource, folder: Path, longest_s: float = LONGEST_S) -> 
 
 def brokers_known(source: KafkaSource, folder: Path) -> int:
     async def ask() -> int:
-        client = await connected(source, folder)
+        client = await connect_client(source, folder)
         try:
             return len(client.cluster.brokers())
         finally:
@@ -110,7 +112,9 @@ def test_one_broker_that_answers_is_enough(
 ) -> None:
     three = f"[{refusing}, {secured.broker.address}]"
     assert brokers_known(options(tmp_path, three), tmp_path) == 1
-    asyncio.run(reached(options(tmp_path, f"[{silent}, {secured.broker.address}]"), tmp_path))
+    asyncio.run(
+        check_reachable(options(tmp_path, f"[{silent}, {secured.broker.address}]"), tmp_path)
+    )
 
 
 USES = "username: alice, password: '${secret:PW}'"
@@ -217,7 +221,7 @@ def test_files_that_are_no_certificates(
     }
     source = options(tmp_path, "127.0.0.1:1", f"protocol: ssl, {said.format(**files)}")
     error = refused(source, tmp_path)
-    assert (error.message, error.exit_status, error.final) == (message.format(**files), 2, True)
+    assert (error.message, error.exit_status, error.is_final) == (message.format(**files), 2, True)
 
 
 def test_a_token(secured: Secured, tmp_path: Path) -> None:

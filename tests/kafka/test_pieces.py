@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from headrace.connectors.kafka.source import open_pieces
-from headrace.connectors.kafka.source.pieces import TopicPieces
-from headrace.core.bench import Bench
-from headrace.core.contracts import Chunk, ConnectorError, Piece, Surroundings
+from headrace.connectors.kafka.source import build_batch_reader
+from headrace.connectors.kafka.source.pieces import TopicBatchReader
+from headrace.core.bench import KernelExecutor
+from headrace.core.contracts import BatchSplit, Chunk, ConnectorError, RunContext
 from headrace.core.types import BIGINT, Field
 from tests.connectors.pieced import divided, read, rows
 from tests.kafka.broker import Broker
@@ -27,13 +27,13 @@ Fresh = Callable[..., str]
 
 
 @contextmanager
-def pieces_of(address: str, least: int, **options: Any) -> Iterator[TopicPieces]:
+def pieces_of(address: str, least: int, **options: Any) -> Iterator[TopicBatchReader]:
     """Build the batch reader of a source; a range has at least that number of records."""
     with ThreadPoolExecutor(2) as threads:
-        surroundings = Surroundings(Path("."), "0" * 32, Bench(threads), pipeline="p")
-        reader = open_pieces(node(address, **options), surroundings)
-        assert isinstance(reader, TopicPieces)
-        yield replace(reader, least=least)
+        surroundings = RunContext(Path("."), "0" * 32, KernelExecutor(threads), pipeline_name="p")
+        reader = build_batch_reader(node(address, **options), surroundings)
+        assert isinstance(reader, TopicBatchReader)
+        yield replace(reader, min_records=least)
 
 
 def numbered(count: int, partitions: int = 1) -> list[Record]:
@@ -121,11 +121,11 @@ def test_a_jump_to_the_latest_record_is_made_once(
     options = {"on_missing_offset": "latest", "start": {"offsets": {0: 0}}}
     with pieces_of(broker.address, 2, topic=topic, stop="latest", **options) as reader:
         topics.delete_records(topic, {0: 5})
-        pieces: list[Piece] = list(divided(reader, many=9))
+        pieces: list[BatchSplit] = list(divided(reader, many=9))
         assert values(read(reader, pieces)) == Counter()
 
 
 def test_a_topic_that_is_not_there_is_refused(broker: Broker, fresh: Fresh) -> None:
     refused = pytest.raises(ConnectorError, match="there is no topic")
     with pieces_of(broker.address, 1, topic=fresh(), stop="latest") as reader, refused:
-        asyncio.run(reader.pieces(1))
+        asyncio.run(reader.plan_splits(1))

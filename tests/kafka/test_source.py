@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from headrace.connectors.kafka.source.fetching import PARTITION_BYTES
+from headrace.connectors.kafka.source.fetching import MAX_PARTITION_BYTES
 from headrace.core.contracts import ConnectorError
 from headrace.core.messages import Position, Split
 from headrace.core.types import BIGINT, STRING, Field
@@ -174,7 +174,7 @@ def test_a_record_that_is_bigger_than_a_fetch_comes(
     broker: Broker, topics: Topics, fresh: Fresh
 ) -> None:
     topic = topics.create(fresh(), 3, max_message_bytes="8000000")
-    big = bytes(range(256)) * (3 * PARTITION_BYTES // 256)
+    big = bytes(range(256)) * (3 * MAX_PARTITION_BYTES // 256)
     for partition in range(3):
         values = [b"small", big + b"%d" % partition, b"small again"]
         records = [Record(value, partition=partition) for value in values]
@@ -263,7 +263,7 @@ def test_an_offset_of_a_partition_that_is_not_there_is_refused(
         read(broker, topic=topic, **named)
     assert error.value.message == f'{edge}: there is no partition 7 of topic "{topic}"'
     assert error.value.hint in ("it has only partition 0", "it has the partitions 0 to 2")
-    assert error.value.final
+    assert error.value.is_final
 
 
 def test_no_more_rows_are_read_than_are_wanted(
@@ -297,7 +297,7 @@ def test_what_there_is_no_more_is_an_error_or_passed_over(
     with pytest.raises(ConnectorError, match="wanted offset 3, there are 6 to 9") as error:
         read(broker, at, topic=topic)
     assert "earliest resumes at 6, latest at 10" in error.value.hint
-    assert error.value.final
+    assert error.value.is_final
     going_on = read(broker, at, topic=topic, on_missing_offset="earliest")
     assert going_on.values == [b"6", b"7", b"8", b"9"]
     assert read(broker, at, topic=topic, on_missing_offset="latest").values == []

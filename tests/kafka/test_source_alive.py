@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import Producer
 
 from headrace.connectors.kafka.security import Security
-from headrace.connectors.kafka.source.leaders import GONE_S
+from headrace.connectors.kafka.source.leaders import DELETION_DELAY_S
 from headrace.core.contracts import Chunk, ConnectorError
 from headrace.core.messages import Progress, Split
 from headrace.core.pipeline.text import Text
@@ -56,7 +56,7 @@ def test_a_topic_that_is_not_there_is_told_with_the_nearest_one(
     error = refused(node(broker.address, topic=topic + "s"))
     assert error.message == f'there is no topic "{topic}s"'
     assert error.hint == f'did you mean "{topic}"?; headrace does not create topics'
-    assert (error.exit_status, error.final) == (1, True)
+    assert (error.exit_status, error.is_final) == (1, True)
     assert topic + "s" not in topics.names()
 
 
@@ -71,12 +71,12 @@ def test_a_pattern_that_nothing_matches_is_an_error_unless_something_may_come(
     async def waiting() -> Came:
         async with opened(node(broker.address, pattern=pattern), last=False) as it:
             assert it.told == [f"records: there are no topics like {pattern} yet, waiting"]
-            assert it.source.rediscover_s == 60
+            assert it.source.discovery_interval_s == 60
             for name in (f"{word}-1", f"{word}-x", f"{word}-23"):
                 topics.write(topics.create(name), plain(3))
-            found = await it.source.discover(False)
+            found = await it.source.discover_splits(False)
             assert [split.name for split in found] == [f"{word}-1-0", f"{word}-23-0"]
-            it.reading.assign([(split, split.start) for split in found], last=False)
+            it.reading.assign([(split, split.start_position) for split in found], last=False)
             return await it.first(6)
 
     assert run(waiting).values == [b"0", b"1", b"2"] * 2
@@ -93,9 +93,9 @@ def test_new_partitions_are_read_from_their_beginning(
         async with opened(source, last=False) as it:
             topics.widen(topic, 3)
             topics.write(topic, plain(9, 3, begin=10))
-            found = await it.source.discover(False)
+            found = await it.source.discover_splits(False)
             assert len(found) == 3
-            it.reading.assign([(split, split.start) for split in found[1:]], last=False)
+            it.reading.assign([(split, split.start_position) for split in found[1:]], last=False)
             return await it.first(9)
 
     assert sorted(run(reading).values) == sorted(b"%d" % at for at in range(10, 19))
@@ -110,7 +110,7 @@ def test_where_reading_ends_a_partition_that_came_later_has_nothing_to_be_read(
     async def reading() -> Came:
         source = node(broker.address, topic=topic, stop="latest")
         async with opened(source) as it:
-            assert it.source.rediscover_s is None
+            assert it.source.discovery_interval_s is None
             topics.widen(topic, 2)
             topics.write(topic, plain(4, 2, begin=10))
             return await it.to_the_end()
@@ -141,8 +141,8 @@ def test_a_topic_that_is_deleted_while_it_is_read_is_told(
             error = await failing(it)
             why = "the partition no longer exists: was the topic deleted?"
             assert (error.split, error.message) == (f"{topic}-0", why)
-            assert error.final
-            assert time.monotonic() - began >= GONE_S
+            assert error.is_final
+            assert time.monotonic() - began >= DELETION_DELAY_S
             assert it.came.count == 5
 
     run(reading)
@@ -193,7 +193,7 @@ def test_who_may_not_read_is_told_at_once(secured: Secured, fresh: Fresh) -> Non
     for each in (error, later):
         assert each.message == f'cannot read topic "{topic}": access is denied'
         assert each.hint == f'the user needs the right to read topic "{topic}"'
-        assert each.final
+        assert each.is_final
 
 
 def test_lags_and_ends_are_known_and_what_is_held_waits(
@@ -205,20 +205,20 @@ def test_lags_and_ends_are_known_and_what_is_held_waits(
     async def reading() -> None:
         async with opened(node(broker.address, topic=topic)) as it:
             one, two = it.splits
-            it.reading.hold([two])
+            it.reading.pause([two])
             await it.first(5)
             assert set(it.came.rows) == {one.name}
             await settled(it, {one})
-            assert it.reading.lags()[one] == 0
-            it.reading.hold([])
+            assert it.reading.measure_lags()[one] == 0
+            it.reading.pause([])
             await it.first(10)
             await settled(it, {one, two})
-            assert it.reading.lags() == {one: 0, two: 0}
-            since = it.reading.exhausted()
+            assert it.reading.measure_lags() == {one: 0, two: 0}
+            since = it.reading.list_exhausted()
             topics.write(topic, plain(1, begin=100))
             await it.first(11)
             await settled(it, {one, two})
-            later = it.reading.exhausted()
+            later = it.reading.list_exhausted()
             assert later[one] > since[one]
             assert later[two] == since[two]
 
@@ -227,8 +227,8 @@ def test_lags_and_ends_are_known_and_what_is_held_waits(
 
 async def settled(it: Opened, splits: set[Split]) -> None:
     """Read on until these are exhausted."""
-    getting = asyncio.ensure_future(it.reading.next())
-    await soon(lambda: set(it.reading.exhausted()) == splits)
+    getting = asyncio.ensure_future(it.reading.fetch())
+    await soon(lambda: set(it.reading.list_exhausted()) == splits)
     getting.cancel()
     await asyncio.gather(getting, return_exceptions=True)
 
@@ -243,9 +243,9 @@ def test_what_stands_behind_an_open_transaction_is_still_to_come(
     async def reading() -> None:
         async with opened(node(broker.address, topic=topic)) as it:
             await it.first(2)
-            getting = asyncio.ensure_future(it.reading.next())
-            await soon(lambda: bool(it.reading.lags()))
-            assert not it.reading.exhausted()
+            getting = asyncio.ensure_future(it.reading.fetch())
+            await soon(lambda: bool(it.reading.measure_lags()))
+            assert not it.reading.list_exhausted()
             producer.commit_transaction(30)
             chunk = await getting
             assert isinstance(chunk, Chunk)
@@ -264,7 +264,7 @@ def test_positions_are_committed_for_tools_to_see(
     async def reading(**options: Any) -> None:
         async with opened(node(broker.address, topic=topic, stop="latest", **options)) as it:
             came = await it.to_the_end()
-            await it.source.published(
+            await it.source.on_checkpoint_complete(
                 {split: Progress(came.positions[split.name]) for split in it.splits}
             )
             assert it.told == []
@@ -293,9 +293,9 @@ def test_a_broker_that_is_killed_and_comes_back_costs_no_record(own: Broker) -> 
             own.kill()
             on = asyncio.ensure_future(it.first(600))
             await soon(lambda: bool(it.told))
-            assert not it.reading.exhausted()
-            publishing = it.source.published({it.splits[0]: Progress(5)})
-            discovering = asyncio.ensure_future(it.source.discover(False))
+            assert not it.reading.list_exhausted()
+            publishing = it.source.on_checkpoint_complete({it.splits[0]: Progress(5)})
+            discovering = asyncio.ensure_future(it.source.discover_splits(False))
             await publishing
             await asyncio.to_thread(own.start)
             await asyncio.to_thread(topics.write, "topic", plain(300, 3, begin=300))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from headrace.core.beginning import discovered
-from headrace.core.ends import Ends
-from headrace.core.manifest import Checkpoint
-from headrace.core.messages import Progress, Restored, Split
+from headrace.core.beginning import discover_splits
+from headrace.core.ends import OpenConnectors
+from headrace.core.manifest import RestoredCheckpoint
+from headrace.core.messages import Progress, RestoredState, Split
 from tests.kafka.broker import Broker
 from tests.kafka.opened import NAME, Opened, node, opened, run
 from tests.kafka.topics import Record, Topics
@@ -24,12 +24,12 @@ def two(begin: int, count: int) -> list[Record]:
 
 async def going_on(it: Opened, left: Left) -> Left:
     """Resume from the positions of an earlier run; return the start positions."""
-    restored = Checkpoint(1, False, Restored({NAME: left}))
-    begins, _ = await discovered(Ends({NAME: it.source}), restored)
+    restored = RestoredCheckpoint(1, False, RestoredState({NAME: left}))
+    begins, _ = await discover_splits(OpenConnectors({NAME: it.source}), restored)
     assert begins is not None
     begun = begins.splits[NAME]
-    assignments = [(each, at.position) for each, at in begun.items() if not at.ended]
-    it.reading.assign(assignments, last=it.source.rediscover_s is None)
+    assignments = [(each, at.position) for each, at in begun.items() if not at.is_finished]
+    it.reading.assign(assignments, last=it.source.discovery_interval_s is None)
     return begun
 
 
@@ -39,7 +39,7 @@ def left_by(it: Opened, begun: Left) -> Left:
     return {
         split: Progress(
             came.positions.get(split.name, before.position),
-            ended=before.ended or split.name in came.ended,
+            is_finished=before.is_finished or split.name in came.ended,
         )
         for split, before in begun.items()
     }
@@ -53,7 +53,7 @@ def test_a_job_that_goes_on_is_given_an_end_and_loses_it_again(
     async def first() -> Left:
         async with opened(node(broker.address, topic=topic)) as it:
             await it.first(10)
-            return left_by(it, {split: Progress(split.start) for split in it.splits})
+            return left_by(it, {split: Progress(split.start_position) for split in it.splits})
 
     async def to_the_end(left: Left) -> tuple[list[int], Left]:
         async with opened(node(broker.address, topic=topic, stop="latest"), discovered=False) as it:
@@ -65,7 +65,7 @@ def test_a_job_that_goes_on_is_given_an_end_and_loses_it_again(
     async def without(left: Left, count: int) -> list[int]:
         async with opened(node(broker.address, topic=topic), discovered=False) as it:
             begun = await going_on(it, left)
-            assert not any(each.ended for each in begun.values())
+            assert not any(each.is_finished for each in begun.values())
             assert not any("stop=" in str(each.position) for each in begun.values())
             return sorted(map(int, (await it.first(count)).values))
 

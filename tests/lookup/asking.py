@@ -10,16 +10,16 @@ from textwrap import indent
 
 import polars as pl
 
-from headrace.connectors.memory import Happening, Memory
+from headrace.connectors.memory import InMemoryData, MemoryEvent
 from headrace.connectors.registry import REGISTRY
-from headrace.core.bench import Bench
-from headrace.core.channel import Bounds
-from headrace.core.compile import Setting
+from headrace.core.bench import KernelExecutor
+from headrace.core.channel import ChannelBounds
+from headrace.core.compile import OperatorContext
 from headrace.core.connector import Connectors
-from headrace.core.contracts import ConnectorError, Surroundings
-from headrace.core.job import Job, Outcome
+from headrace.core.contracts import ConnectorError, RunContext
+from headrace.core.job import Job, JobOutcome
 from headrace.core.plan import Plan
-from headrace.core.plan.layout import lookup_operation
+from headrace.core.plan.layout import get_lookup
 from headrace.core.statistics import PartCounts
 from headrace.state.memory import MemoryBackend
 from tests.runtime.running import plan_of
@@ -48,12 +48,12 @@ class Asking:
     schema: str
     more: str = ""
     sinks: str = ""
-    memory: Memory = field(default_factory=Memory)
+    memory: InMemoryData = field(default_factory=InMemoryData)
 
     @property
     def connectors(self) -> Connectors:
         """Return all connectors, with the one in memory."""
-        return {**REGISTRY, "memory": self.memory.connector()}
+        return {**REGISTRY, "memory": self.memory.build_connector()}
 
     def plan(self) -> Plan:
         """Build the plan of the pipeline."""
@@ -61,15 +61,17 @@ class Asking:
         text = PIPELINE.format(lookup=lookup, schema=self.schema, more=self.more, sinks=self.sinks)
         return plan_of(self.folder, text, self.connectors)
 
-    def run(self, *happenings: Happening) -> tuple[Outcome, PartCounts]:
+    def run(self, *happenings: MemoryEvent) -> tuple[JobOutcome, PartCounts]:
         """Run the pipeline to the end; return the outcome, and the step's counters."""
         self.memory.inputs = {"in": {"a": happenings}}
         with ThreadPoolExecutor(2) as executor:
-            surroundings = Surroundings(self.folder, "0" * 32, Bench(executor))
-            setting = Setting(lambda: 0, self.folder, frozenset({"in", "found"}), MemoryBackend())
-            job = Job(self.plan(), self.connectors, surroundings, setting, Bounds())
+            surroundings = RunContext(self.folder, "0" * 32, KernelExecutor(executor))
+            setting = OperatorContext(
+                lambda: 0, self.folder, frozenset({"in", "found"}), MemoryBackend()
+            )
+            job = Job(self.plan(), self.connectors, surroundings, setting, ChannelBounds())
             outcome = asyncio.run(job.run())
-        return outcome, job.counts()["found"]
+        return outcome, job.collect_counts()["found"]
 
     def rows(self) -> list[tuple[object, ...]]:
         """Return the output rows."""
@@ -78,18 +80,18 @@ class Asking:
     def look(self) -> str:
         """Return what `validate --connect` reports of the table. Raises ConnectorError."""
         step = self.plan().part("found")
-        lookup = lookup_operation(step)
+        lookup = get_lookup(step)
         assert lookup is not None
         side = self.connectors[lookup.connector].lookup
         assert side is not None
-        surroundings = Surroundings(self.folder, "0" * 32, Bench())
+        surroundings = RunContext(self.folder, "0" * 32, KernelExecutor())
 
         async def asked() -> str:
-            return await side.look(lookup, surroundings)
+            return await side.describe_external(lookup, surroundings)
 
         return asyncio.run(asked())
 
-    def refusal(self, *happenings: Happening) -> ConnectorError:
+    def refusal(self, *happenings: MemoryEvent) -> ConnectorError:
         """Return the error that keeps the job from starting."""
         try:
             self.run(*happenings)

@@ -12,10 +12,10 @@ import polars as pl
 import pytest
 
 from headrace.connectors.tables.file import FileTable
-from headrace.connectors.tables.index import indexed
-from headrace.core.bench import Bench
-from headrace.core.contracts import FOUND_AT, ConnectorError, Surroundings
-from headrace.core.plan.layout import lookup_operation
+from headrace.connectors.tables.index import build_index
+from headrace.core.bench import KernelExecutor
+from headrace.core.contracts import LOOKUP_KEY_INDEX, ConnectorError, RunContext
+from headrace.core.plan.layout import get_lookup
 from tests.lookup.asking import IDS, SCHEMA, Asking
 
 ADDED = "{name: string, since: date}"
@@ -64,9 +64,9 @@ def test_rows_are_found_in_files_of_each_format(tmp_path: Path, name: str) -> No
 def test_a_file_that_has_changed_is_read_again_and_any_other_is_not(tmp_path: Path) -> None:
     path, new = tmp_path / "c.csv", tmp_path / "new"
     path.write_text("id,name\n4,Ann\n")
-    lookup = lookup_operation(asking(tmp_path, "c.csv", add="[name]").plan().part("found"))
+    lookup = get_lookup(asking(tmp_path, "c.csv", add="[name]").plan().part("found"))
     assert lookup is not None
-    table = FileTable(lookup, Surroundings(tmp_path, "0" * 32, Bench()))
+    table = FileTable(lookup, RunContext(tmp_path, "0" * 32, KernelExecutor()))
 
     async def found() -> list[tuple[object, ...]]:
         return (await table.find(pl.DataFrame({"id": [4, 5]}))).rows()
@@ -85,7 +85,7 @@ def test_a_file_that_has_changed_is_read_again_and_any_other_is_not(tmp_path: Pa
     path.unlink()
     with pytest.raises(ConnectorError, match="no such file") as raised:
         asyncio.run(found())
-    assert not raised.value.final, "it may come back"
+    assert not raised.value.is_final, "it may come back"
     new.write_text("id,name\n4,Cid\n")
     os.replace(new, path)
     assert asyncio.run(found()) == [(0, "Cid")]
@@ -157,9 +157,9 @@ def test_a_key_that_is_there_twice_is_reported_at_the_start(tmp_path: Path) -> N
 
 def test_an_index_finds_what_a_join_finds() -> None:
     keys = pl.DataFrame({"a": range(1000), "b": [str(i % 7) for i in range(1000)]})
-    index = indexed(keys, pl.DataFrame({"v": range(1000)}))
+    index = build_index(keys, pl.DataFrame({"v": range(1000)}))
     asked = pl.DataFrame({"a": [5, 2000, 999, 5], "b": ["5", "1", "5", "6"]})
     assert index.find(asked).rows() == [(0, 5), (2, 999)]
-    nothing = indexed(keys.clear(), pl.DataFrame({"v": []}, schema={"v": pl.Int64}))
-    assert nothing.find(asked).columns == [FOUND_AT, "v"]
+    nothing = build_index(keys.clear(), pl.DataFrame({"v": []}, schema={"v": pl.Int64}))
+    assert nothing.find(asked).columns == [LOOKUP_KEY_INDEX, "v"]
     assert nothing.find(asked).height == 0

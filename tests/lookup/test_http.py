@@ -129,7 +129,7 @@ def test_a_server_that_hangs_is_given_up(tmp_path: Path) -> None:
         assert time.monotonic() - start < 10
         assert outcome.failure is None
         assert [row[0] for row in job.rows()] == [0, 2, 3]
-        assert (counts.rows_in, counts.rows_out, counts.bad) == (4, 3, 1)
+        assert (counts.rows_in, counts.rows_out, counts.bad_rows) == (4, 3, 1)
         assert site.asked.count("/c/5") == 2
 
 
@@ -166,4 +166,4 @@ def test_where_nobody_listens_is_reported_when_asked_and_when_run(tmp_path: Path
         job.look()
     outcome, _ = job.run(IDS.head(1))
     assert outcome.failure is not None
-    assert outcome.failure.may_pass, "it may be back at the next attempt"
+    assert outcome.failure.is_transient, "it may be back at the next attempt"

@@ -75,7 +75,7 @@ def test_headers_go_to_no_other_server(tmp_path: Path) -> None:
     with serving(lambda path: (200, {"name": "x"})) as other:
         with serving(lambda path: (307, f"{other.url}{path}")) as site:
             error = failure(asking(tmp_path, site.url))
-        assert error.final
+        assert error.is_final
         assert error.message.endswith("which is not followed (lookup of id = 4)")
         assert error.hint == f"write the URL that it redirects to; it begins with {other.url}"
         assert not other.asked

@@ -10,10 +10,10 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.connectors.memory import Memory
-from headrace.connectors.memory_table import Shelf
-from headrace.core.bench import Bench
-from headrace.core.channel import Bounds
+from headrace.connectors.memory import InMemoryData
+from headrace.connectors.memory_table import LookupTableData
+from headrace.core.bench import KernelExecutor
+from headrace.core.channel import ChannelBounds
 from tests.reference.interpreter import interpret
 from tests.runtime.running import cut, job_of, run_simulated
 
@@ -65,9 +65,9 @@ def test_a_lookup_gives_the_rows_that_its_plan_means(data: st.DataObject) -> Non
         cache=data.draw(st.sampled_from(["", "cache: {rows: 3, ttl: 1h}"])),
         sink=MISSES if "to" in on_miss else "",
     )
-    shelf = Shelf(
+    shelf = LookupTableData(
         pl.DataFrame([*known.values()], TABLE, orient="row"),
-        seconds=lambda number, keys: (number * 7 % 5) / 10,
+        delay_s=lambda number, keys: (number * 7 % 5) / 10,
         keys_per_call=data.draw(st.sampled_from([1, 2, 100])),
     )
     compare(
@@ -75,11 +75,11 @@ def test_a_lookup_gives_the_rows_that_its_plan_means(data: st.DataObject) -> Non
     )
 
 
-def compare(text: str, rows: pl.DataFrame, shelf: Shelf, size: int, seed: int) -> None:
+def compare(text: str, rows: pl.DataFrame, shelf: LookupTableData, size: int, seed: int) -> None:
     """Run a pipeline, and compare its output with the interpreter's."""
-    memory = Memory({"in": {"a": cut(rows, size)}}, tables={"t": shelf})
+    memory = InMemoryData({"in": {"a": cut(rows, size)}}, tables={"t": shelf})
     with TemporaryDirectory() as folder:
-        job = job_of(Path(folder), text, memory, Bench(), Bounds(rows=5))
+        job = job_of(Path(folder), text, memory, KernelExecutor(), ChannelBounds(rows=5))
         outcome = run_simulated(job, seed)
     assert outcome.failure is None, outcome.failure
     wanted = interpret(job.plan, {"rows": [rows.to_dicts()], "step": [shelf.rows.to_dicts()]})

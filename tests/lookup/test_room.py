@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, suppress
 
 import pytest
 
-from headrace.core.lookup.room import Room
+from headrace.core.lookup.room import CallLimiter
 from tests.simulation import SimulatedLoop
 
 
@@ -22,13 +22,13 @@ def simulated(life: object, seed: int = 1) -> None:
 def test_retries_precede_first_attempts() -> None:
     went: list[str] = []
 
-    async def call(room: Room, name: str, *, is_retry: bool) -> None:
-        async with room.place(is_retry=is_retry):
+    async def call(room: CallLimiter, name: str, *, is_retry: bool) -> None:
+        async with room.hold_slot(is_retry=is_retry):
             went.append(name)
             await asyncio.sleep(1)
 
     async def life() -> None:
-        room = Room(1)
+        room = CallLimiter(1)
         async with asyncio.TaskGroup() as group:
             for name, is_retry in (("a", False), ("b", False), ("c", True), ("d", True)):
                 group.create_task(call(room, name, is_retry=is_retry))
@@ -43,9 +43,9 @@ def test_no_slot_is_lost_or_taken_twice_whatever_is_cancelled(seed: int) -> None
     drawn = random.Random(seed)
     inside = 0
 
-    async def call(room: Room) -> None:
+    async def call(room: CallLimiter) -> None:
         nonlocal inside
-        async with room.place(is_retry=drawn.random() < 0.5):
+        async with room.hold_slot(is_retry=drawn.random() < 0.5):
             inside += 1
             assert inside <= 3
             with suppress(asyncio.CancelledError):
@@ -53,7 +53,7 @@ def test_no_slot_is_lost_or_taken_twice_whatever_is_cancelled(seed: int) -> None
             inside -= 1
 
     async def life() -> None:
-        room = Room(3)
+        room = CallLimiter(3)
         calls = [asyncio.create_task(call(room)) for _ in range(20)]
         for each in drawn.sample(calls, 8):
             await asyncio.sleep(drawn.choice([0, 0.5]))
@@ -62,6 +62,6 @@ def test_no_slot_is_lost_or_taken_twice_whatever_is_cancelled(seed: int) -> None
         assert all(each is None or isinstance(each, asyncio.CancelledError) for each in done)
         async with asyncio.timeout(1), AsyncExitStack() as stack:
             for _ in range(3):
-                await stack.enter_async_context(room.place(is_retry=False))
+                await stack.enter_async_context(room.hold_slot(is_retry=False))
 
     simulated(life(), seed)

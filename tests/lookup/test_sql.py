@@ -134,7 +134,7 @@ cache: {{rows: 10, ttl: 1m}}
     outcome, counts = job.run(rows, rows)
     assert outcome.failure is None, outcome.failure
     assert job.rows() == [("FR", 3.5), ("IT", None), ("FR", 3.5)] * 2
-    assert counts.bad == 4
+    assert counts.bad_rows == 4
     dead = str(pl.concat(job.memory.outputs["dead"]).rows())
     error = "the table has several rows for land = DE: a lookup needs one row per key"
     assert dead.count(error) == 4
@@ -163,7 +163,7 @@ def test_a_value_that_does_not_fit_fails_its_row_alone(tmp_path: Path, url: str)
     outcome, counts = job.run(IDS)
     assert outcome.failure is None, outcome.failure
     assert [row[0] for row in job.rows()] == [1, 2, 3]
-    assert counts.bad == 1
+    assert counts.bad_rows == 1
     outcome, _ = asking(tmp_path, url, add="{name: int}").run(IDS)
     assert outcome.failure is not None
     said = 'column "name": wanted int, the table has "Ann" (lookup of id = 4)'

@@ -17,9 +17,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from headrace.connectors.memory import Happening
-from headrace.connectors.memory_table import Key, Shelf
-from headrace.core.checkpoints import Rhythm
+from headrace.connectors.memory import MemoryEvent
+from headrace.connectors.memory_table import Key, LookupTableData
+from headrace.core.checkpoints import CheckpointSchedule
 from headrace.core.contracts import ConnectorError
 from tests.runtime.running import cut
 from tests.runtime.surviving import Fate, FlakyMemory, Life, live
@@ -77,7 +77,9 @@ def survive(chance: random.Random) -> None:
         cache=chance.choice(["", "cache: {rows: 5, ttl: 1s}"]),
     )
     with TemporaryDirectory() as folder:
-        rhythm = Rhythm(every_s=chance.choice([0.3, 1.0, 3.0]), tolerable=1000)
+        rhythm = CheckpointSchedule(
+            interval_s=chance.choice([0.3, 1.0, 3.0]), tolerable_failures=1000
+        )
         life = Life(Path(folder), text, memory, rhythm)
         outcome = live(life, [drawn(chance) for _ in range(chance.randrange(6))], chance)
     assert outcome.failure is None, outcome.failure
@@ -109,9 +111,9 @@ def there(memory: FlakyMemory, name: str, *columns: str) -> Counter[tuple[Any, .
     return Counter(row for frame in frames for row in frame.select(columns).rows())
 
 
-def splits(frame: pl.DataFrame, chance: random.Random) -> dict[str, list[Happening]]:
+def splits(frame: pl.DataFrame, chance: random.Random) -> dict[str, list[MemoryEvent]]:
     """Distribute rows over splits, in chunks, with pauses."""
-    found: dict[str, list[Happening]] = {}
+    found: dict[str, list[MemoryEvent]] = {}
     for at in range(number := chance.choice([1, 3])):
         part = frame.gather_every(number, at)
         for piece in cut(part, chance.choice([1, 4, 50])):
@@ -119,7 +121,7 @@ def splits(frame: pl.DataFrame, chance: random.Random) -> dict[str, list[Happeni
     return found or {"0": []}
 
 
-def shelf(chance: random.Random) -> Shelf:
+def shelf(chance: random.Random) -> LookupTableData:
     """A table that is sometimes slow, hangs, or fails."""
     slowest = chance.choice([0.0, 0.05, 0.5])
 
@@ -129,7 +131,7 @@ def shelf(chance: random.Random) -> Shelf:
     def fails(number: int, keys: Sequence[Key]) -> ConnectorError | None:
         return ConnectorError("not now") if chance.random() < 0.05 else None
 
-    return Shelf(NAMES, seconds, fails, chance.choice([1, 3, 1000]))
+    return LookupTableData(NAMES, seconds, fails, chance.choice([1, 3, 1000]))
 
 
 if __name__ == "__main__":

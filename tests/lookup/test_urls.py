@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.connectors.tables.urls import Url, masked, shown
+from headrace.connectors.tables.urls import Url, mask_secrets, mask_url
 from headrace.core.pipeline.text import Text
 
 
@@ -29,7 +29,7 @@ from headrace.core.pipeline.text import Text
     ],
 )
 def test_only_where_something_is_is_shown(url: str, said: str) -> None:
-    assert shown(url) == said
+    assert mask_url(url) == said
     assert str(Url(Text(url))) == said
     assert str(Url(Text(url, secret=True))) == "****"
 
@@ -45,4 +45,4 @@ def test_only_where_something_is_is_shown(url: str, said: str) -> None:
 )
 def test_what_others_say_is_masked_in_each_way_it_can_be_written(url: str) -> None:
     for said in ("no se/same here", "no se%2Fsame5 here"):
-        assert "same" not in masked(said, Url(Text(url)).secrets)
+        assert "same" not in mask_secrets(said, Url(Text(url)).secrets)

@@ -22,12 +22,12 @@ import duckdb
 import polars as pl
 
 from docs.snippets import ROOT
-from headrace.connectors.memory import Happening, MemorySource
+from headrace.connectors.memory import MemoryEvent, MemorySource
 from headrace.connectors.nexmark import NEXMARK, STREAMS, NexmarkSource
-from headrace.connectors.nexmark_events import Events
+from headrace.connectors.nexmark_events import NexmarkEvents
 from headrace.connectors.registry import REGISTRY
 from headrace.core.connector import Connectors
-from headrace.core.contracts import Source, Surroundings
+from headrace.core.contracts import RunContext, SourceConnector
 from headrace.core.plan import nodes
 from tests.cli.shipped import Row, ended, in_order, named, written
 
@@ -62,7 +62,7 @@ Rows = Counter[Row]
 def events(stream: str, step_us: int, count: int = EVENTS) -> pl.DataFrame:
     """All the events of a stream, with all columns."""
     names = [column.split()[0] for column in STREAMS[stream].split(", ")]
-    return Events(stream, SEED, step_us).frame(0, count, names)
+    return NexmarkEvents(stream, SEED, step_us).make_frame(0, count, names)
 
 
 def step_us(query: str) -> int:
@@ -78,7 +78,7 @@ def connectors(query: str) -> Connectors:
     return {**REGISTRY, "nexmark": replace(NEXMARK, source=replace(side, open=made))}
 
 
-def _from_memory(step_us: int, source: nodes.Source, surroundings: Surroundings) -> Source:
+def _from_memory(step_us: int, source: nodes.Source, surroundings: RunContext) -> SourceConnector:
     options = source.options
     assert isinstance(options, NexmarkSource)
     frame = events(options.stream, step_us)
@@ -88,7 +88,7 @@ def _from_memory(step_us: int, source: nodes.Source, surroundings: Surroundings)
     return MemorySource(source, splits, None, False)
 
 
-def _paced(blocks: Sequence[pl.DataFrame]) -> Iterator[Happening]:
+def _paced(blocks: Sequence[pl.DataFrame]) -> Iterator[MemoryEvent]:
     """The blocks with some time between them, in which checkpoints are taken."""
     for block in blocks:
         yield block

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli.pipelines import check
+from headrace.cli.pipelines import check_pipeline
 from headrace.state.memory import MemoryBackend
 from tests.cli.processes import ended, start
 from tests.nexmark.site import CONFIGS, QUERIES, connectors, output, wanted
@@ -41,7 +41,7 @@ def test_a_query_that_is_killed_gives_the_rows_that_duckdb_has(tmp_path: Path, q
 
 def killed_behind(config: Path, checkpoints: int) -> bool:
     """Run a query in a process, killed after that number of checkpoints; return whether it was."""
-    sources = check(str(config), ()).pipeline.sources
+    sources = check_pipeline(str(config), ()).pipeline.sources
     fewer = (f"sources.{name}.nexmark.events={REAL_EVENTS}" for name in sources)
     values = (*fewer, "settings.checkpoint.every=50ms")
     words = [word for value in values for word in ("--set", value)]

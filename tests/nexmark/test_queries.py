@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli.pipelines import check
-from headrace.core.bench import Bench
-from headrace.core.channel import Bounds
-from headrace.core.compile import Setting
-from headrace.core.contracts import Surroundings
+from headrace.cli.pipelines import check_pipeline
+from headrace.core.bench import KernelExecutor
+from headrace.core.channel import ChannelBounds
+from headrace.core.compile import OperatorContext
+from headrace.core.contracts import RunContext
 from headrace.core.job import Job
 from headrace.state.memory import MemoryBackend
 from tests.nexmark.site import CONFIGS, QUERIES, connectors, output, wanted
@@ -22,12 +22,14 @@ from tests.runtime.running import run_simulated
 def run(site: Path, query: str, seed: int) -> None:
     """Run it on virtual time."""
     folder = shutil.copytree(CONFIGS, site / "configs" / "nexmark")
-    plan = check(str(folder / f"{query}.yaml"), ("settings.parallelism=3",)).plan
+    plan = check_pipeline(str(folder / f"{query}.yaml"), ("settings.parallelism=3",)).plan
     assert plan is not None
     read = frozenset(edge.stream for edge in plan.edges)
-    surroundings = Surroundings(folder, "5eed" * 8, Bench())
-    setting = Setting(lambda: seed, folder, read, MemoryBackend())
-    outcome = run_simulated(Job(plan, connectors(query), surroundings, setting, Bounds()), seed)
+    surroundings = RunContext(folder, "5eed" * 8, KernelExecutor())
+    setting = OperatorContext(lambda: seed, folder, read, MemoryBackend())
+    outcome = run_simulated(
+        Job(plan, connectors(query), surroundings, setting, ChannelBounds()), seed
+    )
     assert outcome.failure is None, outcome.failure
 
 

@@ -21,8 +21,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from headrace.core.pipeline.load import Loaded, load
-from headrace.core.rendering import render
+from headrace.core.pipeline.load import LoadedPipeline, load_pipeline
+from headrace.core.rendering import render_problem
 from tests.pipeline.registry import REGISTRY
 
 BROKEN = Path(__file__).parent / "broken"
@@ -71,21 +71,21 @@ def _case(text: str) -> Case:
     )
 
 
-def loaded(document: str | bytes, overrides: tuple[str, ...] = ()) -> Loaded:
+def loaded(document: str | bytes, overrides: tuple[str, ...] = ()) -> LoadedPipeline:
     """Load the document from a file p.yaml in the working directory."""
     content = document.encode() if isinstance(document, str) else document
     Path("p.yaml").write_bytes(content)
     for name, text in FILES.items():
         Path(name).write_text(text, "utf-8")
-    return load("p.yaml", REGISTRY, overrides=overrides, env=ENVIRONMENT)
+    return load_pipeline("p.yaml", REGISTRY, overrides=overrides, env=ENVIRONMENT)
 
 
 def said(document: str | bytes, overrides: tuple[str, ...] = ()) -> str:
     """Return all problems of a document as they are shown, and the names of broken parts."""
     found = loaded(document, overrides)
-    shown = "".join(f"{render(problem)}\n" for problem in found.problems)
-    broken = f"broken: {', '.join(sorted(found.broken))}\n" if found.broken else ""
-    return shown + broken + ("names lost\n" if found.names_lost else "")
+    shown = "".join(f"{render_problem(problem)}\n" for problem in found.problems)
+    broken = f"broken: {', '.join(sorted(found.broken_names))}\n" if found.broken_names else ""
+    return shown + broken + ("names lost\n" if found.has_unknown_names else "")
 
 
 def all_cases() -> Iterator[tuple[str, Case]]:

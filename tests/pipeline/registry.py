@@ -10,9 +10,9 @@ from pydantic import Field
 from headrace.connectors.registry import REGISTRY as LOOKUPS
 from headrace.core.connector import Connector, Connectors, ExpressionOption, SinkSide, SourceSide
 from headrace.core.pipeline.fields import ColumnNames, Computed
-from headrace.core.pipeline.part import Part
-from headrace.core.pipeline.settings import positive
-from headrace.core.pipeline.values import Count, Flag, RowRate, Size, Words, choice, whole
+from headrace.core.pipeline.part import DocumentModel
+from headrace.core.pipeline.settings import positive_duration
+from headrace.core.pipeline.values import Count, Flag, RowRate, Size, Words, choice_of, whole_number
 from headrace.core.types import BIGINT, Schema
 from headrace.core.types import Field as Column
 
@@ -23,34 +23,38 @@ Streams = Literal["bids", "auctions", "persons"]
 Modes = Literal["error", "append", "overwrite"]
 
 
-class FilesSource(Part):
+class FilesSource(DocumentModel):
     """Files by a glob."""
 
     path: Words = Field(description="A glob such as `in/*.jsonl`, or a folder.")
-    watch: Annotated[timedelta | None, positive] = Field(None, description="How often to look.")
+    watch: Annotated[timedelta | None, positive_duration] = Field(
+        None, description="How often to look."
+    )
     ordered: Flag = Field(False, description="Names sort by time.")
 
 
-class Roll(Part):
+class Roll(DocumentModel):
     """When a part is closed."""
 
     rows: Count | None = Field(None, description="After this number of rows.")
     bytes: Size | None = Field(None, description="At this size.")
-    every: Annotated[timedelta | None, positive] = Field(None, description="After this time.")
+    every: Annotated[timedelta | None, positive_duration] = Field(
+        None, description="After this time."
+    )
 
 
-class FilesSink(Part):
+class FilesSink(DocumentModel):
     """Parts in a folder."""
 
     path: Words = Field(description="The folder.")
     roll: Roll = Field(Roll(), description="When a part is closed.")
     partition_by: ColumnNames | None = Field(None, description="Columns that become folders.")
-    mode: Annotated[Modes, choice("error", "append", "overwrite")] = Field(
+    mode: Annotated[Modes, choice_of("error", "append", "overwrite")] = Field(
         "error", description="What about output of another run."
     )
 
 
-class GenerateSource(Part):
+class GenerateSource(DocumentModel):
     """Columns as expressions over `id`."""
 
     columns: Computed = Field(description='The columns, as in `{x: "id % 10"}`.')
@@ -58,18 +62,18 @@ class GenerateSource(Part):
     rate: RowRate | None = Field(None, description="Rows in a time.")
 
 
-class NexmarkSource(Part):
+class NexmarkSource(DocumentModel):
     """One of three streams."""
 
     events: Count | None = Field(None, description="Events of all streams.")
     rate: RowRate | None = Field(None, description="Events in a time.")
-    seed: Annotated[int, whole(0)] = Field(0, description="Another site for another seed.")
-    stream: Annotated[Streams, choice("bids", "auctions", "persons")] = Field(
+    seed: Annotated[int, whole_number(0)] = Field(0, description="Another site for another seed.")
+    stream: Annotated[Streams, choice_of("bids", "auctions", "persons")] = Field(
         "bids", description="Which events become rows."
     )
 
 
-class Nothing(Part):
+class Nothing(DocumentModel):
     """It has no options."""
 
 

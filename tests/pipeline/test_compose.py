@@ -4,34 +4,40 @@ import time
 
 import pytest
 
-from headrace.core.pipeline.compose import MAX_DEPTH, MAX_NODES, compose
-from headrace.core.pipeline.file import File
-from headrace.core.pipeline.nodes import Mapping, Node, Refused, Scalar, Sequence
+from headrace.core.pipeline.compose import MAX_DEPTH, MAX_NODES, compose_document
+from headrace.core.pipeline.file import SourceText
+from headrace.core.pipeline.nodes import (
+    RejectedNode,
+    YamlMapping,
+    YamlNode,
+    YamlScalar,
+    YamlSequence,
+)
 
 
-def root(text: str) -> Node:
+def root(text: str) -> YamlNode:
     """Return the root of a document without a problem."""
-    node, problems = compose(File("p.yaml", text))
+    node, problems = compose_document(SourceText("p.yaml", text))
     assert node is not None
     assert not problems
     return node
 
 
-def plain(node: Node) -> object:
+def plain(node: YamlNode) -> object:
     """Return a node as a Python value."""
     match node:
-        case Scalar():
-            return None if node.nothing else node.value
-        case Sequence():
+        case YamlScalar():
+            return None if node.is_null else node.value
+        case YamlSequence():
             return [plain(item) for item in node.items]
-        case Mapping():
+        case YamlMapping():
             return {entry.key.value: plain(entry.value) for entry in node.entries}
     raise AssertionError(node)
 
 
 def messages(text: str) -> list[str]:
     """Return the problems of a text."""
-    return [problem.message for problem in compose(File("p.yaml", text))[1]]
+    return [problem.message for problem in compose_document(SourceText("p.yaml", text))[1]]
 
 
 def test_scalars_stay_as_they_are_written() -> None:
@@ -52,7 +58,7 @@ def test_nothing_is_null_a_tilde_or_an_empty_value_without_quotes() -> None:
 
 def test_an_alias_is_the_node_it_names() -> None:
     node = root("a: &x {k: [1, 2]}\nb: *x\n")
-    assert isinstance(node, Mapping)
+    assert isinstance(node, YamlMapping)
     assert node.entries[0].value is node.entries[1].value
 
 
@@ -78,9 +84,9 @@ def test_core_tags_are_taken_and_others_refused_by_name() -> None:
 
 
 def test_what_is_refused_is_left_in_its_place() -> None:
-    node, _ = compose(File("p.yaml", "a: !mine x\nb: 1\n"))
-    assert isinstance(node, Mapping)
-    assert isinstance(node.entries[0].value, Refused)
+    node, _ = compose_document(SourceText("p.yaml", "a: !mine x\nb: 1\n"))
+    assert isinstance(node, YamlMapping)
+    assert isinstance(node.entries[0].value, RejectedNode)
     assert plain(node.entries[1].value) == "1"
 
 
@@ -140,6 +146,6 @@ LARGE = {
 @pytest.mark.parametrize("text", LARGE.values(), ids=LARGE)
 def test_a_megabyte_of_anything_is_answered_within_seconds(text: str) -> None:
     started = time.process_time()
-    compose(File("p.yaml", text))
+    compose_document(SourceText("p.yaml", text))
     # A second on a quiet machine; here the point is that nothing is quadratic.
     assert time.process_time() - started < 5

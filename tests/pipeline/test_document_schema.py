@@ -8,12 +8,12 @@ import pytest
 import yaml
 
 from headrace.connectors.registry import REGISTRY as REAL
-from headrace.core.pipeline import json_schema
+from headrace.core.pipeline import build_json_schema
 from tests.pipeline.registry import REGISTRY
 from tests.pipeline.test_load import WHOLE
 from tests.pipeline.tiny_schema import fits
 
-SCHEMA = json_schema(REGISTRY)
+SCHEMA = build_json_schema(REGISTRY)
 SMALL = """
 name: t
 sources:
@@ -49,7 +49,7 @@ CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_the_pipelines_that_ship_are_taken(path: Path) -> None:
-    schema = json_schema(REAL)
+    schema = build_json_schema(REAL)
     assert fits(yaml.load(path.read_text("utf-8"), OnIsAWord), schema, schema)
 
 
@@ -148,7 +148,7 @@ def objects(schema: Any) -> Iterator[dict[str, Any]]:
 
 
 def test_every_key_is_described() -> None:
-    for schema in objects(json_schema(REAL)):
+    for schema in objects(build_json_schema(REAL)):
         for key, inner in schema.get("properties", {}).items():
             described = isinstance(inner, dict) and ("description" in inner or "$ref" in inner)
             assert described or "const" in inner, key

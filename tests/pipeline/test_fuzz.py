@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headrace.core.rendering import render
+from headrace.core.rendering import render_problem
 from tests.pipeline.cases import loaded
 from tests.pipeline.test_load import WHOLE
 
@@ -33,13 +33,13 @@ def check(content: str | bytes, overrides: tuple[str, ...] = ()) -> None:
     """Load a document, and check its problems."""
     started = time.process_time()
     found = loaded(content, overrides)
-    said = "\n".join(map(render, found.problems))
+    said = "\n".join(map(render_problem, found.problems))
     assert time.process_time() - started < LIMIT_S
     assert "hunter2" not in said + repr(found)
     assert "Input should" not in said
     said.encode()
     for problem in found.problems:
-        place = problem.place
+        place = problem.location
         assert place is not None and problem.message.strip() == problem.message
         if place.line:
             assert 1 <= place.column <= len(place.text) + 1

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headrace.core.pipeline.fields import Assignment, Explode, OnError
-from headrace.core.pipeline.load import load
+from headrace.core.pipeline.load import load_pipeline
 from headrace.core.pipeline.settings import FixedRestart, Settings
 from headrace.core.pipeline.values import Rate
 from tests.pipeline.cases import loaded
@@ -69,8 +69,8 @@ def in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_sound_document_has_no_problems() -> None:
     found = loaded(WHOLE)
-    assert found.ok
-    assert not found.broken
+    assert found.is_valid
+    assert not found.broken_names
     assert not found.problems
 
 
@@ -173,7 +173,7 @@ def test_overrides_are_put_in() -> None:
         "settings.buffer.rows=5",
     )
     found = loaded(WHOLE, overrides)
-    assert found.ok
+    assert found.is_valid
     assert found.pipeline.settings.parallelism == 7
     assert found.pipeline.settings.buffer.rows == 5
     assert found.pipeline.steps["cleaned"].from_ == ("bids", "bids2")
@@ -196,8 +196,8 @@ def test_what_is_sound_is_kept_beside_what_is_broken() -> None:
     text = text.replace("route: {cheap", "rout: x\n    route: {cheap")
     found = loaded(text)
     assert [*found.pipeline.steps] == ["cleaned", "scored", "few"]
-    assert found.broken == {"split", "split.cheap", "split.dear", "split.else"}
-    assert not found.ok
+    assert found.broken_names == {"split", "split.cheap", "split.dear", "split.else"}
+    assert not found.is_valid
 
 
 def test_a_part_is_kept_without_what_its_columns_do_not_depend_on() -> None:
@@ -206,14 +206,14 @@ def test_a_part_is_kept_without_what_its_columns_do_not_depend_on() -> None:
     text = text.replace("mode: append}", "mode: replace}").replace("rows: 1000", "rows: 0")
     found = loaded(text)
     pipeline = found.pipeline
-    assert not found.ok
+    assert not found.is_valid
     assert pipeline.sources["bids"].event_time is None
     assert pipeline.sources["bids"].watermark is None
     assert pipeline.sources["orders"].on_error == OnError()
     assert pipeline.steps["cleaned"].where == "price > 0 and auction is not null"
     assert not pipeline.steps["cleaned"].trace
     assert pipeline.sinks["dear"].options.mode == "error"
-    assert found.broken == {"9x"}
+    assert found.broken_names == {"9x"}
 
 
 def test_a_schema_is_kept_with_the_names_of_what_is_wrong_in_it() -> None:
@@ -222,7 +222,7 @@ def test_a_schema_is_kept_with_the_names_of_what_is_wrong_in_it() -> None:
     assert columns is not None
     assert str(columns.schema) == "items array<string>"
     assert columns.names == ("items",)
-    assert columns.broken == {"id", "price"}
+    assert columns.broken_names == {"id", "price"}
 
 
 def test_names_that_a_broken_part_would_have_made_are_known() -> None:
@@ -235,8 +235,8 @@ def test_names_that_a_broken_part_would_have_made_are_known() -> None:
     )
     found = loaded(text)
     expected = {"a", "bad", "w", "late", "p", "p.audit", "p.else", "c", "c.x", "c.else", "worse"}
-    assert found.broken == expected | {"s"}
-    assert found.names_lost
+    assert found.broken_names == expected | {"s"}
+    assert found.has_unknown_names
 
 
 def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
@@ -248,8 +248,8 @@ def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
     )
     (tmp_path / "inner/f.py").write_text("def f(rows): return rows\n")
     (tmp_path / "inner/w.sql").write_text("a > 0\n")
-    found = load("inner/p.yaml", REGISTRY, env={})
-    assert found.ok, found.problems
+    found = load_pipeline("inner/p.yaml", REGISTRY, env={})
+    assert found.is_valid, found.problems
     assert found.folder == Path("inner")
     assert found.pipeline.steps["t"].where == "a > 0"
 
@@ -257,13 +257,15 @@ def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
 def test_the_environment_is_that_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     loaded(WHOLE)
     monkeypatch.setitem(os.environ, "TOPIC", "outside")
-    assert load("p.yaml", REGISTRY).pipeline.sources["orders"].options.path == "outside/*.csv"
+    assert (
+        load_pipeline("p.yaml", REGISTRY).pipeline.sources["orders"].options.path == "outside/*.csv"
+    )
 
 
 def test_nothing_that_is_loaded_prints_a_secret() -> None:
     text = WHOLE.replace("${env:TOPIC}/*.csv", "in/${secret:TOKEN}")
     found = loaded(text)
-    assert found.ok
+    assert found.is_valid
     assert found.pipeline.sources["orders"].options.path.reveal() == "in/hunter2"
     assert "hunter2" not in f"{found!r}{found}{found.pipeline}"
     assert "path='****'" in repr(found)
@@ -279,5 +281,5 @@ def test_sixty_steps_are_loaded_at_once() -> None:
     text = f"{head}{steps}sinks:\n  o: {{from: s59, console: }}\n"
     loaded(text)
     started = time.process_time()
-    assert loaded(text).ok
+    assert loaded(text).is_valid
     assert time.process_time() - started < 0.2

@@ -3,10 +3,10 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.core.pipeline.compose import compose
-from headrace.core.pipeline.file import File
-from headrace.core.pipeline.nodes import Mapping, Scalar
-from headrace.core.pipeline.offsets import offsets
+from headrace.core.pipeline.compose import compose_document
+from headrace.core.pipeline.file import SourceText
+from headrace.core.pipeline.nodes import YamlMapping, YamlScalar
+from headrace.core.pipeline.offsets import compute_offsets
 from headrace.core.pipeline.text import Text
 
 BODY = st.text("ab x\n\t'\"\\:#,-1é😀", min_size=1, max_size=30)
@@ -38,18 +38,18 @@ def documents(draw: st.DrawFn) -> str:
     return text.replace("\n", draw(BREAKS))
 
 
-def scalars(text: str) -> list[Scalar]:
+def scalars(text: str) -> list[YamlScalar]:
     """All scalars of a document that is a mapping; none of one that is not YAML."""
-    root, _ = compose(File("p.yaml", text))
-    entries = root.entries if isinstance(root, Mapping) else ()
-    return [node for e in entries for node in (e.key, e.value) if isinstance(node, Scalar)]
+    root, _ = compose_document(SourceText("p.yaml", text))
+    entries = root.entries if isinstance(root, YamlMapping) else ()
+    return [node for e in entries for node in (e.key, e.value) if isinstance(node, YamlScalar)]
 
 
 @settings(max_examples=1000, deadline=None)
 @given(documents())
 def test_every_character_is_found_again(text: str) -> None:
     for scalar in scalars(text):
-        found = offsets(scalar)
+        found = compute_offsets(scalar)
         assert len(found) == len(scalar.value)
         assert [*found] == sorted(found)
         for character, (start, end) in zip(scalar.value, found, strict=True):

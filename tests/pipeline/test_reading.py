@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.core.pipeline.reading import MAX_BYTES, read
-from headrace.core.rendering import render
+from headrace.core.pipeline.reading import MAX_BYTES, read_source_file
+from headrace.core.rendering import render_problem
 from tests.pipeline.cases import said
 
 
@@ -16,9 +16,9 @@ def in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def problem(path: str) -> str:
     """Return the problem of a file that cannot be read."""
-    file, problems = read(path)
+    file, problems = read_source_file(path)
     assert file is None
-    return "\n".join(map(render, problems))
+    return "\n".join(map(render_problem, problems))
 
 
 def test_a_missing_file_is_looked_for_among_its_neighbours() -> None:

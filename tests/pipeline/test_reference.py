@@ -3,31 +3,37 @@
 from collections.abc import Iterator
 
 from headrace.connectors.registry import REGISTRY
-from headrace.core.pipeline import reference_markdown
-from headrace.core.pipeline.later import CLAUSES, LATER_CLAUSES
+from headrace.core.pipeline import build_reference
+from headrace.core.pipeline.later import CLAUSES, PLANNED_CLAUSES
 from headrace.core.pipeline.model import SinkKeys, SourceKeys, StepKeys
-from headrace.core.pipeline.part import Part, part_of
-from headrace.core.pipeline.settings import RESTARTS, Settings
+from headrace.core.pipeline.part import DocumentModel, get_nested_model
+from headrace.core.pipeline.settings import RESTART_MODELS, Settings
 
-PAGE = reference_markdown(REGISTRY)
+PAGE = build_reference(REGISTRY)
 
 
-def models() -> Iterator[type[Part]]:
+def models() -> Iterator[type[DocumentModel]]:
     """Yield all models of a document, including nested ones."""
     ends = [side for c in REGISTRY.values() for side in (c.source, c.sink) if side]
-    todo: list[type[Part]] = [Settings, *RESTARTS.values(), SourceKeys, StepKeys, SinkKeys]
+    todo: list[type[DocumentModel]] = [
+        Settings,
+        *RESTART_MODELS.values(),
+        SourceKeys,
+        StepKeys,
+        SinkKeys,
+    ]
     todo += [side.options for side in ends]
     while todo:
         model = todo.pop()
         yield model
-        todo += filter(None, map(part_of, model.model_fields.values()))
+        todo += filter(None, map(get_nested_model, model.model_fields.values()))
 
 
 def test_every_key_has_a_row() -> None:
     seen = set()
     for model in models():
         seen.add(model.__name__)
-        for key in model.written():
+        for key in model.fields_by_key():
             # A model with one key may be written inline: `{to: name}`.
             assert f"| `{key}` |" in PAGE or f"`{{{key}: " in PAGE, (model, key)
     assert {"Checkpoint", "Watermark", "Map", "Roll", "JsonOptions", "CsvOptions"} <= seen
@@ -52,5 +58,5 @@ def test_the_order_of_clauses_is_that_of_the_table() -> None:
 
 
 def test_what_is_not_built_is_listed() -> None:
-    for word in (*LATER_CLAUSES, "workers", "avro"):
+    for word in (*PLANNED_CLAUSES, "workers", "avro"):
         assert f"`{word}`" in PAGE.partition("## Not built yet")[2]

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from headrace.core.pipeline.file import File
+from headrace.core.pipeline.file import SourceText
 from headrace.core.pipeline.interpolate import MAX_TOTAL, Interpolator
-from headrace.core.pipeline.nodes import Scalar
+from headrace.core.pipeline.nodes import YamlScalar
 from headrace.core.pipeline.text import MASK, Text
 
 ENVIRONMENT = {"A": "alpha", "EMPTY": "", "HEADRACE_SECRET_TOKEN": "hunter2"}
@@ -16,17 +16,17 @@ ENVIRONMENT = {"A": "alpha", "EMPTY": "", "HEADRACE_SECRET_TOKEN": "hunter2"}
 
 def interpolated(value: str, folder: Path = Path(), env: dict[str, str] | None = None) -> Text:
     """Return the value of a document `k: VALUE` after all replacements."""
-    file = File("p.yaml", f"k: {value}\n")
-    scalar = Scalar(file, 3, 3 + len(value), value)
-    text, problems = Interpolator(folder, ENVIRONMENT | (env or {})).text(scalar)
+    file = SourceText("p.yaml", f"k: {value}\n")
+    scalar = YamlScalar(file, 3, 3 + len(value), value)
+    text, problems = Interpolator(folder, ENVIRONMENT | (env or {})).interpolate(scalar)
     assert text is not None, problems
     return text
 
 
 def complaint(value: str, folder: Path = Path(), env: dict[str, str] | None = None) -> str:
     """Return the problem of a value that cannot be interpolated."""
-    scalar = Scalar(File("p.yaml", value), 0, len(value), value)
-    text, problems = Interpolator(folder, ENVIRONMENT | (env or {})).text(scalar)
+    scalar = YamlScalar(SourceText("p.yaml", value), 0, len(value), value)
+    text, problems = Interpolator(folder, ENVIRONMENT | (env or {})).interpolate(scalar)
     assert text is None
     return f"{problems[0].message} [{problems[0].hint}]"
 

@@ -4,31 +4,31 @@ from datetime import timedelta
 
 import pytest
 
-from headrace.core.pipeline.complaints import Unread
+from headrace.core.pipeline.complaints import InvalidValue
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.values import (
     MAX_COUNT,
+    FieldReading,
     Rate,
-    Reading,
-    choice,
+    choice_of,
     column,
     count,
+    decimal_number,
     duration,
     flag,
     name,
-    number,
     rate,
     size,
     stream,
-    whole,
+    whole_number,
 )
 
 
-def refused(reading: Reading, text: str) -> str:
+def refused(reading: FieldReading, text: str) -> str:
     """Return the wanted value and the hint of the error."""
-    with pytest.raises(Unread) as caught:
+    with pytest.raises(InvalidValue) as caught:
         reading.read(Text(text))
-    (complaint,) = caught.value.complaints
+    (complaint,) = caught.value.problems
     return f"{complaint.wanted or complaint.message} [{complaint.hint}]"
 
 
@@ -51,19 +51,19 @@ def refused(reading: Reading, text: str) -> str:
         (count, str(MAX_COUNT)[:18], int(str(MAX_COUNT)[:18])),
         (rate, "10000/s", Rate(10_000, timedelta(seconds=1))),
         (rate, "1M/h", Rate(1_000_000, timedelta(hours=1))),
-        (whole(1, 9), "9", 9),
-        (whole(0), "+7", 7),
-        (number(0, 1), "0.25", 0.25),
-        (number(0), "1e3", 1000.0),
+        (whole_number(1, 9), "9", 9),
+        (whole_number(0), "+7", 7),
+        (decimal_number(0, 1), "0.25", 0.25),
+        (decimal_number(0), "1e3", 1000.0),
         (flag, "True", True),
         (flag, "false", False),
-        (choice("a", "b"), "b", "b"),
+        (choice_of("a", "b"), "b", "b"),
         (name, "bid-totals_2", "bid-totals_2"),
         (stream, "split.big", "split.big"),
         (column, "my column.x", "my column.x"),
     ],
 )
-def test_a_value_is_read(reading: Reading, text: str, value: object) -> None:
+def test_a_value_is_read(reading: FieldReading, text: str, value: object) -> None:
     assert reading.read(Text(text)) == value
 
 
@@ -112,17 +112,17 @@ def test_a_wrong_size_is_mended(text: str, hint: str) -> None:
         (rate, "100", 'a rate such as 10000/s [did you mean "100/s"?]'),
         (rate, "0/s", "a rate such as 10000/s []"),
         (rate, "10/d", "a rate such as 10000/s []"),
-        (whole(1, 9), "10", "a whole number from 1 to 9 []"),
-        (whole(1), "1.0", "a whole number of at least 1 []"),
-        (whole(1), "\u0661", "a whole number of at least 1 []"),
-        (number(0, 1), "1.1", "a number from 0 to 1 []"),
-        (number(0, 1), "nan", "a number from 0 to 1 []"),
-        (number(1), ".", "a number of at least 1 []"),
+        (whole_number(1, 9), "10", "a whole number from 1 to 9 []"),
+        (whole_number(1), "1.0", "a whole number of at least 1 []"),
+        (whole_number(1), "\u0661", "a whole number of at least 1 []"),
+        (decimal_number(0, 1), "1.1", "a number from 0 to 1 []"),
+        (decimal_number(0, 1), "nan", "a number from 0 to 1 []"),
+        (decimal_number(1), ".", "a number of at least 1 []"),
         (flag, "yes", 'true or false [did you mean "true"?]'),
         (flag, "0", 'true or false [did you mean "false"?]'),
-        (choice("a", "bc", "d"), "bcc", 'a, bc or d [did you mean "bc"?]'),
-        (choice("a", later=("b",)), "b", '"b" is not built yet [there is a]'),
-        (choice("a", "c", later=("b",)), "b", '"b" is not built yet [there are a or c]'),
+        (choice_of("a", "bc", "d"), "bcc", 'a, bc or d [did you mean "bc"?]'),
+        (choice_of("a", later=("b",)), "b", '"b" is not built yet [there is a]'),
+        (choice_of("a", "c", later=("b",)), "b", '"b" is not built yet [there are a or c]'),
         (name, "a" * 101, "a name of at most 100 characters [it has 101]"),
         (stream, "a.b.c", f"{stream.wanted} []"),
         (stream, "a, b", f"{stream.wanted} [several names are a list: [a, b]]"),
@@ -134,14 +134,14 @@ def test_a_wrong_size_is_mended(text: str, hint: str) -> None:
         (column, "a\nb", f"{column.wanted} []"),
     ],
 )
-def test_a_wrong_value_is_refused(reading: Reading, text: str, said: str) -> None:
+def test_a_wrong_value_is_refused(reading: FieldReading, text: str, said: str) -> None:
     assert refused(reading, text) == said
 
 
 def test_a_secret_is_refused_where_values_are_shown() -> None:
-    with pytest.raises(Unread) as caught:
+    with pytest.raises(InvalidValue) as caught:
         duration.read(Text("10", secret=True))
-    assert "a secret is not allowed here" in caught.value.complaints[0].message
+    assert "a secret is not allowed here" in caught.value.problems[0].message
 
 
 def test_a_rate_prints_as_it_is_written() -> None:

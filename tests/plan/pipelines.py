@@ -6,8 +6,8 @@ from pathlib import Path
 from textwrap import dedent
 
 from headrace.connectors.registry import REGISTRY
-from headrace.core.pipeline.load import load
-from headrace.core.plan import Plan, build
+from headrace.core.pipeline.load import load_pipeline
+from headrace.core.plan import Plan, build_plan
 from headrace.core.problems import Problem
 
 SOURCE = """name: test
@@ -34,7 +34,7 @@ def built(folder: Path, text: str) -> tuple[Plan | None, tuple[Problem, ...]]:
     """Return the plan of a pipeline's text, and its problems."""
     file = folder / "p.yaml"
     file.write_text(dedent(text))
-    return build(load(file, REGISTRY, env={}))
+    return build_plan(load_pipeline(file, REGISTRY, env={}))
 
 
 def plan_of(folder: Path, text: str) -> Plan:
@@ -47,7 +47,7 @@ def plan_of(folder: Path, text: str) -> Plan:
 def said(folder: Path, text: str) -> list[str]:
     """Return the problems of a text: the line, the part, the message, and the hint in brackets."""
     return [
-        f"{problem.place.line if problem.place else 0}: {problem.subject}: {problem.message}"
+        f"{problem.location.line if problem.location else 0}: {problem.subject}: {problem.message}"
         + (f" [{problem.hint}]" if problem.hint else "")
         for problem in built(folder, text)[1]
     ]

@@ -373,4 +373,4 @@ sinks:
     assert plan.streams["all"].schema.names == (
         *("error", "step", "source", "split", "position", "raw", "at"),
     )
-    assert not plan.streams["all"].timed
+    assert not plan.streams["all"].has_event_time

@@ -7,8 +7,14 @@ from pathlib import Path
 import pytest
 
 from headrace.core.plan import nodes
-from headrace.core.plan.changes import joined
-from headrace.core.plan.matching import AsOf, Changing, Matching, SameWindow, Within
+from headrace.core.plan.changes import infer_join_kind
+from headrace.core.plan.matching import (
+    AsOfMatch,
+    ChangelogMatch,
+    IntervalMatch,
+    JoinMatching,
+    WindowMatch,
+)
 from headrace.core.plan.windows import Ttl, Tumble, Window
 from tests.plan.pipelines import SOURCE, UNTIMED, plan_of, said
 
@@ -57,25 +63,28 @@ def join_of(step: nodes.Step) -> nodes.Join:
 @pytest.mark.parametrize(
     ("join", "matching"),
     [
-        ("within: [-10s, 5s]", Within(-10 * SECOND_US, 5 * SECOND_US)),
-        ("within: 5s", Within(-5 * SECOND_US, 5 * SECOND_US)),
-        ("ttl: 1s", Within(-SECOND_US, SECOND_US)),
-        ("ttl: {after: 1s, time: processing}", Within(-SECOND_US, SECOND_US, processing=True)),
-        ("type: inner", Within()),
-        ("as_of: true", AsOf()),
-        ("as_of: true, ttl: 1s", AsOf(SECOND_US)),
-        ("type: left}, window: {tumble: 1s", SameWindow(Window(Tumble(SECOND_US)))),
+        ("within: [-10s, 5s]", IntervalMatch(-10 * SECOND_US, 5 * SECOND_US)),
+        ("within: 5s", IntervalMatch(-5 * SECOND_US, 5 * SECOND_US)),
+        ("ttl: 1s", IntervalMatch(-SECOND_US, SECOND_US)),
+        (
+            "ttl: {after: 1s, time: processing}",
+            IntervalMatch(-SECOND_US, SECOND_US, uses_processing_time=True),
+        ),
+        ("type: inner", IntervalMatch()),
+        ("as_of: true", AsOfMatch()),
+        ("as_of: true, ttl: 1s", AsOfMatch(SECOND_US)),
+        ("type: left}, window: {tumble: 1s", WindowMatch(Window(Tumble(SECOND_US)))),
     ],
 )
-def test_what_says_which_rows_meet(tmp_path: Path, join: str, matching: Matching) -> None:
+def test_what_says_which_rows_meet(tmp_path: Path, join: str, matching: JoinMatching) -> None:
     step = step_of(tmp_path, f"join: {{{ON}, {join}}}, select: [id, paid]")
     assert join_of(step).matching == matching
 
 
 def test_two_streams_of_changes_meet_by_what_there_is_now(tmp_path: Path) -> None:
     step = step_of(tmp_path, f"join: {{{NOW}, ttl: 1s}}, select: [id, paid]")
-    assert join_of(step).matching == Changing(Ttl(SECOND_US), (("id",), ("order",)))
-    assert step.outputs[0].kind == nodes.Upsert(("id",), deletes=True)
+    assert join_of(step).matching == ChangelogMatch(Ttl(SECOND_US), (("id",), ("order",)))
+    assert step.outputs[0].kind == nodes.Upsert(("id",), has_deletes=True)
 
 
 @pytest.mark.parametrize(
@@ -93,14 +102,16 @@ def test_the_key_of_joined_changes_is_all_that_tells_them_apart(
 ) -> None:
     columns = ", ".join(key)  # the other is read by nothing, so it is not in the plan
     step = step_of(tmp_path, f"join: {{{NOW}, type: {type}}}, select: [{columns}]")
-    expected = nodes.Upsert(key, deletes=True)
+    expected = nodes.Upsert(key, has_deletes=True)
     assert step.outputs[0].kind == expected
-    assert joined(join_of(step), nodes.Upsert(("id",)), nodes.Upsert(("order",))) == expected
+    assert (
+        infer_join_kind(join_of(step), nodes.Upsert(("id",)), nodes.Upsert(("order",))) == expected
+    )
 
 
 def test_a_key_may_be_handed_on_under_another_name(tmp_path: Path) -> None:
     step = step_of(tmp_path, f"join: {{{NOW}}}, select: {{number: id, paid: paid}}")
-    assert step.outputs[0].kind == nodes.Upsert(("number",), deletes=True)
+    assert step.outputs[0].kind == nodes.Upsert(("number",), has_deletes=True)
 
 
 def test_both_sides_have_keys_of_one_type_and_columns_of_their_own(tmp_path: Path) -> None:
@@ -117,19 +128,19 @@ def test_what_is_no_equality_is_a_condition_of_its_own(tmp_path: Path) -> None:
     written = f"join: {{left: orders, right: payments, on: '{on}', within: 1s}}, select: [id]"
     join = join_of(step_of(tmp_path, written))
     assert len(join.left.key) == 2
-    assert join.only is not None
+    assert join.residual_filter is not None
     assert {c.name for c in join.left.columns} == {"id", "price"}
 
 
 def test_a_cast_that_makes_one_of_two_values_is_no_equality_of_keys(tmp_path: Path) -> None:
     on = "on: 'cast(now.id as string) = cast(paid.order as string)'"
     step = step_of(tmp_path, f"join: {{left: now, right: paid, {on}}}, select: [id, order]")
-    assert step.outputs[0].kind == nodes.Upsert(("id", "order"), deletes=True)
+    assert step.outputs[0].kind == nodes.Upsert(("id", "order"), has_deletes=True)
 
 
 def test_what_is_never_true_is_a_condition_as_well(tmp_path: Path) -> None:
     join = "left: orders, right: payments, on: id = order and null, within: 1s"
-    only = join_of(step_of(tmp_path, f"join: {{{join}}}, select: [id]")).only
+    only = join_of(step_of(tmp_path, f"join: {{{join}}}, select: [id]")).residual_filter
     assert only is not None
     assert str(only.condition.type) == "boolean"
 

@@ -57,12 +57,12 @@ def test_only_what_is_needed_of_it_is_read(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, document(metadata="offset: o, key: k", steps=steps, read="a"))
     source = plan.part("s")
     assert isinstance(source, nodes.Source)
-    assert source.columns == ("id", "name", "o")
+    assert source.decoded_columns == ("id", "name", "o")
 
 
 def test_the_record_s_timestamp_may_be_the_event_time(tmp_path: Path) -> None:
     text = document(metadata="timestamp: ts", more="event_time: ts")
-    assert plan_of(tmp_path, text).streams["s"].timed
+    assert plan_of(tmp_path, text).streams["s"].has_event_time
 
 
 def test_raw_records_have_it_as_well(tmp_path: Path) -> None:

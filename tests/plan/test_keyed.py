@@ -31,7 +31,7 @@ def planned(folder: Path, step: str) -> Plan:
 def operation(folder: Path, step: str) -> nodes.Operation:
     part = planned(folder, step).part("s")
     assert isinstance(part, nodes.Step)
-    return next(each for each in part.operations if isinstance(each, nodes.Keyed))
+    return next(each for each in part.operations if isinstance(each, nodes.KeyedOperation))
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def operation(folder: Path, step: str) -> nodes.Operation:
 def test_what_comes_out_of_a_keyed_step(tmp_path: Path, step: str, schema: str, kind: str) -> None:
     stream = planned(tmp_path, step).streams["s"]
     assert (str(stream.schema), str(stream.kind)) == (schema, kind)
-    assert stream.timed
+    assert stream.has_event_time
 
 
 @pytest.mark.parametrize(
@@ -111,10 +111,10 @@ def test_what_comes_out_of_a_keyed_step(tmp_path: Path, step: str, schema: str, 
             "{tumble: 1s, lateness: 5s, late_to: late}",
             Window(Tumble(S), lateness_us=5 * S, late_to="late"),
         ),
-        ("{tumble: 1s, time: processing}", Window(Tumble(S), processing=True)),
+        ("{tumble: 1s, time: processing}", Window(Tumble(S), uses_processing_time=True)),
         (
             "{tumble: 1s, trigger: {every: 1s, time: processing}, accumulate: false}",
-            Window(Tumble(S), trigger=Trigger(S, None, True), accumulate=False),
+            Window(Tumble(S), trigger=Trigger(S, None, True), keeps_rows=False),
         ),
         (
             "{global: true, trigger: {count: 5}, evict: {last: 2}}",
@@ -144,7 +144,7 @@ def test_a_window_as_it_is_written(tmp_path: Path, written: str, window: Window)
 )
 def test_a_ttl_as_it_is_written(tmp_path: Path, step: str, ttl: Ttl | None) -> None:
     made = operation(tmp_path, step)
-    assert isinstance(made, nodes.Keyed)
+    assert isinstance(made, nodes.KeyedOperation)
     assert made.ttl == ttl
 
 
@@ -185,7 +185,7 @@ def test_rows_without_an_event_time_get_none_where_nothing_says_how_far_it_is(
 ) -> None:
     steps = f"steps:\n  s: {{from: plain, {step}}}\n"
     text = f"name: t\nsources:\n{UNTIMED}{steps}sinks:\n  a: {{from: s, console: {{}}}}\n"
-    assert plan_of(tmp_path, text).streams["s"].timed is False
+    assert plan_of(tmp_path, text).streams["s"].has_event_time is False
 
 
 def test_late_rows_are_a_stream_with_the_columns_of_the_input(tmp_path: Path) -> None:
@@ -194,9 +194,9 @@ def test_late_rows_are_a_stream_with_the_columns_of_the_input(tmp_path: Path) ->
     part, late = plan.part("s"), plan.streams["late"]
     assert isinstance(part, nodes.Step)
     assert late.schema == plan.streams["orders"].schema
-    assert (str(late.kind), late.timed) == ("append", True)
-    assert part.asides == {"late"}
-    assert [stream.name for stream in part.rows] == ["s"]
+    assert (str(late.kind), late.has_event_time) == ("append", True)
+    assert part.side_outputs == {"late"}
+    assert [stream.name for stream in part.main_outputs] == ["s"]
 
 
 def test_late_rows_are_read_by_somebody_under_a_name_of_their_own(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ def planned(folder: Path, step: str) -> Plan:
 def decoded(plan: Plan) -> tuple[str, ...]:
     source = plan.part("orders")
     assert isinstance(source, nodes.Source)
-    return source.columns
+    return source.decoded_columns
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_only_what_a_keyed_step_reads_is_decoded(
 
 
 def ordered(plan: Plan) -> set[str]:
-    return {name for name, stream in plan.streams.items() if stream.ordered}
+    return {name for name, stream in plan.streams.items() if stream.has_row_order}
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,11 @@ from textwrap import dedent
 import pytest
 
 from headrace.connectors.registry import REGISTRY
-from headrace.core.pipeline.load import load
-from headrace.core.plan import Plan, build
-from headrace.core.plan.canonical import clauses
+from headrace.core.pipeline.load import load_pipeline
+from headrace.core.plan import Plan, build_plan
+from headrace.core.plan.canonical import list_clause_texts
 from headrace.core.plan.explain import explain
-from headrace.core.plan.layout import lookup_operation
+from headrace.core.plan.layout import get_lookup
 from headrace.core.problems import Problem
 
 DOCUMENT = """
@@ -36,7 +36,7 @@ def built(
     """Return the plan of a document with that step, and its problems."""
     file = folder / "p.yaml"
     file.write_text(dedent(DOCUMENT).format(step=step, more=more, last=last, sinks=sinks))
-    return build(load(file, REGISTRY, env=env))
+    return build_plan(load_pipeline(file, REGISTRY, env=env))
 
 
 def plan_of(folder: Path, step: str, more: str = "", last: str = "s", **env: str) -> Plan:
@@ -61,11 +61,11 @@ def test_a_lookup_begins_a_task_and_only_what_is_read_is_asked_for(tmp_path: Pat
     step = "{from: a, lookup: {file: {path: c.csv}, on: {k: id}, add: [x, y, z]}}"
     plan = plan_of(tmp_path, step, "t: {from: s, where: y > x, select: [x]}", "t")
     assert [task.parts for task in plan.tasks] == [("a",), ("s", "t", "o")]
-    lookup = lookup_operation(plan.part("s"))
+    lookup = get_lookup(plan.part("s"))
     assert lookup is not None
-    assert [found.column for found in lookup.add] == ["x", "y"]
+    assert [found.column for found in lookup.columns] == ["x", "y"]
     source = plan.part("a")
-    assert source.columns == ("id",)  # type: ignore[union-attr]
+    assert source.decoded_columns == ("id",)  # type: ignore[union-attr]
 
 
 HTTP = "{{http: {{url: 'http://h/{}'}}, on: {{id: id}}, add: [x]}}"
@@ -148,7 +148,7 @@ def test_what_is_wrong_is_told(tmp_path: Path, lookup: str, said: str) -> None:
     lines = [f"{p.message} [{p.hint}]" if p.hint else p.message for p in problems]
     assert said in lines
     assert all(problem.subject == 'step "s"' for problem in problems)
-    assert not any("me:se" in str(problem.place) for problem in problems)
+    assert not any("me:se" in str(problem.location) for problem in problems)
 
 
 def test_a_stream_of_changes_is_not_looked_up(tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_a_plan_tells_of_its_lookups_and_of_no_password(tmp_path: Path) -> None:
         calls: 10 at a time, 10s each, 3 retries, rows are emitted as calls return
         caches 10 keys for 1m
     """) in dedent(shown[shown.index("    from a") :].split("    ->")[0])
-    before, _ = clauses(plan.part("s"))
+    before, _ = list_clause_texts(plan.part("s"))
     assert before == [
         "from a",
         "lookup in sql url postgresql://****@h/db, table c",

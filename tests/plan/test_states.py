@@ -11,16 +11,25 @@ import polars as pl
 import pytest
 
 from headrace.core.elements import EVENT_TIME
-from headrace.core.operators.joins.make import join_operator
-from headrace.core.operators.keyed import keyed_operator
-from headrace.core.operators.place import Place
-from headrace.core.ordinals import placed
-from headrace.core.owner import Owner
+from headrace.core.operators.joins.make import build_join
+from headrace.core.operators.keyed import build_keyed_operator
+from headrace.core.operators.place import KeyedContext
+from headrace.core.ordinals import add_row_order
+from headrace.core.owner import StateOwnership
 from headrace.core.plan import nodes
-from headrace.core.plan.layout import keyed_operation, two_sided
-from headrace.core.plan.states import kept_by
-from headrace.core.sizes import Size
-from headrace.core.state import Counts, Entries, Frozen, Runs, RunsLayout, Spread, StepState, Table
+from headrace.core.plan.layout import get_keyed_operation, get_two_input_operation
+from headrace.core.plan.states import get_step_state
+from headrace.core.sizes import StateSize
+from headrace.core.state import (
+    Entries,
+    FrozenState,
+    KeyedTable,
+    Redistribution,
+    RunsLayout,
+    SortedRuns,
+    StepCounters,
+    StepState,
+)
 from headrace.state.memory import MemoryBackend
 from tests.plan.pipelines import SOURCE, over_orders, plan_of
 
@@ -32,32 +41,32 @@ class Noted:
     inner: StepState
     opened: dict[str, tuple[str, frozenset[str]]] = field(default_factory=dict)
     clock_us: int = 0
-    counts: Counts = field(default_factory=Counts)
-    beside: dict[str, Callable[[], Size]] = field(default_factory=dict)
+    counters: StepCounters = field(default_factory=StepCounters)
+    buffered_sizes: dict[str, Callable[[], StateSize]] = field(default_factory=dict)
 
-    def runs(self, name: str, layout: RunsLayout) -> Runs:
+    def open_runs(self, name: str, layout: RunsLayout) -> SortedRuns:
         self.opened[name] = "runs", frozenset(layout.columns)
-        return self.inner.runs(name, layout)
+        return self.inner.open_runs(name, layout)
 
-    def table(
+    def open_table(
         self,
         name: str,
         columns: Mapping[str, pl.DataType],
         group: tuple[str, ...] | None = None,
-    ) -> Table:
+    ) -> KeyedTable:
         self.opened[name] = "table", frozenset(columns)
-        return self.inner.table(name, columns, group)
+        return self.inner.open_table(name, columns, group)
 
-    def entries(self, name: str, spread: Spread) -> Entries:
-        return self.inner.entries(name, spread)
+    def open_entries(self, name: str, spread: Redistribution) -> Entries:
+        return self.inner.open_entries(name, spread)
 
-    def columns(self, name: str) -> Mapping[str, pl.DataType] | None:
-        return self.inner.columns(name)
+    def get_restored_columns(self, name: str) -> Mapping[str, pl.DataType] | None:
+        return self.inner.get_restored_columns(name)
 
-    def sizes(self) -> Mapping[str, Size]:
-        return self.inner.sizes()
+    def measure_sizes(self) -> Mapping[str, StateSize]:
+        return self.inner.measure_sizes()
 
-    def freeze(self) -> Frozen:
+    def freeze(self) -> FrozenState:
         return self.inner.freeze()
 
     def close(self) -> None:
@@ -66,15 +75,15 @@ class Noted:
 
 def opened(part: nodes.Step) -> dict[str, tuple[str, frozenset[str]]]:
     """Return the states that the operator of a step opens when a row arrives."""
-    operation = keyed_operation(part)
+    operation = get_keyed_operation(part)
     assert operation is not None
-    state = Noted(MemoryBackend().open(Owner("s", 0, range(8), 8)))
-    place = Place("s", state, lambda: 0, ordered=False, read=frozenset())
+    state = Noted(MemoryBackend().open_state(StateOwnership("s", 0, range(8), 8)))
+    place = KeyedContext("s", state, lambda: 0, is_ordered=False, read_streams=frozenset())
     row = {"id": [1], "name": ["x"], "price": [1], EVENT_TIME: [datetime(2026, 1, 1, tzinfo=UTC)]}
     frame = pl.DataFrame(row).with_columns(
         pl.col(EVENT_TIME).cast(pl.Datetime("us", "UTC")), pl.col("price").cast(pl.Decimal(10, 2))
     )
-    list(keyed_operator(operation, place).process(placed(frame, pl.lit(1))))
+    list(build_keyed_operator(operation, place).process(add_row_order(frame, pl.lit(1))))
     return state.opened
 
 
@@ -112,7 +121,7 @@ def opened(part: nodes.Step) -> dict[str, tuple[str, frozenset[str]]]:
 def test_the_states_that_are_told_are_those_that_are_opened(tmp_path: Path, step: str) -> None:
     part = plan_of(tmp_path, over_orders(step)).part("s")
     assert isinstance(part, nodes.Step)
-    kept = kept_by(part, 8)
+    kept = get_step_state(part, 8)
     found = opened(part)
     declared = {state.name: state.shape for state in kept.states} if kept else {}
     assert declared == {name: shape for name, (shape, _) in found.items()}
@@ -142,11 +151,13 @@ def test_the_states_of_a_join_are_told(tmp_path: Path, step: str) -> None:
     ends = "sinks:\n  out: {from: s, console: {}}\n"
     before = CHANGES if "mine" in step else ""
     part = plan_of(tmp_path, f"{SOURCE}steps:\n{before}  s: {{{step}}}\n{ends}").part("s")
-    join = two_sided(part)
-    kept = kept_by(part, 8)
+    join = get_two_input_operation(part)
+    kept = get_step_state(part, 8)
     assert join is not None and kept is not None
-    state = Noted(MemoryBackend().open(Owner("s", 0, range(8), 8)))
-    join_operator(join, Place("s", state, lambda: 0, ordered=False, read=frozenset()))
+    state = Noted(MemoryBackend().open_state(StateOwnership("s", 0, range(8), 8)))
+    build_join(
+        join, KeyedContext("s", state, lambda: 0, is_ordered=False, read_streams=frozenset())
+    )
     assert {each.name: each.shape for each in kept.states} == {
         name: shape for name, (shape, _) in state.opened.items()
     }

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from headrace.core.operators.process.aging import FEW, AgeingList, AgeingMap
-from headrace.core.operators.process.cells import Cells
-from headrace.core.operators.process.timers import Timers
-from headrace.core.operators.process.work import Work
+from headrace.core.operators.process.aging import MIN_PRUNE_SIZE, TtlList, TtlMap
+from headrace.core.operators.process.cells import CellFactory
+from headrace.core.operators.process.timers import TimerHeap
+from headrace.core.operators.process.work import CallContext
 from headrace.core.process.declared import Declared, Kind
-from headrace.core.process.fitting import fitting
+from headrace.core.process.fitting import build_converter
 from headrace.core.types import BIGINT, STRING
 
 TTL_US = 10
@@ -31,8 +31,8 @@ class Clock:
         return self.us
 
 
-def ageing_map(clock: Clock) -> AgeingMap:
-    return AgeingMap(clock, TTL_US, fitting(STRING), fitting(BIGINT))
+def ageing_map(clock: Clock) -> TtlMap:
+    return TtlMap(clock, TTL_US, build_converter(STRING), build_converter(BIGINT))
 
 
 @pytest.mark.parametrize("looked", [False, True])
@@ -55,7 +55,7 @@ def test_an_entry_set_again_after_its_expiry_is_the_last_one(
 
 def test_a_list_with_ttl_does_what_lists_do_and_no_element_is_younger_for_it() -> None:
     clock = Clock()
-    found = AgeingList(clock, TTL_US, fitting(BIGINT))
+    found = TtlList(clock, TTL_US, build_converter(BIGINT))
     for clock.us, value in enumerate([3, -4, 1]):
         found.append(value)
     found.sort()
@@ -74,18 +74,18 @@ def test_a_list_with_ttl_does_what_lists_do_and_no_element_is_younger_for_it() -
 
 def test_what_has_had_its_time_goes_when_nobody_looks() -> None:
     clock = Clock()
-    by_name, in_line = ageing_map(clock), AgeingList(clock, TTL_US, fitting(BIGINT))
+    by_name, in_line = ageing_map(clock), TtlList(clock, TTL_US, build_converter(BIGINT))
     kept: list[Any] = [by_name.entries, in_line.entries]
     for clock.us in range(1_000):
         by_name[str(clock.us)] = clock.us
         in_line.append(clock.us)
-        assert max(map(len, kept)) <= 2 * (TTL_US + 1) + FEW + 1
+        assert max(map(len, kept)) <= 2 * (TTL_US + 1) + MIN_PRUNE_SIZE + 1
     assert list(in_line) == list(by_name.values()) == list(range(989, 1_000))
 
 
 def test_to_append_does_not_go_through_all_elements() -> None:
     clock = Clock()
-    found = AgeingList(clock, 1_000_000, fitting(BIGINT))
+    found = TtlList(clock, 1_000_000, build_converter(BIGINT))
     found.extend(range(10_000))
     assert clock.asked < 10_100
     assert len(found) == 10_000
@@ -98,8 +98,8 @@ def test_to_save_what_is_not_nested_calls_nothing_for_each_element(ttl_us: int |
         "line": Declared(Kind.LIST, texts, ttl_us),
         "names": Declared(Kind.MAP, numbers, ttl_us),
     }
-    cells = Cells(states, Work(Clock()), Timers(()), Timers(()))
-    cell = cells.new(1)
+    cells = CellFactory(states, CallContext(Clock()), TimerHeap(()), TimerHeap(()))
+    cell = cells.create(1)
     for number in range(1_000):
         cell.line.append(str(number))
         cell.names[str(number)] = number
@@ -110,7 +110,7 @@ def test_to_save_what_is_not_nested_calls_nothing_for_each_element(ttl_us: int |
         calls += event == "call"
 
     sys.setprofile(count)
-    saved = cells.saved(cell)
+    saved = cells.save(cell)
     sys.setprofile(None)
     assert calls < 20
     cell.line.append("more")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.core.elements import FOREVER_US
+from headrace.core.elements import MAX_WATERMARK_US
 from headrace.core.user_code import UserCodeError
 from tests.process.test_process_freezing import CLASSES, step
 from tests.reference.pipelines import BEGIN, SCHEMA
@@ -23,7 +23,7 @@ def rows(*values: tuple[int, int]) -> Event:
     return Event(0, tuple(made))
 
 
-END = Event(0, (), FOREVER_US)
+END = Event(0, (), MAX_WATERMARK_US)
 
 
 def out(said: object) -> list[str]:
@@ -36,7 +36,7 @@ def test_what_a_row_did_that_failed_is_undone() -> None:
     clean.said(rows((1, 0), (3, 2)))
     other.said(rows((1, 0), (2, 1), (3, 2), (2, 3)))
     assert out(clean.said(END)) == out(other.said(END)) != []
-    assert [each.failed for each in other.compiled] == [{"step": 2}]
+    assert [each.failed_rows for each in other.compiled] == [{"step": 2}]
 
 
 def test_a_timer_that_failed_is_reported_with_its_key() -> None:
@@ -73,7 +73,7 @@ def test_a_row_that_sets_state_of_another_type_is_left_out() -> None:
     subtasks = Subtasks(plan_of(step("Alien", on_error=", on_error: skip")), 1)
     subtasks.said(rows((1, 0)))
     subtasks.said(END)
-    assert [each.failed for each in subtasks.compiled] == [{"step": 1}]
+    assert [each.failed_rows for each in subtasks.compiled] == [{"step": 1}]
     subtasks.freeze()
 
 
@@ -83,7 +83,7 @@ def test_a_row_that_cannot_be_made_is_left_out_and_those_after_it_are_not() -> N
     clean.said(rows((1, 0), (2, 3), (0, 5)))
     subtasks.said(rows((1, 0), (7, 1), (8, 2), (2, 3), (9, 4), (0, 5)))
     assert out(clean.said(END)) == out(subtasks.said(END)) != []
-    assert [each.failed for each in subtasks.compiled] == [{"step": 3}]
+    assert [each.failed_rows for each in subtasks.compiled] == [{"step": 3}]
 
 
 LEAVING = """

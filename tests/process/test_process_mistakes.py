@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from headrace.connectors.memory import Memory
-from headrace.core.pipeline.load import load
-from headrace.core.plan import build
+from headrace.connectors.memory import InMemoryData
+from headrace.core.pipeline.load import load_pipeline
+from headrace.core.plan import build_plan
 from headrace.core.process import Process
 from headrace.core.testing import Trial
 from headrace.core.user_code import UserCodeError
@@ -29,7 +29,9 @@ def said(folder: Path, step: str, source: str = "", sinks: str = "") -> list[str
         "sinks:\n  o: {from: s, memory: {data: o}}\n  b_out: {from: b, memory: {data: b}}\n"
         f"  a_out: {{from: a, memory: {{data: a}}}}\n{sinks}"
     )
-    _, problems = build(load(file, {"memory": Memory({}).connector()}, env={}))
+    _, problems = build_plan(
+        load_pipeline(file, {"memory": InMemoryData({}).build_connector()}, env={})
+    )
     errors = [each for each in problems if each.severity == "error"]
     return [f"{each.subject}: {each.message} | {each.hint}" for each in errors]
 

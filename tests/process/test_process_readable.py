@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.core.readable.step import ReadableStep
+from headrace.core.readable.step import StepStateReader
 from tests.process.test_process_freezing import step
 from tests.readable.stopping import Stopped, read, said
 
@@ -32,7 +32,9 @@ def test_what_a_class_keeps_is_read(
     clauses = f"from: rows, {rules}{step(kind)}".replace("n: bigint", number)
     with Stopped(tmp_path, clauses).kept() as kept:
         found = read(kept, state)
-        by = ReadableStep.of("step", kept.document, kept.frozen("step")).identity(state)
+        by = StepStateReader.from_document(
+            "step", kept.document, kept.thaw_step("step")
+        ).list_identity_columns(state)
     assert " ".join(found.columns) == names
     assert sorted(said(found)) == sorted(known)
     assert found.select(by).is_duplicated().sum() == 0

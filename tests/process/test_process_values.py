@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from headrace.core.operators.process.cells import Cells
-from headrace.core.operators.process.timers import Timers
-from headrace.core.operators.process.work import Work
+from headrace.core.operators.process.cells import CellFactory
+from headrace.core.operators.process.timers import TimerHeap
+from headrace.core.operators.process.work import CallContext
 from headrace.core.process import Out, Process, list_of, map_of, value
-from headrace.core.process.declared import Kind, declared
+from headrace.core.process.declared import Kind, parse_declaration
 from headrace.core.testing import Trial
 from headrace.core.user_code import UserCodeError
 
@@ -81,18 +81,18 @@ def test_each_key_has_a_default_of_its_own(kind: type[Process]) -> None:
 @pytest.mark.parametrize(
     ("said", "begin"),
     [
-        (declared(Kind.VALUE, ("array<bigint>",), default=[1]), [1]),
-        (declared(Kind.VALUE, ("array<bigint>",), "1h", default=[1]), [1]),
-        (declared(Kind.LIST, ("array<bigint>",)), [[1]]),
-        (declared(Kind.LIST, ("array<bigint>",), "1h"), [[1]]),
+        (parse_declaration(Kind.VALUE, ("array<bigint>",), default=[1]), [1]),
+        (parse_declaration(Kind.VALUE, ("array<bigint>",), "1h", default=[1]), [1]),
+        (parse_declaration(Kind.LIST, ("array<bigint>",)), [[1]]),
+        (parse_declaration(Kind.LIST, ("array<bigint>",), "1h"), [[1]]),
     ],
 )
 def test_what_is_undone_is_undone_inside_of_values(said: object, begin: Sequence[object]) -> None:
-    work = Work(lambda: 0)
-    cells = Cells({"n": said}, work, Timers([]), Timers([]))  # type: ignore[dict-item]
-    cell = cells.new("a")
+    work = CallContext(lambda: 0)
+    cells = CellFactory({"n": said}, work, TimerHeap([]), TimerHeap([]))  # type: ignore[dict-item]
+    cell = cells.create("a")
     cell.n = [[1]] if said.kind is Kind.LIST else [1]  # type: ignore[attr-defined]
-    saved = cells.saved(cell)
+    saved = cells.save(cell)
     inner = cell.n[0] if said.kind is Kind.LIST else cell.n  # type: ignore[attr-defined]
     inner.append(2)
     cells.restore(cell, saved)
@@ -108,11 +108,11 @@ class Nested(Process):
 
 def test_what_is_undone_is_undone_inside_of_maps() -> None:
     states = {name: getattr(Nested, name).said for name in ("nested", "ageing")}
-    cells = Cells(states, Work(lambda: 0), Timers([]), Timers([]))
-    cell = cells.new("a")
+    cells = CellFactory(states, CallContext(lambda: 0), TimerHeap([]), TimerHeap([]))
+    cell = cells.create("a")
     for each in (cell.nested, cell.ageing):
         each["x"] = [1]
-    saved = cells.saved(cell)
+    saved = cells.save(cell)
     for each in (cell.nested, cell.ageing):
         each["x"].append(2)
     cells.restore(cell, saved)
@@ -159,11 +159,11 @@ def test_what_is_set_is_at_once_what_is_restored(
     type: str, put: object, kept: object, ttl: str | None
 ) -> None:
     states = {
-        "n": declared(Kind.VALUE, (type,), ttl),
-        "items": declared(Kind.LIST, (type,), ttl),
-        "parts": declared(Kind.MAP, ("string", type), ttl),
+        "n": parse_declaration(Kind.VALUE, (type,), ttl),
+        "items": parse_declaration(Kind.LIST, (type,), ttl),
+        "parts": parse_declaration(Kind.MAP, ("string", type), ttl),
     }
-    cell = Cells(states, Work(lambda: 0), Timers([]), Timers([])).new("a")
+    cell = CellFactory(states, CallContext(lambda: 0), TimerHeap([]), TimerHeap([])).create("a")
     cell.n = put
     cell.items.append(put)
     cell.items += [put]
@@ -212,11 +212,11 @@ def test_what_does_not_fit_is_reported_when_it_is_set(
     type: str, put: object, ttl: str | None
 ) -> None:
     states = {
-        "n": declared(Kind.VALUE, (type,), ttl),
-        "items": declared(Kind.LIST, (type,), ttl),
-        "parts": declared(Kind.MAP, ("string", type), ttl),
+        "n": parse_declaration(Kind.VALUE, (type,), ttl),
+        "items": parse_declaration(Kind.LIST, (type,), ttl),
+        "parts": parse_declaration(Kind.MAP, ("string", type), ttl),
     }
-    cell = Cells(states, Work(lambda: 0), Timers([]), Timers([])).new("a")
+    cell = CellFactory(states, CallContext(lambda: 0), TimerHeap([]), TimerHeap([])).create("a")
     for write in (
         lambda: setattr(cell, "n", put),
         lambda: cell.items.append(put),
@@ -235,5 +235,5 @@ def test_what_does_not_fit_is_reported_when_it_is_set(
 @pytest.mark.parametrize(("type", "put"), WRONG)
 def test_a_default_is_of_the_type_of_its_state(type: str, put: object) -> None:
     with pytest.raises(ValueError, match=r"^default: .* is no \w+"):
-        declared(Kind.VALUE, (type,), default=put)
-    assert declared(Kind.VALUE, ("double",), default=0).default.__class__ is float
+        parse_declaration(Kind.VALUE, (type,), default=put)
+    assert parse_declaration(Kind.VALUE, ("double",), default=0).default.__class__ is float

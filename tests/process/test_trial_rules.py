@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from headrace.core.operators.process.copies import copied
-from headrace.core.operators.process.ruled import ProcessingRuled
+from headrace.core.operators.process.copies import copy_value
+from headrace.core.operators.process.ruled import BroadcastProcessOperator
 from headrace.core.process import Out, Process, Row, list_of, map_of, shared, timer, value
 from headrace.core.testing import Trial
 from headrace.core.user_code import UserCodeError
@@ -190,7 +190,7 @@ def test_a_row_copies_of_what_is_shared_only_what_it_looks_at() -> None:
 
             def count(frame: Any, event: str, _: object) -> None:
                 nonlocal copies
-                copies += event == "call" and frame.f_code is copied.__code__
+                copies += event == "call" and frame.f_code is copy_value.__code__
 
             sys.setprofile(count)
             found = state.all["7"]
@@ -211,8 +211,8 @@ def test_what_is_shared_is_filed_again_only_when_rules_came() -> None:
 
     def filed() -> Any:
         operator = trial._operator
-        assert isinstance(operator, ProcessingRuled)
-        operator.settle()
+        assert isinstance(operator, BroadcastProcessOperator)
+        operator.flush_to_state()
         return operator._shared_state._entries["limits"].rows
 
     trial.rule(k="a", most=9, at=at(1))

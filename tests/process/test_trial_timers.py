@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import polars as pl
 import pytest
 
-from headrace.core.operators.process.processing import Processing
+from headrace.core.operators.process.processing import ProcessOperator
 from headrace.core.process import AllOut, AllState, Out, Process, timer, value
 from headrace.core.testing import Trial
 from tests.process.classes import Waking
@@ -127,9 +127,9 @@ def test_what_goes_by_the_wall_clock_is_forgotten_and_freed(kind: type[Process])
         trial.row(k="a", v=second)
     assert [row["n"] for row in trial.out] == [None, 0, None]
     operator = trial._operator
-    assert isinstance(operator, Processing)
-    operator.settle()
+    assert isinstance(operator, ProcessOperator)
+    operator.flush_to_state()
     assert operator._cache.tables["n"].rows == 1
     trial.clock("2026-01-01T00:01:00")
     assert operator._cache.tables["n"].rows == 0
-    assert operator.due_us() is None
+    assert operator.next_tick_us() is None

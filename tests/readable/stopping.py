@@ -10,13 +10,13 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
-from headrace.core.checkpoints import Rhythm
+from headrace.core.checkpoints import CheckpointSchedule
 from headrace.core.elements import DELETE
-from headrace.core.readable.lookup import wanted
-from headrace.core.readable.step import ReadableStep
+from headrace.core.readable.lookup import parse_key
+from headrace.core.readable.step import StepStateReader
 from headrace.core.state import StateBackend
 from headrace.state.memory import MemoryBackend
-from headrace.state.savepoints.kept import Kept, checkpoint
+from headrace.state.savepoints.kept import StoredSnapshot, open_checkpoint
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
 from headrace.state.storage.memory_disk import MemoryDisk
@@ -79,7 +79,7 @@ class Stopped:
             folder,
             text,
             self.memory,
-            Rhythm(every_s=PAUSE_S),
+            CheckpointSchedule(interval_s=PAUSE_S),
             backend=backend,
             disk=disk,
             root=self.root,
@@ -94,9 +94,9 @@ class Stopped:
         return self.memory.outputs["out"][number:]
 
     @contextmanager
-    def kept(self) -> Iterator[Kept]:
+    def kept(self) -> Iterator[StoredSnapshot]:
         """Open its newest checkpoint."""
-        with checkpoint(self.home) as kept:
+        with open_checkpoint(self.home) as kept:
             yield kept
 
     def read(self, state: str, *, key: str | None = None) -> pl.DataFrame:
@@ -105,13 +105,13 @@ class Stopped:
             return read(kept, state, key=key)
 
 
-def read(kept: Kept, state: str, *, key: str | None = None) -> pl.DataFrame:
+def read(kept: StoredSnapshot, state: str, *, key: str | None = None) -> pl.DataFrame:
     """Return the rows of a state of the step `step`."""
     found: Any = kept.document
-    step = ReadableStep.of("step", kept.document, kept.frozen("step"))
-    assert not step.why_raw
-    of = None if key is None else wanted(key, step.key, found["key_groups"])
-    return pl.concat(step.rows(state, of=of))
+    step = StepStateReader.from_document("step", kept.document, kept.thaw_step("step"))
+    assert not step.raw_reason
+    of = None if key is None else parse_key(key, step.key, found["key_groups"])
+    return pl.concat(step.read_rows(state, of=of))
 
 
 def said(frame: pl.DataFrame) -> list[str]:

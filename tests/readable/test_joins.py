@@ -7,12 +7,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from headrace.core.readable.joins import JoinStates
-from headrace.core.readable.meaning import JoinMeaning
-from headrace.core.readable.step import ReadableStep
+from headrace.core.readable.joins import JoinStateReader
+from headrace.core.readable.meaning import JoinStateSchema
+from headrace.core.readable.step import StepStateReader
 from headrace.state.rocks.backend import RocksBackend
 from headrace.state.savepoints.savepoint import open_savepoint
-from headrace.state.savepoints.taking import take
+from headrace.state.savepoints.taking import take_savepoint
 from tests.readable.stopping import Stopped, read, said
 
 SIDES = "left: {from: rows, as: a}, right: {from: rows, as: b}"
@@ -112,10 +112,10 @@ def test_rows_of_a_state(tmp_path: Path, step: str, columns: str, known: list[st
     assert " ".join(found.columns) == names
     assert sorted(said(found)) == sorted(known)
     with job.kept() as kept:
-        of_step = ReadableStep.of("step", kept.document, kept.frozen("step"))
-        assert isinstance(of_step.meaning, JoinMeaning)
-        assert next(JoinStates(of_step.meaning).read(state, [], 0)).columns == found.columns
-        by = found.select(of_step.identity(state))
+        of_step = StepStateReader.from_document("step", kept.document, kept.thaw_step("step"))
+        assert isinstance(of_step.schema, JoinStateSchema)
+        assert next(JoinStateReader(of_step.schema).read(state, [], 0)).columns == found.columns
+        by = found.select(of_step.list_identity_columns(state))
     if state in ("keys", "versions"):
         assert len({repr(row) for row in by.rows()}) == found.height
         assert "event_time" not in by.columns
@@ -158,7 +158,7 @@ def test_savepoints_and_other_backends_have_the_same_rows(tmp_path: Path, what: 
 
     whole = Stopped(tmp_path, step, on_disk=True)
     small = Stopped(tmp_path / "small", step, backend=backend, on_disk=True)
-    saved = take(whole.home, "0", None, str(tmp_path / "saved"))
+    saved = take_savepoint(whole.home, "0", None, str(tmp_path / "saved"))
     for columns, known in states.items():
         state = columns.partition(":")[0]
         rows = sorted(known)
@@ -168,7 +168,7 @@ def test_savepoints_and_other_backends_have_the_same_rows(tmp_path: Path, what: 
 
 def test_what_is_kept_of_a_join_may_be_in_several_frames(tmp_path: Path) -> None:
     with Stopped(tmp_path, KNOWN["for ever"][0]).kept() as kept:
-        (frozen,) = kept.frozen("step")
-        frames = frozen.runs("left", frozen.groups)
+        (frozen,) = kept.thaw_step("step")
+        frames = frozen.read_runs("left", frozen.groups)
     assert len(frames) > 1
     assert pl.concat(frames).height == 5

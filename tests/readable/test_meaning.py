@@ -10,11 +10,11 @@ import polars as pl
 import pytest
 
 from headrace.core.pipeline.text import MASK
-from headrace.core.readable.lookup import NoSuchKey, wanted
-from headrace.core.readable.meaning import Unreadable, key_of, meaning
-from headrace.core.readable.raw import raw
-from headrace.core.readable.sizes import size
-from headrace.core.readable.step import ReadableStep
+from headrace.core.readable.lookup import InvalidKey, parse_key
+from headrace.core.readable.meaning import UnreadableState, read_state_schema, rebuild_key
+from headrace.core.readable.raw import mask_secret_columns
+from headrace.core.readable.sizes import measure_state
+from headrace.core.readable.step import StepStateReader
 from tests.readable.stopping import Stopped
 
 RUNNING = "from: rows, key: {odd: k % 2, s: s}, aggregate: {n: count(*), last: last(s)}"
@@ -27,9 +27,9 @@ def test_state_of_an_old_version_is_shown_as_it_is_kept(tmp_path: Path) -> None:
     with Stopped(tmp_path, WINDOWS).kept() as kept:
         said: Any = kept.document
         old = {name: part for name, part in said.items() if name != "readings"}
-        step = ReadableStep.of("step", old, kept.frozen("step"))
-        assert step.why_raw == "it was written by a version that did not say how to read it"
-        frame = pl.concat(step.rows("windows"))
+        step = StepStateReader.from_document("step", old, kept.thaw_step("step"))
+        assert step.raw_reason == "it was written by a version that did not say how to read it"
+        frame = pl.concat(step.read_rows("windows"))
         assert frame.columns == ["__k0", "__slot", "__count(*).count"]
         assert step.key.names == ("k",)
 
@@ -45,8 +45,8 @@ def test_what_a_later_version_says_is_no_reason_to_fail(
     with Stopped(tmp_path, WINDOWS).kept() as kept:
         said: Any = kept.document
         other = {**said, "readings": {"step": {**said["readings"]["step"], **change}}}
-        with pytest.raises(Unreadable, match="it was written by another version"):
-            meaning(other, "step")
+        with pytest.raises(UnreadableState, match="it was written by another version"):
+            read_state_schema(other, "step")
 
 
 def test_an_aggregate_made_with_a_secret_is_left_out_and_named(tmp_path: Path) -> None:
@@ -59,29 +59,29 @@ def test_an_aggregate_made_with_a_secret_is_left_out_and_named(tmp_path: Path) -
         calls = {secret if text == call else text: of for text, of in kept["calls"].items()}
         masked = {"kept": {"step": {**kept, "calls": calls}}}
         document = {**said, **masked, "readings": {"step": {**reading, "columns": columns}}}
-        step = ReadableStep.of("step", document, k.frozen("step"))
-        assert step.meaning is not None
-        assert step.meaning.hidden == ("h",)
-        people = pl.concat(step.rows("keys"))
+        step = StepStateReader.from_document("step", document, k.thaw_step("step"))
+        assert step.schema is not None
+        assert step.schema.hidden_aggregates == ("h",)
+        people = pl.concat(step.read_rows("keys"))
         assert people.columns == ["odd", "s", "n", "last", "event_time"]
-        raw_columns = pl.concat(step.rows("keys", as_kept=True)).columns
+        raw_columns = pl.concat(step.read_rows("keys", as_kept=True)).columns
     assert f"{secret}.count" in raw_columns
     assert "swordfish" not in repr(raw_columns)
 
 
 def test_without_a_secret_columns_have_their_names() -> None:
     frame = pl.DataFrame({"__key": ["1:a"], "__count(*).count": [1]})
-    assert raw(frame, {"calls": {"count(*)": {}}}) is frame
+    assert mask_secret_columns(frame, {"calls": {"count(*)": {}}}) is frame
 
 
-KEY = key_of(
+KEY = rebuild_key(
     [("k", "bigint"), ("s", "string"), ("at", "timestamp"), ("x", "double")], ["k", "s", "at", "x"]
 )
 
 
 def found(text: str) -> str:
     """Return the encoded key of a text."""
-    return wanted(text, KEY, 128).encoded
+    return parse_key(text, KEY, 128).encoded_key
 
 
 def test_a_key_is_found_however_it_is_written() -> None:
@@ -94,9 +94,9 @@ def test_a_key_is_found_however_it_is_written() -> None:
 
 
 def test_a_key_of_one_column_needs_no_name() -> None:
-    one = key_of([("s", "string")], ["s"])
+    one = rebuild_key([("s", "string")], ["s"])
     for text in ("a=b", "s=a=b", "'a=b'"):
-        assert wanted(text, one, 128).encoded == "3:a=b"
+        assert parse_key(text, one, 128).encoded_key == "3:a=b"
 
 
 @pytest.mark.parametrize(
@@ -110,15 +110,15 @@ def test_a_key_of_one_column_needs_no_name() -> None:
     ],
 )
 def test_a_key_that_cannot_be_is_refused(text: str, message: str, hint: str) -> None:
-    with pytest.raises(NoSuchKey) as refused:
+    with pytest.raises(InvalidKey) as refused:
         found(text)
     assert message in refused.value.message
     assert hint in refused.value.hint
 
 
 def test_a_step_without_key_has_none() -> None:
-    with pytest.raises(NoSuchKey, match='it has no key, got "7"'):
-        wanted("7", key_of([], []), 128)
+    with pytest.raises(InvalidKey, match='it has no key, got "7"'):
+        parse_key("7", rebuild_key([], []), 128)
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_a_step_without_key_has_none() -> None:
 )
 def test_sizes(tmp_path: Path, step: str, state: str, rows: int, keys: int) -> None:
     with Stopped(tmp_path, step, parallelism=2).kept() as kept:
-        found = size(state, kept.frozen("step"), 128)
+        found = measure_state(state, kept.thaw_step("step"), 128)
     assert (found.rows, found.keys) == (rows, keys)
     assert sum(group.rows for group in found.groups) == rows
     assert len({group.group for group in found.groups}) == len(found.groups)

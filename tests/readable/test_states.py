@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.core.aggregates import TABLE
-from headrace.core.elements import DELETE, HIDDEN
-from headrace.core.keygroups import encoded
-from headrace.core.readable.keys import decoded
-from headrace.core.readable.meaning import Meaning
-from headrace.core.readable.step import ReadableStep
+from headrace.core.aggregates import AGGREGATES
+from headrace.core.elements import DELETE, HIDDEN_COLUMNS
+from headrace.core.keygroups import encode_keys
+from headrace.core.readable.keys import decode_keys
+from headrace.core.readable.meaning import StateSchema
+from headrace.core.readable.step import StepStateReader
 from headrace.core.types import STRING, Field, Schema
 from headrace.state.rocks.backend import RocksBackend
 from headrace.state.savepoints.savepoint import open_savepoint
-from headrace.state.savepoints.taking import take
+from headrace.state.savepoints.taking import take_savepoint
 from tests.readable.stopping import Stopped, read, said, table
 
 USERS = Path(__file__).parent.parent / "runtime" / "users.py"
@@ -195,7 +195,9 @@ def test_rows_of_a_state(tmp_path: Path, step: str, columns: str, known: list[st
 def test_what_tells_rows_apart(tmp_path: Path, step: str, columns: str, known: list[str]) -> None:
     state = columns.partition(":")[0]
     with Stopped(tmp_path, step).kept() as kept:
-        by = ReadableStep.of("step", kept.document, kept.frozen("step")).identity(state)
+        by = StepStateReader.from_document(
+            "step", kept.document, kept.thaw_step("step")
+        ).list_identity_columns(state)
         found = read(kept, state).select(by) if by else pl.DataFrame({"one": known})
     assert found.height == len(known) == len({repr(row) for row in found.rows()})
     assert state == "waiting" or not {"n", "t", "m", "mean", "rows", "event_time"} & {*by}
@@ -230,7 +232,7 @@ def test_windows_are_read_as_they_are_put_out(
     step = f"from: rows, {WINDOWS[window]}, {MADE[made]}"
     job = Stopped(tmp_path, step, parallelism=parallelism)
     found = job.read("open" if "session" in window else "windows")
-    end = pl.concat(job.end()).drop(HIDDEN, strict=False)
+    end = pl.concat(job.end()).drop(HIDDEN_COLUMNS, strict=False)
     assert found.height
     names = [name for name in end.columns if name in found.columns]
     assert {*end.columns} - {*names} == set()
@@ -238,7 +240,7 @@ def test_windows_are_read_as_they_are_put_out(
 
 
 CALLS = {
-    **{name: f"{name}(v)" for name in TABLE if name not in ("min_by", "max_by", "count_if")},
+    **{name: f"{name}(v)" for name in AGGREGATES if name not in ("min_by", "max_by", "count_if")},
     **{name: f"{name}(s, v)" for name in ("min_by", "max_by")},
     **{name: f"{name}(v > 2)" for name in ("bool_and", "every", "bool_or", "some", "any")},
     "count_if": "count_if(v > 2)",
@@ -300,7 +302,7 @@ def test_keys_of_tables_have_their_types_again(tmp_path: Path) -> None:
 def test_texts_in_keys_are_what_they_were(keys: list[tuple[str | None, str | None]]) -> None:
     frame = pl.DataFrame(keys, {"a": pl.String, "b": pl.String}, orient="row")
     types = Schema((Field("a", STRING), Field("b", STRING)))
-    assert pl.DataFrame(decoded(encoded(frame), types)).rows() == keys
+    assert pl.DataFrame(decode_keys(encode_keys(frame), types)).rows() == keys
 
 
 def test_only_the_rows_of_a_key_are_found(tmp_path: Path) -> None:
@@ -324,14 +326,14 @@ def test_savepoints_and_other_backends_have_the_same_rows(tmp_path: Path, step: 
     rows = sorted(said(whole.read(state)))
     assert rows
     assert sorted(said(small.read(state))) == rows
-    saved = take(whole.home, "0", None, str(tmp_path / "saved"))
+    saved = take_savepoint(whole.home, "0", None, str(tmp_path / "saved"))
     assert sorted(said(read(open_savepoint(saved), state))) == rows
 
 
 def test_what_is_kept_is_in_several_frames(tmp_path: Path) -> None:
     with Stopped(tmp_path, KNOWN["tumble"][0]).kept() as kept:
-        (frozen,) = kept.frozen("step")
-        assert len(frozen.runs("windows", frozen.groups)) > 1
+        (frozen,) = kept.thaw_step("step")
+        assert len(frozen.read_runs("windows", frozen.groups)) > 1
 
 
 def test_a_state_without_rows_has_the_same_columns(tmp_path: Path) -> None:
@@ -339,16 +341,18 @@ def test_a_state_without_rows_has_the_same_columns(tmp_path: Path) -> None:
         folder = tmp_path / str(number)
         job, state = Stopped(folder, step), columns.partition(":")[0]
         with job.kept() as kept:
-            step_state = ReadableStep.of("step", kept.document, kept.frozen("step"))
-            none = ReadableStep.of("step", kept.document, ())
-            assert step_state.meaning is not None
-            assert list(none.rows(state)) == []
+            step_state = StepStateReader.from_document(
+                "step", kept.document, kept.thaw_step("step")
+            )
+            none = StepStateReader.from_document("step", kept.document, ())
+            assert step_state.schema is not None
+            assert list(none.read_rows(state)) == []
         found = read_nothing(step_state, state)
         assert found.schema == job.read(state).schema
 
 
-def read_nothing(step: ReadableStep, state: str) -> pl.DataFrame:
-    from headrace.core.readable.states import States
+def read_nothing(step: StepStateReader, state: str) -> pl.DataFrame:
+    from headrace.core.readable.states import KeyedStateReader
 
-    assert isinstance(step.meaning, Meaning)
-    return next(States(step.meaning).read(state, [], 0))
+    assert isinstance(step.schema, StateSchema)
+    return next(KeyedStateReader(step.schema).read(state, [], 0))

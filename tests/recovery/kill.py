@@ -20,8 +20,8 @@ from random import Random
 from shutil import rmtree
 from tempfile import mkdtemp
 
-from headrace.cli.control.client import Client, NoAnswer, NotThere
-from headrace.cli.run_text import HAD_FINISHED
+from headrace.cli.control.client import JobClient, NoAnswer, NotListening
+from headrace.cli.run_text import ALREADY_FINISHED_TEXT
 from headrace.state.savepoints.names import is_unfinished
 from headrace.state.savepoints.savepoint import open_savepoint
 from headrace.state.storage.home import Home
@@ -88,7 +88,7 @@ class Killed:
         self.output.look()
         self.output.judge(whole=False)
         self._judge_savepoints()
-        is_done = "done in" in self.said or HAD_FINISHED in self.said
+        is_done = "done in" in self.said or ALREADY_FINISHED_TEXT in self.said
         return is_done and not (self.folder / ".headrace/killed/finished").exists()
 
     def finish(self) -> None:
@@ -111,7 +111,7 @@ class Killed:
 
     def _asks(self) -> Iterator[None]:
         """Ask the process for something now and then."""
-        client = Client(Home(LocalDisk(), str(self.folder / ".headrace"), "killed"))
+        client = JobClient(Home(LocalDisk(), str(self.folder / ".headrace"), "killed"))
         while True:
             until = time.monotonic() + self.chance.choice([0.02, 0.1, 0.5])
             while time.monotonic() < until:
@@ -122,8 +122,8 @@ class Killed:
                     ("/v1/rescale", {"parallelism": self.chance.choice([1, 2, 3])}),
                 ]
             )
-            with suppress(NotThere, NoAnswer):
-                status, _ = client.ask("POST", path, body)
+            with suppress(NotListening, NoAnswer):
+                status, _ = client.send_request("POST", path, body)
                 assert status in (202, 409), status
                 self.asked += status == 202
 

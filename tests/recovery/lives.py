@@ -14,29 +14,29 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from headrace.cli.pipelines import check
-from headrace.core.asked import Refused
-from headrace.core.bench import Bench
-from headrace.core.channel import Bounds
-from headrace.core.checkpoints import Rhythm
-from headrace.core.compile import Setting
+from headrace.cli.pipelines import check_pipeline
+from headrace.core.asked import RequestRejected
+from headrace.core.bench import KernelExecutor
+from headrace.core.channel import ChannelBounds
+from headrace.core.checkpoints import CheckpointSchedule
+from headrace.core.compile import OperatorContext
 from headrace.core.connector import Connectors
-from headrace.core.contracts import Surroundings
-from headrace.core.job import Job, Outcome
-from headrace.core.keeping import Keeping
-from headrace.core.messages import CheckpointFailed, CheckpointTaken
-from headrace.core.news import News
+from headrace.core.contracts import RunContext
+from headrace.core.job import Job, JobOutcome
+from headrace.core.keeping import CheckpointStorage
+from headrace.core.messages import CheckpointCompleted, CheckpointFailed
+from headrace.core.news import JobEvent
 from headrace.core.pipeline.settings import NoRestart
-from headrace.core.restart import Restarts
+from headrace.core.restart import RestartPolicy
 from headrace.core.state import StateBackend
-from headrace.state.savepoints.adopting import adopt
+from headrace.state.savepoints.adopting import commit_as_checkpoint
 from headrace.state.savepoints.savepoint import open_savepoint
-from headrace.state.savepoints.taking import take
+from headrace.state.savepoints.taking import take_savepoint
 from headrace.state.storage.home import Home
 from headrace.state.storage.memory_disk import MemoryDisk
 from tests.runtime.surviving import NOW, Crashed, MortalLoop
 
-RHYTHM = Rhythm(every_s=0.05, tolerable=1000)
+RHYTHM = CheckpointSchedule(interval_s=0.05, tolerable_failures=1000)
 
 
 class TickingLoop(MortalLoop):
@@ -56,11 +56,11 @@ class Lives:
     connectors: Connectors
     backend: Callable[[Path], StateBackend]
     chance: random.Random
-    bounds: Bounds = field(default_factory=Bounds)
+    bounds: ChannelBounds = field(default_factory=ChannelBounds)
     disk: MemoryDisk = field(default_factory=MemoryDisk)
-    rhythm: Rhythm = RHYTHM
-    news: list[News] = field(default_factory=list)
-    heard: Callable[[News], None] = lambda news: None
+    rhythm: CheckpointSchedule = RHYTHM
+    news: list[JobEvent] = field(default_factory=list)
+    heard: Callable[[JobEvent], None] = lambda news: None
     killed: int = 0
     rescales: Sequence[tuple[str, ...]] = ()
     """The overrides of each rescale, one after the other, from the first checkpoint on."""
@@ -72,7 +72,7 @@ class Lives:
     """How many folders the folder with `build` is above the pipeline's file."""
     _running: Job | None = None
 
-    def run(self, after: int | None = None, *, stop: bool = False) -> Outcome | None:
+    def run(self, after: int | None = None, *, stop: bool = False) -> JobOutcome | None:
         """Run it to its end, or kill it soon after that many checkpoints: then None.
 
         With `stop` it is stopped after them, and its last checkpoint returns as a savepoint.
@@ -81,11 +81,11 @@ class Lives:
         home = Home(self.disk, "/jobs", "test")
         taken = 0
 
-        def report(news: News) -> None:
+        def report(news: JobEvent) -> None:
             nonlocal taken
             self.news.append(news)
             self.heard(news)
-            taken += isinstance(news, CheckpointTaken)
+            taken += isinstance(news, CheckpointCompleted)
             if taken == after and stop:
                 assert self._running is not None
                 self._running.stop()
@@ -93,10 +93,10 @@ class Lives:
                 loop.last = loop.turns + self.chance.choice([0, 1, 3, 10, 40])
 
         try:
-            with home.held(NOW):
+            with home.hold(NOW):
                 self._running = self._job(home, report)
                 outcome = loop.run_until_complete(self._run(self._running))
-                if outcome.stopped:
+                if outcome.is_stopped:
                     self._through_savepoint(home)
                 return outcome
         except Crashed:
@@ -108,13 +108,13 @@ class Lives:
 
     def _through_savepoint(self, home: Home) -> None:
         self.saved += 1
-        folder = take(home, "0", to=f"/saved/{self.saved}", time=lambda: NOW)
-        store = home.store(home.job(NOW))
-        number = max(store.manifests()) + 1
-        adopt(open_savepoint(folder, self.disk), store, number)
+        folder = take_savepoint(home, "0", to=f"/saved/{self.saved}", time=lambda: NOW)
+        store = home.open_store(home.ensure_job_id(NOW))
+        number = max(store.list_checkpoints()) + 1
+        commit_as_checkpoint(open_savepoint(folder, self.disk), store, number)
         store.collect([number])
 
-    async def _run(self, job: Job) -> Outcome:
+    async def _run(self, job: Job) -> JobOutcome:
         rescaling = asyncio.create_task(self._rescale(job))
         try:
             return await job.run()
@@ -123,9 +123,9 @@ class Lives:
 
     async def _rescale(self, job: Job) -> None:
         for values in self.rescales:
-            plan = check(str(self.config), values).plan
+            plan = check_pipeline(str(self.config), values).plan
             assert plan is not None
-            with suppress(Refused):
+            with suppress(RequestRejected):
                 await job.rescale(plan)
                 self.rescaled += 1
             await asyncio.sleep(0.01)
@@ -138,38 +138,38 @@ class Lives:
     @property
     def taken(self) -> list[int]:
         """The checkpoints that are complete."""
-        return [news.number for news in self.news if isinstance(news, CheckpointTaken)]
+        return [news.number for news in self.news if isinstance(news, CheckpointCompleted)]
 
     @property
     def failed(self) -> list[str]:
         """Why checkpoints have failed."""
-        return [news.why for news in self.news if isinstance(news, CheckpointFailed)]
+        return [news.reason for news in self.news if isinstance(news, CheckpointFailed)]
 
-    def _job(self, home: Home, report: Callable[[News], None]) -> Job:
-        checked = check(str(self.config), self.values)
+    def _job(self, home: Home, report: Callable[[JobEvent], None]) -> Job:
+        checked = check_pipeline(str(self.config), self.values)
         assert checked.plan is not None, checked.problems
-        job = home.job(NOW, lambda: "5eed" * 8)
+        job = home.ensure_job_id(NOW, lambda: "5eed" * 8)
         folder, read = self.config.parent, frozenset(edge.stream for edge in checked.plan.edges)
         state = self.site / "state"
         shutil.rmtree(state, ignore_errors=True)
         made = Job(
             checked.plan,
             self.connectors,
-            Surroundings(folder, job, Bench()),
-            Setting(lambda: 0, folder, read, self.backend(state)),
+            RunContext(folder, job, KernelExecutor()),
+            OperatorContext(lambda: 0, folder, read, self.backend(state)),
             self.bounds,
         )
-        made.keeping = Keeping(
-            home.store(job),
-            Restarts(NoRestart()),
+        made.storage = CheckpointStorage(
+            home.open_store(job),
+            RestartPolicy(NoRestart()),
             self.rhythm,
-            tell=report,
-            finish=self._finish,
-            note=home.note,
-            noted=home.noted,
+            on_event=report,
+            on_finished=self._finish,
+            write_commit_record=home.write_commit_record,
+            read_commit_record=home.read_commit_record,
             time=lambda: NOW,
         )
-        made.restored = made.keeping.newest(made.plan)
+        made.initial_checkpoint = made.storage.read_newest(made.plan)
         return made
 
     def _bury(self, loop: TickingLoop) -> None:
@@ -178,9 +178,9 @@ class Lives:
         if build.exists():
             shutil.copytree(build, kept)
         loop.last = None
-        self.disk.before = _gone
+        self.disk.before_operation = _gone
         loop.run_until_complete(_taken_down(asyncio.all_tasks(loop)))
-        self.disk.before = _nothing
+        self.disk.before_operation = _nothing
         shutil.rmtree(build, ignore_errors=True)
         if kept.exists():
             kept.rename(build)

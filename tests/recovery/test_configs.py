@@ -17,7 +17,7 @@ import pytest
 
 from docs.snippets import ROOT
 from headrace.connectors.registry import REGISTRY
-from headrace.core.channel import Bounds
+from headrace.core.channel import ChannelBounds
 from headrace.core.state import StateBackend
 from headrace.state.memory import MemoryBackend
 from headrace.state.rocks.backend import RocksBackend
@@ -57,7 +57,7 @@ def values_of(name: str, parallelism: int) -> tuple[str, ...]:
 def lives_of(configs: Path, name: str, backend: str, seed: int) -> Lives:
     connectors = recut(REGISTRY, "one", seed)
     values = values_of(name, 2)
-    chance, bounds = random.Random(seed), Bounds(rows=BATCHES.get(name, 3))
+    chance, bounds = random.Random(seed), ChannelBounds(rows=BATCHES.get(name, 3))
     return Lives(configs / name, values, connectors, BACKENDS[backend], chance, bounds)
 
 

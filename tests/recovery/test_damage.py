@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from headrace.core.snapshots import blobs_in
+from headrace.core.snapshots import find_blobs
 from tests.cli.processes import stop_behind
 from tests.cli.ran import Headrace
 
@@ -51,7 +51,7 @@ def numbers(folder: Path = HERE) -> list[int]:
 def blobs(number: int, folder: Path = HERE) -> set[str]:
     """The names of all blobs of a checkpoint."""
     path = folder / CHECKPOINTS / "manifests" / f"{number}.json"
-    return {blob.hash for blob in blobs_in(json.loads(path.read_bytes()))}
+    return {blob.hash for blob in find_blobs(json.loads(path.read_bytes()))}
 
 
 def own_blobs(folder: Path = HERE) -> set[str]:

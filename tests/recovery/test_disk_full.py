@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from headrace.connectors.registry import REGISTRY
-from headrace.core.channel import Bounds
-from headrace.core.messages import CheckpointFailed, CheckpointTaken
-from headrace.core.news import News
+from headrace.core.channel import ChannelBounds
+from headrace.core.messages import CheckpointCompleted, CheckpointFailed
+from headrace.core.news import JobEvent
 from headrace.state.memory import MemoryBackend
 from tests.cli.processes import ended, start
 from tests.recovery.lives import Lives
@@ -63,13 +63,13 @@ def test_the_checkpoint_fails_and_what_was_ready_for_it_is_committed_by_the_next
         connectors,
         lambda folder: MemoryBackend(),
         random.Random(0),
-        Bounds(rows=3),
+        ChannelBounds(rows=3),
     )
 
-    def heard(news: News) -> None:
+    def heard(news: JobEvent) -> None:
         match news:
-            case CheckpointTaken(2):
-                lives.disk.capacity = lives.disk.used() + A_NOTE
+            case CheckpointCompleted(2):
+                lives.disk.capacity = lives.disk.measure_used_bytes() + A_NOTE
             case CheckpointFailed():
                 lives.disk.capacity = None
                 ready.update(parts(kept, ".inprogress-*") - parts(kept, "part-*"))

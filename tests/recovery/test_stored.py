@@ -20,10 +20,10 @@ from typing import Any
 import pytest
 import yaml
 
-from headrace.cli.pipelines import check
-from headrace.core.manifest import described
-from headrace.core.plan.fingerprint import fingerprints
-from headrace.core.readable.described import readings
+from headrace.cli.pipelines import check_pipeline
+from headrace.core.manifest import describe_parts
+from headrace.core.plan.fingerprint import build_fingerprints
+from headrace.core.readable.described import build_reader_metadata
 from tests.cli.conftest import headrace
 from tests.cli.ran import Headrace
 from tests.recovery.stored.site import (
@@ -118,9 +118,13 @@ def test_a_checkpoint_says_of_a_plan_what_it_said(tmp_path: Path, stored: Stored
     """Byte for byte: texts, names of kinds and fields, and their order."""
     left(tmp_path, stored, "pending")
     was = newest(tmp_path, stored)
-    plan = check(str(tmp_path / f"{stored.name}.yaml"), stored.waits).plan
+    plan = check_pipeline(str(tmp_path / f"{stored.name}.yaml"), stored.waits).plan
     assert plan is not None
-    now = {"parts": described(plan), "kept": fingerprints(plan), "readings": readings(plan)}
+    now = {
+        "parts": describe_parts(plan),
+        "kept": build_fingerprints(plan),
+        "readings": build_reader_metadata(plan),
+    }
     for name, texts in now.items():
         assert lines(texts) == lines(was[name])
 

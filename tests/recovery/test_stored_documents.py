@@ -11,19 +11,19 @@ from dataclasses import replace
 from pathlib import Path
 
 from headrace.connectors.kafka.sink import ids
-from headrace.connectors.kafka.sink.batches import Producer
+from headrace.connectors.kafka.sink.batches import ProducerIdentity
 from headrace.connectors.kafka.sink.transactions import Transaction
-from headrace.connectors.kafka.source.places import Place, Seen, place_at
+from headrace.connectors.kafka.source.places import LastRecord, PartitionPosition, parse_position
 from headrace.core.messages import Position
-from headrace.core.tally import Passed, Tallies
+from headrace.core.tally import JobCounters, PartCounters
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
-from headrace.state.storage.lock import Holder
-from headrace.state.storage.remote.owning import Owning, Record
+from headrace.state.storage.lock import LockHolder
+from headrace.state.storage.remote.owning import BucketOwnership, OwnershipRecord
 from tests.remote.troubled import World
 
 LOCK = b'{"pid":7,"host":"pegasus","since":"2026-01-31T08:00:00Z"}\n'
-HOLDER = Holder(7, "pegasus", "2026-01-31T08:00:00Z")
+HOLDER = LockHolder(7, "pegasus", "2026-01-31T08:00:00Z")
 HELD = (
     b'{"checksum":"3469e7ff5fe4563b18ada0602513ffa3","format":1,"token":"t0","home":"h0","pid":7,'
     b'"host":"pegasus","since":"2026-01-31T08:00:00Z","renewed":"2026-01-31T09:00:00Z",'
@@ -40,22 +40,22 @@ def test_a_lock_of_a_process_that_was_killed_is_read(tmp_path: Path) -> None:
     lock = tmp_path / "bids" / "lock"
     lock.parent.mkdir()
     lock.write_bytes(LOCK)
-    with Home(LocalDisk(), str(tmp_path), "bids").held("2026-01-31T08:00:00Z") as killed:
+    with Home(LocalDisk(), str(tmp_path), "bids").hold("2026-01-31T08:00:00Z") as killed:
         assert killed == HOLDER
         assert json.loads(lock.read_bytes()).keys() == json.loads(LOCK).keys()
 
 
-BEGUN = Record("t0", "h0", 7, "pegasus", HOLDER.since, renewed=HOLDER.since)
+BEGUN = OwnershipRecord("t0", "h0", 7, "pegasus", HOLDER.since, renewed=HOLDER.since)
 
 
 def test_the_owner_of_a_bucket_is_written_as_it_was() -> None:
     bucket = World().bucket
-    owning = Owning(bucket, BEGUN)
-    owning.take(take_over=False)
-    owning.begin(12, "5eed", "2026-01-31T09:00:00Z")
+    owning = BucketOwnership(bucket, BEGUN)
+    owning.acquire(take_over=False)
+    owning.announce_manifest(12, "5eed", "2026-01-31T09:00:00Z")
     found = bucket.read("owner.json")
     assert found is not None and found.data == HELD
-    owning.closed()
+    owning.clear_pending()
     owning.release("2026-01-31T09:00:00Z")
     found = bucket.read("owner.json")
     assert found is not None and found.data == OVER
@@ -64,42 +64,44 @@ def test_the_owner_of_a_bucket_is_written_as_it_was() -> None:
 def test_the_owner_of_a_bucket_is_read_as_it_was_written() -> None:
     bucket = World().bucket
     bucket.put("owner.json", HELD)
-    mine = Owning(bucket, replace(BEGUN, token="t1"))
-    mine.take(take_over=False)
-    assert (mine.killed, mine.about("5eed")) == (HOLDER, 12)
+    mine = BucketOwnership(bucket, replace(BEGUN, token="t1"))
+    mine.acquire(take_over=False)
+    assert (mine.previous_owner, mine.get_pending_number("5eed")) == (HOLDER, 12)
     bucket.put("owner.json", OVER)
-    other = Owning(bucket, replace(BEGUN, token="t2", home="h2"))
-    other.take(take_over=False)
-    assert other.killed is None
+    other = BucketOwnership(bucket, replace(BEGUN, token="t2", home="h2"))
+    other.acquire(take_over=False)
+    assert other.previous_owner is None
 
 
 def test_what_was_counted_is_stored_in_its_order() -> None:
     stored = {"parts": {"orders": [1, 2, 3, 4, 5]}, "failed": {"scored": 6}}
-    counted = Passed(rows_in=1, rows_out=2, bad=3, late=4, unfilled=5)
-    tallies = Tallies({"orders": counted}, {"scored": 6})
-    assert (tallies.document(), Tallies.of(stored)) == (stored, tallies)
+    counted = PartCounters(rows_in=1, rows_out=2, bad_rows=3, late_rows=4, unfilled_rows=5)
+    tallies = JobCounters({"orders": counted}, {"scored": 6})
+    assert (tallies.to_document(), JobCounters.from_document(stored)) == (stored, tallies)
 
 
 def test_positions_in_topics_are_stored_as_they_were() -> None:
-    places: dict[Position, Place] = {
-        17: Place(17),
-        "offset=17 last=16@1732212345678": Place(17, Seen(16, 1732212345678)),
-        "offset=17 last=16@5 stop=200": Place(17, Seen(16, 5), 200),
-        "offset=17 stop=200": Place(17, stop=200),
+    places: dict[Position, PartitionPosition] = {
+        17: PartitionPosition(17),
+        "offset=17 last=16@1732212345678": PartitionPosition(17, LastRecord(16, 1732212345678)),
+        "offset=17 last=16@5 stop=200": PartitionPosition(17, LastRecord(16, 5), 200),
+        "offset=17 stop=200": PartitionPosition(17, stop=200),
     }
     for stored, place in places.items():
-        assert (place.position, place_at(stored)) == (stored, place)
+        assert (place.stored_form, parse_position(stored)) == (stored, place)
 
 
 def test_the_ids_of_transactions_are_noted_as_they_were() -> None:
     noted = {"job": "5eed", "sink": "out", "subtasks": 2, "slots": 3, "generation": 4}
-    record = ids.Record("5eed", "out", 2, 3, 4)
-    assert (json.dumps(record.document()), ids.read(noted)) == (json.dumps(noted), record)
-    assert record.id(1, 2) == "headrace-5eed-out-4-1-2"
+    record = ids.TransactionalIds("5eed", "out", 2, 3, 4)
+    assert (json.dumps(record.to_document()), ids.parse_ids(noted)) == (json.dumps(noted), record)
+    assert record.format_id(1, 2) == "headrace-5eed-out-4-1-2"
 
 
 def test_a_transaction_is_stored_as_it_was() -> None:
-    opened = Transaction(1, 2, Producer(7, 8, "headrace-5eed-out-4-1-2"), "2026-01-31 08:00:00")
+    opened = Transaction(
+        1, 2, ProducerIdentity(7, 8, "headrace-5eed-out-4-1-2"), "2026-01-31 08:00:00"
+    )
     stored = {
         "id": "headrace-5eed-out-4-1-2",
         "producer": 7,
@@ -110,4 +112,4 @@ def test_a_transaction_is_stored_as_it_was() -> None:
         "rows": 9,
         "opened_at": "2026-01-31 08:00:00",
     }
-    assert json.dumps(opened.handle(["a", "b"], 9)) == json.dumps(stored)
+    assert json.dumps(opened.build_handle(["a", "b"], 9)) == json.dumps(stored)

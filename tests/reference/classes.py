@@ -25,7 +25,7 @@ BEGIN = {Kind.LIST: list, Kind.MAP: dict}
 class Memory:
     """The state of one key."""
 
-    def __init__(self, body: nodes.Body, here: SimpleNamespace) -> None:
+    def __init__(self, body: nodes.ProcessBody, here: SimpleNamespace) -> None:
         made = ((name, said, BEGIN.get(said.kind)) for name, said in body.states)
         kept = {name: make() if make else said.default for name, said, make in made}
         vars(self).update(_said=dict(body.states), _here=here, _kept=kept, _set={})
@@ -56,7 +56,7 @@ Groups = Sequence[tuple[Mapping[str, Value], list[Row]]]
 
 
 def run(
-    body: nodes.Body, *inputs: Groups, rules: Sequence[Row] | None = None
+    body: nodes.ProcessBody, *inputs: Groups, rules: Sequence[Row] | None = None
 ) -> Iterator[tuple[str, Row]]:
     """Return the output of a class for the rows of each key, with the names of the outputs.
 
@@ -79,7 +79,7 @@ def run(
 
 def _of_key(
     process: Any,
-    body: nodes.Body,
+    body: nodes.ProcessBody,
     key: tuple[Value, ...],
     rows: list[tuple[Row, str]],
     number: int,
@@ -111,7 +111,7 @@ def _of_key(
 class _Out:
     """Collects the emitted rows."""
 
-    def __init__(self, body: nodes.Body, made: list[tuple[str, dict[str, Value]]]) -> None:
+    def __init__(self, body: nodes.ProcessBody, made: list[tuple[str, dict[str, Value]]]) -> None:
         self._schemas = {"": body.returns, **dict(body.outputs)}
         self._made = made
 

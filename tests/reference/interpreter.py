@@ -15,11 +15,16 @@ from functools import cmp_to_key
 
 import polars as pl
 
-from headrace.core.aggregates import ORDER, AggregateExpression, partial_states, results
-from headrace.core.expressions.typed import Typed
+from headrace.core.aggregates import (
+    ORDER,
+    AggregateExpression,
+    compute_partial_states,
+    compute_results,
+)
+from headrace.core.expressions.typed import TypedExpression
 from headrace.core.plan import nodes
-from headrace.core.plan.layout import two_sided
-from headrace.core.plan.matching import Connected
+from headrace.core.plan.layout import get_two_input_operation
+from headrace.core.plan.matching import ConnectedMatch
 from headrace.core.plan.windows import Window
 from headrace.core.types import to_polars
 from tests.reference import classes
@@ -46,8 +51,8 @@ def interpret(plan: nodes.Plan, inputs: Inputs, *, in_time: bool = False) -> dic
             case nodes.Source():
                 streams[part.name] = _read(part, number, inputs[part.name])
             case nodes.Step():
-                join = two_sided(part)
-                if join is not None and isinstance(join.matching, Connected):
+                join = get_two_input_operation(part)
+                if join is not None and isinstance(join.matching, ConnectedMatch):
                     streams.update(_connected(part, join, join.matching, streams))
                     continue
                 if join is not None:
@@ -82,7 +87,7 @@ def _step(
                 rows = _where(condition, rows)
             case nodes.Lookup():
                 rows, missed = looked_up(operation, rows, tables[0])
-                others[operation.missed] = missed
+                others[operation.miss_stream] = missed
             case nodes.Project(_, columns):
                 rows = _project(columns, rows)
             case nodes.Explode():
@@ -112,11 +117,11 @@ def _step(
 
 
 def _connected(
-    step: nodes.Step, join: nodes.Join, matching: Connected, streams: Mapping[str, Rows]
+    step: nodes.Step, join: nodes.Join, matching: ConnectedMatch, streams: Mapping[str, Rows]
 ) -> dict[str, Rows]:
     """Return the output of a class with two inputs."""
     body, of_left = matching.body, step.inputs[0]
-    if matching.everywhere:
+    if matching.is_broadcast:
         grouped = _grouped(join.left.key, streams[of_left])
         found = [*classes.run(body, grouped, rules=streams[step.inputs[1]])]
     else:
@@ -127,12 +132,12 @@ def _connected(
     return {**rows, step.name: [row for name, row in found if not name]}
 
 
-def _where(condition: Typed, rows: Rows) -> Rows:
+def _where(condition: TypedExpression, rows: Rows) -> Rows:
     passes = evaluated(condition, rows)
     return [row for row, is_true in zip(rows, passes, strict=True) if is_true]
 
 
-def _project(columns: tuple[nodes.Computed, ...], rows: Rows) -> Rows:
+def _project(columns: tuple[nodes.ComputedColumn, ...], rows: Rows) -> Rows:
     values = {column.name: evaluated(column.value, rows) for column in columns}
     return [
         replace(row, values={name: column[at] for name, column in values.items()})
@@ -148,7 +153,9 @@ def _explode(operation: nodes.Explode, rows: Rows) -> Iterator[Row]:
             yield replace(row, values=values, order=(*row.order, at))
 
 
-def _route(step: str, branches: tuple[tuple[str, Typed, str], ...], rows: Rows) -> dict[str, Rows]:
+def _route(
+    step: str, branches: tuple[tuple[str, TypedExpression, str], ...], rows: Rows
+) -> dict[str, Rows]:
     streams = {}
     for name, condition, _ in branches:
         passes = _where(condition, rows)
@@ -158,7 +165,9 @@ def _route(step: str, branches: tuple[tuple[str, Typed, str], ...], rows: Rows) 
     return {**streams, f"{step}.else": rows}
 
 
-def _grouped(key: tuple[nodes.Computed, ...], rows: Rows) -> list[tuple[dict[str, Value], Rows]]:
+def _grouped(
+    key: tuple[nodes.ComputedColumn, ...], rows: Rows
+) -> list[tuple[dict[str, Value], Rows]]:
     """Return the rows of each key, in the order of their arrival."""
     columns = {each.name: evaluated(each.value, rows) for each in key}
     groups: dict[tuple[Value, ...], tuple[dict[str, Value], Rows]] = {}
@@ -171,7 +180,7 @@ def _grouped(key: tuple[nodes.Computed, ...], rows: Rows) -> list[tuple[dict[str
 
 def _windows(window: Window | None, ttl: object, rows: Rows) -> Iterator[Found]:
     fired = window is not None and window.trigger is not None and window.trigger.every_us
-    if ttl or (window and (window.processing or (fired and not window.accumulate))):
+    if ttl or (window and (window.uses_processing_time or (fired and not window.keeps_rows))):
         raise NotImplementedError("what depends on how time passes has no single answer")
     if window is None:
         yield Found(None, None, tuple(rows))
@@ -208,10 +217,10 @@ def _place(found: Found, number: int) -> tuple[int | None, tuple[int, ...]]:
 
 
 def _results(
-    columns: tuple[nodes.Aggregated, ...],
+    columns: tuple[nodes.AggregatedColumn, ...],
     rows: tuple[Row, ...],
     key: Mapping[str, Value],
-    typed: tuple[nodes.Computed, ...],
+    typed: tuple[nodes.ComputedColumn, ...],
 ) -> dict[str, Value]:
     """Fold all rows at once, in order, without merging partials."""
     in_order = sorted(rows, key=lambda row: row.order)
@@ -228,9 +237,9 @@ def _results(
             pl.lit(key[each.name], dtype=to_polars(each.value.type)).alias(each.name)
             for each in typed
         ]
-        states = partial_states(frame, [], expression.calls).with_columns(named)
+        states = compute_partial_states(frame, [], expression.calls).with_columns(named)
         names = [each.name for each in typed]
-        done = results(states, names, expression.calls, {column.name: expression})
+        done = compute_results(states, names, expression.calls, {column.name: expression})
         answers[column.name] = done[column.name].to_list()[0]
     return answers
 
@@ -274,9 +283,9 @@ def _sortable(value: Value) -> tuple[bool, Value]:
 
 
 def _dedup(operation: nodes.Dedup, rows: Rows) -> Iterator[Row]:
-    if operation.ttl and not operation.in_time:
+    if operation.ttl and not operation.uses_event_time:
         raise NotImplementedError("what depends on how time passes has no single answer")
-    if operation.in_time:
+    if operation.uses_event_time:
         rows = sorted(rows, key=lambda row: row.order)
     for _, members in _grouped(operation.key, rows):
         if operation.keep == "last":

@@ -7,7 +7,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from headrace.core.plan import nodes
-from headrace.core.plan.matching import AsOf, Everywhere, Matching, SameWindow, Within
+from headrace.core.plan.matching import (
+    AsOfMatch,
+    BroadcastMatch,
+    IntervalMatch,
+    JoinMatching,
+    WindowMatch,
+)
 from headrace.core.plan.windows import Window
 from tests.reference.rows import Row, Value, evaluated, same
 from tests.reference.windows import windows
@@ -28,15 +34,15 @@ class Kept:
 
 def joined(join: nodes.Join, left: Sequence[Row], right: Sequence[Row]) -> list[Row]:
     """Join the rows."""
-    by = join.matching.key if isinstance(join.matching, Everywhere) else ()
+    by = join.matching.key if isinstance(join.matching, BroadcastMatch) else ()
     sides = [*_kept(join.left, left, None), *_kept(join.right, right, by or ())]
-    if isinstance(join.matching, SameWindow):
+    if isinstance(join.matching, WindowMatch):
         return [row for found in _windows(join.matching.window, sides) for row in _in(join, *found)]
     return [*_all(join, sides)]
 
 
 def _kept(
-    side: nodes.Side, rows: Sequence[Row], by: tuple[nodes.Computed, ...] | None
+    side: nodes.JoinSide, rows: Sequence[Row], by: tuple[nodes.ComputedColumn, ...] | None
 ) -> Iterator[Kept]:
     """Return the rows of a side; `by` has the columns by which right rows replace each other."""
     replaced = [evaluated(each.value, rows) for each in by or ()]
@@ -66,7 +72,7 @@ def _windows(
             bounds = {}
             if found.start is not None and found.end is not None:
                 times = [EPOCH + timedelta(microseconds=us) for us in (found.start, found.end)]
-                bounds = dict(zip(nodes.BOUNDS, times, strict=True))
+                bounds = dict(zip(nodes.WINDOW_BOUNDS, times, strict=True))
             yield bounds, found.end, [numbered[row.order[0]] for row in found.rows]
 
 
@@ -87,11 +93,11 @@ def _all(join: nodes.Join, sides: Sequence[Kept]) -> Iterator[Row]:
     for at, left in enumerate(lefts):
         held = _held(join.matching, left, rights)
         near = [n for n, right in enumerate(rights) if n in held and _near(join, left, right)]
-        if isinstance(join.matching, AsOf) and near:
+        if isinstance(join.matching, AsOfMatch) and near:
             near = [max(near, key=lambda n: rights[n].row.order)]
         pairs = [(n, _pair(left.row, rights[n].row)) for n in near]
         meant = [(n, pair) for n, pair in pairs if _meant(join, pair)]
-        if isinstance(join.matching, Everywhere):
+        if isinstance(join.matching, BroadcastMatch):
             pairs = [(n, replace(pair, time=left.row.time)) for n, pair in pairs]
         met_left.update([at] if meant else [])
         met_right.update(n for n, _ in meant)
@@ -111,9 +117,9 @@ def _all(join: nodes.Join, sides: Sequence[Kept]) -> Iterator[Row]:
                 yield replace(right.row, values={**padding, **right.row.values})
 
 
-def _held(matching: Matching, left: Kept, rights: Sequence[Kept]) -> set[int]:
+def _held(matching: JoinMatching, left: Kept, rights: Sequence[Kept]) -> set[int]:
     """Return the right rows that are valid at the time of a left one."""
-    if not isinstance(matching, Everywhere):
+    if not isinstance(matching, BroadcastMatch):
         return set(range(len(rights)))
     time = left.row.time or 0
     there = [n for n, right in enumerate(rights) if (right.row.time or 0) <= time]
@@ -131,9 +137,9 @@ def _near(join: nodes.Join, left: Kept, right: Kept) -> bool:
         return False
     apart = (right.row.time or 0) - (left.row.time or 0)
     match join.matching:
-        case Within(least_us=int(least), most_us=int(most)):
+        case IntervalMatch(least_us=int(least), most_us=int(most)):
             return least <= apart <= most
-        case AsOf(ttl_us):
+        case AsOfMatch(ttl_us):
             return apart <= 0 and (ttl_us is None or -apart <= ttl_us)
     return True
 
@@ -146,4 +152,6 @@ def _pair(left: Row, right: Row) -> Row:
 
 
 def _meant(join: nodes.Join, pair: Row) -> bool:
-    return join.only is None or bool(evaluated(join.only.condition, [pair])[0])
+    return join.residual_filter is None or bool(
+        evaluated(join.residual_filter.condition, [pair])[0]
+    )

@@ -13,13 +13,13 @@ def looked_up(
     lookup: nodes.Lookup, rows: list[Row], table: Sequence[dict[str, Value]]
 ) -> tuple[list[Row], list[Row]]:
     """Return the output rows, and the rows without a match in the table."""
-    key = {column.name: evaluated(column.value, rows) for column in lookup.on}
+    key = {column.name: evaluated(column.value, rows) for column in lookup.key}
     found, missed = list[Row](), list[Row]()
     for at, row in enumerate(rows):
         wanted = {name: values[at] for name, values in key.items()}
         known = next((each for each in table if _equals(each, wanted)), None)
         if known is not None or lookup.on_miss == "null":
-            added = {a.field.name: (known or {}).get(a.column) for a in lookup.add}
+            added = {a.field.name: (known or {}).get(a.column) for a in lookup.columns}
             found.append(replace(row, values={**row.values, **added}))
         if known is None:
             missed.append(row)

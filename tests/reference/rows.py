@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from headrace.core.expressions.typed import Column, Typed, to_expr, walk
+from headrace.core.expressions.typed import ColumnReference, TypedExpression, to_expr, walk
 from headrace.core.types import to_polars
 
 Value = Any
@@ -24,7 +24,7 @@ class Row:
     order: tuple[int, ...]
 
 
-def evaluated(typed: Typed, rows: Sequence[Row]) -> list[Value]:
+def evaluated(typed: TypedExpression, rows: Sequence[Row]) -> list[Value]:
     """Evaluate an expression for each row, by the compiler, which is tested elsewhere."""
     if not rows:
         return []
@@ -32,13 +32,13 @@ def evaluated(typed: Typed, rows: Sequence[Row]) -> list[Value]:
     return frame.with_columns(to_expr(typed).alias("__value"))["__value"].to_list()
 
 
-def frame_of(rows: Sequence[Row], expressions: Iterable[Typed]) -> pl.DataFrame:
+def frame_of(rows: Sequence[Row], expressions: Iterable[TypedExpression]) -> pl.DataFrame:
     """Build a frame of the columns that these expressions read."""
     types = {
         node.name: to_polars(node.type)
         for expression in expressions
         for node in walk(expression)
-        if isinstance(node, Column)
+        if isinstance(node, ColumnReference)
     }
     data = {
         name: pl.Series(name, [row.values[name] for row in rows], dtype=type)

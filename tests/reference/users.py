@@ -9,17 +9,17 @@ import polars as pl
 from headrace.core.plan import nodes
 from headrace.core.plan.windows import Evict
 from headrace.core.types import Schema, to_polars
-from headrace.core.user_code import made_of
+from headrace.core.user_code import get_instance
 from tests.reference.rows import Row, Value
 
 
 def left_by_user(evict: Evict, rows: Sequence[Row]) -> tuple[Row, ...]:
     """Return the rows that an evictor retains; evictors of tests ignore the window."""
-    assert evict.code is not None and evict.of is not None
+    assert evict.code is not None and evict.input_columns is not None
     function = evict.code.load()
-    function = made_of(evict.code) if isinstance(function, type) else function
+    function = get_instance(evict.code) if isinstance(function, type) else function
     in_order = _in_order(rows)
-    numbered = _frame(in_order, evict.of).with_row_index("__row")
+    numbered = _frame(in_order, evict.input_columns).with_row_index("__row")
     answer = function(numbered)
     kept = numbered.filter(answer) if isinstance(answer, pl.Series) else answer
     return tuple(in_order[at] for at in kept["__row"])
@@ -27,7 +27,7 @@ def left_by_user(evict: Evict, rows: Sequence[Row]) -> tuple[Row, ...]:
 
 def applied(operation: nodes.Apply, rows: Sequence[Row]) -> list[dict[str, Value]]:
     """Return the output rows of a function."""
-    answer = operation.code.load()(_frame(_in_order(rows), operation.of))
+    answer = operation.code.load()(_frame(_in_order(rows), operation.input_columns))
     if isinstance(answer, pl.DataFrame):
         return answer.to_dicts()
     return answer if isinstance(answer, list) else [answer] if answer else []

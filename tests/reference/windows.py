@@ -11,10 +11,10 @@ from headrace.core.plan.windows import (
     Evict,
     Global,
     Session,
-    Shape,
     Slide,
     Tumble,
     Window,
+    WindowShape,
 )
 from tests.reference.rows import Row
 from tests.reference.users import left_by_user
@@ -37,7 +37,7 @@ def windows(window: Window, rows: Sequence[Row]) -> Iterator[Found]:
             yield replace(whole, rows=_kept(window.evict, whole))
 
 
-def _found(shape: Shape, rows: Sequence[Row]) -> Iterator[Found]:
+def _found(shape: WindowShape, rows: Sequence[Row]) -> Iterator[Found]:
     match shape:
         case Global():
             yield Found(None, None, tuple(rows))
@@ -92,7 +92,7 @@ def _session(gap: int, session: list[Row], rows: Sequence[Row]) -> Found:
 def _parts(window: Window, rows: tuple[Row, ...]) -> Iterator[tuple[Row, ...]]:
     """Split a window into its firings, if it does not accumulate."""
     count = window.trigger.count if window.trigger else None
-    if window.accumulate or count is None:
+    if window.keeps_rows or count is None:
         yield rows
         return
     for start in range(0, len(rows), count):

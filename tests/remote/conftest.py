@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from headrace.core.addresses import Address
-from headrace.state.storage.remote.bucket import Bucket, Patience, bucket
+from headrace.core.addresses import StorageUrl
+from headrace.state.storage.remote.bucket import Bucket, RequestTimeouts, open_bucket
 from tests.remote.server import BUCKET, Server, serving
 
-SOON = Patience(connect_s=1.0, request_s=1.0, again_s=0.5, pause_s=0.05)
+SOON = RequestTimeouts(connect_s=1.0, request_s=1.0, retry_s=0.5, pause_s=0.05)
 """Time-outs of tests for a failing server."""
 
 
@@ -23,14 +23,14 @@ def server() -> Iterator[Server]:
 
 
 @pytest.fixture
-def place(server: Server) -> Address:
+def place(server: Server) -> StorageUrl:
     """A folder of the bucket that no other test uses."""
-    return Address("s3", BUCKET, uuid.uuid4().hex)
+    return StorageUrl("s3", BUCKET, uuid.uuid4().hex)
 
 
 @pytest.fixture
-def there(server: Server, place: Address, monkeypatch: pytest.MonkeyPatch) -> Bucket:
+def there(server: Server, place: StorageUrl, monkeypatch: pytest.MonkeyPatch) -> Bucket:
     """The objects of a job called bids in that folder."""
     for name, value in server.environment().items():
         monkeypatch.setenv(name, value)
-    return bucket(place.below("bids"), SOON)
+    return open_bucket(place.child("bids"), SOON)

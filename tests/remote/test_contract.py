@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from headrace.core.snapshots import Blob, DamagedSnapshot, RefusedSnapshot, StoreError
-from headrace.state.storage.cabinet import Cabinet, JobStore
+from headrace.state.storage.cabinet import CheckpointRepository, JobSnapshotStore
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
 from headrace.state.storage.remote.bucket import Bucket
-from headrace.state.storage.remote.cabinet import RemoteCabinet, opened
+from headrace.state.storage.remote.cabinet import RemoteCheckpointRepository, own_checkpoints
 from tests.state.storing import NOW
 
 Spoil = Callable[[bytes], bytes | None]
@@ -25,7 +25,7 @@ Spoil = Callable[[bytes], bytes | None]
 class Where:
     """Storage of checkpoints, as a run opens it and as another process changes its files."""
 
-    begun: Callable[[], AbstractContextManager[Cabinet]]
+    begun: Callable[[], AbstractContextManager[CheckpointRepository]]
     read: Callable[[str], bytes]
     """The bytes of a file, by its name below the job's own."""
     write: Callable[[str, bytes | None], None]
@@ -42,15 +42,15 @@ def at_home(folder: Path) -> Where:
     home = Home(LocalDisk(), str(folder), "bids")
 
     @contextmanager
-    def begun() -> Iterator[Cabinet]:
-        with home.held(NOW):
+    def begun() -> Iterator[CheckpointRepository]:
+        with home.hold(NOW):
             yield home
 
     def write(name: str, data: bytes | None) -> None:
-        path = Path(home.checkpoints) / name
+        path = Path(home.checkpoint_folder) / name
         path.unlink() if data is None else path.write_bytes(data)
 
-    root = Path(home.checkpoints)
+    root = Path(home.checkpoint_folder)
     return Where(begun, lambda n: (root / n).read_bytes(), write, lambda n: str(root / n))
 
 
@@ -60,7 +60,7 @@ def in_bucket(there: Bucket) -> Where:
     def full(name: str) -> str:
         if name == "job.json":
             return name
-        [folder] = {each.partition("/")[0] for each in there.listed() if "/" in each}
+        [folder] = {each.partition("/")[0] for each in there.list_objects() if "/" in each}
         return f"{folder}/{name}"
 
     def read(name: str) -> bytes:
@@ -71,8 +71,8 @@ def in_bucket(there: Bucket) -> Where:
     def write(name: str, data: bytes | None) -> None:
         there.remove([full(name)]) if data is None else there.put(full(name), data)
 
-    def begun() -> AbstractContextManager[RemoteCabinet]:
-        return opened(there, "bids", "home", LocalDisk(), lambda: NOW)
+    def begun() -> AbstractContextManager[RemoteCheckpointRepository]:
+        return own_checkpoints(there, "bids", "home", LocalDisk(), lambda: NOW)
 
     return Where(begun, read, write, lambda name: f"{there.address}/{full(name)}")
 
@@ -85,22 +85,22 @@ def where(request: pytest.FixtureRequest, tmp_path: Path) -> Where:
 
 
 @pytest.fixture
-def store(where: Where) -> Iterator[JobStore]:
+def store(where: Where) -> Iterator[JobSnapshotStore]:
     """The store of a job that has begun."""
     with where.begun() as cabinet:
-        yield cabinet.store(cabinet.job(NOW))
+        yield cabinet.open_store(cabinet.ensure_job_id(NOW))
 
 
 def names(*blobs: Blob) -> dict[str, object]:
     """A manifest that names them."""
-    return {"states": [blob.document() for blob in blobs]}
+    return {"states": [blob.to_document() for blob in blobs]}
 
 
 @pytest.fixture
 def kept(where: Where) -> tuple[Blob, Blob, Blob]:
     """Three checkpoints: `a` is of the first two, `b` of the last two, `c` of the last."""
     with where.begun() as cabinet:
-        store = cabinet.store(cabinet.job(NOW))
+        store = cabinet.open_store(cabinet.ensure_job_id(NOW))
         a, b, c = (store.put(data) for data in (b"aaaa", b"bbbb", b"cccc"))
         for number, blobs in enumerate(([a], [a, b], [b, c]), 1):
             store.commit(number, names(*blobs))
@@ -108,13 +108,13 @@ def kept(where: Where) -> tuple[Blob, Blob, Blob]:
 
 
 @contextmanager
-def again(where: Where) -> Iterator[JobStore]:
+def again(where: Where) -> Iterator[JobSnapshotStore]:
     """The store as the next run opens it."""
     with where.begun() as cabinet:
-        yield cabinet.store(cabinet.job(NOW))
+        yield cabinet.open_store(cabinet.ensure_job_id(NOW))
 
 
-def test_the_same_bytes_are_put_once(store: JobStore, tmp_path: Path) -> None:
+def test_the_same_bytes_are_put_once(store: JobSnapshotStore, tmp_path: Path) -> None:
     blob = store.put(b"abc")
     assert blob == Blob("ba7816bf8f01cfea414140de5dae2223", 3)
     (tmp_path / "file").write_bytes(b"abc")
@@ -123,7 +123,7 @@ def test_the_same_bytes_are_put_once(store: JobStore, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"abc", bytes(9 << 20)])
-def test_what_is_put_comes_back(store: JobStore, data: bytes, tmp_path: Path) -> None:
+def test_what_is_put_comes_back(store: JobSnapshotStore, data: bytes, tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_bytes(b"f" + data)
     blobs = [store.put(data), store.put_file(str(file))]
@@ -134,24 +134,24 @@ def test_what_is_put_comes_back(store: JobStore, data: bytes, tmp_path: Path) ->
     assert file.read_bytes() == b"f" + data
 
 
-def test_what_is_put_may_be_named_before_it_is_there(store: JobStore) -> None:
+def test_what_is_put_may_be_named_before_it_is_there(store: JobSnapshotStore) -> None:
     blobs = [store.put(b"%d" % number) for number in range(40)]
     assert all(map(store.has, blobs))
     store.commit(1, names(*blobs))
     assert [store.read(blob) for blob in blobs] == [b"%d" % number for number in range(40)]
 
 
-def test_a_number_that_is_taken_is_refused(store: JobStore) -> None:
+def test_a_number_that_is_taken_is_refused(store: JobSnapshotStore) -> None:
     store.commit(1, {"a": 1})
     with pytest.raises(StoreError, match="checkpoint 1 is there already"):
         store.commit(1, {"a": 1})
-    assert store.manifests() == [1]
+    assert store.list_checkpoints() == [1]
 
 
-def test_a_checkpoint_that_names_what_is_not_there_is_refused(store: JobStore) -> None:
+def test_a_checkpoint_that_names_what_is_not_there_is_refused(store: JobSnapshotStore) -> None:
     with pytest.raises(StoreError, match=f"checkpoint 1 needs .*/{'0' * 32}, which is not there"):
         store.commit(1, names(Blob("0" * 32, 5)))
-    assert store.manifests() == []
+    assert store.list_checkpoints() == []
 
 
 def test_what_another_run_left_unnamed_is_not_trusted(where: Where) -> None:
@@ -167,7 +167,7 @@ def test_what_another_run_left_unnamed_is_not_trusted(where: Where) -> None:
 
 
 def test_what_was_put_since_the_last_collect_is_spared_and_dropped_by_the_next(
-    store: JobStore,
+    store: JobSnapshotStore,
 ) -> None:
     failed, later = store.put(b"for a checkpoint that fails"), store.put(b"to be named again")
     store.commit(1, {})
@@ -181,19 +181,19 @@ def test_what_was_put_since_the_last_collect_is_spared_and_dropped_by_the_next(
         store.read(failed)
 
 
-def test_collect_keeps_what_kept_manifests_name(store: JobStore) -> None:
+def test_collect_keeps_what_kept_manifests_name(store: JobSnapshotStore) -> None:
     blobs = []
     for number in range(1, 5):
         blobs.append(store.put(b"%d" % number))
         store.commit(number, names(blobs[-1]))
     for _ in range(2):
         store.collect([2, 4])
-    assert store.manifests() == [2, 4]
+    assert store.list_checkpoints() == [2, 4]
     assert [store.has(blob) for blob in blobs] == [False, True, False, True]
     assert store.is_whole(2) and store.is_whole(4)
 
 
-def test_a_blob_that_somebody_removes_is_put_again(where: Where, store: JobStore) -> None:
+def test_a_blob_that_somebody_removes_is_put_again(where: Where, store: JobSnapshotStore) -> None:
     blob = store.put(b"abc")
     store.commit(1, names(blob))
     where.write(f"blobs/{blob.hash}", None)
@@ -217,10 +217,10 @@ def test_a_discarded_checkpoint_is_gone(where: Where, kept: tuple[Blob, ...]) ->
     with again(where) as store:
         store.discard(3)
         store.discard(7)
-        assert store.manifests() == [1, 2]
+        assert store.list_checkpoints() == [1, 2]
         store.commit(3, names(kept[0]))
     with again(where) as store:
-        assert store.manifests() == [1, 2, 3]
+        assert store.list_checkpoints() == [1, 2, 3]
 
 
 SPOILED: list[tuple[Spoil, str]] = [
@@ -261,84 +261,90 @@ def test_a_damaged_manifest_is_named_and_the_one_before_is_offered(
     where.spoil(name, spoil)
     with again(where) as store:
         with pytest.raises(DamagedSnapshot) as caught:
-            store.manifest(3)
+            store.read_manifest(3)
         assert caught.value.message.startswith(f"{where.address(name)} is damaged: ")
         assert (caught.value.checkpoints, caught.value.whole) == ((3,), 2)
-        assert store.manifest(2)["number"] == 2
+        assert store.read_manifest(2)["number"] == 2
 
 
 def test_a_manifest_under_another_number_is_refused(where: Where, kept: tuple[Blob, ...]) -> None:
     data = where.read("manifests/3.json")
     where.write("manifests/4.json", data)
     with again(where) as store, pytest.raises(RefusedSnapshot, match="wanted number 4, got 3"):
-        store.manifest(4)
+        store.read_manifest(4)
 
 
 def test_a_job_keeps_its_id_also_where_it_is_lost(where: Where, kept: tuple[Blob, ...]) -> None:
     with where.begun() as cabinet:
-        job = cabinet.job(NOW)
+        job = cabinet.ensure_job_id(NOW)
     where.write("job.json", None)
     with where.begun() as cabinet:
-        assert cabinet.job(NOW) == job
+        assert cabinet.ensure_job_id(NOW) == job
     where.write("job.json", b"{}")
     with where.begun() as cabinet, pytest.raises(DamagedSnapshot, match=r"job\.json is damaged"):
-        cabinet.job(NOW)
+        cabinet.ensure_job_id(NOW)
 
 
 def test_a_job_that_is_forgotten_is_another_one_without_checkpoints(
     where: Where, kept: tuple[Blob, ...]
 ) -> None:
     with where.begun() as cabinet:
-        job = cabinet.job(NOW)
-        cabinet.forget()
-        assert cabinet.job(NOW) != job
-        assert cabinet.store(cabinet.job(NOW)).manifests() == []
+        job = cabinet.ensure_job_id(NOW)
+        cabinet.delete_job()
+        assert cabinet.ensure_job_id(NOW) != job
+        assert cabinet.open_store(cabinet.ensure_job_id(NOW)).list_checkpoints() == []
 
 
 def test_a_job_in_the_place_of_another_has_what_it_was_given(
     where: Where, kept: tuple[Blob, ...]
 ) -> None:
     with where.begun() as cabinet:
-        job = cabinet.job(NOW)
-        with pytest.raises(StoreError), cabinet.renewed(NOW) as renewed:
+        job = cabinet.ensure_job_id(NOW)
+        with pytest.raises(StoreError), cabinet.replace_job(NOW) as renewed:
             renewed.put(b"of one that is given up")
             raise StoreError("no")
-        assert (cabinet.job(NOW), cabinet.store(job).manifests()) == (job, [1, 2, 3])
-        with cabinet.renewed(NOW) as renewed:
+        assert (cabinet.ensure_job_id(NOW), cabinet.open_store(job).list_checkpoints()) == (
+            job,
+            [1, 2, 3],
+        )
+        with cabinet.replace_job(NOW) as renewed:
             renewed.commit(1, names(renewed.put(b"new")))
-        assert cabinet.job(NOW) == renewed.job != job
-        store = cabinet.store(renewed.job)
-        assert store.manifests() == [1] and store.is_whole(1)
-        looking = cabinet.looked_at()
-        assert looking is not None and (looking.job, looking.manifests()) == (renewed.job, [1])
+        assert cabinet.ensure_job_id(NOW) == renewed.job_id != job
+        store = cabinet.open_store(renewed.job_id)
+        assert store.list_checkpoints() == [1] and store.is_whole(1)
+        looking = cabinet.open_read_only()
+        assert looking is not None and (looking.job_id, looking.list_checkpoints()) == (
+            renewed.job_id,
+            [1],
+        )
 
 
 def test_the_end_of_a_job_is_known_until_it_is_cleared(where: Where) -> None:
     with where.begun() as cabinet:
-        assert cabinet.finished() is None
-        cabinet.finish({"rows": 7})
-        cabinet.forget()
+        assert cabinet.read_finished() is None
+        cabinet.mark_finished({"rows": 7})
+        cabinet.delete_job()
     with where.begun() as cabinet:
-        assert cabinet.finished() == {"rows": 7}
-        cabinet.clear()
+        assert cabinet.read_finished() == {"rows": 7}
+        cabinet.clear_finished()
     with where.begun() as cabinet:
-        assert cabinet.finished() is None
+        assert cabinet.read_finished() is None
 
 
 def test_what_is_visible_is_noted_of_this_job(where: Where, kept: tuple[Blob, ...]) -> None:
     with where.begun() as cabinet:
-        cabinet.job(NOW)
-        assert cabinet.noted() is None
-        cabinet.note(3)
+        cabinet.ensure_job_id(NOW)
+        assert cabinet.read_commit_record() is None
+        cabinet.write_commit_record(3)
     with where.begun() as cabinet:
-        cabinet.job(NOW)
-        assert cabinet.noted() == 3
-        cabinet.forget()
-        cabinet.job(NOW)
-        assert cabinet.noted() is None
+        cabinet.ensure_job_id(NOW)
+        assert cabinet.read_commit_record() == 3
+        cabinet.delete_job()
+        cabinet.ensure_job_id(NOW)
+        assert cabinet.read_commit_record() is None
 
 
-def test_threads_put_and_ask_while_old_checkpoints_are_collected(store: JobStore) -> None:
+def test_threads_put_and_ask_while_old_checkpoints_are_collected(store: JobSnapshotStore) -> None:
     with ThreadPoolExecutor(8) as threads:
         for number in range(1, 4):
             data = [b"%d" % (number * 10 + each % 20) for each in range(60)]

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from headrace.core.addresses import address
-from headrace.state.storage.remote.bucket import bucket
-from headrace.state.storage.remote.endpoints import WrongEndpoint, check_endpoint
-from headrace.state.storage.remote.objects import Unanswered
-from headrace.state.storage.remote.telling import asking
+from headrace.core.addresses import parse_storage_url
+from headrace.state.storage.remote.bucket import open_bucket
+from headrace.state.storage.remote.endpoints import InvalidEndpoint, check_endpoint
+from headrace.state.storage.remote.objects import RequestOutcomeUnknown
+from headrace.state.storage.remote.telling import translate_bucket_errors
 from tests.cli.conftest import headrace
 from tests.cli.ran import Headrace
 
@@ -45,13 +45,13 @@ def no_other(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(("name", "url"), NAMES.items())
 def test_every_variable_is_looked_at(monkeypatch: pytest.MonkeyPatch, name: str, url: str) -> None:
     monkeypatch.setenv(name, "localhost:9000")
-    with pytest.raises(WrongEndpoint, match=f'^{name}: wanted a URL .* got "localhost:9000"$'):
-        bucket(address(url))
+    with pytest.raises(InvalidEndpoint, match=f'^{name}: wanted a URL .* got "localhost:9000"$'):
+        open_bucket(parse_storage_url(url))
 
 
 @pytest.mark.parametrize("said", WRONG)
 def test_what_is_no_url_is_refused(said: str) -> None:
-    with pytest.raises(WrongEndpoint):
+    with pytest.raises(InvalidEndpoint):
         check_endpoint("s3", {"AWS_ENDPOINT_URL": said})
 
 
@@ -62,7 +62,7 @@ def test_what_is_one_is_taken(said: str) -> None:
 
 def test_what_may_be_a_password_is_not_repeated() -> None:
     for said in ("http://me:secret@x", "secret@", "https://x?sig=secret", "http://x#secret"):
-        with pytest.raises(WrongEndpoint) as caught:
+        with pytest.raises(InvalidEndpoint) as caught:
             check_endpoint("s3", {"AWS_ENDPOINT_URL": said})
         assert "secret" not in f"{caught.value.message}{caught.value.hint}"
 
@@ -95,8 +95,11 @@ def test_a_panic_is_told_as_what_could_not_be_done() -> None:
     from obstore.store import S3Store
 
     store = S3Store("data", endpoint="nonsense", region="x", skip_signature=True)
-    with pytest.raises(Unanswered) as caught, asking("read s3://data/x"):
+    with (
+        pytest.raises(RequestOutcomeUnknown) as caught,
+        translate_bucket_errors("read s3://data/x"),
+    ):
         get(store, "x")
     assert caught.value.message == "cannot read s3://data/x: the client of the bucket failed"
-    with pytest.raises(SystemExit), asking("read s3://data/x"):
+    with pytest.raises(SystemExit), translate_bucket_errors("read s3://data/x"):
         raise SystemExit

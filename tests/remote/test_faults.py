@@ -16,7 +16,7 @@ from tests.state.storing import Crashed
 @pytest.fixture(autouse=True)
 def one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Requests in their order, as far as threads can be ordered."""
-    monkeypatch.setattr(uploads, "AT_ONCE", 1)
+    monkeypatch.setattr(uploads, "MAX_CONCURRENT_UPLOADS", 1)
 
 
 def life(job: RemoteJob, plan: dict[int, Fault]) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.core.addresses import Address
+from headrace.core.addresses import StorageUrl
 from headrace.core.snapshots import (
     DamagedSnapshot,
     SnapshotError,
@@ -17,17 +17,17 @@ from headrace.core.snapshots import (
     UnknownOutcome,
 )
 from headrace.state.storage.local_disk import LocalDisk
-from headrace.state.storage.remote.bucket import Patience, bucket
-from headrace.state.storage.remote.cabinet import opened
-from headrace.state.storage.remote.objects import Unanswered
-from headrace.state.storage.remote.store import RemoteStore
+from headrace.state.storage.remote.bucket import RequestTimeouts, open_bucket
+from headrace.state.storage.remote.cabinet import own_checkpoints
+from headrace.state.storage.remote.objects import RequestOutcomeUnknown
+from headrace.state.storage.remote.store import RemoteSnapshotStore
 from tests.remote.proxy import SECRET, Harm, Proxy, between
 from tests.remote.server import Server
 from tests.state.storing import NOW
 
-LONG = Patience(connect_s=5.0, request_s=10.0, again_s=10.0, pause_s=0.02)
-SOON = Patience(connect_s=5.0, request_s=10.0, again_s=0.3, pause_s=0.02)
-AT_ONCE = Patience(connect_s=5.0, request_s=0.3, again_s=0.1, pause_s=0.02)
+LONG = RequestTimeouts(connect_s=5.0, request_s=10.0, retry_s=10.0, pause_s=0.02)
+SOON = RequestTimeouts(connect_s=5.0, request_s=10.0, retry_s=0.3, pause_s=0.02)
+AT_ONCE = RequestTimeouts(connect_s=5.0, request_s=0.3, retry_s=0.1, pause_s=0.02)
 
 
 @pytest.fixture
@@ -43,27 +43,27 @@ def proxy(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
 class Begun:
     """A store of a job that has begun."""
 
-    store: RemoteStore
+    store: RemoteSnapshotStore
     proxy: Proxy
 
     def commit(self, number: int, *data: bytes) -> None:
         """A checkpoint of these."""
         blobs = [self.store.put(each) for each in data]
-        self.store.commit(number, {"states": [blob.document() for blob in blobs]})
+        self.store.commit(number, {"states": [blob.to_document() for blob in blobs]})
 
 
 @pytest.fixture
-def patience() -> Patience:
+def patience() -> RequestTimeouts:
     """Tests that want another one say so."""
     return LONG
 
 
 @pytest.fixture
-def begun(proxy: Proxy, place: Address, patience: Patience) -> Iterator[Begun]:
+def begun(proxy: Proxy, place: StorageUrl, patience: RequestTimeouts) -> Iterator[Begun]:
     """A job that has begun before anything comes to harm."""
-    objects = bucket(place.below("bids"), patience)
-    with opened(objects, "bids", "home", LocalDisk(), lambda: NOW) as cabinet:
-        store = cabinet.store(cabinet.job(NOW))
+    objects = open_bucket(place.child("bids"), patience)
+    with own_checkpoints(objects, "bids", "home", LocalDisk(), lambda: NOW) as cabinet:
+        store = cabinet.open_store(cabinet.ensure_job_id(NOW))
         yield Begun(store, proxy)
         proxy.harm = lambda method, path: ""
 
@@ -76,10 +76,10 @@ soon = pytest.mark.parametrize("patience", [SOON])
 def test_what_may_pass_is_tried_again(begun: Begun, harm: Harm, what: str) -> None:
     begun.proxy.first(harm, what, 2)
     begun.commit(1, b"abc")
-    begun.store.collect(begun.store.manifests())
+    begun.store.collect(begun.store.list_checkpoints())
     begun.commit(2, b"def")
     begun.store.collect([2])
-    assert begun.store.manifests() == [2]
+    assert begun.store.list_checkpoints() == [2]
     assert begun.store.is_whole(2)
 
 
@@ -92,11 +92,11 @@ def test_a_request_that_broke_is_settled(begun: Begun, harm: Harm, what: str) ->
         begun.commit(1, b"abc")
     except StoreError as error:
         assert not isinstance(error, UnknownOutcome)
-        assert begun.store.manifests() == []
+        assert begun.store.list_checkpoints() == []
     else:
-        assert begun.store.manifests() == [1]
+        assert begun.store.list_checkpoints() == [1]
     begun.commit(2, b"abc")
-    assert begun.store.manifests()[-1] == 2
+    assert begun.store.list_checkpoints()[-1] == 2
     assert begun.store.is_whole(2)
 
 
@@ -117,7 +117,7 @@ def test_a_server_that_is_away_fails_a_checkpoint_and_not_the_next(begun: Begun)
     assert not isinstance(caught.value, UnknownOutcome)
     begun.proxy.harm = lambda method, path: ""
     begun.commit(3, b"def")
-    assert begun.store.manifests() == [1, 3]
+    assert begun.store.list_checkpoints() == [1, 3]
 
 
 @soon
@@ -132,18 +132,22 @@ def test_a_manifest_of_which_nobody_can_tell_is_settled_later(begun: Begun, was_
     begun.proxy.harm = harm
     with pytest.raises(UnknownOutcome, match="it is unknown whether checkpoint 1 is there"):
         begun.commit(1, b"abc")
-    for ask in (begun.store.manifests, lambda: begun.commit(2), lambda: begun.store.discard(1)):
+    for ask in (
+        begun.store.list_checkpoints,
+        lambda: begun.commit(2),
+        lambda: begun.store.discard(1),
+    ):
         with pytest.raises(SnapshotError):
             ask()
     begun.proxy.harm = lambda method, path: ""
-    assert begun.store.manifests() == [1]
+    assert begun.store.list_checkpoints() == [1]
     assert begun.store.is_whole(1)
 
 
-def test_a_server_that_says_nothing_is_not_waited_for(proxy: Proxy, place: Address) -> None:
+def test_a_server_that_says_nothing_is_not_waited_for(proxy: Proxy, place: StorageUrl) -> None:
     proxy.harm = lambda method, path: "silence"
-    with pytest.raises(Unanswered, match="the server did not answer in time"):
-        bucket(place, AT_ONCE).create("x", b"")
+    with pytest.raises(RequestOutcomeUnknown, match="the server did not answer in time"):
+        open_bucket(place, AT_ONCE).create("x", b"")
 
 
 @pytest.mark.parametrize("harm", ["half", "garbled", "no connection"])
@@ -180,7 +184,7 @@ def test_what_a_server_says_is_told_without_what_it_repeats(
     asks: list[Callable[[], object]] = [
         lambda: begun.commit(1, b"abc"),
         lambda: begun.commit(1),
-        begun.store.manifests,
+        begun.store.list_checkpoints,
     ]
     begun.proxy.harm = lambda method, path: harm
     for ask in asks:
@@ -197,7 +201,7 @@ def test_a_checkpoint_costs_as_many_requests_as_the_page_says(begun: Begun) -> N
     begun.store.collect([1])
     begun.proxy.asked.clear()
     begun.commit(2, b"two", b"three")
-    begun.store.collect(begun.store.manifests()[-1:])
+    begun.store.collect(begun.store.list_checkpoints()[-1:])
     kinds = sorted(asked.split()[0] for asked in begun.proxy.asked)
     # Blobs, the record, the manifest; the record, two lists; removed manifests and blobs.
     assert kinds == ["GET"] * 3 + ["POST"] * 2 + ["PUT"] * 4

@@ -8,10 +8,16 @@ from contextlib import suppress
 import pytest
 
 from headrace.core.snapshots import DamagedSnapshot, RefusedSnapshot, SnapshotError, StoreError
-from headrace.state.storage.lock import Holder
+from headrace.state.storage.lock import LockHolder
 from headrace.state.storage.remote import uploads
-from headrace.state.storage.remote.objects import Version
-from headrace.state.storage.remote.owning import OWNER, Deposed, HeldElsewhere, Owning, me
+from headrace.state.storage.remote.objects import ObjectVersion
+from headrace.state.storage.remote.owning import (
+    OWNER_FILE,
+    BucketHeld,
+    BucketOwnership,
+    OwnershipLost,
+    build_own_record,
+)
 from tests.remote.troubled import FAULTS, RemoteJob, Troubled, World
 from tests.state.storing import NAME, NOW, Crashed
 
@@ -19,7 +25,7 @@ from tests.state.storing import NAME, NOW, Crashed
 @pytest.fixture(autouse=True)
 def one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Requests in their order, as far as threads can be ordered."""
-    monkeypatch.setattr(uploads, "AT_ONCE", 1)
+    monkeypatch.setattr(uploads, "MAX_CONCURRENT_UPLOADS", 1)
 
 
 def two() -> tuple[RemoteJob, RemoteJob]:
@@ -40,7 +46,7 @@ def know(job: RemoteJob, other: RemoteJob) -> None:
 def test_a_second_run_is_refused_and_told_who_has_it() -> None:
     one, other = two()
     one.begin()
-    with pytest.raises(HeldElsewhere) as caught:
+    with pytest.raises(BucketHeld) as caught:
         other.begin()
     assert caught.value.exit_status == 3
     assert f"s3://bucket/{NAME} is held by process " in caught.value.message
@@ -83,10 +89,10 @@ def test_who_is_deposed_commits_nothing_and_removes_nothing() -> None:
     store = one.remote
     assert store is not None
     one.put(b"of one")
-    with pytest.raises(Deposed, match="is held by process"):
+    with pytest.raises(OwnershipLost, match="is held by process"):
         one.commit()
-    for ask in (store.manifests, lambda: store.collect([]), lambda: store.discard(1)):
-        with pytest.raises(Deposed):
+    for ask in (store.list_checkpoints, lambda: store.collect([]), lambda: store.discard(1)):
+        with pytest.raises(OwnershipLost):
             ask()
     other.read(2)
     one.end()
@@ -97,28 +103,30 @@ def test_who_is_deposed_commits_nothing_and_removes_nothing() -> None:
 @pytest.mark.parametrize("ignored", ["create", "replace"])
 def test_a_server_that_takes_no_notice_of_conditions_is_refused(ignored: str) -> None:
     class Careless(Troubled):
-        def create(self, name: str, data: bytes) -> Version:
+        def create(self, name: str, data: bytes) -> ObjectVersion:
             if ignored == "create":
                 self.put(name, data)
-                return Version("any")
+                return ObjectVersion("any")
             return super().create(name, data)
 
-        def replace(self, name: str, data: bytes, version: Version) -> Version:
+        def replace(self, name: str, data: bytes, version: ObjectVersion) -> ObjectVersion:
             if ignored == "replace":
                 self.put(name, data)
-                return Version("any")
+                return ObjectVersion("any")
             return super().replace(name, data, version)
 
-    owner = Owning(Careless(World()), me("home", Holder(1, "pegasus", NOW)))
+    owner = BucketOwnership(
+        Careless(World()), build_own_record("home", LockHolder(1, "pegasus", NOW))
+    )
     with pytest.raises(RefusedSnapshot, match="writes also where a condition does not hold"):
-        owner.take(take_over=False)
+        owner.acquire(take_over=False)
 
 
 def test_a_record_that_is_gone_deposes_its_owner() -> None:
     one, _ = two()
     one.begin()
-    one.world.bucket.remove([OWNER])
-    with pytest.raises(Deposed, match="its record is gone"):
+    one.world.bucket.remove([OWNER_FILE])
+    with pytest.raises(OwnershipLost, match="its record is gone"):
         one.commit()
     one.kill()
 
@@ -127,7 +135,7 @@ def test_a_record_that_nobody_can_read_keeps_everybody_out() -> None:
     one, other = two()
     one.begin()
     one.kill()
-    one.world.bucket.put(OWNER, b"{}")
+    one.world.bucket.put(OWNER_FILE, b"{}")
     with pytest.raises(RefusedSnapshot, match=r"owner\.json is damaged") as caught:
         other.begin(take_over=True)
     assert not isinstance(caught.value, DamagedSnapshot)
@@ -143,7 +151,7 @@ def test_a_manifest_that_comes_too_late_is_refused() -> None:
     know(other, one)
     other.begin(take_over=True)
     one.world.deliver()
-    assert other.remote is not None and other.remote.manifests() == []
+    assert other.remote is not None and other.remote.list_checkpoints() == []
     other.step(1)
     assert other.committed == 1
     other.end()

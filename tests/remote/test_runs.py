@@ -13,7 +13,7 @@ from random import Random
 
 import pytest
 
-from headrace.core.addresses import Address
+from headrace.core.addresses import StorageUrl
 from headrace.state.storage.remote.bucket import Bucket
 from tests.cli.conftest import headrace
 from tests.cli.processes import ended, start
@@ -40,7 +40,7 @@ AT_ONCE = ("--set", "sources.numbers.generate.rate=10000000/s")
 
 
 @pytest.fixture
-def job(headrace: Headrace, there: Bucket, place: Address, tmp_path: Path) -> Headrace:
+def job(headrace: Headrace, there: Bucket, place: StorageUrl, tmp_path: Path) -> Headrace:
     """The command line, next to a pipeline."""
     text = PIPELINE.replace("PLACE", str(place)).replace("ROWS", str(ROWS))
     (tmp_path / "p.yaml").write_text(text)
@@ -85,7 +85,7 @@ def test_a_run_that_was_killed_goes_on_in_its_home(
     assert f"the previous run was killed: process {running.pid} " in ran.err
     assert "resumed from checkpoint " in ran.err
     assert_all_is_put_out_once()
-    assert sorted(there.listed()) == ["job.json", "owner.json"]
+    assert sorted(there.list_objects()) == ["job.json", "owner.json"]
     files = [path.name for path in Path(".headrace").rglob("*") if path.is_file()]
     assert files == ["lock"]
 
@@ -130,7 +130,7 @@ def test_a_run_that_is_deposed_ends_and_says_who_goes_on(
 
 
 def test_a_home_whose_checkpoints_are_elsewhere_is_no_new_job(
-    job: Headrace, running: subprocess.Popen[str], place: Address
+    job: Headrace, running: subprocess.Popen[str], place: StorageUrl
 ) -> None:
     running.send_signal(signal.SIGTERM)
     ended(running)
@@ -184,7 +184,7 @@ def test_a_bucket_that_is_not_there_is_said_at_once(job: Headrace) -> None:
 
 
 def test_a_savepoint_goes_to_a_bucket_and_a_job_goes_on_from_there(
-    job: Headrace, running: subprocess.Popen[str], place: Address
+    job: Headrace, running: subprocess.Popen[str], place: StorageUrl
 ) -> None:
     there = f"{place}/saved/monday"
     ran = job("savepoint", "bids", "--to", there)

@@ -8,9 +8,9 @@ import pytest
 
 from headrace.core.snapshots import RefusedSnapshot, SnapshotError
 from headrace.state.savepoints.names import LOCK, MANIFEST
-from headrace.state.savepoints.upload import check_empty, upload
+from headrace.state.savepoints.upload import check_empty, upload_savepoint
 from headrace.state.storage.remote.bucket import Bucket
-from headrace.state.storage.remote.reading import BucketDisk, place
+from headrace.state.storage.remote.reading import BucketDisk, resolve_storage_url
 from tests.remote.troubled import FAULTS, Fault, Troubled, World
 from tests.state.storing import Crashed
 
@@ -33,9 +33,9 @@ def folder(tmp_path: Path) -> Path:
 
 def test_a_folder_goes_to_a_bucket_with_what_it_says_last(folder: Path) -> None:
     world = World()
-    upload(str(folder), Troubled(world))
+    upload_savepoint(str(folder), Troubled(world))
     assert world.log[-2:] == [f"create {MANIFEST}", "remove 1"]
-    assert set(world.bucket.listed()) == set(FILES)
+    assert set(world.bucket.list_objects()) == set(FILES)
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -43,14 +43,14 @@ def test_a_fault_leaves_all_of_it_or_nothing_that_looks_like_it(folder: Path, fa
     for at in range(len(["list", "lock", *FILES])):
         world = World()
         try:
-            upload(str(folder), Troubled(world, {at: fault}))
+            upload_savepoint(str(folder), Troubled(world, {at: fault}))
         except (SnapshotError, Crashed) as error:
             if isinstance(error, SnapshotError):
-                assert set(world.bucket.listed()) <= {LOCK}
-            assert MANIFEST not in world.bucket.listed() or fault == "crash after"
+                assert set(world.bucket.list_objects()) <= {LOCK}
+            assert MANIFEST not in world.bucket.list_objects() or fault == "crash after"
         else:
             world.deliver()
-            assert set(world.bucket.listed()) == set(FILES)
+            assert set(world.bucket.list_objects()) == set(FILES)
 
 
 def test_who_gives_up_leaves_nothing(folder: Path) -> None:
@@ -60,9 +60,9 @@ def test_who_gives_up_leaves_nothing(folder: Path) -> None:
 
     world = World()
     with pytest.raises(KeyboardInterrupt):
-        upload(str(folder), Troubled(world), give_up)
+        upload_savepoint(str(folder), Troubled(world), give_up)
     assert world.log[2].startswith("put states")
-    assert not world.bucket.listed()
+    assert not world.bucket.list_objects()
 
 
 def test_a_place_that_holds_something_is_refused(folder: Path) -> None:
@@ -71,11 +71,11 @@ def test_a_place_that_holds_something_is_refused(folder: Path) -> None:
     with pytest.raises(RefusedSnapshot, match="s3://bucket/bids has something in it"):
         check_empty(Troubled(world))
     world.bucket.remove(["a note"])
-    upload(str(folder), Troubled(world))
+    upload_savepoint(str(folder), Troubled(world))
     with pytest.raises(RefusedSnapshot, match="has a savepoint in it"):
         check_empty(Troubled(world))
     with pytest.raises(RefusedSnapshot, match="has a savepoint in it"):
-        upload(str(folder), Troubled(world))
+        upload_savepoint(str(folder), Troubled(world))
 
 
 def test_two_that_write_to_one_place_do_not_mix(folder: Path) -> None:
@@ -83,19 +83,19 @@ def test_two_that_write_to_one_place_do_not_mix(folder: Path) -> None:
 
     def other() -> None:
         with pytest.raises(RefusedSnapshot):
-            upload(str(folder), Troubled(world))
+            upload_savepoint(str(folder), Troubled(world))
 
-    upload(str(folder), Troubled(world), other)
-    assert set(world.bucket.listed()) == set(FILES)
+    upload_savepoint(str(folder), Troubled(world), other)
+    assert set(world.bucket.list_objects()) == set(FILES)
 
 
 def test_a_bucket_is_read_by_paths(folder: Path, there: Bucket) -> None:
-    upload(str(folder), there)
+    upload_savepoint(str(folder), there)
     disk, top = BucketDisk(there), there.address
-    assert disk.names(top) == [MANIFEST, "states"]
-    assert disk.names(f"{top}/states/totals/keys") == ["000-063.parquet", "064-127.parquet"]
-    assert disk.names(f"{top}/nothing") == []
-    assert (disk.size(f"{top}/{MANIFEST}"), disk.size(f"{top}/nothing")) == (16, None)
+    assert disk.list_names(top) == [MANIFEST, "states"]
+    assert disk.list_names(f"{top}/states/totals/keys") == ["000-063.parquet", "064-127.parquet"]
+    assert disk.list_names(f"{top}/nothing") == []
+    assert (disk.get_size(f"{top}/{MANIFEST}"), disk.get_size(f"{top}/nothing")) == (16, None)
     assert {name: disk.read(f"{top}/{name}") for name in FILES} == FILES
     for change in (disk.make_folder, disk.remove, disk.remove_folder, disk.lock):
         with pytest.raises(OSError, match="Read-only"):
@@ -104,7 +104,7 @@ def test_a_bucket_is_read_by_paths(folder: Path, there: Bucket) -> None:
 
 def test_an_address_with_a_password_is_refused_and_not_repeated() -> None:
     with pytest.raises(RefusedSnapshot) as caught:
-        place("s3://key:word@bucket/path")
+        resolve_storage_url("s3://key:word@bucket/path")
     assert "word" not in str(caught.value) and "environment" in caught.value.hint
     with pytest.raises(RefusedSnapshot, match="got hdfs://bucket/path"):
-        place("hdfs://bucket/path")
+        resolve_storage_url("hdfs://bucket/path")

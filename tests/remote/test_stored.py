@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.core.addresses import Address
-from headrace.state.storage.remote.bucket import bucket
+from headrace.core.addresses import StorageUrl
+from headrace.state.storage.remote.bucket import open_bucket
 from tests.cli.conftest import headrace
 from tests.cli.ran import Headrace
 from tests.recovery.stored.site import BY_NAME, drain, final, has_read
@@ -27,7 +27,7 @@ def test_a_bucket_that_was_stored_is_resumed_from(
         monkeypatch.setenv(name, value)
     folder, stored = Path(), BY_NAME["changes"]
     visible, rows = left(folder, stored, "bucket")
-    objects = bucket(Address("s3", BUCKET, "stored").below(stored.name), SOON)
+    objects = open_bucket(StorageUrl("s3", BUCKET, "stored").child(stored.name), SOON)
     for path in (path for path in (folder / "bucket").rglob("*") if path.is_file()):
         objects.put(str(path.relative_to(folder / "bucket")), path.read_bytes())
 

@@ -12,12 +12,18 @@ from typing import IO, Literal, TypeAlias, TypeVar
 from obstore.store import MemoryStore
 
 from headrace.core.snapshots import StoreError
-from headrace.state.storage.cabinet import JobStore
+from headrace.state.storage.cabinet import JobSnapshotStore
 from headrace.state.storage.memory_disk import MemoryDisk
 from headrace.state.storage.remote.bucket import Bucket
-from headrace.state.storage.remote.cabinet import opened
-from headrace.state.storage.remote.objects import Conflict, Found, Listed, Unanswered, Version
-from headrace.state.storage.remote.store import RemoteStore
+from headrace.state.storage.remote.cabinet import own_checkpoints
+from headrace.state.storage.remote.objects import (
+    ListedObject,
+    ObjectVersion,
+    PreconditionFailed,
+    RequestOutcomeUnknown,
+    StoredObject,
+)
+from headrace.state.storage.remote.store import RemoteSnapshotStore
 from tests.state.storing import NAME, NOW, Crashed, Job
 
 T = TypeVar("T")
@@ -42,7 +48,7 @@ class World:
     def deliver(self) -> None:
         """Deliver the late requests."""
         for request in self.late:
-            with suppress(Conflict, StoreError):
+            with suppress(PreconditionFailed, StoreError):
                 request()
         self.late.clear()
 
@@ -71,25 +77,25 @@ class Troubled:
         data = file.read()
         self._ask(f"put {name}", lambda: self.world.bucket.put(name, data))
 
-    def create(self, name: str, data: bytes) -> Version:
+    def create(self, name: str, data: bytes) -> ObjectVersion:
         """Ask for it."""
         return self._ask(f"create {name}", lambda: self.world.bucket.create(name, data))
 
-    def replace(self, name: str, data: bytes, version: Version) -> Version:
+    def replace(self, name: str, data: bytes, version: ObjectVersion) -> ObjectVersion:
         """Ask for it."""
         return self._ask(f"replace {name}", lambda: self.world.bucket.replace(name, data, version))
 
-    def read(self, name: str) -> Found | None:
+    def read(self, name: str) -> StoredObject | None:
         """Ask for it."""
         return self._ask(f"read {name}", lambda: self.world.bucket.read(name))
 
-    def pieces(self, name: str, bytes: int) -> Iterator[bytes]:
+    def read_chunks(self, name: str, bytes: int) -> Iterator[bytes]:
         """Ask for them."""
-        yield from self._ask(f"read {name}", lambda: [*self.world.bucket.pieces(name, bytes)])
+        yield from self._ask(f"read {name}", lambda: [*self.world.bucket.read_chunks(name, bytes)])
 
-    def listed(self, folder: str = "") -> dict[str, Listed]:
+    def list_objects(self, folder: str = "") -> dict[str, ListedObject]:
         """Ask for it."""
-        return self._ask(f"list {folder}", lambda: self.world.bucket.listed(folder))
+        return self._ask(f"list {folder}", lambda: self.world.bucket.list_objects(folder))
 
     def remove(self, names: Collection[str]) -> None:
         """Ask for it."""
@@ -107,21 +113,21 @@ class Troubled:
     def _fate(self, fault: Fault | None, what: str, request: Callable[[], T]) -> T:
         match fault:
             case "lost":
-                raise Unanswered(f"cannot {what}: injected")
+                raise RequestOutcomeUnknown(f"cannot {what}: injected")
             case "late" if not what.startswith("remove"):  # objects.py says why
                 self.world.late.append(request)
-                raise Unanswered(f"cannot {what}: injected")
+                raise RequestOutcomeUnknown(f"cannot {what}: injected")
             case "denied":
                 raise StoreError(f"cannot {what}: injected")
             case "crash before":
                 self.dead = True
                 raise Crashed
-        with suppress(Conflict) if fault else ExitStack():
+        with suppress(PreconditionFailed) if fault else ExitStack():
             answer = request()
         if fault is None:
             return answer
         if fault in ("unheard", "late"):
-            raise Unanswered(f"cannot {what}: injected")
+            raise RequestOutcomeUnknown(f"cannot {what}: injected")
         self.dead = True
         raise Crashed
 
@@ -135,19 +141,23 @@ class RemoteJob(Job):
         self.home = home
         self.objects = Troubled(self.world)
         self.life_ends = ExitStack()
-        self.remote: RemoteStore | None = None
+        self.remote: RemoteSnapshotStore | None = None
 
-    def begin(self, plan: Plan | None = None, *, take_over: bool = False) -> RemoteStore:
+    def begin(self, plan: Plan | None = None, *, take_over: bool = False) -> RemoteSnapshotStore:
         """Another process begins, whatever became of the one before."""
         self.kill()
         self.objects = Troubled(self.world, plan or {})
         cabinet = self.life_ends.enter_context(
-            opened(self.objects, NAME, self.home, MemoryDisk(), lambda: NOW, take_over=take_over)
+            own_checkpoints(
+                self.objects, NAME, self.home, MemoryDisk(), lambda: NOW, take_over=take_over
+            )
         )
-        job = cabinet.job(NOW, lambda: f"{random.Random(self.number).getrandbits(128):032x}")
+        job = cabinet.ensure_job_id(
+            NOW, lambda: f"{random.Random(self.number).getrandbits(128):032x}"
+        )
         assert self.id in (None, job), "another job"
         self.id = job
-        self.store = self.remote = cabinet.store(job)
+        self.store = self.remote = cabinet.open_store(job)
         self.blobs = []
         self._check(self.remote)
         return self.remote
@@ -174,7 +184,7 @@ class RemoteJob(Job):
             self.put(b"now and then")
         super().step(number)
 
-    def _check(self, store: JobStore) -> None:
+    def _check(self, store: JobSnapshotStore) -> None:
         """Check the contents of a store, with no faults injected."""
         plan, self.objects.plan = self.objects.plan, {}
         super()._check(store)

@@ -13,17 +13,17 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
-from headrace.connectors.memory import Memory
-from headrace.core.compile import Compiled, Seat, Setting, compile_steps
-from headrace.core.elements import EVENT_TIME, FOREVER_US
+from headrace.connectors.memory import InMemoryData
+from headrace.core.compile import OperatorContext, SubtaskOperators, SubtaskSlice, compile_steps
+from headrace.core.elements import EVENT_TIME, MAX_WATERMARK_US
 from headrace.core.expressions.typed import to_expr
-from headrace.core.keygroups import partition
-from headrace.core.operators.operator import Chain, Output
-from headrace.core.ordinals import numbers, placed
-from headrace.core.owner import Owner
-from headrace.core.pipeline.load import load
-from headrace.core.plan import Plan, build, nodes
-from headrace.core.state import NO_CLOCK_US, SLOT, Frozen, RunsLayout
+from headrace.core.keygroups import partition_by_owner
+from headrace.core.operators.operator import OperatorChain, Output
+from headrace.core.ordinals import add_row_order, number_rows
+from headrace.core.owner import StateOwnership
+from headrace.core.pipeline.load import load_pipeline
+from headrace.core.plan import Plan, build_plan, nodes
+from headrace.core.state import NO_CLOCK_US, SLOT, FrozenState, RunsLayout
 from headrace.state.memory import MemoryBackend, MemoryState
 from headrace.state.runs import MemoryRuns
 from tests.reference import pipelines
@@ -47,7 +47,9 @@ def planned(text: str) -> Plan:
     with TemporaryDirectory() as folder:
         file = Path(folder) / "p.yaml"
         file.write_text(f"name: test\nsettings: {{parallelism: 2}}\n{text}")
-        plan, problems = build(load(file, {"memory": Memory({}).connector()}, env={}))
+        plan, problems = build_plan(
+            load_pipeline(file, {"memory": InMemoryData({}).build_connector()}, env={})
+        )
     assert plan is not None, problems
     return plan
 
@@ -95,19 +97,19 @@ def _row(chance: random.Random, reached: datetime) -> dict[str, Any]:
     }
 
 
-END = [Event(20_000_000), Event(0, (), FOREVER_US)]
+END = [Event(20_000_000), Event(0, (), MAX_WATERMARK_US)]
 
 
 class HeldToContract(MemoryBackend):
     """State in memory that looks at what operators make of the rows they put together."""
 
-    def open(self, owner: Owner) -> MemoryState:
+    def open_state(self, owner: StateOwnership) -> MemoryState:
         return HeldState(owner, self._blobs)
 
 
 class HeldState(MemoryState):
-    def runs(self, name: str, layout: RunsLayout) -> MemoryRuns:
-        return super().runs(name, replace(layout, merge=lambda rows: _merged(layout, rows)))
+    def open_runs(self, name: str, layout: RunsLayout) -> MemoryRuns:
+        return super().open_runs(name, replace(layout, merge=lambda rows: _merged(layout, rows)))
 
 
 def _merged(layout: RunsLayout, rows: pl.DataFrame) -> pl.DataFrame:
@@ -133,7 +135,7 @@ class Subtasks:
     parallelism: int
     now_us: int = 10**15
     came: int = 0
-    compiled: list[Compiled] = field(default_factory=list)
+    compiled: list[SubtaskOperators] = field(default_factory=list)
     reached_us: list[int] = field(default_factory=list)
     """The watermark of each subtask since its start: each watermark arrives once."""
 
@@ -147,10 +149,10 @@ class Subtasks:
             found.update((stream, row) for row in _shown(frame))
         return found
 
-    def freeze(self) -> tuple[Frozen, ...]:
+    def freeze(self) -> tuple[FrozenState, ...]:
         """Snapshot the states of all subtasks."""
         for chain in self._chains():
-            chain.settle()
+            chain.flush_to_state()
         parts = (each.states.get("step", []) for each in self.compiled)
         return tuple(state.freeze() for states in parts for state in states)
 
@@ -173,19 +175,20 @@ class Subtasks:
         """The number of inputs."""
         return sum(edge.consumer == "step" for edge in self.plan.edges)
 
-    def _begin(self, restored: tuple[Frozen, ...]) -> None:
+    def _begin(self, restored: tuple[FrozenState, ...]) -> None:
         step = self.plan.part("step")
         assert isinstance(step, nodes.Step)
         read = frozenset(stream.name for stream in step.outputs)
-        setting = Setting(lambda: self.now_us, Path(), read, HeldToContract())
+        setting = OperatorContext(lambda: self.now_us, Path(), read, HeldToContract())
         groups = self.plan.key_groups
         seats = (
-            Seat(at, self.parallelism, groups, {"step": restored}) for at in range(self.parallelism)
+            SubtaskSlice(at, self.parallelism, groups, {"step": restored})
+            for at in range(self.parallelism)
         )
         self.compiled = [compile_steps([step], setting, seat) for seat in seats]
         self.reached_us = [NO_CLOCK_US] * self.parallelism
 
-    def _chains(self) -> Iterator[Chain]:
+    def _chains(self) -> Iterator[OperatorChain]:
         for each in self.compiled:
             assert each.chain is not None
             yield each.chain
@@ -205,7 +208,7 @@ class Subtasks:
     def _wait(self, until_us: int) -> Iterator[Output]:
         """Advance the wall clock, with a tick whenever an operator asks for one."""
         for _ in range(10_000):
-            due = [(due_us, chain) for chain in self._chains() if (due_us := chain.due_us())]
+            due = [(due_us, chain) for chain in self._chains() if (due_us := chain.next_tick_us())]
             due_us, chain = min(due, key=lambda each: each[0], default=(until_us + 1, None))
             if chain is None or due_us > until_us:
                 self.now_us = until_us
@@ -221,13 +224,13 @@ class Subtasks:
         edges = (edge for edge in self.plan.edges if edge.consumer == "step")
         (edge,) = (edge for edge in edges if edge.side == side)
         frame = pipelines.frame(list(rows)).with_columns(pl.col("at").alias(EVENT_TIME))
-        if self.plan.streams[edge.stream].ordered:
-            frame = placed(frame, numbers(0, 0, self.came, frame.height))
+        if self.plan.streams[edge.stream].has_row_order:
+            frame = add_row_order(frame, number_rows(0, 0, self.came, frame.height))
         self.came += frame.height
         if edge.exchange == "broadcast":
             return [(at, frame) for at in range(self.parallelism)]
         keys = frame.select(to_expr(each.value).alias(each.name) for each in edge.key)
-        return partition(frame, keys, self.plan.key_groups, self.parallelism)
+        return partition_by_owner(frame, keys, self.plan.key_groups, self.parallelism)
 
 
 def _shown(frame: pl.DataFrame) -> Iterable[str]:

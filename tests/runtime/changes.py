@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from headrace.connectors.memory import Memory
-from headrace.core.fitting import Wishes, check_fits
-from headrace.core.manifest import written
-from headrace.core.messages import Keep, Progress, Snapshot, Split, SubtaskId
+from headrace.connectors.memory import InMemoryData
+from headrace.core.fitting import RestoreOptions, check_compatibility
+from headrace.core.manifest import build_manifest
+from headrace.core.messages import Progress, Snapshot, Split, SubtaskId, WriteManifest
 from headrace.core.plan import Plan, nodes
 from headrace.core.snapshots import RefusedSnapshot
 from tests.runtime.running import plan_of
@@ -31,7 +31,7 @@ def pipeline(step: str, more: str = "", head: str = HEAD) -> str:
 
 def plan(folder: Path, text: str) -> Plan:
     """Return the plan of a text."""
-    return plan_of(folder, text, {"memory": Memory().connector()})
+    return plan_of(folder, text, {"memory": InMemoryData().build_connector()})
 
 
 def document(plan: Plan, handles: bool = False) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def document(plan: Plan, handles: bool = False) -> dict[str, Any]:
     ]
     snapshots = {id: Snapshot(_splits(plan, id)) for id in ids}
     prepared = tuple((id, {"parts": ["p"]}) for id in _writers(plan)) if handles else ()
-    return written(Keep(1, snapshots, prepared), plan, "0", "")
+    return build_manifest(WriteManifest(1, snapshots, prepared), plan, "0", "")
 
 
 def _splits(plan: Plan, id: SubtaskId) -> dict[Split, Progress]:
@@ -60,7 +60,7 @@ def _writers(plan: Plan) -> list[SubtaskId]:
 def refusal(was: dict[str, Any], now: Plan, *anew: str, lose: bool = False) -> str:
     """Return why a pipeline cannot resume, and the hint; "" if it can."""
     try:
-        check_fits(1, was, now, Wishes(frozenset(anew), lose))
+        check_compatibility(1, was, now, RestoreOptions(frozenset(anew), lose))
     except RefusedSnapshot as refused:
         return f"{refused.message}\n{refused.hint}"
     return ""
@@ -68,7 +68,7 @@ def refusal(was: dict[str, Any], now: Plan, *anew: str, lose: bool = False) -> s
 
 def notes(was: dict[str, Any], now: Plan, *anew: str, lose: bool = False) -> tuple[str, ...]:
     """Return the reported changes of a pipeline that resumes."""
-    return check_fits(1, was, now, Wishes(frozenset(anew), lose))
+    return check_compatibility(1, was, now, RestoreOptions(frozenset(anew), lose))
 
 
 def refused_unless_anew(was: dict[str, Any], now: Plan, why: str) -> None:

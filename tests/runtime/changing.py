@@ -9,20 +9,20 @@ from datetime import UTC, datetime
 import polars as pl
 
 from headrace.core.aggregates import type_aggregate_text
-from headrace.core.elements import DELETE, EVENT_TIME, HIDDEN
+from headrace.core.elements import DELETE, EVENT_TIME, HIDDEN_COLUMNS
 from headrace.core.expressions import type_expression
 from headrace.core.operators.operator import Operator, Output
-from headrace.core.operators.place import Place
-from headrace.core.ordinals import placed
-from headrace.core.owner import Owner
-from headrace.core.plan.nodes import Aggregate, Aggregated, Computed, Filter
+from headrace.core.operators.place import KeyedContext
+from headrace.core.ordinals import add_row_order
+from headrace.core.owner import StateOwnership
+from headrace.core.plan.nodes import Aggregate, AggregatedColumn, ComputedColumn, Filter
 from headrace.core.plan.windows import Ttl
 from headrace.core.state import StepState
 from headrace.core.type_parser import parse_type
 from headrace.core.types import Field, Schema
 from headrace.state.memory import MemoryBackend
 
-ALL = Owner("step", 0, range(8), 8)
+ALL = StateOwnership("step", 0, range(8), 8)
 
 
 def schema_of(**columns: str) -> Schema:
@@ -30,15 +30,17 @@ def schema_of(**columns: str) -> Schema:
     return Schema(tuple(Field(name, *parse_type(type)) for name, type in columns.items()))
 
 
-def computed(schema: Schema, *keys: str, **named: str) -> tuple[Computed, ...]:
+def computed(schema: Schema, *keys: str, **named: str) -> tuple[ComputedColumn, ...]:
     """Return the columns of a key."""
     pairs = {**{key: key for key in keys}, **named}
-    return tuple(Computed(name, type_expression(text, schema)) for name, text in pairs.items())
+    return tuple(
+        ComputedColumn(name, type_expression(text, schema)) for name, text in pairs.items()
+    )
 
 
 def aggregate(
     schema: Schema,
-    key: tuple[Computed, ...],
+    key: tuple[ComputedColumn, ...],
     columns: Mapping[str, str],
     having: str | None = None,
     ttl: Ttl | None = None,
@@ -50,7 +52,7 @@ def aggregate(
     return Aggregate(
         key,
         None,
-        tuple(Aggregated(name, each, columns[name]) for name, each in typed.items()),
+        tuple(AggregatedColumn(name, each, columns[name]) for name, each in typed.items()),
         Filter(type_expression(having, out), having) if having else None,
         ttl,
     )
@@ -68,17 +70,17 @@ class Clock:
 
 def place(
     state: StepState | None = None, clock: Clock | None = None, *, ordered: bool = False
-) -> Place:
+) -> KeyedContext:
     """Return the key context of an operator whose output stream is `out`."""
-    state = state or MemoryBackend().open(ALL)
-    return Place("out", state, clock or Clock(), ordered, frozenset())
+    state = state or MemoryBackend().open_state(ALL)
+    return KeyedContext("out", state, clock or Clock(), ordered, frozenset())
 
 
 def timed(frame: pl.DataFrame, times: Sequence[int], *, ordered: bool = False) -> pl.DataFrame:
     """Add event times in seconds to the rows, and positions if `ordered`."""
     at = pl.Series(EVENT_TIME, [t * 1_000_000 for t in times]).cast(pl.Datetime("us", "UTC"))
     frame = frame.with_columns(at)
-    return placed(frame, pl.int_range(pl.len())) if ordered else frame
+    return add_row_order(frame, pl.int_range(pl.len())) if ordered else frame
 
 
 def second(at: int) -> datetime:
@@ -98,7 +100,7 @@ class Table:
         """Apply changelog rows; a delete must delete a row."""
         for _, frame in outputs:
             deleted = frame[DELETE].to_list()
-            shown = frame.drop(HIDDEN, strict=False)
+            shown = frame.drop(HIDDEN_COLUMNS, strict=False)
             keys = shown.select(self.key).rows() if self.key else [()] * shown.height
             for key, row, gone in zip(keys, shown.rows(), deleted, strict=True):
                 if gone:

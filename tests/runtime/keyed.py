@@ -8,12 +8,12 @@ import polars as pl
 
 from headrace.core.aggregates import type_aggregate_text
 from headrace.core.elements import DELETE, EVENT_TIME
-from headrace.core.expressions.typed import Column, Span
-from headrace.core.operators.keyed import keyed_operator
+from headrace.core.expressions.typed import ColumnReference, Span
+from headrace.core.operators.keyed import build_keyed_operator
 from headrace.core.operators.operator import Operator, Output
-from headrace.core.operators.place import Place
-from headrace.core.owner import Owner
-from headrace.core.plan.nodes import Aggregate, Aggregated, Computed
+from headrace.core.operators.place import KeyedContext
+from headrace.core.owner import StateOwnership
+from headrace.core.plan.nodes import Aggregate, AggregatedColumn, ComputedColumn
 from headrace.core.plan.windows import Window
 from headrace.core.state import StepState
 from headrace.core.types import BIGINT, Field, Schema
@@ -34,19 +34,21 @@ class Keyed:
     """
 
     def __init__(self, window: Window, *, keyed: bool = True) -> None:
-        key = (Computed("k", Column(BIGINT, True, Span(0, 0), "k")),) if keyed else ()
+        key = (
+            (ComputedColumn("k", ColumnReference(BIGINT, True, Span(0, 0), "k")),) if keyed else ()
+        )
         keys = Schema((Field("k", BIGINT),)) if keyed else Schema(())
         texts = {"n": "count(*)", "total": "sum(v)"}
         columns = tuple(
-            Aggregated(name, type_aggregate_text(text, SCHEMA, keys), text)
+            AggregatedColumn(name, type_aggregate_text(text, SCHEMA, keys), text)
             for name, text in texts.items()
         )
         self.window = window
         self.now_us = 0
-        self.state: StepState = MemoryBackend().open(Owner("s", 0, range(128), 128))
-        place = Place("s", self.state, lambda: self.now_us, False, frozenset({"late"}))
-        self.operator: Operator = keyed_operator(Aggregate(key, window, columns), place)
-        self.bounds = ("window_start", "window_end") if window.bounded else ()
+        self.state: StepState = MemoryBackend().open_state(StateOwnership("s", 0, range(128), 128))
+        place = KeyedContext("s", self.state, lambda: self.now_us, False, frozenset({"late"}))
+        self.operator: Operator = build_keyed_operator(Aggregate(key, window, columns), place)
+        self.bounds = ("window_start", "window_end") if window.has_bounds else ()
         self.identity = (*keys.names, *self.bounds)
         self.late: list[Row] = []
         self.rows: list[tuple[int | None, ...]] = []
@@ -62,7 +64,7 @@ class Keyed:
     def tick(self, now_us: int) -> None:
         """The wall clock has come this far."""
         self.now_us = now_us
-        due_us = self.operator.due_us()
+        due_us = self.operator.next_tick_us()
         if due_us is not None and due_us <= now_us:
             self._take(self.operator.tick(now_us))
 
@@ -78,10 +80,10 @@ class Keyed:
         plain = frame.with_columns(pl.col(name).cast(pl.Int64) for name in self.bounds)
         shown = plain.select(*self.identity, "n", "total").rows()
         deleted: Sequence[bool] = [False] * frame.height
-        if self.window.fires_again:
+        if self.window.can_fire_again:
             deleted = frame[DELETE].to_list()
         for row, gone in zip(shown, deleted, strict=True):
-            if self.window.fires_again:
+            if self.window.can_fire_again:
                 name = row[: len(self.identity)]
                 before = [old for old in self.rows if old[: len(self.identity)] == name]
                 assert before or not gone, "a row was deleted that is not there"

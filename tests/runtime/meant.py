@@ -17,11 +17,11 @@ from typing import Any, TypeAlias
 from hypothesis import Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from headrace.connectors.memory import Happening, Memory
-from headrace.core.bench import Bench
-from headrace.core.channel import Bounds
-from headrace.core.checkpoints import Rhythm
-from headrace.core.job import Outcome
+from headrace.connectors.memory import InMemoryData, MemoryEvent
+from headrace.core.bench import KernelExecutor
+from headrace.core.channel import ChannelBounds
+from headrace.core.checkpoints import CheckpointSchedule
+from headrace.core.job import JobOutcome
 from headrace.core.plan import nodes
 from headrace.state.rocks.backend import RocksBackend
 from tests.reference import pipelines
@@ -64,9 +64,11 @@ def run(data: st.DataObject, text: str, came: Mapping[str, Splits]) -> None:
     """Run it over the rows in pieces, tasks in any order, and compare."""
     full = without_empty(came)
     number, size = data.draw(st.integers(0, 99)), data.draw(st.sampled_from([1, 4, 50]))
-    memory = Memory({DATA[name]: pieces(splits, size) for name, splits in full.items()})
+    memory = InMemoryData({DATA[name]: pieces(splits, size) for name, splits in full.items()})
     with TemporaryDirectory() as folder:
-        job = job_of(Path(folder), in_parallel(data, text), memory, Bench(), Bounds(rows=7))
+        job = job_of(
+            Path(folder), in_parallel(data, text), memory, KernelExecutor(), ChannelBounds(rows=7)
+        )
         outcome = run_simulated(job, number)
     assert outcome.failure is None, outcome.failure
     compare(job.plan, memory, full)
@@ -87,10 +89,10 @@ def survived(
     chance: random.Random,
     lives: int,
     every_s: Sequence[float] = (0.3, 1.0, 3.0),
-) -> tuple[nodes.Plan, Outcome]:
+) -> tuple[nodes.Plan, JobOutcome]:
     """The plan, and the outcome of the last life: the job has come to its end."""
     with TemporaryDirectory() as folder:
-        rhythm = Rhythm(every_s=chance.choice(every_s), tolerable=1000)
+        rhythm = CheckpointSchedule(interval_s=chance.choice(every_s), tolerable_failures=1000)
         life = Life(Path(folder), text, memory, rhythm)
         if chance.random() < 0.3:
             life.backend = partial(RocksBackend, f"{folder}/state", chance.choice([1, 1 << 20]))
@@ -100,7 +102,7 @@ def survived(
     return life.job.plan, outcome
 
 
-def compare(plan: nodes.Plan, memory: Memory, came: Mapping[str, Splits]) -> None:
+def compare(plan: nodes.Plan, memory: InMemoryData, came: Mapping[str, Splits]) -> None:
     """Hold what came out to what the plan means of the rows that came."""
     wanted = interpret(plan, came)["out"]
     stream = plan.streams["step"]
@@ -115,14 +117,14 @@ def without_empty(came: Mapping[str, Splits]) -> dict[str, Splits]:
     return {name: [rows for rows in splits if rows] for name, splits in came.items()}
 
 
-def pieces(splits: Splits, size: int) -> dict[str, list[Happening]]:
+def pieces(splits: Splits, size: int) -> dict[str, list[MemoryEvent]]:
     """The rows of each split in pieces of a size."""
     return {str(at): [*cut(pipelines.frame(rows), size)] for at, rows in enumerate(splits)}
 
 
-def paced(splits: Splits, chance: random.Random) -> dict[str, list[Happening]]:
+def paced(splits: Splits, chance: random.Random) -> dict[str, list[MemoryEvent]]:
     """The rows of each split in pieces, with pauses."""
-    found: dict[str, list[Happening]] = {}
+    found: dict[str, list[MemoryEvent]] = {}
     for at, rows in enumerate(splits):
         found[str(at)] = []
         for frame in cut(pipelines.frame(rows), chance.choice([1, 4, 50])):

@@ -7,14 +7,14 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from headrace.connectors.memory import Memory
+from headrace.connectors.memory import InMemoryData
 from headrace.core.elements import DELETE
 from headrace.core.plan import nodes
 
 Values = tuple[Any, ...]
 
 
-def ended(memory: Memory, kind: nodes.Kind, names: tuple[str, ...]) -> Counter[Values]:
+def ended(memory: InMemoryData, kind: nodes.StreamKind, names: tuple[str, ...]) -> Counter[Values]:
     """Return the output after all its changes."""
     frames = memory.outputs.get("out", [])
     if isinstance(kind, nodes.Append):

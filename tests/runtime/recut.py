@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from headrace.core.connector import Connector, Connectors
-from headrace.core.contracts import Arrival, Chunk, Reading, Source, Surroundings
+from headrace.core.contracts import Chunk, RunContext, SourceConnector, SourceEvent, SplitReader
 from headrace.core.messages import Position, Progress, Split
 from headrace.core.plan import nodes
 
@@ -36,7 +36,7 @@ def _recut(connector: Connector, cut: Cut, chance: random.Random) -> Connector:
         return connector
     opens = side.open
 
-    def source(node: nodes.Source, surroundings: Surroundings) -> Source:
+    def source(node: nodes.Source, surroundings: RunContext) -> SourceConnector:
         return CutSource(opens(node, surroundings), cut, chance)
 
     return replace(connector, source=replace(side, open=source))
@@ -54,33 +54,33 @@ def sizes(rows: int, cut: Cut, chance: random.Random) -> Iterator[int]:
 class CutSource:
     """A source that cuts the chunks of another one."""
 
-    source: Source
+    source: SourceConnector
     cut: Cut
     chance: random.Random
 
-    async def discover(self, first: bool) -> Sequence[Split]:
+    async def discover_splits(self, first: bool) -> Sequence[Split]:
         """Return the other source's splits."""
-        return await self.source.discover(first)
+        return await self.source.discover_splits(first)
 
-    async def resumed(self, splits: Mapping[Split, Progress]) -> Mapping[Split, Progress]:
+    async def restore(self, splits: Mapping[Split, Progress]) -> Mapping[Split, Progress]:
         """Restore the other source's positions: a cut position contains one."""
         return splits
 
     @property
-    def rediscover_s(self) -> float | None:
+    def discovery_interval_s(self) -> float | None:
         """The interval of the other source."""
-        return self.source.rediscover_s
+        return self.source.discovery_interval_s
 
     @property
-    def ordered(self) -> bool:
+    def is_ordered(self) -> bool:
         """Whether the other source is ordered."""
-        return self.source.ordered
+        return self.source.is_ordered
 
-    def reading(self) -> Reading:
+    def create_reader(self) -> SplitReader:
         """Create a reader that cuts the other's chunks."""
-        return CutReading(self.source.reading(), self.cut, self.chance)
+        return CutReading(self.source.create_reader(), self.cut, self.chance)
 
-    async def published(self, splits: Mapping[Split, Progress]) -> None:
+    async def on_checkpoint_complete(self, splits: Mapping[Split, Progress]) -> None:
         """Publish nothing."""
 
     async def close(self) -> None:
@@ -92,7 +92,7 @@ class CutSource:
 class CutReading:
     """A split reader that cuts the chunks of another one."""
 
-    reading: Reading
+    reading: SplitReader
     cut: Cut
     chance: random.Random
     waiting: deque[Chunk] = field(default_factory=deque)
@@ -105,26 +105,26 @@ class CutReading:
             self.begun[split] = (None, 0) if position is None else json.loads(str(position))
         self.reading.assign([(split, self.begun[split][0]) for split, _ in splits], last=last)
 
-    def hold(self, splits: Collection[Split]) -> None:
+    def pause(self, splits: Collection[Split]) -> None:
         """Pause the splits in the other reader."""
-        self.reading.hold(splits)
+        self.reading.pause(splits)
 
-    def exhausted(self) -> Mapping[Split, float]:
+    def list_exhausted(self) -> Mapping[Split, float]:
         """Return the other reader's; it is called only when no piece waits."""
-        return {} if self.waiting else self.reading.exhausted()
+        return {} if self.waiting else self.reading.list_exhausted()
 
-    def lags(self) -> Mapping[Split, int]:
+    def measure_lags(self) -> Mapping[Split, int]:
         """Return those of the other reader."""
-        return self.reading.lags()
+        return self.reading.measure_lags()
 
-    def worked_s(self) -> float:
+    def measure_busy_s(self) -> float:
         """Return the time of the other reader."""
-        return self.reading.worked_s()
+        return self.reading.measure_busy_s()
 
-    async def next(self) -> Arrival | None:
+    async def fetch(self) -> SourceEvent | None:
         """Return the next piece."""
         if not self.waiting:
-            arrival = await self.reading.next()
+            arrival = await self.reading.fetch()
             if not isinstance(arrival, Chunk):
                 return arrival
             self.waiting.extend(self._pieces(arrival))
@@ -135,7 +135,7 @@ class CutReading:
         for size in sizes(chunk.frame.height - at, self.cut, self.chance):
             rows = chunk.frame.slice(at, size)
             at += size
-            yield replace(chunk, frame=rows, bad=(), position=json.dumps([begin, at]))
+            yield replace(chunk, frame=rows, bad_records=(), position=json.dumps([begin, at]))
         self.begun[chunk.split] = chunk.position, 0
         yield replace(chunk, frame=chunk.frame.clear(), position=json.dumps([chunk.position, 0]))
 

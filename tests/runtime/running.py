@@ -11,15 +11,15 @@ from textwrap import dedent
 
 import polars as pl
 
-from headrace.connectors.memory import Memory
-from headrace.core.bench import Bench
-from headrace.core.channel import Bounds
-from headrace.core.compile import Setting
+from headrace.connectors.memory import InMemoryData
+from headrace.core.bench import KernelExecutor
+from headrace.core.channel import ChannelBounds
+from headrace.core.compile import OperatorContext
 from headrace.core.connector import Connectors
-from headrace.core.contracts import Surroundings
-from headrace.core.job import Job, Outcome
-from headrace.core.pipeline.load import load
-from headrace.core.plan import Plan, build
+from headrace.core.contracts import RunContext
+from headrace.core.job import Job, JobOutcome
+from headrace.core.pipeline.load import load_pipeline
+from headrace.core.plan import Plan, build_plan
 from headrace.core.state import StateBackend
 from headrace.state.memory import MemoryBackend
 from tests.simulation import SimulatedLoop
@@ -33,7 +33,7 @@ def plan_of(folder: Path, text: str, connectors: Connectors) -> Plan:
     """Return the plan of a valid pipeline text."""
     file = folder / "p.yaml"
     file.write_text(f"name: test\n{dedent(text)}")
-    plan, problems = build(load(file, connectors, env={}))
+    plan, problems = build_plan(load_pipeline(file, connectors, env={}))
     assert plan is not None, problems
     return plan
 
@@ -41,40 +41,44 @@ def plan_of(folder: Path, text: str, connectors: Connectors) -> Plan:
 def job_of(
     folder: Path,
     text: str,
-    memory: Memory,
-    bench: Bench,
-    bounds: Bounds,
+    memory: InMemoryData,
+    bench: KernelExecutor,
+    bounds: ChannelBounds,
     backend: Callable[[], StateBackend] | None = None,
 ) -> Job:
     """Return a job over that memory and kernel executor; its state is in memory by default."""
-    connectors = {"memory": memory.connector()}
+    connectors = {"memory": memory.build_connector()}
     plan = plan_of(folder, text, connectors)
     read = frozenset(edge.stream for edge in plan.edges)
-    surroundings = Surroundings(folder, "0" * 32, bench)
-    setting = Setting(_now_us, folder, read, (backend or MemoryBackend)())
+    surroundings = RunContext(folder, "0" * 32, bench)
+    setting = OperatorContext(_now_us, folder, read, (backend or MemoryBackend)())
     return Job(plan, connectors, surroundings, setting, bounds)
 
 
 def simulated(
-    folder: Path, text: str, memory: Memory, seed: int, bounds: Bounds | None = None
-) -> Outcome:
+    folder: Path, text: str, memory: InMemoryData, seed: int, bounds: ChannelBounds | None = None
+) -> JobOutcome:
     """Run a pipeline on virtual time, in an order of tasks drawn from the seed."""
-    return run_simulated(job_of(folder, text, memory, Bench(), bounds or Bounds(rows=3)), seed)
+    return run_simulated(
+        job_of(folder, text, memory, KernelExecutor(), bounds or ChannelBounds(rows=3)), seed
+    )
 
 
-def run_simulated(job: Job, seed: int) -> Outcome:
+def run_simulated(job: Job, seed: int) -> JobOutcome:
     """Run a job on virtual time."""
     with asyncio.Runner(loop_factory=lambda: SimulatedLoop(seed)) as runner:
         return runner.run(job.run())
 
 
-def threaded(folder: Path, text: str, memory: Memory) -> Outcome:
+def threaded(folder: Path, text: str, memory: InMemoryData) -> JobOutcome:
     """Run a pipeline on this machine's clock, with kernels in threads."""
     with ThreadPoolExecutor(2) as executor:
-        return asyncio.run(job_of(folder, text, memory, Bench(executor), Bounds()).run())
+        return asyncio.run(
+            job_of(folder, text, memory, KernelExecutor(executor), ChannelBounds()).run()
+        )
 
 
-def rows(memory: Memory, name: str) -> Counter[tuple[object, ...]]:
+def rows(memory: InMemoryData, name: str) -> Counter[tuple[object, ...]]:
     """Return the committed rows of an output, as a multiset."""
     frames = memory.outputs.get(name, [])
     return Counter(row for frame in frames for row in frame.rows())

@@ -15,29 +15,29 @@ from typing import TypeAlias
 import polars as pl
 from hypothesis import strategies as st
 
-from headrace.connectors.memory import Happening, Memory
-from headrace.core.bench import Bench
-from headrace.core.channel import Bounds, Channel
-from headrace.core.contracts import Source, Surroundings
+from headrace.connectors.memory import InMemoryData, MemoryEvent
+from headrace.core.bench import KernelExecutor
+from headrace.core.channel import Channel, ChannelBounds
+from headrace.core.contracts import RunContext, SourceConnector
 from headrace.core.coordinator import Coordinator
-from headrace.core.dealing import Dealing
-from headrace.core.drift import Drift
-from headrace.core.elements import Batch, Element, End
-from headrace.core.gate import Gate
-from headrace.core.intake import Intake
+from headrace.core.dealing import SplitAssigner
+from headrace.core.drift import WatermarkAlignment
+from headrace.core.elements import Batch, Element, EndOfStream
+from headrace.core.gate import InputGate
+from headrace.core.intake import SourceTask
 from headrace.core.messages import (
-    Assign,
-    Finished,
-    Hold,
+    AssignSplits,
+    CoordinatorAction,
+    CoordinatorEvent,
+    SetDriftLimit,
+    SubtaskFinished,
     SubtaskId,
-    ToAnybody,
-    ToCoordinator,
     WatermarkReport,
 )
-from headrace.core.outlets import Outlet
+from headrace.core.outlets import OutputEdge
 from headrace.core.plan import nodes
-from headrace.core.task import Flow, Foot
-from headrace.core.timing import timing
+from headrace.core.task import OperatorTask, TaskOutput
+from headrace.core.timing import build_watermark_generator
 from tests.runtime.running import plan_of
 from tests.simulation import SimulatedLoop
 
@@ -64,9 +64,9 @@ def at(*seconds: int | None) -> pl.DataFrame:
 
 
 @st.composite
-def disordered(draw: st.DrawFn) -> list[Happening]:
+def disordered(draw: st.DrawFn) -> list[MemoryEvent]:
     """Chunks whose rows are at most 10 seconds late, with pauses between them."""
-    happenings: list[Happening] = []
+    happenings: list[MemoryEvent] = []
     highest = draw(st.integers(-50, 50))
     for _ in range(draw(st.integers(0, 6))):
         rows = [highest - draw(st.integers(0, 10)) for _ in range(draw(st.integers(1, 3)))]
@@ -81,65 +81,71 @@ class Alone:
     def __init__(
         self,
         folder: Path,
-        splits: Mapping[str, Sequence[Happening]],
+        splits: Mapping[str, Sequence[MemoryEvent]],
         watermark: str = "",
         parallelism: int = 1,
         more: str = "",
-        bounds: Bounds | None = None,
+        bounds: ChannelBounds | None = None,
     ) -> None:
-        memory = Memory({"d": splits}).connector()
+        memory = InMemoryData({"d": splits}).build_connector()
         text = TEXT.format(watermark=watermark, more=more)
         node = plan_of(folder, text, {"memory": memory}).part("s")
         assert isinstance(node, nodes.Source)
         assert memory.source is not None and memory.source.open is not None
         self.node = node
-        self.source: Source = memory.source.open(node, Surroundings(folder, "0" * 32, Bench()))
-        self.channels = [Channel(Bounds()) for _ in range(parallelism)]
+        self.source: SourceConnector = memory.source.open(
+            node, RunContext(folder, "0" * 32, KernelExecutor())
+        )
+        self.channels = [Channel(ChannelBounds()) for _ in range(parallelism)]
         self.ids = tuple(SubtaskId(0, index) for index in range(parallelism))
         self.coordinator = self._coordinator()
-        self.bounds = bounds or Bounds()
+        self.bounds = bounds or ChannelBounds()
         self.folder = folder
-        self.intakes: dict[SubtaskId, Intake] = {}
+        self.intakes: dict[SubtaskId, SourceTask] = {}
         self.later: dict[float, Callable[[], object]] = {}
         """The events, with their times."""
 
     def _coordinator(self) -> Coordinator:
-        dealing = Dealing(self.ids, self.source.rediscover_s is not None)
+        dealing = SplitAssigner(self.ids, self.source.discovery_interval_s is not None)
         wanted = self.node.watermark
         drift = wanted.max_drift if wanted else None
-        drifts = {"s": Drift(drift // timedelta(microseconds=1))} if drift else {}
+        drifts = {"s": WatermarkAlignment(drift // timedelta(microseconds=1))} if drift else {}
         return Coordinator(self.ids, {"s": dealing}, drifts)
 
-    def _intake(self, id: SubtaskId, channel: Channel) -> Intake:
-        reading = self.source.reading()
-        return Intake(
+    def _intake(self, id: SubtaskId, channel: Channel) -> SourceTask:
+        reading = self.source.create_reader()
+        return SourceTask(
             self.node,
             reading,
-            Flow(None, Foot({"s": [Outlet("forward", [channel], 0)]}, None), Bench()),
+            OperatorTask(
+                None,
+                TaskOutput({"s": [OutputEdge("forward", [channel], 0)]}, None),
+                KernelExecutor(),
+            ),
             lambda: 0,
-            timing(
+            build_watermark_generator(
                 self.node,
                 reading,
                 self.folder,
                 lambda at_us: self.tell(WatermarkReport(id, at_us)),
-                ordered=self.source.ordered,
+                ordered=self.source.is_ordered,
             ),
             self.bounds,
         )
 
-    def tell(self, message: ToCoordinator) -> None:
+    def tell(self, message: CoordinatorEvent) -> None:
         """Receive a subtask's message; it is answered a turn of the loop later."""
         loop = asyncio.get_running_loop()
         loop.call_soon(lambda: self.carry(self.coordinator.receive(message)))
 
-    def carry(self, messages: Sequence[ToAnybody]) -> None:
+    def carry(self, messages: Sequence[CoordinatorAction]) -> None:
         """Carry out the coordinator's actions."""
         for message in messages:
-            if isinstance(message, Assign):
-                self.intakes[message.subtask].assign(message.splits, last=message.last)
-            elif isinstance(message, Hold):
+            if isinstance(message, AssignSplits):
+                self.intakes[message.subtask].assign(message.splits, last=message.is_last)
+            elif isinstance(message, SetDriftLimit):
                 for intake in self.intakes.values():
-                    intake.hold(message.until_us)
+                    intake.set_drift_limit(message.limit_us)
 
     async def run(self, stop_at: float | None = None, slow_s: float = 0) -> list[Seen]:
         """Read all subtasks; pause for this time after each batch."""
@@ -148,20 +154,20 @@ class Alone:
             id: self._intake(id, channel)
             for id, channel in zip(self.ids, self.channels, strict=True)
         }
-        found = await self.source.discover(first=True)
+        found = await self.source.discover_splits(first=True)
         self.carry(self.coordinator.start({"s": found}))
         for when, happen in self.later.items():
             loop.call_later(when, happen)
         if stop_at is not None:
             loop.call_later(stop_at, self._stop)
-        gate = Gate(self.channels)
+        gate = InputGate(self.channels)
         seen: list[Seen] = []
         async with asyncio.TaskGroup() as group:
-            if self.source.rediscover_s is not None:
-                group.create_task(self._rediscover(self.source.rediscover_s))
+            if self.source.discovery_interval_s is not None:
+                group.create_task(self._rediscover(self.source.discovery_interval_s))
             for id in self.ids:
                 group.create_task(self._live(id))
-            while not seen or seen[-1][1] != End():
+            while not seen or seen[-1][1] != EndOfStream():
                 _, element = await gate.get()
                 seen.append((round(loop.time(), 3), _shown(element)))
                 await asyncio.sleep(slow_s if isinstance(element, Batch) else 0)
@@ -172,13 +178,17 @@ class Alone:
             intake.stop()
 
     async def _live(self, id: SubtaskId) -> None:
-        await self.intakes[id].pump()
-        self.tell(Finished(id))
+        await self.intakes[id].run()
+        self.tell(SubtaskFinished(id))
 
     async def _rediscover(self, every_s: float) -> None:
-        while self.coordinator.reads("s"):
+        while self.coordinator.can_assign_splits("s"):
             await asyncio.sleep(every_s)
-            self.carry(self.coordinator.discovered("s", await self.source.discover(first=False)))
+            self.carry(
+                self.coordinator.assign_discovered(
+                    "s", await self.source.discover_splits(first=False)
+                )
+            )
 
 
 def _shown(element: Element) -> list[int] | Element:

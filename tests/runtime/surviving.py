@@ -19,18 +19,18 @@ from typing import TypeAlias
 
 import polars as pl
 
-from headrace.connectors.memory import Memory, MemoryReading, MemorySource
-from headrace.core.asked import Refused
-from headrace.core.bench import Bench
-from headrace.core.channel import Bounds
-from headrace.core.checkpoints import Rhythm
-from headrace.core.contracts import Arrival, ConnectorError, Reading, Surroundings
-from headrace.core.job import Job, Outcome
-from headrace.core.keeping import Keeping
-from headrace.core.news import News
+from headrace.connectors.memory import InMemoryData, MemorySource, MemorySplitReader
+from headrace.core.asked import RequestRejected
+from headrace.core.bench import KernelExecutor
+from headrace.core.channel import ChannelBounds
+from headrace.core.checkpoints import CheckpointSchedule
+from headrace.core.contracts import ConnectorError, RunContext, SourceEvent, SplitReader
+from headrace.core.job import Job, JobOutcome
+from headrace.core.keeping import CheckpointStorage
+from headrace.core.news import JobEvent
 from headrace.core.pipeline.settings import FixedRestart, NoRestart, Restart
 from headrace.core.plan import nodes
-from headrace.core.restart import Restarts
+from headrace.core.restart import RestartPolicy
 from headrace.core.snapshots import SnapshotError
 from headrace.core.state import StateBackend
 from headrace.state.storage.home import Home
@@ -125,32 +125,34 @@ class Fate:
 
 
 @dataclass(slots=True)
-class FlakyMemory(Memory):
+class FlakyMemory(InMemoryData):
     """A memory of which one read fails."""
 
     unread: int | None = None
     unopened: int = 0
     """The number of times that it cannot be opened."""
 
-    def _source(self, source: nodes.Source, surroundings: Surroundings) -> MemorySource:
+    def _open_source(self, source: nodes.Source, surroundings: RunContext) -> MemorySource:
         if self.unopened:
             self.unopened -= 1
             raise ConnectorError("the memory is out of order")
-        made = Memory._source(self, source, surroundings)
-        return _FlakySource(made.source, made.splits, made.rediscover_s, made.ordered, self)
+        made = InMemoryData._open_source(self, source, surroundings)
+        return _FlakySource(
+            made.source, made.splits, made.discovery_interval_s, made.is_ordered, self
+        )
 
 
 @dataclass(slots=True)
 class _FlakySource(MemorySource):
     memory: FlakyMemory
 
-    def reading(self) -> Reading:
+    def create_reader(self) -> SplitReader:
         return _FlakyReading(self)
 
 
-class _FlakyReading(MemoryReading):
-    async def next(self) -> Arrival | None:
-        arrival = await MemoryReading.next(self)
+class _FlakyReading(MemorySplitReader):
+    async def fetch(self) -> SourceEvent | None:
+        arrival = await MemorySplitReader.fetch(self)
         source = self._source
         assert isinstance(source, _FlakySource)
         left = source.memory.unread
@@ -168,8 +170,8 @@ class Life:
     folder: Path
     text: str
     memory: FlakyMemory
-    rhythm: Rhythm = field(default_factory=lambda: Rhythm(every_s=1.0))
-    bounds: Bounds = field(default_factory=lambda: Bounds(rows=7))
+    rhythm: CheckpointSchedule = field(default_factory=lambda: CheckpointSchedule(interval_s=1.0))
+    bounds: ChannelBounds = field(default_factory=lambda: ChannelBounds(rows=7))
     aligned: bool = True
     backend: Callable[[], StateBackend] | None = None
     anew: frozenset[str] = frozenset()
@@ -177,7 +179,7 @@ class Life:
     disk: MemoryDisk | LocalDisk = field(default_factory=MemoryDisk)
     """Faults are only injected into a MemoryDisk."""
     root: str = "/jobs"
-    news: list[News] = field(default_factory=list)
+    news: list[JobEvent] = field(default_factory=list)
     finished: bool = False
     rescaled: list[float] = field(default_factory=list)
     """The downtime of each rescale."""
@@ -189,7 +191,7 @@ class Life:
     _left: Outputs | None = None
     """The output that a killed process leaves."""
 
-    def run(self, seed: int, fate: Fate | None = None) -> Outcome:
+    def run(self, seed: int, fate: Fate | None = None) -> JobOutcome:
         """Run from the newest checkpoint. Raises Crashed."""
         fate = fate or Fate()
         loop = MortalLoop(seed, fate.last_turn)
@@ -197,7 +199,7 @@ class Life:
         self.memory.unread = fate.unread
         home = Home(self.disk, self.root, "test")
         try:
-            with home.held(NOW):
+            with home.hold(NOW):
                 job = self._job(home, fate)
                 self._trouble(lambda operation, path: self._before(loop, fate))
                 if fate.stopped_at is not None:
@@ -218,7 +220,7 @@ class Life:
         else:
             self.disk.lose_power(chance)
 
-    async def _controlled(self, job: Job, fate: Fate) -> Outcome:
+    async def _controlled(self, job: Job, fate: Fate) -> JobOutcome:
         """Run the job, and send it requests meanwhile."""
         try:
             async with asyncio.TaskGroup() as group:
@@ -233,27 +235,29 @@ class Life:
             raise unread.exceptions[0] if unread else errors from None
 
     async def _rescale(self, job: Job, plan: nodes.Plan) -> None:
-        with suppress(Refused):
+        with suppress(RequestRejected):
             rescaled = await job.rescale(plan)
             assert job.plan is plan or job.status != "running"
-            self.rescaled.append(rescaled.stood_still_s)
+            self.rescaled.append(rescaled.downtime_s)
 
     async def _save(self, job: Job) -> None:
         """Request a checkpoint, and check that it exists while it is pinned."""
-        with suppress(Refused):
-            number = await job.checkpoint()
-            assert job.keeping is not None
+        with suppress(RequestRejected):
+            number = await job.take_checkpoint()
+            assert job.storage is not None
             try:
                 await asyncio.sleep(3)
                 with suppress(SnapshotError, Crashed):
-                    there = job.keeping.store.manifests()
+                    there = job.storage.store.list_checkpoints()
                     assert number in there, "it was collected, or never existed"
                     self.saved.append(number)
             finally:
-                job.release(number)
+                job.release_checkpoint(number)
 
     def _plan(self, parallelism: int) -> nodes.Plan:
-        return plan_of(self.folder, self._text(parallelism), {"memory": self.memory.connector()})
+        return plan_of(
+            self.folder, self._text(parallelism), {"memory": self.memory.build_connector()}
+        )
 
     def _text(self, parallelism: int | None) -> str:
         if parallelism is None:
@@ -263,25 +267,25 @@ class Life:
 
     def _trouble(self, before: Callable[[str, str], None]) -> None:
         if isinstance(self.disk, MemoryDisk):
-            self.disk.before = before
+            self.disk.before_operation = before
 
     def _job(self, home: Home, fate: Fate) -> Job:
         text = self._text(fate.parallelism)
-        job = job_of(self.folder, text, self.memory, Bench(), self.bounds, self.backend)
-        job.keeping = Keeping(
-            home.store(home.job(NOW, lambda: "0" * 32)),
-            Restarts(fate.restart),
+        job = job_of(self.folder, text, self.memory, KernelExecutor(), self.bounds, self.backend)
+        job.storage = CheckpointStorage(
+            home.open_store(home.ensure_job_id(NOW, lambda: "0" * 32)),
+            RestartPolicy(fate.restart),
             self.rhythm,
-            aligned=self.aligned,
-            tell=self.news.append,
-            finish=self._finish,
-            note=home.note,
-            noted=home.noted,
+            is_aligned=self.aligned,
+            on_event=self.news.append,
+            on_finished=self._finish,
+            write_commit_record=home.write_commit_record,
+            read_commit_record=home.read_commit_record,
             time=lambda: NOW,
-            anew=self.anew,
+            fresh_parts=self.anew,
         )
-        job.keeping.resumed = job.keeping.last_number()
-        job.restored = job.keeping.newest(job.plan)
+        job.storage.resumed_number = job.storage.find_last_number()
+        job.initial_checkpoint = job.storage.read_newest(job.plan)
         self.job = job
         return job
 
@@ -300,17 +304,17 @@ class Life:
         left = self._left or self._outputs()
         self._dead, loop.last, loop.turns = True, None, 0
         loop.run_until_complete(_ended(asyncio.all_tasks(loop)))
-        self.memory.outputs, self.memory.prepared = left
+        self.memory.outputs, self.memory.prepared_batches = left
 
     def _outputs(self) -> Outputs:
         outputs = {name: [*frames] for name, frames in self.memory.outputs.items()}
-        return outputs, {name: [*frames] for name, frames in self.memory.prepared.items()}
+        return outputs, {name: [*frames] for name, frames in self.memory.prepared_batches.items()}
 
     def _finish(self) -> None:
         self.finished = True
 
 
-def live(life: Life, fates: Sequence[Fate], chance: random.Random) -> Outcome:
+def live(life: Life, fates: Sequence[Fate], chance: random.Random) -> JobOutcome:
     """Live one life after the other until the job ends; the last life has no faults."""
     for fate in fates:
         try:

@@ -10,10 +10,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from headrace.connectors.memory import Memory, MemorySink, MemoryWriter
-from headrace.core.bench import Bench
-from headrace.core.channel import Bounds
-from headrace.core.contracts import Surroundings, Writer
+from headrace.connectors.memory import InMemoryData, MemorySink, MemoryWriter
+from headrace.core.bench import KernelExecutor
+from headrace.core.channel import ChannelBounds
+from headrace.core.contracts import RunContext, SinkWriter
 from headrace.core.plan import nodes
 from headrace.core.state import Document
 from headrace.core.types import Schema
@@ -28,17 +28,17 @@ sinks: {{out: {{from: step, memory: {{data: out}}, parallelism: {parallelism}}}}
 
 
 @dataclass(slots=True)
-class SlowMemory(Memory):
+class SlowMemory(InMemoryData):
     """A sink whose writers take this time for a batch."""
 
     write_s: float = 1.0
 
-    def _sink(self, sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> MemorySink:
+    def _open_sink(self, sink: nodes.Sink, schema: Schema, surroundings: RunContext) -> MemorySink:
         return _SlowSink(self, sink.name)
 
 
 class _SlowSink(MemorySink):
-    def writer(self, subtask: int, begun: Sequence[Document] = ()) -> Writer:
+    def create_writer(self, subtask: int, begun: Sequence[Document] = ()) -> SinkWriter:
         return _SlowWriter(self, subtask)
 
 
@@ -55,10 +55,12 @@ def blocked_s(
     """The longest and the total wait of each part, for eight batches of a full channel."""
     memory = SlowMemory({"in": {"a": cut(pl.DataFrame({"id": range(24)}), 3)}}, write_s=write_s)
     text = TEXT.format(parallelism=parallelism)
-    job = job_of(folder, text, memory, Bench(), Bounds(rows=3))
+    job = job_of(folder, text, memory, KernelExecutor(), ChannelBounds(rows=3))
 
     def seen() -> Mapping[str, float]:
-        return {name: round(counts.blocked_s, 6) for name, counts in job.counts().items()}
+        return {
+            name: round(counts.backpressured_s, 6) for name, counts in job.collect_counts().items()
+        }
 
     async def main() -> tuple[Mapping[str, float], Mapping[str, float]]:
         running = asyncio.create_task(job.run())

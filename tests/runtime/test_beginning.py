@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from headrace.connectors.memory import Memory, MemorySink
-from headrace.core.beginning import commit_again
-from headrace.core.bench import Bench
-from headrace.core.contracts import ConnectorError, Surroundings
-from headrace.core.ends import Ends
-from headrace.core.keeping import Keeping
-from headrace.core.manifest import Checkpoint
-from headrace.core.messages import Handle, Restored
+from headrace.connectors.memory import InMemoryData, MemorySink
+from headrace.core.beginning import commit_restored_output
+from headrace.core.bench import KernelExecutor
+from headrace.core.contracts import ConnectorError, RunContext
+from headrace.core.ends import OpenConnectors
+from headrace.core.keeping import CheckpointStorage
+from headrace.core.manifest import RestoredCheckpoint
+from headrace.core.messages import Handle, RestoredState
 from headrace.core.pipeline.settings import NoRestart
-from headrace.core.restart import Restarts
+from headrace.core.restart import RestartPolicy
 from headrace.state.storage.home import Home
 from headrace.state.storage.memory_disk import MemoryDisk
 
@@ -39,19 +39,23 @@ class Committing(MemorySink):
 
 def test_what_is_lost_keeps_nothing_else_from_being_committed_and_all_of_it_is_told() -> None:
     home = Home(MemoryDisk(), "/jobs", "test")
-    a, b = Committing(Memory(), "a", ["1", "3"]), Committing(Memory(), "b", ["5"])
+    a, b = Committing(InMemoryData(), "a", ["1", "3"]), Committing(InMemoryData(), "b", ["5"])
     handles = [("a", "1"), ("a", "2"), ("a", "3"), ("b", "4"), ("b", "5")]
     named = tuple((sink, {"key": key}) for sink, key in handles)
-    with home.held("now"):
-        keeping = Keeping(home.store(home.job("now")), Restarts(NoRestart()), note=home.note)
-        commit = commit_again(
-            Checkpoint(1, False, Restored(), named),
-            Ends(sinks={"a": a, "b": b}),
+    with home.hold("now"):
+        keeping = CheckpointStorage(
+            home.open_store(home.ensure_job_id("now")),
+            RestartPolicy(NoRestart()),
+            write_commit_record=home.write_commit_record,
+        )
+        commit = commit_restored_output(
+            RestoredCheckpoint(1, False, RestoredState(), named),
+            OpenConnectors(sinks={"a": a, "b": b}),
             keeping,
-            Surroundings(Path(), "0" * 32, Bench()),
+            RunContext(Path(), "0" * 32, KernelExecutor()),
         )
         with pytest.raises(ConnectorError) as raised:
             asyncio.run(commit)
-        assert home.noted() is None
+        assert home.read_commit_record() is None
     assert raised.value.message == "1 is lost; a: 3 is lost; b: 5 is lost"
     assert (a.asked, b.asked) == (["1", "2", "3"], ["4", "5"])

@@ -10,35 +10,41 @@ from concurrent.futures import ThreadPoolExecutor
 import polars as pl
 import pytest
 
-from headrace.core.bench import LARGE_ROWS, Bench, Pace
-from headrace.core.operators.operator import LONG_ROWS, Chain, Output, Stateless, aside
-from headrace.core.task import Flow, Foot
+from headrace.core.bench import LARGE_KERNEL_ROWS, CostModel, KernelExecutor
+from headrace.core.operators.operator import (
+    OFFLOAD_ROWS,
+    OperatorChain,
+    Output,
+    StatelessOperator,
+    request_offload,
+)
+from headrace.core.task import OperatorTask, TaskOutput
 
 
 @pytest.mark.parametrize(
     ("calls", "long_from"),
     [
-        ((), LARGE_ROWS),
-        (((1, 0.0009),), LARGE_ROWS),
-        (((100_000, 0.001),), LARGE_ROWS),
+        ((), LARGE_KERNEL_ROWS),
+        (((1, 0.0009),), LARGE_KERNEL_ROWS),
+        (((100_000, 0.001),), LARGE_KERNEL_ROWS),
         (((10, 0.101),), 1),
         (((100, 0.011),), 10),
         (((10, 0.101), (1, 0.0001)), 10),
-        (((10, 0.101), (1000, 0.0001)), LARGE_ROWS),
-        (((0, 5.0),), LARGE_ROWS),
+        (((10, 0.101), (1000, 0.0001)), LARGE_KERNEL_ROWS),
+        (((0, 5.0),), LARGE_KERNEL_ROWS),
     ],
 )
 def test_a_call_is_long_by_its_rows_or_by_what_others_took(
     calls: tuple[tuple[int, float], ...], long_from: int
 ) -> None:
-    pace = Pace()
+    pace = CostModel()
     for rows, seconds in calls:
         pace.learn(rows, seconds)
     assert pace.is_long(long_from)
     assert not pace.is_long(long_from - 1)
 
 
-class Saying(Stateless):
+class Saying(StatelessOperator):
     """Announces how many earlier rows it works on, and records the threads it runs in."""
 
     def __init__(self) -> None:
@@ -49,23 +55,23 @@ class Saying(Stateless):
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Return the rows unchanged."""
         self.before.append(threading.get_ident())
-        yield from aside(self.owed)
+        yield from request_offload(self.owed)
         self.rows_after.append(threading.get_ident())
         yield "s", frame
 
 
 def test_what_an_operator_says_takes_long_is_done_in_a_thread_and_the_next_call_is_not() -> None:
     first, second, loop = Saying(), Saying(), threading.get_ident()
-    foot = Foot({}, None)
+    foot = TaskOutput({}, None)
     row = pl.DataFrame({"x": [1]})
 
-    async def three(bench: Bench) -> None:
-        flow = Flow(Chain([("r", first), ("s", second)]), foot, bench)
-        for second.owed in (LONG_ROWS - 1, LONG_ROWS, 0):
-            await flow.rows("r", row)
+    async def three(bench: KernelExecutor) -> None:
+        flow = OperatorTask(OperatorChain([("r", first), ("s", second)]), foot, bench)
+        for second.owed in (OFFLOAD_ROWS - 1, OFFLOAD_ROWS, 0):
+            await flow.process_rows("r", row)
 
     with ThreadPoolExecutor(1) as threads:
-        asyncio.run(three(Bench(threads)))
+        asyncio.run(three(KernelExecutor(threads)))
     assert first.rows_after == [loop, loop, loop]
     assert second.before == [loop, loop, loop]
     assert [thread == loop for thread in second.rows_after] == [True, False, True]

@@ -11,9 +11,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from headrace.connectors.memory import Happening
+from headrace.connectors.memory import MemoryEvent
 from headrace.core.elements import DELETE
-from headrace.core.fitting import Wishes, check_fits
+from headrace.core.fitting import RestoreOptions, check_compatibility
 from headrace.state.rocks.backend import RocksBackend
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
@@ -70,7 +70,7 @@ class Job:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        inputs: dict[str, dict[str, list[Happening]]] = {
+        inputs: dict[str, dict[str, list[MemoryEvent]]] = {
             name: {"0": [rows(before), 5.0, rows(after)]}
             for name, (before, after) in {"left": LEFT, "right": RIGHT}.items()
         }
@@ -87,12 +87,12 @@ class Job:
     def after(self, text: str, names: str, *anew: str, lose: bool = False) -> list[Row]:
         """Resume with another pipeline to the end; return these columns of its final output."""
         home = Home(self.disk, self.root, "test")
-        with home.held(""):
-            store = home.store(home.job(""))
-            number = max(store.manifests())
-            wishes = Wishes(frozenset(anew), lose)
+        with home.hold(""):
+            store = home.open_store(home.ensure_job_id(""))
+            number = max(store.list_checkpoints())
+            wishes = RestoreOptions(frozenset(anew), lose)
             now = plan(self.folder, text)
-            self.told = check_fits(number, store.manifest(number), now, wishes)
+            self.told = check_compatibility(number, store.read_manifest(number), now, wishes)
         self.life.text, self.life.anew = text, frozenset(anew)
         outcome = self.life.run(2)
         assert outcome.failure is None, outcome.failure

@@ -11,19 +11,19 @@ from typing import Any, TypeAlias
 import polars as pl
 import pytest
 
-from headrace.connectors.memory import Happening
+from headrace.connectors.memory import MemoryEvent
 from headrace.core.aggregates import (
+    AGGREGATES,
     EXAMPLE_ROWS,
-    TABLE,
     AggregateCall,
-    merged_states,
-    partial_states,
+    compute_partial_states,
+    merge_states,
     type_aggregate_text,
 )
-from headrace.core.checkpoints import Rhythm
+from headrace.core.checkpoints import CheckpointSchedule
 from headrace.core.elements import DELETE
-from headrace.core.fitting import Wishes, check_fits
-from headrace.core.ordinals import placed
+from headrace.core.fitting import RestoreOptions, check_compatibility
+from headrace.core.ordinals import add_row_order
 from headrace.core.state import StateBackend
 from headrace.core.type_parser import parse_type
 from headrace.core.types import Field, Schema, to_polars
@@ -62,7 +62,7 @@ class Job:
 
     def __init__(self, folder: Path, backend: Backend = MemoryBackend) -> None:
         self.folder = folder
-        splits: dict[str, list[Happening]] = {"0": [rows(BEFORE), 5.0, rows(AFTER)]}
+        splits: dict[str, list[MemoryEvent]] = {"0": [rows(BEFORE), 5.0, rows(AFTER)]}
         self.memory = FlakyMemory({"in": splits, "more": {"0": [rows(AFTER)]}})
         self.disk = LocalDisk()  # where files of state can be linked to
         self.root = str(folder / "home")
@@ -78,7 +78,7 @@ class Job:
         self, text: str, names: str, *anew: str, lose: bool = False, fate: Fate | None = None
     ) -> list[tuple[Any, ...]]:
         """Resume with another pipeline to the end; return these columns of its final output."""
-        self._check(text, Wishes(frozenset(anew), lose))
+        self._check(text, RestoreOptions(frozenset(anew), lose))
         self.life.text, self.life.anew = text, frozenset(anew)
         outcome = self.life.run(2, fate)
         assert outcome.failure is None, outcome.failure
@@ -92,12 +92,14 @@ class Job:
                 del table[key]
         return sorted(table.values(), key=repr)
 
-    def _check(self, text: str, wishes: Wishes) -> None:
+    def _check(self, text: str, wishes: RestoreOptions) -> None:
         home = Home(self.disk, self.root, "test")
-        with home.held(""):
-            store = home.store(home.job(""))
-            number = max(store.manifests())
-            self.told = check_fits(number, store.manifest(number), plan(self.folder, text), wishes)
+        with home.hold(""):
+            store = home.open_store(home.ensure_job_id(""))
+            number = max(store.list_checkpoints())
+            self.told = check_compatibility(
+                number, store.read_manifest(number), plan(self.folder, text), wishes
+            )
 
 
 @pytest.fixture(params=["memory", "a little memory", "much memory"])
@@ -287,7 +289,7 @@ def test_what_begins_anew_does_so_once(tmp_path: Path, unread: int, every_s: flo
     """The job restarts by itself, after a checkpoint of the changed pipeline, and before."""
     job = Job(tmp_path)
     job.before(pipeline(SUMS))
-    job.life.rhythm = Rhythm(every_s)
+    job.life.rhythm = CheckpointSchedule(every_s)
     fate = Fate(unread=unread, restart=PATIENT)
     wanted = [(1, 1), (2, 1), (3, 1)]
     assert job.after(pipeline(SUMS), "k n", "step", fate=fate) == wanted
@@ -318,7 +320,7 @@ def test_steps_may_be_put_before_and_behind(tmp_path: Path, backend: Backend) ->
     assert job.after(pipeline(text, clean), "k n more") == wanted
 
 
-CALLS = [example for name in TABLE for example, _ in TABLE[name].examples]
+CALLS = [example for name in AGGREGATES for example, _ in AGGREGATES[name].examples]
 
 
 @pytest.mark.parametrize("call", dict.fromkeys(CALLS))
@@ -328,12 +330,17 @@ def test_an_aggregate_that_begins_now_is_what_it_is_of_the_rows_that_come(call: 
     schema = Schema(tuple(Field(name, type) for name, (type, _) in columns.items()))
     calls = type_aggregate_text(call, schema, Schema(())).calls
     types = {name: to_polars(type) for name, (type, _) in columns.items()}
-    frame = placed(pl.DataFrame({n: v for n, (_, v) in columns.items()}, types), pl.int_range(4))
-    came, none = partial_states(frame, (), calls), partial_states(frame.clear(), (), calls)
+    frame = add_row_order(
+        pl.DataFrame({n: v for n, (_, v) in columns.items()}, types), pl.int_range(4)
+    )
+    came, none = (
+        compute_partial_states(frame, (), calls),
+        compute_partial_states(frame.clear(), (), calls),
+    )
     for states in ([came, none], [none, came], [none, came, none]):
-        merged = merged_states(pl.concat(states), (), calls)
+        merged = merge_states(pl.concat(states), (), calls)
         assert _results(merged, calls) == _results(came, calls)
-    assert _results(merged_states(pl.concat([none, none]), (), calls), calls) == _results(
+    assert _results(merge_states(pl.concat([none, none]), (), calls), calls) == _results(
         none, calls
     )
 

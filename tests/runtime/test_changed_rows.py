@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.core.operators.changes.top import TopOfChanges
+from headrace.core.operators.changes.top import ChangelogTopOperator
 from headrace.core.snapshots import SnapshotError
 from tests.runtime import test_changed_pipelines as given
 from tests.runtime.changes import pipeline
@@ -45,7 +45,7 @@ def test_new_columns_of_a_top_of_changes_are_null_in_rows_of_before(
 def test_rows_of_large_groups_that_are_kept_beside_their_list(
     tmp_path: Path, backend: Backend, monkeypatch: pytest.MonkeyPatch, columns: str
 ) -> None:
-    monkeypatch.setattr(TopOfChanges.__init__, "__defaults__", (0,))
+    monkeypatch.setattr(ChangelogTopOperator.__init__, "__defaults__", (0,))
     monkeypatch.setattr(given, "BEFORE", [(1, s, at, 0.5, at) for at, s in enumerate("abcdefgh")])
     monkeypatch.setattr(given, "AFTER", [(1, s, -50, 0.5, 10 + at) for at, s in enumerate("hgfed")])
     job = Job(tmp_path, backend)

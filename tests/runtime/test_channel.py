@@ -6,9 +6,17 @@ import asyncio
 
 import polars as pl
 
-from headrace.core.channel import Bounds, Channel
-from headrace.core.elements import FOREVER_US, Barrier, Batch, Element, End, Idle, Watermark
-from headrace.core.gate import Gate
+from headrace.core.channel import Channel, ChannelBounds
+from headrace.core.elements import (
+    MAX_WATERMARK_US,
+    Barrier,
+    Batch,
+    Element,
+    EndOfStream,
+    IdleMarker,
+    WatermarkElement,
+)
+from headrace.core.gate import InputGate
 
 
 def batch(*values: int) -> Batch:
@@ -29,15 +37,15 @@ def taken(channel: Channel) -> list[object]:
 
 def test_what_waits_before_a_barrier_comes_as_one_batch_and_the_time_behind_it() -> None:
     async def main() -> None:
-        channel = Channel(Bounds())
-        before = (batch(1), Watermark(5), Idle(), batch(2, 3), Watermark(6))
-        for element in (*before, Barrier(1), batch(4), Idle(), End()):
+        channel = Channel(ChannelBounds())
+        before = (batch(1), WatermarkElement(5), IdleMarker(), batch(2, 3), WatermarkElement(6))
+        for element in (*before, Barrier(1), batch(4), IdleMarker(), EndOfStream()):
             await channel.put(element)
-        assert taken(channel) == [[1, 2, 3], Watermark(6)]
+        assert taken(channel) == [[1, 2, 3], WatermarkElement(6)]
         assert channel.statistics().waiting_rows == 1
         assert taken(channel) == [Barrier(1)]
-        assert taken(channel) == [[4], Idle()]
-        assert taken(channel) == [End()]
+        assert taken(channel) == [[4], IdleMarker()]
+        assert taken(channel) == [EndOfStream()]
         assert taken(channel) == []
 
     asyncio.run(main())
@@ -45,20 +53,20 @@ def test_what_waits_before_a_barrier_comes_as_one_batch_and_the_time_behind_it()
 
 def test_an_input_that_speaks_again_is_not_idle() -> None:
     async def main() -> None:
-        channel = Channel(Bounds())
-        for element in (Watermark(1), Idle(), Watermark(2), Idle()):
+        channel = Channel(ChannelBounds())
+        for element in (WatermarkElement(1), IdleMarker(), WatermarkElement(2), IdleMarker()):
             await channel.put(element)
-        assert taken(channel) == [Watermark(2), Idle()]
-        for element in (Idle(), Watermark(3)):
+        assert taken(channel) == [WatermarkElement(2), IdleMarker()]
+        for element in (IdleMarker(), WatermarkElement(3)):
             await channel.put(element)
-        assert taken(channel) == [Watermark(3)]
+        assert taken(channel) == [WatermarkElement(3)]
 
     asyncio.run(main())
 
 
 def test_a_full_channel_makes_its_sender_wait_and_says_how_long() -> None:
     async def main() -> None:
-        channel = Channel(Bounds(rows=3))
+        channel = Channel(ChannelBounds(rows=3))
         await channel.put(batch(1, 2))
         sender = asyncio.create_task(channel.put(batch(3, 4)))
         await asyncio.sleep(0)
@@ -75,7 +83,7 @@ def test_a_full_channel_makes_its_sender_wait_and_says_how_long() -> None:
 
 def test_a_batch_beyond_every_bound_passes_an_empty_channel() -> None:
     async def main() -> None:
-        channel = Channel(Bounds(rows=1, bytes=1))
+        channel = Channel(ChannelBounds(rows=1, bytes=1))
         await channel.put(batch(*range(100)))
         assert taken(channel) == [list(range(100))]
 
@@ -84,7 +92,7 @@ def test_a_batch_beyond_every_bound_passes_an_empty_channel() -> None:
 
 def test_bytes_bound_as_rows_do() -> None:
     async def main() -> None:
-        channel = Channel(Bounds(rows=1000, bytes=100))
+        channel = Channel(ChannelBounds(rows=1000, bytes=100))
         await channel.put(batch(*range(10)))
         sender = asyncio.create_task(channel.put(batch(*range(10))))
         await asyncio.sleep(0)
@@ -97,7 +105,7 @@ def test_bytes_bound_as_rows_do() -> None:
 
 def test_a_mark_never_waits_behind_the_bound() -> None:
     async def main() -> None:
-        channel = Channel(Bounds(rows=1))
+        channel = Channel(ChannelBounds(rows=1))
         await channel.put(batch(1))
         await asyncio.wait_for(channel.put(Barrier(1)), 1)
 
@@ -106,7 +114,7 @@ def test_a_mark_never_waits_behind_the_bound() -> None:
 
 def test_a_cancelled_sender_leaves_the_channel_as_it_was() -> None:
     async def main() -> None:
-        channel = Channel(Bounds(rows=1))
+        channel = Channel(ChannelBounds(rows=1))
         await channel.put(batch(1))
         sender = asyncio.create_task(channel.put(batch(2)))
         await asyncio.sleep(0)
@@ -120,27 +128,27 @@ def test_a_cancelled_sender_leaves_the_channel_as_it_was() -> None:
 
 def test_a_gate_holds_a_blocked_input_back_and_ends_when_all_have() -> None:
     async def main() -> None:
-        left, right = Channel(Bounds()), Channel(Bounds())
-        gate = Gate([left, right])
+        left, right = Channel(ChannelBounds()), Channel(ChannelBounds())
+        gate = InputGate([left, right])
         await left.put(Barrier(1))
         await left.put(batch(9))
         await right.put(batch(1))
         await right.put(Barrier(1))
         for channel in (left, right):
-            await channel.put(End())
+            await channel.put(EndOfStream())
         seen: list[object] = []
-        while not seen or seen[-1] != End():
+        while not seen or seen[-1] != EndOfStream():
             _, element = await gate.get()
             seen.append(values(element) if isinstance(element, Batch) else element)
-        assert seen == [[1], Barrier(1), [9], Watermark(FOREVER_US), End()]
+        assert seen == [[1], Barrier(1), [9], WatermarkElement(MAX_WATERMARK_US), EndOfStream()]
 
     asyncio.run(main())
 
 
 def test_a_gate_waits_for_whichever_input_speaks_first() -> None:
     async def main() -> None:
-        channels = [Channel(Bounds()) for _ in range(3)]
-        gate = Gate(channels)
+        channels = [Channel(ChannelBounds()) for _ in range(3)]
+        gate = InputGate(channels)
         getting = asyncio.create_task(gate.get())
         await asyncio.sleep(0)
         await channels[2].put(batch(7))
@@ -152,8 +160,8 @@ def test_a_gate_waits_for_whichever_input_speaks_first() -> None:
 
 def test_a_gate_that_always_has_something_lets_others_run() -> None:
     async def main() -> None:
-        left, right = Channel(Bounds()), Channel(Bounds())
-        gate = Gate([left, right])
+        left, right = Channel(ChannelBounds()), Channel(ChannelBounds())
+        gate = InputGate([left, right])
         turns: list[object] = []
 
         async def other() -> None:

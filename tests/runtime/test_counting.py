@@ -8,7 +8,7 @@ from math import nan
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.core.elements import FOREVER_US
+from headrace.core.elements import MAX_WATERMARK_US
 from headrace.core.plan.windows import Count, Window
 from tests.reference.pipelines import BEGIN
 from tests.runtime.chains import Event, Subtasks, plan_of
@@ -35,9 +35,9 @@ def test_rows_of_windows_that_never_fill_are_counted() -> None:
     keyed = Keyed(Window(Count(3, 3)))
     keyed.process((1, 0, 1), (1, 0, 1), (2, 0, 1))
     keyed.process((1, 0, 1), (2, 0, 1))
-    keyed.advance(FOREVER_US)
+    keyed.advance(MAX_WATERMARK_US)
     assert keyed.rows == [(1, 3, 3)]
-    assert keyed.state.counts.unfilled == 2
+    assert keyed.state.counters.unfilled == 2
 
 
 def test_a_sliding_window_begins_with_the_rows_there_are() -> None:
@@ -65,7 +65,7 @@ def test_batches_may_be_cut_anywhere(
         left, turn = left[size:], turn + 1
     wanted, unfilled = _one_by_one(rows, *shape, keyed=with_key)
     assert Counter(keyed.rows) == wanted
-    assert keyed.state.counts.unfilled == unfilled
+    assert keyed.state.counters.unfilled == unfilled
 
 
 def _one_by_one(

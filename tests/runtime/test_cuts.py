@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.connectors.memory import Memory
+from headrace.connectors.memory import InMemoryData
 from tests.runtime.recut import CUTS, Cut, sizes
 from tests.runtime.running import rows, simulated
 from tests.runtime.stateless import CODE, Drawn, Stream, pipelines
@@ -38,13 +38,13 @@ ROWS = st.lists(
 )
 
 
-def memory_of(data: Input, splits: int, cut: Cut, chance: random.Random) -> Memory:
+def memory_of(data: Input, splits: int, cut: Cut, chance: random.Random) -> InMemoryData:
     """Distribute rows over splits, each in chunks."""
     inputs = {}
     for name, all_rows in data.items():
         parts = [all_rows[at::splits] for at in range(splits)]
         inputs[name] = {f"split{at}": _chunks(part, cut, chance) for at, part in enumerate(parts)}
-    return Memory(inputs)
+    return InMemoryData(inputs)
 
 
 def _chunks(part: list[Row], cut: Cut, chance: random.Random) -> list[pl.DataFrame]:
@@ -75,7 +75,9 @@ def asked(data: Input, streams: Iterable[Stream]) -> dict[str, Counter[tuple[obj
     return found
 
 
-def committed(memory: Memory, streams: Iterable[Stream]) -> dict[str, Counter[tuple[object, ...]]]:
+def committed(
+    memory: InMemoryData, streams: Iterable[Stream]
+) -> dict[str, Counter[tuple[object, ...]]]:
     """Return the rows that reached the sinks of streams, with columns sorted by name."""
     return {
         stream.name: counted(
@@ -108,7 +110,7 @@ def test_any_cut_of_the_input_gives_the_rows_that_sql_gives(
             (Path(folder) / "f.py").write_text(CODE)
             outcome = simulated(Path(folder), drawn.text(parallelism), memory, seed)
         assert outcome.failure is None
-        assert not memory.prepared
+        assert not memory.prepared_batches
         assert committed(memory, drawn.sinks) == truth, (split, how, parallelism)
 
 
@@ -123,7 +125,7 @@ sinks:
   low: {from: parted.low, memory: {data: low}}
   rest: {from: parted.else, memory: {data: rest}}
 """
-    memory = Memory({"a": {"0": [pl.DataFrame({"id": [1, 2]})]}})
+    memory = InMemoryData({"a": {"0": [pl.DataFrame({"id": [1, 2]})]}})
     assert simulated(tmp_path, text, memory, 0).failure is None
     assert not memory.outputs
 
@@ -139,7 +141,9 @@ sinks:
   out: {from: one, memory: {data: one}}
   more: {from: none, memory: {data: none}}
 """
-    memory = Memory({"a": {"0": [pl.DataFrame({"id": [1, 2], "s": ["a", "b"], "n": [3, 4]})]}})
+    memory = InMemoryData(
+        {"a": {"0": [pl.DataFrame({"id": [1, 2], "s": ["a", "b"], "n": [3, 4]})]}}
+    )
     assert simulated(tmp_path, text, memory, 0).failure is None
     assert rows(memory, "one") == {(1,): 1, (2,): 1}
     assert rows(memory, "none") == {(1,): 2}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from headrace.core.dead_letters import of_rows
+from headrace.core.dead_letters import from_failed_rows
 
 
 def test_bytes_are_base64_wherever_they_are() -> None:
@@ -15,6 +15,6 @@ def test_bytes_are_base64_wherever_they_are() -> None:
         "in": {"s": "c", "b": b"d"},
         "no": None,
     }
-    (raw,) = of_rows("step", [("it failed", row)], 0)["raw"]
+    (raw,) = from_failed_rows("step", [("it failed", row)], 0)["raw"]
     wanted = {"k": 1, "whole": "AGE=", "parts": ["Yg==", None], "in": {"s": "c", "b": "ZA=="}}
     assert json.loads(raw) == wanted | {"no": None}

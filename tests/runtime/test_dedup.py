@@ -9,8 +9,8 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.core.operators.dedup import First, Last
-from headrace.core.operators.dedup_in_time import FirstInTime, LastInTime
+from headrace.core.operators.dedup import FirstRowOperator, LastRowOperator
+from headrace.core.operators.dedup_in_time import FirstByTimeOperator, LastByTimeOperator
 from headrace.core.operators.operator import Operator
 from headrace.core.plan.nodes import Dedup
 from headrace.core.plan.windows import Ttl
@@ -31,12 +31,12 @@ SCHEMA = schema_of(k="string", v="int")
 KEY = computed(SCHEMA, "k")
 
 
-def first(ttl: Ttl | None = None, clock: Clock | None = None) -> First:
-    return First(Dedup(KEY, "first", ttl), place(clock=clock))
+def first(ttl: Ttl | None = None, clock: Clock | None = None) -> FirstRowOperator:
+    return FirstRowOperator(Dedup(KEY, "first", ttl), place(clock=clock))
 
 
-def last() -> Last:
-    return Last(Dedup(KEY, "last"), place())
+def last() -> LastRowOperator:
+    return LastRowOperator(Dedup(KEY, "last"), place())
 
 
 def rows(*rows: tuple[str | None, int], times: list[int] | None = None) -> pl.DataFrame:
@@ -44,7 +44,7 @@ def rows(*rows: tuple[str | None, int], times: list[int] | None = None) -> pl.Da
     return timed(frame, times) if times else frame
 
 
-def shown(operator: First, frame: pl.DataFrame) -> list[tuple[object, ...]]:
+def shown(operator: FirstRowOperator, frame: pl.DataFrame) -> list[tuple[object, ...]]:
     """The rows that come out, without what is hidden."""
     return [row[:2] for _, frame in operator.process(frame) for row in frame.rows()]
 
@@ -66,7 +66,7 @@ def test_the_first_to_come_is_the_first_whatever_its_time() -> None:
 
 def test_a_key_of_several_columns_and_of_an_expression() -> None:
     key = computed(SCHEMA, "k", half="v / 2")
-    operator = First(Dedup(key, "first"), place())
+    operator = FirstRowOperator(Dedup(key, "first"), place())
     assert shown(operator, rows(("a", 2), ("a", 3), ("b", 2), ("a", 2))) == [
         ("a", 2),
         ("a", 3),
@@ -86,7 +86,7 @@ def test_a_repeated_key_is_remembered_from_its_greatest_time() -> None:
 
 def test_a_key_is_forgotten_by_the_wall_clock() -> None:
     clock = Clock(0)
-    operator = first(Ttl(100, processing=True), clock)
+    operator = first(Ttl(100, uses_processing_time=True), clock)
     assert shown(operator, rows(("a", 1), ("b", 1))) == [("a", 1), ("b", 1)]
     clock.now_us = 60
     assert shown(operator, rows(("a", 2))) == []
@@ -104,7 +104,10 @@ def test_the_last_row_of_a_key_replaces_those_before() -> None:
 
 
 def test_without_key_there_is_one_row() -> None:
-    operators = First(Dedup((), "first"), place()), Last(Dedup((), "last"), place())
+    operators = (
+        FirstRowOperator(Dedup((), "first"), place()),
+        LastRowOperator(Dedup((), "last"), place()),
+    )
     outs = [[rows_of(o.process(rows(("a", n), ("b", n)))) for n in (1, 2)] for o in operators]
     assert outs == [[[("a", 1)], []], [[("b", 1, False)], [("b", 2, False)]]]
 
@@ -132,10 +135,12 @@ def test_any_cut_of_the_rows_comes_to_the_same(
 def in_time(keep: str = "first", ttl_s: int | None = None, *, late: bool = False) -> Operator:
     """A `dedup` by event time, whose late rows have a reader or not."""
     ttl = None if ttl_s is None else Ttl(ttl_s * 1_000_000)
-    where = replace(place(), read=frozenset({"late"} if late else ()))
+    where = replace(place(), read_streams=frozenset({"late"} if late else ()))
     if keep == "first":
-        return FirstInTime(Dedup(KEY, "first", ttl, in_time=True, late_to="late"), where)
-    return LastInTime(Dedup(KEY, "last", ttl, in_time=True, late_to="late"), where)
+        return FirstByTimeOperator(
+            Dedup(KEY, "first", ttl, uses_event_time=True, late_to="late"), where
+        )
+    return LastByTimeOperator(Dedup(KEY, "last", ttl, uses_event_time=True, late_to="late"), where)
 
 
 def placed_rows(*rows: tuple[str | None, int, int]) -> pl.DataFrame:

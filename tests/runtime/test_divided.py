@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from headrace.core.elements import FOREVER_US
-from headrace.core.keygroups import key_group, owned
-from headrace.core.operators.divided import Divided
-from headrace.core.operators.keyed import keyed_operator
-from headrace.core.operators.place import Place
-from headrace.core.owner import Owner
+from headrace.core.elements import MAX_WATERMARK_US
+from headrace.core.keygroups import compute_owned_groups, compute_row_groups
+from headrace.core.operators.divided import PerClockOperator
+from headrace.core.operators.keyed import build_keyed_operator
+from headrace.core.operators.place import KeyedContext
+from headrace.core.owner import StateOwnership
 from headrace.core.plan.nodes import Aggregate
 from headrace.core.plan.windows import Session, Ttl, Window
-from headrace.core.state import Frozen, StepState
+from headrace.core.state import FrozenState, StepState
 from headrace.state.memory import MemoryBackend
 from tests.runtime.changing import aggregate as running
 from tests.runtime.changing import computed as column
@@ -22,25 +22,29 @@ SESSION = aggregate(Window(Session(us(10))))
 
 
 def groups_of(key: str) -> int:
-    return int(key_group(frame_of([(0, key, 0)]), ["k"], GROUPS)[0])
+    return int(compute_row_groups(frame_of([(0, key, 0)]), ["k"], GROUPS)[0])
 
 
 LOW = next(key for key in "abcdefgh" if groups_of(key) < 4)
 HIGH = next(key for key in "abcdefgh" if groups_of(key) >= 4)
 
 
-def opened(owner: Owner, operation: Aggregate) -> tuple[StepState, Driven]:
-    state = MemoryBackend().open(owner)
-    place = Place("out", state, lambda: 0, ordered=False, read=frozenset())
-    return state, Driven(operation, state, keyed_operator(operation, place))
+def opened(owner: StateOwnership, operation: Aggregate) -> tuple[StepState, Driven]:
+    state = MemoryBackend().open_state(owner)
+    place = KeyedContext("out", state, lambda: 0, is_ordered=False, read_streams=frozenset())
+    return state, Driven(operation, state, build_keyed_operator(operation, place))
 
 
-def subtask(index: int, operation: Aggregate, restored: tuple[Frozen, ...] = ()) -> Owner:
+def subtask(
+    index: int, operation: Aggregate, restored: tuple[FrozenState, ...] = ()
+) -> StateOwnership:
     parallelism = 2 if not restored else 1
-    return Owner("step", index, owned(index, parallelism, GROUPS), GROUPS, restored)
+    return StateOwnership(
+        "step", index, compute_owned_groups(index, parallelism, GROUPS), GROUPS, restored
+    )
 
 
-def frozen(operation: Aggregate) -> tuple[Frozen, Frozen]:
+def frozen(operation: Aggregate) -> tuple[FrozenState, FrozenState]:
     """Two subtasks that both had a row at 100; the second has heard of more time."""
     states = []
     for index, (key, clock) in enumerate([(LOW, 105), (HIGH, 130)]):
@@ -55,9 +59,9 @@ def restored(operation: Aggregate) -> tuple[list[StepState], Driven]:
     """One subtask restored from both."""
     parts = [
         (owner, *opened(owner, operation))
-        for owner in subtask(0, operation, frozen(operation)).divided()
+        for owner in subtask(0, operation, frozen(operation)).split_by_clock()
     ]
-    divided = Divided(operation.key, GROUPS, [(o.groups, d.operator) for o, _, d in parts])
+    divided = PerClockOperator(operation.key, GROUPS, [(o.groups, d.operator) for o, _, d in parts])
     return [state for _, state, _ in parts], Driven(operation, parts[0][1], divided)
 
 
@@ -65,10 +69,10 @@ def test_a_row_is_late_by_the_clock_of_its_key_group() -> None:
     states, driven = restored(SESSION)
     assert [state.clock_us for state in states] == [us(105), us(130)]
     assert driven.rows((104, LOW, 2), (104, HIGH, 2)) == []
-    assert [state.counts.late for state in states] == [0, 1]
+    assert [state.counters.late for state in states] == [0, 1]
     assert driven.time(120) == [(LOW, 100, 114, 2, 3)]
     assert driven.rows((115, HIGH, 3)) == driven.rows((121, HIGH, 4)) == []
-    assert [state.counts.late for state in states] == [0, 2]
+    assert [state.counters.late for state in states] == [0, 2]
     assert driven.end() == [(HIGH, 121, 131, 1, 4)]
 
 
@@ -81,9 +85,9 @@ def test_a_key_is_forgotten_by_the_clock_of_its_key_group() -> None:
 
 def test_even_clocks_are_not_divided() -> None:
     one, two = frozen(SESSION)
-    assert len(Owner("step", 0, range(4), GROUPS, (one, two)).divided()) == 1
-    assert len(Owner("step", 0, range(8), GROUPS, (one, one)).divided()) == 1
-    parts = Owner("step", 0, range(2, 6), GROUPS, (two, one)).divided()
+    assert len(StateOwnership("step", 0, range(4), GROUPS, (one, two)).split_by_clock()) == 1
+    assert len(StateOwnership("step", 0, range(8), GROUPS, (one, one)).split_by_clock()) == 1
+    parts = StateOwnership("step", 0, range(2, 6), GROUPS, (two, one)).split_by_clock()
     assert [(part.groups, part.clock_us) for part in parts] == [
         (range(2, 4), us(105)),
         (range(4, 6), us(130)),
@@ -93,7 +97,10 @@ def test_even_clocks_are_not_divided() -> None:
 def test_counts_go_to_one_of_those_who_go_on() -> None:
     states, driven = restored(SESSION)
     driven.rows((1, LOW, 0), (1, HIGH, 0), (1, HIGH, 0))
-    driven.said(driven.operator.advance(FOREVER_US))
+    driven.said(driven.operator.advance(MAX_WATERMARK_US))
     kept = tuple(state.freeze() for state in states)
-    owners = [Owner("step", at, owned(at, 5, GROUPS), GROUPS, kept) for at in range(5)]
-    assert sum(part.counts.late for owner in owners for part in owner.divided()) == 3
+    owners = [
+        StateOwnership("step", at, compute_owned_groups(at, 5, GROUPS), GROUPS, kept)
+        for at in range(5)
+    ]
+    assert sum(part.counters.late for owner in owners for part in owner.split_by_clock()) == 3

@@ -8,9 +8,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from headrace.connectors.memory import Happening
-from headrace.core.checkpoints import Rhythm
-from headrace.core.fitting import Wishes, check_fits
+from headrace.connectors.memory import MemoryEvent
+from headrace.core.checkpoints import CheckpointSchedule
+from headrace.core.fitting import RestoreOptions, check_compatibility
 from headrace.core.snapshots import RefusedSnapshot
 from tests.runtime.surviving import Crashed, Fate, FlakyMemory, Life
 
@@ -38,11 +38,11 @@ def life(folder: Path, step: str) -> Life:
         at=pl.datetime(2026, 1, 1, time_unit="us", time_zone="UTC")
         + pl.duration(seconds=pl.int_range(ROWS))
     )
-    happenings: list[Happening] = []
+    happenings: list[MemoryEvent] = []
     for row in rows.iter_slices(1):
         happenings += [row, 1.0]
     memory = FlakyMemory({"in": {"0": happenings}})
-    return Life(folder, PIPELINE.replace("STEP", step), memory, Rhythm(every_s=7.0))
+    return Life(folder, PIPELINE.replace("STEP", step), memory, CheckpointSchedule(interval_s=7.0))
 
 
 def drained(folder: Path, step: str, at: float) -> Life:
@@ -50,7 +50,7 @@ def drained(folder: Path, step: str, at: float) -> Life:
     made = life(folder, step)
     outcome = made.run(1, Fate(stopped_at=at, drains=True))
     assert outcome.failure is None
-    assert outcome.stopped
+    assert outcome.is_stopped
     assert outcome.checkpoint is not None
     assert not made.finished
     return made
@@ -68,7 +68,7 @@ def test_every_window_fires_and_rows_that_come_behind_make_others(tmp_path: Path
     assert both["n"].sum() == ROWS
     assert both["total"].sum() == sum(range(ROWS))
     assert job.job is not None
-    assert job.job.counts()["step"].late == 0
+    assert job.job.collect_counts()["step"].late_rows == 0
     fired_twice = both.group_by("k", "window_start").len().filter(pl.col("len") > 1)
     assert fired_twice["window_start"].n_unique() == 1
 
@@ -87,13 +87,15 @@ def test_what_has_no_window_goes_on_at_any_parallelism(tmp_path: Path) -> None:
 def test_the_end_is_kept_as_that_of_a_drained_job_and_goes_on_when_asked(tmp_path: Path) -> None:
     job = drained(tmp_path, WINDOWS, 12.5).job
     assert job is not None
-    assert job.keeping is not None
-    number = job.keeping.last_number()
-    document = job.keeping.document(number)
+    assert job.storage is not None
+    number = job.storage.find_last_number()
+    document = job.storage.read_manifest(number)
     with pytest.raises(RefusedSnapshot, match="drained") as refused:
-        check_fits(number, document, job.plan)
+        check_compatibility(number, document, job.plan)
     assert "--resume-drained" in refused.value.hint
-    assert check_fits(number, document, job.plan, Wishes(drained=True)) == ()
+    assert (
+        check_compatibility(number, document, job.plan, RestoreOptions(resume_drained=True)) == ()
+    )
 
 
 def test_a_job_that_is_killed_while_it_is_drained_has_not_been(tmp_path: Path) -> None:
@@ -112,5 +114,5 @@ def test_a_job_that_is_killed_while_it_is_drained_has_not_been(tmp_path: Path) -
         both = pl.concat(job.memory.outputs["out"])
         assert both["total"].sum() == sum(range(ROWS))
         assert job.job is not None
-        assert job.job.counts()["step"].late == 0
+        assert job.job.collect_counts()["step"].late_rows == 0
     assert killed > 10

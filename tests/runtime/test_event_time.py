@@ -8,10 +8,15 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from headrace.connectors.memory import Memory
-from headrace.core.alignment import BEGINNING_US
-from headrace.core.elements import FOREVER_US
-from headrace.core.event_time import TimeOf, highest_us, micros, time_of
+from headrace.connectors.memory import InMemoryData
+from headrace.core.alignment import MIN_WATERMARK_US
+from headrace.core.elements import MAX_WATERMARK_US
+from headrace.core.event_time import (
+    WatermarkExtractor,
+    build_watermark_extractor,
+    find_max_us,
+    to_microseconds,
+)
 from headrace.core.plan import nodes
 from headrace.core.user_code import UserCodeError
 from tests.runtime.running import plan_of
@@ -31,7 +36,7 @@ TYPE = pl.Datetime("us", "UTC")
 
 def source_of(folder: Path, more: str) -> nodes.Source:
     text = TEXT.format(more=more)
-    part = plan_of(folder, text, {"memory": Memory({"d": {}}).connector()}).part("s")
+    part = plan_of(folder, text, {"memory": InMemoryData({"d": {}}).build_connector()}).part("s")
     assert isinstance(part, nodes.Source)
     return part
 
@@ -58,49 +63,58 @@ def frame(mark: list[int | None]) -> pl.DataFrame:
         ("1s", [None, None], None),
         ("1s", [None, 3_000_000], 2_000_000),
         # The years 1 and 9999, and all that a bigint of microseconds can hold.
-        ("365d", [micros(datetime(1, 1, 1))], micros(datetime(1, 1, 1)) - 365 * 86_400_000_000),
-        ("1s", [micros(datetime.max)], micros(datetime.max) - 1_000_000),
-        ("1s", [BEGINNING_US], BEGINNING_US),
-        ("1s", [BEGINNING_US + 10], BEGINNING_US),
-        ("0s", [FOREVER_US], FOREVER_US - 1),
+        (
+            "365d",
+            [to_microseconds(datetime(1, 1, 1))],
+            to_microseconds(datetime(1, 1, 1)) - 365 * 86_400_000_000,
+        ),
+        ("1s", [to_microseconds(datetime.max)], to_microseconds(datetime.max) - 1_000_000),
+        ("1s", [MIN_WATERMARK_US], MIN_WATERMARK_US),
+        ("1s", [MIN_WATERMARK_US + 10], MIN_WATERMARK_US),
+        ("0s", [MAX_WATERMARK_US], MAX_WATERMARK_US - 1),
     ],
 )
 def test_the_highest_time_less_the_delay(
     tmp_path: Path, delay: str, at_us: list[int | None], expected: int | None
 ) -> None:
     source = source_of(tmp_path, f"watermark: {{delay: {delay}}}")
-    assert time_of(source, tmp_path).read(times(*at_us)) == expected
+    assert build_watermark_extractor(source, tmp_path).extract(times(*at_us)) == expected
 
 
 def test_without_a_word_about_it_the_delay_is_none(tmp_path: Path) -> None:
-    assert time_of(source_of(tmp_path, ""), tmp_path).read(times(4, 8)) == 8
+    assert build_watermark_extractor(source_of(tmp_path, ""), tmp_path).extract(times(4, 8)) == 8
 
 
 def test_a_source_without_event_time_says_nothing_of_time(tmp_path: Path) -> None:
     text = "sources: {s: {memory: {data: d}, schema: {x: bigint}}}\n"
     sinks = "sinks: {out: {from: s, memory: {data: d}}}"
-    source = plan_of(tmp_path, text + sinks, {"memory": Memory().connector()}).part("s")
+    source = plan_of(tmp_path, text + sinks, {"memory": InMemoryData().build_connector()}).part("s")
     assert isinstance(source, nodes.Source)
-    assert time_of(source, tmp_path).read(times(4)) is None
+    assert build_watermark_extractor(source, tmp_path).extract(times(4)) is None
 
 
 @pytest.mark.parametrize(
     ("mark", "expected"),
-    [([3, None, 7, 5], 7), ([None, None], None), ([], None), ([FOREVER_US], FOREVER_US - 1)],
+    [
+        ([3, None, 7, 5], 7),
+        ([None, None], None),
+        ([], None),
+        ([MAX_WATERMARK_US], MAX_WATERMARK_US - 1),
+    ],
 )
 def test_a_column_that_carries_the_watermark(
     tmp_path: Path, mark: list[int | None], expected: int | None
 ) -> None:
     source = source_of(tmp_path, "watermark: {from: mark}")
-    assert source.columns == ("at", "mark", "x")
-    assert time_of(source, tmp_path).read(frame(mark)) == expected
+    assert source.decoded_columns == ("at", "mark", "x")
+    assert build_watermark_extractor(source, tmp_path).extract(frame(mark)) == expected
 
 
-def asked(folder: Path, code: str) -> TimeOf:
+def asked(folder: Path, code: str) -> WatermarkExtractor:
     (folder / "marks.py").write_text(code)
     source = source_of(folder, "watermark: {python: marks.py:latest}")
-    assert source.columns == ("at", "mark", "x")
-    return time_of(source, folder)
+    assert source.decoded_columns == ("at", "mark", "x")
+    return build_watermark_extractor(source, folder)
 
 
 EAST = timezone(timedelta(hours=2))
@@ -122,8 +136,8 @@ EAST = timezone(timedelta(hours=2))
 def test_a_function_of_the_user(tmp_path: Path, returns: str, expected: int | None) -> None:
     code = f"from datetime import *\n\ndef latest(rows):\n    return {returns}\n"
     time = asked(tmp_path, code)
-    assert time.calls_user
-    assert time.read(times(4, 8)) == expected
+    assert time.calls_user_code
+    assert time.extract(times(4, 8)) == expected
 
 
 @pytest.mark.parametrize(
@@ -143,11 +157,17 @@ def test_a_function_of_the_user(tmp_path: Path, returns: str, expected: int | No
 def test_a_function_that_does_not_keep_its_word(tmp_path: Path, returns: str, said: str) -> None:
     time = asked(tmp_path, f"from datetime import *\n\ndef latest(rows):\n    return {returns}\n")
     with pytest.raises(UserCodeError) as raised:
-        time.read(times(4, 8))
+        time.extract(times(4, 8))
     assert raised.value.message.startswith(said)
 
 
 def test_a_time_has_the_same_micros_in_any_zone() -> None:
     utc = datetime(2026, 1, 31, 8, tzinfo=UTC)
-    assert micros(utc) == micros(utc.replace(tzinfo=None)) == micros(utc.astimezone(EAST))
-    assert highest_us(pl.DataFrame({"at": [utc]}, schema={"at": TYPE}), "at") == micros(utc)
+    assert (
+        to_microseconds(utc)
+        == to_microseconds(utc.replace(tzinfo=None))
+        == to_microseconds(utc.astimezone(EAST))
+    )
+    assert find_max_us(pl.DataFrame({"at": [utc]}, schema={"at": TYPE}), "at") == to_microseconds(
+        utc
+    )

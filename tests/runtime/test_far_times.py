@@ -8,8 +8,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from headrace.connectors.memory import Memory
-from headrace.connectors.memory_table import Shelf
+from headrace.connectors.memory import InMemoryData
+from headrace.connectors.memory_table import LookupTableData
 from headrace.core.contracts import ConnectorError
 from headrace.core.types import TIMESTAMP, to_polars
 from tests.runtime.running import simulated
@@ -31,13 +31,14 @@ LOOKUP = "lookup: {memory: {data: names}, on: {id: id}, add: {name: string}}"
 TO_BAD = "letters: {from: bad, memory: {data: bad}}"
 
 
-def rows(us: int) -> Memory:
+def rows(us: int) -> InMemoryData:
     """Return three timestamps, the second out of range."""
     at = pl.Series([0, us, 253402300799999999]).cast(to_polars(TIMESTAMP))
-    failing = Shelf(
-        pl.DataFrame({"id": [1], "name": ["a"]}), fails=lambda number, keys: ConnectorError("no")
+    failing = LookupTableData(
+        pl.DataFrame({"id": [1], "name": ["a"]}),
+        find_failure=lambda number, keys: ConnectorError("no"),
     )
-    return Memory(
+    return InMemoryData(
         {"in": {"a": [pl.DataFrame({"id": range(3), "at": at})]}}, tables={"names": failing}
     )
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import polars as pl
 
-from headrace.connectors.memory import Memory
-from headrace.core.frames import compacted, joined
+from headrace.connectors.memory import InMemoryData
+from headrace.core.frames import concat_contiguous, copy_compact
 from tests.runtime.running import simulated
 
 TIME = datetime.datetime(2026, 1, 31, 8, tzinfo=datetime.UTC)
@@ -34,25 +34,25 @@ WHOLE = pl.DataFrame(ROWS, schema=SCHEMA, orient="row")
 
 def test_batches_are_joined_in_their_order_and_none_of_them_is_changed() -> None:
     pieces = [WHOLE.slice(1), WHOLE.slice(0, 1), WHOLE.slice(1, 1), WHOLE]
-    assert joined(pieces).rows() == [*ROWS[1:], ROWS[0], ROWS[1], *ROWS]
-    assert joined(pieces).n_chunks("all") == [1] * WHOLE.width
+    assert concat_contiguous(pieces).rows() == [*ROWS[1:], ROWS[0], ROWS[1], *ROWS]
+    assert concat_contiguous(pieces).n_chunks("all") == [1] * WHOLE.width
     assert [piece.height for piece in pieces] == [2, 1, 1, 3]
 
 
 def test_a_copy_is_equal() -> None:
     for frame in (WHOLE, WHOLE.slice(1, 1), WHOLE.clear(), WHOLE.select("t", "n")):
-        assert compacted(frame).equals(frame)
-        assert compacted(frame).schema == frame.schema
+        assert copy_compact(frame).equals(frame)
+        assert copy_compact(frame).schema == frame.schema
 
 
 def test_a_copy_lets_go_of_rows_that_did_not_pass() -> None:
     few = MANY.filter(pl.col("id") < 2)
     assert _held(few) > 50_000
-    assert _held(compacted(few)) < 2_000
+    assert _held(copy_compact(few)) < 2_000
 
 
 def test_rows_go_through_a_channel_without_those_that_did_not_pass(tmp_path: Path) -> None:
-    memory = Memory({"in": {"a": [MANY]}})
+    memory = InMemoryData({"in": {"a": [MANY]}})
     text = """
     sources: {s: {memory: {data: in}, schema: {id: bigint, l: array<string>}}}
     steps: {few: {from: s, where: id < 2}}

@@ -9,16 +9,16 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from headrace.connectors.memory import Memory
-from headrace.core.bench import Bench
-from headrace.core.channel import Bounds
-from headrace.core.contracts import Arrival, Chunk
-from headrace.core.elements import Mark
-from headrace.core.intake import Intake
+from headrace.connectors.memory import InMemoryData
+from headrace.core.bench import KernelExecutor
+from headrace.core.channel import ChannelBounds
+from headrace.core.contracts import Chunk, SourceEvent
+from headrace.core.elements import ControlElement
+from headrace.core.intake import SourceTask
 from headrace.core.messages import Position, Progress, Split
 from headrace.core.plan import nodes
-from headrace.core.task import Flow, Foot
-from headrace.core.timing import timing
+from headrace.core.task import OperatorTask, TaskOutput
+from headrace.core.timing import build_watermark_generator
 from tests.runtime.running import plan_of
 from tests.simulation import SimulatedLoop
 
@@ -41,22 +41,22 @@ class Timed:
     def assign(self, splits: Sequence[tuple[Split, Position]], *, last: bool) -> None:
         """Ignore splits: the rows are given."""
 
-    def hold(self, splits: Collection[Split]) -> None:
+    def pause(self, splits: Collection[Split]) -> None:
         """Ignore the call: there are no other splits."""
 
-    def exhausted(self) -> Mapping[Split, float]:
+    def list_exhausted(self) -> Mapping[Split, float]:
         """Return nothing."""
         return {}
 
-    def lags(self) -> Mapping[Split, int]:
+    def measure_lags(self) -> Mapping[Split, int]:
         """Return nothing."""
         return {}
 
-    def worked_s(self) -> float:
+    def measure_busy_s(self) -> float:
         """Ignore splits: the rows are given."""
         return 0.0
 
-    async def next(self) -> Arrival | None:
+    async def fetch(self) -> SourceEvent | None:
         """Return the row of the next time, once it has come."""
         at = self._times[0]
         wait_s = self._start + at - asyncio.get_running_loop().time()
@@ -70,7 +70,7 @@ class Timed:
         """Do nothing."""
 
 
-class Seen(Foot):
+class Seen(TaskOutput):
     """Collects the output of the source task: the times and the rows."""
 
     def __init__(self) -> None:
@@ -78,30 +78,34 @@ class Seen(Foot):
         self.start = asyncio.get_running_loop().time()
         self.batches: list[tuple[float, list[int]]] = []
 
-    async def rows(self, stream: str, frame: pl.DataFrame) -> None:
+    async def send_rows(self, stream: str, frame: pl.DataFrame) -> None:
         """Record a batch."""
         at = asyncio.get_running_loop().time() - self.start
         self.batches.append((round(at, 6), frame["x"].to_list()))
 
-    async def mark(self, mark: Mark) -> None:
+    async def send_control(self, mark: ControlElement) -> None:
         """Ignore control elements."""
 
 
 def batches(
-    folder: Path, times: Sequence[float], bounds: Bounds, stop_at: float | None = None
+    folder: Path, times: Sequence[float], bounds: ChannelBounds, stop_at: float | None = None
 ) -> list[tuple[float, list[int]]]:
-    source = plan_of(folder, TEXT, {"memory": Memory({"d": {}}).connector()}).part("numbers")
+    source = plan_of(folder, TEXT, {"memory": InMemoryData({"d": {}}).build_connector()}).part(
+        "numbers"
+    )
     assert isinstance(source, nodes.Source)
 
     async def main() -> list[tuple[float, list[int]]]:
         seen = Seen()
-        reading, flow = Timed(times), Flow(None, seen, Bench())
-        times_of = timing(source, reading, folder, lambda at_us: None, ordered=False)
-        intake = Intake(source, reading, flow, lambda: 0, times_of, bounds)
+        reading, flow = Timed(times), OperatorTask(None, seen, KernelExecutor())
+        times_of = build_watermark_generator(
+            source, reading, folder, lambda at_us: None, ordered=False
+        )
+        intake = SourceTask(source, reading, flow, lambda: 0, times_of, bounds)
         intake.assign([(SPLIT, Progress())], last=True)
         if stop_at is not None:
             asyncio.get_running_loop().call_later(stop_at, intake.stop)
-        await intake.pump()
+        await intake.run()
         return seen.batches
 
     with asyncio.Runner(loop_factory=lambda: SimulatedLoop(1)) as runner:
@@ -109,17 +113,21 @@ def batches(
 
 
 def test_without_a_linger_each_chunk_goes_on_at_once(tmp_path: Path) -> None:
-    assert batches(tmp_path, [0.001, 0.002, 9], Bounds()) == [(0.001, [1]), (0.002, [2])]
+    assert batches(tmp_path, [0.001, 0.002, 9], ChannelBounds()) == [(0.001, [1]), (0.002, [2])]
 
 
 def test_chunks_that_are_there_at_once_go_on_together(tmp_path: Path) -> None:
     times = [0.001, 0.001, 0.001, 0.002, 9]
-    assert batches(tmp_path, times, Bounds()) == [(0.001, [1, 1, 1]), (0.002, [2])]
-    assert batches(tmp_path, times, Bounds(rows=2)) == [(0.001, [1, 1]), (0.001, [1]), (0.002, [2])]
+    assert batches(tmp_path, times, ChannelBounds()) == [(0.001, [1, 1, 1]), (0.002, [2])]
+    assert batches(tmp_path, times, ChannelBounds(rows=2)) == [
+        (0.001, [1, 1]),
+        (0.001, [1]),
+        (0.002, [2]),
+    ]
 
 
 def test_rows_that_come_in_time_go_on_together(tmp_path: Path) -> None:
-    bounds = Bounds(linger_s=0.01)
+    bounds = ChannelBounds(linger_s=0.01)
     assert batches(tmp_path, [0.001, 0.005, 0.02, 9], bounds) == [
         (0.011, [1, 5]),
         (0.03, [20]),
@@ -127,7 +135,7 @@ def test_rows_that_come_in_time_go_on_together(tmp_path: Path) -> None:
 
 
 def test_a_full_batch_does_not_wait(tmp_path: Path) -> None:
-    bounds = Bounds(rows=2, linger_s=1)
+    bounds = ChannelBounds(rows=2, linger_s=1)
     assert batches(tmp_path, [0.001, 0.005, 0.02, 9], bounds) == [
         (0.005, [1, 5]),
         (1.02, [20]),
@@ -138,7 +146,7 @@ def test_a_full_batch_does_not_wait(tmp_path: Path) -> None:
 def test_the_end_and_a_stop_send_what_is_kept(
     tmp_path: Path, end: float, stop_at: float | None
 ) -> None:
-    assert batches(tmp_path, [0.001, end], Bounds(linger_s=1), stop_at) == [(0.002, [1])]
+    assert batches(tmp_path, [0.001, end], ChannelBounds(linger_s=1), stop_at) == [(0.002, [1])]
 
 
 class Passing(Timed):
@@ -148,7 +156,7 @@ class Passing(Timed):
         super().__init__([0.0])
         self._after = after
 
-    async def next(self) -> Arrival | None:
+    async def fetch(self) -> SourceEvent | None:
         """Return the chunk, then the end, after a call of the given function."""
         if not self._times:
             self._after()
@@ -158,22 +166,26 @@ class Passing(Timed):
 
 
 def test_a_chunk_without_rows_moves_the_position_and_ends_no_idleness(tmp_path: Path) -> None:
-    source = plan_of(tmp_path, TEXT, {"memory": Memory({"d": {}}).connector()}).part("numbers")
+    source = plan_of(tmp_path, TEXT, {"memory": InMemoryData({"d": {}}).build_connector()}).part(
+        "numbers"
+    )
     assert isinstance(source, nodes.Source)
 
     async def main() -> list[tuple[Position, set[Split]]]:
         seen: list[tuple[Position, set[Split]]] = []
 
         def look() -> None:
-            idle = set(intake.timing.watermarks.idle_splits)
+            idle = set(intake.watermark_generator.split_watermarks.idle_splits)
             seen.append((intake.progress[SPLIT].position, idle))
 
-        reading, flow = Passing(look), Flow(None, Seen(), Bench())
-        times_of = timing(source, reading, tmp_path, lambda at_us: None, ordered=False)
-        intake = Intake(source, reading, flow, lambda: 0, times_of, Bounds())
+        reading, flow = Passing(look), OperatorTask(None, Seen(), KernelExecutor())
+        times_of = build_watermark_generator(
+            source, reading, tmp_path, lambda at_us: None, ordered=False
+        )
+        intake = SourceTask(source, reading, flow, lambda: 0, times_of, ChannelBounds())
         intake.assign([(SPLIT, Progress())], last=True)
-        times_of.watermarks.idle([SPLIT])
-        await intake.pump()
+        times_of.split_watermarks.set_idle([SPLIT])
+        await intake.run()
         return seen
 
     with asyncio.Runner(loop_factory=lambda: SimulatedLoop(1)) as runner:

@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from headrace.connectors.memory import Happening, Memory
+from headrace.connectors.memory import InMemoryData, MemoryEvent
 from tests.runtime.running import cut, rows, simulated, threaded
 from tests.runtime.sources import at
 
@@ -33,10 +33,12 @@ NAMED = DATA.filter(pl.col("name").is_not_null())
 TRUTH = Counter((i,) for i in NAMED["id"])
 
 
-def memory_of(splits: int, size: int) -> Memory:
+def memory_of(splits: int, size: int) -> InMemoryData:
     """Return the data assigned to splits, in chunks of that size."""
     parts = [DATA.filter(pl.col("id") % splits == at) for at in range(splits)]
-    return Memory(inputs={"in": {f"split{at}": cut(part, size) for at, part in enumerate(parts)}})
+    return InMemoryData(
+        inputs={"in": {f"split{at}": cut(part, size) for at, part in enumerate(parts)}}
+    )
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -50,10 +52,10 @@ def test_rows_do_not_depend_on_parallelism_batches_or_the_order_of_tasks(
     assert outcome.failure is None
     assert rows(memory, "out") == TRUTH
     assert rows(memory, "again") == Counter(NAMED.rows())
-    assert not memory.prepared
-    assert outcome.parts["named"].rows_in == 40
-    assert outcome.parts["named"].rows_out == NAMED.height
-    assert outcome.parts["both"].rows_out == NAMED.height
+    assert not memory.prepared_batches
+    assert outcome.part_counts["named"].rows_in == 40
+    assert outcome.part_counts["named"].rows_out == NAMED.height
+    assert outcome.part_counts["both"].rows_out == NAMED.height
 
 
 def test_kernels_in_threads_give_the_same_rows(tmp_path: Path) -> None:
@@ -90,7 +92,9 @@ def f(rows):
 """
 
 
-def mapped(folder: Path, code: str, mode: str, on_error: str = "fail", more: str = "") -> Memory:
+def mapped(
+    folder: Path, code: str, mode: str, on_error: str = "fail", more: str = ""
+) -> InMemoryData:
     """Run a pipeline of one map. Return the memory, with the failure as an output."""
     (folder / "f.py").write_text(code)
     memory = memory_of(1, 10)
@@ -153,7 +157,7 @@ def test_a_function_that_does_not_keep_its_word_fails_the_job(
     memory = mapped(tmp_path, code, mode)
     assert said in memory.outputs["failure"][0]["said"][0]
     assert "out" not in memory.outputs
-    assert not memory.prepared
+    assert not memory.prepared_batches
 
 
 DRIFTING = """
@@ -172,12 +176,12 @@ sinks: {{out: {{from: s, memory: {{data: out}}}}}}
 def test_a_split_that_is_ahead_waits_for_one_that_is_behind(
     tmp_path: Path, parallelism: int
 ) -> None:
-    ahead: list[Happening] = [at(10 * n) for n in range(20)]
-    behind: list[Happening] = [each for n in range(10) for each in (at(10 * n), 5)]
-    memory = Memory(inputs={"in": {"ahead": ahead, "behind": behind}})
+    ahead: list[MemoryEvent] = [at(10 * n) for n in range(20)]
+    behind: list[MemoryEvent] = [each for n in range(10) for each in (at(10 * n), 5)]
+    memory = InMemoryData(inputs={"in": {"ahead": ahead, "behind": behind}})
     text = DRIFTING.format(parallelism=parallelism)
     assert simulated(tmp_path, text, memory, 1).failure is None
-    came = [(when, time) for when, rows in memory.written["out"] for time in rows["at"]]
+    came = [(when, time) for when, rows in memory.write_times["out"] for time in rows["at"]]
     assert len(came) == 30
     start = min(time for _, time in came)
     # The slowest split is at twice the seconds; rows in flight are two chunks ahead of the limit.
@@ -202,9 +206,9 @@ def test_a_failing_function_for_watermarks_is_told_with_its_source_file_and_line
 ) -> None:
     (tmp_path / "marks.py").write_text("def told(rows):\n    return rows['y'].max()\n")
     frame = at(1, 2).with_columns(x=pl.lit(1, pl.Int64))
-    outcome = simulated(tmp_path, TOLD, Memory(inputs={"in": {"a": [frame]}}), 1)
+    outcome = simulated(tmp_path, TOLD, InMemoryData(inputs={"in": {"a": [frame]}}), 1)
     assert outcome.failure is not None
     assert outcome.failure.step == "s"
     assert outcome.failure.message.startswith("marks.py:2: ColumnNotFoundError")
     assert outcome.failure.message.endswith("(in a batch of 2 rows)")
-    assert not outcome.failure.defect
+    assert not outcome.failure.traceback

@@ -8,17 +8,23 @@ from decimal import Decimal
 import polars as pl
 import pytest
 
-from headrace.core.keygroups import encoded, groups_of, key_group, owned, partition
+from headrace.core.keygroups import (
+    compute_key_groups,
+    compute_owned_groups,
+    compute_row_groups,
+    encode_keys,
+    partition_by_owner,
+)
 
 
 def groups(**columns: object) -> list[int]:
-    return key_group(pl.DataFrame(columns), list(columns), 128).to_list()
+    return compute_row_groups(pl.DataFrame(columns), list(columns), 128).to_list()
 
 
 def test_every_group_is_owned_once() -> None:
     for count in (1, 7, 128):
         for parallelism in range(1, count + 1):
-            ranges = [owned(i, parallelism, count) for i in range(parallelism)]
+            ranges = [compute_owned_groups(i, parallelism, count) for i in range(parallelism)]
             assert [group for owns in ranges for group in owns] == list(range(count))
             for index, owns in enumerate(ranges):
                 assert all(group * parallelism // count == index for group in owns)
@@ -35,16 +41,18 @@ def test_no_two_keys_are_written_alike() -> None:
     pairs = pl.DataFrame(
         {"a": ["1:a", "", None, "-", "a"], "b": ["", "1:a", "-", None, "b"]},
     )
-    whole = key_group(pairs, ["a", "b"], 1 << 30).to_list()
+    whole = compute_row_groups(pairs, ["a", "b"], 1 << 30).to_list()
     assert len(set(whole)) == len(whole)
 
 
 def test_rows_go_to_the_owner_of_their_key() -> None:
     frame = pl.DataFrame({"k": list(range(1000))})
-    parts = dict(partition(frame, frame.select("k"), 128, 3))
+    parts = dict(partition_by_owner(frame, frame.select("k"), 128, 3))
     assert sum(part.height for part in parts.values()) == 1000
     for subtask, part in parts.items():
-        assert set(key_group(part, ["k"], 128).to_list()) <= set(owned(subtask, 3, 128))
+        assert set(compute_row_groups(part, ["k"], 128).to_list()) <= set(
+            compute_owned_groups(subtask, 3, 128)
+        )
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 300, 1999, 2000, 10_000])
@@ -52,19 +60,21 @@ def test_rows_go_to_the_owner_of_their_key() -> None:
 def test_the_parts_are_all_rows_in_their_order(count: int, parallelism: int) -> None:
     keys = [None if at % 11 == 0 else at % 40 for at in range(count)]
     frame = pl.DataFrame({"at": range(count), "k": keys}, schema={"at": pl.Int64, "k": pl.Int64})
-    parts = [*partition(frame, frame.select(key="k"), 128, parallelism)]
+    parts = [*partition_by_owner(frame, frame.select(key="k"), 128, parallelism)]
     assert len(parts) == len({subtask for subtask, _ in parts})
     assert all(part["at"].is_sorted() and part.columns == ["at", "k"] for _, part in parts)
     if parallelism > 1:
         assert all(part.height for _, part in parts)
     assert pl.concat([part for _, part in parts] or [frame]).sort("at").equals(frame)
     for subtask, part in parts:
-        assert set(key_group(part, ["k"], 128).to_list()) <= set(owned(subtask, parallelism, 128))
+        assert set(compute_row_groups(part, ["k"], 128).to_list()) <= set(
+            compute_owned_groups(subtask, parallelism, 128)
+        )
 
 
 def test_rows_that_all_go_one_way_are_handed_on_as_they_are() -> None:
     frame = pl.DataFrame({"k": [5] * 100})
-    ((_, part),) = partition(frame, frame, 128, 3)
+    ((_, part),) = partition_by_owner(frame, frame, 128, 3)
     assert part is frame
 
 
@@ -77,8 +87,8 @@ def test_a_key_is_found_where_rows_of_it_went_however_long_it_is(
     frame = pl.DataFrame({"a": texts, "b": [0.0 * at for at in range(len(texts))]})
     frame = frame.cast({"a": pl.String, "b": pl.Float64})
     for keys in (frame.select("a"), frame):
-        groups = groups_of(encoded(keys), 128)
-        parts = dict(partition(frame, keys, 128, 128))
+        groups = compute_key_groups(encode_keys(keys), 128)
+        parts = dict(partition_by_owner(frame, keys, 128, 128))
         went = {(key, group) for group, part in parts.items() for key in part.rows()}
         assert went == set(zip(frame.rows(), groups, strict=True))
 
@@ -100,8 +110,8 @@ def test_golden_values() -> None:
             "bytes": [b"\x00\xff", b"", None],
         }
     )
-    found = {name: key_group(frame, [name], 1 << 30).to_list() for name in frame.columns}
-    found["all"] = key_group(frame, frame.columns, 1 << 30).to_list()
+    found = {name: compute_row_groups(frame, [name], 1 << 30).to_list() for name in frame.columns}
+    found["all"] = compute_row_groups(frame, frame.columns, 1 << 30).to_list()
     assert found == {
         "int": [686948901, 125610634, 27398006],
         "text": [617818104, 535164192, 27398006],

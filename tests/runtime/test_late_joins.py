@@ -16,7 +16,7 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.connectors.memory import Happening
+from headrace.connectors.memory import MemoryEvent
 from tests.reference import joined, pipelines
 from tests.runtime import meant
 from tests.runtime.meant import Splits
@@ -98,15 +98,15 @@ def run(text: str, sides: list[Splits], chance: random.Random, lives: int) -> No
         for side, gone in zip((left, right), late, strict=True)
     ]
     assert all(len(gone) == len({*gone}) for gone in late), "a row was late twice"
-    step = "met" if "met" in outcome.parts else "step"
-    assert (outcome.parts[step].late or 0) == sum(map(len, late))
+    step = "met" if "met" in outcome.part_counts else "step"
+    assert (outcome.part_counts[step].late_rows or 0) == sum(map(len, late))
     meant.compare(plan, memory, dict(zip("ab", in_time, strict=True)))
 
 
-def paced(splits: Splits, chance: random.Random) -> dict[str, list[Happening]]:
+def paced(splits: Splits, chance: random.Random) -> dict[str, list[MemoryEvent]]:
     """The rows in pieces with pauses, a side at once or for long; some splits begin late."""
     pauses = chance.choice([[0.0], [0.0, 0.4, 2.0], [2.0, 6.0]])
-    found: dict[str, list[Happening]] = {}
+    found: dict[str, list[MemoryEvent]] = {}
     for at, rows in enumerate(rows for rows in splits if rows):
         found[str(at)] = [chance.choice([0.0, 0.0, 5.0])]
         for frame in cut(pipelines.frame(rows), chance.choice([1, 4, 50])):

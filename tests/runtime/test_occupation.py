@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.core.occupation import Looks, Shares, Spent, shares, spent
+from headrace.core.occupation import (
+    TaskTime,
+    TimeShares,
+    TimeShareSampler,
+    compute_shares,
+    make_task_time,
+)
 
 
 @pytest.mark.parametrize(
@@ -14,51 +20,51 @@ from headrace.core.occupation import Looks, Shares, Spent, shares, spent
 def test_what_is_not_waited_is_worked(
     seconds: float, waited_s: float, blocked_s: float, busy_s: float
 ) -> None:
-    assert spent(seconds, waited_s, blocked_s) == Spent(busy_s, waited_s, blocked_s)
+    assert make_task_time(seconds, waited_s, blocked_s) == TaskTime(busy_s, waited_s, blocked_s)
 
 
 @pytest.mark.parametrize(
     ("now", "seconds"),
     [
-        (Spent(3.0, 2.0, 5.0), 10.0),
-        (Spent(7.0, 0.0, 7.0), 10.0),  # clocks are not read at the same instant
-        (Spent(20.0, 0.0, 0.0), 10.0),
-        (Spent(), 10.0),
-        (Spent(), 0.0),
+        (TaskTime(3.0, 2.0, 5.0), 10.0),
+        (TaskTime(7.0, 0.0, 7.0), 10.0),  # clocks are not read at the same instant
+        (TaskTime(20.0, 0.0, 0.0), 10.0),
+        (TaskTime(), 10.0),
+        (TaskTime(), 0.0),
     ],
 )
-def test_shares_add_up_to_one_and_none_is_negative(now: Spent, seconds: float) -> None:
-    seen = shares(Spent(), now, seconds)
-    assert seen.busy + seen.idle + seen.blocked == pytest.approx(1.0)
-    assert min(seen.busy, seen.idle, seen.blocked) >= 0
+def test_shares_add_up_to_one_and_none_is_negative(now: TaskTime, seconds: float) -> None:
+    seen = compute_shares(TaskTime(), now, seconds)
+    assert seen.busy + seen.idle + seen.backpressured == pytest.approx(1.0)
+    assert min(seen.busy, seen.idle, seen.backpressured) >= 0
 
 
 def test_a_look_sees_what_was_since_the_last() -> None:
-    looks = Looks[str](least_s=1.0)
-    assert looks.shares(10.0, {"a": Spent(2, 0, 2)}) == {"a": Shares(0.5, 0.0, 0.5)}
-    assert looks.shares(20.0, {"a": Spent(3, 9, 2)}) == {"a": Shares(0.1, 0.9, 0.0)}
-    assert looks.shares(30.0, {"a": Spent(13, 9, 2)}) == {"a": Shares(1.0, 0.0, 0.0)}
+    looks = TimeShareSampler[str](min_interval_s=1.0)
+    assert looks.sample(10.0, {"a": TaskTime(2, 0, 2)}) == {"a": TimeShares(0.5, 0.0, 0.5)}
+    assert looks.sample(20.0, {"a": TaskTime(3, 9, 2)}) == {"a": TimeShares(0.1, 0.9, 0.0)}
+    assert looks.sample(30.0, {"a": TaskTime(13, 9, 2)}) == {"a": TimeShares(1.0, 0.0, 0.0)}
 
 
 def test_two_who_look_at_once_see_the_same() -> None:
-    looks = Looks[str](least_s=1.0)
-    looks.shares(10.0, {"a": Spent(10, 0, 0)})
-    assert looks.shares(20.0, {"a": Spent(15, 5, 0)}) == {"a": Shares(0.5, 0.5, 0.0)}
-    assert looks.shares(20.0, {"a": Spent(15, 5, 0)}) == {"a": Shares(0.5, 0.5, 0.0)}
-    assert looks.shares(20.5, {"a": Spent(15, 5.5, 0)})["a"].busy == pytest.approx(5 / 10.5)
+    looks = TimeShareSampler[str](min_interval_s=1.0)
+    looks.sample(10.0, {"a": TaskTime(10, 0, 0)})
+    assert looks.sample(20.0, {"a": TaskTime(15, 5, 0)}) == {"a": TimeShares(0.5, 0.5, 0.0)}
+    assert looks.sample(20.0, {"a": TaskTime(15, 5, 0)}) == {"a": TimeShares(0.5, 0.5, 0.0)}
+    assert looks.sample(20.5, {"a": TaskTime(15, 5.5, 0)})["a"].busy == pytest.approx(5 / 10.5)
 
 
 def test_a_second_look_just_behind_the_first_sees_all() -> None:
-    looks = Looks[str](least_s=1.0)
-    looks.shares(10.0, {"a": Spent(10, 0, 0)})
-    assert looks.shares(10.5, {"a": Spent(10, 0.5, 0)})["a"].busy == pytest.approx(10 / 10.5)
+    looks = TimeShareSampler[str](min_interval_s=1.0)
+    looks.sample(10.0, {"a": TaskTime(10, 0, 0)})
+    assert looks.sample(10.5, {"a": TaskTime(10, 0.5, 0)})["a"].busy == pytest.approx(10 / 10.5)
 
 
 def test_who_has_begun_since_is_seen_since_then_and_who_has_ended_is_idle() -> None:
-    looks = Looks[str](least_s=1.0)
-    looks.shares(10.0, {"a": Spent(10, 0, 0)})
-    seen = looks.shares(20.0, {"a": Spent(12, 0, 0), "b": Spent(1, 0, 1)})
-    assert seen == {"a": Shares(0.2, 0.8, 0.0), "b": Shares(0.5, 0.0, 0.5)}
+    looks = TimeShareSampler[str](min_interval_s=1.0)
+    looks.sample(10.0, {"a": TaskTime(10, 0, 0)})
+    seen = looks.sample(20.0, {"a": TaskTime(12, 0, 0), "b": TaskTime(1, 0, 1)})
+    assert seen == {"a": TimeShares(0.2, 0.8, 0.0), "b": TimeShares(0.5, 0.0, 0.5)}
 
 
 @pytest.mark.parametrize(
@@ -66,4 +72,4 @@ def test_who_has_begun_since_is_seen_since_then_and_who_has_ended_is_idle() -> N
     [(0.0, "ok"), (0.10, "ok"), (0.11, "low"), (0.50, "low"), (0.51, "high"), (1.0, "high")],
 )
 def test_backpressure_has_a_word(blocked: float, word: str) -> None:
-    assert Shares(0.0, 1 - blocked, blocked).backpressure == word
+    assert TimeShares(0.0, 1 - blocked, blocked).backpressure == word

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from headrace.core.elements import DELETE
 from headrace.core.expressions import type_expression
-from headrace.core.operators.changes.running import RunningOfChanges
-from headrace.core.operators.changes.top import TopOfChanges
+from headrace.core.operators.changes.running import ChangelogAggregateOperator
+from headrace.core.operators.changes.top import ChangelogTopOperator
 from headrace.core.operators.operator import Operator
 from headrace.core.plan import nodes
 from headrace.core.plan.nodes import Ranking
@@ -41,7 +41,7 @@ def top(
     key: str | None = "g",
     spare: int = 64,
     state: StepState | None = None,
-) -> TopOfChanges:
+) -> ChangelogTopOperator:
     keys = computed(SCHEMA, key) if key else ()
     ranked = tuple(
         Ranking(
@@ -49,8 +49,8 @@ def top(
         )
         for text in by
     )
-    operation = nodes.Top(keys, None, rows, ranked, changes=("g", "id"))
-    return TopOfChanges(operation, place(state), spare)
+    operation = nodes.Top(keys, None, rows, ranked, changelog_key=("g", "id"))
+    return ChangelogTopOperator(operation, place(state), spare)
 
 
 def totals(
@@ -58,13 +58,13 @@ def totals(
     key: str | None = "g",
     state: StepState | None = None,
     **columns: str,
-) -> RunningOfChanges:
+) -> ChangelogAggregateOperator:
     keys = computed(SCHEMA, key) if key else ()
     operation = aggregate(SCHEMA, keys, columns, having)
     changing = nodes.Aggregate(
-        operation.key, None, operation.columns, operation.having, changes=("g", "id")
+        operation.key, None, operation.columns, operation.having, changelog_key=("g", "id")
     )
-    return RunningOfChanges(changing, place(state))
+    return ChangelogAggregateOperator(changing, place(state))
 
 
 def changes(*rows: Change, times: list[int] | None = None) -> pl.DataFrame:
@@ -73,7 +73,7 @@ def changes(*rows: Change, times: list[int] | None = None) -> pl.DataFrame:
     return timed(frame, times or [0] * len(rows), ordered=True)
 
 
-def ranks(operator: TopOfChanges, *rows: Change) -> list[tuple[object, ...]]:
+def ranks(operator: ChangelogTopOperator, *rows: Change) -> list[tuple[object, ...]]:
     """Group, rank, id and whether it is deleted, of what comes out."""
     out = [frame.select("g", "rank", "id", DELETE) for _, frame in operator.process(changes(*rows))]
     return sorted((row for frame in out for row in frame.rows()), key=repr)
@@ -116,16 +116,19 @@ def test_the_time_of_a_rank_is_the_greatest_of_its_group() -> None:
 
 
 def test_a_group_without_rows_leaves_nothing_behind() -> None:
-    state = MemoryBackend().open(ALL)
-    operation = nodes.Top(computed(SCHEMA, "g"), None, 1, (ranking(),), changes=("g", "id"))
-    operator = TopOfChanges(operation, place(state), spare=2)
+    state = MemoryBackend().open_state(ALL)
+    operation = nodes.Top(computed(SCHEMA, "g"), None, 1, (ranking(),), changelog_key=("g", "id"))
+    operator = ChangelogTopOperator(operation, place(state), spare=2)
     rows = [("a", at, float(at), False) for at in range(20)]
     for at in range(20):
         list(operator.process(changes(rows[at])))
-    assert state.sizes()["rows"].rows >= 20
+    assert state.measure_sizes()["rows"].rows >= 20
     for row in rows:
         list(operator.process(changes((*row[:3], True))))
-    assert {name: size.rows for name, size in state.sizes().items()} == {"keys": 0, "rows": 0}
+    assert {name: size.rows for name, size in state.measure_sizes().items()} == {
+        "keys": 0,
+        "rows": 0,
+    }
 
 
 def ranking() -> Ranking:
@@ -133,13 +136,13 @@ def ranking() -> Ranking:
 
 
 def test_rows_that_come_and_go_behind_the_list_are_forgotten() -> None:
-    state = MemoryBackend().open(ALL)
-    operation = nodes.Top(computed(SCHEMA, "g"), None, 1, (ranking(),), changes=("g", "id"))
-    operator = TopOfChanges(operation, place(state), spare=2)
+    state = MemoryBackend().open_state(ALL)
+    operation = nodes.Top(computed(SCHEMA, "g"), None, 1, (ranking(),), changelog_key=("g", "id"))
+    operator = ChangelogTopOperator(operation, place(state), spare=2)
     list(operator.process(changes(*(("a", at, float(at), False) for at in range(10)))))
     for at in range(10, 300):
         list(operator.process(changes(("a", at, -1.0, False), ("a", at - 1, -1.0, at > 10))))
-    assert state.sizes()["rows"].rows < 200
+    assert state.measure_sizes()["rows"].rows < 200
 
 
 def test_an_aggregate_takes_back_what_a_row_was() -> None:
@@ -205,7 +208,7 @@ def test_any_cut_of_the_changes_comes_to_what_the_rows_are(
     count: int,
     spare: int,
 ) -> None:
-    states = [MemoryBackend().open(ALL), MemoryBackend().open(ALL)]
+    states = [MemoryBackend().open_state(ALL), MemoryBackend().open_state(ALL)]
 
     def begun() -> tuple[Operator, Operator]:
         return (
@@ -225,7 +228,8 @@ def test_any_cut_of_the_changes_comes_to_what_the_rows_are(
         done += piece.height
         if done in restarts:
             states = [
-                MemoryBackend().open(replace(ALL, restored=(state.freeze(),))) for state in states
+                MemoryBackend().open_state(replace(ALL, restored_states=(state.freeze(),)))
+                for state in states
             ]
             best, total = begun()
         check(key, rows, count, ranked, summed)

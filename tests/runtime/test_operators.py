@@ -10,15 +10,15 @@ import pytest
 
 from headrace.core.elements import EVENT_TIME, ORDER
 from headrace.core.expressions import type_expression
-from headrace.core.expressions.typed import Apply, Span, Typed
-from headrace.core.operators.columns import Columns, stages
-from headrace.core.operators.explode import Explode
-from headrace.core.operators.map import Map
-from headrace.core.operators.operator import Chain, Operator
-from headrace.core.operators.route import Route
-from headrace.core.ordinals import placed
+from headrace.core.expressions.typed import FunctionCall, Span, TypedExpression
+from headrace.core.operators.columns import ProjectionOperator, build_stages
+from headrace.core.operators.explode import ExplodeOperator
+from headrace.core.operators.map import MapOperator
+from headrace.core.operators.operator import Operator, OperatorChain
+from headrace.core.operators.route import RouteOperator
+from headrace.core.ordinals import add_row_order
 from headrace.core.plan import nodes
-from headrace.core.plan.nodes import Computed, Filter, Project
+from headrace.core.plan.nodes import ComputedColumn, Filter, Project
 from headrace.core.types import BIGINT, TIMESTAMP, Array, Field, Schema
 
 SCHEMA = Schema((Field("a", BIGINT), Field("b", BIGINT), Field("list", Array(BIGINT))))
@@ -28,25 +28,25 @@ ROWS = pl.DataFrame(
 )
 
 
-def twice(typed: Typed) -> Typed:
+def twice(typed: TypedExpression) -> TypedExpression:
     """An expression that is computed, without asking the function table for one."""
-    return Apply(typed.type, True, Span(0, 0), "twice", (typed,), lambda value: value * 2)
+    return FunctionCall(typed.type, True, Span(0, 0), "twice", (typed,), lambda value: value * 2)
 
 
 def where(text: str) -> Filter:
     return Filter(type_expression(text, SCHEMA), text)
 
 
-def select(**columns: str | Typed) -> Project:
+def select(**columns: str | TypedExpression) -> Project:
     typed = [
-        Computed(n, type_expression(c, SCHEMA) if isinstance(c, str) else c)
+        ComputedColumn(n, type_expression(c, SCHEMA) if isinstance(c, str) else c)
         for n, c in columns.items()
     ]
     return Project("select", tuple(typed), "")
 
 
 def out(
-    operator: Operator | Chain, frame: pl.DataFrame = ROWS
+    operator: Operator | OperatorChain, frame: pl.DataFrame = ROWS
 ) -> dict[str, list[tuple[object, ...]]]:
     """The rows that come out, by stream."""
     found: dict[str, list[tuple[object, ...]]] = {}
@@ -55,8 +55,8 @@ def out(
     return found
 
 
-def columns_of(*operations: Filter | Project) -> Columns:
-    return Columns("s", [(f"step{i}", o) for i, o in enumerate(operations)], lambda: 7)
+def columns_of(*operations: Filter | Project) -> ProjectionOperator:
+    return ProjectionOperator("s", [(f"step{i}", o) for i, o in enumerate(operations)], lambda: 7)
 
 
 def test_filters_and_projections_are_one_stage() -> None:
@@ -65,10 +65,10 @@ def test_filters_and_projections_are_one_stage() -> None:
         select(b="a", a="b"),
         where("a = 10"),
     ]
-    assert len(stages([("s", o) for o in operations])) == 1
+    assert len(build_stages([("s", o) for o in operations])) == 1
     operator = columns_of(*operations)
     assert out(operator) == {"s": [(1, 10)]}
-    assert operator.passed == {"step0": 3, "step2": 1}
+    assert operator.passed_rows == {"step0": 3, "step2": 1}
 
 
 def test_a_null_condition_holds_a_row_back() -> None:
@@ -80,10 +80,10 @@ def test_what_is_computed_and_read_twice_is_computed_once() -> None:
     operations = [select(x=twice(column)), select(y="a", z="a")]
     read_twice = Project(
         "select",
-        tuple(Computed(n, type_expression("x", Schema((Field("x", BIGINT),)))) for n in "yz"),
+        tuple(ComputedColumn(n, type_expression("x", Schema((Field("x", BIGINT),)))) for n in "yz"),
         "",
     )
-    assert len(stages([("s", operations[0]), ("s", read_twice)])) == 2
+    assert len(build_stages([("s", operations[0]), ("s", read_twice)])) == 2
     assert out(columns_of(operations[0], read_twice)) == {
         "s": [(2, 2), (4, 4), (None, None), (8, 8)]
     }
@@ -99,8 +99,8 @@ def test_the_event_time_goes_along_unseen() -> None:
     assert out(columns_of(select(a="a")), timed) == {"s": [(1, 5), (2, 5), (None, 5), (4, 5)]}
 
 
-def explode(*, outer: bool) -> Explode:
-    return Explode("s", nodes.Explode("x", type_expression("list", SCHEMA), outer))
+def explode(*, outer: bool) -> ExplodeOperator:
+    return ExplodeOperator("s", nodes.Explode("x", type_expression("list", SCHEMA), outer))
 
 
 def test_explode_keeps_nulls_inside_an_array_and_drops_empty_ones() -> None:
@@ -122,7 +122,7 @@ def test_explode_keeps_nulls_inside_an_array_and_drops_empty_ones() -> None:
 
 
 def test_explode_comes_out_in_bounded_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headrace.core.operators.explode.MOST_ROWS", 10)
+    monkeypatch.setattr("headrace.core.operators.explode.MAX_OUTPUT_ROWS", 10)
     frame = pl.DataFrame({"list": [[1] * 4, [2] * 4, [3] * 25, [4], [5] * 9]})
     pieces = [rows.height for _, rows in explode(outer=False).process(frame)]
     assert pieces == [8, 10, 10, 5, 10]
@@ -136,26 +136,30 @@ def test_a_row_goes_to_the_first_branch_that_is_true() -> None:
         ("odd", type_expression("b = 10 or b = 30", SCHEMA), ""),
     )
     names = frozenset(("s.low", "s.odd", "s.else"))
-    found = out(Route("s", nodes.Route(branches), names), ROWS.select("a", "b"))
+    found = out(RouteOperator("s", nodes.Route(branches), names), ROWS.select("a", "b"))
     assert found == {"s.low": [(1, 10), (2, None)], "s.odd": [(None, 30)], "s.else": [(4, 40)]}
-    only = out(Route("s", nodes.Route(branches), frozenset(("s.else",))), ROWS.select("a", "b"))
+    only = out(
+        RouteOperator("s", nodes.Route(branches), frozenset(("s.else",))), ROWS.select("a", "b")
+    )
     assert only == {"s.else": [(4, 40)]}
 
 
 def test_a_chain_feeds_one_operator_with_what_the_one_before_puts_out() -> None:
-    route = Route(
+    route = RouteOperator(
         "r",
         nodes.Route((("x", type_expression("a = 1", SCHEMA), ""),)),
         frozenset(("r.x", "r.else")),
     )
-    last = Columns("t", [("t", select(b="b"))], lambda: 0)
-    chain = Chain([("in", columns_of(where("a is not null"))), ("s", route), ("r.else", last)])
+    last = ProjectionOperator("t", [("t", select(b="b"))], lambda: 0)
+    chain = OperatorChain(
+        [("in", columns_of(where("a is not null"))), ("s", route), ("r.else", last)]
+    )
     assert out(chain) == {"r.x": [(1, 10, [1, 2])], "t": [(None,), (40,)]}
 
 
 @pytest.mark.parametrize("cut", [1, 2, 3])
 def test_the_rows_do_not_depend_on_the_batches(cut: int) -> None:
-    chain = Chain([("in", columns_of(where("a is not null"))), ("s", explode(outer=True))])
+    chain = OperatorChain([("in", columns_of(where("a is not null"))), ("s", explode(outer=True))])
     pieces = [ROWS.slice(at, cut) for at in range(0, ROWS.height, cut)]
     assert [row for piece in pieces for row in out(chain, piece).get("s", [])] == out(chain)["s"]
 
@@ -165,7 +169,7 @@ def places(frame: pl.DataFrame) -> list[tuple[int, int, int]]:
     return [tuple(place.values()) for place in frame[ORDER].to_list()]
 
 
-ORDERED = placed(
+ORDERED = add_row_order(
     ROWS.with_columns(pl.Series(EVENT_TIME, [5, 5, 3, 5]).cast(pl.Datetime("us", "UTC"))),
     pl.Series([7, 8, 9, 10]),
 )
@@ -180,27 +184,27 @@ def test_the_rows_of_one_array_are_parts_of_the_place_of_theirs(outer: bool) -> 
 
 
 def test_parts_are_told_apart_however_long_an_array_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headrace.core.operators.explode.MOST_ROWS", 3)
-    frame = placed(pl.DataFrame({"list": [[0, 1, 2, 3, 4, 5, 6]]}), pl.Series([4]))
+    monkeypatch.setattr("headrace.core.operators.explode.MAX_OUTPUT_ROWS", 3)
+    frame = add_row_order(pl.DataFrame({"list": [[0, 1, 2, 3, 4, 5, 6]]}), pl.Series([4]))
     found = [row for _, rows in explode(outer=False).process(frame) for row in places(rows)]
     assert found == [(0, 4, part) for part in range(7)]
 
 
 def test_parts_of_parts_keep_their_order() -> None:
     nested = pl.DataFrame({"list": [[[1, 2], [3]], [[4]]]})
-    ((_, once),) = explode(outer=False).process(placed(nested, pl.Series([1, 2])))
+    ((_, once),) = explode(outer=False).process(add_row_order(nested, pl.Series([1, 2])))
     ((_, twice),) = explode(outer=False).process(once.with_columns(list=pl.col("x")).drop("x"))
     found = places(twice)
     assert found == sorted(found) and len(set(found)) == 4
 
 
-def mapped(folder: Path, body: str, *, batch: bool, event_time: str | None = None) -> Map:
+def mapped(folder: Path, body: str, *, batch: bool, event_time: str | None = None) -> MapOperator:
     """A map over `a`."""
     file = folder / f"f{len(list(folder.iterdir()))}.py"
     file.write_text(f"import polars as pl\ndef f(rows):\n    return {body}\n")
     returns = Schema((Field("a", BIGINT), Field("t", TIMESTAMP)))
     mode: Literal["batch", "row"] = "batch" if batch else "row"
-    return Map("s", "s", nodes.Map(file.name, "f", mode, returns, event_time), folder)
+    return MapOperator("s", "s", nodes.Map(file.name, "f", mode, returns, event_time), folder)
 
 
 TIMED = ORDERED.select("a", EVENT_TIME, ORDER, t=pl.col(EVENT_TIME) + pl.duration(microseconds=1))

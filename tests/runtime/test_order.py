@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.connectors.memory import Memory
-from headrace.core.elements import DELETE, HIDDEN
+from headrace.connectors.memory import InMemoryData
+from headrace.core.elements import DELETE, HIDDEN_COLUMNS
 from tests.runtime.running import cut, simulated
 
 TEXT = """
@@ -68,13 +68,13 @@ def frame(rows: list[Row]) -> pl.DataFrame:
     return pl.DataFrame(timed, schema=SCHEMA, orient="row")
 
 
-def last_rows(memory: Memory, name: str, key: list[str]) -> dict[Any, tuple[Any, ...]]:
+def last_rows(memory: InMemoryData, name: str, key: list[str]) -> dict[Any, tuple[Any, ...]]:
     """Return the last row of each key."""
     found: dict[Any, tuple[Any, ...]] = {}
     for out in memory.outputs.get(name, []):
         assert not out[DELETE].any()
         keys = out.select(key).rows()
-        found |= dict(zip(keys, out.drop(HIDDEN, strict=False).rows(), strict=True))
+        found |= dict(zip(keys, out.drop(HIDDEN_COLUMNS, strict=False).rows(), strict=True))
     return found
 
 
@@ -92,7 +92,9 @@ def test_lists_are_collected_in_the_order_of_the_rows_they_come_from(
 ) -> None:
     folder: Path = tmp_path_factory.mktemp("order")
     (folder / "twice.py").write_text(TWICE)
-    memory = Memory({"in": {str(at): cut(frame(rows), size) for at, rows in enumerate(splits)}})
+    memory = InMemoryData(
+        {"in": {str(at): cut(frame(rows), size) for at, rows in enumerate(splits)}}
+    )
     outcome = simulated(folder, TEXT.format(parallelism=parallelism), memory, seed)
     assert outcome.failure is None, outcome.failure
     placed = sorted(

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 import polars as pl
 import pytest
 
-from headrace.core.channel import Bounds, Channel
+from headrace.core.channel import Channel, ChannelBounds
 from headrace.core.elements import Batch
 from headrace.core.expressions import type_expression
-from headrace.core.outlets import Outlet, share
-from headrace.core.plan.nodes import Computed, Exchange
+from headrace.core.outlets import OutputEdge, share_partitioners
+from headrace.core.plan.nodes import ComputedColumn, Exchange
 from headrace.core.types import BIGINT, STRING, Field, Schema
 
 SCHEMA = Schema((Field("k", BIGINT), Field("s", STRING)))
@@ -26,24 +26,24 @@ def rows(count: int) -> pl.DataFrame:
 
 def outlet(
     *key: str, exchange: Exchange = "hash", readers: int = READERS, groups: int = 128
-) -> Outlet:
-    channels = [Channel(Bounds(rows=1 << 30, bytes=1 << 40)) for _ in range(readers)]
+) -> OutputEdge:
+    channels = [Channel(ChannelBounds(rows=1 << 30, bytes=1 << 40)) for _ in range(readers)]
     computed = tuple(
-        Computed(f"key{at}", type_expression(text, SCHEMA)) for at, text in enumerate(key)
+        ComputedColumn(f"key{at}", type_expression(text, SCHEMA)) for at, text in enumerate(key)
     )
-    return Outlet(exchange, channels, 0, computed, groups)
+    return OutputEdge(exchange, channels, 0, computed, groups)
 
 
-def sent(outlets: Sequence[Outlet], *frames: pl.DataFrame) -> None:
+def sent(outlets: Sequence[OutputEdge], *frames: pl.DataFrame) -> None:
     async def send() -> None:
         for frame in frames:
             for each in outlets:
-                await each.rows(frame)
+                await each.send_rows(frame)
 
     asyncio.run(send())
 
 
-def got(outlet: Outlet) -> list[list[pl.DataFrame]]:
+def got(outlet: OutputEdge) -> list[list[pl.DataFrame]]:
     """Return the received rows of each reader."""
     return [
         [element.frame for element in channel.take() if isinstance(element, Batch)]
@@ -54,7 +54,7 @@ def got(outlet: Outlet) -> list[list[pl.DataFrame]]:
 @pytest.mark.parametrize("count", [1, 50, 5000])
 def test_outlets_of_one_key_hand_on_the_same_parts(count: int) -> None:
     outlets = [outlet("k"), outlet("s"), outlet("k")]
-    share(outlets)
+    share_partitioners(outlets)
     alone = [outlet("k"), outlet("s")]
     frame = rows(count)
     sent((*outlets, *alone), frame)
@@ -68,7 +68,7 @@ def test_outlets_of_one_key_hand_on_the_same_parts(count: int) -> None:
 
 def test_each_frame_is_divided_anew() -> None:
     outlets = [outlet("k"), outlet("k")]
-    share(outlets)
+    share_partitioners(outlets)
     sent(outlets, rows(10), rows(90))
     for each in outlets:
         (one, two, three) = got(each)
@@ -92,15 +92,15 @@ def test_each_frame_is_divided_anew() -> None:
         outlet("k", readers=1),
     ],
 )
-def test_what_is_divided_in_another_way_is_not_shared(other: Outlet) -> None:
+def test_what_is_divided_in_another_way_is_not_shared(other: OutputEdge) -> None:
     one = outlet("k")
-    share([one, other])
-    assert one.division is not other.division
+    share_partitioners([one, other])
+    assert one.partitioner is not other.partitioner
 
 
 def test_what_all_have_got_is_forgotten() -> None:
     outlets = [outlet("k"), outlet("k")]
-    share(outlets)
+    share_partitioners(outlets)
     frame = rows(10)
     gone = weakref.ref(frame)
     sent(outlets, frame)

@@ -9,19 +9,19 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from headrace.connectors.memory import Memory, MemorySink, MemoryWriter
-from headrace.core.bench import Bench
-from headrace.core.channel import Bounds
-from headrace.core.contracts import Surroundings, Writer
-from headrace.core.keeping import Keeping
+from headrace.connectors.memory import InMemoryData, MemorySink, MemoryWriter
+from headrace.core.bench import KernelExecutor
+from headrace.core.channel import ChannelBounds
+from headrace.core.contracts import RunContext, SinkWriter
+from headrace.core.keeping import CheckpointStorage
 from headrace.core.messages import Handle
 from headrace.core.pipeline.settings import FixedRestart
 from headrace.core.plan import nodes
-from headrace.core.restart import Restarts
+from headrace.core.restart import RestartPolicy
 from headrace.core.state import Document
 from headrace.core.types import Schema
 from headrace.core.user_code import UserCodeError
-from headrace.state.storage.local import LocalStore
+from headrace.state.storage.local import LocalSnapshotStore
 from headrace.state.storage.memory_disk import MemoryDisk
 from tests.runtime.running import job_of, run_simulated, simulated, threaded
 
@@ -43,8 +43,8 @@ EXIT = "import sys\ndef f(rows):\n    sys.exit('bye')\n"
 def test_in_a_function_of_a_user(tmp_path: Path, mode: str, code: str, said: str) -> None:
     (tmp_path / "f.py").write_text(code)
     for outcome in (
-        simulated(tmp_path, TEXT % mode, Memory(ROWS), 0),
-        threaded(tmp_path, TEXT % mode, Memory(ROWS)),
+        simulated(tmp_path, TEXT % mode, InMemoryData(ROWS), 0),
+        threaded(tmp_path, TEXT % mode, InMemoryData(ROWS)),
     ):
         assert outcome.failure is not None
         assert (outcome.failure.message, outcome.failure.step) == (said, "m")
@@ -53,13 +53,13 @@ def test_in_a_function_of_a_user(tmp_path: Path, mode: str, code: str, said: str
 def test_in_the_file_of_a_user(tmp_path: Path) -> None:
     (tmp_path / "f.py").write_text("def f(rows): return rows\nraise SystemExit(0)\n")
     with pytest.raises(UserCodeError, match=r"f\.py:2: SystemExit: 0"):
-        simulated(tmp_path, TEXT % "batch", Memory(ROWS), 0)
+        simulated(tmp_path, TEXT % "batch", InMemoryData(ROWS), 0)
 
 
-class Panicking(Memory):
+class Panicking(InMemoryData):
     """A sink that cannot commit."""
 
-    def _sink(self, sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> MemorySink:
+    def _open_sink(self, sink: nodes.Sink, schema: Schema, surroundings: RunContext) -> MemorySink:
         return PanickingSink(self, "out")
 
 
@@ -78,17 +78,17 @@ def test_in_a_commit(tmp_path: Path) -> None:
     assert (outcome.failure.message, outcome.failure.step) == ("PanicException: oh", "out")
 
 
-class Numbering(Memory):
+class Numbering(InMemoryData):
     """A sink whose writers panic with another text each time, as Polars' tasks do."""
 
-    def _sink(self, sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> MemorySink:
+    def _open_sink(self, sink: nodes.Sink, schema: Schema, surroundings: RunContext) -> MemorySink:
         return NumberingSink(self, "out")
 
 
 class NumberingSink(MemorySink):
     """Create a writer that panics."""
 
-    def writer(self, subtask: int, begun: Sequence[Document] = ()) -> Writer:
+    def create_writer(self, subtask: int, begun: Sequence[Document] = ()) -> SinkWriter:
         """A writer that writes nothing."""
         return NumberingWriter(self, subtask)
 
@@ -98,7 +98,7 @@ class NumberingWriter(MemoryWriter):
 
     async def write(self, frame: pl.DataFrame) -> None:
         """Ignore the rows."""
-        number = next(self.sink.memory.numbers)
+        number = next(self.sink.memory.handle_numbers)
         raise pl.exceptions.PanicException(f"JoinError::Panic(Id({number}))")
 
 
@@ -107,10 +107,10 @@ def test_one_that_says_something_else_each_time_ends_the_job_when_it_has_come_th
 ) -> None:
     (tmp_path / "f.py").write_text("def f(rows): return rows\n")
     memory = Numbering(ROWS)
-    job = job_of(tmp_path, TEXT % "batch", memory, Bench(), Bounds())
-    store = LocalStore(MemoryDisk(), "/checkpoints", "0" * 32)
+    job = job_of(tmp_path, TEXT % "batch", memory, KernelExecutor(), ChannelBounds())
+    store = LocalSnapshotStore(MemoryDisk(), "/checkpoints", "0" * 32)
     store.prepare()
-    job.keeping = Keeping(store, Restarts(TEN_TIMES))
+    job.storage = CheckpointStorage(store, RestartPolicy(TEN_TIMES))
     outcome = run_simulated(job, 0)
     assert outcome.failure is not None
     assert outcome.failure.message == "PanicException: JoinError::Panic(Id(2))"

@@ -11,9 +11,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from headrace.connectors.memory import Happening
-from headrace.core.asked import Refused
-from headrace.core.checkpoints import Rhythm
+from headrace.connectors.memory import MemoryEvent
+from headrace.core.asked import RequestRejected
+from headrace.core.checkpoints import CheckpointSchedule
 from headrace.core.job import Job
 from headrace.core.plan import nodes
 from tests.runtime.running import plan_of
@@ -45,7 +45,7 @@ class Asked(Life):
     def plan(self, parallelism: int) -> nodes.Plan:
         """Return the plan at another parallelism."""
         text = PIPELINE.replace("parallelism: 2", f"parallelism: {parallelism}")
-        return plan_of(self.folder, text, {"memory": self.memory.connector()})
+        return plan_of(self.folder, text, {"memory": self.memory.build_connector()})
 
     def totals(self) -> dict[int, tuple[int, int]]:
         """Return the final totals by key."""
@@ -54,11 +54,11 @@ class Asked(Life):
 
 
 def asked(folder: Path) -> Asked:
-    happenings: list[Happening] = []
+    happenings: list[MemoryEvent] = []
     for i in range(ROWS):
         happenings += [pl.DataFrame({"k": [i % 5], "v": [i]}), 1.0]
     memory = FlakyMemory({"in": {"0": happenings}})
-    return Asked(folder, PIPELINE, memory, Rhythm(every_s=None))
+    return Asked(folder, PIPELINE, memory, CheckpointSchedule(interval_s=None))
 
 
 WHOLE = {k: (ROWS // 5, sum(range(k, ROWS, 5))) for k in range(5)}
@@ -76,14 +76,14 @@ def test_it_goes_on_with_every_row_once_and_says_for_how_long_it_stood_still(
             rescaled = await job.rescale(plan)
             assert job.plan is plan
             assert (job.status, job.attempt_number) == ("running", len(life.answers) + 2)
-            life.answers.append(rescaled.stood_still_s)
+            life.answers.append(rescaled.downtime_s)
 
     life.ask = ask
     assert life.run(1).failure is None
     assert life.totals() == WHOLE
     assert len(life.answers) == 3
     assert life.job is not None
-    assert life.job.counts()["rows"].rows_out == ROWS
+    assert life.job.collect_counts()["rows"].rows_out == ROWS
 
 
 def test_whoever_asks_while_it_is_rescaled_is_refused_and_may_ask_again(tmp_path: Path) -> None:
@@ -117,8 +117,8 @@ def test_it_is_rescaled_although_whoever_asked_has_gone_away(tmp_path: Path) -> 
             await asyncio.gather(asking, return_exceptions=True)
             await asyncio.sleep(3)
             life.answers.append(job.plan.part("totals").parallelism)
-            number = await job.checkpoint()
-            job.release(number)
+            number = await job.take_checkpoint()
+            job.release_checkpoint(number)
 
         life.ask = ask
         life.run(turns)
@@ -134,7 +134,7 @@ def test_a_plan_that_cannot_be_deployed_is_given_up_for_the_one_before(tmp_path:
     async def ask(job: Job) -> None:
         await asyncio.sleep(5.5)
         life.memory.unopened = 1
-        with pytest.raises(Refused, match="out of order"):
+        with pytest.raises(RequestRejected, match="out of order"):
             await job.rescale(life.plan(3))
         assert job.status in ("restoring", "rescaling", "running")
         await asyncio.sleep(3)
@@ -154,12 +154,12 @@ def test_a_stop_goes_before_a_rescale(tmp_path: Path) -> None:
         asking = asyncio.create_task(job.rescale(life.plan(3)))
         await asyncio.sleep(0)
         job.stop()
-        with pytest.raises(Refused):
+        with pytest.raises(RequestRejected):
             await asking
 
     life.ask = ask
     outcome = life.run(1)
-    assert outcome.stopped
+    assert outcome.is_stopped
     assert not life.finished
     assert outcome.checkpoint is not None
 
@@ -180,7 +180,7 @@ def test_a_job_that_is_drained_while_it_is_rescaled_is_drained_behind_that(tmp_p
 
         life.ask = ask
         outcome = life.run(turns)
-        assert (outcome.stopped, outcome.drained) == (True, True)
+        assert (outcome.is_stopped, outcome.is_drained) == (True, True)
         drained += life.answers == ["rescaling"]
     assert drained
 
@@ -195,7 +195,7 @@ def test_a_job_that_is_drained_while_it_waits_to_begin_again_is_drained(tmp_path
 
     life.ask = ask
     outcome = life.run(1, Fate(unread=12, restart=PATIENT))
-    assert (outcome.failure, outcome.stopped, outcome.drained) == (None, True, True)
+    assert (outcome.failure, outcome.is_stopped, outcome.is_drained) == (None, True, True)
 
 
 def test_a_checkpoint_that_was_asked_for_before_a_drain_is_of_what_was_before(
@@ -206,21 +206,21 @@ def test_a_checkpoint_that_was_asked_for_before_a_drain_is_of_what_was_before(
 
         async def ask(job: Job, turns: int = turns) -> None:
             await asyncio.sleep(5.5)
-            both = [asyncio.create_task(job.checkpoint()) for _ in range(2)]
+            both = [asyncio.create_task(job.take_checkpoint()) for _ in range(2)]
             for _ in range(turns):
                 await asyncio.sleep(0)
             job.stop(drain=True)
             for asking in both:
                 try:
                     number = await asking
-                except Refused:
+                except RequestRejected:
                     continue
-                assert job.keeping is not None
-                assert not job.keeping.document(number)["drained"]
-                job.release(number)
+                assert job.storage is not None
+                assert not job.storage.read_manifest(number)["drained"]
+                job.release_checkpoint(number)
 
         life.ask = ask
-        assert life.run(turns).drained
+        assert life.run(turns).is_drained
 
 
 def test_the_end_waits_for_whoever_reads_a_checkpoint(tmp_path: Path) -> None:
@@ -228,12 +228,12 @@ def test_the_end_waits_for_whoever_reads_a_checkpoint(tmp_path: Path) -> None:
 
     async def ask(job: Job) -> None:
         await asyncio.sleep(ROWS - 0.5)
-        number = await job.checkpoint()
+        number = await job.take_checkpoint()
         await asyncio.sleep(30)
-        assert job.keeping is not None
-        assert number in job.keeping.store.manifests()
+        assert job.storage is not None
+        assert number in job.storage.store.list_checkpoints()
         assert not life.finished
-        job.release(number)
+        job.release_checkpoint(number)
 
     life.ask = ask
     assert life.run(1).failure is None
@@ -246,8 +246,8 @@ def test_nothing_can_be_asked_of_a_job_that_is_over(tmp_path: Path) -> None:
     async def ask(job: Job) -> None:
         await asyncio.sleep(ROWS + 5)
         assert job.status == "over"
-        for asking in (job.checkpoint(), job.rescale(life.plan(3))):
-            with pytest.raises(Refused, match="over"):
+        for asking in (job.take_checkpoint(), job.rescale(life.plan(3))):
+            with pytest.raises(RequestRejected, match="over"):
                 await asking
 
     life.ask = ask

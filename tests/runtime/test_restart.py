@@ -17,8 +17,8 @@ from headrace.core.pipeline.settings import (
     Restart,
 )
 from headrace.core.pipeline.text import Text
-from headrace.core.restart import Restarts
-from headrace.core.telling import failure
+from headrace.core.restart import RestartPolicy
+from headrace.core.telling import build_failure
 
 
 def exponential(jitter: str = "0") -> ExponentialRestart:
@@ -57,23 +57,23 @@ FAILURE_RATE = FailureRateRestart(failures=Text("3"), within=Text("1m"), delay=T
 def test_the_times_before_restarts(
     strategy: Restart, failures: list[tuple[float, float | None]]
 ) -> None:
-    restarts = Restarts(strategy)
+    restarts = RestartPolicy(strategy)
     each = (Failure(f"trouble {number}", "s") for number in count())
-    assert [restarts.failed(next(each), now_s, 0.5) for now_s, _ in failures] == [
+    assert [restarts.decide_delay_s(next(each), now_s, 0.5) for now_s, _ in failures] == [
         delay_s for _, delay_s in failures
     ]
 
 
 def test_a_part_of_the_time_is_left_to_chance() -> None:
     for random, delays in ((0.0, [1, 2, 4, 5, 5]), (0.5, [0.95, 1.9, 3.8, 4.75, 4.75])):
-        restarts = Restarts(exponential(jitter="0.1"))
-        found = [restarts.failed(Failure(str(n), "s"), n, random) for n in range(5)]
+        restarts = RestartPolicy(exponential(jitter="0.1"))
+        found = [restarts.decide_delay_s(Failure(str(n), "s"), n, random) for n in range(5)]
         assert found == pytest.approx(delays)
 
 
 def test_without_settings_the_time_grows_to_a_minute_and_no_more() -> None:
-    restarts = Restarts(ExponentialRestart())
-    found = [restarts.failed(Failure(str(n), "s"), 0, 0) for n in range(10_000)]
+    restarts = RestartPolicy(ExponentialRestart())
+    found = [restarts.decide_delay_s(Failure(str(n), "s"), 0, 0) for n in range(10_000)]
     assert found[:3] == [1, 1.5, 2.25]
     assert found[-1] == 60
 
@@ -81,7 +81,7 @@ def test_without_settings_the_time_grows_to_a_minute_and_no_more() -> None:
 A = Failure("ValueError: x", "map", "orders-0", 17)
 B = Failure("KeyError: y", "map", "orders-0", 17)
 NOWHERE = Failure("cannot write: no space left on device", "out")
-AWAY = Failure("the disk is full", "out", may_pass=True)
+AWAY = Failure("the disk is full", "out", is_transient=True)
 
 
 @pytest.mark.parametrize(
@@ -106,8 +106,8 @@ AWAY = Failure("the disk is full", "out", may_pass=True)
 def test_the_same_failure_three_times_running_is_final(
     strategy: Restart, failures: list[Failure], goes_on: list[bool]
 ) -> None:
-    restarts = Restarts(strategy)
-    found = [restarts.failed(each, now_s, 0) for now_s, each in enumerate(failures)]
+    restarts = RestartPolicy(strategy)
+    found = [restarts.decide_delay_s(each, now_s, 0) for now_s, each in enumerate(failures)]
     assert [delay_s is not None for delay_s in found] == goes_on
 
 
@@ -122,9 +122,9 @@ def test_the_same_failure_three_times_running_is_final(
 def test_code_that_fails_on_another_row_each_time_is_final_where_no_checkpoint_was_taken(
     lines: str, checkpoints: list[int], goes_on: list[bool]
 ) -> None:
-    restarts = Restarts(exponential())
+    restarts = RestartPolicy(exponential())
     found = [
-        restarts.failed(Failure(f"key {at}", "map", raised=line), at, 0, checkpoint)
+        restarts.decide_delay_s(Failure(f"key {at}", "map", raise_site=line), at, 0, checkpoint)
         for at, (line, checkpoint) in enumerate(zip(lines.split(), checkpoints, strict=True))
     ]
     assert [delay_s is not None for delay_s in found] == goes_on
@@ -134,29 +134,33 @@ def test_code_that_fails_on_another_row_each_time_is_final_where_no_checkpoint_w
 def test_an_attempt_that_kept_well_begins_the_count_anew_but_at_a_position(
     failure: Failure, final: bool
 ) -> None:
-    restarts = Restarts(exponential())
-    assert restarts.failed(failure, 0, 0) == 1
-    assert restarts.failed(failure, 5, 0) == 2
-    assert (restarts.failed(failure, 7 + 60, 0) is None) == final
+    restarts = RestartPolicy(exponential())
+    assert restarts.decide_delay_s(failure, 0, 0) == 1
+    assert restarts.decide_delay_s(failure, 5, 0) == 2
+    assert (restarts.decide_delay_s(failure, 7 + 60, 0) is None) == final
 
 
 def test_the_first_attempt_may_have_lasted_long() -> None:
-    restarts = Restarts(exponential())
-    assert [restarts.failed(NOWHERE, now_s, 0) for now_s in (9999, 10_000, 10_002)] == [1, 2, None]
+    restarts = RestartPolicy(exponential())
+    assert [restarts.decide_delay_s(NOWHERE, now_s, 0) for now_s in (9999, 10_000, 10_002)] == [
+        1,
+        2,
+        None,
+    ]
 
 
 @pytest.mark.parametrize("strategy", [exponential(), fixed("100"), FAILURE_RATE])
 def test_what_no_restart_changes_is_final_at_once(strategy: Restart) -> None:
-    assert Restarts(strategy).failed(replace(A, final=True), 0, 0) is None
+    assert RestartPolicy(strategy).decide_delay_s(replace(A, is_final=True), 0, 0) is None
 
 
 def test_strategies_that_do_not_say_when_a_job_is_well_take_ten_minutes() -> None:
     longest = timedelta(minutes=10).total_seconds()
     for pause_s, final in ((longest - 1, True), (longest, False)):
-        restarts = Restarts(fixed("100"))
-        restarts.failed(NOWHERE, 0, 0)
-        restarts.failed(NOWHERE, 3, 0)
-        assert (restarts.failed(NOWHERE, 6 + pause_s, 0) is None) == final
+        restarts = RestartPolicy(fixed("100"))
+        restarts.decide_delay_s(NOWHERE, 0, 0)
+        restarts.decide_delay_s(NOWHERE, 3, 0)
+        assert (restarts.decide_delay_s(NOWHERE, 6 + pause_s, 0) is None) == final
 
 
 def test_of_errors_of_the_system_the_text_counts_and_not_the_line_alone() -> None:
@@ -164,7 +168,9 @@ def test_of_errors_of_the_system_the_text_counts_and_not_the_line_alone() -> Non
         try:
             raise OSError(f"no space left on device: part-{number}")
         except OSError as error:
-            return failure(error, "out")
+            return build_failure(error, "out")
 
-    restarts = Restarts(exponential())
-    assert all(restarts.failed(raised(number), number, 0) is not None for number in range(5))
+    restarts = RestartPolicy(exponential())
+    assert all(
+        restarts.decide_delay_s(raised(number), number, 0) is not None for number in range(5)
+    )

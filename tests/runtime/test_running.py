@@ -9,7 +9,7 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.core.operators.running import Running
+from headrace.core.operators.running import RunningAggregateOperator
 from headrace.core.plan.windows import Ttl
 from tests.runtime.changing import (
     Clock,
@@ -34,9 +34,11 @@ def running(
     ttl: Ttl | None = None,
     clock: Clock | None = None,
     key: str | None = "k",
-) -> Running:
+) -> RunningAggregateOperator:
     keys = computed(SCHEMA, key) if key else ()
-    return Running(aggregate(SCHEMA, keys, columns, having, ttl), place(clock=clock))
+    return RunningAggregateOperator(
+        aggregate(SCHEMA, keys, columns, having, ttl), place(clock=clock)
+    )
 
 
 def rows(*rows: tuple[str | None, int | None]) -> pl.DataFrame:
@@ -119,10 +121,10 @@ def test_a_key_that_was_shown_and_forgotten_is_not_deleted() -> None:
 
 def test_a_key_is_forgotten_when_the_wall_clock_passes_its_last_touch_and_ttl() -> None:
     clock = Clock(1_000)
-    operator = running({"n": "count(*)"}, ttl=Ttl(100, processing=True), clock=clock)
-    assert operator.due_us() is None
+    operator = running({"n": "count(*)"}, ttl=Ttl(100, uses_processing_time=True), clock=clock)
+    assert operator.next_tick_us() is None
     list(operator.process(rows(("a", 1), ("b", 1))))
-    assert operator.due_us() == 1_101
+    assert operator.next_tick_us() == 1_101
     clock.now_us = 1_100
     assert rows_of(operator.process(rows(("a", 1)))) == [("a", 2, False)]
     clock.now_us = 1_101

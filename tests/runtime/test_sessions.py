@@ -7,9 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.core.elements import FOREVER_US
-from headrace.core.operators.operator import Chain
-from headrace.core.operators.sessions.pieces import END, LAST, START, continued
+from headrace.core.elements import MAX_WATERMARK_US
+from headrace.core.operators.operator import OperatorChain
+from headrace.core.operators.sessions.pieces import (
+    FRAGMENT_END,
+    FRAGMENT_START,
+    SESSION_END,
+    find_continued,
+)
 from headrace.core.plan.windows import Session, Trigger, Window
 from tests.runtime.keyed import Keyed, Row
 
@@ -19,7 +24,7 @@ GAP = Window(Session(10))
 def test_events_exactly_the_gap_apart_share_a_session() -> None:
     keyed = Keyed(GAP)
     keyed.process((1, 0, 1), (1, 10, 2), (1, 21, 4), (2, 5, 8))
-    keyed.advance(FOREVER_US)
+    keyed.advance(MAX_WATERMARK_US)
     assert sorted(keyed.rows) == [(1, 0, 20, 2, 3), (1, 21, 31, 1, 4), (2, 5, 15, 1, 8)]
 
 
@@ -34,9 +39,9 @@ def test_a_session_closes_when_the_watermark_is_past_its_end() -> None:
 
 
 def test_the_watermark_behind_sessions_allows_for_rows_at_the_end() -> None:
-    chain = Chain([("s", Keyed(GAP).operator)])
-    assert chain.handed_on(10) == 9
-    assert chain.handed_on(FOREVER_US) == FOREVER_US
+    chain = OperatorChain([("s", Keyed(GAP).operator)])
+    assert chain.delay_watermark(10) == 9
+    assert chain.delay_watermark(MAX_WATERMARK_US) == MAX_WATERMARK_US
 
 
 def test_a_session_that_goes_on_waits_for_its_later_rows() -> None:
@@ -55,7 +60,7 @@ def test_a_row_between_two_sessions_joins_them() -> None:
     keyed.process((None, 0, 1))
     keyed.process((None, 20, 2))
     keyed.process((None, 10, 4))
-    keyed.advance(FOREVER_US)
+    keyed.advance(MAX_WATERMARK_US)
     assert keyed.rows == [(None, 0, 30, 3, 7)]
 
 
@@ -65,7 +70,7 @@ def test_a_row_whose_session_is_over_is_late() -> None:
     keyed.advance(25)
     keyed.process((1, 15, 2), (1, 16, 3), (2, 10, 4), (3, 14, 5))
     assert keyed.late == [(2, 10, 4), (3, 14, 5)]
-    assert keyed.state.counts.late == 2
+    assert keyed.state.counters.late == 2
 
 
 def test_a_late_row_that_joins_an_open_session_is_not_late() -> None:
@@ -73,7 +78,7 @@ def test_a_late_row_that_joins_an_open_session_is_not_late() -> None:
     keyed.process((1, 20, 1))
     keyed.advance(25)
     keyed.process((1, 12, 2))
-    keyed.advance(FOREVER_US)
+    keyed.advance(MAX_WATERMARK_US)
     assert keyed.late == []
     assert keyed.rows == [(1, 12, 30, 2, 3)]
 
@@ -104,12 +109,12 @@ def test_a_session_is_shown_after_so_many_rows() -> None:
     keyed.process((1, 0, 1), (2, 0, 1))
     keyed.process((1, 1, 1))
     assert keyed.rows == [(1, 0, 11, 2, 2)]
-    keyed.advance(FOREVER_US)
+    keyed.advance(MAX_WATERMARK_US)
     assert sorted(keyed.rows) == [(1, 0, 11, 2, 2), (2, 0, 10, 1, 1)]
 
 
 def test_by_the_wall_clock_a_session_closes_when_nothing_came_for_its_gap() -> None:
-    keyed = Keyed(Window(Session(10), processing=True))
+    keyed = Keyed(Window(Session(10), uses_processing_time=True))
     keyed.process((1, 0, 1))
     keyed.tick(9)
     keyed.process((1, 0, 2))
@@ -125,12 +130,18 @@ def test_a_hundred_thousand_sessions_of_one_key_meet_as_many_without_making_pair
 ) -> None:
     """Pairs of them would need more memory than there is."""
     number = pl.int_range(100_000)
-    open_ = pl.select((number * 100).alias(START), (number * 0).alias("k"))
-    pieces = open_.with_columns((pl.col(START) + 30).alias(END))
-    later = open_.with_columns(pl.col(START) + 40, (pl.col(START) + 60).alias(END))
-    assert not continued(pieces, later, key, 9).height
-    touched = continued(pieces, later, key, 10)
-    assert touched.sort(START)[[START, END, LAST]].rows()[-1] == (9_999_900, 9_999_930, 9_999_960)
+    open_ = pl.select((number * 100).alias(FRAGMENT_START), (number * 0).alias("k"))
+    pieces = open_.with_columns((pl.col(FRAGMENT_START) + 30).alias(FRAGMENT_END))
+    later = open_.with_columns(
+        pl.col(FRAGMENT_START) + 40, (pl.col(FRAGMENT_START) + 60).alias(FRAGMENT_END)
+    )
+    assert not find_continued(pieces, later, key, 9).height
+    touched = find_continued(pieces, later, key, 10)
+    assert touched.sort(FRAGMENT_START)[[FRAGMENT_START, FRAGMENT_END, SESSION_END]].rows()[-1] == (
+        9_999_900,
+        9_999_930,
+        9_999_960,
+    )
     assert touched.height == 100_000
 
 
@@ -155,10 +166,10 @@ def test_sessions_do_not_depend_on_how_rows_come(
         left = left[size:]
         if data.draw(st.booleans()) and left:
             keyed.advance(min(time for _, time, _ in left))
-    keyed.advance(FOREVER_US)
-    assert keyed.state.counts.late == 0
+    keyed.advance(MAX_WATERMARK_US)
+    assert keyed.state.counters.late == 0
     assert sorted(keyed.rows, key=repr) == sorted(_sessions(rows, gap, with_key), key=repr)
-    assert keyed.operator.held == 0
+    assert keyed.operator.pending_rows == 0
 
 
 def _sessions(rows: list[Row], gap: int, with_key: bool) -> list[tuple[int | None, ...]]:

@@ -4,7 +4,7 @@ import os
 import signal
 import threading
 
-from headrace.core.signals import HEARD, Signals
+from headrace.core.signals import HANDLED_SIGNALS, SignalHandler
 
 LONGEST_S = 30.0
 
@@ -15,7 +15,7 @@ def nothing() -> None:
 
 def test_a_signal_asks_whoever_is_heard() -> None:
     asked = threading.Event()
-    with Signals() as signals, signals.heard(asked.set, nothing):
+    with SignalHandler() as signals, signals.send_to_job(asked.set, nothing):
         signal.raise_signal(signal.SIGINT)
         assert asked.wait(LONGEST_S)
     assert signals.count == 1
@@ -23,7 +23,7 @@ def test_a_signal_asks_whoever_is_heard() -> None:
 
 def test_the_second_signal_ends_it() -> None:
     asked, ended = threading.Event(), threading.Event()
-    with Signals() as signals, signals.heard(asked.set, ended.set):
+    with SignalHandler() as signals, signals.send_to_job(asked.set, ended.set):
         signal.raise_signal(signal.SIGTERM)
         assert asked.wait(LONGEST_S)
         assert not ended.is_set()
@@ -34,7 +34,7 @@ def test_the_second_signal_ends_it() -> None:
 def test_a_terminal_that_is_closed_asks_once_however_often_it_is_told() -> None:
     asked: list[bool] = []
     ended = threading.Event()
-    with Signals() as signals, signals.heard(lambda: asked.append(True), ended.set):
+    with SignalHandler() as signals, signals.send_to_job(lambda: asked.append(True), ended.set):
         for number in (signal.SIGHUP, signal.SIGHUP, signal.SIGHUP, signal.SIGTERM):
             signal.raise_signal(number)
         assert ended.wait(LONGEST_S)
@@ -44,8 +44,8 @@ def test_a_terminal_that_is_closed_asks_once_however_often_it_is_told() -> None:
 def test_a_terminal_that_is_closed_behind_nohup_asks_nothing() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with Signals() as signals:
-            signals.renew()
+        with SignalHandler() as signals:
+            signals.reinstall()
             signal.raise_signal(signal.SIGHUP)
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     finally:
@@ -55,10 +55,10 @@ def test_a_terminal_that_is_closed_behind_nohup_asks_nothing() -> None:
 
 def test_a_signal_from_before_the_job_asks_at_once() -> None:
     asked: list[bool] = []
-    signals = Signals()
+    signals = SignalHandler()
     with signals:
         signal.raise_signal(signal.SIGINT)
-    with signals.heard(lambda: asked.append(True), nothing):
+    with signals.send_to_job(lambda: asked.append(True), nothing):
         assert asked == [True]
 
 
@@ -66,7 +66,7 @@ def test_other_signals_are_none_of_ours() -> None:
     came: list[int] = []
     before = signal.signal(signal.SIGUSR1, lambda number, _: came.append(number))
     try:
-        with Signals() as signals:
+        with SignalHandler() as signals:
             signal.raise_signal(signal.SIGUSR1)
     finally:
         signal.signal(signal.SIGUSR1, before)
@@ -78,18 +78,18 @@ def test_whoever_leaves_finds_everything_as_it_was() -> None:
         pipe = signal.set_wakeup_fd(-1)
         signal.set_wakeup_fd(pipe)
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, [])
-        handlers = [signal.getsignal(number) for number in HEARD]
+        handlers = [signal.getsignal(number) for number in HANDLED_SIGNALS]
         return pipe, mask, handlers, threading.active_count(), len(os.listdir("/dev/fd"))
 
     before = state()
-    with Signals():
+    with SignalHandler():
         assert state() != before
     assert state() == before
 
 
 def test_a_forked_child_hears_its_own_signals_in_its_own_way() -> None:
     # Each of them has replaced the handlers of its predecessor.
-    with Signals(), Signals(), Signals() as signals:
+    with SignalHandler(), SignalHandler(), SignalHandler() as signals:
         child = os.fork()
         if child == 0:
             try:

@@ -13,18 +13,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.connectors.memory import Happening
-from headrace.core.channel import Bounds
-from headrace.core.elements import FOREVER_US, End, Idle, Watermark
+from headrace.connectors.memory import MemoryEvent
+from headrace.core.channel import ChannelBounds
+from headrace.core.elements import MAX_WATERMARK_US, EndOfStream, IdleMarker, WatermarkElement
 from tests.runtime.sources import Alone, Seen, at, disordered, seen
 
-END = [Watermark(FOREVER_US), End()]
-Splits: TypeAlias = "dict[str, list[Happening]]"
+END = [WatermarkElement(MAX_WATERMARK_US), EndOfStream()]
+Splits: TypeAlias = "dict[str, list[MemoryEvent]]"
 both = pytest.mark.parametrize("parallelism", [1, 3])
 
 
-def mark(second: int) -> Watermark:
-    return Watermark(second * 1_000_000)
+def mark(second: int) -> WatermarkElement:
+    return WatermarkElement(second * 1_000_000)
 
 
 def marks(found: list[Seen]) -> list[Seen]:
@@ -32,7 +32,7 @@ def marks(found: list[Seen]) -> list[Seen]:
     seen: list[Seen] = []
     reached = -(1 << 63)
     for when, element in found:
-        if isinstance(element, Watermark):
+        if isinstance(element, WatermarkElement):
             if element.at_us <= reached:
                 continue
             reached = element.at_us
@@ -46,7 +46,7 @@ def watermarks(found: list[Seen]) -> list[tuple[float, int]]:
     return [
         (when, element.at_us // 1_000_000)
         for when, element in marks(found)
-        if isinstance(element, Watermark) and element.at_us < FOREVER_US
+        if isinstance(element, WatermarkElement) and element.at_us < MAX_WATERMARK_US
     ]
 
 
@@ -64,7 +64,7 @@ def test_a_watermark_comes_behind_the_rows_that_raise_it(tmp_path: Path) -> None
 
 
 def test_rows_that_wait_for_more_are_not_overtaken_by_their_watermark(tmp_path: Path) -> None:
-    bounds = Bounds(linger_s=3)
+    bounds = ChannelBounds(linger_s=3)
     splits: Splits = {"a": [at(1), 1, at(5), 4, at(9), 10], "b": [at(2), 2, at(3)]}
     assert seen(Alone(tmp_path, splits, bounds=bounds)) == [
         (3, [1, 2, 5, 3]),
@@ -105,7 +105,7 @@ def test_a_split_that_is_not_read_yet_holds_time_back_unless_ordered(
 def test_a_split_without_rows_for_so_long_holds_nothing_back(
     tmp_path: Path, parallelism: int, seed: int
 ) -> None:
-    busy: list[Happening] = [happening for n in range(100) for happening in (at(n), 1)]
+    busy: list[MemoryEvent] = [happening for n in range(100) for happening in (at(n), 1)]
     splits: Splits = {"a": busy, "b": [at(7), 60.5, at(8), at(70), 100]}
     found = seen(Alone(tmp_path, splits, "idle: 30s", parallelism), seed)
     # At 30 it is not said whether the row or the look is first.
@@ -123,9 +123,9 @@ def test_a_source_whose_splits_are_all_idle_says_so(tmp_path: Path, parallelism:
     assert marks(found) == [
         (0, mark(1)),
         (30, mark(3)),
-        (35, Idle()),
+        (35, IdleMarker()),
         (100, mark(5)),
-        (103, Idle()),
+        (103, IdleMarker()),
         (205, END[0]),
         (205, END[1]),
     ]
@@ -138,16 +138,16 @@ def test_a_partition_that_never_had_a_row_is_idle_so_long_after_the_start(
     splits: Splits = {"a": [at(1), 20, at(2), 20, at(3), 20], "never": [1000.0]}
     found = seen(Alone(tmp_path, splits, "idle: 30s", parallelism))
     assert watermarks(found) == [(30, 2), (40, 3)]
-    assert (60, Idle()) in found
+    assert (60, IdleMarker()) in found
 
 
 def test_a_split_whose_rows_nobody_takes_is_not_idle(tmp_path: Path) -> None:
     splits: Splits = {"a": [at(n) for n in range(5)], "b": [1, at(9)]}
-    source = Alone(tmp_path, splits, "idle: 30s", bounds=Bounds(rows=1))
-    source.channels[0].bounds = Bounds(rows=1)
+    source = Alone(tmp_path, splits, "idle: 30s", bounds=ChannelBounds(rows=1))
+    source.channels[0].bounds = ChannelBounds(rows=1)
     found = seen(source, slow_s=100)
     assert found[-1][0] > 300
-    assert Idle() not in [element for _, element in found]
+    assert IdleMarker() not in [element for _, element in found]
     assert watermarks(found)[-1][1] <= 9
 
 
@@ -163,8 +163,8 @@ def parted(found: list[Seen]) -> list[tuple[float, int]]:
 def test_a_split_waits_that_is_too_far_ahead_of_the_slowest(
     tmp_path: Path, parallelism: int, seed: int
 ) -> None:
-    fast: list[Happening] = [at(10 * n) for n in range(20)]
-    slow: list[Happening] = [happening for n in range(10) for happening in (at(10 * n + 1), 5)]
+    fast: list[MemoryEvent] = [at(10 * n) for n in range(20)]
+    slow: list[MemoryEvent] = [happening for n in range(10) for happening in (at(10 * n + 1), 5)]
     splits: Splits = {"fast": fast, "slow": slow}
     found = parted(seen(Alone(tmp_path, splits, f"max_drift: {DRIFT}s", parallelism), seed))
     assert sorted(second for _, second in found) == sorted(
@@ -185,11 +185,11 @@ def test_a_split_waits_that_is_too_far_ahead_of_the_slowest(
 
 @both
 def test_a_split_that_was_made_to_wait_is_not_idle(tmp_path: Path, parallelism: int) -> None:
-    fast: list[Happening] = [at(100 * n) for n in range(5)]
-    slow: list[Happening] = [happening for n in range(10) for happening in (at(n), 20)]
+    fast: list[MemoryEvent] = [at(100 * n) for n in range(5)]
+    slow: list[MemoryEvent] = [happening for n in range(10) for happening in (at(n), 20)]
     splits: Splits = {"fast": [*fast, 1000.0, at(1000)], "slow": slow}
     found = seen(Alone(tmp_path, splits, "max_drift: 10s, idle: 30s", parallelism))
-    assert Idle() not in [element for when, element in found if when < 230]
+    assert IdleMarker() not in [element for when, element in found if when < 230]
     assert watermarks(found)[:10] == [(20 * n, n) for n in range(10)]
 
 
@@ -213,11 +213,11 @@ def test_splits_that_come_later_are_read_and_older_rows_take_nothing_back(
     assert parted(found) == [(0, 50), (20, 40), (24, 60), (30, 70)]
     assert marks(found) == [
         (0, mark(50)),
-        (0, Idle()),
+        (0, IdleMarker()),
         (24, mark(60)),
-        (28, Idle()),
+        (28, IdleMarker()),
         (30, mark(70)),
-        (30, Idle()),
+        (30, IdleMarker()),
         (100, END[0]),
         (100, END[1]),
     ]
@@ -239,7 +239,7 @@ def test_rows_without_a_time_are_bad_records(tmp_path: Path, parallelism: int) -
     source = Alone(tmp_path, splits, parallelism=parallelism)
     found = seen(source)
     assert sorted(parted(found)) == [(0, 1), (5, 3), (5, 4)]
-    assert sum(intake.bad for intake in source.intakes.values()) == 2
+    assert sum(intake.bad_records for intake in source.intakes.values()) == 2
     assert sum(intake.rows_in for intake in source.intakes.values()) == 3
 
 
@@ -258,7 +258,7 @@ YEAR_1, YEAR_9999 = -62_135_596_800, 253_402_300_799
 def test_times_may_be_far_away_and_jump(
     tmp_path: Path, seconds: list[int], moved: list[int]
 ) -> None:
-    happenings: list[Happening] = [each for second in seconds for each in (at(second), 1)]
+    happenings: list[MemoryEvent] = [each for second in seconds for each in (at(second), 1)]
     found = watermarks(seen(Alone(tmp_path, {"a": happenings}, "delay: 5s")))
     assert [second for _, second in found] == moved
 
@@ -272,7 +272,7 @@ def test_times_may_be_far_away_and_jump(
 )
 def test_no_row_is_late_that_the_delay_allows(
     tmp_path_factory: pytest.TempPathFactory,
-    splits: list[list[Happening]],
+    splits: list[list[MemoryEvent]],
     parallelism: int,
     drift: str,
     seed: int,
@@ -283,7 +283,7 @@ def test_no_row_is_late_that_the_delay_allows(
     assert marks(found)[-2:] == [(found[-1][0], END[0]), (found[-1][0], END[1])]
     latest = -(1 << 63)
     for _, element in found:
-        if isinstance(element, Watermark):
+        if isinstance(element, WatermarkElement):
             assert element.at_us > latest
             latest = element.at_us
         elif isinstance(element, list):

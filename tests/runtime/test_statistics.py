@@ -14,18 +14,18 @@ from typing import Any
 import polars as pl
 import pytest
 
-from headrace.connectors.memory import Happening, Memory
-from headrace.core.bench import Bench
-from headrace.core.channel import Bounds, Channel
-from headrace.core.checkpoints import Rhythm
-from headrace.core.elements import Barrier, End
-from headrace.core.gate import Gate
+from headrace.connectors.memory import InMemoryData, MemoryEvent
+from headrace.core.bench import KernelExecutor
+from headrace.core.channel import Channel, ChannelBounds
+from headrace.core.checkpoints import CheckpointSchedule
+from headrace.core.elements import Barrier, EndOfStream
+from headrace.core.gate import InputGate
 from headrace.core.job import Job
-from headrace.core.job_statistics import checkpoint_history, job_statistics
-from headrace.core.keeping import Keeping
+from headrace.core.job_statistics import collect_checkpoint_history, collect_job_statistics
+from headrace.core.keeping import CheckpointStorage
 from headrace.core.pipeline.settings import NoRestart
-from headrace.core.restart import Restarts
-from headrace.state.storage.local import LocalStore
+from headrace.core.restart import RestartPolicy
+from headrace.state.storage.local import LocalSnapshotStore
 from headrace.state.storage.memory_disk import MemoryDisk
 from tests.runtime.running import cut, job_of
 from tests.runtime.sources import at
@@ -41,9 +41,9 @@ def looked(job: Job, at_s: Sequence[float]) -> list[dict[str, Any]]:
         running = asyncio.create_task(job.run())
         for time in at_s:
             await asyncio.sleep(time - asyncio.get_running_loop().time())
-            looks.append(job_statistics(job))
+            looks.append(collect_job_statistics(job))
         assert (await running).failure is None
-        looks.append(job_statistics(job))
+        looks.append(collect_job_statistics(job))
         return looks
 
     with asyncio.Runner(loop_factory=lambda: SimulatedLoop(1)) as runner:
@@ -55,7 +55,13 @@ def looked(job: Job, at_s: Sequence[float]) -> list[dict[str, Any]]:
 def slow(folder: Path, parallelism: int) -> Job:
     """Return a job of eight batches, each a channel full, whose sink takes a second per batch."""
     memory = SlowMemory({"in": {"a": cut(pl.DataFrame({"id": range(24)}), 3)}}, write_s=1.0)
-    return job_of(folder, TEXT.format(parallelism=parallelism), memory, Bench(), Bounds(rows=3))
+    return job_of(
+        folder,
+        TEXT.format(parallelism=parallelism),
+        memory,
+        KernelExecutor(),
+        ChannelBounds(rows=3),
+    )
 
 
 def test_who_stands_before_a_slow_writer_is_backpressured_and_the_writer_is_busy(
@@ -96,8 +102,14 @@ sinks: {out: {from: n, memory: {data: out}}}
 @pytest.fixture
 def pausing(tmp_path: Path) -> Job:
     """Return a job that reads two rows, two more after 10 s, and ends after another 10 s."""
-    happenings: list[Happening] = [at(1, 2), 10.0, at(3, 4), 10.0]
-    return job_of(tmp_path, PAUSING, Memory({"in": {"a": happenings}}), Bench(), Bounds())
+    happenings: list[MemoryEvent] = [at(1, 2), 10.0, at(3, 4), 10.0]
+    return job_of(
+        tmp_path,
+        PAUSING,
+        InMemoryData({"in": {"a": happenings}}),
+        KernelExecutor(),
+        ChannelBounds(),
+    )
 
 
 def test_where_nothing_comes_all_are_idle(pausing: Job) -> None:
@@ -148,9 +160,11 @@ def test_the_lag_is_the_wall_clock_less_the_watermark(pausing: Job) -> None:
 
 
 def test_checkpoints_are_remembered_with_what_they_took_and_wrote(pausing: Job) -> None:
-    store = LocalStore(MemoryDisk(), "/checkpoints", "0" * 32)
+    store = LocalSnapshotStore(MemoryDisk(), "/checkpoints", "0" * 32)
     store.prepare()
-    pausing.keeping = Keeping(store, Restarts(NoRestart()), Rhythm(4.0), now_us=lambda: 5_000_000)
+    pausing.storage = CheckpointStorage(
+        store, RestartPolicy(NoRestart()), CheckpointSchedule(4.0), now_us=lambda: 5_000_000
+    )
     then, end = looked(pausing, [5.0])
     assert then["checkpoints"]["completed"] == 1
     newest = then["checkpoints"]["newest"]
@@ -165,25 +179,25 @@ def test_checkpoints_are_remembered_with_what_they_took_and_wrote(pausing: Job) 
 
 
 def _history(job: Job) -> list[dict[str, Any]]:
-    history: Any = checkpoint_history(job)["history"]
+    history: Any = collect_checkpoint_history(job)["history"]
     return list(history)
 
 
 def test_how_long_inputs_wait_for_the_barriers_of_others_is_measured() -> None:
     async def main() -> None:
-        left, right = Channel(Bounds()), Channel(Bounds())
-        gate = Gate([left, right])
+        left, right = Channel(ChannelBounds()), Channel(ChannelBounds())
+        gate = InputGate([left, right])
         await left.put(Barrier(1))
         getting = asyncio.create_task(gate.get())
         await asyncio.sleep(2.0)
         await right.put(Barrier(1))
         assert (await getting)[1] == Barrier(1)
-        assert gate.aligning.last == 2.0
-        assert gate.idle.seconds == 2.0
-        await left.put(End())
+        assert gate.alignment_time.last_s == 2.0
+        assert gate.idle_time.seconds == 2.0
+        await left.put(EndOfStream())
         await right.put(Barrier(2))  # an ended channel is not waited for
         assert (await gate.get())[1] == Barrier(2)
-        assert (gate.aligning.last, gate.aligning.seconds) == (0.0, 2.0)
+        assert (gate.alignment_time.last_s, gate.alignment_time.seconds) == (0.0, 2.0)
 
     with asyncio.Runner(loop_factory=lambda: SimulatedLoop(1)) as runner:
         runner.run(main())
@@ -193,7 +207,7 @@ def test_all_of_it_is_json_at_any_time(pausing: Job) -> None:
     assert job_statistics_of_nothing(pausing)["subtasks"] == []
     for look in looked(pausing, [5.0]):
         assert json.loads(json.dumps(look)) == look
-    assert checkpoint_history(pausing) == {
+    assert collect_checkpoint_history(pausing) == {
         "completed": 0,
         "failed": 0,
         "newest": None,
@@ -205,6 +219,6 @@ def job_statistics_of_nothing(job: Job) -> dict[str, Any]:
     """Return the statistics of a job before it begins."""
 
     async def main() -> dict[str, Any]:
-        return job_statistics(job)
+        return collect_job_statistics(job)
 
     return asyncio.run(main())

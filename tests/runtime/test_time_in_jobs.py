@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.connectors.memory import Happening, Memory
-from headrace.core.job import Outcome
+from headrace.connectors.memory import InMemoryData, MemoryEvent
+from headrace.core.job import JobOutcome
 from tests.runtime.running import simulated
 from tests.runtime.sources import at, disordered
 
-Splits: TypeAlias = "dict[str, list[Happening]]"
+Splits: TypeAlias = "dict[str, list[MemoryEvent]]"
 both = pytest.mark.parametrize("parallelism", [1, 3])
 
 TEXT = """
@@ -50,19 +50,19 @@ def fired(
     watermark: str,
     parallelism: int,
     *,
-    other: Sequence[Happening] = (),
+    other: Sequence[MemoryEvent] = (),
     seed: int = 1,
-) -> tuple[list[tuple[float, int, int]], Outcome]:
+) -> tuple[list[tuple[float, int, int]], JobOutcome]:
     """When a window fired, its first second, and how many rows were in it; and how the job ended.
 
     Windows of several keys that fire together are taken together.
     """
-    memory = Memory(inputs={"in": splits, "other": {"x": other}})
+    memory = InMemoryData(inputs={"in": splits, "other": {"x": other}})
     text = TEXT.format(parallelism=parallelism, watermark=watermark)
     outcome = simulated(folder, text, memory, seed)
     assert outcome.failure is None
     found: Counter[tuple[float, int]] = Counter()
-    for when, rows in memory.written.get("out", []):
+    for when, rows in memory.write_times.get("out", []):
         starts = rows["window_start"].to_physical() // 1_000_000
         for start, count in zip(starts, rows["n"], strict=True):
             found[when, start] += count
@@ -90,7 +90,7 @@ def test_a_split_that_is_idle_keeps_no_window_open(tmp_path: Path, parallelism: 
     found, outcome = fired(tmp_path, splits, "idle: 30s", parallelism)
     # At 30 nobody holds time but `a`, at 31 nobody; what `b` brings at 100 is late for the first.
     assert found == [(30, 0, 3), (101, 10, 2), (201, 20, 1)]
-    assert outcome.parts["w"].late == 1
+    assert outcome.part_counts["w"].late_rows == 1
 
 
 @both
@@ -107,7 +107,7 @@ def test_an_idle_source_holds_time_again_also_by_rows_that_are_filtered_away(
     tmp_path: Path, parallelism: int
 ) -> None:
     splits: Splits = {"a": [at(1), 50, at(12), 10, at(25), 100]}
-    other: list[Happening] = [at(2), 40, at(-1), 15, at(22), 200]
+    other: list[MemoryEvent] = [at(2), 40, at(-1), 15, at(22), 200]
     found, _ = fired(tmp_path, splits, "idle: 30s", parallelism, other=other)
     assert found == [(55, 0, 2), (60, 10, 1), (255, 20, 2)]
 
@@ -122,8 +122,8 @@ def test_an_idle_source_holds_time_again_also_by_rows_that_are_filtered_away(
 )
 def test_no_row_is_late_that_the_delay_allows(
     tmp_path_factory: pytest.TempPathFactory,
-    lists: list[list[Happening]],
-    other: list[Happening],
+    lists: list[list[MemoryEvent]],
+    other: list[MemoryEvent],
     parallelism: int,
     drift: str,
     seed: int,
@@ -137,7 +137,7 @@ def test_no_row_is_late_that_the_delay_allows(
         other=other,
         seed=seed,
     )
-    assert not outcome.parts["w"].late
+    assert not outcome.part_counts["w"].late_rows
     chunks = [
         chunk for each in (*lists, other) for chunk in each if isinstance(chunk, pl.DataFrame)
     ]

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.core.expressions import type_expression
-from headrace.core.operators.top import Top
+from headrace.core.operators.top import RunningTopOperator
 from headrace.core.plan import nodes
 from headrace.core.plan.nodes import Ranking
 from headrace.core.plan.windows import Ttl
@@ -36,10 +36,10 @@ def ranking(text: str) -> Ranking:
 
 def top(
     rows: int, *by: str, key: str | None = "k", ttl: Ttl | None = None, clock: Clock | None = None
-) -> Top:
+) -> RunningTopOperator:
     keys = computed(SCHEMA, key) if key else ()
     operation = nodes.Top(keys, None, rows, tuple(map(ranking, by)), ttl)
-    return Top(operation, place(clock=clock))
+    return RunningTopOperator(operation, place(clock=clock))
 
 
 def rows(
@@ -50,7 +50,7 @@ def rows(
     return timed(frame, times or [0] * len(rows), ordered=True)
 
 
-def ranks(operator: Top, frame: pl.DataFrame) -> list[tuple[object, ...]]:
+def ranks(operator: RunningTopOperator, frame: pl.DataFrame) -> list[tuple[object, ...]]:
     """Key, id and rank of the rows that come out, none of them a delete."""
     out = [row for _, frame in operator.process(frame) for row in frame.rows()]
     assert not any(row[-2] for row in out)
@@ -118,7 +118,7 @@ def test_a_key_that_is_forgotten_begins_anew() -> None:
 
 def test_a_key_is_forgotten_by_the_wall_clock() -> None:
     clock = Clock(0)
-    operator = top(1, "v desc", ttl=Ttl(100, processing=True), clock=clock)
+    operator = top(1, "v desc", ttl=Ttl(100, uses_processing_time=True), clock=clock)
     list(operator.process(rows(("a", 1, 9.0))))
     clock.now_us = 100
     assert ranks(operator, rows(("a", 2, 1.0))) == []

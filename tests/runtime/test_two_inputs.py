@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import polars as pl
 import pytest
 
-from headrace.connectors.memory import Happening, Memory
+from headrace.connectors.memory import InMemoryData, MemoryEvent
 from tests.runtime import meant
 from tests.runtime.running import simulated
 from tests.runtime.surviving import FlakyMemory
@@ -42,16 +42,16 @@ def text_of(step: str, left: str, right: str, parallelism: int, more: str = "") 
     )
 
 
-def written(memory: Memory, name: str = "out") -> list[tuple[float, Row]]:
+def written(memory: InMemoryData, name: str = "out") -> list[tuple[float, Row]]:
     """The times at which rows were written: k, v and w."""
     return sorted(
         (when, tuple(row[name] for name in ("k", "v", "w") if name in row))
-        for when, frame in memory.written.get(name, [])
+        for when, frame in memory.write_times.get(name, [])
         for row in frame.rows(named=True)
     )
 
 
-Splits: TypeAlias = "Mapping[str, Sequence[Happening]]"
+Splits: TypeAlias = "Mapping[str, Sequence[MemoryEvent]]"
 NEAR = "join: {left: a, right: b, on: a.k = b.k, within: 2s, type: left"
 BOTH = "select: {k: a.k, v: a.v, w: b.v}"
 
@@ -69,9 +69,9 @@ class TestIdle:
         "  other: {from: late_a, memory: {data: other}}\n"
     )
 
-    def run(self, folder: Path, step: str, idle: str, parallelism: int) -> Memory:
+    def run(self, folder: Path, step: str, idle: str, parallelism: int) -> InMemoryData:
         """Return the outcome."""
-        memory = Memory({"left": dict(GOES_ON), "right": dict(PAUSES)})
+        memory = InMemoryData({"left": dict(GOES_ON), "right": dict(PAUSES)})
         time = f"{TIMED}{idle}}}"
         text = text_of(step, time, time, parallelism, self.SINK)
         assert simulated(folder, text, memory, 1).failure is None
@@ -115,10 +115,10 @@ def survived(text: str, left: Splits, right: Splits, seed: int) -> tuple[FlakyMe
     """Return the output across kills, failures and rescales, and the number of late rows."""
     memory = FlakyMemory({"left": dict(left), "right": dict(right)})
     _, outcome = meant.survived(text, memory, random.Random(seed), 4, every_s=[0.3])
-    return memory, outcome.parts["step"].late or 0
+    return memory, outcome.part_counts["step"].late_rows or 0
 
 
-def came(memory: Memory) -> Counter[Row]:
+def came(memory: InMemoryData) -> Counter[Row]:
     """All rows that were committed."""
     frames = memory.outputs.get("out", [])
     return Counter(row for frame in frames for row in frame.select("k", "v", "w").rows())
@@ -168,7 +168,7 @@ def test_time_goes_on_by_the_input_that_has_it(
     """The other one is still being read when the windows of the first have ended."""
     left: Splits = {"0": [1, rows((1, 10, 0)), 1, rows((1, 11, 20)), 200]}
     rules: Splits = {"0": [rows((1, 100, 0)), 200, rows((1, 101, 0)), 100]}
-    memory = Memory({"left": dict(left), "right": dict(rules)})
+    memory = InMemoryData({"left": dict(left), "right": dict(rules)})
     step = "from: a, broadcast: {rules: b, on: a.k = b.k, order: arrival}, select: {k: a.k, w: b.v}"
     window = "key: k, window: {tumble: 10s}, aggregate: {v: count(*), w: max(w)}"
     text = text_of(step, f"{TIMED}}}", f"{TIMED}}}" if timed == "b" else SCHEMA, parallelism)
@@ -199,7 +199,7 @@ def test_joins_by_the_wall_clock_need_no_event_time(
 def test_a_ttl_by_the_wall_clock_is_over_though_nobody_has_event_time(tmp_path: Path) -> None:
     left: Splits = {"0": [rows((1, 10, 0)), 100]}
     right: Splits = {"0": [5, rows((1, 100, 0)), 20, rows((1, 101, 0)), 10]}
-    memory = Memory({"left": dict(left), "right": dict(right)})
+    memory = InMemoryData({"left": dict(left), "right": dict(right)})
     on = "on: a.k = b.k, type: full, ttl: {after: 10s, time: processing}"
     step = f"join: {{left: a, right: b, {on}}}, {BOTH}"
     assert simulated(tmp_path, text_of(step, SCHEMA, SCHEMA, 1), memory, 1).failure is None
@@ -231,7 +231,7 @@ def test_a_rule_that_comes_late_is_met_by_the_rows_that_still_wait(
 ) -> None:
     left: Splits = {"0": [rows((1, 10, 0), (1, 11, 5)), 20, rows((1, 12, 9)), 1]}
     rules: Splits = {"0": [rows((1, 100, 0), (2, 200, 5)), 10, rows((1, 101, 2)), 20]}
-    memory = Memory({"left": dict(left), "right": dict(rules)})
+    memory = InMemoryData({"left": dict(left), "right": dict(rules)})
     step = f"from: a, broadcast: {{rules: b, on: a.k = b.k, keep: {{key: k}}}}, {BOTH}"
     text = text_of(step, f"{TIMED}}}", f"{TIMED}}}", parallelism)
     assert simulated(tmp_path, text, memory, 1).failure is None

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.connectors.memory import Memory
+from headrace.connectors.memory import InMemoryData
 from tests.reference import pipelines
 from tests.runtime import meant
 from tests.runtime.running import cut, rows, threaded
@@ -39,7 +39,7 @@ def test_whatever_happens_they_are_of_all_rows(data: st.DataObject) -> None:
 def test_rows_of_count_windows_are_merged_from_panes(tmp_path: Path) -> None:
     some = [{"k": 1, "s": "a", "v": v, "x": 0.0, "at": BEGIN} for v in range(6)]
     text = pipeline("window: {count: 4, every: 2}", "key: k", "median", "total")
-    memory = Memory({"in": {"0": cut(pipelines.frame(some), 1)}})
+    memory = InMemoryData({"in": {"0": cut(pipelines.frame(some), 1)}})
     assert threaded(tmp_path, text, memory).failure is None
     wanted = [(1, 1.0, "1 of 2"), (1, 2.0, "6 of 4"), (1, 4.0, "14 of 4")]
     assert sorted(row[:3] for row in rows(memory, "out")) == wanted
@@ -86,7 +86,7 @@ def failure(folder: Path, shape: str, **bodies: str) -> str:
     del AGGREGATES["own"]
     times = [BEGIN + timedelta(seconds=s) for s in (10, 11)]
     some = [{"k": 1, "s": "a", "v": 1, "x": 0.0, "at": at} for at in times]
-    outcome = threaded(folder, text, Memory({"in": {"0": cut(pipelines.frame(some), 1)}}))
+    outcome = threaded(folder, text, InMemoryData({"in": {"0": cut(pipelines.frame(some), 1)}}))
     assert outcome.failure is not None
     return f"{outcome.failure.step}: {outcome.failure.message} [{outcome.failure.hint}]"
 

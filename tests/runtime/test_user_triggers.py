@@ -31,7 +31,7 @@ def trigger(folder: Path, body: str = SUMS) -> Trigger:
     Path(folder, "own.py").write_text(OWN.replace("BODY", body))
     of = Schema((Field("k", STRING), Field("x", BIGINT)))
     state = Schema((Field("n", BIGINT),))
-    return Trigger(code=UserCode(folder, "own.py", "Own"), of=of, state=state)
+    return Trigger(code=UserCode(folder, "own.py", "Own"), input_columns=of, state=state)
 
 
 def test_a_window_fires_when_the_class_says_so(tmp_path: Path) -> None:
@@ -44,7 +44,7 @@ def test_a_window_fires_when_the_class_says_so(tmp_path: Path) -> None:
 
 
 def test_what_was_put_out_is_forgotten_with_what_the_class_keeps(tmp_path: Path) -> None:
-    step = driven(aggregate(Window(TEN, trigger=trigger(tmp_path), accumulate=False)))
+    step = driven(aggregate(Window(TEN, trigger=trigger(tmp_path), keeps_rows=False)))
     assert step.rows((1, "a", 7)) == [("a", 0, 10, 1, 7)]
     assert step.rows((2, "a", 5)) == []
     fired = step.rows((2, "a", 1), (3, None, 9))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.connectors.memory import Memory
+from headrace.connectors.memory import InMemoryData
 from tests.reference import pipelines
 from tests.runtime import meant
 from tests.runtime.running import cut, rows, threaded
@@ -83,7 +83,7 @@ def outcome(folder: Path, body: str, *clauses: str) -> str | list[tuple[object, 
     Path(folder, "own.py").write_text(OWN.format(body))
     times = [pipelines.BEGIN + timedelta(seconds=s) for s in (10, 11, 12)]
     some = [{"k": 1, "s": "a", "v": n, "x": 0.0, "at": at} for n, at in enumerate(times)]
-    memory = Memory({"in": {"0": cut(pipelines.frame(some), 3)}})
+    memory = InMemoryData({"in": {"0": cut(pipelines.frame(some), 3)}})
     failure = threaded(folder, pipeline("key: s", *clauses), memory).failure
     if failure is None:
         return sorted(row[:-1] for row in rows(memory, "out"))

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headrace.core.operators.windows import filing, spread
-from headrace.core.plan.windows import Cumulate, Shape, Slide, Trigger, Tumble, Window
+from headrace.core.plan.windows import Cumulate, Slide, Trigger, Tumble, Window, WindowShape
 from tests.runtime.windowing import Driven, Row, aggregate, driven, frame_of, us
 
 Out = tuple[object, ...]
@@ -38,12 +38,14 @@ def sizes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     if request.param == "small pieces":
         for name, value in (("PIECE_ROWS", 7), ("ALONE_ROWS", 3), ("PIECE_WINDOWS", 4)):
             monkeypatch.setattr(spread, name, value)
-        monkeypatch.setattr(filing, "SETTLED_ROWS", 5)
+        monkeypatch.setattr(filing, "FLUSH_ROWS", 5)
     if "dense" in request.param:
-        monkeypatch.setattr(spread, "CALL_ROWS", -1_000_000 if request.param == "dense" else -20)
+        monkeypatch.setattr(
+            spread, "CALL_COST_ROWS", -1_000_000 if request.param == "dense" else -20
+        )
 
 
-def windows_of(shape: Shape, time_us: int) -> Iterator[tuple[int, int]]:
+def windows_of(shape: WindowShape, time_us: int) -> Iterator[tuple[int, int]]:
     """The windows that a time is in, found by trying."""
     assert isinstance(shape, Tumble | Slide | Cumulate)
     every = shape.size_us if isinstance(shape, Tumble) else shape.every_us
@@ -57,7 +59,7 @@ def windows_of(shape: Shape, time_us: int) -> Iterator[tuple[int, int]]:
         start -= stride
 
 
-def counted(shape: Shape, rows: list[Row]) -> list[Out]:
+def counted(shape: WindowShape, rows: list[Row]) -> list[Out]:
     """The windows of these rows, counted one by one."""
     found: Sums = defaultdict(lambda: [0, 0])
     for at, key, x in rows:
@@ -92,13 +94,13 @@ def summed(out: list[Out], *, again: bool) -> Sums:
 @SETTINGS
 @given(SHAPES, BATCHES)
 def test_windows_do_not_depend_on_batches_and_time(
-    sizes: None, shape: Shape, batches: list[tuple[list[Row], int]]
+    sizes: None, shape: WindowShape, batches: list[tuple[list[Row], int]]
 ) -> None:
     step = driven(aggregate(Window(shape)))
     came, out = run(step, batches)
     assert sorted(out, key=str) == counted(shape, came)
-    assert step.state.counts.late == 0
-    assert step.operator.held == 0
+    assert step.state.counters.late == 0
+    assert step.operator.pending_rows == 0
     ends = [row[2] for row in out]
     assert ends == sorted(ends)  # type: ignore[type-var]
 
@@ -107,12 +109,12 @@ def test_windows_do_not_depend_on_batches_and_time(
 @given(SHAPES, BATCHES, st.integers(0, 9), st.booleans())
 def test_late_rows_are_in_exactly_one_of_windows_and_late(
     sizes: None,
-    shape: Shape,
+    shape: WindowShape,
     batches: list[tuple[list[Row], int]],
     lateness: int,
     accumulate: bool,
 ) -> None:
-    window = Window(shape, us(lateness), late_to="late", accumulate=accumulate)
+    window = Window(shape, us(lateness), late_to="late", keeps_rows=accumulate)
     step = driven(aggregate(window))
     now = -45
     late: list[Out] = []
@@ -132,10 +134,10 @@ def test_late_rows_are_in_exactly_one_of_windows_and_late(
         out += step.time(now)
     out += step.end()
     assert [row for row in out if row[0] == "late"] == late
-    assert step.state.counts.late == len(late)
+    assert step.state.counters.late == len(late)
     in_time = [row for row in out if row[0] != "late"]
-    assert summed(in_time, again=window.fires_again) == expected
-    assert step.operator.held == 0
+    assert summed(in_time, again=window.can_fire_again) == expected
+    assert step.operator.pending_rows == 0
 
 
 TRIGGERS = st.one_of(
@@ -148,17 +150,17 @@ TRIGGERS = st.one_of(
 @given(SHAPES, BATCHES, TRIGGERS, st.booleans())
 def test_what_fires_early_ends_as_if_it_had_not(
     sizes: None,
-    shape: Shape,
+    shape: WindowShape,
     batches: list[tuple[list[Row], int]],
     trigger: Trigger,
     accumulate: bool,
 ) -> None:
-    step = driven(aggregate(Window(shape, trigger=trigger, accumulate=accumulate)))
+    step = driven(aggregate(Window(shape, trigger=trigger, keeps_rows=accumulate)))
     came, out = run(step, batches)
     if trigger.count and not accumulate:
         assert all(isinstance(n, int) and 0 < n <= trigger.count for *_, n, _ in out)
     assert summed(out, again=accumulate) == summed(counted(shape, came), again=True)
-    assert step.operator.held == 0
+    assert step.operator.pending_rows == 0
 
 
 @settings(max_examples=15, deadline=None)

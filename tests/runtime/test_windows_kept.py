@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from headrace.core.elements import EVENT_TIME, ORDER
-from headrace.core.plan.windows import Evict, Global, Shape, Slide, Trigger, Tumble, Window
+from headrace.core.plan.windows import Evict, Global, Slide, Trigger, Tumble, Window, WindowShape
 from tests.runtime.windowing import FOREVER, aggregate, driven, frame_of, top, us
 
 TEN = Tumble(us(10))
@@ -46,7 +46,7 @@ def test_a_top_of_everything_has_the_greatest_time_of_its_key() -> None:
     step = driven(top(Window(Global()), 1, "x"))
     assert step.time(5) == []
     step.rows((1, "a", 5), (9, "a", 7))
-    assert step.operator.held == 2
+    assert step.operator.pending_rows == 2
     ((_, frame),) = list(step.operator.advance(us(FOREVER)))
     assert frame.rows()[0][:3] == ("a", 5, 1)
     assert frame[EVENT_TIME].cast(pl.Int64).to_list() == [us(9)]
@@ -88,8 +88,10 @@ def test_evicted_rows_are_not_ranked() -> None:
     assert step.end() == [("a", 2, 1), ("a", 1, 2)]
 
 
-def counting(count: int, shape: Shape = TEN, *, accumulate: bool = True, late: int = 0) -> Window:
-    return Window(shape, us(late), trigger=Trigger(count=count), accumulate=accumulate)
+def counting(
+    count: int, shape: WindowShape = TEN, *, accumulate: bool = True, late: int = 0
+) -> Window:
+    return Window(shape, us(late), trigger=Trigger(count=count), keeps_rows=accumulate)
 
 
 def test_a_window_is_put_out_whenever_so_many_rows_have_come() -> None:
@@ -100,7 +102,7 @@ def test_a_window_is_put_out_whenever_so_many_rows_have_come() -> None:
     assert step.rows((3, "a", 8), (3, "a", 16), (3, "a", 32)) == [("a", 0, 10, 6, 63)]
     assert sorted(step.time(10)) == [("a", 0, 10, 6, 63), ("b", 0, 10, 1, 1)]
     assert step.end() == [("a", 10, 20, 1, 4)]
-    assert step.operator.held == 0
+    assert step.operator.pending_rows == 0
 
 
 def test_what_is_cleared_is_cut_at_exactly_so_many_rows() -> None:
@@ -129,7 +131,7 @@ def test_late_rows_are_put_out_at_once_though_few() -> None:
     assert step.time(10) == [("a", 0, 10, 1, 1)]
     assert step.rows((2, "a", 2)) == [("a", 0, 10, 2, 3)]
     assert step.time(15) == []
-    assert step.operator.held == 0
+    assert step.operator.pending_rows == 0
     step = driven(aggregate(counting(3, late=5, accumulate=False)))
     step.rows((1, "a", 1))
     assert step.time(10) == [("a", 0, 10, 1, 1)]
@@ -140,7 +142,7 @@ def test_late_rows_are_put_out_at_once_though_few() -> None:
 def test_everything_is_put_out_whenever_so_many_rows_have_come() -> None:
     step = driven(aggregate(counting(2, Global(), accumulate=False), ()))
     assert step.rows((1, "a", 1), (1, "b", 2), (1, "c", 4), (0, "d", 8)) == [(2, 3), (2, 12)]
-    assert step.operator.held == 0
+    assert step.operator.pending_rows == 0
     step = driven(top(counting(2, Global(), accumulate=False), 1, "-x", key=()))
     assert step.rows((1, "a", 1), (1, "b", 2), (1, "c", 4)) == [("b", 2, 1)]
     assert step.end() == [("c", 4, 1)]

@@ -25,7 +25,7 @@ def count(frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
 def test_packing_changes_nothing(
     monkeypatch: pytest.MonkeyPatch, pairs: list[tuple[int | None, int]], small: bool
 ) -> None:
-    monkeypatch.setattr(packing, "MANY_ROWS", 0)
+    monkeypatch.setattr(packing, "MIN_PACKED_ROWS", 0)
     if small:
         pairs = [(None if key is None else key % 5, slot // 10**12) for key, slot in pairs]
     keys, slots = zip(*pairs, strict=True)
@@ -33,8 +33,8 @@ def test_packing_changes_nothing(
     frame = pl.DataFrame(
         {"k": pl.Series(keys, dtype=type), SLOT: pl.Series(slots, dtype=pl.Int64())}
     ).with_columns(x=pl.int_range(pl.len()))
-    found = packing.grouped(frame, ("k", SLOT), count)
+    found = packing.group_packed(frame, ("k", SLOT), count)
     assert found.schema == count(frame, ("k", SLOT)).schema
     assert sorted(found.rows(), key=str) == sorted(count(frame, ("k", SLOT)).rows(), key=str)
     text = frame.with_columns(pl.col("k").cast(pl.String))
-    assert packing.grouped(text, ("k", SLOT), count).height == found.height
+    assert packing.group_packed(text, ("k", SLOT), count).height == found.height

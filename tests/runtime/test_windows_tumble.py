@@ -62,7 +62,7 @@ def test_a_late_row_is_counted_and_put_out_as_it_came() -> None:
     step.rows((1, "a", 1))
     assert step.time(10) == [("a", 0, 10, 1, 1)]
     assert step.rows((9, "b", 7), (11, "b", 2)) == [("late", "b", 7)]
-    assert step.state.counts.late == 1
+    assert step.state.counters.late == 1
     ((stream, late),) = list(step.operator.process(frame_of([(9, "b", 7)])))
     assert (stream, late.columns) == ("late", ["k", "x", EVENT_TIME, ORDER])
     assert step.end() == [("b", 10, 20, 1, 2)]
@@ -79,7 +79,7 @@ def test_lateness_fires_a_window_again_with_all_its_rows() -> None:
     assert step.time(15) == []
     assert step.rows((3, "a", 1000)) == [("late", "a", 1000)]
     assert step.end() == [("b", 10, 20, 1, 1)]
-    assert step.operator.held == 0
+    assert step.operator.pending_rows == 0
 
 
 def test_having_filters_facts_and_deletes_changes() -> None:
@@ -103,7 +103,7 @@ def test_rows_carry_the_last_instant_of_their_window_and_a_place() -> None:
 
 
 def test_many_rows_come_out_in_bounded_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headrace.core.operators.windows.results.MOST_ROWS", 2)
+    monkeypatch.setattr("headrace.core.operators.windows.results.MAX_OUTPUT_ROWS", 2)
     step = driven(aggregate(TEN))
     step.rows(*((at, "a", at) for at in range(0, 50, 10)))
     pieces = [frame.height for _, frame in step.operator.advance(us(100))]

@@ -9,15 +9,15 @@ from datetime import UTC, datetime, timedelta
 import polars as pl
 
 from headrace.core.aggregates import type_aggregate_text
-from headrace.core.elements import DELETE, EVENT_TIME, FOREVER_US, ORDER
+from headrace.core.elements import DELETE, EVENT_TIME, MAX_WATERMARK_US, ORDER
 from headrace.core.expressions import type_expression
-from headrace.core.keygroups import owned
-from headrace.core.operators.keyed import keyed_operator
+from headrace.core.keygroups import compute_owned_groups
+from headrace.core.operators.keyed import build_keyed_operator
 from headrace.core.operators.operator import Operator, Output
 from headrace.core.operators.outgoing import WINDOW_END, WINDOW_START
-from headrace.core.operators.place import Place
+from headrace.core.operators.place import KeyedContext
 from headrace.core.ordinals import ORDER_TYPE
-from headrace.core.owner import Owner
+from headrace.core.owner import StateOwnership
 from headrace.core.plan import nodes
 from headrace.core.plan.windows import Window
 from headrace.core.state import StepState
@@ -26,11 +26,13 @@ from headrace.state.memory import MemoryBackend
 
 SCHEMA = Schema((Field("k", STRING), Field("x", BIGINT)))
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-FOREVER = FOREVER_US / 1e6
+FOREVER = MAX_WATERMARK_US / 1e6
 
 
-def computed(**columns: str) -> tuple[nodes.Computed, ...]:
-    return tuple(nodes.Computed(n, type_expression(text, SCHEMA)) for n, text in columns.items())
+def computed(**columns: str) -> tuple[nodes.ComputedColumn, ...]:
+    return tuple(
+        nodes.ComputedColumn(n, type_expression(text, SCHEMA)) for n, text in columns.items()
+    )
 
 
 def aggregate(
@@ -40,7 +42,7 @@ def aggregate(
     keys = Schema(tuple(Field(name, STRING) for name in key))
     columns = columns or {"n": "count(*)", "x": "sum(x)"}
     aggregated = tuple(
-        nodes.Aggregated(name, type_aggregate_text(text, SCHEMA, keys), text)
+        nodes.AggregatedColumn(name, type_aggregate_text(text, SCHEMA, keys), text)
         for name, text in columns.items()
     )
     bounds = tuple(Field(name, TIMESTAMP) for name in (WINDOW_START, WINDOW_END))
@@ -52,7 +54,7 @@ def aggregate(
 
 
 def us(seconds: float) -> int:
-    return FOREVER_US if seconds == FOREVER else round(seconds * 1_000_000)
+    return MAX_WATERMARK_US if seconds == FOREVER else round(seconds * 1_000_000)
 
 
 def top(window: Window, rows: int, *by: str, key: Sequence[str] = ("k",)) -> nodes.Top:
@@ -85,7 +87,7 @@ def frame_of(rows: Sequence[Row], first: int = 0) -> pl.DataFrame:
 class Driven:
     """An operator, and what is said to it; what it answers comes back as rows."""
 
-    operation: nodes.Keyed
+    operation: nodes.KeyedOperation
     state: StepState
     operator: Operator
     came: int = 0
@@ -115,12 +117,14 @@ class Driven:
         return [row for stream, frame in outputs for row in shown(stream, frame)]
 
 
-def driven(operation: nodes.Keyed, *, ordered: bool = False) -> Driven:
+def driven(operation: nodes.KeyedOperation, *, ordered: bool = False) -> Driven:
     """The operator over fresh state in memory."""
-    state = MemoryBackend().open(Owner("step", 0, owned(0, 1, 128), 128))
+    state = MemoryBackend().open_state(
+        StateOwnership("step", 0, compute_owned_groups(0, 1, 128), 128)
+    )
     made: list[Driven] = []
-    place = Place("out", state, lambda: made[0].now_us, ordered, frozenset({"late"}))
-    made.append(Driven(operation, state, keyed_operator(operation, place)))
+    place = KeyedContext("out", state, lambda: made[0].now_us, ordered, frozenset({"late"}))
+    made.append(Driven(operation, state, build_keyed_operator(operation, place)))
     return made[0]
 
 

@@ -12,12 +12,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headrace.cli.main import run
-from headrace.cli.pipelines import check
+from headrace.cli.main import run_command_line
+from headrace.cli.pipelines import check_pipeline
 from headrace.connectors.registry import REGISTRY
-from headrace.core.spark.inside import Inside
-from headrace.core.spark.running import Outcome, run_batch
-from headrace.state.backends import backend
+from headrace.core.spark.inside import ExecutorContext
+from headrace.core.spark.running import BatchOutcome, run_batch
+from headrace.state.backends import open_backend
 from tests.cli.shipped import Row, ended, in_order, named, written
 
 if TYPE_CHECKING:
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 JSON = ".jsonl"
 
 
-def batch(spark: SparkSession, config: Path, *values: str) -> Outcome:
+def batch(spark: SparkSession, config: Path, *values: str) -> BatchOutcome:
     """Run a pipeline once over all there is."""
-    checked = check(str(config), values)
+    checked = check_pipeline(str(config), values)
     plan = checked.plan
     assert plan is not None, checked.problems
     settings = checked.pipeline.settings
-    inside = Inside(
+    inside = ExecutorContext(
         str(plan.name),
         config.parent,
         uuid.uuid4().hex,
         REGISTRY,
-        partial(backend, settings.state),
+        partial(open_backend, settings.state),
         plan.key_groups,
         frozenset(edge.stream for edge in plan.edges),
     )
@@ -48,7 +48,7 @@ def stream(config: Path, *values: str) -> None:
     """Run a pipeline as a stream, to its end."""
     words = [word for value in values for word in ("--set", value)]
     with ExitStack() as lasting:
-        status = run(["run", str(config), "--fresh", "--quiet", *words], lasting)
+        status = run_command_line(["run", str(config), "--fresh", "--quiet", *words], lasting)
     assert status == 0
 
 

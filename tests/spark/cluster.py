@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyspark
 
-from headrace.core.spark.java import java_home
+from headrace.core.spark.java import find_java_home
 from tests.java import FOR_ALL
 
 HOME = Path(pyspark.__file__).parent
@@ -41,7 +41,7 @@ def _started(*arguments: str) -> Iterator[subprocess.Popen[str]]:
         os.environ
         | FOR_ALL
         | {
-            "JAVA_HOME": str(java_home()),
+            "JAVA_HOME": str(find_java_home()),
             "SPARK_HOME": str(HOME),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_DAEMON_MEMORY": "256m",

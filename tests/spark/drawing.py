@@ -10,19 +10,19 @@ from __future__ import annotations
 from collections import defaultdict
 from random import Random
 
-from headrace.core.expressions import ExpressionErrors, Typed, type_expression
-from headrace.core.expressions.function import Function
+from headrace.core.expressions import ExpressionErrors, TypedExpression, type_expression
+from headrace.core.expressions.function import SqlFunction
 from headrace.core.expressions.functions import FAMILIES
 from headrace.core.expressions.signature import (
-    LETTERS,
-    Letter,
-    ListOf,
+    TYPE_VARIABLES,
+    ArrayPattern,
     Parameter,
-    Pattern,
     Signature,
+    TypePattern,
+    TypeVariable,
     parse_signature,
 )
-from headrace.core.expressions.typed import Column, Constant
+from headrace.core.expressions.typed import ColumnReference, Constant
 from headrace.core.types import (
     BIGINT,
     BINARY,
@@ -33,7 +33,7 @@ from headrace.core.types import (
     DOUBLE,
     FLOAT,
     INT,
-    INTERVALS,
+    INTERVAL_TYPES,
     NULL,
     SMALLINT,
     STRING,
@@ -46,12 +46,12 @@ from headrace.core.types import (
 from tests.spark.constants import CONSTANTS, LITERALS, OWN, TEXTS_OF
 from tests.spark.rows import COLUMNS, INTS, MONEY, PERSON, SCHEMA, TEXTS, WHOLE, WIDE
 
-ROWS: tuple[Function, ...] = tuple(row for family in FAMILIES for row in family)
+ROWS: tuple[SqlFunction, ...] = tuple(row for family in FAMILIES for row in family)
 _INFIX = frozenset("and or = <> <=> < <= > >= + - * / div % & | ^ << >> >>> ||".split())
 _LIKES = frozenset(("like", "ilike", "rlike"))
 _TYPES = (TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, MONEY, WIDE, WHOLE, STRING, BOOLEAN)
 TYPES = (*_TYPES, BINARY, DATE, TIMESTAMP, INTS, TEXTS, PERSON)
-_ALL = (*TYPES, *INTERVALS)
+_ALL = (*TYPES, *INTERVAL_TYPES)
 _NARROWER = {
     BIGINT: (INT, TINYINT),
     INT: (SMALLINT,),
@@ -70,7 +70,7 @@ class Drawing:
         self.random = random
         self._next = 0
 
-    def column(self, depth: int) -> tuple[str, Typed]:
+    def column(self, depth: int) -> tuple[str, TypedExpression]:
         """An expression that can be a column; its outermost functions are those of the table in
         turn."""
         while True:
@@ -78,7 +78,11 @@ class Drawing:
             for _ in range(40):
                 text = self._call(row, depth, None)
                 typed = _typed(text)
-                if typed and not isinstance(typed, Column | Constant) and _is_column(typed.type):
+                if (
+                    typed
+                    and not isinstance(typed, ColumnReference | Constant)
+                    and _is_column(typed.type)
+                ):
                     self._next += 1
                     return text, typed
             self._next += 1
@@ -89,7 +93,7 @@ class Drawing:
             type = self.random.choice(_NARROWER[type])
         if depth <= 0 or self.random.random() < 0.25:
             return self._leaf(type)
-        if self.random.random() < 0.08 and type not in INTERVALS:
+        if self.random.random() < 0.08 and type not in INTERVAL_TYPES:
             return f"cast({self.expression(self.random.choice(TYPES), depth - 1)} as {type})"
         rows = _giving()[type]
         return self._call(self.random.choice(rows), depth, type) if rows else self._leaf(type)
@@ -99,59 +103,59 @@ class Drawing:
         if names and self.random.random() < 0.75:
             name = self.random.choice(names)
             return name if name.isidentifier() else f"`{name}`"
-        if self.random.random() < 0.05 and type not in INTERVALS:
+        if self.random.random() < 0.05 and type not in INTERVAL_TYPES:
             return f"cast(null as {type})"
         if str(type) in LITERALS:
             return self.random.choice(LITERALS[str(type)])
         assert isinstance(type, Array), type
         return f"array({self._leaf(type.element)}, {self._leaf(type.element)})"
 
-    def _call(self, row: Function, depth: int, type: Type | None) -> str:
+    def _call(self, row: SqlFunction, depth: int, type: Type | None) -> str:
         if row.name in OWN:
             return self._filled(self.random.choice(OWN[row.name]), depth, type)
         signatures = [s for s in _signatures(row) if type is None or _gives(s.result, type)]
         signature = self.random.choice(signatures)
         letters: dict[str, Type] = {}
-        if type and isinstance(signature.result, Letter):
+        if type and isinstance(signature.result, TypeVariable):
             letters[signature.result.name] = type
-        if isinstance(type, Array) and isinstance(signature.result, ListOf):
-            assert isinstance(signature.result.element, Letter)
+        if isinstance(type, Array) and isinstance(signature.result, ArrayPattern):
+            assert isinstance(signature.result.element, TypeVariable)
             letters[signature.result.element.name] = type.element
         arguments = list(self._arguments(row, signature, letters, depth))
         return self._written(row, arguments)
 
     def _arguments(
-        self, row: Function, signature: Signature, letters: dict[str, Type], depth: int
+        self, row: SqlFunction, signature: Signature, letters: dict[str, Type], depth: int
     ) -> list[str]:
         arguments = []
         for parameter in signature.parameters:
-            if parameter.optional and self.random.random() < 0.5:
+            if parameter.is_optional and self.random.random() < 0.5:
                 break
-            for _ in range(self.random.choice((1, 2, 3)) if parameter.repeated else 1):
+            for _ in range(self.random.choice((1, 2, 3)) if parameter.is_repeated else 1):
                 arguments.append(self._argument(row, parameter, letters, depth))
         return arguments
 
     def _argument(
-        self, row: Function, parameter: Parameter, letters: dict[str, Type], depth: int
+        self, row: SqlFunction, parameter: Parameter, letters: dict[str, Type], depth: int
     ) -> str:
-        if parameter.constant:
+        if parameter.is_constant:
             return self._constant(row, parameter)
         return self.expression(self._type(parameter.pattern, letters), depth - 1)
 
-    def _constant(self, row: Function, parameter: Parameter) -> str:
+    def _constant(self, row: SqlFunction, parameter: Parameter) -> str:
         known = CONSTANTS.get((row.name, parameter.name))
         return self.random.choice(known or TEXTS_OF[str(parameter.pattern)])
 
-    def _type(self, pattern: Pattern, letters: dict[str, Type]) -> Type:
+    def _type(self, pattern: TypePattern, letters: dict[str, Type]) -> Type:
         match pattern:
-            case Letter(name):
+            case TypeVariable(name):
                 if name not in letters:
-                    test = LETTERS[name][1]
+                    test = TYPE_VARIABLES[name][1]
                     letters[name] = self.random.choice([t for t in TYPES if test(t)])
                 return letters[name]
-            case ListOf(Letter(name)):
+            case ArrayPattern(TypeVariable(name)):
                 return Array(letters.setdefault(name, self.random.choice((INT, STRING))))
-            case Array() | ListOf():
+            case Array() | ArrayPattern():
                 return self.random.choice((INTS, TEXTS))
         return pattern
 
@@ -165,7 +169,7 @@ class Drawing:
             said += self.expression(wanted, depth - 1) + rest
         return said
 
-    def _written(self, row: Function, arguments: list[str]) -> str:
+    def _written(self, row: SqlFunction, arguments: list[str]) -> str:
         name = self.random.choice((row.name, *filter(str.isidentifier, row.aliases)))
         if name in _LIKES and row.name == name:
             escape = f" escape {arguments[2]}" if len(arguments) > 2 else ""
@@ -194,7 +198,7 @@ _NAMED: dict[str, Type] = {
 }
 
 
-def _typed(text: str) -> Typed | None:
+def _typed(text: str) -> TypedExpression | None:
     try:
         return type_expression(text, SCHEMA)
     except ExpressionErrors:
@@ -202,17 +206,17 @@ def _typed(text: str) -> Typed | None:
 
 
 def _is_column(type: Type) -> bool:
-    return type not in (NULL, *INTERVALS) and "void" not in str(type)
+    return type not in (NULL, *INTERVAL_TYPES) and "void" not in str(type)
 
 
-def _signatures(row: Function) -> list[Signature]:
+def _signatures(row: SqlFunction) -> list[Signature]:
     return [parse_signature(text) for text in row.signatures]
 
 
-_GIVING: dict[Type, list[Function]] = defaultdict(list)
+_GIVING: dict[Type, list[SqlFunction]] = defaultdict(list)
 
 
-def _giving() -> dict[Type, list[Function]]:
+def _giving() -> dict[Type, list[SqlFunction]]:
     """The rows of the table by the types that they give."""
     if not _GIVING:
         for type in _ALL:
@@ -231,17 +235,17 @@ def _giving() -> dict[Type, list[Function]]:
 def _own_type(form: str) -> Type | None:
     typed = _typed(
         form.format(
-            **{name: f"cast(null as {t})" for name, t in _NAMED.items() if t not in INTERVALS}
+            **{name: f"cast(null as {t})" for name, t in _NAMED.items() if t not in INTERVAL_TYPES}
             | {"months": "interval 1 month", "time": "interval 1 hour"}
         )
     )
     return typed.type if typed else None
 
 
-def _gives(pattern: Pattern, type: Type) -> bool:
+def _gives(pattern: TypePattern, type: Type) -> bool:
     match pattern:
-        case Letter(name):
-            return LETTERS[name][1](type)
-        case ListOf(Letter()):
+        case TypeVariable(name):
+            return TYPE_VARIABLES[name][1](type)
+        case ArrayPattern(TypeVariable()):
             return type in (INTS, TEXTS)
     return pattern == type

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import polars as pl
 
-from headrace.core.expressions import Typed, to_expr
+from headrace.core.expressions import TypedExpression, to_expr
 from headrace.core.expressions.typed import PROCESSING_TIME
-from headrace.core.spark.expressions import attempted, sql, types_match
+from headrace.core.spark.expressions import translate_expression, try_analysis, types_match
 from headrace.core.types import to_polars
 from tests.spark.drawing import Drawing
 from tests.spark.rows import frame
@@ -34,7 +34,7 @@ AT_ONCE = 160
 ROWS = 48
 NUMBER = "__i"
 
-Native: TypeAlias = tuple[str, str, Typed]
+Native: TypeAlias = tuple[str, str, TypedExpression]
 """The user's text, the text that Spark runs, and its typed expression."""
 
 
@@ -58,11 +58,11 @@ class Oracle:
         # From memory, so that it is Spark's compiled code that runs.
         self.rows = spark.createDataFrame(self.frame.to_arrow()).coalesce(1).persist()
 
-    def hold(self, expressions: Sequence[tuple[str, Typed]], found: Found) -> None:
+    def hold(self, expressions: Sequence[tuple[str, TypedExpression]], found: Found) -> None:
         """Compare these, all at once."""
         native: list[Native] = []
         for text, typed in expressions:
-            said = sql(text, typed)
+            said = translate_expression(text, typed)
             if said is not None:
                 native.append((text, said, typed))
                 continue
@@ -79,11 +79,11 @@ class Oracle:
                 found.wrong.extend(_different(text, ours, theirs))
 
     def _takes(self, native: Sequence[Native]) -> bool:
-        columns = attempted(lambda: self._selected([said for _, said, _ in native]))
+        columns = try_analysis(lambda: self._selected([said for _, said, _ in native]))
         types = {f"c{i}": typed.type for i, (_, _, typed) in enumerate(native)}
         return columns is not None and types_match(columns.drop(NUMBER), types)
 
-    def _why(self, said: str, typed: Typed) -> str:
+    def _why(self, said: str, typed: TypedExpression) -> str:
         from pyspark.errors import PySparkException
 
         try:
@@ -97,7 +97,9 @@ class Oracle:
 
         return self.rows.select(NUMBER, *(f.expr(t).alias(f"c{i}") for i, t in enumerate(texts)))
 
-    def _theirs(self, native: Sequence[Native]) -> Iterator[tuple[str, Typed, pl.Series | str]]:
+    def _theirs(
+        self, native: Sequence[Native]
+    ) -> Iterator[tuple[str, TypedExpression, pl.Series | str]]:
         """Return Spark's value for each, or why it fails, found by bisection."""
         if not native:
             return
@@ -117,7 +119,7 @@ class Oracle:
         for (text, _, typed), column in zip(native, columns, strict=True):
             yield text, typed, column
 
-    def _ours(self, text: str, typed: Typed, found: Found) -> pl.Series | None:
+    def _ours(self, text: str, typed: TypedExpression, found: Found) -> pl.Series | None:
         now = pl.lit(1_700_000_000_000_000, dtype=pl.Int64).cast(pl.Datetime("us", "UTC"))
         try:
             rows = self.frame.with_columns(now.alias(PROCESSING_TIME))

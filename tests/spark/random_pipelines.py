@@ -21,8 +21,8 @@ import hypothesis
 import polars as pl
 from hypothesis import strategies as st
 
-from headrace.cli.pipelines import check
-from headrace.core.spark.failing import failure_in
+from headrace.cli.pipelines import check_pipeline
+from headrace.core.spark.failing import decode_failure
 from tests.reference import joined, pipelines
 from tests.reference.interpreter import interpret
 from tests.runtime.outputs import Values, shown
@@ -179,7 +179,7 @@ def held(spark: SparkSession, chains: Chains, inputs: dict[str, list[Any]]) -> I
             (root / source).mkdir()
             for number, rows in enumerate(splits):
                 pipelines.frame(rows).write_parquet(root / source / f"{number}.parquet")
-        checked = check(str(root / "p.yaml"), ())
+        checked = check_pipeline(str(root / "p.yaml"), ())
         plan = checked.plan
         assert plan is not None, [each for each in checked.problems if each.severity == "error"]
         wanted = interpret(plan, inputs, in_time=True)
@@ -217,7 +217,7 @@ def hold(spark: SparkSession, count: int, seed: int = 0) -> list[str]:
         try:
             found = list(held(spark, chains, inputs))
         except Exception as error:
-            found = [chains.text(), str(failure_in(error) or error)]
+            found = [chains.text(), str(decode_failure(error) or error)]
         if found:
             wrong.append("\n".join([*found, repr(inputs)]))
 

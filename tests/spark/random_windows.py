@@ -68,7 +68,7 @@ def hold(spark: SparkSession, seed: int, steps: int, found: Found) -> None:
 
 
 def _unordered(plan: Plan) -> Sequence[str]:
-    return () if plan.streams["rows"].ordered else (ORDER,)
+    return () if plan.streams["rows"].has_row_order else (ORDER,)
 
 
 def different(plan: Plan, theirs: pl.DataFrame, ours: pl.DataFrame) -> Iterator[str]:
@@ -95,7 +95,7 @@ def _untold(plan: Plan) -> Sequence[str]:
 
 def _by_name(plan: Plan, rows: pl.DataFrame, types: Columns) -> dict[str, list[Any]]:
     """The coded rows, by what identifies them: key, window and rank."""
-    told = {each.name for each in operation_of(plan).key} | {nodes.RANK, EVENT_TIME}
+    told = {each.name for each in operation_of(plan).key} | {nodes.RANK_COLUMN, EVENT_TIME}
     shown = rows.select(pl.col(name).cast(physical(type)) for name, type in types.items())
     coded = [
         [encode(value, said(type)) for value, type in zip(row, types.values(), strict=True)]

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import polars as pl
 
-from headrace.connectors.memory import Memory
+from headrace.connectors.memory import InMemoryData
 from headrace.connectors.registry import REGISTRY
-from headrace.core.job import Outcome
+from headrace.core.job import JobOutcome
 from headrace.core.pipeline.settings import State
-from headrace.core.plan.ends import DEAD_LETTERS
-from headrace.core.spark.build import Building
-from headrace.core.spark.counts import Counts, counts
-from headrace.core.spark.inside import Inside
-from headrace.core.spark.planning import of_batch
-from headrace.core.spark.reading import found
-from headrace.state.backends import backend
+from headrace.core.plan.ends import DEAD_LETTER_SCHEMA
+from headrace.core.spark.build import DataFrameBuilder
+from headrace.core.spark.counts import BatchCounts, create_counts
+from headrace.core.spark.inside import ExecutorContext
+from headrace.core.spark.planning import to_batch_plan
+from headrace.core.spark.reading import find_inputs
+from headrace.state.backends import open_backend
 from tests.connectors import on_disk
 from tests.runtime.running import plan_of
 
@@ -38,7 +38,7 @@ class Reads:
 
     frames: dict[str, DataFrame]
     streams: dict[str, DataFrame]
-    counts: Counts
+    counts: BatchCounts
 
     def rows(self, sink: str = "o") -> Rows:
         """The rows of a sink."""
@@ -58,19 +58,21 @@ def text_of(source: str, steps: str = "", **sinks: str) -> str:
 def batch(spark: SparkSession, folder: Path, text: str) -> Reads:
     """The pipeline on Spark. Raises ConnectorError."""
     connectors = on_disk.connectors_of()
-    plan = of_batch(plan_of(folder, text, connectors))
+    plan = to_batch_plan(plan_of(folder, text, connectors))
     read = frozenset(edge.stream for edge in plan.edges)
-    made = partial(backend, State())
-    inside = Inside("p", folder, uuid.uuid4().hex, REGISTRY, made, plan.key_groups, read)
-    counted = counts(spark)
-    building = Building(spark, plan, inside, asyncio.run(found(spark, plan, inside, counted)))
+    made = partial(open_backend, State())
+    inside = ExecutorContext("p", folder, uuid.uuid4().hex, REGISTRY, made, plan.key_groups, read)
+    counted = create_counts(spark)
+    building = DataFrameBuilder(
+        spark, plan, inside, asyncio.run(find_inputs(spark, plan, inside, counted))
+    )
     frames = building.build()
     return Reads(frames, {n: rows.frame for n, rows in building.streams.items()}, counted)
 
 
-def stream(folder: Path, text: str) -> tuple[Outcome, dict[str, Rows]]:
+def stream(folder: Path, text: str) -> tuple[JobOutcome, dict[str, Rows]]:
     """The pipeline as a stream, and the rows of its sinks."""
-    memory = Memory()
+    memory = InMemoryData()
     outcome = on_disk.run(folder, text, memory=memory)
     return outcome, {
         name: sum((_counted(_shown(frame)) for frame in frames), Counter())
@@ -80,7 +82,7 @@ def stream(folder: Path, text: str) -> tuple[Outcome, dict[str, Rows]]:
 
 def _shown(frame: pl.DataFrame) -> pl.DataFrame:
     """Without what travels with rows, and without the time at which records failed."""
-    letters = set(DEAD_LETTERS.names) <= set(frame.columns)
+    letters = set(DEAD_LETTER_SCHEMA.names) <= set(frame.columns)
     hidden = [name for name in frame.columns if name.startswith("__")]
     return frame.drop(*hidden, *(["at"] if letters else []))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
-from headrace.core.spark.session import session
+from headrace.core.spark.session import open_session
 from tests.java import FAST
 
 if TYPE_CHECKING:
@@ -22,4 +22,4 @@ SETTINGS = {
 
 def started() -> AbstractContextManager[SparkSession]:
     """Spark, as `--batch` has it."""
-    return session("tests", "local[2]", SETTINGS)
+    return open_session("tests", "local[2]", SETTINGS)

@@ -10,18 +10,18 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from headrace.cli.pipelines import check
+from headrace.cli.pipelines import check_pipeline
 from headrace.connectors.registry import REGISTRY
 from headrace.core.plan import nodes
-from headrace.core.spark.inside import Inside
-from headrace.core.spark.running import Outcome, completed, run_batch
-from headrace.state.backends import backend
-from headrace.state.storage.batch import BatchHome, batch_home
+from headrace.core.spark.inside import ExecutorContext
+from headrace.core.spark.running import BatchOutcome, complete_previous_run, run_batch
+from headrace.state.backends import open_backend
+from headrace.state.storage.batch import BatchHome, hold_batch_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from headrace.core.spark.committing import Kept
+    from headrace.core.spark.committing import BatchCommitLog
 
 SINCE = "2026-01-31T08:00:00Z"
 
@@ -57,21 +57,21 @@ class Batches:
     spark: SparkSession
     told: list[str] = field(default_factory=list)
 
-    def run(self, text: str, *, fresh: bool = False) -> Outcome | None:
+    def run(self, text: str, *, fresh: bool = False) -> BatchOutcome | None:
         """Run a batch; None if only the previous run's commit had to be completed."""
         with self.home() as home:
             plan = self._plan(text)
-            if completed(*plan, home, self.told.append, fresh=fresh) is not None:
-                home.over()
+            if complete_previous_run(*plan, home, self.told.append, fresh=fresh) is not None:
+                home.clear_finished()
                 return None
             outcome = run_batch(self.spark, *plan, self.told.append, home)
-            home.over()
+            home.clear_finished()
         return outcome
 
     def die(self, text: str, at: str = "record", *, after_call: bool) -> None:
         """Run it until it keeps that."""
         with self.home() as home:
-            doomed = cast("Kept", Doomed(home, at, after_call))
+            doomed = cast("BatchCommitLog", Doomed(home, at, after_call))
             try:
                 run_batch(self.spark, *self._plan(text), self.told.append, doomed)
             except Killed:
@@ -81,18 +81,18 @@ class Batches:
     @contextmanager
     def home(self) -> Iterator[BatchHome]:
         """The home, held."""
-        with batch_home(str(self.folder / "home"), "p", SINCE) as home:
+        with hold_batch_home(str(self.folder / "home"), "p", SINCE) as home:
             yield home
 
-    def _plan(self, text: str) -> tuple[nodes.Plan, Inside]:
+    def _plan(self, text: str) -> tuple[nodes.Plan, ExecutorContext]:
         file = self.folder / "p.yaml"
         file.write_text(f"name: p\n{text}", "utf-8")
-        checked = check(str(file), ())
+        checked = check_pipeline(str(file), ())
         plan = checked.plan
         assert plan is not None, checked.problems
-        made = partial(backend, checked.pipeline.settings.state)
+        made = partial(open_backend, checked.pipeline.settings.state)
         streams = frozenset(edge.stream for edge in plan.edges)
-        return plan, Inside("p", self.folder, "", REGISTRY, made, plan.key_groups, streams)
+        return plan, ExecutorContext("p", self.folder, "", REGISTRY, made, plan.key_groups, streams)
 
     def parts(self, folder: str = "out") -> list[Path]:
         """List all files in a folder and its subfolders, including hidden ones."""

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from headrace.connectors.memory import Memory
-from headrace.core.compile import Seat, Setting, compile_steps
-from headrace.core.elements import DELETE, EVENT_TIME, FOREVER_US
-from headrace.core.ordinals import placed
+from headrace.connectors.memory import InMemoryData
+from headrace.core.compile import OperatorContext, SubtaskSlice, compile_steps
+from headrace.core.elements import DELETE, EVENT_TIME, MAX_WATERMARK_US
+from headrace.core.ordinals import add_row_order
 from headrace.core.plan import Plan, nodes
-from headrace.core.spark.columns import Columns, after, ddl, of_stream
-from headrace.core.spark.keyed import by_key
-from headrace.core.spark.planning import of_batch
+from headrace.core.spark.columns import Columns, columns_after_operation, format_ddl, stream_columns
+from headrace.core.spark.keyed import apply_keyed
+from headrace.core.spark.planning import to_batch_plan
 from headrace.core.types import to_polars
 from headrace.state.memory import MemoryBackend
 from tests.runtime.running import plan_of
@@ -34,13 +34,15 @@ def planned(schema: str, clauses: str, event_time: str = ", event_time: at") -> 
         "sinks:\n  out: {from: step, memory: {data: out}}\n"
     )
     with TemporaryDirectory() as folder:
-        return of_batch(plan_of(Path(folder), text, {"memory": Memory({}).connector()}))
+        return to_batch_plan(
+            plan_of(Path(folder), text, {"memory": InMemoryData({}).build_connector()})
+        )
 
 
-def operation_of(plan: Plan) -> nodes.Keyed:
+def operation_of(plan: Plan) -> nodes.KeyedOperation:
     """The operation of its step."""
     (operation,) = step_of(plan).operations
-    assert isinstance(operation, nodes.Keyed)
+    assert isinstance(operation, nodes.KeyedOperation)
     return operation
 
 
@@ -53,21 +55,21 @@ def step_of(plan: Plan) -> nodes.Step:
 
 def hidden(rows: pl.DataFrame) -> pl.DataFrame:
     """The rows with what travels with them: their time, and their place."""
-    return placed(rows.with_columns(pl.col("at").alias(EVENT_TIME)), pl.int_range(pl.len()))
+    return add_row_order(rows.with_columns(pl.col("at").alias(EVENT_TIME)), pl.int_range(pl.len()))
 
 
 def streamed(plan: Plan, rows: pl.DataFrame, luck: random.Random) -> pl.DataFrame:
     """Return the final result of a stream of these rows, in chunks of any size."""
     step = step_of(plan)
-    setting = Setting(lambda: 0, Path(), frozenset({"step"}), MemoryBackend())
-    compiled = compile_steps((step,), setting, Seat(0, 1, plan.key_groups))
+    setting = OperatorContext(lambda: 0, Path(), frozenset({"step"}), MemoryBackend())
+    compiled = compile_steps((step,), setting, SubtaskSlice(0, 1, plan.key_groups))
     chain = compiled.chain
     assert chain is not None
     types = {name: to_polars(type) for name, type in wanted(plan).items()}
     frames = [pl.DataFrame(schema={**types, DELETE: pl.Boolean})]
-    for piece in cut(hidden(rows).select(*of_stream(plan.streams["rows"])), luck):
+    for piece in cut(hidden(rows).select(*stream_columns(plan.streams["rows"])), luck):
         frames += [frame for name, frame in chain.process(piece) if name == "step"]
-    frames += [frame for name, frame in chain.advance(FOREVER_US) if name == "step"]
+    frames += [frame for name, frame in chain.advance(MAX_WATERMARK_US) if name == "step"]
     compiled.close()
     found = pl.concat(frames, how="diagonal").select(*types, DELETE)
     kind = plan.streams["step"].kind
@@ -87,16 +89,16 @@ def cut(rows: pl.DataFrame, luck: random.Random) -> Iterator[pl.DataFrame]:
 
 def wanted(plan: Plan) -> Columns:
     """The columns of the step's rows."""
-    source = of_stream(plan.streams["rows"])
-    return after(operation_of(plan), source, plan.streams["step"].ordered)
+    source = stream_columns(plan.streams["rows"])
+    return columns_after_operation(operation_of(plan), source, plan.streams["step"].has_row_order)
 
 
 def made(spark: SparkSession, plan: Plan, rows: pl.DataFrame) -> DataFrame:
     """The rows, as Spark has them after the source."""
-    columns = of_stream(plan.streams["rows"])
-    return spark.createDataFrame(hidden(rows).select(*columns).to_arrow(), ddl(columns))
+    columns = stream_columns(plan.streams["rows"])
+    return spark.createDataFrame(hidden(rows).select(*columns).to_arrow(), format_ddl(columns))
 
 
 def natively(frame: DataFrame, plan: Plan) -> DataFrame | None:
     """Return Spark's result, if Spark can run the step."""
-    return by_key(frame, operation_of(plan), wanted(plan))
+    return apply_keyed(frame, operation_of(plan), wanted(plan))

@@ -14,10 +14,10 @@ import pytest
 from headrace.core.aggregates import type_aggregate_text
 from headrace.core.elements import ORDER
 from headrace.core.ordinals import ORDER_TYPE
-from headrace.core.plan.nodes import Aggregated
-from headrace.core.spark.columns import ddl
+from headrace.core.plan.nodes import AggregatedColumn
+from headrace.core.spark.columns import format_ddl
 from headrace.core.spark.expressions import types_match
-from headrace.core.spark.grouped import aggregate_sql
+from headrace.core.spark.grouped import translate_aggregate
 from headrace.core.types import BIGINT, DOUBLE, Decimal, Field, Schema, to_polars
 from tests.aggregates.pieces import FAMILIES, at_once, cases, input_of, same
 from tests.aggregates.test_answers import answered
@@ -69,7 +69,7 @@ def test_averages_of_decimals_are_rounded_once(quick: SparkSession) -> None:
 
 
 def _sql(text: str, expression: AggregateExpression) -> str | None:
-    return aggregate_sql(Aggregated("a", expression, text), {})
+    return translate_aggregate(AggregatedColumn("a", expression, text), {})
 
 
 def _frame(spark: SparkSession, rows: pl.DataFrame, schema: Schema) -> DataFrame:
@@ -81,7 +81,7 @@ def _frame(spark: SparkSession, rows: pl.DataFrame, schema: Schema) -> DataFrame
     )
     columns = {**{field.name: field.type for field in schema}, ORDER: ORDER_TYPE}
     placed = rows.with_columns(place.cast(to_polars(ORDER_TYPE)).alias(ORDER)).select(*columns)
-    return spark.createDataFrame(placed.to_arrow(), ddl(columns))
+    return spark.createDataFrame(placed.to_arrow(), format_ddl(columns))
 
 
 def _held(

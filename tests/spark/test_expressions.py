@@ -9,9 +9,14 @@ import polars as pl
 import pytest
 
 from headrace.core.expressions import to_expr, type_expression
-from headrace.core.expressions.typed import OURS
-from headrace.core.plan.nodes import Computed
-from headrace.core.spark.expressions import attempted, column_sql, sql, types_match
+from headrace.core.expressions.typed import NO_SPARK_FORM
+from headrace.core.plan.nodes import ComputedColumn
+from headrace.core.spark.expressions import (
+    translate_column,
+    translate_expression,
+    try_analysis,
+    types_match,
+)
 from headrace.core.types import (
     BIGINT,
     DATE,
@@ -54,7 +59,7 @@ SCHEMA = Schema(
 
 
 def said(text: str) -> str | None:
-    return sql(text, type_expression(text, SCHEMA))
+    return translate_expression(text, type_expression(text, SCHEMA))
 
 
 @pytest.mark.parametrize(
@@ -132,7 +137,10 @@ def test_every_name_and_text_is_read_alike(spark: SparkSession) -> None:
     from pyspark.sql.functions import expr
 
     shown = rows.select(
-        *(expr(sql(t, each) or "").alias(f"c{i}") for i, (t, each) in enumerate(typed))
+        *(
+            expr(translate_expression(t, each) or "").alias(f"c{i}")
+            for i, (t, each) in enumerate(typed)
+        )
     )
     assert types_match(shown, {f"c{i}": each.type for i, (_, each) in enumerate(typed)})
     theirs = pl.from_arrow(shown.toArrow())
@@ -142,8 +150,8 @@ def test_every_name_and_text_is_read_alike(spark: SparkSession) -> None:
 
 
 def test_a_column_as_it_is_goes_by_its_very_name() -> None:
-    as_it_is = Computed("n", type_expression("`tick``s`", SCHEMA))
-    assert column_sql(as_it_is) == "`tick``s`"
+    as_it_is = ComputedColumn("n", type_expression("`tick``s`", SCHEMA))
+    assert translate_column(as_it_is) == "`tick``s`"
 
 
 def test_an_expression_reads_the_columns_of_the_input_and_not_its_neighbours(
@@ -172,8 +180,8 @@ def test_what_spark_does_not_take_is_left_to_our_operators(
     rows = spark.range(1)
     text = "/* a /* b */ id"  # to Spark a comment may stand inside of a comment
     assert said(text.replace("id", "i")) is not None
-    assert attempted(lambda: rows.where(f"{text} = 1")) is None
-    assert attempted(lambda: rows.where("id = 1")) is not None
+    assert try_analysis(lambda: rows.where(f"{text} = 1")) is None
+    assert try_analysis(lambda: rows.where("id = 1")) is not None
     assert capfd.readouterr().err == ""
 
 
@@ -186,7 +194,9 @@ def test_rules_that_change_results_are_off_across_steps(spark: SparkSession) -> 
 
 def test_the_docs_name_every_function_that_spark_never_runs() -> None:
     never = {
-        row.name for row in ROWS if row.overloads and all(o.spark == OURS for o in row.overloads)
+        row.name
+        for row in ROWS
+        if row.overloads and all(o.spark == NO_SPARK_FORM for o in row.overloads)
     }
     docs = Path(__file__).parents[2] / "docs" / "batch.md"
     section = docs.read_text().partition("## What is exact: expressions")[2].partition("\n## ")[0]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from headrace.cli.main import run
+from headrace.cli.main import run_command_line
 
 PIPELINE = """
 name: names
@@ -33,7 +33,7 @@ def test_a_column_of_any_name_goes_through(spark: SparkSession, tmp_path: Path, 
     file.write_text(PIPELINE.replace("NAME", json.dumps(name, ensure_ascii=False)), "utf-8")
     home = ["--home", str(tmp_path / "home")]
     with ExitStack() as lasting:
-        assert run(["run", str(file), "--batch", "--quiet", *home], lasting) == 0
+        assert run_command_line(["run", str(file), "--batch", "--quiet", *home], lasting) == 0
     assert rows(tmp_path / "out") == [{"id": 1, name: "x", "l": 0.0}] * 2
     assert rows(tmp_path / "counted") == [{name: "x", "n": 2}]
 

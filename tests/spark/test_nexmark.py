@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headrace.cli.pipelines import check
+from headrace.cli.pipelines import check_pipeline
 from tests.nexmark.site import CONFIGS, EVENTS, QUERIES, output, step_us, wanted
 from tests.spark.batches import batch
 
@@ -24,7 +24,7 @@ BY_EVENTS = {"q12": ("steps.as_they_come.window.time=event",)}
 
 def overrides(config: Path) -> tuple[str, ...]:
     """This number of events of each source, as far apart as DuckDB has them."""
-    sources = check(str(config), ()).pipeline.sources
+    sources = check_pipeline(str(config), ()).pipeline.sources
     values = (f"events={EVENTS}", f"rate={3_600_000_000 // step_us(config.stem)}/h")
     return tuple(f"sources.{name}.nexmark.{value}" for name in sources for value in values)
 

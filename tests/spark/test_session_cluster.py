@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headrace.core.spark.shipping import own_files, pack
+from headrace.core.spark.shipping import find_own_files, write_archive
 from tests.cli.conftest import headrace
 from tests.cli.ran import Headrace
 from tests.java import FOR_ALL
@@ -110,7 +110,7 @@ def test_it_is_told_what_it_must_have(
     (tmp_path / "p.yaml").write_text(PIPELINE)
     python = foreign(tmp_path, tmp_path / "nothing", without="polars")
     # On a cluster headrace itself is sent.
-    pack(tmp_path / "site-without-polars" / "headrace.zip", own_files())
+    write_archive(tmp_path / "site-without-polars" / "headrace.zip", find_own_files())
     monkeypatch.setattr(spark.sparkContext, "pythonExec", str(python))
     ran = headrace("run", "p.yaml", "--batch")
     assert ran.status == 1

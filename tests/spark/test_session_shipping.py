@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from headrace.connectors.registry import REGISTRY
-from headrace.core.pipeline.load import load
-from headrace.core.plan import build
-from headrace.core.spark.shipping import own_files, pack, user_files
-from headrace.core.user_code import SHIPPED, UserCodeError, load_function, located
+from headrace.core.pipeline.load import load_pipeline
+from headrace.core.plan import build_plan
+from headrace.core.spark.shipping import find_own_files, find_user_files, write_archive
+from headrace.core.user_code import SHIPPED_PACKAGE, UserCodeError, load_function, locate_file
 
 PIPELINE = """\
 name: p
@@ -28,7 +28,7 @@ sinks:
 
 def test_headrace_is_imported_from_its_archive(tmp_path: Path) -> None:
     archive = tmp_path / "headrace.zip"
-    pack(archive, own_files())
+    write_archive(archive, find_own_files())
     code = "import headrace.core.problems as p, headrace.connectors as c; print(p.__file__)"
     ran = subprocess.run(
         [sys.executable, "-S", "-c", code],
@@ -47,10 +47,11 @@ def test_a_users_file_comes_with_what_it_can_import_and_nothing_else(tmp_path: P
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("def f(rows): return rows\n")
     (tmp_path / "other.py").write_text("")
-    plan, _ = build(load(str(tmp_path / "p.yaml"), REGISTRY))
+    plan, _ = build_plan(load_pipeline(str(tmp_path / "p.yaml"), REGISTRY))
     assert plan is not None
     found = {
-        path.relative_to(tmp_path / "code").as_posix() for _, path in user_files(plan, tmp_path)
+        path.relative_to(tmp_path / "code").as_posix()
+        for _, path in find_user_files(plan, tmp_path)
     }
     assert found == {"f.py", "beside.py", "pkg/__init__.py", "pkg/data.json"}
 
@@ -59,18 +60,18 @@ def test_a_file_that_is_not_there_is_its_copy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there = tmp_path / "there" / "f.py"
-    copy = tmp_path / "files" / SHIPPED / there.relative_to("/")
+    copy = tmp_path / "files" / SHIPPED_PACKAGE / there.relative_to("/")
     copy.parent.mkdir(parents=True)
     copy.write_text("def f(): return 7\n")
-    assert located(there) == there
+    assert locate_file(there) == there
     monkeypatch.syspath_prepend(tmp_path / "files")
-    assert located(there) == copy and load_function(there, "f")() == 7
+    assert locate_file(there) == copy and load_function(there, "f")() == 7
     with pytest.raises(UserCodeError, match="has no function"):
         load_function(there, "g")
 
 
 def test_an_archive_holds_each_file_once(tmp_path: Path) -> None:
     archive = tmp_path / "headrace.zip"
-    pack(archive, own_files())
+    write_archive(archive, find_own_files())
     names = zipfile.ZipFile(archive).namelist()
     assert len(names) == len(set(names)) and "headrace/core/types.py" in names

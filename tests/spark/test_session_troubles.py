@@ -10,8 +10,8 @@ from pyspark.errors import AnalysisException, PySparkRuntimeError
 from pyspark.sql import SparkSession, functions
 
 from headrace.core.messages import Failure
-from headrace.core.spark.failing import FailedInside
-from headrace.core.spark.troubles import trouble
+from headrace.core.spark.failing import ExecutorFailure
+from headrace.core.spark.troubles import to_failure
 
 JOB = "Job aborted due to stage failure: Task 0 in stage 1.0 failed 4 times, "
 LAST = "most recent failure: Lost task 0.3 in stage 1.0 (TID 7) (10.0.0.2 executor 1): "
@@ -54,9 +54,9 @@ LAST = "most recent failure: Lost task 0.3 in stage 1.0 (TID 7) (10.0.0.2 execut
 def test_a_line_says_what_is_wrong_and_a_hint_what_to_do(
     said: str, message: str, hint: str
 ) -> None:
-    told = trouble(PySparkRuntimeError(said))
+    told = to_failure(PySparkRuntimeError(said))
     assert told.message == message
-    assert hint in told.hint and not told.defect
+    assert hint in told.hint and not told.traceback
 
 
 def test_a_file_that_spark_cannot_read_is_named_with_the_reason(
@@ -71,21 +71,24 @@ def test_a_file_that_spark_cannot_read_is_named_with_the_reason(
         for act in (rows.collect, rows.toArrow):
             with pytest.raises(Exception, match="FAILED_READ_FILE") as failed:
                 act()
-            told = trouble(failed.value)
+            told = to_failure(failed.value)
             assert told.message.startswith("the file cannot be read: ")
-            assert (told.split, told.defect) == (str(file), "")
+            assert (told.split, told.traceback) == (str(file), "")
             assert "Exception" not in told.message and "\n" not in told.message
 
 
 def test_what_failed_inside_of_an_executor_is_told_as_in_a_stream() -> None:
     failed = Failure('wanted bigint, got "x"', "ids", "in/a.jsonl", 120, "see the file")
-    said = f"{JOB}{LAST}PythonException: FailedInside: {FailedInside(failed)}\n\tat x.y.z"
-    assert trouble(PySparkRuntimeError(said)) == failed
+    said = f"{JOB}{LAST}PythonException: FailedInside: {ExecutorFailure(failed)}\n\tat x.y.z"
+    assert to_failure(PySparkRuntimeError(said)) == failed
 
 
 @pytest.mark.parametrize("error", [AnalysisException("no such column"), KeyError("x")])
 def test_what_cannot_be_analysed_is_a_defect_of_ours(error: Exception) -> None:
-    assert "Traceback" in trouble(error).defect or type(error).__name__ in trouble(error).defect
+    assert (
+        "Traceback" in to_failure(error).traceback
+        or type(error).__name__ in to_failure(error).traceback
+    )
 
 
 def test_what_is_raised_is_not_written_as_well(
@@ -99,7 +102,9 @@ def test_what_is_raised_is_not_written_as_well(
 
 
 def test_a_package_that_our_own_code_lacks_is_missing_on_the_worker() -> None:
-    lacking = Failure("ModuleNotFoundError: No module named 'polars'", "bids", defect="Traceback")
-    told = trouble(PySparkRuntimeError(f"Python says: {FailedInside(lacking)}"))
+    lacking = Failure(
+        "ModuleNotFoundError: No module named 'polars'", "bids", traceback="Traceback"
+    )
+    told = to_failure(PySparkRuntimeError(f"Python says: {ExecutorFailure(lacking)}"))
     assert told.message == "a worker's Python has no package polars"
-    assert "on each machine of the cluster" in told.hint and not told.defect
+    assert "on each machine of the cluster" in told.hint and not told.traceback

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from headrace.core.blame import part_of
+from headrace.core.blame import get_failed_part
 from headrace.core.contracts import ConnectorError
 from headrace.core.snapshots import RefusedSnapshot
-from headrace.core.spark.failing import failure_in
-from headrace.core.spark.tries import quiet
-from headrace.state.storage.lock import HomeHeld
+from headrace.core.spark.failing import decode_failure
+from headrace.core.spark.tries import wait_for_tasks
+from headrace.state.storage.lock import HomeLocked
 from tests.spark.sinks import Batches
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def batches(spark: SparkSession, tmp_path: Path) -> Batches:
 
 def test_all_rows_are_there_once_and_counted(batches: Batches) -> None:
     outcome = batches.run(out())
-    assert outcome is not None and outcome.rows == {"out": ROWS}
+    assert outcome is not None and outcome.sink_rows == {"out": ROWS}
     assert len(set(batches.lines())) == len(batches.lines()) == ROWS
 
 
@@ -90,7 +90,7 @@ def test_a_failure_leaves_what_was_there_and_nothing_else(batches: Batches) -> N
     before = {part: part.read_bytes() for part in batches.parts()}
     with pytest.raises(Exception, match="no more") as failed:
         batches.run(SOURCE + BROKEN)
-    failure = failure_in(failed.value)
+    failure = decode_failure(failed.value)
     assert failure is not None and failure.step == "broken"
     assert {part: part.read_bytes() for part in batches.parts()} == before
     assert batches.parts("other") == []
@@ -151,7 +151,7 @@ def test_a_part_that_another_machine_has_is_missed_before_anything_is_seen(
 
 
 def test_two_batches_of_a_pipeline_do_not_run_at_once(batches: Batches) -> None:
-    with batches.home(), pytest.raises(HomeHeld, match="is held by process") as refused:
+    with batches.home(), pytest.raises(HomeLocked, match="is held by process") as refused:
         batches.run(out())
     assert refused.value.exit_status == 3
 
@@ -198,7 +198,7 @@ def test_rows_are_printed_in_order_when_all_else_is_written(
 ) -> None:
     screen = "  screen: {from: numbers, stdout: {}, format: csv}\n"
     outcome = batches.run(out() + screen)
-    assert outcome is not None and outcome.rows == {"out": ROWS, "screen": ROWS}
+    assert outcome is not None and outcome.sink_rows == {"out": ROWS, "screen": ROWS}
     head, *lines = capfd.readouterr().out.splitlines()
     assert head == "id,k,s"
     assert [int(line.partition(",")[0]) for line in lines] == list(range(ROWS))
@@ -235,7 +235,7 @@ def test_a_batch_that_is_cancelled_leaves_no_task_and_no_file(
     finally:
         over.set()
         thread.join()
-    quiet(spark.sparkContext)
+    wait_for_tasks(spark.sparkContext)
     assert batches.parts() == batches.parts("b") == []
 
 
@@ -265,7 +265,11 @@ def test_all_sources_are_counted_in_their_order(batches: Batches) -> None:
     (batches.folder / "none.jsonl").write_text("")
     outcome = batches.run(EMPTY)
     assert outcome is not None
-    assert list(outcome.read.items()) == [("some", (3, 0)), ("none", (0, 0)), ("more", (4, 0))]
+    assert list(outcome.source_counts.items()) == [
+        ("some", (3, 0)),
+        ("none", (0, 0)),
+        ("more", (4, 0)),
+    ]
 
 
 CHANGED = """\
@@ -294,5 +298,5 @@ def test_a_file_that_is_changed_while_spark_reads_it_fails_the_batch(
     (batches.folder / "changes.py").write_text(f"{lines}{CHANGES[what]}\n    return row\n")
     with pytest.raises(ConnectorError, match=f"^in/a {what} while it was read") as failed:
         batches.run(CHANGED)
-    assert part_of(failed.value) == "s" and failed.value.split == "in/a"
+    assert get_failed_part(failed.value) == "s" and failed.value.split == "in/a"
     assert not batches.parts() and not capfd.readouterr().out

@@ -72,7 +72,7 @@ def written(
 
 def test_rows_are_committed_once_and_those_of_a_key_are_in_one_partition(written: Written) -> None:
     outcome = written.batches.run(written.text())
-    assert outcome is not None and outcome.rows == {"topic": ROWS}
+    assert outcome is not None and outcome.sink_rows == {"topic": ROWS}
     assert written.seen() == ALL
     pairs = {(record.key, record.partition) for record in written.topics.read(written.topic)}
     assert len(pairs) == 7
@@ -125,13 +125,13 @@ def test_a_transaction_that_is_lost_fails_the_batch_which_can_be_begun_anew(
 
 def test_at_least_once_is_seen_as_it_is_written(written: Written) -> None:
     outcome = written.batches.run(written.text("key: k"))
-    assert outcome is not None and outcome.rows == {"topic": ROWS}
+    assert outcome is not None and outcome.sink_rows == {"topic": ROWS}
     assert written.seen() == ALL
 
 
 def test_changes_are_written_as_the_last_row_of_each_key(written: Written) -> None:
     outcome = written.batches.run(written.text("delivery: exactly_once", TOTALS, "totals"))
-    assert outcome is not None and outcome.rows == {"topic": 7}
+    assert outcome is not None and outcome.sink_rows == {"topic": 7}
     records = written.topics.read(written.topic)
     values = {record.key: json.loads(record.value or b"") for record in records}
     assert len(records) == len(values) == 7

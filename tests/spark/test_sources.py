@@ -12,8 +12,8 @@ import pytest
 
 from headrace.core.contracts import ConnectorError
 from headrace.core.elements import ORDER
-from headrace.core.spark.counts import Read
-from headrace.core.spark.failing import failure_in
+from headrace.core.spark.counts import SourceCounts
+from headrace.core.spark.failing import decode_failure
 from tests.spark.reads import Reads, batch, stream, text_of
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def test_rows_and_bad_records_are_those_of_a_stream(spark: SparkSession, folder:
     bad = wanted["letters"].total()
     assert bad > 20
     assert reads.rows() == wanted["o"]  # it is read again
-    assert reads.counts.by_source() == {"s": Read(200 - bad, bad)}
+    assert reads.counts.sum_by_source() == {"s": SourceCounts(200 - bad, bad)}
 
 
 def test_many_small_files_are_a_few_tasks(spark: SparkSession, folder: Path) -> None:
@@ -88,7 +88,7 @@ def test_the_first_bad_record_fails_with_its_place(
     assert outcome.failure is not None
     with pytest.raises(Exception, match="bad record") as failed:
         batch(spark, folder, text).rows()
-    failure = failure_in(failed.value)
+    failure = decode_failure(failed.value)
     assert failure is not None
     assert (failure.message, failure.hint) == (outcome.failure.message, outcome.failure.hint)
     assert (failure.step, failure.split, failure.position) == (
@@ -133,7 +133,7 @@ def test_parquet_is_read_by_spark_and_its_rows_have_their_places(
     assert reads.rows("windows") == wanted["windows"]
     assert reads.rows("o") == wanted["o"]
     assert not reads.rows("letters")
-    assert reads.counts.by_source() == {"s": Read(100 * files, 0)}
+    assert reads.counts.sum_by_source() == {"s": SourceCounts(100 * files, 0)}
 
 
 def test_columns_that_nobody_reads_are_not_read_of_parquet(

@@ -11,8 +11,8 @@ import polars as pl
 import pytest
 
 from headrace.core.elements import EVENT_TIME
-from headrace.core.spark.columns import after, of_stream
-from headrace.core.spark.keyed import by_key
+from headrace.core.spark.columns import columns_after_operation, stream_columns
+from headrace.core.spark.keyed import apply_keyed
 from tests.spark.random_windows import Found, different, hold
 from tests.spark.streamed import made, natively, operation_of, planned, streamed
 
@@ -214,9 +214,11 @@ def test_what_spark_has_no_form_for_is_left_to_our_operators(
 def test_rows_that_need_their_place_among_all_are_made_by_us(quick: SparkSession) -> None:
     plan = planned(SCHEMA, f"window: {{tumble: 1s}}, {N}")
     rows = made(quick, plan, at(0))
-    wanted = after(operation_of(plan), of_stream(plan.streams["rows"]), ordered=True)
+    wanted = columns_after_operation(
+        operation_of(plan), stream_columns(plan.streams["rows"]), ordered=True
+    )
     assert EVENT_TIME in wanted
-    assert by_key(rows, operation_of(plan), wanted) is None
+    assert apply_keyed(rows, operation_of(plan), wanted) is None
 
 
 @pytest.mark.parametrize("seed", range(5))

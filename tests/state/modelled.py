@@ -15,20 +15,20 @@ import polars as pl
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from headrace.core.keygroups import encoded, key_group, owned
-from headrace.core.owner import Owner
+from headrace.core.keygroups import compute_owned_groups, compute_row_groups, encode_keys
+from headrace.core.owner import StateOwnership
 from headrace.core.snapshots import SnapshotStore
 from headrace.core.state import (
-    ASKED,
+    EXPIRY,
     KEY,
+    KEY_INDEX,
     SLOT,
-    UNTIL,
-    Frozen,
-    Runs,
+    FrozenState,
+    KeyedTable,
     RunsLayout,
+    SortedRuns,
     StateBackend,
     StepState,
-    Table,
 )
 
 GROUPS = 8
@@ -84,22 +84,22 @@ class Subtask:
     groups: range
     state: StepState
     model: Model
-    _table: Table | None = None
-    _runs: Runs | None = None
+    _table: KeyedTable | None = None
+    _runs: SortedRuns | None = None
 
     @property
-    def table(self) -> Table:
+    def table(self) -> KeyedTable:
         """Opened when it is needed, as operators do that learn its columns from their rows."""
         if self._table is None:
-            self._table = self.state.table("rows", {"text": pl.String()})
-            self._table.forget(self.model.now_us)
+            self._table = self.state.open_table("rows", {"text": pl.String()})
+            self._table.expire(self.model.now_us)
         return self._table
 
     @property
-    def runs(self) -> Runs:
+    def runs(self) -> SortedRuns:
         """Opened when it is needed."""
         if self._runs is None:
-            self._runs = self.state.runs("filed", LAYOUT)
+            self._runs = self.state.open_runs("filed", LAYOUT)
         return self._runs
 
 
@@ -115,7 +115,7 @@ class Modelled(RuleBasedStateMachine):
         super().__init__()
         self.model = Model()
         self.subtasks: list[Subtask] = []
-        self.frozen: list[tuple[tuple[Frozen, ...], Model]] = []
+        self.frozen: list[tuple[tuple[FrozenState, ...], Model]] = []
         self.opened = False
         self.checkpoints = type(self).store()
         self.number = 0
@@ -134,7 +134,7 @@ class Modelled(RuleBasedStateMachine):
             text=pl.Series([text for text, _ in rows.values()], dtype=pl.String)
         )
         if any(until is not None for until in untils):
-            frame = frame.with_columns(pl.Series(UNTIL, untils, pl.Int64))
+            frame = frame.with_columns(pl.Series(EXPIRY, untils, pl.Int64))
         for subtask, part in self._dealt(frame):
             # As operators do: what is put was asked for before.
             subtask.table.find(part[KEY])
@@ -162,9 +162,9 @@ class Modelled(RuleBasedStateMachine):
         found: dict[int, str | None] = {}
         for subtask, part in self._dealt(_keyed(keys)):
             rows = subtask.table.find(part[KEY])
-            assert rows[ASKED].is_sorted()
-            assert rows[KEY].equals(part[KEY][rows[ASKED]])
-            found |= dict(zip(part["k"][rows[ASKED]], rows["text"], strict=True))
+            assert rows[KEY_INDEX].is_sorted()
+            assert rows[KEY].equals(part[KEY][rows[KEY_INDEX]])
+            found |= dict(zip(part["k"][rows[KEY_INDEX]], rows["text"], strict=True))
         assert found == self.model.known(keys)
 
     @rule(keys=st.lists(KEYS, min_size=1))
@@ -181,7 +181,7 @@ class Modelled(RuleBasedStateMachine):
     def forget(self, by: int) -> None:
         self.model.now_us = max(self.model.now_us, 0) + by
         for subtask in self.subtasks:
-            subtask.table.forget(self.model.now_us)
+            subtask.table.expire(self.model.now_us)
             subtask.state.clock_us = self.model.now_us
 
     @rule(rows=st.lists(st.tuples(KEYS, SLOTS, TEXTS), min_size=1, max_size=30))
@@ -218,7 +218,7 @@ class Modelled(RuleBasedStateMachine):
     @rule(keys=st.lists(KEYS, min_size=1, unique=True), after=SLOTS)
     def look_up(self, keys: list[int], after: int) -> None:
         parts = [(s, part.select("k")) for s, part in self._dealt(_keyed(keys))]
-        found = (subtask.runs.of_keys(part, after) for subtask, part in parts)
+        found = (subtask.runs.read_keys(part, after) for subtask, part in parts)
         frames = [merged(frame) for frame in found if frame is not None]
         filed = self.model.between(after, 99)
         assert _filed(frames) == {at: texts for at, texts in filed.items() if at[0] in keys}
@@ -233,7 +233,7 @@ class Modelled(RuleBasedStateMachine):
 
     @rule()
     def be_late(self) -> None:
-        self.subtasks[0].state.counts.late += 1
+        self.subtasks[0].state.counters.late += 1
         self.model.late += 1
 
     @precondition(lambda self: self.is_in_memory)
@@ -253,7 +253,7 @@ class Modelled(RuleBasedStateMachine):
         self._put(meanwhile)
         self._add([(key, slot, text) for key, (text, _) in meanwhile.items()])
         self._remove(list(meanwhile)[::2])
-        documents = [each.stored(self.checkpoints) for each in frozen]
+        documents = [each.persist(self.checkpoints) for each in frozen]
         self.number += 1
         self.checkpoints.commit(self.number, {"states": documents})
         self.checkpoints.collect([self.number] if self.is_in_memory else range(self.number + 1))
@@ -265,10 +265,10 @@ class Modelled(RuleBasedStateMachine):
         for subtask in self.subtasks:
             frozen = subtask.state.freeze()
             if is_stored:
-                frozen.stored(self.checkpoints)
+                frozen.persist(self.checkpoints)
             else:
                 frozen.release()
-        self.checkpoints.collect(self.checkpoints.manifests())
+        self.checkpoints.collect(self.checkpoints.list_checkpoints())
 
     @precondition(lambda self: self.frozen)
     @rule(parallelism=st.integers(1, 5), data=st.data())
@@ -286,13 +286,13 @@ class Modelled(RuleBasedStateMachine):
     @invariant()
     def first_is_known(self) -> None:
         if self.opened:
-            firsts = [subtask.runs.first() for subtask in self.subtasks]
+            firsts = [subtask.runs.get_first_slot() for subtask in self.subtasks]
             least = min((first for first in firsts if first is not None), default=None)
             assert least == min((slot for _, slot in self.model.filed), default=None)
 
     @invariant()
     def counts_are_kept(self) -> None:
-        assert sum(subtask.state.counts.late for subtask in self.subtasks) == self.model.late
+        assert sum(subtask.state.counters.late for subtask in self.subtasks) == self.model.late
 
     @precondition(lambda self: self.frozen)
     @rule(data=st.data())
@@ -301,13 +301,13 @@ class Modelled(RuleBasedStateMachine):
         rows: dict[str, str] = {}
         for each in frozen:
             for groups in (range(3), range(3, GROUPS)):
-                table = each.table("rows", groups)
+                table = each.read_table("rows", groups)
                 if table is not None:
                     rows |= dict(zip(table[KEY], table["text"], strict=True))
         known, every = model.known(model.rows), {k: text for k, (text, _) in model.rows.items()}
         # A state that was not opened may still return rows that have expired since.
         assert _by_key(known).items() <= rows.items() <= _by_key(every).items()
-        filed = [frame for each in frozen for frame in each.runs("filed", range(GROUPS))]
+        filed = [frame for each in frozen for frame in each.read_runs("filed", range(GROUPS))]
         assert all(frame[SLOT].is_sorted() for frame in filed)
         assert _filed(merged(frame) for frame in ([pl.concat(filed)] if filed else [])) == (
             model.between(-9, 99)
@@ -317,25 +317,27 @@ class Modelled(RuleBasedStateMachine):
         for subtask in self.subtasks:
             subtask.state.close()
 
-    def _open(self, parallelism: int, restored: tuple[Frozen, ...]) -> None:
+    def _open(self, parallelism: int, restored: tuple[FrozenState, ...]) -> None:
         self.subtasks = []
         self.opened = False
         for index in range(parallelism):
-            owner = Owner("step", index, owned(index, parallelism, GROUPS), GROUPS, restored)
-            state = type(self).backend().open(owner)
+            owner = StateOwnership(
+                "step", index, compute_owned_groups(index, parallelism, GROUPS), GROUPS, restored
+            )
+            state = type(self).backend().open_state(owner)
             assert not restored or state.clock_us in {each.clock_us for each in restored}
             self.subtasks.append(Subtask(owner.groups, state, self.model))
 
-    def _thawed(self, number: int) -> tuple[Frozen, ...]:
+    def _thawed(self, number: int) -> tuple[FrozenState, ...]:
         """Return what a new run finds in a checkpoint."""
         backend = type(self).backend()
-        documents = self.checkpoints.manifest(number)["states"]
+        documents = self.checkpoints.read_manifest(number)["states"]
         assert isinstance(documents, list)
-        return tuple(backend.thawed(document, self.checkpoints) for document in documents)
+        return tuple(backend.thaw(document, self.checkpoints) for document in documents)
 
     def _dealt(self, frame: pl.DataFrame) -> list[tuple[Subtask, pl.DataFrame]]:
         """The rows of each subtask that has some."""
-        groups = key_group(frame, ["k"], GROUPS)
+        groups = compute_row_groups(frame, ["k"], GROUPS)
         parts = [
             (subtask, frame.filter(groups.is_in(list(subtask.groups)))) for subtask in self.subtasks
         ]
@@ -344,7 +346,7 @@ class Modelled(RuleBasedStateMachine):
 
 def _keyed(keys: Iterable[int]) -> pl.DataFrame:
     frame = pl.DataFrame({"k": pl.Series(list(keys), dtype=pl.Int64)})
-    return frame.with_columns(encoded(frame).alias(KEY))
+    return frame.with_columns(encode_keys(frame).alias(KEY))
 
 
 def _by_key(texts: dict[int, str]) -> dict[str, str]:

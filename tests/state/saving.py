@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import polars as pl
 
-from headrace.core.keygroups import encoded, key_group, owned
-from headrace.core.owner import Owner
+from headrace.core.keygroups import compute_owned_groups, compute_row_groups, encode_keys
+from headrace.core.owner import StateOwnership
 from headrace.core.snapshots import Manifest
-from headrace.core.state import KEY, UNTIL, Document, RunsLayout, Spread, StateBackend
+from headrace.core.state import EXPIRY, KEY, Document, Redistribution, RunsLayout, StateBackend
 from headrace.state.storage.disk import Disk
 from headrace.state.storage.home import Home
-from headrace.state.storage.local import LocalStore
+from headrace.state.storage.local import LocalSnapshotStore
 
 GROUPS = 8
 ROWS = 100
@@ -24,7 +24,7 @@ def keyed(count: int = ROWS) -> pl.DataFrame:
     frame = pl.DataFrame({"k": range(count)})
     until = pl.when(pl.col("k") % 2 == 0).then(pl.col("k"))
     return frame.select(
-        encoded(frame).alias(KEY), pl.format("text {}", "k").alias("s"), until.alias(UNTIL)
+        encode_keys(frame).alias(KEY), pl.format("text {}", "k").alias("s"), until.alias(EXPIRY)
     )
 
 
@@ -34,32 +34,35 @@ def filed(slot: int, count: int = ROWS) -> pl.DataFrame:
     return k.to_frame().select("k", n=pl.col("k") * slot, __slot=slot + pl.col("k") // 25)
 
 
-def documents(store: LocalStore, backend: StateBackend) -> list[list[Document]]:
+def documents(store: LocalSnapshotStore, backend: StateBackend) -> list[list[Document]]:
     """Return the stored states of the subtasks of a step."""
     return [[_document(index, store, backend)] for index in range(2)]
 
 
-def _document(index: int, store: LocalStore, backend: StateBackend) -> Document:
-    groups = owned(index, 2, GROUPS)
-    state = backend.open(Owner("step", index, groups, GROUPS))
-    table, grouped = state.table("keys", {"s": pl.String()}), None
-    runs, entries = state.runs("windows", LAYOUT), state.entries("where", Spread.LIST)
+def _document(index: int, store: LocalSnapshotStore, backend: StateBackend) -> Document:
+    groups = compute_owned_groups(index, 2, GROUPS)
+    state = backend.open_state(StateOwnership("step", index, groups, GROUPS))
+    table, grouped = state.open_table("keys", {"s": pl.String()}), None
+    runs, entries = (
+        state.open_runs("windows", LAYOUT),
+        state.open_entries("where", Redistribution.LIST),
+    )
     rows = keyed().filter(_within(keyed().select(pl.col(KEY)), (KEY,), groups, is_table=True))
-    table.put(rows.drop(UNTIL))
-    table.put(rows.filter(pl.col(UNTIL).is_not_null()))
+    table.put(rows.drop(EXPIRY))
+    table.put(rows.filter(pl.col(EXPIRY).is_not_null()))
     table.remove(rows[KEY][:3])
     panes = pl.DataFrame({"k": range(ROWS)}).filter(
         _within(pl.DataFrame({"k": range(ROWS)}), ("k",), groups)
     )
-    grouped = state.table("panes", {"k": pl.Int64()}, ("k",))
+    grouped = state.open_table("panes", {"k": pl.Int64()}, ("k",))
     grouped.put(panes.select(pl.format("{}/1", "k").alias(KEY), "k"))
     for slot in (1, 5):
         runs.add(filed(slot).filter(_within(filed(slot), ("k",), groups)))
     runs.take_keys(pl.DataFrame({"k": [7, 60]}))
     runs.drop(1)
     entries.rows = pl.DataFrame({"split": [f"file {index}", "another"]})
-    state.clock_us, state.counts.late, state.counts.unfilled = index, 3, 4
-    document = state.freeze().stored(store)
+    state.clock_us, state.counters.late, state.counters.unfilled = index, 3, 4
+    document = state.freeze().persist(store)
     state.close()
     return document
 
@@ -67,17 +70,19 @@ def _document(index: int, store: LocalStore, backend: StateBackend) -> Document:
 def _within(
     rows: pl.DataFrame, key: tuple[str, ...], groups: range, *, is_table: bool = False
 ) -> pl.Series:
-    from headrace.core.keygroups import groups_of
+    from headrace.core.keygroups import compute_key_groups
 
-    of = groups_of(rows[KEY], GROUPS) if is_table else key_group(rows, key, GROUPS)
+    of = (
+        compute_key_groups(rows[KEY], GROUPS) if is_table else compute_row_groups(rows, key, GROUPS)
+    )
     return of.is_between(groups.start, groups.stop, closed="left")
 
 
 def taken(disk: Disk, backend: StateBackend, root: str = ROOT) -> Home:
     """Return a home with checkpoint 7, whose output is all committed."""
     home = Home(disk, root, NAME)
-    with home.held(NOW):
-        store = home.store(home.job(NOW, lambda: "1f3c09a2" * 4))
+    with home.hold(NOW):
+        store = home.open_store(home.ensure_job_id(NOW, lambda: "1f3c09a2" * 4))
         store.commit(7, said(documents(store, backend)))
     return home
 

@@ -7,9 +7,9 @@ import random
 from dataclasses import dataclass, field
 
 from headrace.core.snapshots import Blob, StoreError, UnknownOutcome
-from headrace.state.storage.cabinet import JobStore
+from headrace.state.storage.cabinet import JobSnapshotStore
 from headrace.state.storage.home import Home
-from headrace.state.storage.local import LocalStore
+from headrace.state.storage.local import LocalSnapshotStore
 from headrace.state.storage.memory_disk import MemoryDisk
 
 ROOT, NAME, WORK = "/jobs/home", "bids", "/jobs/work"
@@ -74,7 +74,7 @@ class Job:
         """Newer ones that may be there or not."""
         self.blobs: list[Blob] = []
         """Those put for the checkpoint that is being made."""
-        self.store: JobStore | None = None
+        self.store: JobSnapshotStore | None = None
         self.is_failing = False
         """Whether operations of the disk fail."""
         self.disk.make_folder(WORK)
@@ -82,33 +82,33 @@ class Job:
     @property
     def trouble(self) -> Trouble:
         """Events arranged to happen."""
-        before = self.disk.before
+        before = self.disk.before_operation
         assert isinstance(before, Trouble)
         return before
 
     def arrange(self, trouble: Trouble) -> None:
         """Let this happen from now on."""
-        self.disk.before = trouble
+        self.disk.before_operation = trouble
         self.is_failing |= trouble.fail_at is not None or bool(trouble.fail_on)
 
-    def start(self) -> LocalStore:
+    def start(self) -> LocalSnapshotStore:
         """Open the home, and check what is found there."""
         home = Home(self.disk, ROOT, NAME)
         # The lock is not let go: a crash, the only end there is here, takes it away.
-        home.held(NOW).__enter__()
-        job = home.job(NOW, lambda: f"{random.Random(self.number).getrandbits(128):032x}")
+        home.hold(NOW).__enter__()
+        job = home.ensure_job_id(NOW, lambda: f"{random.Random(self.number).getrandbits(128):032x}")
         assert self.id in (None, job)
         self.id = job
-        self.store, self.blobs = home.store(job), []
+        self.store, self.blobs = home.open_store(job), []
         self._check(self.store)
         return self.store
 
-    def _check(self, store: JobStore) -> None:
+    def _check(self, store: JobSnapshotStore) -> None:
         """The newest checkpoint is the last one committed, or one whose commit was under way.
 
         Every one is whole, unless a sync has failed: then an old one, removed, may be back in part.
         """
-        numbers = store.manifests()
+        numbers = store.list_checkpoints()
         newest = numbers[-1] if numbers else 0
         assert newest == self.committed or newest in self.possible, f"{newest}: {self}"
         self.committed, self.possible = newest, set()
@@ -120,7 +120,7 @@ class Job:
         """All of a checkpoint is as it was written."""
         assert self.store is not None
         assert self.store.is_whole(number)
-        assert self.store.manifest(number)["number"] == number
+        assert self.store.read_manifest(number)["number"] == number
         for blob in self.named[number]:
             assert self.store.read(blob) == self.contents[blob]
 
@@ -157,7 +157,7 @@ class Job:
         self.named[number] = named
         self.possible.add(number)
         try:
-            self.store.commit(number, {"states": [{"of": blob.document()} for blob in named]})
+            self.store.commit(number, {"states": [{"of": blob.to_document()} for blob in named]})
         except UnknownOutcome:
             raise
         except StoreError:
@@ -169,7 +169,7 @@ class Job:
     def collect(self) -> None:
         """Remove what is older than the newest ones."""
         assert self.store is not None
-        self.store.collect(self.store.manifests()[-RETAIN:])
+        self.store.collect(self.store.list_checkpoints()[-RETAIN:])
 
     def step(self, number: int) -> None:
         """One checkpoint of an ordinary life."""

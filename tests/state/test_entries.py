@@ -8,12 +8,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from headrace.core.keygroups import owned
-from headrace.core.owner import Owner
-from headrace.core.state import Document, Shape, Spread, StateBackend
+from headrace.core.keygroups import compute_owned_groups
+from headrace.core.owner import StateOwnership
+from headrace.core.state import Document, Redistribution, StateBackend, StateDescriptor
 from headrace.state.memory import MemoryBackend
 from headrace.state.rocks.backend import RocksBackend
-from headrace.state.storage.local import LocalStore
+from headrace.state.storage.local import LocalSnapshotStore
 from tests.state.test_memory import store
 
 GROUPS = 8
@@ -29,34 +29,36 @@ def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
 
 
 def kept_of(
-    backend: Backend, spread: Spread, rows: list[list[int]]
-) -> tuple[list[Document], LocalStore]:
+    backend: Backend, spread: Redistribution, rows: list[list[int]]
+) -> tuple[list[Document], LocalSnapshotStore]:
     """Return the stored states of subtasks with these rows."""
     checkpoints, documents = store(), []
     for subtask, numbers in enumerate(rows):
-        state = backend().open(Owner("s", subtask, owned(subtask, len(rows), GROUPS), GROUPS))
-        entries = state.entries("read", spread)
+        state = backend().open_state(
+            StateOwnership("s", subtask, compute_owned_groups(subtask, len(rows), GROUPS), GROUPS)
+        )
+        entries = state.open_entries("read", spread)
         assert entries.rows is None
         entries.rows = pl.DataFrame({"n": numbers}, schema={"n": pl.Int64})
-        documents.append(state.freeze().stored(checkpoints))
+        documents.append(state.freeze().persist(checkpoints))
     checkpoints.commit(1, {"states": documents})
     return documents, checkpoints
 
 
 def found(
-    backend: Backend, documents: list[Document], checkpoints: LocalStore, parallelism: int
+    backend: Backend, documents: list[Document], checkpoints: LocalSnapshotStore, parallelism: int
 ) -> list[list[int]]:
     """Return the rows that subtasks start with."""
     begun = []
     for subtask in range(parallelism):
         one = backend()
-        restored = tuple(one.thawed(document, checkpoints) for document in documents)
-        groups = owned(subtask, parallelism, GROUPS)
-        state = one.open(Owner("s", subtask, groups, GROUPS, restored))
+        restored = tuple(one.thaw(document, checkpoints) for document in documents)
+        groups = compute_owned_groups(subtask, parallelism, GROUPS)
+        state = one.open_state(StateOwnership("s", subtask, groups, GROUPS, restored))
         # As one that was never opened would hand it on.
-        again = state.freeze().entries("read")
+        again = state.freeze().read_entries("read")
         state.freeze().release()
-        rows = state.entries("read", Spread.LIST).rows
+        rows = state.open_entries("read", Redistribution.LIST).rows
         assert (rows is None) == (again is None)
         assert rows is None or again is None or rows.equals(again)
         begun.append([] if rows is None else rows["n"].to_list())
@@ -67,31 +69,35 @@ def found(
 @pytest.mark.parametrize(
     ("spread", "rows", "wanted"),
     [
-        (Spread.LIST, [[1, 2, 3], [4, 5]], [[1, 2], [3, 4], [5]]),
-        (Spread.LIST, [[], [1]], [[1], [], []]),
-        (Spread.UNION, [[1, 2, 3], [4, 5]], [[1, 2, 3, 4, 5]] * 3),
-        (Spread.BROADCAST, [[7, 8], [7, 8]], [[7, 8]] * 3),
-        (Spread.GROUPS, [[1], [2, 3]], [[1], [1], [2, 3]]),
-        (Spread.GROUPS, [[1], []], [[1], [1], []]),
+        (Redistribution.LIST, [[1, 2, 3], [4, 5]], [[1, 2], [3, 4], [5]]),
+        (Redistribution.LIST, [[], [1]], [[1], [], []]),
+        (Redistribution.UNION, [[1, 2, 3], [4, 5]], [[1, 2, 3, 4, 5]] * 3),
+        (Redistribution.BROADCAST, [[7, 8], [7, 8]], [[7, 8]] * 3),
+        (Redistribution.GROUPS, [[1], [2, 3]], [[1], [1], [2, 3]]),
+        (Redistribution.GROUPS, [[1], []], [[1], [1], []]),
     ],
 )
 def test_entries_are_dealt_out(
-    backend: Backend, spread: Spread, rows: list[list[int]], wanted: list[list[int]]
+    backend: Backend, spread: Redistribution, rows: list[list[int]], wanted: list[list[int]]
 ) -> None:
     documents, checkpoints = kept_of(backend, spread, rows)
     assert found(backend, documents, checkpoints, 3) == wanted
 
 
-@pytest.mark.parametrize("spread", Spread)
-def test_the_same_parallelism_finds_its_own_entries(backend: Backend, spread: Spread) -> None:
+@pytest.mark.parametrize("spread", Redistribution)
+def test_the_same_parallelism_finds_its_own_entries(
+    backend: Backend, spread: Redistribution
+) -> None:
     documents, checkpoints = kept_of(backend, spread, [[1, 2], [1, 2]])
-    wanted = [1, 2, 1, 2] if spread is Spread.UNION else [1, 2]
+    wanted = [1, 2, 1, 2] if spread is Redistribution.UNION else [1, 2]
     assert found(backend, documents, checkpoints, 2) == [wanted] * 2
 
 
 def test_entries_have_a_shape(backend: Backend) -> None:
-    documents, checkpoints = kept_of(backend, Spread.UNION, [[1]])
-    thawed = backend().thawed(documents[0], checkpoints)
-    assert thawed.shape("read") == Shape(is_table=False, key=None, spread=Spread.UNION)
-    assert thawed.table("read", range(GROUPS)) is None
-    assert not thawed.runs("read", range(GROUPS))
+    documents, checkpoints = kept_of(backend, Redistribution.UNION, [[1]])
+    thawed = backend().thaw(documents[0], checkpoints)
+    assert thawed.describe_state("read") == StateDescriptor(
+        is_table=False, key=None, redistribution=Redistribution.UNION
+    )
+    assert thawed.read_table("read", range(GROUPS)) is None
+    assert not thawed.read_runs("read", range(GROUPS))

@@ -9,18 +9,18 @@ import polars as pl
 import pytest
 from hypothesis import settings
 
-from headrace.core.keygroups import group_of_no_key, key_group
-from headrace.core.owner import Owner
-from headrace.core.state import KEY, SLOT, UNTIL, RunsLayout
+from headrace.core.keygroups import compute_row_groups, get_keyless_group
+from headrace.core.owner import StateOwnership
+from headrace.core.state import EXPIRY, KEY, SLOT, RunsLayout
 from headrace.state.memory import MemoryBackend
-from headrace.state.storage.local import LocalStore
+from headrace.state.storage.local import LocalSnapshotStore
 from headrace.state.storage.memory_disk import MemoryDisk
 from tests.state.modelled import Modelled
 
 
-def store() -> LocalStore:
+def store() -> LocalSnapshotStore:
     """A store on a disk in memory."""
-    made = LocalStore(MemoryDisk(), "/checkpoints", "0" * 32)
+    made = LocalSnapshotStore(MemoryDisk(), "/checkpoints", "0" * 32)
     made.prepare()
     return made
 
@@ -35,18 +35,18 @@ class InMemory(Modelled):
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sizes at which everything happens that else takes millions of rows."""
-    monkeypatch.setattr("headrace.state.runs.MANY", 3)
-    monkeypatch.setattr("headrace.state.runs.SMALL_BYTES", 200)
-    monkeypatch.setattr("headrace.state.runs.LARGE_ROWS", 12)
-    monkeypatch.setattr("headrace.state.runs.FOUND_ROWS", 4)
-    monkeypatch.setattr("headrace.state.runs.FEW", 2)
-    monkeypatch.setattr("headrace.state.runs.SOON_ROWS", 4)
-    monkeypatch.setattr("headrace.state.places.FEW_KEYS", 2)
-    monkeypatch.setattr("headrace.state.finding.LEAST_ENTRIES", 4)
-    monkeypatch.setattr("headrace.state.run.NEAR_ROWS", 1)
-    monkeypatch.setattr("headrace.state.table.LEAST_GARBAGE", 3)
-    monkeypatch.setattr("headrace.state.table.SOON_ROWS", 3)
-    monkeypatch.setattr("headrace.state.index.LEAST_SLOTS", 4)
+    monkeypatch.setattr("headrace.state.runs.MAX_SMALL_RUNS", 3)
+    monkeypatch.setattr("headrace.state.runs.MIN_MERGE_BYTES", 200)
+    monkeypatch.setattr("headrace.state.runs.MERGE_PARTITION_ROWS", 12)
+    monkeypatch.setattr("headrace.state.runs.MIN_LOOKUP_ROWS", 4)
+    monkeypatch.setattr("headrace.state.runs.LOOKUP_RATIO", 2)
+    monkeypatch.setattr("headrace.state.runs.DEFER_BELOW_ROWS", 4)
+    monkeypatch.setattr("headrace.state.places.MAX_SCALAR_KEYS", 2)
+    monkeypatch.setattr("headrace.state.finding.MIN_STALE_ENTRIES", 4)
+    monkeypatch.setattr("headrace.state.run.INITIAL_SCAN_ROWS", 1)
+    monkeypatch.setattr("headrace.state.table.MIN_GARBAGE", 3)
+    monkeypatch.setattr("headrace.state.table.DEFER_BELOW_ROWS", 3)
+    monkeypatch.setattr("headrace.state.index.MIN_SLOTS", 4)
 
 
 TestInMemory = InMemory.TestCase
@@ -54,39 +54,41 @@ TestInMemory.settings = settings(deadline=None, max_examples=60, stateful_step_c
 
 
 def test_a_row_may_be_of_the_group_of_another_column_than_its_key() -> None:
-    state = MemoryBackend().open(Owner("step", 0, range(8), 8))
-    panes = state.table("panes", {"k": pl.Int64()}, ("k",))
-    whole = state.table("whole", {"k": pl.Int64()}, ())
+    state = MemoryBackend().open_state(StateOwnership("step", 0, range(8), 8))
+    panes = state.open_table("panes", {"k": pl.Int64()}, ("k",))
+    whole = state.open_table("whole", {"k": pl.Int64()}, ())
     rows = pl.DataFrame({"k": list(range(20))}).select(pl.format("{}/7", "k").alias(KEY), "k")
     panes.put(rows)
     whole.put(rows)
     frozen = state.freeze()
     for group in range(8):
-        found = frozen.table("panes", range(group, group + 1))
-        wanted = rows.filter(key_group(rows, ["k"], 8) == group)
+        found = frozen.read_table("panes", range(group, group + 1))
+        wanted = rows.filter(compute_row_groups(rows, ["k"], 8) == group)
         assert (rows.clear() if found is None else found).equals(wanted)
-        all_of_it = frozen.table("whole", range(group, group + 1))
-        assert (all_of_it is not None) == (group == group_of_no_key(8))
+        all_of_it = frozen.read_table("whole", range(group, group + 1))
+        assert (all_of_it is not None) == (group == get_keyless_group(8))
 
 
 def test_what_nobody_opened_since_is_still_there() -> None:
     key = pl.Series(KEY, ["a"])
-    first = MemoryBackend().open(Owner("step", 0, range(8), 8))
-    first.table("rows", {}).put(key.to_frame())
-    second = MemoryBackend().open(Owner("step", 0, range(8), 8, (first.freeze(),)))
+    first = MemoryBackend().open_state(StateOwnership("step", 0, range(8), 8))
+    first.open_table("rows", {}).put(key.to_frame())
+    second = MemoryBackend().open_state(StateOwnership("step", 0, range(8), 8, (first.freeze(),)))
     frozen = second.freeze()
     assert frozen.names == {"rows"}
-    third = MemoryBackend().open(Owner("step", 0, range(8), 8, (frozen,)))
-    assert third.table("rows", {}).find(key).height == 1
+    third = MemoryBackend().open_state(StateOwnership("step", 0, range(8), 8, (frozen,)))
+    assert third.open_table("rows", {}).find(key).height == 1
 
 
 def test_keys_that_are_over_and_rows_that_are_replaced_leave_the_memory() -> None:
-    table = MemoryBackend().open(Owner("step", 0, range(8), 8)).table("rows", {})
+    table = (
+        MemoryBackend().open_state(StateOwnership("step", 0, range(8), 8)).open_table("rows", {})
+    )
     most = 0
     for now in range(300):
-        table.forget(now)
-        rows = {KEY: ["always", str(now)], UNTIL: [None, now + 10]}
-        table.put(pl.DataFrame(rows, schema={KEY: pl.String, UNTIL: pl.Int64}))
+        table.expire(now)
+        rows = {KEY: ["always", str(now)], EXPIRY: [None, now + 10]}
+        table.put(pl.DataFrame(rows, schema={KEY: pl.String, EXPIRY: pl.Int64}))
         most = max(most, sum(frame.height for frame in table.freeze().frames))
     assert table.rows < 40
     assert most < 100
@@ -108,11 +110,13 @@ def large(at: int) -> pl.DataFrame:
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="wants Linux's account")
 def test_what_is_kept_keeps_nothing_else_in_memory() -> None:
     layout = RunsLayout({"k": pl.Int64(), "s": pl.String()}, ("k",), lambda frame: frame)
-    states = [MemoryBackend().open(Owner("step", at, range(8), 8)) for at in range(12)]
+    states = [
+        MemoryBackend().open_state(StateOwnership("step", at, range(8), 8)) for at in range(12)
+    ]
     before = resident_mb()
     for at, state in enumerate(states):
         few = large(at).group_by("k").agg(pl.col("s").first()).head(100)
-        state.runs("filed", layout).add(few.with_columns(pl.lit(at, pl.Int64).alias(SLOT)))
+        state.open_runs("filed", layout).add(few.with_columns(pl.lit(at, pl.Int64).alias(SLOT)))
         keyed = few.select(pl.col("k").cast(pl.String).alias(KEY), "s")
-        state.table("rows", {"s": pl.String()}).put(keyed)
+        state.open_table("rows", {"s": pl.String()}).put(keyed)
     assert resident_mb() - before < 300  # the texts of all 12 are 480 MB

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import Phase, settings
 
 from headrace.state.rocks.backend import RocksBackend
-from headrace.state.storage.local import LocalStore
+from headrace.state.storage.local import LocalSnapshotStore
 from headrace.state.storage.local_disk import LocalDisk
 from tests.state.modelled import Modelled
 
@@ -23,9 +23,9 @@ def folder() -> str:
     return str(Path(FOLDER.name) / str(next(NUMBERS)))
 
 
-def store() -> LocalStore:
+def store() -> LocalSnapshotStore:
     """A store on this disk: files of state are linked into it."""
-    made = LocalStore(LocalDisk(), folder(), "0" * 32)
+    made = LocalSnapshotStore(LocalDisk(), folder(), "0" * 32)
     made.prepare()
     return made
 
@@ -54,17 +54,17 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def shrink(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have such sizes."""
-    monkeypatch.setattr("headrace.state.index.LEAST_SLOTS", 4)
-    monkeypatch.setattr("headrace.state.table.LEAST_GARBAGE", 3)
-    monkeypatch.setattr("headrace.state.framing.PART_BYTES", 100)
-    monkeypatch.setattr("headrace.state.rocks.table.LEAST_DRAINED", 2)
-    monkeypatch.setattr("headrace.state.rocks.table.FASTER", 1)
-    monkeypatch.setattr("headrace.state.rocks.table.MANY_GONE", 3)
-    monkeypatch.setattr("headrace.state.rocks.table.TOLD_ROWS", 1)
-    monkeypatch.setattr("headrace.state.rocks.runs.FILE_BYTES", 100)
-    monkeypatch.setattr("headrace.state.rocks.runs.PARTS", 2)
-    monkeypatch.setattr("headrace.state.rocks.runs.MANY", 2)
-    monkeypatch.setattr("headrace.state.rocks.cold.AT_ONCE", 4)
+    monkeypatch.setattr("headrace.state.index.MIN_SLOTS", 4)
+    monkeypatch.setattr("headrace.state.table.MIN_GARBAGE", 3)
+    monkeypatch.setattr("headrace.state.framing.MAX_BLOB_BYTES", 100)
+    monkeypatch.setattr("headrace.state.rocks.table.MIN_FLUSH_ROWS", 2)
+    monkeypatch.setattr("headrace.state.rocks.table.FLUSH_FACTOR", 1)
+    monkeypatch.setattr("headrace.state.rocks.table.TOMBSTONE_BATCH", 3)
+    monkeypatch.setattr("headrace.state.rocks.table.USAGE_REPORT_ROWS", 1)
+    monkeypatch.setattr("headrace.state.rocks.runs.TARGET_FILE_BYTES", 100)
+    monkeypatch.setattr("headrace.state.rocks.runs.KEY_PARTITIONS", 2)
+    monkeypatch.setattr("headrace.state.rocks.runs.MAX_RUNS_PER_LEVEL", 2)
+    monkeypatch.setattr("headrace.state.rocks.cold.BATCH_ROWS", 4)
 
 
 TestSpilling = Spilling.TestCase

@@ -9,10 +9,10 @@ import pytest
 
 from headrace.core.state import SLOT, RunsLayout
 from headrace.state import finding
-from headrace.state.places import Places, entries_of, numbers_of
-from headrace.state.runs import FOUND_ROWS, MANY, SOON_ROWS, MemoryRuns
+from headrace.state.places import HashIndex, decode_row_numbers, encode_entries
+from headrace.state.runs import DEFER_BELOW_ROWS, MAX_SMALL_RUNS, MIN_LOOKUP_ROWS, MemoryRuns
 
-ROWS = 2 * FOUND_ROWS
+ROWS = 2 * MIN_LOOKUP_ROWS
 COLUMNS = {"k": pl.Int64(), "n": pl.Int64()}
 
 
@@ -41,13 +41,13 @@ def one(key: int) -> pl.DataFrame:
 def test_a_row_is_taken_out_of_a_large_run_without_a_copy_of_the_others() -> None:
     state = runs()
     state.add(rows(*range(ROWS)))
-    whole = state.freeze().parts[0].whole
+    whole = state.freeze().parts[0].all_rows
     for key in range(0, ROWS // 4, 3):
         taken = state.take_keys(one(key))
         assert taken is not None
         assert taken["k"].to_list() == [key]
         assert state.take_keys(one(key)) is None
-    assert state.freeze().parts[0].whole is whole
+    assert state.freeze().parts[0].all_rows is whole
     assert state.rows == ROWS - len(range(0, ROWS // 4, 3))
 
 
@@ -66,34 +66,34 @@ def test_what_was_frozen_keeps_the_rows_that_are_taken_behind_it() -> None:
 def test_the_first_to_be_asked_for_owes_the_sorting_of_all_and_the_next_nothing() -> None:
     state = runs()
     state.add(rows(*range(ROWS)))
-    assert state.owed(asking=False) == 0
-    assert state.owed(asking=True) == ROWS
-    assert state.of_keys(one(7), -1) is not None
-    assert state.owed(asking=True) == 0
+    assert state.estimate_deferred_rows(asking=False) == 0
+    assert state.estimate_deferred_rows(asking=True) == ROWS
+    assert state.read_keys(one(7), -1) is not None
+    assert state.estimate_deferred_rows(asking=True) == 0
 
 
 def test_a_few_rows_leave_a_merge_to_the_next_ones_and_it_is_told_before() -> None:
     state = runs()
-    for at in range(MANY):
-        assert state.owed(asking=False) == 0
+    for at in range(MAX_SMALL_RUNS):
+        assert state.estimate_deferred_rows(asking=False) == 0
         state.add(rows(*range(100), slot=at))
-    assert state.owed(asking=False) == MANY * 100
-    assert len(state.freeze().parts) == MANY
+    assert state.estimate_deferred_rows(asking=False) == MAX_SMALL_RUNS * 100
+    assert len(state.freeze().parts) == MAX_SMALL_RUNS
     state.add(rows(1))
-    assert state.owed(asking=False) == 0
+    assert state.estimate_deferred_rows(asking=False) == 0
     assert len(state.freeze().parts) == 2
 
 
 def test_many_rows_do_what_they_set_off_themselves() -> None:
     state = runs()
-    for at in range(MANY - 1):
+    for at in range(MAX_SMALL_RUNS - 1):
         state.add(rows(*range(100), slot=at))
-    state.add(rows(*range(SOON_ROWS), slot=99))
-    for at in range(MANY):
+    state.add(rows(*range(DEFER_BELOW_ROWS), slot=99))
+    for at in range(MAX_SMALL_RUNS):
         state.add(rows(1, slot=at))
-    assert state.owed(asking=False) == MANY
-    state.add(rows(*range(SOON_ROWS), slot=99))
-    assert state.owed(asking=False) == 0
+    assert state.estimate_deferred_rows(asking=False) == MAX_SMALL_RUNS
+    state.add(rows(*range(DEFER_BELOW_ROWS), slot=99))
+    assert state.estimate_deferred_rows(asking=False) == 0
 
 
 def test_what_is_mostly_gone_leaves_the_memory() -> None:
@@ -103,37 +103,37 @@ def test_what_is_mostly_gone_leaves_the_memory() -> None:
         state.take_keys(pl.DataFrame({"k": range(first, min(first + 64, ROWS - 1))}))
         state.add(rows(-1))
     (large, *_) = state.freeze().parts
-    assert sum(part.whole.height for part in state.freeze().parts) < ROWS // 4
-    assert large.whole.height < ROWS // 4
+    assert sum(part.all_rows.height for part in state.freeze().parts) < ROWS // 4
+    assert large.all_rows.height < ROWS // 4
 
 
 @pytest.mark.parametrize("bits", [3, 40])
 def test_entries_are_found_until_they_are_forgotten_however_many_look_alike(bits: int) -> None:
     luck = random.Random(bits)
-    places, model, added = Places(), dict[int, int](), 0
+    places, model, added = HashIndex(), dict[int, int](), 0
     hashes = [(key * 0x9E3779B97F4A7C15 % (1 << bits)) << (64 - bits) for key in range(200)]
     for _ in range(200):
         keys = [luck.randrange(200) for _ in range(luck.choice([1, 5, 40]))]
         of = pl.Series([hashes[key] for key in keys], dtype=pl.UInt64)
         numbers = pl.int_range(added, added + len(keys), dtype=pl.UInt32, eager=True)
-        places.add(entries_of(of, numbers))
+        places.add(encode_entries(of, numbers))
         model.update(zip(numbers, keys, strict=True))
         added += len(keys)
         asked = set(luck.sample(range(200), luck.choice([1, 4, 60])))
         sought = {hashes[key] for key in asked}
         found = places.find(pl.Series(list(sought), dtype=pl.UInt64))
         wanted = sorted(at for at, key in model.items() if hashes[key] in sought)
-        assert sorted(numbers_of(found)) == wanted
+        assert sorted(decode_row_numbers(found)) == wanted
         gone = found.sample(fraction=0.7, seed=added)
-        places.forget(gone)
-        for at in numbers_of(gone):
+        places.delete(gone)
+        for at in decode_row_numbers(gone):
             del model[at]
 
 
 def test_a_row_without_key_whose_hash_is_that_of_a_key_is_not_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(finding, "hash_of", lambda key: pl.col("k").hash() & 0)
+    monkeypatch.setattr(finding, "hash_expr", lambda key: pl.col("k").hash() & 0)
     state = runs()
     state.add(rows(*[1] * ROWS))
     state.add(rows(1).with_columns(pl.lit(None, dtype=pl.Int64).alias("k")))

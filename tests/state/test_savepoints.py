@@ -17,17 +17,17 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from headrace.core.snapshots import DamagedSnapshot, RefusedSnapshot, SnapshotError
-from headrace.core.state import KEY, SLOT, UNTIL, Frozen, Spread
+from headrace.core.state import EXPIRY, KEY, SLOT, FrozenState, Redistribution
 from headrace.state.memory import MemoryBackend
 from headrace.state.rocks.backend import RocksBackend
 from headrace.state.savepoints import export
-from headrace.state.savepoints.columns import packed, sql_type, unpacked
-from headrace.state.savepoints.kept import checkpoint, named
+from headrace.state.savepoints.columns import decode_parquet, encode_parquet, get_sql_type
+from headrace.state.savepoints.kept import open_checkpoint, open_snapshot
 from headrace.state.savepoints.savepoint import NoSuchSnapshot, open_savepoint
-from headrace.state.savepoints.taking import take
+from headrace.state.savepoints.taking import take_savepoint
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
-from headrace.state.storage.sealing import seal
+from headrace.state.storage.sealing import encode_checksummed
 from tests.state.saving import ALL, NAME, NOW, ROWS, filed, keyed, taken
 
 VALUES: dict[pl.DataType, st.SearchStrategy[object]] = {
@@ -91,7 +91,7 @@ def test_every_type_comes_back_from_parquet(data: st.DataObject) -> None:
     type = data.draw(TYPES)
     rows = data.draw(st.lists(values(type), max_size=5))
     frame = pl.DataFrame([pl.Series("c", rows, dtype=type), pl.Series("n", range(len(rows)))])
-    back = unpacked(bytes(packed(frame)))
+    back = decode_parquet(bytes(encode_parquet(frame)))
     assert back.schema == frame.schema
     assert back.equals(frame)
     if not frame.is_empty() and type.is_float():
@@ -100,22 +100,22 @@ def test_every_type_comes_back_from_parquet(data: st.DataObject) -> None:
         assert [str(value) for value in back["c"]] == signs
 
 
-def same(one: Sequence[Frozen], other: Sequence[Frozen]) -> None:
+def same(one: Sequence[FrozenState], other: Sequence[FrozenState]) -> None:
     """Both have the same, down to the order of rows."""
     for mine, theirs in zip(one, other, strict=True):
-        assert (mine.groups, mine.clock_us, mine.counts) == (
-            *(theirs.groups, theirs.clock_us, theirs.counts),
+        assert (mine.groups, mine.clock_us, mine.counters) == (
+            *(theirs.groups, theirs.clock_us, theirs.counters),
         )
         assert mine.names == theirs.names
         for name in mine.names:
-            assert mine.shape(name) == theirs.shape(name)
+            assert mine.describe_state(name) == theirs.describe_state(name)
             for groups in (ALL, range(2), range(1, 6)):
-                runs = [each.runs(name, groups) for each in (mine, theirs)]
+                runs = [each.read_runs(name, groups) for each in (mine, theirs)]
                 for frames in runs:
                     assert all(frame[SLOT].is_sorted() for frame in frames)
                 _same_rows(*(pl.concat(frames) if frames else None for frames in runs))
-                _same_rows(mine.table(name, groups), theirs.table(name, groups))
-            _same_rows(mine.entries(name), theirs.entries(name))
+                _same_rows(mine.read_table(name, groups), theirs.read_table(name, groups))
+            _same_rows(mine.read_entries(name), theirs.read_entries(name))
 
 
 def _same_rows(one: pl.DataFrame | None, other: pl.DataFrame | None) -> None:
@@ -128,13 +128,13 @@ def _same_rows(one: pl.DataFrame | None, other: pl.DataFrame | None) -> None:
 @pytest.fixture(params=["memory", "rocksdb", "spilled"])
 def home(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
     """One with a checkpoint of either backend; keys that are taken leave gaps in their frames."""
-    monkeypatch.setattr("headrace.state.runs.FOUND_ROWS", 4)
-    monkeypatch.setattr("headrace.state.runs.FEW", 2)
+    monkeypatch.setattr("headrace.state.runs.MIN_LOOKUP_ROWS", 4)
+    monkeypatch.setattr("headrace.state.runs.LOOKUP_RATIO", 2)
     memory = 1 if request.param == "spilled" else 1 << 28
     live = RocksBackend(str(tmp_path / "live"), memory)
     backend = MemoryBackend() if request.param == "memory" else live
     made = taken(LocalDisk(), backend, str(tmp_path / "home"))
-    with checkpoint(made) as kept:
+    with open_checkpoint(made) as kept:
         documents: Any = kept.document["states"]
         formats = {document["format"] for (document,) in documents["step"]}
         if request.param == "memory":
@@ -148,27 +148,29 @@ def home(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
 def test_all_that_is_kept_comes_back(
     home: Home, file_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(export, "FILE_BYTES", file_bytes)
-    folder = take(home, "1.0", time=lambda: NOW)
+    monkeypatch.setattr(export, "TARGET_FILE_BYTES", file_bytes)
+    folder = take_savepoint(home, "1.0", time=lambda: NOW)
     assert folder == f"{home.root}/savepoints/{NAME}/2026-01-31T08-00-00Z"
-    with checkpoint(home) as kept:
+    with open_checkpoint(home) as kept:
         savepoint = open_savepoint(folder)
-        same(savepoint.frozen("step"), kept.frozen("step"))
+        same(savepoint.thaw_step("step"), kept.thaw_step("step"))
         said, was = dict(savepoint.document), dict(kept.document)
         assert said.pop("states") != was.pop("states")
         assert said == {"kind": "savepoint", "taken": NOW, "taken_by": "1.0", **was}
     savepoint.verify()
-    assert savepoint.frozen("step")[0].shape("where").spread is Spread.LIST
+    assert (
+        savepoint.thaw_step("step")[0].describe_state("where").redistribution is Redistribution.LIST
+    )
 
 
 def test_what_was_put_is_what_comes_back(home: Home) -> None:
     """Compares with the rows put, not with the checkpoint, which may have the same error."""
-    frozen = open_savepoint(take(home, "1.0")).frozen("step")
-    tables = [each.table("keys", ALL) for each in frozen]
+    frozen = open_savepoint(take_savepoint(home, "1.0")).thaw_step("step")
+    tables = [each.read_table("keys", ALL) for each in frozen]
     rows = pl.concat([table for table in tables if table is not None])
     assert rows.height == ROWS - 6
-    assert rows.join(keyed(), on=[KEY, "s", UNTIL], nulls_equal=True).height == rows.height
-    runs = pl.concat([frame for each in frozen for frame in each.runs("windows", ALL)])
+    assert rows.join(keyed(), on=[KEY, "s", EXPIRY], nulls_equal=True).height == rows.height
+    runs = pl.concat([frame for each in frozen for frame in each.read_runs("windows", ALL)])
     wanted = pl.concat([filed(1), filed(5)]).filter(pl.col(SLOT) > 1, ~pl.col("k").is_in([7, 60]))
     assert_frame_equal(runs, wanted, check_row_order=False, check_column_order=False)
 
@@ -179,24 +181,24 @@ def sql(query: str) -> list[tuple[object, ...]]:
 
 
 def test_a_database_reads_the_files(home: Home) -> None:
-    folder = take(home, "1.0")
+    folder = take_savepoint(home, "1.0")
     files = f"{folder}/states/step/keys/*.parquet"
     asked = f"select count(*), min(__group), max(__group), max(__until) from '{files}'"
     assert sql(asked) == [(ROWS - 6, 0, 7, ROWS - 2)]
     windows = f"'{folder}/states/step/windows/*.parquet'"
     mine = sql(f"select count(*) from {windows} where __group < 4")
-    frames = open_savepoint(folder).frozen("step")[0].runs("windows", ALL)
+    frames = open_savepoint(folder).thaw_step("step")[0].read_runs("windows", ALL)
     assert mine == [(sum(frame.height for frame in frames),)]
 
 
 def test_a_savepoint_says_what_its_columns_are(home: Home) -> None:
-    part = open_savepoint(take(home, "1.0")).parts["step"][0][0]
+    part = open_savepoint(take_savepoint(home, "1.0")).step_documents["step"][0][0]
     columns = [(c.name, c.type, c.polars) for c in part.states["keys"].columns]
     assert columns == [
         ("__group", "int", "Int32"),
         (KEY, "string", "String"),
         ("s", "string", "String"),
-        (UNTIL, "bigint", "Int64"),
+        (EXPIRY, "bigint", "Int64"),
     ]
 
 
@@ -215,14 +217,14 @@ def test_a_savepoint_says_what_its_columns_are(home: Home) -> None:
 def test_types_have_the_names_that_pipelines_give_them(
     type: pl.DataType, wanted: str | None
 ) -> None:
-    assert sql_type(type) == wanted
+    assert get_sql_type(type) == wanted
 
 
 def test_a_savepoint_may_be_moved(home: Home, tmp_path: Path) -> None:
-    folder = take(home, "1.0")
-    before = open_savepoint(folder).frozen("step")
+    folder = take_savepoint(home, "1.0")
+    before = open_savepoint(folder).thaw_step("step")
     shutil.copytree(folder, tmp_path / "elsewhere")
-    same(open_savepoint(str(tmp_path / "elsewhere")).frozen("step"), before)
+    same(open_savepoint(str(tmp_path / "elsewhere")).thaw_step("step"), before)
     assert str(home.root) not in (tmp_path / "elsewhere/savepoint.json").read_text()
 
 
@@ -238,7 +240,7 @@ def files(folder: str) -> list[Path]:
 
 
 def test_a_file_that_is_damaged_is_named(one: Home) -> None:
-    folder = take(one, "1.0")
+    folder = take_savepoint(one, "1.0")
     for file in files(folder):
         whole = file.read_bytes()
         broken = (whole[:-1], whole + b"x", whole[:9] + bytes([whole[9] ^ 1]) + whole[10:], None)
@@ -261,71 +263,71 @@ def test_a_folder_that_is_none_is_refused(one: Home, tmp_path: Path) -> None:
     with pytest.raises(RefusedSnapshot, match=r"has no savepoint\.json"):
         open_savepoint(str(tmp_path))
     path = tmp_path / "savepoint.json"
-    path.write_bytes(seal({"kind": "savepoint"}, 2))
+    path.write_bytes(encode_checksummed({"kind": "savepoint"}, 2))
     with pytest.raises(RefusedSnapshot, match="wanted format 1, got 2"):
         open_savepoint(str(tmp_path))
-    path.write_bytes(seal({"job": "x"}))
+    path.write_bytes(encode_checksummed({"job": "x"}))
     with pytest.raises(RefusedSnapshot, match="wanted a savepoint, got None"):
         open_savepoint(str(tmp_path))
 
 
 def test_a_name_that_leads_elsewhere_is_refused(one: Home) -> None:
-    path = Path(take(one, "1.0")) / "savepoint.json"
+    path = Path(take_savepoint(one, "1.0")) / "savepoint.json"
     document = json.loads(path.read_bytes())
     for name in ("checksum", "format"):
         del document[name]
     document["states"]["step"][0][0]["states"]["keys"]["files"][0]["file"] = "../../x.parquet"
-    path.write_bytes(seal(document))
+    path.write_bytes(encode_checksummed(document))
     with pytest.raises(RefusedSnapshot, match=r"names \.\./\.\./x\.parquet"):
         open_savepoint(str(path.parent))
 
 
 def test_savepoints_are_never_overwritten(one: Home, tmp_path: Path) -> None:
-    folders = [take(one, "1.0", time=lambda: NOW) for _ in range(3)]
+    folders = [take_savepoint(one, "1.0", time=lambda: NOW) for _ in range(3)]
     assert [Path(folder).name for folder in folders] == [
         "2026-01-31T08-00-00Z",
         "2026-01-31T08-00-00Z-2",
         "2026-01-31T08-00-00Z-3",
     ]
     with pytest.raises(RefusedSnapshot, match="has a savepoint in it"):
-        take(one, "1.0", to=folders[0])
+        take_savepoint(one, "1.0", to=folders[0])
     (tmp_path / "mine").mkdir()
-    take(one, "1.0", to=str(tmp_path / "mine"))
+    take_savepoint(one, "1.0", to=str(tmp_path / "mine"))
     open_savepoint(str(tmp_path / "mine")).verify()
 
 
 def test_output_that_may_not_be_visible_is_no_part_of_a_savepoint(one: Home) -> None:
-    store = one.store("1f3c09a2" * 4)
-    said = store.manifest(7)
+    store = one.open_store("1f3c09a2" * 4)
+    said = store.read_manifest(7)
     waiting = {
         **said,
         "sinks": {"out": {"handles": [{"subtask": 0, "handle": "x"}], "writers": []}},
     }
     store.commit(8, waiting)
     with pytest.raises(RefusedSnapshot, match="checkpoint 8 has output of out that may not be"):
-        take(one, "1.0")
-    one.note(7)
+        take_savepoint(one, "1.0")
+    one.write_commit_record(7)
     with pytest.raises(RefusedSnapshot, match="checkpoint 8"):
-        take(one, "1.0")
-    one.note(8)
-    sinks: Any = open_savepoint(take(one, "1.0")).document["sinks"]
+        take_savepoint(one, "1.0")
+    one.write_commit_record(8)
+    sinks: Any = open_savepoint(take_savepoint(one, "1.0")).document["sinks"]
     assert sinks["out"]["handles"] == []
 
 
 def test_a_checkpoint_behind_which_the_job_went_on_is_visible(one: Home) -> None:
-    store = one.store("1f3c09a2" * 4)
+    store = one.open_store("1f3c09a2" * 4)
     handles = {"out": {"handles": [{"subtask": 0, "handle": "x"}], "writers": []}}
     for number in (8, 9):
-        store.commit(number, {**store.manifest(7), "sinks": handles})
-    one.note(9)
-    take(one, "1.0", 8)
+        store.commit(number, {**store.read_manifest(7), "sinks": handles})
+    one.write_commit_record(9)
+    take_savepoint(one, "1.0", 8)
     store.discard(9)
     with pytest.raises(RefusedSnapshot, match="checkpoint 8"):
-        take(one, "1.0", 8)
+        take_savepoint(one, "1.0", 8)
 
 
 def test_a_checkpoint_that_goes_meanwhile_is_no_damage(one: Home) -> None:
-    store = one.looked_at()
+    store = one.open_read_only()
     assert store is not None
 
     def gone(done: int, of: int) -> None:
@@ -333,12 +335,12 @@ def test_a_checkpoint_that_goes_meanwhile_is_no_damage(one: Home) -> None:
         store.collect([])
 
     with pytest.raises(RefusedSnapshot, match="checkpoint 7 was removed while it was read"):
-        take(one, "1.0", tell=gone)
+        take_savepoint(one, "1.0", tell=gone)
 
 
 def test_how_far_it_is_is_told(home: Home) -> None:
     told: list[tuple[int, int]] = []
-    take(home, "1.0", tell=lambda done, of: told.append((done, of)))
+    take_savepoint(home, "1.0", tell=lambda done, of: told.append((done, of)))
     assert told == sorted(told)
     assert told[-1][0] == told[-1][1] > 0
 
@@ -352,33 +354,33 @@ def test_who_gives_up_leaves_nothing(one: Home) -> None:
         raise Stop
 
     with pytest.raises(Stop):
-        take(one, "1.0", tell=stop)
+        take_savepoint(one, "1.0", tell=stop)
     assert not list(Path(one.root, "savepoints", NAME).iterdir())
 
 
 def test_what_a_user_names_is_found(one: Home, tmp_path: Path) -> None:
-    folder = take(one, "1.0")
+    folder = take_savepoint(one, "1.0")
     titles = []
     for what in (NAME, f"{NAME}@7", folder):
-        with named(what, one.root) as kept:
+        with open_snapshot(what, one.root) as kept:
             titles.append(kept.title)
             assert kept.steps == ("step",)
             assert kept.document["number"] == 7
-            assert len(kept.frozen("step")) == 2
+            assert len(kept.thaw_step("step")) == 2
     assert titles == ["checkpoint 7 of bids", "checkpoint 7 of bids", f"savepoint {folder}"]
     for what in (f"{NAME}@8", "nothing", str(tmp_path / "nothing"), "savepoints"):
-        with pytest.raises(NoSuchSnapshot), named(what, one.root):
+        with pytest.raises(NoSuchSnapshot), open_snapshot(what, one.root):
             pass
 
 
 def test_a_value_that_is_not_read_is_not_there(one: Home) -> None:
     """Only what is read is verified, and what is read always is."""
-    folder = take(one, "1.0")
+    folder = take_savepoint(one, "1.0")
     file = next(path for path in files(folder) if "panes" in str(path))
     file.write_bytes(file.read_bytes()[::-1])
-    frozen = open_savepoint(folder).frozen("step")
+    frozen = open_savepoint(folder).thaw_step("step")
     for each in frozen:
-        each.table("keys", ALL)
+        each.read_table("keys", ALL)
     with pytest.raises(SnapshotError, match="panes"):
         for each in frozen:
-            each.table("panes", ALL)
+            each.read_table("panes", ALL)

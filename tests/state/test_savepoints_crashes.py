@@ -13,10 +13,10 @@ import pytest
 from headrace.core.snapshots import RefusedSnapshot, SnapshotError
 from headrace.state.memory import MemoryBackend
 from headrace.state.savepoints import export, names
-from headrace.state.savepoints.adopting import adopt
+from headrace.state.savepoints.adopting import commit_as_checkpoint
 from headrace.state.savepoints.savepoint import Savepoint, open_savepoint
-from headrace.state.savepoints.taking import take
-from headrace.state.savepoints.writing import writing
+from headrace.state.savepoints.taking import take_savepoint
+from headrace.state.savepoints.writing import write_savepoint
 from headrace.state.storage.home import Home
 from headrace.state.storage.memory_disk import MemoryDisk
 from tests.state.saving import NAME, NOW, ROOT, taken
@@ -30,7 +30,7 @@ HOWS = ("killed", "power lost")
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A size at which a state is several files."""
-    monkeypatch.setattr(export, "FILE_BYTES", 1000)
+    monkeypatch.setattr(export, "TARGET_FILE_BYTES", 1000)
 
 
 @cache
@@ -49,12 +49,12 @@ def home() -> tuple[Home, MemoryDisk]:
 
 def exported(at: Home) -> str:
     """A savepoint of its checkpoint."""
-    return take(at, "1.0", to=TO, time=lambda: NOW)
+    return take_savepoint(at, "1.0", to=TO, time=lambda: NOW)
 
 
 def arranged(disk: MemoryDisk, trouble: Trouble) -> Trouble:
     """Let this happen from now on."""
-    disk.before = trouble
+    disk.before_operation = trouble
     return trouble
 
 
@@ -87,7 +87,7 @@ def test_a_crash_at_any_operation_leaves_a_whole_savepoint_or_none(how: str) -> 
         except Crashed:
             is_reported = False
         end(disk, how, crash_at)
-        is_there = disk.size(names.manifest(TO)) is not None
+        is_there = disk.get_size(names.get_document_path(TO)) is not None
         assert is_there >= is_reported
         if is_there:
             open_savepoint(TO, disk).verify()
@@ -96,7 +96,7 @@ def test_a_crash_at_any_operation_leaves_a_whole_savepoint_or_none(how: str) -> 
             exported(at)
             open_savepoint(TO, disk).verify()
         wholes += is_there
-        assert disk.names(f"{ROOT}/savepoints") == ["mine"]
+        assert disk.list_names(f"{ROOT}/savepoints") == ["mine"]
     assert 1 <= wholes < count / 2
 
 
@@ -108,8 +108,8 @@ def test_an_export_that_fails_anywhere_leaves_nothing_half_done() -> None:
             exported(at)
         except SnapshotError:
             arranged(disk, Trouble())
-            left = disk.names(f"{ROOT}/savepoints")
-            assert set(left) <= {"mine", names.unfinished("mine").removeprefix("/")}
+            left = disk.list_names(f"{ROOT}/savepoints")
+            assert set(left) <= {"mine", names.get_unfinished_folder("mine").removeprefix("/")}
             if "mine" in left:
                 open_savepoint(TO, disk).verify()
             else:
@@ -124,17 +124,17 @@ def test_another_one_that_is_being_written_is_left_alone() -> None:
     def meanwhile(done: int, of: int) -> None:
         with pytest.raises(SnapshotError, match="another savepoint is being written to"):
             exported(at)
-        if not disk.names(other):
-            take(at, "1.0", to=other)
+        if not disk.list_names(other):
+            take_savepoint(at, "1.0", to=other)
 
-    take(at, "1.0", to=TO, tell=meanwhile)
-    assert sorted(disk.names(f"{ROOT}/savepoints")) == ["mine", "other"]
+    take_savepoint(at, "1.0", to=TO, tell=meanwhile)
+    assert sorted(disk.list_names(f"{ROOT}/savepoints")) == ["mine", "other"]
 
 
 def written(disk: MemoryDisk, folder: str) -> str:
     """A savepoint of next to nothing; why not, if it is refused."""
     try:
-        with writing(disk, folder) as to_write:
+        with write_savepoint(disk, folder) as to_write:
             to_write.write("states/totals/keys/0-3.parquet", memoryview(b"rows"))
             to_write.finish({"kind": "savepoint"})
     except RefusedSnapshot as error:
@@ -157,7 +157,7 @@ class Meanwhile:
 
 def interrupted(disk: MemoryDisk, at: int, does: Callable[[], object]) -> str:
     """Write one, and have something else happen in the midst of it; why not, if it is refused."""
-    disk.before = Meanwhile(at, does)
+    disk.before_operation = Meanwhile(at, does)
     return written(disk, TO)
 
 
@@ -176,8 +176,8 @@ def test_another_one_may_be_written_beside_it_at_any_time() -> None:
         disk.make_folder(f"{ROOT}/savepoints")
         assert not interrupted(disk, at, partial(written, disk, other))
         for folder in (TO, other):
-            assert sorted(disk.names(folder)) == ["savepoint.json", "states"]
-        assert sorted(disk.names(f"{ROOT}/savepoints")) == ["mine", "other"]
+            assert sorted(disk.list_names(folder)) == ["savepoint.json", "states"]
+        assert sorted(disk.list_names(f"{ROOT}/savepoints")) == ["mine", "other"]
 
 
 def test_of_two_that_are_written_to_one_folder_one_is_refused() -> None:
@@ -187,8 +187,8 @@ def test_of_two_that_are_written_to_one_folder_one_is_refused() -> None:
         second: list[str] = []
         first = interrupted(disk, at, lambda d=disk, s=second: s.append(written(d, TO)))  # type: ignore[misc]
         assert [bool(first), bool(*second)].count(True) == 1, (at, first, second)
-        assert sorted(disk.names(TO)) == ["savepoint.json", "states"]
-        assert disk.names(f"{ROOT}/savepoints") == ["mine"]
+        assert sorted(disk.list_names(TO)) == ["savepoint.json", "states"]
+        assert disk.list_names(f"{ROOT}/savepoints") == ["mine"]
 
 
 @pytest.mark.parametrize("name", ["file", ".lock", "states"])
@@ -197,11 +197,11 @@ def test_a_folder_that_only_has_such_a_name_is_left_alone(name: str) -> None:
     disk.make_folder(foreign)
     disk.write(f"{foreign}/{name}", (b"precious",))
     assert not written(disk, TO)
-    assert disk.names(foreign) == [name]
+    assert disk.list_names(foreign) == [name]
     assert disk.read(f"{foreign}/{name}") == b"precious"
     said = written(disk, f"{ROOT}/savepoints/theirs")
     assert said == f"{foreign} exists and is not an unfinished savepoint"
-    assert disk.names(foreign) == [name]
+    assert disk.list_names(foreign) == [name]
 
 
 JOB = "5f44599b" * 4
@@ -210,8 +210,8 @@ JOB = "5f44599b" * 4
 def importing(disk: MemoryDisk, savepoint: Savepoint) -> None:
     """Have it in the place of what is there."""
     at = Home(disk, ROOT, NAME)
-    with at.held(NOW), at.renewed(NOW, lambda: JOB) as store:
-        adopt(savepoint, store, 1)
+    with at.hold(NOW), at.replace_job(NOW, lambda: JOB) as store:
+        commit_as_checkpoint(savepoint, store, 1)
 
 
 @pytest.mark.parametrize("how", HOWS)
@@ -235,15 +235,15 @@ def test_a_crash_at_any_operation_leaves_the_home_as_it_was_or_the_savepoint_in_
             is_reported = False
         end(disk, how, crash_at)
         at = Home(disk, ROOT, NAME)
-        at.held(NOW).__enter__()
-        store = at.looked_at()
+        at.hold(NOW).__enter__()
+        store = at.open_read_only()
         assert store is not None
-        numbers = store.manifests()
-        assert numbers == ([1] if store.job == JOB else [7])
-        assert not is_reported or store.job == JOB
+        numbers = store.list_checkpoints()
+        assert numbers == ([1] if store.job_id == JOB else [7])
+        assert not is_reported or store.job_id == JOB
         assert store.is_whole(numbers[0])
-        assert set(disk.names(at.folder)) == {"checkpoints", "lock"}
-        seen.add(store.job == JOB)
+        assert set(disk.list_names(at.folder)) == {"checkpoints", "lock"}
+        seen.add(store.job_id == JOB)
     assert seen == {True, False}
 
 
@@ -261,10 +261,10 @@ def test_an_import_that_fails_anywhere_changes_nothing() -> None:
         except SnapshotError:
             arranged(disk, Trouble())
             disk.kill()
-            with at.held(NOW):
-                store = at.looked_at()
+            with at.hold(NOW):
+                store = at.open_read_only()
             assert store is not None
-            assert store.manifests() == ([1] if store.job == JOB else [7])
+            assert store.list_checkpoints() == ([1] if store.job_id == JOB else [7])
             importing(disk, savepoint)
 
 
@@ -272,13 +272,13 @@ def test_what_was_imported_is_what_was_exported() -> None:
     at, disk = home()
     savepoint = open_savepoint(exported(at), disk)
     importing(disk, savepoint)
-    store = at.looked_at()
+    store = at.open_read_only()
     assert store is not None
-    manifest = store.manifest(1)
+    manifest = store.read_manifest(1)
     assert manifest["savepoint"] == {"job": "1f3c09a2" * 4, "number": 7}
     assert (manifest["job"], manifest["number"], manifest["time"]) == (JOB, 1, NOW)
     assert "kind" not in manifest
     documents = manifest["states"]
     assert isinstance(documents, dict)
-    thawed = [MemoryBackend().thawed(each, store) for (each,) in documents["step"]]
-    same(thawed, savepoint.frozen("step"))
+    thawed = [MemoryBackend().thaw(each, store) for (each,) in documents["step"]]
+    same(thawed, savepoint.thaw_step("step"))

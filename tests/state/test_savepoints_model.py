@@ -7,13 +7,13 @@ import itertools
 import pytest
 from hypothesis import Phase, settings
 
-from headrace.core.state import Frozen
+from headrace.core.state import FrozenState
 from headrace.state.memory import MemoryBackend
 from headrace.state.rocks.backend import RocksBackend
-from headrace.state.savepoints.adopting import adopt
-from headrace.state.savepoints.export import export
+from headrace.state.savepoints.adopting import commit_as_checkpoint
+from headrace.state.savepoints.export import export_checkpoint
 from headrace.state.savepoints.savepoint import Savepoint, open_savepoint
-from headrace.state.savepoints.writing import writing
+from headrace.state.savepoints.writing import write_savepoint
 from headrace.state.storage.memory_disk import MemoryDisk
 from tests.state import test_memory, test_rocks
 from tests.state.modelled import Modelled
@@ -24,23 +24,23 @@ NUMBERS = itertools.count()
 class Saved(Modelled):
     """The model test, in which every checkpoint is made a savepoint, and that one a checkpoint."""
 
-    def _thawed(self, number: int) -> tuple[Frozen, ...]:
+    def _thawed(self, number: int) -> tuple[FrozenState, ...]:
         savepoint = self._savepoint(number)
         if number % 2:
-            return savepoint.frozen("step")
+            return savepoint.thaw_step("step")
         again, backend = test_memory.store(), type(self).backend()
-        document = adopt(savepoint, again, 1)["states"]
+        document = commit_as_checkpoint(savepoint, again, 1)["states"]
         assert isinstance(document, dict)
         (documents,) = document["step"]
-        return tuple(backend.thawed(each, again) for each in documents)
+        return tuple(backend.thaw(each, again) for each in documents)
 
     def _savepoint(self, number: int) -> Savepoint:
-        said = self.checkpoints.manifest(number)
+        said = self.checkpoints.read_manifest(number)
         document = {**said, "sinks": {}, "states": {"step": [said["states"]]}}
         disk = MemoryDisk()
-        with writing(disk, "/savepoint") as to:
+        with write_savepoint(disk, "/savepoint") as to:
             backend = type(self).backend()
-            to.finish(export(document, self.checkpoints, backend, to, {"taken": ""}))
+            to.finish(export_checkpoint(document, self.checkpoints, backend, to, {"taken": ""}))
         return open_savepoint("/savepoint", disk)
 
 
@@ -63,9 +63,9 @@ class SavedSpilling(Saved):
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sizes at which everything happens that else takes millions of rows."""
     test_rocks.shrink(monkeypatch)
-    monkeypatch.setattr("headrace.state.savepoints.export.FILE_BYTES", 150)
-    monkeypatch.setattr("headrace.state.savepoints.columns.ROWS", 2)
-    monkeypatch.setattr("headrace.state.savepoints.pieces.AT_ONCE", 5)
+    monkeypatch.setattr("headrace.state.savepoints.export.TARGET_FILE_BYTES", 150)
+    monkeypatch.setattr("headrace.state.savepoints.columns.ROW_GROUP_ROWS", 2)
+    monkeypatch.setattr("headrace.state.savepoints.pieces.HASHES_PER_PASS", 5)
 
 
 TestSavedInMemory = SavedInMemory.TestCase

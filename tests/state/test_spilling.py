@@ -11,20 +11,20 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from headrace.core.keygroups import encoded, owned
-from headrace.core.owner import Owner
+from headrace.core.keygroups import compute_owned_groups, encode_keys
+from headrace.core.owner import StateOwnership
 from headrace.core.snapshots import DamagedSnapshot, RefusedSnapshot, StoreError
-from headrace.core.state import KEY, SLOT, UNTIL, Document, RunsLayout
+from headrace.core.state import EXPIRY, KEY, SLOT, Document, RunsLayout
 from headrace.state.memory import MemoryBackend
 from headrace.state.rocks.backend import RocksBackend
-from headrace.state.rocks.budget import FOR_FRAMES, Budget
-from headrace.state.rocks.rows import lines, rows_of
+from headrace.state.rocks.budget import FRAME_SHARE, MemoryBudget
+from headrace.state.rocks.rows import decode_rows, encode_rows
 from headrace.state.rocks.state import RocksState
-from headrace.state.storage.local import LocalStore
+from headrace.state.storage.local import LocalSnapshotStore
 from headrace.state.storage.local_disk import LocalDisk
 from tests.state.test_memory import resident_mb
 
-ALL = Owner("step", 0, range(8), 8)
+ALL = StateOwnership("step", 0, range(8), 8)
 COLUMNS = {"s": pl.String()}
 LAYOUT = RunsLayout({"k": pl.Int64(), "n": pl.Int64()}, ("k",), lambda frame: merged(frame))
 ROOM, NONE = 1 << 30, 1
@@ -40,8 +40,8 @@ def rows(start: int, count: int = ROWS, until: int | None = None) -> pl.DataFram
     """Rows of a table, whose texts say which they are."""
     numbers = pl.int_range(start, start + count, eager=True)
     texts = "row " + numbers.cast(pl.String) + "x" * 20
-    frame = pl.DataFrame({KEY: encoded(numbers.to_frame("k")), "s": texts})
-    return frame.with_columns(pl.lit(until, dtype=pl.Int64).alias(UNTIL)) if until else frame
+    frame = pl.DataFrame({KEY: encode_keys(numbers.to_frame("k")), "s": texts})
+    return frame.with_columns(pl.lit(until, dtype=pl.Int64).alias(EXPIRY)) if until else frame
 
 
 def filed(slot: int, keys: int = ROWS) -> pl.DataFrame:
@@ -52,25 +52,25 @@ def filed(slot: int, keys: int = ROWS) -> pl.DataFrame:
 
 
 @pytest.fixture
-def kept(tmp_path: Path) -> LocalStore:
+def kept(tmp_path: Path) -> LocalSnapshotStore:
     """A store on this disk."""
-    made = LocalStore(LocalDisk(), str(tmp_path / "checkpoints"), "0" * 32)
+    made = LocalSnapshotStore(LocalDisk(), str(tmp_path / "checkpoints"), "0" * 32)
     made.prepare()
     return made
 
 
-def checkpointed(state: RocksState, kept: LocalStore) -> Document:
+def checkpointed(state: RocksState, kept: LocalSnapshotStore) -> Document:
     """The next checkpoint's document."""
-    document = state.freeze().stored(kept)
-    number = max(kept.manifests(), default=0) + 1
+    document = state.freeze().persist(kept)
+    number = max(kept.list_checkpoints(), default=0) + 1
     kept.commit(number, {"state": document})
     return document
 
 
-def spilled(folder: Path, kept: LocalStore) -> tuple[RocksState, Document]:
+def spilled(folder: Path, kept: LocalSnapshotStore) -> tuple[RocksState, Document]:
     """A state nearly all of which is on disk, and its stored document."""
-    state = RocksBackend(str(folder), NONE).open(ALL)
-    table, runs = state.table("rows", COLUMNS), state.runs("filed", LAYOUT)
+    state = RocksBackend(str(folder), NONE).open_state(ALL)
+    table, runs = state.open_table("rows", COLUMNS), state.open_runs("filed", LAYOUT)
     for start in range(0, ROWS, ROWS // 4):
         table.put(rows(start, ROWS // 4))
     runs.add(filed(0))
@@ -79,8 +79,8 @@ def spilled(folder: Path, kept: LocalStore) -> tuple[RocksState, Document]:
 
 
 def test_what_spilled_is_found_and_taken(tmp_path: Path) -> None:
-    state = RocksBackend(str(tmp_path), NONE).open(ALL)
-    table, runs = state.table("rows", COLUMNS), state.runs("filed", LAYOUT)
+    state = RocksBackend(str(tmp_path), NONE).open_state(ALL)
+    table, runs = state.open_table("rows", COLUMNS), state.open_runs("filed", LAYOUT)
     for start in range(0, ROWS, ROWS // 4):
         table.put(rows(start, ROWS // 4))
     table.put(rows(0, 100).with_columns(s=pl.lit("new")))
@@ -98,25 +98,29 @@ def test_what_spilled_is_found_and_taken(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("*"))
 
 
-def test_the_same_key_groups_take_over_what_was_stored(tmp_path: Path, kept: LocalStore) -> None:
+def test_the_same_key_groups_take_over_what_was_stored(
+    tmp_path: Path, kept: LocalSnapshotStore
+) -> None:
     state, document = spilled(tmp_path / "1", kept)
     state.close()
     backend = RocksBackend(str(tmp_path / "2"), NONE)
-    again = backend.open(Owner("step", 0, range(8), 8, (backend.thawed(document, kept),)))
+    again = backend.open_state(
+        StateOwnership("step", 0, range(8), 8, (backend.thaw(document, kept),))
+    )
     before = kept.bytes_written
     checkpointed(again, kept)
     assert kept.bytes_written - before < 20_000  # RocksDB's own small files
-    assert again.columns("rows") == COLUMNS
-    assert again.columns("filed") == LAYOUT.columns
-    found = again.table("rows", COLUMNS).find(rows(0)[KEY])
+    assert again.get_restored_columns("rows") == COLUMNS
+    assert again.get_restored_columns("filed") == LAYOUT.columns
+    found = again.open_table("rows", COLUMNS).find(rows(0)[KEY])
     assert found["s"].equals(rows(0)["s"])
-    taken = again.runs("filed", LAYOUT).take(1)
+    taken = again.open_runs("filed", LAYOUT).take(1)
     assert taken is not None
     assert taken.height == 2 * ROWS
     again.close()
 
 
-def test_other_key_groups_read_what_was_stored(tmp_path: Path, kept: LocalStore) -> None:
+def test_other_key_groups_read_what_was_stored(tmp_path: Path, kept: LocalSnapshotStore) -> None:
     state, document = spilled(tmp_path / "1", kept)
     state.close()
     for memory in (ROOM, NONE):
@@ -124,10 +128,10 @@ def test_other_key_groups_read_what_was_stored(tmp_path: Path, kept: LocalStore)
         slots = 0
         for subtask in range(3):
             backend = RocksBackend(str(tmp_path / f"{memory}-{subtask}"), memory)
-            groups, thawed = owned(subtask, 3, 8), backend.thawed(document, kept)
-            part = backend.open(Owner("step", subtask, groups, 8, (thawed,)))
-            texts += part.table("rows", COLUMNS).find(rows(0)[KEY])["s"].to_list()
-            taken = part.runs("filed", LAYOUT).take(1)
+            groups, thawed = compute_owned_groups(subtask, 3, 8), backend.thaw(document, kept)
+            part = backend.open_state(StateOwnership("step", subtask, groups, 8, (thawed,)))
+            texts += part.open_table("rows", COLUMNS).find(rows(0)[KEY])["s"].to_list()
+            taken = part.open_runs("filed", LAYOUT).take(1)
             slots += 0 if taken is None else taken.height
             part.close()
         assert sorted(texts) == sorted(rows(0)["s"])
@@ -135,26 +139,28 @@ def test_other_key_groups_read_what_was_stored(tmp_path: Path, kept: LocalStore)
 
 
 def test_state_that_fits_is_stored_as_by_the_memory_backend(
-    tmp_path: Path, kept: LocalStore
+    tmp_path: Path, kept: LocalSnapshotStore
 ) -> None:
-    state = RocksBackend(str(tmp_path / "state"), ROOM).open(ALL)
-    state.table("rows", COLUMNS).put(rows(0))
-    thawed = MemoryBackend().thawed(checkpointed(state, kept), kept)
-    found = thawed.table("rows", range(8))
+    state = RocksBackend(str(tmp_path / "state"), ROOM).open_state(ALL)
+    state.open_table("rows", COLUMNS).put(rows(0))
+    thawed = MemoryBackend().thaw(checkpointed(state, kept), kept)
+    found = thawed.read_table("rows", range(8))
     assert found is not None
     assert found.equals(rows(0))
     assert not (tmp_path / "state").exists()
 
 
-def test_what_spilled_is_refused_by_the_memory_backend(tmp_path: Path, kept: LocalStore) -> None:
+def test_what_spilled_is_refused_by_the_memory_backend(
+    tmp_path: Path, kept: LocalSnapshotStore
+) -> None:
     state, document = spilled(tmp_path / "state", kept)
     state.close()
     with pytest.raises(RefusedSnapshot, match="wanted state that is all in memory"):
-        MemoryBackend().thawed(document, kept)
+        MemoryBackend().thaw(document, kept)
 
 
 @pytest.mark.parametrize("kind", ["sst", "run"])
-def test_a_damaged_file_is_named(tmp_path: Path, kept: LocalStore, kind: str) -> None:
+def test_a_damaged_file_is_named(tmp_path: Path, kept: LocalSnapshotStore, kind: str) -> None:
     state, document = spilled(tmp_path / "1", kept)
     state.close()
     blob = blob_of(document, kind)
@@ -165,63 +171,63 @@ def test_a_damaged_file_is_named(tmp_path: Path, kept: LocalStore, kind: str) ->
     path.write_bytes(data)
     backend = RocksBackend(str(tmp_path / "2"), NONE)
     with pytest.raises(DamagedSnapshot, match=blob) as raised:
-        backend.open(Owner("step", 0, range(8), 8, (backend.thawed(document, kept),)))
+        backend.open_state(StateOwnership("step", 0, range(8), 8, (backend.thaw(document, kept),)))
     assert raised.value.checkpoints == (1,)
 
 
 def test_rows_whose_time_has_passed_leave_the_disk(tmp_path: Path) -> None:
-    state = RocksBackend(str(tmp_path), NONE).open(ALL)
-    table = state.table("rows", COLUMNS)
+    state = RocksBackend(str(tmp_path), NONE).open_state(ALL)
+    table = state.open_table("rows", COLUMNS)
     for start in range(0, ROWS, ROWS // 4):
         table.put(rows(start, ROWS // 4, until=5))
     assert table.rows > ROWS // 2
     for now in range(6, 12):
-        table.forget(now)
+        table.expire(now)
     assert table.rows < ROWS // 10
     state.close()
 
 
 def test_a_key_that_has_passed_shows_no_earlier_row(tmp_path: Path) -> None:
-    state = RocksBackend(str(tmp_path), NONE).open(ALL)
-    table = state.table("rows", COLUMNS)
+    state = RocksBackend(str(tmp_path), NONE).open_state(ALL)
+    table = state.open_table("rows", COLUMNS)
     for start in range(0, ROWS, ROWS // 4):
         table.put(rows(start, ROWS // 4))
     table.put(rows(0, 5000, until=5))
     for now in (6, 7):
-        table.forget(now)
+        table.expire(now)
         assert not table.find(rows(0, 5000)[KEY]).height
     assert table.find(rows(5000, 5000)[KEY]).height == 5000
     state.close()
 
 
 def test_a_checkpoint_that_cannot_be_made_leaves_the_state_as_it_is(
-    tmp_path: Path, kept: LocalStore
+    tmp_path: Path, kept: LocalSnapshotStore
 ) -> None:
     state, _ = spilled(tmp_path / "state", kept)
     frozen = state.freeze()
     for folder in (tmp_path / "state").glob("*"):
         (folder / "cut-2").mkdir()
     with pytest.raises(StoreError, match="cannot copy the database"):
-        frozen.stored(kept)
+        frozen.persist(kept)
     checkpointed(state, kept)
     state.close()
 
 
 def test_who_takes_the_most_makes_room() -> None:
-    budget = Budget(int(1000 / FOR_FRAMES) + 1)
-    assert not budget.tell("a", 400)
-    assert not budget.tell("b", 590)
-    assert not budget.tell("a", 450)
-    assert budget.tell("b", 600)
-    assert not budget.tell("b", 0)
-    budget.leave("b")
-    assert not budget.tell("a", 1000)
+    budget = MemoryBudget(int(1000 / FRAME_SHARE) + 1)
+    assert not budget.report_usage("a", 400)
+    assert not budget.report_usage("b", 590)
+    assert not budget.report_usage("a", 450)
+    assert budget.report_usage("b", 600)
+    assert not budget.report_usage("b", 0)
+    budget.release("b")
+    assert not budget.report_usage("a", 1000)
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="wants Linux's account")
 def test_memory_is_kept_to(tmp_path: Path) -> None:
-    state = RocksBackend(str(tmp_path), 16 << 20).open(ALL)
-    table, runs = state.table("rows", COLUMNS), state.runs("filed", LAYOUT)
+    state = RocksBackend(str(tmp_path), 16 << 20).open_state(ALL)
+    table, runs = state.open_table("rows", COLUMNS), state.open_runs("filed", LAYOUT)
     before = resident_mb()
     for at in range(40):
         large = rows(at * ROWS).with_columns(pl.concat_str("s", pl.lit("y" * 200)).alias("s"))
@@ -283,8 +289,10 @@ def test_every_type_comes_back_from_a_line() -> None:
         },
         schema_overrides={"decimal": pl.Decimal(38, 6), "limbs": pl.List(pl.Decimal(38, 0))},
     )
-    back = rows_of(lines(frame), frame.schema)
+    back = decode_rows(encode_rows(frame), frame.schema)
     assert back.schema == frame.schema
     assert back.equals(frame)
-    later = rows_of(lines(frame.select("text")), {"text": pl.String(), "more": pl.Int64()})
+    later = decode_rows(
+        encode_rows(frame.select("text")), {"text": pl.String(), "more": pl.Int64()}
+    )
     assert later["more"].to_list() == [None, None]

@@ -19,7 +19,7 @@ from tests.state.storing import BLOBS, CHECKPOINTS, LARGE, Crashed, Job, Trouble
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A size at which everything happens that else takes megabytes."""
-    monkeypatch.setattr(blobs, "LARGE", LARGE)
+    monkeypatch.setattr(blobs, "LARGE_BYTES", LARGE)
 
 
 def operations() -> range:
@@ -99,11 +99,11 @@ def test_nothing_is_left_behind_by_what_was_killed() -> None:
             job.life()
         end(job, "killed", 0)
         store = job.start()
-        names = [*job.disk.names(BLOBS), *job.disk.names(CHECKPOINTS)]
+        names = [*job.disk.list_names(BLOBS), *job.disk.list_names(CHECKPOINTS)]
         assert not [name for name in names if name.endswith(".tmp")]
-        store.collect(store.manifests())
-        needed = {b.hash for number in store.manifests() for b in job.named[number]}
-        assert set(job.disk.names(BLOBS)) == needed
+        store.collect(store.list_checkpoints())
+        needed = {b.hash for number in store.list_checkpoints() for b in job.named[number]}
+        assert set(job.disk.list_names(BLOBS)) == needed
 
 
 class Lives(RuleBasedStateMachine):
@@ -184,7 +184,7 @@ class Lives(RuleBasedStateMachine):
     @rule(room=st.sampled_from([None, 0, 10, 1000]))
     def fill(self, room: int | None) -> None:
         disk = self.job.disk
-        disk.capacity = None if room is None else disk.used() + room
+        disk.capacity = None if room is None else disk.measure_used_bytes() + room
 
     @rule(seed=st.integers(0, 1000))
     def lose_power(self, seed: int) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from headrace.core.snapshots import Blob, DamagedSnapshot, RefusedSnapshot, StoreError
 from headrace.state.storage.home import Home
-from headrace.state.storage.local import LocalStore
+from headrace.state.storage.local import LocalSnapshotStore
 from headrace.state.storage.local_disk import LocalDisk
 from headrace.state.storage.memory_disk import MemoryDisk
 from tests.state.storing import NOW, Trouble
@@ -47,12 +47,12 @@ class Kept:
     def __init__(self, folder: Path) -> None:
         self.home = Home(LocalDisk(), str(folder), "bids")
         self.folder = folder / "bids" / "checkpoints"
-        with self.home.held(NOW):
-            self.job = self.home.job(NOW)
-            store = self.home.store(self.job)
+        with self.home.hold(NOW):
+            self.job = self.home.ensure_job_id(NOW)
+            store = self.home.open_store(self.job)
             self.a, self.b, self.c = (store.put(data) for data in (b"aaaa", b"bbbb", b"cccc"))
             for number, blobs in enumerate(([self.a], [self.a, self.b], [self.b, self.c]), 1):
-                store.commit(number, {"states": [blob.document() for blob in blobs]})
+                store.commit(number, {"states": [blob.to_document() for blob in blobs]})
 
     def path(self, blob: Blob) -> Path:
         return self.folder / "blobs" / blob.hash
@@ -60,10 +60,10 @@ class Kept:
     def manifest(self, number: int) -> Path:
         return self.folder / "manifests" / f"{number}.json"
 
-    def opened(self) -> LocalStore:
+    def opened(self) -> LocalSnapshotStore:
         """As the next run opens it."""
-        with self.home.held(NOW):
-            return self.home.store(self.home.job(NOW))
+        with self.home.hold(NOW):
+            return self.home.open_store(self.home.ensure_job_id(NOW))
 
     def files(self) -> dict[Path, str]:
         """All that is there, by the hash of its bytes."""
@@ -104,13 +104,13 @@ def test_a_damaged_manifest_is_named_and_the_one_before_is_offered(
     spoil(kept.manifest(3))
     before = kept.files()
     with pytest.raises(DamagedSnapshot) as caught:
-        kept.opened().manifest(3)
+        kept.opened().read_manifest(3)
     assert caught.value.message.startswith(f"{kept.manifest(3)} is damaged: ")
     assert caught.value.message.endswith("; checkpoint 3 needs it")
     assert caught.value.whole == 2
     assert kept.files() == before
     store = kept.opened()
-    assert store.manifest(2)["number"] == 2
+    assert store.read_manifest(2)["number"] == 2
     assert [store.read(kept.a), store.read(kept.b)] == [b"aaaa", b"bbbb"]
 
 
@@ -130,15 +130,15 @@ def test_what_is_wrong_with_a_file_is_said(kept: Kept, spoil: Spoil, said: str) 
 
 
 def test_threads_put_and_ask_while_old_checkpoints_are_collected(kept: Kept) -> None:
-    with kept.home.held(NOW), ThreadPoolExecutor(8) as threads:
-        store = kept.home.store(kept.job)
+    with kept.home.hold(NOW), ThreadPoolExecutor(8) as threads:
+        store = kept.home.open_store(kept.job)
         for number in range(4, 10):
             data = [b"%d" % (number * 10 + each % 50) for each in range(200)]
             putting = [threads.submit(store.put, each) for each in data]
             store.collect([number - 1])
             blobs = [each.result() for each in putting]
             assert all(threads.map(store.has, blobs))
-            store.commit(number, {"states": [blob.document() for blob in blobs]})
+            store.commit(number, {"states": [blob.to_document() for blob in blobs]})
             assert [store.read(blob) for blob in blobs] == data
         for _ in range(2):
             store.collect([9])
@@ -163,9 +163,9 @@ def test_every_bit_of_a_manifest_is_held_by_its_checksum(kept: Kept) -> None:
         changed[at // 8] ^= 1 << at % 8
         path.write_bytes(changed)
         with pytest.raises(DamagedSnapshot):
-            store.manifest(3)
+            store.read_manifest(3)
     path.write_bytes(data)
-    assert store.manifest(3)["number"] == 3
+    assert store.read_manifest(3)["number"] == 3
 
 
 @SPOILED
@@ -189,7 +189,7 @@ def test_a_manifest_of_another_format_is_refused_and_is_no_damage(kept: Kept) ->
     checksum = hashlib.sha256(rest).hexdigest()[:32].encode()
     kept.manifest(3).write_bytes(b'{"checksum":"' + checksum + b'",' + rest)
     with pytest.raises(RefusedSnapshot, match=r"3\.json: wanted format 1, got 2") as caught:
-        kept.opened().manifest(3)
+        kept.opened().read_manifest(3)
     assert not isinstance(caught.value, DamagedSnapshot)
     assert caught.value.exit_status == 3
 
@@ -198,13 +198,13 @@ def test_a_manifest_of_another_job_is_refused(kept: Kept, tmp_path: Path) -> Non
     other = Kept(tmp_path / "other")
     other.manifest(3).rename(kept.manifest(3))
     with pytest.raises(RefusedSnapshot, match=f"wanted job {kept.job}, got {other.job}"):
-        kept.opened().manifest(3)
+        kept.opened().read_manifest(3)
 
 
 def test_a_manifest_under_another_number_is_refused(kept: Kept) -> None:
     kept.manifest(3).rename(kept.manifest(4))
     with pytest.raises(RefusedSnapshot, match=r"4\.json: wanted number 4, got 3"):
-        kept.opened().manifest(4)
+        kept.opened().read_manifest(4)
 
 
 @SPOILED
@@ -217,15 +217,15 @@ def test_a_damaged_job_id_is_refused_or_told_by_the_checkpoints(kept: Kept, spoi
         assert "remove it" in caught.value.hint
         path.unlink()
     kept.opened()
-    with kept.home.held(NOW):
-        assert kept.home.job(NOW) == kept.job
+    with kept.home.hold(NOW):
+        assert kept.home.ensure_job_id(NOW) == kept.job
     assert path.exists()
 
 
 def test_a_job_without_id_is_not_made_anew_over_manifests_that_cannot_be_read(kept: Kept) -> None:
     (kept.folder / "job.json").unlink()
     flip(kept.manifest(3))
-    assert kept.opened().manifest(2)["job"] == kept.job
+    assert kept.opened().read_manifest(2)["job"] == kept.job
     (kept.folder / "job.json").unlink()
     for number in (1, 2):
         flip(kept.manifest(number))
@@ -236,14 +236,14 @@ def test_a_job_without_id_is_not_made_anew_over_manifests_that_cannot_be_read(ke
 def test_a_sector_that_cannot_be_read_is_damage() -> None:
     disk = MemoryDisk()
     home = Home(disk, "/jobs", "bids")
-    with home.held(NOW):
-        store = home.store(home.job(NOW))
+    with home.hold(NOW):
+        store = home.open_store(home.ensure_job_id(NOW))
         blob = store.put(b"abc")
-        store.commit(1, {"states": blob.document()})
+        store.commit(1, {"states": blob.to_document()})
         path = f"/jobs/bids/checkpoints/blobs/{blob.hash}"
-        disk.before = Trouble(fail_on=f"read {path}", failures=9)
+        disk.before_operation = Trouble(fail_on=f"read {path}", failures=9)
         with pytest.raises(DamagedSnapshot, match="the disk cannot read it; checkpoint 1 needs it"):
             store.read(blob)
-        disk.before = Trouble(fail_on=f"read {path}", failures=9, code=errno.EACCES)
+        disk.before_operation = Trouble(fail_on=f"read {path}", failures=9, code=errno.EACCES)
         with pytest.raises(StoreError, match=f"cannot read {path}"):
             store.read(blob)

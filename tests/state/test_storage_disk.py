@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.state.storage.disk import PIECE, Disk, publish
+from headrace.state.storage.disk import CHUNK_BYTES, Disk, write_atomically
 from headrace.state.storage.local_disk import LocalDisk
 from headrace.state.storage.memory_disk import MemoryDisk
 from tests.state.storing import Trouble
@@ -27,10 +27,14 @@ def folder(disk: Disk, tmp_path: Path) -> str:
 
 
 def test_what_is_written_is_read(disk: Disk, folder: str) -> None:
-    data = random.Random(0).randbytes(2 * PIECE + 7)
+    data = random.Random(0).randbytes(2 * CHUNK_BYTES + 7)
     disk.write(f"{folder}/x", (data[:5], b"", memoryview(data)[5:]))
-    assert disk.size(f"{folder}/x") == len(data)
-    assert [len(piece) for piece in disk.pieces(f"{folder}/x")] == [PIECE, PIECE, 7]
+    assert disk.get_size(f"{folder}/x") == len(data)
+    assert [len(piece) for piece in disk.read_chunks(f"{folder}/x")] == [
+        CHUNK_BYTES,
+        CHUNK_BYTES,
+        7,
+    ]
     assert disk.read(f"{folder}/x") == data
 
 
@@ -42,7 +46,7 @@ def test_numbers_in_memory_are_written_as_their_bytes(disk: Disk, folder: str) -
 def test_a_folder_is_made_with_those_above_it_and_once(disk: Disk, folder: str) -> None:
     disk.make_folder(f"{folder}/c/d")
     disk.make_folder(f"{folder}/c/d")
-    assert disk.names(folder) == ["c"]
+    assert disk.list_names(folder) == ["c"]
     disk.write(f"{folder}/file", ())
     with pytest.raises(NotADirectoryError):
         disk.make_folder(f"{folder}/file")
@@ -51,8 +55,8 @@ def test_a_folder_is_made_with_those_above_it_and_once(disk: Disk, folder: str) 
 
 
 def test_what_is_not_there_is_nothing_or_an_error(disk: Disk, folder: str) -> None:
-    assert disk.names(f"{folder}/none") == []
-    assert disk.size(f"{folder}/none") is None
+    assert disk.list_names(f"{folder}/none") == []
+    assert disk.get_size(f"{folder}/none") is None
     disk.remove(f"{folder}/none")
     disk.remove_folder(f"{folder}/none")
     for call in (
@@ -74,7 +78,7 @@ def test_a_name_that_is_taken_is_taken_by_a_rename_alone(disk: Disk, folder: str
     with pytest.raises(FileExistsError):
         disk.link(f"{folder}/y", f"{folder}/x")
     disk.rename(f"{folder}/y", f"{folder}/x")
-    assert disk.names(folder) == ["x"]
+    assert disk.list_names(folder) == ["x"]
     assert disk.read(f"{folder}/x") == b"y"
 
 
@@ -91,7 +95,7 @@ def test_a_folder_goes_with_all_that_is_in_it(disk: Disk, folder: str) -> None:
     disk.write(f"{folder}/c/d/x", ())
     disk.write(f"{folder}/c/y", ())
     disk.remove_folder(f"{folder}/c")
-    assert disk.names(folder) == []
+    assert disk.list_names(folder) == []
 
 
 def test_a_lock_is_held_by_one_and_says_what_it_is_told(disk: Disk, folder: str) -> None:
@@ -108,8 +112,8 @@ def test_a_lock_is_held_by_one_and_says_what_it_is_told(disk: Disk, folder: str)
 
 def test_what_is_published_replaces_what_was_there(disk: Disk, folder: str) -> None:
     for data in (b"one", b"two"):
-        publish(disk, f"{folder}/x", f"{folder}/x.tmp", data)
-        assert disk.names(folder) == ["x"]
+        write_atomically(disk, f"{folder}/x", f"{folder}/x.tmp", data)
+        assert disk.list_names(folder) == ["x"]
         assert disk.read(f"{folder}/x") == data
 
 
@@ -128,7 +132,7 @@ def lost(prepare: tuple[str, ...]) -> set[bytes | None]:
                 case "sync_folder":
                     disk.sync_folder("/")
         disk.lose_power(random.Random(seed))
-        names = disk.names("/")
+        names = disk.list_names("/")
         assert names in ([], ["x"], ["x.tmp"])
         found |= {disk.read(f"/{name}") for name in names} or {None}
     return found
@@ -163,7 +167,7 @@ def test_a_full_disk_takes_what_fits() -> None:
         disk.write("/x", (b"abc", b"def"))
     assert caught.value.errno == errno.ENOSPC
     assert disk.read("/x") == b"abcd"
-    assert disk.used() == 4
+    assert disk.measure_used_bytes() == 4
 
 
 def test_a_disk_can_be_slow() -> None:
@@ -174,7 +178,7 @@ def test_a_disk_can_be_slow() -> None:
         clock += 0.5
 
     disk = MemoryDisk(wait)
-    publish(disk, "/x", "/x.tmp", b"abc")
+    write_atomically(disk, "/x", "/x.tmp", b"abc")
     assert clock == 0.5 * len(("remove", "create", "write", "sync", "rename", "sync_folder"))
 
 

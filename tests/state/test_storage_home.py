@@ -10,7 +10,7 @@ import pytest
 
 from headrace.core.snapshots import StoreError
 from headrace.state.storage.home import Home
-from headrace.state.storage.lock import HomeHeld
+from headrace.state.storage.lock import HomeLocked
 from headrace.state.storage.memory_disk import MemoryDisk
 from tests.state.storing import NAME, NOW, ROOT, Crashed, Trouble
 
@@ -21,17 +21,17 @@ def home_on(disk: MemoryDisk) -> Home:
 
 def id_of(home: Home) -> str:
     """The id, as a run learns it."""
-    with home.held(NOW):
-        return home.job(NOW)
+    with home.hold(NOW):
+        return home.ensure_job_id(NOW)
 
 
 def checkpointed(disk: MemoryDisk, number: int) -> str:
     """The id of a job that has taken a checkpoint."""
     home = home_on(disk)
-    with home.held(NOW):
-        store = home.store(home.job(NOW))
-        store.commit(number, {"states": store.put(b"abc").document()})
-        return home.job(NOW)
+    with home.hold(NOW):
+        store = home.open_store(home.ensure_job_id(NOW))
+        store.commit(number, {"states": store.put(b"abc").to_document()})
+        return home.ensure_job_id(NOW)
 
 
 def test_a_job_keeps_its_id_from_one_run_to_the_next() -> None:
@@ -44,12 +44,12 @@ def test_the_page_shows_what_is_written() -> None:
     shown = re.findall(r"^\{.*\}$", page.read_text("utf-8"), re.MULTILINE)
     disk = MemoryDisk()
     home = Home(disk, ROOT, "bids")
-    with home.held(NOW):
-        store = home.store(home.job(NOW, lambda: "1f3c09a2" * 4))
-        state = {"subtask": 0, "groups": [0, 127], "document": store.put(b"abc").document()}
+    with home.hold(NOW):
+        store = home.open_store(home.ensure_job_id(NOW, lambda: "1f3c09a2" * 4))
+        state = {"subtask": 0, "groups": [0, 127], "document": store.put(b"abc").to_document()}
         time = "2026-01-31T08:01:10Z"
         store.commit(7, {"time": time, "states": {"totals": [state]}})
-    written = [f"{home.checkpoints}/{name}" for name in ("manifests/7.json", "job.json")]
+    written = [f"{home.checkpoint_folder}/{name}" for name in ("manifests/7.json", "job.json")]
     assert [disk.read(path).decode() for path in written] == [f"{line}\n" for line in shown]
 
 
@@ -57,8 +57,8 @@ def test_two_jobs_of_one_root_share_nothing() -> None:
     disk = MemoryDisk()
     checkpointed(disk, 1)
     other = Home(disk, ROOT, "other")
-    with other.held(NOW):
-        assert other.store(other.job(NOW)).manifests() == []
+    with other.hold(NOW):
+        assert other.open_store(other.ensure_job_id(NOW)).list_checkpoints() == []
     assert id_of(other) != id_of(home_on(disk))
 
 
@@ -74,10 +74,10 @@ def test_an_id_that_could_not_be_synced_is_written_again_before_anybody_hears_of
     for seed in range(20):
         disk = MemoryDisk()
         home = home_on(disk)
-        with home.held(NOW):
-            disk.before = Trouble(fail_on=f"sync_folder {home.checkpoints}")
+        with home.hold(NOW):
+            disk.before_operation = Trouble(fail_on=f"sync_folder {home.checkpoint_folder}")
             with pytest.raises(StoreError, match=r"cannot write .*/job\.json"):
-                home.job(NOW)
+                home.ensure_job_id(NOW)
         job = id_of(home)
         disk.lose_power(random.Random(seed))
         assert id_of(home) == job
@@ -87,10 +87,10 @@ def test_a_job_that_is_forgotten_is_another_one_afterwards_without_checkpoints()
     disk = MemoryDisk()
     before = checkpointed(disk, 1)
     home = home_on(disk)
-    with home.held(NOW):
-        home.forget()
-        assert home.job(NOW) != before
-        assert home.store(home.job(NOW)).manifests() == []
+    with home.hold(NOW):
+        home.delete_job()
+        assert home.ensure_job_id(NOW) != before
+        assert home.open_store(home.ensure_job_id(NOW)).list_checkpoints() == []
 
 
 def test_a_job_is_forgotten_as_a_whole_or_not_at_all() -> None:
@@ -99,22 +99,22 @@ def test_a_job_is_forgotten_as_a_whole_or_not_at_all() -> None:
         for seed in range(4):
             disk = MemoryDisk()
             before, home = checkpointed(disk, 1), home_on(disk)
-            disk.before = Trouble(crash_at=crash_at)
+            disk.before_operation = Trouble(crash_at=crash_at)
             operations = False
             try:
-                with home.held(NOW):
-                    home.forget()
+                with home.hold(NOW):
+                    home.delete_job()
             except Crashed:
                 operations = True
-            disk.before = Trouble()
+            disk.before_operation = Trouble()
             disk.kill() if seed == 0 else disk.lose_power(random.Random(seed))
-            with home.held(NOW):
-                job = home.job(NOW)
-                store = home.store(job)
-                assert (store.manifests() == [1]) == (job == before)
-                assert not store.manifests() or store.is_whole(1)
+            with home.hold(NOW):
+                job = home.ensure_job_id(NOW)
+                store = home.open_store(job)
+                assert (store.list_checkpoints() == [1]) == (job == before)
+                assert not store.list_checkpoints() or store.is_whole(1)
                 assert operations or job != before
-                assert sorted(disk.names(home.folder)) == ["checkpoints", "lock"]
+                assert sorted(disk.list_names(home.folder)) == ["checkpoints", "lock"]
         crash_at += 1
     assert crash_at > 15
 
@@ -123,50 +123,53 @@ def test_the_end_of_a_job_leaves_nothing_but_its_lock() -> None:
     disk = MemoryDisk()
     checkpointed(disk, 1)
     home = home_on(disk)
-    with home.held(NOW):
-        assert home.finished() is None
-        home.finish({"rows": 7})
-        home.forget()
+    with home.hold(NOW):
+        assert home.read_finished() is None
+        home.mark_finished({"rows": 7})
+        home.delete_job()
     for seed in range(5):
         disk.lose_power(random.Random(seed))
-        with home.held(NOW):
-            assert home.finished() == {"rows": 7}
-    with home.held(NOW):
-        home.clear()
+        with home.hold(NOW):
+            assert home.read_finished() == {"rows": 7}
+    with home.hold(NOW):
+        home.clear_finished()
     disk.lose_power(random.Random(0))
-    with home.held(NOW):
-        assert home.finished() is None
-        assert disk.names(home.checkpoints) == []
+    with home.hold(NOW):
+        assert home.read_finished() is None
+        assert disk.list_names(home.checkpoint_folder) == []
 
 
 def test_live_state_and_temporaries_of_a_dead_run_are_removed() -> None:
     disk = MemoryDisk()
     home = home_on(disk)
     checkpointed(disk, 1)
-    disk.make_folder(f"{home.state}/3/totals-0")
-    for path in (f"{home.state}/3/totals-0/CURRENT", f"{home.checkpoints}/job.json.tmp"):
+    disk.make_folder(f"{home.state_folder}/3/totals-0")
+    for path in (
+        f"{home.state_folder}/3/totals-0/CURRENT",
+        f"{home.checkpoint_folder}/job.json.tmp",
+    ):
         disk.write(path, (b"",))
-    with home.held(NOW):
-        assert sorted(disk.names(home.folder)) == ["checkpoints", "lock"]
-        assert sorted(disk.names(home.checkpoints)) == ["blobs", "job.json", "manifests"]
+    with home.hold(NOW):
+        assert sorted(disk.list_names(home.folder)) == ["checkpoints", "lock"]
+        assert sorted(disk.list_names(home.checkpoint_folder)) == ["blobs", "job.json", "manifests"]
 
 
 def test_a_home_is_held_once_and_free_afterwards() -> None:
     home = home_on(MemoryDisk())
-    with home.held(NOW) as killed:
+    with home.hold(NOW) as killed:
         assert killed is None
         with (
-            pytest.raises(HomeHeld, match=rf"lock is held by process \d+ on .*, since {NOW}"),
-            home.held(NOW),
+            pytest.raises(HomeLocked, match=rf"lock is held by process \d+ on .*, since {NOW}"),
+            home.hold(NOW),
         ):
             raise AssertionError
-    with home.held(NOW) as killed:
+    with home.hold(NOW) as killed:
         assert killed is None
 
 
 def test_a_run_that_failed_lets_go_of_its_home() -> None:
     home = home_on(MemoryDisk())
-    with pytest.raises(ZeroDivisionError), home.held(NOW):
+    with pytest.raises(ZeroDivisionError), home.hold(NOW):
         _ = 1 // 0
-    with home.held(NOW) as killed:
+    with home.hold(NOW) as killed:
         assert killed is None

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from headrace.core.snapshots import SnapshotStore, blobs_in
+from headrace.core.snapshots import SnapshotStore, find_blobs
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
-from headrace.state.storage.lock import HomeHeld
+from headrace.state.storage.lock import HomeLocked
 from tests.state.storing import NOW
 
 HOLD = """
@@ -63,7 +63,7 @@ def holder(
 
 def test_a_second_process_is_refused_and_told_who_holds_the_home(tmp_path: Path) -> None:
     home = Home(LocalDisk(), str(tmp_path), "bids")
-    with holder(tmp_path) as (process, _), pytest.raises(HomeHeld) as caught, home.held(NOW):
+    with holder(tmp_path) as (process, _), pytest.raises(HomeLocked) as caught, home.hold(NOW):
         raise AssertionError
     assert caught.value.exit_status == 3
     assert caught.value.message == (
@@ -78,11 +78,11 @@ def test_a_home_whose_holder_was_killed_is_free_and_says_who_it_was(tmp_path: Pa
     with holder(tmp_path) as (process, _):
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
-        with home.held(NOW) as killed:
+        with home.hold(NOW) as killed:
             assert killed is not None
             assert killed.pid == process.pid
             assert killed.since == "2026-01-31T07:00:00Z"
-    with home.held(NOW) as killed:
+    with home.hold(NOW) as killed:
         assert killed is None
 
 
@@ -92,7 +92,7 @@ def test_a_home_whose_holder_ended_is_free_and_nobody_was_killed(tmp_path: Path)
         assert process.stdin is not None
         process.stdin.close()
         process.wait()
-        with home.held(NOW) as killed:
+        with home.hold(NOW) as killed:
             assert killed is None
 
 
@@ -102,7 +102,7 @@ def test_a_child_that_outlives_the_holder_is_told_of(tmp_path: Path) -> None:
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
         try:
-            with pytest.raises(HomeHeld) as caught, home.held(NOW):
+            with pytest.raises(HomeLocked) as caught, home.hold(NOW):
                 raise AssertionError
             assert "a process that it began has not" in caught.value.hint
         finally:
@@ -115,13 +115,13 @@ def test_a_lock_file_that_nobody_can_read_keeps_nobody_out(tmp_path: Path) -> No
     lock.parent.mkdir()
     for said in (b"", b"{", b"\xff", b"[]", b'{"pid": "x", "host": 1, "since": 2}'):
         lock.write_bytes(said)
-        with home.held(NOW) as killed:
+        with home.hold(NOW) as killed:
             assert killed is None
 
 
 def test_two_stores_of_one_process_do_not_share_a_home(tmp_path: Path) -> None:
     home = Home(LocalDisk(), str(tmp_path), "bids")
-    with home.held(NOW), pytest.raises(HomeHeld), home.held(NOW):
+    with home.hold(NOW), pytest.raises(HomeLocked), home.hold(NOW):
         raise AssertionError
 
 
@@ -134,10 +134,10 @@ def test_what_a_killed_process_has_committed_is_there(tmp_path: Path) -> None:
                 said = process.stdout.readline().strip()
             process.kill()
             told = [int(said), *map(int, process.stdout.read().split())]
-        with home.held(NOW) as killed:
+        with home.hold(NOW) as killed:
             assert killed is not None and killed.pid == process.pid
-            store: SnapshotStore = home.store(home.job(NOW))
-            newest = store.manifests()[-1]
+            store: SnapshotStore = home.open_store(home.ensure_job_id(NOW))
+            newest = store.list_checkpoints()[-1]
             assert newest in (told[-1], told[-1] + 1)
-            for blob in blobs_in(store.manifest(newest)):
+            for blob in find_blobs(store.read_manifest(newest)):
                 assert store.read(blob).endswith(b" of %d" % newest)

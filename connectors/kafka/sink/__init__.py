@@ -17,20 +17,20 @@ from collections.abc import Iterable
 from datetime import timedelta
 from functools import partial
 
-from headrace.connectors.formats import encoder
-from headrace.connectors.kafka.connection import REQUEST_S, connected, outage
-from headrace.connectors.kafka.fitting import in_records
-from headrace.connectors.kafka.patience import Patience
-from headrace.connectors.kafka.sink.encoding import Recipe
-from headrace.connectors.kafka.sink.ids import Record
-from headrace.connectors.kafka.sink.link import Link
-from headrace.connectors.kafka.sink.pool import FIRST
-from headrace.connectors.kafka.sink.sink import KafkaOut
-from headrace.connectors.kafka.sink.transactions import Transactions
-from headrace.connectors.kafka.sink.wire import Wire
-from headrace.connectors.kafka.sink.writer import Habits
+from headrace.connectors.formats import build_encoder
+from headrace.connectors.kafka.connection import REQUEST_TIMEOUT_S, build_outage, connect_client
+from headrace.connectors.kafka.fitting import list_record_columns
+from headrace.connectors.kafka.patience import RequestRetry
+from headrace.connectors.kafka.sink.encoding import RecordMapping
+from headrace.connectors.kafka.sink.ids import TransactionalIds
+from headrace.connectors.kafka.sink.link import BrokerLink
+from headrace.connectors.kafka.sink.pool import INITIAL_SLOTS
+from headrace.connectors.kafka.sink.sink import TopicSink
+from headrace.connectors.kafka.sink.transactions import SinkTransactions
+from headrace.connectors.kafka.sink.wire import BrokerRequests
+from headrace.connectors.kafka.sink.writer import BatchSettings
 from headrace.connectors.kafka.sink_options import KafkaSink
-from headrace.core.contracts import Sink, Surroundings
+from headrace.core.contracts import RunContext, SinkConnector
 from headrace.core.elements import DELETE, EVENT_TIME
 from headrace.core.expressions import to_expr, type_expression
 from headrace.core.plan import nodes
@@ -39,51 +39,55 @@ from headrace.core.types import Schema
 MILLISECOND = timedelta(milliseconds=1)
 
 
-def open_sink(sink: nodes.Sink, schema: Schema, surroundings: Surroundings) -> Sink:
+def build_sink(sink: nodes.Sink, schema: Schema, surroundings: RunContext) -> SinkConnector:
     """Build the sink that the plan describes."""
     options = sink.options
     assert isinstance(options, KafkaSink)
     name = str(sink.name)
-    patience = Patience(outage(name, options), surroundings.tell)
+    patience = RequestRetry(build_outage(name, options), surroundings.notify_user)
     exactly_once = options.delivery == "exactly_once"
-    limited = exactly_once and surroundings.limit is not None
+    limited = exactly_once and surroundings.row_limit is not None
     subtasks = sink.parallelism if exactly_once and not limited else 0
-    record = Record(surroundings.job, name, subtasks, FIRST)
+    record = TransactionalIds(surroundings.job_id, name, subtasks, INITIAL_SLOTS)
     timeout_ms = options.transaction_timeout // MILLISECOND
-    transactions = Transactions(record, surroundings.notes, surroundings.bench, timeout_ms)
-    return KafkaOut(
+    transactions = SinkTransactions(
+        record, surroundings.notes, surroundings.kernel_executor, timeout_ms
+    )
+    return TopicSink(
         name,
-        Link(partial(_connect, options, surroundings), patience),
-        _recipe(sink, options, schema),
-        Habits(options.compression, options.linger),
-        surroundings.bench,
+        BrokerLink(partial(_connect_broker, options, surroundings), patience),
+        _build_mapping(sink, options, schema),
+        BatchSettings(options.compression, options.linger),
+        surroundings.kernel_executor,
         transactions,
-        surroundings.commits,
+        surroundings.commit_timing,
         options.on_lost_transaction,
         limited,
     )
 
 
-async def _connect(options: KafkaSink, surroundings: Surroundings) -> Wire:
-    return Wire(await connected(options, surroundings.folder), round(REQUEST_S * 1000))
+async def _connect_broker(options: KafkaSink, surroundings: RunContext) -> BrokerRequests:
+    return BrokerRequests(
+        await connect_client(options, surroundings.folder), round(REQUEST_TIMEOUT_S * 1000)
+    )
 
 
-def _recipe(sink: nodes.Sink, options: KafkaSink, schema: Schema) -> Recipe:
+def _build_mapping(sink: nodes.Sink, options: KafkaSink, schema: Schema) -> RecordMapping:
     """Build the mapping of rows to records."""
     rows = Schema(tuple(field for field in schema if field.name != DELETE))
     format = sink.format.name if sink.format else "json"
-    values = in_records(options, rows, format)
+    values = list_record_columns(options, rows, format)
     row_topic = options.row_topic
     timestamp = None if options.timestamp is None else str(options.timestamp)
     headers = {
         str(each.name): to_expr(type_expression(each.expression or each.name, rows))
         for each in options.headers or ()
     }
-    return Recipe(
+    return RecordMapping(
         values,
-        None if format == "raw" else encoder(sink, values),
-        _columns(rows, options.key or sink.key),
-        _columns(rows, options.partition_by or ()),
+        None if format == "raw" else build_encoder(sink, values),
+        _select_columns(rows, options.key or sink.key),
+        _select_columns(rows, options.partition_by or ()),
         "" if row_topic is not None else str(options.topic),
         None if row_topic is None else to_expr(type_expression(row_topic, rows)),
         headers,
@@ -92,5 +96,5 @@ def _recipe(sink: nodes.Sink, options: KafkaSink, schema: Schema) -> Recipe:
     )
 
 
-def _columns(schema: Schema, names: Iterable[str]) -> Schema:
+def _select_columns(schema: Schema, names: Iterable[str]) -> Schema:
     return Schema(tuple(field for name in names for field in schema if field.name == name))

@@ -18,7 +18,7 @@ from headrace.core.state import Document
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class TransactionalIds:
     """The ids of a job's sink: the number of subtasks, and of slots per subtask."""
 
     job: str
@@ -27,25 +27,25 @@ class Record:
     slots: int
     generation: int = 0
 
-    def id(self, subtask: int, slot: int) -> str:
+    def format_id(self, subtask: int, slot: int) -> str:
         """Return a transactional id, unique to the slot, attempt, sink and job."""
         return f"headrace-{self.job}-{self.sink}-{self.generation}-{subtask}-{slot}"
 
-    def ids(self) -> Iterator[str]:
+    def iterate_ids(self) -> Iterator[str]:
         """Yield all transactional ids."""
         for subtask in range(self.subtasks):
             for slot in range(self.slots):
-                yield self.id(subtask, slot)
+                yield self.format_id(subtask, slot)
 
-    def grown(self) -> Record:
+    def with_one_more_slot(self) -> TransactionalIds:
         """Return the record with one more slot for each subtask."""
         return replace(self, slots=self.slots + 1)
 
-    def behind(self, last: Record) -> Record:
+    def with_next_generation(self, last: TransactionalIds) -> TransactionalIds:
         """Return the record for the attempt after the one that wrote `last`."""
         return replace(self, generation=last.generation + 1)
 
-    def document(self) -> Document:
+    def to_document(self) -> Document:
         """Return the record as a document to store."""
         return {
             "job": self.job,
@@ -56,9 +56,9 @@ class Record:
         }
 
 
-def read(document: Document) -> Record:
+def parse_ids(document: Document) -> TransactionalIds:
     """Parse a stored record."""
-    return Record(
+    return TransactionalIds(
         str(document["job"]),
         str(document["sink"]),
         int(str(document["subtasks"])),

@@ -10,75 +10,87 @@ from typing import Any, TypeVar
 
 from aiokafka import errors as kafka
 
-from headrace.connectors.kafka.errors import refusal
-from headrace.connectors.kafka.metadata import MADE_S, Topic, no_topic
-from headrace.connectors.kafka.patience import Patience, Pauses
-from headrace.connectors.kafka.sink.wire import Wire
+from headrace.connectors.kafka.errors import translate_error
+from headrace.connectors.kafka.metadata import (
+    CREATION_DELAY_S,
+    TopicMetadata,
+    build_missing_topic_error,
+)
+from headrace.connectors.kafka.patience import RequestBackoff, RequestRetry
+from headrace.connectors.kafka.sink.wire import BrokerRequests
 from headrace.core.contracts import ConnectorError
 
 T = TypeVar("T")
 
-UNKNOWN_S = 10.0
+UNKNOWN_LIMIT_S = 10.0
 """Seconds for which a topic that existed before may be unknown."""
-START_S = 30.0
+START_TIMEOUT_S = 30.0
 """Seconds to wait for the metadata of a topic."""
 
 
 @dataclass(slots=True)
-class Link:
+class BrokerLink:
     """A connection made on first use; `connect` raises ConnectorError."""
 
-    connect: Callable[[], Awaitable[Wire]]
-    patience: Patience
-    _wire: Wire | None = None
+    connect: Callable[[], Awaitable[BrokerRequests]]
+    retry: RequestRetry
+    _wire: BrokerRequests | None = None
     _connecting: asyncio.Lock = field(default_factory=asyncio.Lock)
-    _known: set[str] = field(default_factory=set)
+    _known_topics: set[str] = field(default_factory=set)
 
-    async def wire(self) -> Wire:
+    async def get_wire(self) -> BrokerRequests:
         """Return the connection, connecting on first use."""
         async with self._connecting:
             if self._wire is None:
                 self._wire = await self.connect()
         return self._wire
 
-    async def partitions(self, topic: str) -> int:
+    async def count_partitions(self, topic: str) -> int:
         """Return the number of partitions. Raises ConnectorError if the topic is missing."""
-        wire = await self.wire()
-        if topic not in self._known or not wire.known(topic):
-            await self._follow(topic, wire)
-        return wire.known(topic)
+        wire = await self.get_wire()
+        if topic not in self._known_topics or not wire.count_partitions(topic):
+            await self._track_topic(topic, wire)
+        return wire.count_partitions(topic)
 
-    async def _follow(self, topic: str, wire: Wire) -> None:
+    async def _track_topic(self, topic: str, wire: BrokerRequests) -> None:
         """Look up the topic without creating it, and track its leaders from now on."""
-        found = await self._found(topic, wire)
+        found = await self._request_topic(topic, wire)
         # A broker that has just started may not know existing topics yet.
-        bear_s = UNKNOWN_S if topic in self._known else MADE_S
-        until_s, pauses = asyncio.get_running_loop().time() + bear_s, Pauses()
+        bear_s = UNKNOWN_LIMIT_S if topic in self._known_topics else CREATION_DELAY_S
+        until_s, pauses = asyncio.get_running_loop().time() + bear_s, RequestBackoff()
         while found.is_unknown:
             if asyncio.get_running_loop().time() >= until_s:
-                raise await self._unknown(topic, wire)
+                raise await self._build_missing_error(topic, wire)
             await pauses.pause()
-            found = await self._found(topic, wire)
+            found = await self._request_topic(topic, wire)
         if found.error is not None:
-            raise refusal(found.error, f'write to topic "{topic}"')
-        while not wire.known(topic):
-            await self._insist(partial(wire.follow, [topic]), topic, wire)
-        self._known.add(topic)
+            raise translate_error(found.error, f'write to topic "{topic}"')
+        while not wire.count_partitions(topic):
+            await self._retry_request(partial(wire.track_topics, [topic]), topic, wire)
+        self._known_topics.add(topic)
 
-    async def _found(self, topic: str, wire: Wire) -> Topic:
-        return (await self._insist(partial(wire.topics, [topic]), topic, wire))[topic]
+    async def _request_topic(self, topic: str, wire: BrokerRequests) -> TopicMetadata:
+        return (await self._retry_request(partial(wire.request_topics, [topic]), topic, wire))[
+            topic
+        ]
 
-    async def _insist(self, ask: Callable[[], Coroutine[Any, Any, T]], topic: str, wire: Wire) -> T:
+    async def _retry_request(
+        self, ask: Callable[[], Coroutine[Any, Any, T]], topic: str, wire: BrokerRequests
+    ) -> T:
         try:
-            return await self.patience.insist(ask, otherwise=wire.refreshed, within_s=START_S)
+            return await self.retry.retry_request(
+                ask, otherwise=wire.refresh_if_moved, within_s=START_TIMEOUT_S
+            )
         except kafka.KafkaError as error:
-            raise refusal(error, f'look for topic "{topic}"') from error
+            raise translate_error(error, f'look for topic "{topic}"') from error
 
-    async def _unknown(self, topic: str, wire: Wire) -> ConnectorError:
+    async def _build_missing_error(self, topic: str, wire: BrokerRequests) -> ConnectorError:
         try:
-            return no_topic(topic, await self.patience.watched(wire.topics(None)))
+            return build_missing_topic_error(
+                topic, await self.retry.watch_request(wire.request_topics(None))
+            )
         except kafka.KafkaError:
-            return no_topic(topic, {})
+            return build_missing_topic_error(topic, {})
 
     async def close(self) -> None:
         """Close the connection, if it is open."""

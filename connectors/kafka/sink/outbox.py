@@ -11,77 +11,79 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from headrace.connectors.kafka.sink.batches import Place, Sealed
+from headrace.connectors.kafka.sink.batches import SealedBatch, TopicPartitionId
 
-REQUEST = 8 << 20
+MAX_REQUEST_BYTES = 8 << 20
 """The maximum bytes of batches in a request."""
 
 
 @dataclass(slots=True)
-class Outbox:
+class BatchQueue:
     """Batches waiting and in flight."""
 
-    held: int = 0
+    pending_bytes: int = 0
     """The bytes of batches waiting or in flight."""
-    _waiting: dict[Place, deque[Sealed]] = field(default_factory=dict)
-    _under_way: set[Place] = field(default_factory=set)
-    _busy: set[int] = field(default_factory=set)
+    _waiting: dict[TopicPartitionId, deque[SealedBatch]] = field(default_factory=dict)
+    _in_flight: set[TopicPartitionId] = field(default_factory=set)
+    _busy_brokers: set[int] = field(default_factory=set)
 
-    def put(self, batches: Sequence[Sealed]) -> None:
+    def add(self, batches: Sequence[SealedBatch]) -> None:
         """Add batches after the others."""
         for batch in batches:
-            self._waiting.setdefault(batch.place, deque()).append(batch)
-            self.held += len(batch.data)
+            self._waiting.setdefault(batch.partition, deque()).append(batch)
+            self.pending_bytes += len(batch.data)
 
     @property
-    def empty(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether all batches have been written."""
-        return not self._waiting and not self._under_way
+        return not self._waiting and not self._in_flight
 
-    def has(self, place: Place) -> bool:
+    def has_batch(self, place: TopicPartitionId) -> bool:
         """Whether a batch for the partition is waiting or in flight."""
-        return place in self._waiting or place in self._under_way
+        return place in self._waiting or place in self._in_flight
 
-    def take(self, leader: Callable[[Place], int | None]) -> dict[int, list[Sealed]]:
+    def take_sendable(
+        self, leader: Callable[[TopicPartitionId], int | None]
+    ) -> dict[int, list[SealedBatch]]:
         """Return the batches to send now, by broker, and mark them as in flight."""
-        taken: dict[int, list[Sealed]] = {}
+        taken: dict[int, list[SealedBatch]] = {}
         sizes: dict[int, int] = {}
         for place in list(self._waiting):
-            node = None if place in self._under_way else leader(place)
-            if node is None or node in self._busy:
+            node = None if place in self._in_flight else leader(place)
+            if node is None or node in self._busy_brokers:
                 continue
             size = len(self._waiting[place][0].data)
-            if node in taken and sizes[node] + size > REQUEST:
+            if node in taken and sizes[node] + size > MAX_REQUEST_BYTES:
                 continue
             sizes[node] = sizes.get(node, 0) + size
-            taken.setdefault(node, []).append(self._next(place))
-        self._busy.update(taken)
+            taken.setdefault(node, []).append(self._pop_batch(place))
+        self._busy_brokers.update(taken)
         return taken
 
-    def unled(self, leader: Callable[[Place], int | None]) -> list[str]:
+    def list_leaderless_topics(self, leader: Callable[[TopicPartitionId], int | None]) -> list[str]:
         """Return the topics of waiting batches for partitions without a known leader."""
         return sorted({place[0] for place in self._waiting if leader(place) is None})
 
-    def answered(self, node: int) -> None:
+    def release_broker(self, node: int) -> None:
         """Mark the broker as ready for the next request."""
-        self._busy.discard(node)
+        self._busy_brokers.discard(node)
 
-    def written(self, batch: Sealed) -> None:
+    def remove(self, batch: SealedBatch) -> None:
         """Remove a batch that was written."""
-        self._under_way.discard(batch.place)
-        self.held -= len(batch.data)
+        self._in_flight.discard(batch.partition)
+        self.pending_bytes -= len(batch.data)
 
-    def again(self, batch: Sealed, parts: Sequence[Sealed] = ()) -> None:
+    def requeue(self, batch: SealedBatch, parts: Sequence[SealedBatch] = ()) -> None:
         """Requeue a failed batch before the others of its partition; or `parts` in its place."""
-        self._under_way.discard(batch.place)
+        self._in_flight.discard(batch.partition)
         instead = list(parts) or [batch]
-        self.held += sum(len(part.data) for part in instead) - len(batch.data)
-        self._waiting.setdefault(batch.place, deque()).extendleft(reversed(instead))
+        self.pending_bytes += sum(len(part.data) for part in instead) - len(batch.data)
+        self._waiting.setdefault(batch.partition, deque()).extendleft(reversed(instead))
 
-    def _next(self, place: Place) -> Sealed:
+    def _pop_batch(self, place: TopicPartitionId) -> SealedBatch:
         queue = self._waiting[place]
         batch = queue.popleft()
         if not queue:
             del self._waiting[place]
-        self._under_way.add(place)
+        self._in_flight.add(place)
         return batch

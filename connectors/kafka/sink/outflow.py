@@ -12,85 +12,91 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
-from headrace.connectors.kafka.sink.batches import Batches, Records, Sealed
-from headrace.connectors.kafka.sink.sending import Sending
-from headrace.core.bench import Bench
+from headrace.connectors.kafka.sink.batches import ProducerBatches, RecordColumns, SealedBatch
+from headrace.connectors.kafka.sink.sending import BatchSender
+from headrace.core.bench import KernelExecutor
 
-MOST_OPEN = 64 << 20
+MAX_OPEN_BYTES = 64 << 20
 """The maximum bytes in batches that are not full."""
 
 
 @dataclass(slots=True)
-class Outflow:
+class RowSender:
     """The rows that one producer writes."""
 
-    batches: Batches
-    sending: Sending
-    bench: Bench
+    batches: ProducerBatches
+    batch_sender: BatchSender
+    kernel_executor: KernelExecutor
     linger_s: float
-    rows: int = 0
+    row_count: int = 0
     """The number of rows added."""
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Guards the batches, which may be changed in a thread."""
-    _lingering: asyncio.Task[None] | None = None
-    _closed: bool = False
+    _linger_task: asyncio.Task[None] | None = None
+    _is_closed: bool = False
 
     def __post_init__(self) -> None:
-        self.sending.written = self._linger
+        self.batch_sender.on_written = self._schedule_linger
 
-    async def add(self, rows: int, make: Callable[[], Sequence[Records]]) -> None:
+    async def add_rows(self, rows: int, make: Callable[[], Sequence[RecordColumns]]) -> None:
         """Add rows, which `make` encodes, in a thread if there are many."""
-        await self.sending.room()
+        await self.batch_sender.wait_for_room()
         now_s = asyncio.get_running_loop().time()
-        async with self._lock, self._all_or_nothing():
-            full = await self.bench.run(rows, partial(self._taken, make, now_s))
-            self.rows += rows
-            self.sending.put(full)
-        self._linger()
+        async with self._lock, self._fail_on_error():
+            full = await self.kernel_executor.run(rows, partial(self._build_batches, make, now_s))
+            self.row_count += rows
+            self.batch_sender.add_batches(full)
+        self._schedule_linger()
 
     async def flush(self) -> None:
         """Wait until all rows are written."""
-        async with self._lock, self._all_or_nothing():
+        async with self._lock, self._fail_on_error():
             seal = partial(self.batches.seal_before, float("inf"))
-            self.sending.put(await self.bench.run(self.batches.rows, seal))
-        await self.sending.flush()
+            self.batch_sender.add_batches(
+                await self.kernel_executor.run(self.batches.row_count, seal)
+            )
+        await self.batch_sender.flush()
 
     @asynccontextmanager
-    async def _all_or_nothing(self) -> AsyncIterator[None]:
+    async def _fail_on_error(self) -> AsyncIterator[None]:
         """Fail all sending if the body fails or is cancelled, because rows may be missing then."""
         try:
             yield
         except BaseException as error:
-            self.sending.fail(error)
+            self.batch_sender.fail(error)
             raise
 
     async def close(self) -> None:
         """Stop writing, and cancel what is pending."""
-        self._closed = True
-        if self._lingering is not None:
-            self._lingering.cancel()
-            await asyncio.gather(self._lingering, return_exceptions=True)
-        await self.sending.close()
+        self._is_closed = True
+        if self._linger_task is not None:
+            self._linger_task.cancel()
+            await asyncio.gather(self._linger_task, return_exceptions=True)
+        await self.batch_sender.close()
 
-    def _taken(self, make: Callable[[], Sequence[Records]], now_s: float) -> list[Sealed]:
-        full = [batch for records in make() for batch in self.batches.add(records, now_s)]
-        if self.batches.bytes > MOST_OPEN:
+    def _build_batches(
+        self, make: Callable[[], Sequence[RecordColumns]], now_s: float
+    ) -> list[SealedBatch]:
+        full = [batch for records in make() for batch in self.batches.add_records(records, now_s)]
+        if self.batches.byte_count > MAX_OPEN_BYTES:
             full += self.batches.seal_before(float("inf"))
         return full
 
-    def _linger(self) -> None:
+    def _schedule_linger(self) -> None:
         """Schedule sending of open batches, for when they have waited long enough."""
-        idle = self._lingering is None or self._lingering.done()
-        since_s = self.batches.waiting_since(self.sending.has) if idle else None
-        if since_s is not None and not self._closed and not self._lock.locked():
-            self._lingering = asyncio.create_task(self._ripen(since_s + self.linger_s))
+        idle = self._linger_task is None or self._linger_task.done()
+        since_s = self.batches.find_oldest(self.batch_sender.has_batch) if idle else None
+        if since_s is not None and not self._is_closed and not self._lock.locked():
+            self._linger_task = asyncio.create_task(self._send_lingered(since_s + self.linger_s))
 
-    async def _ripen(self, at_s: float) -> None:
+    async def _send_lingered(self, at_s: float) -> None:
         """Send lingering batches at that time; a partition with a batch in flight can wait."""
         loop = asyncio.get_running_loop()
         await asyncio.sleep(at_s - loop.time())
-        async with self._lock, self._all_or_nothing():
+        async with self._lock, self._fail_on_error():
             until_s = loop.time() - self.linger_s
-            seal = partial(self.batches.seal_before, until_s, self.sending.has)
-            self.sending.put(await self.bench.run(self.batches.rows, seal))
-        loop.call_soon(self._linger)
+            seal = partial(self.batches.seal_before, until_s, self.batch_sender.has_batch)
+            self.batch_sender.add_batches(
+                await self.kernel_executor.run(self.batches.row_count, seal)
+            )
+        loop.call_soon(self._schedule_linger)

@@ -10,35 +10,37 @@ from __future__ import annotations
 import struct
 import zlib
 
-CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+CODEC_NUMBERS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
 # Offsets in a batch, by Kafka's format; the compressed data comes after the header.
-LENGTH, CRC, ATTRIBUTES, HEADER = 8, 17, 21, 61
+LENGTH_OFFSET, CRC_OFFSET, ATTRIBUTES_OFFSET, HEADER_BYTES = 8, 17, 21, 61
 
 
-def packed(batch: bytearray, codec: int) -> bytearray:
+def compress_batch(batch: bytearray, codec: int) -> bytearray:
     """Compress a batch; it stays unchanged if that would not make it smaller."""
     if not codec:
         return batch
-    data = _compressed(bytes(memoryview(batch)[HEADER:]), codec)
-    if len(data) >= len(batch) - HEADER:
+    data = _compress_bytes(bytes(memoryview(batch)[HEADER_BYTES:]), codec)
+    if len(data) >= len(batch) - HEADER_BYTES:
         return batch
-    whole = batch[:HEADER] + data
-    (attributes,) = struct.unpack_from(">h", whole, ATTRIBUTES)
-    struct.pack_into(">h", whole, ATTRIBUTES, attributes | codec)
-    return _sealed(whole)
+    whole = batch[:HEADER_BYTES] + data
+    (attributes,) = struct.unpack_from(">h", whole, ATTRIBUTES_OFFSET)
+    struct.pack_into(">h", whole, ATTRIBUTES_OFFSET, attributes | codec)
+    return _update_header(whole)
 
 
-def _sealed(batch: bytearray) -> bytearray:
+def _update_header(batch: bytearray) -> bytearray:
     """Update the length and the checksum of a batch."""
     from aiokafka.record.util import calc_crc32c
 
-    struct.pack_into(">i", batch, LENGTH, len(batch) - LENGTH - 4)
-    struct.pack_into(">I", batch, CRC, calc_crc32c(bytes(memoryview(batch)[ATTRIBUTES:])))
+    struct.pack_into(">i", batch, LENGTH_OFFSET, len(batch) - LENGTH_OFFSET - 4)
+    struct.pack_into(
+        ">I", batch, CRC_OFFSET, calc_crc32c(bytes(memoryview(batch)[ATTRIBUTES_OFFSET:]))
+    )
     return batch
 
 
-def _compressed(data: bytes, codec: int) -> bytes:
+def _compress_bytes(data: bytes, codec: int) -> bytes:
     import cramjam
     from aiokafka.codec import lz4_encode, snappy_encode
 

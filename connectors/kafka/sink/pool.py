@@ -22,52 +22,52 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-Slot: TypeAlias = Literal["free", "open", "prepared", "committed"]
+SlotState: TypeAlias = Literal["free", "open", "prepared", "committed"]
 
-FIRST = 3
+INITIAL_SLOTS = 3
 """The initial number of slots, enough for consecutive checkpoints: open, prepared, spare."""
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
+class SlotPool:
     """The state of each slot."""
 
-    slots: tuple[Slot, ...]
+    slots: tuple[SlotState, ...]
 
     @classmethod
-    def of(cls, size: int) -> Pool:
+    def of_size(cls, size: int) -> SlotPool:
         """Return a pool of free slots, none with a transaction to commit."""
-        slots: list[Slot] = ["free"] * size
+        slots: list[SlotState] = ["free"] * size
         return cls(tuple(slots))
 
     @property
-    def free(self) -> int | None:
+    def free_slot(self) -> int | None:
         """A free slot, if there is one."""
         return self.slots.index("free") if "free" in self.slots else None
 
-    def grown(self) -> Pool:
+    def with_one_more(self) -> SlotPool:
         """Return the pool with one more free slot."""
-        return Pool((*self.slots, "free"))
+        return SlotPool((*self.slots, "free"))
 
-    def opened(self, at: int) -> Pool:
+    def open_slot(self, at: int) -> SlotPool:
         """Return the pool after a transaction was opened in the slot."""
-        return self._moved(at, "free", "open")
+        return self._change_state(at, "free", "open")
 
-    def barrier(self) -> Pool:
+    def free_committed(self) -> SlotPool:
         """Return the pool after a barrier, which frees the committed slots."""
-        after: list[Slot] = ["free" if slot == "committed" else slot for slot in self.slots]
-        return Pool(tuple(after))
+        after: list[SlotState] = ["free" if slot == "committed" else slot for slot in self.slots]
+        return SlotPool(tuple(after))
 
-    def prepared(self, at: int) -> Pool:
+    def prepare_slot(self, at: int) -> SlotPool:
         """Return the pool after a transaction was prepared, so that a checkpoint may name it."""
-        return self._moved(at, "open", "prepared")
+        return self._change_state(at, "open", "prepared")
 
-    def committed(self, at: int) -> Pool:
+    def commit_slot(self, at: int) -> SlotPool:
         """Return the pool after a commit of the slot's transaction, which may be repeated."""
         if self.slots[at] == "committed":
             return self
-        return self._moved(at, "prepared", "committed")
+        return self._change_state(at, "prepared", "committed")
 
-    def _moved(self, at: int, before: Slot, after: Slot) -> Pool:
+    def _change_state(self, at: int, before: SlotState, after: SlotState) -> SlotPool:
         assert self.slots[at] == before, f"slot {at} is {self.slots[at]}, wanted {before}"
-        return Pool((*self.slots[:at], after, *self.slots[at + 1 :]))
+        return SlotPool((*self.slots[:at], after, *self.slots[at + 1 :]))

@@ -13,73 +13,78 @@ from dataclasses import dataclass, field
 
 from aiokafka import errors as kafka
 
-from headrace.connectors.kafka.errors import of_code, passes, refusal
-from headrace.connectors.kafka.patience import Patience
-from headrace.connectors.kafka.sink.batches import Batches, Place, Sealed, rows
-from headrace.connectors.kafka.sink.link import UNKNOWN_S
-from headrace.connectors.kafka.sink.outbox import Outbox
-from headrace.connectors.kafka.sink.wire import Wire
+from headrace.connectors.kafka.errors import build_error, is_transient, translate_error
+from headrace.connectors.kafka.patience import RequestRetry
+from headrace.connectors.kafka.sink.batches import (
+    ProducerBatches,
+    SealedBatch,
+    TopicPartitionId,
+    iterate_rows,
+)
+from headrace.connectors.kafka.sink.link import UNKNOWN_LIMIT_S
+from headrace.connectors.kafka.sink.outbox import BatchQueue
+from headrace.connectors.kafka.sink.wire import BrokerRequests
 from headrace.core.contracts import ConnectorError
 
-GROUPED = (kafka.MessageSizeTooLargeError, kafka.RecordListTooLargeError)
+TOO_LARGE_ERRORS = (kafka.MessageSizeTooLargeError, kafka.RecordListTooLargeError)
 """Errors of a batch that is too large, although each of its rows may not be."""
-BACKOFF_S = 0.1
-MOST = 32 << 20
+RETRY_PAUSE_S = 0.1
+MAX_PENDING_BYTES = 32 << 20
 """The maximum bytes that may wait to be written."""
-SHOWN = 120
+MAX_SHOWN = 120
 
 
 @dataclass(slots=True)
-class Sending:
+class BatchSender:
     """Sends the batches that `batches` seals. `written` is called after each request."""
 
-    wire: Wire
-    patience: Patience
-    batches: Batches
-    written: Callable[[], None] = lambda: None
+    wire: BrokerRequests
+    retry: RequestRetry
+    batches: ProducerBatches
+    on_written: Callable[[], None] = lambda: None
     topics: set[str] = field(default_factory=set)
     """The topics that were written to."""
-    _outbox: Outbox = field(default_factory=Outbox)
-    _joined: set[Place] = field(default_factory=set)
+    _queue: BatchQueue = field(default_factory=BatchQueue)
+    _transaction_partitions: set[TopicPartitionId] = field(default_factory=set)
     """The partitions of the transaction."""
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
-    _failed: BaseException | None = None
-    _unknown_s: float | None = None
+    _failure: BaseException | None = None
+    _unknown_since_s: float | None = None
     """The time since when a broker does not know a topic."""
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def put(self, batches: Sequence[Sealed]) -> None:
+    def add_batches(self, batches: Sequence[SealedBatch]) -> None:
         """Add batches to send."""
-        self._outbox.put(batches)
-        self.topics.update(batch.place[0] for batch in batches)
-        self._go_on()
+        self._queue.add(batches)
+        self.topics.update(batch.partition[0] for batch in batches)
+        self._start_requests()
 
-    def has(self, place: Place) -> bool:
+    def has_batch(self, place: TopicPartitionId) -> bool:
         """Whether a batch for this partition is waiting or in flight."""
-        return self._outbox.has(place)
+        return self._queue.has_batch(place)
 
     @property
-    def somewhere(self) -> Place:
+    def any_partition(self) -> TopicPartitionId:
         """One partition of the transaction."""
-        return next(iter(self._joined))
+        return next(iter(self._transaction_partitions))
 
-    async def room(self) -> None:
+    async def wait_for_room(self) -> None:
         """Wait while too many bytes are pending."""
-        while self._outbox.held > MOST and self._failed is None:
-            await self._change()
-        self._raise()
+        while self._queue.pending_bytes > MAX_PENDING_BYTES and self._failure is None:
+            await self._wait_for_change()
+        self._raise_failure()
 
     async def flush(self) -> None:
         """Wait until all batches are written."""
-        while not self._outbox.empty and self._failed is None:
-            await self._change()
-        self._raise()
+        while not self._queue.is_empty and self._failure is None:
+            await self._wait_for_change()
+        self._raise_failure()
 
     def fail(self, error: BaseException) -> None:
         """Stop sending, and raise the error in all waiting calls."""
-        if self._failed is None:
+        if self._failure is None:
             lost = isinstance(error, asyncio.CancelledError)
-            self._failed = ConnectorError("writing was cancelled") if lost else error
+            self._failure = ConnectorError("writing was cancelled") if lost else error
         self._changed.set()
 
     async def close(self) -> None:
@@ -90,129 +95,137 @@ class Sending:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _change(self) -> None:
+    async def _wait_for_change(self) -> None:
         self._changed.clear()
         await self._changed.wait()
 
-    def _raise(self) -> None:
-        if self._failed is not None:
-            raise self._failed
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
 
-    def _go_on(self) -> None:
+    def _start_requests(self) -> None:
         """Start all requests that are possible now."""
-        if self._failed is not None:
+        if self._failure is not None:
             return
-        for node, batches in self._outbox.take(self.wire.leader).items():
-            self._begin(self._send(node, batches))
-        if not self._tasks and self._outbox.unled(self.wire.leader):
-            self._begin(self._look())
+        for node, batches in self._queue.take_sendable(self.wire.find_leader).items():
+            self._start_task(self._send_request(node, batches))
+        if not self._tasks and self._queue.list_leaderless_topics(self.wire.find_leader):
+            self._start_task(self._find_leaders())
 
-    def _begin(self, work: Coroutine[object, object, None]) -> None:
+    def _start_task(self, work: Coroutine[object, object, None]) -> None:
         task = asyncio.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._on_task_done)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _on_task_done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) and self._failed is None:
-            self._failed = error
+        if not task.cancelled() and (error := task.exception()) and self._failure is None:
+            self._failure = error
         self._changed.set()
-        self._go_on()
-        self.written()
+        self._start_requests()
+        self.on_written()
 
-    async def _look(self) -> None:
+    async def _find_leaders(self) -> None:
         """Look up the missing leaders of partitions with waiting batches."""
-        await self._pause()
-        topics = self._outbox.unled(self.wire.leader)
+        await self._pause_and_refresh()
+        topics = self._queue.list_leaderless_topics(self.wire.find_leader)
         with suppress(kafka.KafkaError):
-            found = await self.patience.watched(self.wire.topics(topics))
+            found = await self.retry.watch_request(self.wire.request_topics(topics))
             for name, topic in found.items():
                 if topic.is_unknown:
-                    self._bear(name)
+                    self._tolerate_unknown(name)
 
-    async def _send(self, node: int, batches: list[Sealed]) -> None:
+    async def _send_request(self, node: int, batches: list[SealedBatch]) -> None:
         """Send one request, and handle its response."""
         try:
-            await self._join([batch.place for batch in batches])
+            await self._join_transaction([batch.partition for batch in batches])
             producer = self.batches.producer
-            codes = await self.patience.watched(self.wire.produce(node, producer, batches))
+            codes = await self.retry.watch_request(self.wire.produce(node, producer, batches))
         except kafka.KafkaError as error:
-            if not passes(error):
-                raise refusal(error, f"write to {_named(batches)}") from error
+            if not is_transient(error):
+                raise translate_error(error, f"write to {_format_topics(batches)}") from error
             for batch in batches:
-                self._outbox.again(batch)
-            await self._pause()
+                self._queue.requeue(batch)
+            await self._pause_and_refresh()
         else:
-            results = [self._settled(batch, codes.get(batch.place, -1)) for batch in batches]
+            results = [
+                self._handle_result(batch, codes.get(batch.partition, -1)) for batch in batches
+            ]
             if not all(results):
-                await self._pause()
+                await self._pause_and_refresh()
         finally:
-            self._outbox.answered(node)
+            self._queue.release_broker(node)
 
-    async def _pause(self) -> None:
-        await asyncio.sleep(BACKOFF_S)
+    async def _pause_and_refresh(self) -> None:
+        await asyncio.sleep(RETRY_PAUSE_S)
         with suppress(kafka.KafkaError):
-            await self.wire.refresh()
+            await self.wire.refresh_metadata()
 
-    async def _join(self, places: Sequence[Place]) -> None:
+    async def _join_transaction(self, places: Sequence[TopicPartitionId]) -> None:
         """Add partitions to the transaction, if there is one."""
         producer = self.batches.producer
-        new = [place for place in places if place not in self._joined]
-        if not new or producer.id is None:
+        new = [place for place in places if place not in self._transaction_partitions]
+        if not new or producer.transactional_id is None:
             return
 
         async def otherwise(error: kafka.KafkaError) -> None:
             if isinstance(error, kafka.UnknownTopicOrPartitionError):
-                self._bear(new[0][0])
-            await self.wire.moved(str(producer.id), error)
+                self._tolerate_unknown(new[0][0])
+            await self.wire.forget_if_moved(str(producer.transactional_id), error)
 
-        await self.patience.insist(lambda: self.wire.add(producer, new), otherwise=otherwise)
-        self._joined.update(new)
+        await self.retry.retry_request(
+            lambda: self.wire.add_partitions(producer, new), otherwise=otherwise
+        )
+        self._transaction_partitions.update(new)
 
-    def _settled(self, batch: Sealed, code: int) -> bool:
+    def _handle_result(self, batch: SealedBatch, code: int) -> bool:
         """Handle the response for a batch; return whether no pause is needed."""
-        error = of_code(code) if code else None
+        error = build_error(code) if code else None
         if error is None or isinstance(error, kafka.DuplicateSequenceNumber):
-            self._unknown_s = None
-            self._outbox.written(batch)
+            self._unknown_since_s = None
+            self._queue.remove(batch)
             return True
-        if isinstance(error, GROUPED):
-            if batch.count == 1:
-                raise _too_large(batch)
-            self._outbox.again(batch, self.batches.halves(batch))
+        if isinstance(error, TOO_LARGE_ERRORS):
+            if batch.record_count == 1:
+                raise _build_too_large_error(batch)
+            self._queue.requeue(batch, self.batches.split_batch(batch))
             return True
-        if not passes(error):
-            raise refusal(error, f'write to topic "{batch.place[0]}"')
+        if not is_transient(error):
+            raise translate_error(error, f'write to topic "{batch.partition[0]}"')
         if isinstance(error, kafka.UnknownTopicOrPartitionError):
-            self._bear(batch.place[0])
-        self._outbox.again(batch)
+            self._tolerate_unknown(batch.partition[0])
+        self._queue.requeue(batch)
         return False
 
-    def _bear(self, topic: str) -> None:
+    def _tolerate_unknown(self, topic: str) -> None:
         """Tolerate an unknown topic for a limited time. Raises ConnectorError after it."""
         now_s = asyncio.get_running_loop().time()
-        self._unknown_s = self._unknown_s or now_s
-        if now_s - self._unknown_s > UNKNOWN_S:
-            raise refusal(kafka.UnknownTopicOrPartitionError(), f'write to topic "{topic}"')
+        self._unknown_since_s = self._unknown_since_s or now_s
+        if now_s - self._unknown_since_s > UNKNOWN_LIMIT_S:
+            raise translate_error(kafka.UnknownTopicOrPartitionError(), f'write to topic "{topic}"')
 
 
-def _named(batches: Sequence[Sealed]) -> str:
-    topics = sorted({batch.place[0] for batch in batches})
+def _format_topics(batches: Sequence[SealedBatch]) -> str:
+    topics = sorted({batch.partition[0] for batch in batches})
     return ("topic " if len(topics) == 1 else "topics ") + ", ".join(f'"{t}"' for t in topics)
 
 
-def _too_large(batch: Sealed) -> ConnectorError:
+def _build_too_large_error(batch: SealedBatch) -> ConnectorError:
     """Build the error of a row that is too large for its topic."""
-    _, key, value, _ = next(rows(batch))
+    _, key, value, _ = next(iterate_rows(batch))
     size = len(key or b"") + len(value or b"")
-    which = f"with key {_shown(key)}" if key else f"that begins with {_shown(value or b'')}"
+    which = (
+        f"with key {_format_short(key)}"
+        if key
+        else f"that begins with {_format_short(value or b'')}"
+    )
     return ConnectorError(
-        f'topic "{batch.place[0]}" rejects a row of {size:,} bytes, {which}',
+        f'topic "{batch.partition[0]}" rejects a row of {size:,} bytes, {which}',
         "the topic's max.message.bytes says how large a row may be; compression makes it smaller",
         final=True,
     )
 
 
-def _shown(data: bytes) -> str:
-    text = data[:SHOWN].decode(errors="replace")
-    return text + ("..." if len(data) > SHOWN else "")
+def _format_short(data: bytes) -> str:
+    text = data[:MAX_SHOWN].decode(errors="replace")
+    return text + ("..." if len(data) > MAX_SHOWN else "")

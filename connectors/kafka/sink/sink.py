@@ -8,116 +8,123 @@ from typing import Literal
 
 from aiokafka import errors as kafka
 
-from headrace.connectors.kafka.sink.batches import Place
-from headrace.connectors.kafka.sink.encoding import Encoding, Recipe
-from headrace.connectors.kafka.sink.link import Link
-from headrace.connectors.kafka.sink.transactions import Transactions, end, lost, too_long
-from headrace.connectors.kafka.sink.wire import BROKER, Wire
+from headrace.connectors.kafka.sink.batches import TopicPartitionId
+from headrace.connectors.kafka.sink.encoding import RecordEncoder, RecordMapping
+from headrace.connectors.kafka.sink.link import BrokerLink
+from headrace.connectors.kafka.sink.transactions import (
+    SinkTransactions,
+    build_timeout_error,
+    describe_lost,
+    end_transaction,
+)
+from headrace.connectors.kafka.sink.wire import BROKER_RESOURCE, BrokerRequests
 from headrace.connectors.kafka.sink.writer import (
-    Habits,
-    Output,
-    PlainWriter,
+    AtLeastOnceWriter,
+    BatchSettings,
+    ProducerOutput,
     TransactionalWriter,
 )
 from headrace.core import faults
-from headrace.core.bench import Bench
-from headrace.core.contracts import Commits, ConnectorError, Writer
+from headrace.core.bench import KernelExecutor
+from headrace.core.contracts import CommitTiming, ConnectorError, SinkWriter
 from headrace.core.messages import Handle
 from headrace.core.state import Document
 
-LONGEST = "transaction.max.timeout.ms"
-ABORT_S = 10.0
+MAX_TIMEOUT_KEY = "transaction.max.timeout.ms"
+ABORT_TIMEOUT_S = 10.0
 
 
 @dataclass(slots=True)
-class KafkaOut:
+class TopicSink:
     """The `SinkConnector` over topics; without transactions it writes at least once."""
 
     name: str
-    link: Link
-    recipe: Recipe
-    habits: Habits
-    bench: Bench
-    transactions: Transactions
-    commits: Commits | None = None
-    on_lost: Literal["fail", "warn"] = "fail"
-    limited: bool = False
+    link: BrokerLink
+    mapping: RecordMapping
+    batch_settings: BatchSettings
+    kernel_executor: KernelExecutor
+    transactions: SinkTransactions
+    commit_timing: CommitTiming | None = None
+    on_lost_transaction: Literal["fail", "warn"] = "fail"
+    has_row_limit: bool = False
     """Whether `--limit` downgrades exactly once to at least once, as it takes no checkpoints."""
 
     async def check(self) -> None:
         """Check that the topic exists, and end transactions that earlier runs left open."""
-        wire = await self.link.wire()
-        places = await self._places()
-        if self.transactions.opens:
-            await self._check_time(self.transactions.timeout_ms, wire)
-        await self.transactions.recover(wire, self.link.patience, places)
-        if self.limited:
-            self.link.patience.tell(
+        wire = await self.link.get_wire()
+        places = await self._list_partitions()
+        if self.transactions.opens_transactions:
+            await self._check_timeout(self.transactions.timeout_ms, wire)
+        await self.transactions.end_previous(wire, self.link.retry, places)
+        if self.has_row_limit:
+            self.link.retry.notify_user(
                 f"{self.name}: with --limit rows are written at least once: there are no "
                 "checkpoints to commit with"
             )
 
-    async def _places(self) -> Sequence[Place]:
+    async def _list_partitions(self) -> Sequence[TopicPartitionId]:
         """Return the partitions of the topic; none if each row names its topic."""
-        if self.recipe.row_topic is not None:
+        if self.mapping.row_topic is not None:
             return []
-        topic = self.recipe.topic
-        return [(topic, number) for number in range(await self.link.partitions(topic))]
+        topic = self.mapping.topic
+        return [(topic, number) for number in range(await self.link.count_partitions(topic))]
 
-    async def _check_time(self, timeout_ms: int, wire: Wire) -> None:
+    async def _check_timeout(self, timeout_ms: int, wire: BrokerRequests) -> None:
         """Check that transactions may stay open until their commit, even with a slow checkpoint."""
-        most_ms = await self._longest_ms(wire)
+        most_ms = await self._request_max_timeout_ms(wire)
         if most_ms is not None and timeout_ms > most_ms:
-            raise too_long(timeout_ms, most_ms)
-        commits, timeout_s = self.commits, timeout_ms / 1000
-        if commits is None or commits.every_s is None:
+            raise build_timeout_error(timeout_ms, most_ms)
+        commits, timeout_s = self.commit_timing, timeout_ms / 1000
+        if commits is None or commits.interval_s is None:
             return  # Everything is committed at the end.
-        every_s = commits.every_s
+        every_s = commits.interval_s
         if timeout_s <= every_s:
             message = (
                 f"transaction_timeout is {timeout_s:g} s, and a checkpoint every {every_s:g} s"
             )
             hint = "a transaction is open from one checkpoint to the next: take them more often"
             raise ConnectorError(message, hint, exit_status=2, final=True)
-        needed_s = every_s + commits.timeout_s + commits.restart_s
+        needed_s = every_s + commits.timeout_s + commits.max_restart_pause_s
         if timeout_s < needed_s:
-            self.link.patience.tell(
+            self.link.retry.notify_user(
                 f"{self.name}: transaction_timeout is {timeout_s:g} s; with a slow checkpoint and "
                 f"a restart, a transaction may be open for {needed_s:g} s, and its rows be lost"
             )
 
-    async def _longest_ms(self, wire: Wire) -> int | None:
+    async def _request_max_timeout_ms(self, wire: BrokerRequests) -> int | None:
         """Return the longest timeout that the broker allows, if it reports it."""
-        for broker in wire.brokers()[:1]:
+        for broker in wire.list_brokers()[:1]:
             try:
-                request = wire.config(BROKER, str(broker), LONGEST)
-                allowed = await self.link.patience.watched(request)
+                request = wire.request_config(BROKER_RESOURCE, str(broker), MAX_TIMEOUT_KEY)
+                allowed = await self.link.retry.watch_request(request)
             except kafka.KafkaError:
                 return None
             return int(allowed) if allowed else None
         return None
 
-    def writer(self, subtask: int, begun: Sequence[Document] = ()) -> Writer:
+    def create_writer(self, subtask: int, begun: Sequence[Document] = ()) -> SinkWriter:
         """Return a writer, which connects at its first row."""
-        encoding = Encoding(self.recipe, turn=subtask)
-        output = Output(self.link, encoding, self.bench, self.habits)
-        if not self.transactions.opens:
-            return PlainWriter(output)
+        encoding = RecordEncoder(self.mapping, next_partition=subtask)
+        output = ProducerOutput(self.link, encoding, self.kernel_executor, self.batch_settings)
+        if not self.transactions.opens_transactions:
+            return AtLeastOnceWriter(output)
         return TransactionalWriter(output, self.transactions, subtask)
 
     async def commit(self, handle: Handle) -> None:
         """Commit a transaction, waiting for a broker that is away."""
-        faults.point("sink.committing")
-        found = await end(handle, await self.link.wire(), self.link.patience, commit=True)
+        faults.failpoint("sink.committing")
+        found = await end_transaction(
+            handle, await self.link.get_wire(), self.link.retry, commit=True
+        )
         if not found:
-            self._miss(lost(handle))
-        self.transactions.committed(handle)
-        faults.point("sink.committed")
+            self._handle_lost(describe_lost(handle))
+        self.transactions.record_committed(handle)
+        faults.failpoint("sink.committed")
 
-    def _miss(self, message: str) -> None:
+    def _handle_lost(self, message: str) -> None:
         """Handle a lost transaction of a checkpoint: report it or raise ConnectorError."""
-        if self.on_lost == "warn":
-            self.link.patience.tell(f"{self.name}: {message}")
+        if self.on_lost_transaction == "warn":
+            self.link.retry.notify_user(f"{self.name}: {message}")
             return
         hint = (
             "on_lost_transaction: warn continues without them; an earlier savepoint writes them "
@@ -127,8 +134,8 @@ class KafkaOut:
 
     async def abort(self, handle: Handle) -> None:
         """Abort a transaction, so that no reader waits for it; a missing one counts as aborted."""
-        wire = await self.link.wire()
-        await end(handle, wire, self.link.patience, commit=False, within_s=ABORT_S)
+        wire = await self.link.get_wire()
+        await end_transaction(handle, wire, self.link.retry, commit=False, within_s=ABORT_TIMEOUT_S)
 
     async def close(self) -> None:
         await self.link.close()

@@ -18,24 +18,29 @@ from functools import partial
 
 from aiokafka import errors as kafka
 
-from headrace.connectors.kafka.errors import AWAY, LOST, NobodyAnswers, refusal
-from headrace.connectors.kafka.patience import Patience
-from headrace.connectors.kafka.sink.batches import Place, Producer
-from headrace.connectors.kafka.sink.ids import Record, read
-from headrace.connectors.kafka.sink.pool import Pool
-from headrace.connectors.kafka.sink.wire import Wire
+from headrace.connectors.kafka.errors import (
+    LOST_TRANSACTION_ERRORS,
+    UNREACHABLE_ERRORS,
+    NoBrokerAnswered,
+    translate_error,
+)
+from headrace.connectors.kafka.patience import RequestRetry
+from headrace.connectors.kafka.sink.batches import ProducerIdentity, TopicPartitionId
+from headrace.connectors.kafka.sink.ids import TransactionalIds, parse_ids
+from headrace.connectors.kafka.sink.pool import SlotPool
+from headrace.connectors.kafka.sink.wire import BrokerRequests
 from headrace.core import faults
-from headrace.core.bench import Bench
-from headrace.core.contracts import ConnectorError, Notes
+from headrace.core.bench import KernelExecutor
+from headrace.core.contracts import ConnectorError, JobNotes
 from headrace.core.messages import Handle
 
-START_S = 30.0
+START_TIMEOUT_S = 30.0
 """Seconds to end a transaction that was left open."""
-AT_ONCE = 16
+MAX_CONCURRENT = 16
 """The number of ids initialised concurrently."""
 
 
-class Gone(kafka.KafkaError):  # type: ignore[misc] # it has no types
+class PartitionDeleted(kafka.KafkaError):  # type: ignore[misc] # it has no types
     """A partition that no longer exists, and is not waited for."""
 
 
@@ -45,15 +50,15 @@ class Transaction:
 
     subtask: int
     slot: int
-    producer: Producer
+    producer: ProducerIdentity
     opened_at: str
 
-    def handle(self, topics: Sequence[str], rows: int) -> Handle:
+    def build_handle(self, topics: Sequence[str], rows: int) -> Handle:
         """Return the handle to commit it, with the data to report if the commit fails."""
         who = self.producer
         return {
-            "id": str(who.id),
-            "producer": who.number,
+            "id": str(who.transactional_id),
+            "producer": who.producer_id,
             "epoch": who.epoch,
             "subtask": self.subtask,
             "slot": self.slot,
@@ -64,54 +69,60 @@ class Transaction:
 
 
 @dataclass(slots=True)
-class Transactions:
+class SinkTransactions:
     """The transactions of all subtasks of a sink in a run."""
 
-    record: Record
+    ids: TransactionalIds
     """The ids of this run, once the record is written."""
-    notes: Notes
-    bench: Bench
+    notes: JobNotes
+    kernel_executor: KernelExecutor
     timeout_ms: int
-    _pools: dict[int, Pool] = field(default_factory=dict)
-    _doubtful: set[str] = field(default_factory=set)
+    _pools: dict[int, SlotPool] = field(default_factory=dict)
+    _doubtful_ids: set[str] = field(default_factory=set)
     """Ids that a delayed request may initialise once more."""
-    _recorded: bool = False
+    _is_recorded: bool = False
     """Whether `record` is the stored one."""
-    _writing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _write_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
-    def opens(self) -> bool:
+    def opens_transactions(self) -> bool:
         """Whether this run opens transactions; otherwise it only ends those of earlier runs."""
-        return self.record.subtasks > 0
+        return self.ids.subtasks > 0
 
-    async def recover(self, wire: Wire, patience: Patience, places: Sequence[Place] = ()) -> None:
+    async def end_previous(
+        self, wire: BrokerRequests, patience: RequestRetry, places: Sequence[TopicPartitionId] = ()
+    ) -> None:
         """End all transactions of the stored record, and store the record of this run.
 
         They may belong to an earlier run that wrote exactly once, even if this one does not.
         Afterwards none of them is open in the partitions `places`, even if the broker forgot to end
         one there.
         """
-        noted = await self.bench.blocking(partial(self.notes.read, self.record.sink))
+        noted = await self.kernel_executor.run_blocking(partial(self.notes.read, self.ids.sink))
         if noted is not None:
-            last = read(noted)
-            await self._end_all(list(last.ids()), wire, patience, places)
-            faults.point("sink.initialised")
-            self.record = self.record.behind(last)
-        if noted is not None or self.opens:
-            await self._write(self.record)
-        self._recorded = True
+            last = parse_ids(noted)
+            await self._end_all(list(last.iterate_ids()), wire, patience, places)
+            faults.failpoint("sink.initialised")
+            self.ids = self.ids.with_next_generation(last)
+        if noted is not None or self.opens_transactions:
+            await self._store_ids(self.ids)
+        self._is_recorded = True
         self._pools.clear()
 
     async def _end_all(
-        self, ids: Sequence[str], wire: Wire, patience: Patience, places: Sequence[Place]
+        self,
+        ids: Sequence[str],
+        wire: BrokerRequests,
+        patience: RequestRetry,
+        places: Sequence[TopicPartitionId],
     ) -> None:
-        some = asyncio.Semaphore(AT_ONCE)
+        some = asyncio.Semaphore(MAX_CONCURRENT)
 
         async def one(id: str) -> None:
             async with some:
-                producer = await self._init(id, wire, patience, START_S)
+                producer = await self._init_producer(id, wire, patience, START_TIMEOUT_S)
                 if producer.epoch and places:
-                    await mark(producer, wire, patience, places)
+                    await write_markers(producer, wire, patience, places)
 
         tasks = [asyncio.create_task(one(id)) for id in ids]
         try:
@@ -121,135 +132,158 @@ class Transactions:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _write(self, record: Record) -> None:
-        write = partial(self.notes.write, record.sink, record.document())
-        await self.bench.blocking(write)
-        self.record = record
-        faults.point("sink.recorded")
+    async def _store_ids(self, record: TransactionalIds) -> None:
+        write = partial(self.notes.write, record.sink, record.to_document())
+        await self.kernel_executor.run_blocking(write)
+        self.ids = record
+        faults.failpoint("sink.recorded")
 
-    async def begin(self, subtask: int, wire: Wire, patience: Patience) -> Transaction:
+    async def open_transaction(
+        self, subtask: int, wire: BrokerRequests, patience: RequestRetry
+    ) -> Transaction:
         """Open a transaction, with an id whose earlier transactions need no commit any more."""
-        if not self._recorded:
-            await self._join()
+        if not self._is_recorded:
+            await self._load_ids()
         producer = None
         while producer is None:
-            slot = await self._slot(subtask)
-            producer = await self._surely(self.record.id(subtask, slot), wire, patience)
-            self._pools[subtask] = self._pools[subtask].opened(slot)
-        faults.point("sink.opened")
+            slot = await self._take_slot(subtask)
+            producer = await self._init_safely(self.ids.format_id(subtask, slot), wire, patience)
+            self._pools[subtask] = self._pools[subtask].open_slot(slot)
+        faults.failpoint("sink.opened")
         opened_at = datetime.now(UTC).isoformat(" ", "seconds").removesuffix("+00:00")
         return Transaction(subtask, slot, producer, opened_at)
 
-    async def _join(self) -> None:
+    async def _load_ids(self) -> None:
         """Load the record that another process of the same run has written."""
-        noted = await self.bench.blocking(partial(self.notes.read, self.record.sink))
+        noted = await self.kernel_executor.run_blocking(partial(self.notes.read, self.ids.sink))
         assert noted is not None, "the record was never written"
-        self.record, self._recorded = read(noted), True
+        self.ids, self._is_recorded = parse_ids(noted), True
 
-    async def _surely(self, id: str, wire: Wire, patience: Patience) -> Producer | None:
+    async def _init_safely(
+        self, id: str, wire: BrokerRequests, patience: RequestRetry
+    ) -> ProducerIdentity | None:
         """Initialise an id; None if a delayed request might still fence the producer."""
-        producer = None if id in self._doubtful else await self._init(id, wire, patience)
-        return None if id in self._doubtful else producer
+        producer = (
+            None if id in self._doubtful_ids else await self._init_producer(id, wire, patience)
+        )
+        return None if id in self._doubtful_ids else producer
 
-    async def _slot(self, subtask: int) -> int:
-        if self._pools.setdefault(subtask, Pool.of(self.record.slots)).free is None:
-            async with self._writing:
-                if len(self._pools[subtask].slots) == self.record.slots:
-                    await self._write(self.record.grown())
+    async def _take_slot(self, subtask: int) -> int:
+        if self._pools.setdefault(subtask, SlotPool.of_size(self.ids.slots)).free_slot is None:
+            async with self._write_lock:
+                if len(self._pools[subtask].slots) == self.ids.slots:
+                    await self._store_ids(self.ids.with_one_more_slot())
             # Some slots may have been committed meanwhile.
-            self._pools[subtask] = self._pools[subtask].grown()
-        free = self._pools[subtask].free
+            self._pools[subtask] = self._pools[subtask].with_one_more()
+        free = self._pools[subtask].free_slot
         assert free is not None
         return free
 
-    def barrier(self, subtask: int) -> None:
+    def record_barrier(self, subtask: int) -> None:
         """Record that a barrier has reached the subtask."""
         if subtask in self._pools:
-            self._pools[subtask] = self._pools[subtask].barrier()
+            self._pools[subtask] = self._pools[subtask].free_committed()
 
-    def prepared(self, transaction: Transaction) -> None:
+    def record_prepared(self, transaction: Transaction) -> None:
         """Record that the transaction is prepared, so that a checkpoint may name it."""
         subtask = transaction.subtask
-        self._pools[subtask] = self._pools[subtask].prepared(transaction.slot)
+        self._pools[subtask] = self._pools[subtask].prepare_slot(transaction.slot)
 
-    def committed(self, handle: Handle) -> None:
+    def record_committed(self, handle: Handle) -> None:
         """Record that a transaction, of this run or an earlier one, is committed."""
         subtask, slot = int(str(handle["subtask"])), int(str(handle["slot"]))
-        if handle["id"] == self.record.id(subtask, slot) and subtask in self._pools:
-            self._pools[subtask] = self._pools[subtask].committed(slot)
+        if handle["id"] == self.ids.format_id(subtask, slot) and subtask in self._pools:
+            self._pools[subtask] = self._pools[subtask].commit_slot(slot)
 
-    async def _init(
-        self, id: str, wire: Wire, patience: Patience, within_s: float | None = None
-    ) -> Producer:
+    async def _init_producer(
+        self, id: str, wire: BrokerRequests, patience: RequestRetry, within_s: float | None = None
+    ) -> ProducerIdentity:
         async def otherwise(error: kafka.KafkaError) -> None:
-            if isinstance(error, AWAY):
-                self._doubtful.add(id)
-            await wire.moved(id, error)
+            if isinstance(error, UNREACHABLE_ERRORS):
+                self._doubtful_ids.add(id)
+            await wire.forget_if_moved(id, error)
 
         try:
-            return await patience.insist(
-                partial(wire.init, id, self.timeout_ms),
+            return await patience.retry_request(
+                partial(wire.init_producer, id, self.timeout_ms),
                 otherwise=otherwise,
                 within_s=within_s,
             )
         except kafka.InvalidTransactionTimeout:
-            raise too_long(self.timeout_ms, None) from None
+            raise build_timeout_error(self.timeout_ms, None) from None
         except kafka.KafkaError as error:
-            raise refusal(error, f"open the transaction {id}") from error
+            raise translate_error(error, f"open the transaction {id}") from error
 
 
-async def mark(producer: Producer, wire: Wire, patience: Patience, places: Sequence[Place]) -> None:
+async def write_markers(
+    producer: ProducerIdentity,
+    wire: BrokerRequests,
+    patience: RequestRetry,
+    places: Sequence[TopicPartitionId],
+) -> None:
     """Write markers to partitions that end any open transaction of the producer there.
 
     A broker may have recorded an abort as complete without notifying any partition. Partitions that
     cannot be marked, because a topic is missing or access denied, do not keep the job from
     starting. A producer of epoch 0 was never used: it needs no markers.
     """
-    id = str(producer.id)
+    id = str(producer.transactional_id)
 
     async def add() -> None:
         try:
-            await wire.add(producer, places)
+            await wire.add_partitions(producer, places)
         except kafka.UnknownTopicOrPartitionError:
-            raise Gone from None
+            raise PartitionDeleted from None
 
     try:
-        await patience.insist(add, otherwise=partial(wire.moved, id), within_s=START_S)
-    except (*AWAY, NobodyAnswers) as error:
-        raise refusal(error, f"end the transaction {id}") from error
+        await patience.retry_request(
+            add, otherwise=partial(wire.forget_if_moved, id), within_s=START_TIMEOUT_S
+        )
+    except (*UNREACHABLE_ERRORS, NoBrokerAnswered) as error:
+        raise translate_error(error, f"end the transaction {id}") from error
     except kafka.KafkaError:
         return
-    await _end(producer, wire, patience, commit=False, within_s=START_S)
+    await _end_producer(producer, wire, patience, commit=False, within_s=START_TIMEOUT_S)
 
 
-async def end(
-    handle: Handle, wire: Wire, patience: Patience, *, commit: bool, within_s: float | None = None
+async def end_transaction(
+    handle: Handle,
+    wire: BrokerRequests,
+    patience: RequestRetry,
+    *,
+    commit: bool,
+    within_s: float | None = None,
 ) -> bool:
     """Commit or abort the transaction of a handle; return whether it existed."""
     id = str(handle["id"])
-    producer = Producer(int(str(handle["producer"])), int(str(handle["epoch"])), id)
-    return await _end(producer, wire, patience, commit=commit, within_s=within_s)
+    producer = ProducerIdentity(int(str(handle["producer"])), int(str(handle["epoch"])), id)
+    return await _end_producer(producer, wire, patience, commit=commit, within_s=within_s)
 
 
-async def _end(
-    producer: Producer, wire: Wire, patience: Patience, *, commit: bool, within_s: float | None
+async def _end_producer(
+    producer: ProducerIdentity,
+    wire: BrokerRequests,
+    patience: RequestRetry,
+    *,
+    commit: bool,
+    within_s: float | None,
 ) -> bool:
-    id = str(producer.id)
+    id = str(producer.transactional_id)
     try:
-        await patience.insist(
-            partial(wire.end, producer, commit=commit),
-            otherwise=partial(wire.moved, id),
+        await patience.retry_request(
+            partial(wire.end_transaction, producer, commit=commit),
+            otherwise=partial(wire.forget_if_moved, id),
             within_s=within_s,
         )
-    except LOST:
+    except LOST_TRANSACTION_ERRORS:
         return False
     except kafka.KafkaError as error:
         what = "commit" if commit else "abort"
-        raise refusal(error, f"{what} the transaction {id}") from error
+        raise translate_error(error, f"{what} the transaction {id}") from error
     return True
 
 
-def lost(handle: Handle) -> str:
+def describe_lost(handle: Handle) -> str:
     """Describe the lost rows of a checkpoint's transaction that no longer exists."""
     topics = handle["topics"]
     assert isinstance(topics, list)
@@ -262,7 +296,7 @@ def lost(handle: Handle) -> str:
     )
 
 
-def too_long(timeout_ms: int, most_ms: int | None) -> ConnectorError:
+def build_timeout_error(timeout_ms: int, most_ms: int | None) -> ConnectorError:
     """Build the error for a timeout that the broker does not allow."""
     most = f", which allows {most_ms / 1000:g} s at most" if most_ms else ""
     return ConnectorError(
@@ -272,4 +306,10 @@ def too_long(timeout_ms: int, most_ms: int | None) -> ConnectorError:
     )
 
 
-__all__ = ["Transaction", "Transactions", "end", "lost", "too_long"]
+__all__ = [
+    "SinkTransactions",
+    "Transaction",
+    "build_timeout_error",
+    "describe_lost",
+    "end_transaction",
+]

@@ -28,20 +28,20 @@ from aiokafka.protocol.transaction import (
 )
 from aiokafka.structs import TopicPartition
 
-from headrace.connectors.kafka.errors import has_moved, of_code
-from headrace.connectors.kafka.metadata import Topic, ask_any, ask_topics
-from headrace.connectors.kafka.sink.batches import Place, Producer, Sealed
+from headrace.connectors.kafka.errors import build_error, has_moved
+from headrace.connectors.kafka.metadata import TopicMetadata, request_topics, send_to_any
+from headrace.connectors.kafka.sink.batches import ProducerIdentity, SealedBatch, TopicPartitionId
 
-NONE_MS = 2**31 - 1
+NO_TIMEOUT_MS = 2**31 - 1
 """The timeout of a producer without transactions."""
-REFRESH_S = 5.0
+REFRESH_TIMEOUT_S = 5.0
 """The timeout of a metadata refresh; the caller retries, perhaps at another broker."""
-TOPIC, BROKER = 2, 4
+TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 """Kinds of resources with a configuration."""
 
 
 @dataclass(slots=True)
-class Wire:
+class BrokerRequests:
     """Sends requests over a client. All methods raise KafkaError."""
 
     client: AIOKafkaClient
@@ -52,97 +52,109 @@ class Wire:
         """Close all connections."""
         await self.client.close()
 
-    async def topics(self, names: Sequence[str] | None) -> Mapping[str, Topic]:
+    async def request_topics(self, names: Sequence[str] | None) -> Mapping[str, TopicMetadata]:
         """Request the metadata of these topics, or of all, without creating any."""
-        return await ask_topics(self.client, names)
+        return await request_topics(self.client, names)
 
-    async def follow(self, topics: Sequence[str]) -> None:
+    async def track_topics(self, topics: Sequence[str]) -> None:
         """Track the leaders and partitions of these topics from now on."""
         for topic in topics:
             self.client.add_topic(topic)
-        await self.refresh()
+        await self.refresh_metadata()
 
-    async def refresh(self) -> None:
+    async def refresh_metadata(self) -> None:
         """Refresh the leaders of all tracked topics."""
         try:
-            async with asyncio.timeout(REFRESH_S):
+            async with asyncio.timeout(REFRESH_TIMEOUT_S):
                 await self.client.force_metadata_update()
         except TimeoutError:
             raise RequestTimedOutError from None
 
-    async def refreshed(self, error: KafkaError) -> None:
+    async def refresh_if_moved(self, error: KafkaError) -> None:
         """Refresh the leaders, if the error may be due to a moved one."""
         if has_moved(error):
             with suppress(KafkaError):
-                await self.refresh()
+                await self.refresh_metadata()
 
-    async def moved(self, id: str, error: KafkaError) -> None:
+    async def forget_if_moved(self, id: str, error: KafkaError) -> None:
         """Forget the coordinator of an id and refresh, if the error may be due to a moved one."""
         if has_moved(error):
-            self.forget(id)
-        await self.refreshed(error)
+            self.forget_coordinator(id)
+        await self.refresh_if_moved(error)
 
-    def known(self, topic: str) -> int:
+    def count_partitions(self, topic: str) -> int:
         """Return the number of partitions of a tracked topic; 0 if unknown yet."""
         return len(self.client.cluster.partitions_for_topic(topic) or ())
 
-    def leader(self, place: Place) -> int | None:
+    def find_leader(self, place: TopicPartitionId) -> int | None:
         """Return the broker that leads the partition, if known."""
         leader = self.client.cluster.leader_for_partition(TopicPartition(*place))
         return None if leader is None or leader < 0 else leader
 
-    async def config(self, kind: int, name: str, key: str) -> str | None:
+    async def request_config(self, kind: int, name: str, key: str) -> str | None:
         """Return a configuration value of a topic or a broker; None if it is not reported."""
         request = DescribeConfigsRequest(resources=[(kind, name, [key])])
-        node = int(name) if kind == BROKER else None
-        answer = await self._ask(request, node)
+        node = int(name) if kind == BROKER_RESOURCE else None
+        answer = await self._send_request(request, node)
         for code, _, _, _, entries in answer.resources:
             for entry in entries if not code else ():
                 if entry[0] == key:
                     return None if entry[1] is None else str(entry[1])
         return None
 
-    def brokers(self) -> list[int]:
+    def list_brokers(self) -> list[int]:
         """Return the ids of the known brokers."""
         return sorted(broker.nodeId for broker in self.client.cluster.brokers())
 
-    async def init(self, id: str | None, timeout_ms: int = NONE_MS) -> Producer:
+    async def init_producer(
+        self, id: str | None, timeout_ms: int = NO_TIMEOUT_MS
+    ) -> ProducerIdentity:
         """Initialise a producer, which aborts its id's open transaction and fences earlier ones."""
         request = InitProducerIdRequest(id, timeout_ms)
-        answer = await (self._coordinate(id, request) if id else self._ask(request))
-        _raise(answer.error_code)
-        return Producer(answer.producer_id, answer.producer_epoch, id)
+        answer = await (
+            self._send_to_coordinator(id, request) if id else self._send_request(request)
+        )
+        _raise_for_code(answer.error_code)
+        return ProducerIdentity(answer.producer_id, answer.producer_epoch, id)
 
-    async def add(self, producer: Producer, places: Sequence[Place]) -> None:
+    async def add_partitions(
+        self, producer: ProducerIdentity, places: Sequence[TopicPartitionId]
+    ) -> None:
         """Add partitions to the producer's transaction, which starts with the first."""
-        assert producer.id is not None
+        assert producer.transactional_id is not None
         topics: dict[str, list[int]] = {}
         for topic, number in places:
             topics.setdefault(topic, []).append(number)
         request = AddPartitionsToTxnRequest(
-            producer.id, producer.number, producer.epoch, list(topics.items())
+            producer.transactional_id, producer.producer_id, producer.epoch, list(topics.items())
         )
-        answer = await self._coordinate(producer.id, request)
+        answer = await self._send_to_coordinator(producer.transactional_id, request)
         # Partitions that are not the cause have code 55: operation not attempted.
         codes = [code for _, partitions in answer.errors for _, code in partitions]
-        _raise(next((code for code in codes if code not in (0, 55)), max(codes, default=0)))
+        _raise_for_code(
+            next((code for code in codes if code not in (0, 55)), max(codes, default=0))
+        )
 
-    async def end(self, producer: Producer, *, commit: bool) -> None:
+    async def end_transaction(self, producer: ProducerIdentity, *, commit: bool) -> None:
         """Commit or abort the producer's transaction."""
-        assert producer.id is not None
-        request = EndTxnRequest(producer.id, producer.number, producer.epoch, commit)
-        _raise((await self._coordinate(producer.id, request)).error_code)
+        assert producer.transactional_id is not None
+        request = EndTxnRequest(
+            producer.transactional_id, producer.producer_id, producer.epoch, commit
+        )
+        _raise_for_code(
+            (await self._send_to_coordinator(producer.transactional_id, request)).error_code
+        )
 
     async def produce(
-        self, node: int, producer: Producer, batches: Sequence[Sealed]
-    ) -> dict[Place, int]:
+        self, node: int, producer: ProducerIdentity, batches: Sequence[SealedBatch]
+    ) -> dict[TopicPartitionId, int]:
         """Write batches, one per partition; return the error code of each, 0 for success."""
         topics: dict[str, list[tuple[int, bytes]]] = {}
         for batch in batches:
-            topic, number = batch.place
+            topic, number = batch.partition
             topics.setdefault(topic, []).append((number, bytes(batch.data)))
         request = ProduceRequest(
-            transactional_id=producer.id,
+            transactional_id=producer.transactional_id,
             required_acks=-1,
             timeout=self.request_ms,
             topics=list(topics.items()),
@@ -152,31 +164,33 @@ class Wire:
             (topic, each[0]): each[1] for topic, partitions in answer.topics for each in partitions
         }
 
-    async def _ask(self, request: Request, node: int | None = None) -> Any:
+    async def _send_request(self, request: Request, node: int | None = None) -> Any:
         """Send a request to that broker, or to any."""
         if node is None:
-            return await ask_any(self.client, request)
+            return await send_to_any(self.client, request)
         return await self.client.send(node, request)
 
-    async def _coordinate(self, id: str, request: Request) -> Any:
+    async def _send_to_coordinator(self, id: str, request: Request) -> Any:
         """Send a request to the transaction coordinator of an id, which is looked up if unknown."""
         if id not in self._coordinators:
-            found = await self._ask(FindCoordinatorRequest(id, CoordinationType.TRANSACTION))
-            _raise(found.error_code)
+            found = await self._send_request(
+                FindCoordinatorRequest(id, CoordinationType.TRANSACTION)
+            )
+            _raise_for_code(found.error_code)
             self._coordinators[id] = found.coordinator_id
         try:
             node = self._coordinators[id]
             answer = await self.client.send(node, request, group=ConnectionGroup.COORDINATION)
         except BaseException:
-            self.forget(id)
+            self.forget_coordinator(id)
             raise
         return answer
 
-    def forget(self, id: str) -> None:
+    def forget_coordinator(self, id: str) -> None:
         """Look up the coordinator of the id again at its next request."""
         self._coordinators.pop(id, None)
 
 
-def _raise(code: int) -> None:
+def _raise_for_code(code: int) -> None:
     if code:
-        raise of_code(code)
+        raise build_error(code)

@@ -12,28 +12,32 @@ from typing import TYPE_CHECKING
 
 from aiokafka import errors as kafka
 
-from headrace.connectors.kafka.errors import refusal
-from headrace.connectors.kafka.sink.batches import Batches, Producer, Records
-from headrace.connectors.kafka.sink.encoding import Encoding
-from headrace.connectors.kafka.sink.link import Link
-from headrace.connectors.kafka.sink.outflow import Outflow
-from headrace.connectors.kafka.sink.packing import CODECS
-from headrace.connectors.kafka.sink.sending import Sending
-from headrace.connectors.kafka.sink.transactions import Transaction, Transactions, end
+from headrace.connectors.kafka.errors import translate_error
+from headrace.connectors.kafka.sink.batches import ProducerBatches, ProducerIdentity, RecordColumns
+from headrace.connectors.kafka.sink.encoding import RecordEncoder
+from headrace.connectors.kafka.sink.link import BrokerLink
+from headrace.connectors.kafka.sink.outflow import RowSender
+from headrace.connectors.kafka.sink.packing import CODEC_NUMBERS
+from headrace.connectors.kafka.sink.sending import BatchSender
+from headrace.connectors.kafka.sink.transactions import (
+    SinkTransactions,
+    Transaction,
+    end_transaction,
+)
 from headrace.core import faults
-from headrace.core.bench import Bench
+from headrace.core.bench import KernelExecutor
 from headrace.core.contracts import ConnectorError
 from headrace.core.messages import Handle
 
 if TYPE_CHECKING:
     import polars as pl
 
-ABORT_S = 3.0
+ABORT_TIMEOUT_S = 3.0
 """Seconds to wait for the abort of a transaction that will not be committed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Habits:
+class BatchSettings:
     """The settings of batches: compression and linger time."""
 
     compression: str = "none"
@@ -41,78 +45,82 @@ class Habits:
 
 
 @dataclass(slots=True)
-class Output:
+class ProducerOutput:
     """The output of a subtask, by its current producer."""
 
-    link: Link
-    encoding: Encoding
-    bench: Bench
-    habits: Habits
-    _outflow: Outflow | None = None
+    link: BrokerLink
+    encoding: RecordEncoder
+    kernel_executor: KernelExecutor
+    batch_settings: BatchSettings
+    _row_sender: RowSender | None = None
 
-    async def open(self, producer: Producer) -> Outflow:
+    async def open_sender(self, producer: ProducerIdentity) -> RowSender:
         """Start writing with this producer."""
-        batches = Batches(producer, CODECS[self.habits.compression])
-        sending = Sending(await self.link.wire(), self.link.patience, batches)
-        linger_s = self.habits.linger.total_seconds()
-        self._outflow = Outflow(batches, sending, self.bench, linger_s)
-        return self._outflow
+        batches = ProducerBatches(producer, CODEC_NUMBERS[self.batch_settings.compression])
+        sending = BatchSender(await self.link.get_wire(), self.link.retry, batches)
+        linger_s = self.batch_settings.linger.total_seconds()
+        self._row_sender = RowSender(batches, sending, self.kernel_executor, linger_s)
+        return self._row_sender
 
     @property
-    def outflow(self) -> Outflow | None:
+    def row_sender(self) -> RowSender | None:
         """The open write path, if any."""
-        return self._outflow
+        return self._row_sender
 
-    async def add(self, frame: pl.DataFrame) -> None:
+    async def add_rows(self, frame: pl.DataFrame) -> None:
         """Encode and send rows, divided by topic."""
-        assert self._outflow is not None
-        by_topic = partial(self.encoding.recipe.by_topic, frame)
-        weight = frame.height if self.encoding.recipe.row_topic is not None else 0
-        for topic, rows in await self.bench.run(weight, by_topic):
-            count = await self.link.partitions(topic)
-            await self._outflow.add(rows.height, partial(self._records, topic, rows, count))
+        assert self._row_sender is not None
+        by_topic = partial(self.encoding.mapping.divide_by_topic, frame)
+        weight = frame.height if self.encoding.mapping.row_topic is not None else 0
+        for topic, rows in await self.kernel_executor.run(weight, by_topic):
+            count = await self.link.count_partitions(topic)
+            await self._row_sender.add_rows(
+                rows.height, partial(self._encode_records, topic, rows, count)
+            )
 
-    def _records(self, topic: str, rows: pl.DataFrame, count: int) -> Sequence[Records]:
-        return [self.encoding.records(topic, rows, count)]
+    def _encode_records(
+        self, topic: str, rows: pl.DataFrame, count: int
+    ) -> Sequence[RecordColumns]:
+        return [self.encoding.encode_rows(topic, rows, count)]
 
     async def close(self) -> None:
         """Close the write path, if open."""
-        outflow, self._outflow = self._outflow, None
+        outflow, self._row_sender = self._row_sender, None
         if outflow is not None:
             await outflow.close()
 
 
 @dataclass(slots=True)
-class PlainWriter:
+class AtLeastOnceWriter:
     """Writes at least once: an idempotent producer that flushes all rows at a barrier."""
 
-    output: Output
+    output: ProducerOutput
 
     async def write(self, frame: pl.DataFrame) -> None:
         """Take rows."""
         if not frame.height:
             return
-        if self.output.outflow is None:
-            await self.output.open(await self._producer())
-        await self.output.add(frame)
+        if self.output.row_sender is None:
+            await self.output.open_sender(await self._init_producer())
+        await self.output.add_rows(frame)
 
-    async def _producer(self) -> Producer:
+    async def _init_producer(self) -> ProducerIdentity:
         link = self.output.link
-        wire = await link.wire()
+        wire = await link.get_wire()
         try:
-            ask = partial(wire.init, None)
-            return await link.patience.insist(ask, otherwise=wire.refreshed)
+            ask = partial(wire.init_producer, None)
+            return await link.retry.retry_request(ask, otherwise=wire.refresh_if_moved)
         except kafka.KafkaError as error:
-            raise refusal(error, "write") from error
+            raise translate_error(error, "write") from error
 
     async def prepare(self) -> Handle | None:
         """Flush all rows; return None, as there is nothing to commit."""
-        if self.output.outflow is not None:
-            await self.output.outflow.flush()
-            faults.point("sink.flushed")
+        if self.output.row_sender is not None:
+            await self.output.row_sender.flush()
+            faults.failpoint("sink.flushed")
         return None
 
-    def kept(self) -> None:
+    def snapshot_state(self) -> None:
         """Return None: the next writer needs no state."""
 
     async def close(self) -> None:
@@ -124,67 +132,73 @@ class PlainWriter:
 class TransactionalWriter:
     """Writes exactly once: a transaction from the first row after a barrier to the next barrier."""
 
-    output: Output
-    transactions: Transactions
+    output: ProducerOutput
+    transactions: SinkTransactions
     subtask: int
-    _open: Transaction | None = None
-    _since_s: float = field(default=0.0)
+    _transaction: Transaction | None = None
+    _opened_at_s: float = field(default=0.0)
 
     async def write(self, frame: pl.DataFrame) -> None:
         """Take rows."""
         if not frame.height:
             return
-        if self._open is None:
+        if self._transaction is None:
             link = self.output.link
-            begin = self.transactions.begin(self.subtask, await link.wire(), link.patience)
-            self._since_s = asyncio.get_running_loop().time()
-            self._open = await begin
-            await self.output.open(self._open.producer)
-        await self.output.add(frame)
+            begin = self.transactions.open_transaction(
+                self.subtask, await link.get_wire(), link.retry
+            )
+            self._opened_at_s = asyncio.get_running_loop().time()
+            self._transaction = await begin
+            await self.output.open_sender(self._transaction.producer)
+        await self.output.add_rows(frame)
 
     async def prepare(self) -> Handle | None:
         """Flush all rows, and return the handle that commits them."""
-        self.transactions.barrier(self.subtask)
-        outflow, transaction = self.output.outflow, self._open
+        self.transactions.record_barrier(self.subtask)
+        outflow, transaction = self.output.row_sender, self._transaction
         if outflow is None or transaction is None:
             return None
         await outflow.flush()
-        faults.point("sink.flushed")
-        await self._alive(outflow, transaction)
-        self.transactions.prepared(transaction)
-        handle = transaction.handle(sorted(outflow.sending.topics), outflow.rows)
+        faults.failpoint("sink.flushed")
+        await self._check_alive(outflow, transaction)
+        self.transactions.record_prepared(transaction)
+        handle = transaction.build_handle(sorted(outflow.batch_sender.topics), outflow.row_count)
         await self.output.close()
-        faults.point("sink.prepared")
-        self._open = None  # If cancelled earlier, no handle was returned, and `close` aborts.
+        faults.failpoint("sink.prepared")
+        self._transaction = (
+            None  # If cancelled earlier, no handle was returned, and `close` aborts.
+        )
         return handle
 
-    async def _alive(self, outflow: Outflow, transaction: Transaction) -> None:
+    async def _check_alive(self, outflow: RowSender, transaction: Transaction) -> None:
         """Check that a long-open transaction was not ended by the broker.
 
         An error now only writes its rows again; after a checkpoint names it, they would be lost.
         """
-        age_s = asyncio.get_running_loop().time() - self._since_s
+        age_s = asyncio.get_running_loop().time() - self._opened_at_s
         if age_s * 2000 < self.transactions.timeout_ms:
             return
-        link, id = self.output.link, str(transaction.producer.id)
-        wire = await link.wire()
-        ask = partial(wire.add, transaction.producer, [outflow.sending.somewhere])
+        link, id = self.output.link, str(transaction.producer.transactional_id)
+        wire = await link.get_wire()
+        ask = partial(
+            wire.add_partitions, transaction.producer, [outflow.batch_sender.any_partition]
+        )
         try:
-            await link.patience.insist(ask, otherwise=partial(wire.moved, id))
+            await link.retry.retry_request(ask, otherwise=partial(wire.forget_if_moved, id))
         except kafka.KafkaError as error:
-            raise refusal(error, f"continue the transaction {id}") from error
+            raise translate_error(error, f"continue the transaction {id}") from error
 
-    def kept(self) -> None:
+    def snapshot_state(self) -> None:
         """Return None: the handles hold everything."""
 
     async def close(self) -> None:
         """Abort an unprepared transaction, so that no reader waits for it."""
         await self.output.close()
-        transaction, self._open = self._open, None
+        transaction, self._transaction = self._transaction, None
         if transaction is None:
             return
         link = self.output.link
         with suppress(ConnectorError):
-            wire = await link.wire()
-            handle = transaction.handle([], 0)
-            await end(handle, wire, link.patience, commit=False, within_s=ABORT_S)
+            wire = await link.get_wire()
+            handle = transaction.build_handle([], 0)
+            await end_transaction(handle, wire, link.retry, commit=False, within_s=ABORT_TIMEOUT_S)

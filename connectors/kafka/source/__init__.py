@@ -5,56 +5,61 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from headrace.connectors.formats import decoder
-from headrace.connectors.formats.opening import decoded
-from headrace.connectors.kafka.source.beside import Beside
-from headrace.connectors.kafka.source.chunks import Maker
-from headrace.connectors.kafka.source.values import Raw, ValuesReader, csv_lines, json_lines
+from headrace.connectors.formats import build_decoder
+from headrace.connectors.formats.opening import list_decoded_columns
+from headrace.connectors.kafka.source.beside import MetadataColumns
+from headrace.connectors.kafka.source.chunks import ChunkMaker
+from headrace.connectors.kafka.source.values import (
+    RawValueDecoder,
+    ValueDecoder,
+    build_csv_decoder,
+    build_json_decoder,
+)
 from headrace.connectors.kafka.source_options import KafkaSource
-from headrace.core.contracts import PieceReader, Source, Surroundings
+from headrace.core.contracts import BatchSplitReader, RunContext, SourceConnector
 from headrace.core.plan import nodes
 
 if TYPE_CHECKING:
     from headrace.connectors.formats.csv_decode import CsvDecoder
 
 
-def open_source(source: nodes.Source, surroundings: Surroundings) -> Source:
+def build_source(source: nodes.Source, surroundings: RunContext) -> SourceConnector:
     """Build the source that the plan describes."""
     # Imports aiokafka, which is not needed merely to validate a pipeline.
-    from headrace.connectors.kafka.source.source import Topics
+    from headrace.connectors.kafka.source.source import TopicSource
 
     options = source.options
     assert isinstance(options, KafkaSource)
-    return Topics(source.name, options, surroundings, maker(source))
+    return TopicSource(source.name, options, surroundings, build_chunk_maker(source))
 
 
-def open_pieces(source: nodes.Source, surroundings: Surroundings) -> PieceReader:
+def build_batch_reader(source: nodes.Source, surroundings: RunContext) -> BatchSplitReader:
     """Build the batch reader of the source that the plan describes."""
-    from headrace.connectors.kafka.source.pieces import TopicPieces
+    from headrace.connectors.kafka.source.pieces import TopicBatchReader
 
     options = source.options
     assert isinstance(options, KafkaSource)
-    return TopicPieces(source.name, options, surroundings, maker(source))
+    return TopicBatchReader(source.name, options, surroundings, build_chunk_maker(source))
 
 
-def maker(source: nodes.Source) -> Maker:
+def build_chunk_maker(source: nodes.Source) -> ChunkMaker:
     """Build the chunk maker of a source: rows of record values, and columns of metadata."""
     options = source.options
     assert isinstance(options, KafkaSource)
-    named = {kind: str(name) for kind, name in options.metadata.columns.items()}
-    metadata = {kind: name for kind, name in named.items() if name in source.columns}
-    of_values = tuple(name for name in source.columns if name not in named.values())
-    values = values_reader(replace(source, columns=of_values), tuple(named.values()))
-    return Maker(values, Beside(metadata), source.columns)
+    named = {kind: str(name) for kind, name in options.metadata.requested_columns.items()}
+    metadata = {kind: name for kind, name in named.items() if name in source.decoded_columns}
+    of_values = tuple(name for name in source.decoded_columns if name not in named.values())
+    values = build_value_decoder(replace(source, decoded_columns=of_values), tuple(named.values()))
+    return ChunkMaker(values, MetadataColumns(metadata), source.decoded_columns)
 
 
-def values_reader(source: nodes.Source, metadata: tuple[str, ...] = ()) -> ValuesReader:
+def build_value_decoder(source: nodes.Source, metadata: tuple[str, ...] = ()) -> ValueDecoder:
     """Build the reader of values in the source's format; `metadata` names other columns."""
     match source.format.name if source.format else "json":
         case "raw":
-            return Raw(decoded(source))
+            return RawValueDecoder(list_decoded_columns(source))
         case "csv":
             names = tuple(name for name in source.schema.names if name not in metadata)
-            of_csv: CsvDecoder = decoder(source)  # type: ignore[assignment]
-            return csv_lines(replace(of_csv, names=names), of_csv.shape)
-    return json_lines(decoder(source))
+            of_csv: CsvDecoder = build_decoder(source)  # type: ignore[assignment]
+            return build_csv_decoder(replace(of_csv, names=names), of_csv.syntax)
+    return build_json_decoder(build_decoder(source))

@@ -18,18 +18,18 @@ if TYPE_CHECKING:
         LegacyRecordBatchProtocol,
     )
 
-HEADER = struct.Struct(">qiibIhiqqqhii")
-FRONT = struct.Struct(">qi")
-MAGIC_AT = 16
-LEAST = 17
+HEADER_STRUCT = struct.Struct(">qiibIhiqqqhii")
+FRONT_STRUCT = struct.Struct(">qi")
+MAGIC_OFFSET = 16
+MIN_BYTES = 17
 """The bytes of a batch, up to the magic byte, whose layout is the same in all versions."""
 
-TRANSACTIONAL = 0x10
-CONTROL = 0x20
-ABORT = 0
+TRANSACTIONAL_FLAG = 0x10
+CONTROL_FLAG = 0x20
+ABORT_TYPE = 0
 
 
-class Damaged(Exception):
+class DamagedBatch(Exception):
     """A batch with a wrong checksum or length."""
 
     def __init__(self, offset: int) -> None:
@@ -38,7 +38,7 @@ class Damaged(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class FetchedBatch:
     """A record batch: its header and its bytes."""
 
     data: bytes
@@ -46,7 +46,7 @@ class Batch:
     base_offset: int
     next_offset: int
     """The base offset of the next batch, even if the last records were compacted away."""
-    count: int
+    record_count: int
     """The number of records, or an upper bound of it in old formats."""
     attributes: int
     producer_id: int
@@ -55,27 +55,29 @@ class Batch:
     @property
     def is_control(self) -> bool:
         """Whether the batch is a control batch, which marks the end of a transaction."""
-        return bool(self.attributes & CONTROL)
+        return bool(self.attributes & CONTROL_FLAG)
 
     @property
     def is_transactional(self) -> bool:
         """Whether the batch belongs to a transaction."""
-        return bool(self.attributes & TRANSACTIONAL)
+        return bool(self.attributes & TRANSACTIONAL_FLAG)
 
     @property
     def is_dense(self) -> bool:
         """Whether the batch has a record at each of its offsets."""
-        return self.magic >= 2 and self.count == self.next_offset - self.base_offset
+        return self.magic >= 2 and self.record_count == self.next_offset - self.base_offset
 
     @property
     def is_abort(self) -> bool:
         """Whether the batch marks the end of an aborted transaction."""
-        if not self.is_control or not self.count:
+        if not self.is_control or not self.record_count:
             return False
-        key = next(iter(self.opened())).key
-        return key is not None and len(key) >= 4 and struct.unpack_from(">h", key, 2)[0] == ABORT
+        key = next(iter(self.open_records())).key
+        return (
+            key is not None and len(key) >= 4 and struct.unpack_from(">h", key, 2)[0] == ABORT_TYPE
+        )
 
-    def opened(self) -> DefaultRecordBatchProtocol | LegacyRecordBatchProtocol:
+    def open_records(self) -> DefaultRecordBatchProtocol | LegacyRecordBatchProtocol:
         """Return an iterator of the records, for one pass. Raises Damaged."""
         from aiokafka.record.default_records import DefaultRecordBatch
         from aiokafka.record.legacy_records import LegacyRecordBatch
@@ -86,32 +88,34 @@ class Batch:
             else LegacyRecordBatch(self.data, self.magic)
         )
         if not batch.validate_crc():
-            raise Damaged(self.base_offset)
+            raise DamagedBatch(self.base_offset)
         return batch
 
 
-def batches(data: bytes) -> list[Batch]:
+def parse_batches(data: bytes) -> list[FetchedBatch]:
     """Split a response into whole batches; an incomplete last one is fetched again."""
     found = []
     at, size = 0, len(data)
-    while at + LEAST <= size:
-        first, length = FRONT.unpack_from(data, at)
-        end = at + FRONT.size + length
-        if length < LEAST - FRONT.size:
-            raise Damaged(first)
+    while at + MIN_BYTES <= size:
+        first, length = FRONT_STRUCT.unpack_from(data, at)
+        end = at + FRONT_STRUCT.size + length
+        if length < MIN_BYTES - FRONT_STRUCT.size:
+            raise DamagedBatch(first)
         if end > size:
             break
-        found.append(_batch(data[at:end]))
+        found.append(_parse_batch(data[at:end]))
         at = end
     return found
 
 
-def _batch(data: bytes) -> Batch:
-    magic = data[MAGIC_AT]
+def _parse_batch(data: bytes) -> FetchedBatch:
+    magic = data[MAGIC_OFFSET]
     if magic < 2:
         (last,) = struct.unpack_from(">q", data)
-        return Batch(data, last, last + 1, 1, 0, -1, magic)
-    if len(data) < HEADER.size:
-        raise Damaged(int.from_bytes(data[:8], "big"))
-    base, _, _, _, _, attributes, delta, _, _, producer, _, _, count = HEADER.unpack_from(data)
-    return Batch(data, base, base + delta + 1, count, attributes, producer, magic)
+        return FetchedBatch(data, last, last + 1, 1, 0, -1, magic)
+    if len(data) < HEADER_STRUCT.size:
+        raise DamagedBatch(int.from_bytes(data[:8], "big"))
+    base, _, _, _, _, attributes, delta, _, _, producer, _, _, count = HEADER_STRUCT.unpack_from(
+        data
+    )
+    return FetchedBatch(data, base, base + delta + 1, count, attributes, producer, magic)

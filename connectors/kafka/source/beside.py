@@ -11,42 +11,47 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.connectors.kafka.source.places import Partition
-from headrace.connectors.kafka.source.records import Headers, Records, Unpacking
-from headrace.connectors.kafka.source.values import texts
+from headrace.connectors.kafka.source.records import RecordHeaders, RecordUnpacker, UnpackedRecords
+from headrace.connectors.kafka.source.values import decode_texts
 
 if TYPE_CHECKING:
     import polars as pl
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class MetadataColumns:
     """Makes metadata columns; `columns` maps kinds (topic, offset, ...) to column names."""
 
     columns: Mapping[str, str]
 
     @property
-    def unpacking(self) -> Unpacking:
+    def unpacker(self) -> RecordUnpacker:
         """The parts of records that the columns need."""
-        return Unpacking(
+        return RecordUnpacker(
             timestamps="timestamp" in self.columns,
             keys="key" in self.columns,
             headers="headers" in self.columns,
         )
 
-    def read(self, partition: Partition, records: Records) -> pl.DataFrame:
+    def build_columns(self, partition: Partition, records: UnpackedRecords) -> pl.DataFrame:
         """Build a row of metadata for each record."""
         import polars as pl
 
         count = len(records.values)
-        made = {name: _column(kind, partition, records, count) for kind, name in self._pairs}
+        made = {
+            name: _build_column(kind, partition, records, count)
+            for kind, name in self._kinds_and_names
+        }
         return pl.DataFrame(made) if made else pl.DataFrame(height=count)
 
     @property
-    def _pairs(self) -> Sequence[tuple[str, str]]:
+    def _kinds_and_names(self) -> Sequence[tuple[str, str]]:
         return list(self.columns.items())
 
 
-def _column(kind: str, partition: Partition, records: Records, count: int) -> pl.Series:
+def _build_column(
+    kind: str, partition: Partition, records: UnpackedRecords, count: int
+) -> pl.Series:
     import polars as pl
 
     match kind:
@@ -55,18 +60,18 @@ def _column(kind: str, partition: Partition, records: Records, count: int) -> pl
         case "partition":
             return pl.Series([partition.number], dtype=pl.Int32).new_from_index(0, count)
         case "offset":
-            return pl.concat([pl.Series([], dtype=pl.Int64), *map(_offsets, records.offsets)])
+            return pl.concat([pl.Series([], dtype=pl.Int64), *map(_build_offsets, records.offsets)])
         case "timestamp":
             millis = pl.Series(records.timestamps, dtype=pl.Int64)
             return (millis * 1000).cast(pl.Datetime("us", "UTC"))
         case "key":
-            return texts(pl.Series(records.keys, dtype=pl.Binary), _text)
+            return decode_texts(pl.Series(records.keys, dtype=pl.Binary), _decode_lossy)
         case "headers":
-            return _headers(records.headers)
+            return _build_headers(records.headers)
     raise ValueError(kind)
 
 
-def _offsets(offsets: range | list[int]) -> pl.Series:
+def _build_offsets(offsets: range | list[int]) -> pl.Series:
     import polars as pl
 
     if isinstance(offsets, range):
@@ -74,7 +79,7 @@ def _offsets(offsets: range | list[int]) -> pl.Series:
     return pl.Series(offsets, dtype=pl.Int64)
 
 
-def _headers(headers: Sequence[Headers]) -> pl.Series:
+def _build_headers(headers: Sequence[RecordHeaders]) -> pl.Series:
     """Build the headers column: flat, then grouped by row, as Polars is slow with Python lists."""
     import polars as pl
 
@@ -88,7 +93,7 @@ def _headers(headers: Sequence[Headers]) -> pl.Series:
         {
             "row": pl.Series(rows, dtype=pl.Int64),
             "key": pl.Series(keys, dtype=pl.String),
-            "value": texts(pl.Series(values, dtype=pl.Binary), _text),
+            "value": decode_texts(pl.Series(values, dtype=pl.Binary), _decode_lossy),
         }
     )
     gathered = pairs.group_by("row", maintain_order=True).agg(pl.struct("key", "value").alias("h"))
@@ -101,5 +106,5 @@ def _headers(headers: Sequence[Headers]) -> pl.Series:
     )
 
 
-def _text(value: bytes) -> str:
+def _decode_lossy(value: bytes) -> str:
     return value.decode("utf-8", "replace")

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headrace.connectors.kafka.source.batches import Batch
-from headrace.connectors.kafka.source.beside import Beside
-from headrace.connectors.kafka.source.places import Partition, Place
-from headrace.connectors.kafka.source.records import Records
-from headrace.connectors.kafka.source.values import Rows, Values, ValuesReader
+from headrace.connectors.kafka.source.batches import FetchedBatch
+from headrace.connectors.kafka.source.beside import MetadataColumns
+from headrace.connectors.kafka.source.places import Partition, PartitionPosition
+from headrace.connectors.kafka.source.records import UnpackedRecords
+from headrace.connectors.kafka.source.values import DecodedValues, RecordValues, ValueDecoder
 from headrace.core.contracts import BadRecord, Chunk
 from headrace.core.messages import Split
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class ChunkInput:
     """The input of a chunk: batches of a partition, from a position on.
 
     Reading resumes at `to` after them, if all their records are taken.
@@ -31,99 +31,105 @@ class Load:
 
     split: Split
     partition: Partition
-    place: Place
-    batches: Sequence[Batch]
-    to: int
+    position: PartitionPosition
+    batches: Sequence[FetchedBatch]
+    resume_offset: int
 
     @property
-    def count(self) -> int:
+    def record_count(self) -> int:
         """The maximum number of records."""
-        return sum(batch.count for batch in self.batches)
+        return sum(batch.record_count for batch in self.batches)
 
     @property
-    def size(self) -> int:
+    def byte_count(self) -> int:
         """The number of bytes as fetched."""
         return sum(len(batch.data) for batch in self.batches)
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class MadeChunk:
     """A chunk, and the position at which reading resumes."""
 
     chunk: Chunk
-    place: Place
-    whole: bool
+    position: PartitionPosition
+    is_complete: bool
     """Whether all records of the batches were taken."""
-    skipped: int = 0
+    skipped_records: int = 0
     """The number of records without a value, which were left out."""
 
 
 @dataclass(frozen=True, slots=True)
-class Maker:
+class ChunkMaker:
     """Makes chunks with these columns, in this order."""
 
-    values: ValuesReader
-    beside: Beside
+    value_decoder: ValueDecoder
+    metadata_columns: MetadataColumns
     columns: tuple[str, ...]
 
-    def make(self, loads: Sequence[Load], most: int | None = None) -> list[Made]:
+    def make_chunks(self, loads: Sequence[ChunkInput], most: int | None = None) -> list[MadeChunk]:
         """Make the chunks of loads, of at most `most` records in total. Raises Damaged."""
-        unpacking = self.beside.unpacking
-        unpacked: list[Records] = []
+        unpacking = self.metadata_columns.unpacker
+        unpacked: list[UnpackedRecords] = []
         left = most
         for load in loads:
-            place = load.place
-            records = unpacking.unpack(load.batches, place.offset, place.stop, left)
+            place = load.position
+            records = unpacking.unpack_batches(load.batches, place.offset, place.stop, left)
             unpacked.append(records)
             if left is not None:
                 left -= len(records.values)
                 if left <= 0:
                     break
-        return self._parted(loads, unpacked)
+        return self._decode_batch(loads, unpacked)
 
-    def _parted(self, loads: Sequence[Load], unpacked: Sequence[Records]) -> list[Made]:
+    def _decode_batch(
+        self, loads: Sequence[ChunkInput], unpacked: Sequence[UnpackedRecords]
+    ) -> list[MadeChunk]:
         """Decode all loads in one batch, and give each its rows."""
         if len(unpacked) == 1:
-            rows = self.values.read(unpacked[0].values)
-            return [self._made(loads[0], unpacked[0], rows)]
+            rows = self.value_decoder.decode_values(unpacked[0].values)
+            return [self._make_chunk(loads[0], unpacked[0], rows)]
         together: list[bytes | None] = []
         for records in unpacked:
             together += records.values
-        every = self.values.read(together)
+        every = self.value_decoder.decode_values(together)
         made, at, row = [], 0, 0
         for load, records in zip(loads, unpacked, strict=False):
             end = at + len(records.values)
-            bad = {n - at: error for n, error in every.bad.items() if at <= n < end}
+            bad = {n - at: error for n, error in every.errors.items() if at <= n < end}
             skipped = [n - at for n in every.skipped if at <= n < end]
             count = end - at - len(bad) - len(skipped)
-            part = Rows(every.frame.slice(row, count), bad, skipped)
-            made.append(self._made(load, records, part))
+            part = DecodedValues(every.frame.slice(row, count), bad, skipped)
+            made.append(self._make_chunk(load, records, part))
             at, row = end, row + count
         return made
 
-    def _made(self, load: Load, records: Records, rows: Rows) -> Made:
-        frame = self._with_beside(load.partition, records, rows)
+    def _make_chunk(
+        self, load: ChunkInput, records: UnpackedRecords, rows: DecodedValues
+    ) -> MadeChunk:
+        frame = self._add_metadata(load.partition, records, rows)
         bad = tuple(
-            BadRecord(error, records.offset(number), _shown(records.values, number))
-            for number, error in rows.bad.items()
+            BadRecord(error, records.get_offset(number), _format_raw(records.values, number))
+            for number, error in rows.errors.items()
         )
-        last = records.last or load.place.last
+        last = records.last_record or load.position.last_record
         whole = records.next_offset >= (load.batches[-1].next_offset if load.batches else 0)
-        go_on = load.to if whole else records.next_offset
-        if load.place.stop is not None:
-            go_on = min(go_on, max(load.place.stop, load.place.offset))
-        place = Place(max(go_on, load.place.offset), last, load.place.stop)
-        chunk = Chunk(load.split, frame, place.position, bad)
-        return Made(chunk, place, whole, len(rows.skipped))
+        go_on = load.resume_offset if whole else records.next_offset
+        if load.position.stop is not None:
+            go_on = min(go_on, max(load.position.stop, load.position.offset))
+        place = PartitionPosition(max(go_on, load.position.offset), last, load.position.stop)
+        chunk = Chunk(load.split, frame, place.stored_form, bad)
+        return MadeChunk(chunk, place, whole, len(rows.skipped))
 
-    def _with_beside(self, partition: Partition, records: Records, rows: Rows) -> pl.DataFrame:
+    def _add_metadata(
+        self, partition: Partition, records: UnpackedRecords, rows: DecodedValues
+    ) -> pl.DataFrame:
         """Add the metadata columns to the rows."""
         import polars as pl
 
-        if not self.beside.columns:
+        if not self.metadata_columns.columns:
             return rows.frame
-        metadata = self.beside.read(partition, records)
-        if out := [*rows.bad, *rows.skipped]:
+        metadata = self.metadata_columns.build_columns(partition, records)
+        if out := [*rows.errors, *rows.skipped]:
             good = pl.Series([True]).new_from_index(0, metadata.height).scatter(sorted(out), False)
             metadata = metadata.filter(good)
         if not rows.frame.width:
@@ -131,6 +137,6 @@ class Maker:
         return rows.frame.hstack(metadata.get_columns()).select(self.columns)
 
 
-def _shown(values: Values, number: int) -> str:
+def _format_raw(values: RecordValues, number: int) -> str:
     value = values[number]
     return "" if value is None else value.decode("utf-8", "replace")

@@ -18,9 +18,15 @@ from aiokafka.errors import KafkaError
 from aiokafka.protocol.commit import OffsetCommitRequest
 from aiokafka.protocol.offset import OffsetRequest
 
-from headrace.connectors.kafka.errors import Later, of_code, passes, refusal, said
-from headrace.connectors.kafka.metadata import NO_LEADER, Topic, ask_topics
-from headrace.connectors.kafka.patience import Patience
+from headrace.connectors.kafka.errors import (
+    TransientError,
+    build_error,
+    describe_error,
+    is_transient,
+    translate_error,
+)
+from headrace.connectors.kafka.metadata import NO_LEADER, TopicMetadata, request_topics
+from headrace.connectors.kafka.patience import RequestRetry
 from headrace.connectors.kafka.source.places import Partition
 
 if TYPE_CHECKING:
@@ -28,40 +34,40 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-LATEST, EARLIEST = -1, -2
+LATEST_TIME, EARLIEST_TIME = -1, -2
 """Special values in place of a timestamp."""
-COMMITTED, UNCOMMITTED = 1, 0
+READ_COMMITTED, READ_UNCOMMITTED = 1, 0
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
-    """Sends requests to brokers. Raises KafkaError; `Later` for transient errors of brokers."""
+class ClusterRequests:
+    """Sends requests to brokers. Raises KafkaError; `TransientError` for transient errors of brokers."""
 
     client: AIOKafkaClient
-    patience: Patience
+    retry: RequestRetry
 
-    async def persist(
+    async def retry_work(
         self, work: Callable[[], Awaitable[T]], what: str, within_s: float | None = None
     ) -> T:
         """Run requests with retries until they are answered.
 
         Raises ConnectorError "cannot `what`" if they fail for good.
         """
-        otherwise = self._found_again
+        otherwise = self._rebootstrap
         try:
-            return await self.patience.persist(work, otherwise=otherwise, within_s=within_s)
+            return await self.retry.retry_work(work, otherwise=otherwise, within_s=within_s)
         except KafkaError as error:
-            raise refusal(error, what) from error
+            raise translate_error(error, what) from error
 
-    async def _found_again(self, _: KafkaError) -> None:
-        if self.patience.outage.told:
-            await found_again(self.client)
+    async def _rebootstrap(self, _: KafkaError) -> None:
+        if self.retry.outage.is_reported:
+            await bootstrap_again(self.client)
 
-    async def topics(self, names: Sequence[str] | None) -> dict[str, Topic]:
+    async def request_topics(self, names: Sequence[str] | None) -> dict[str, TopicMetadata]:
         """Request the metadata of these topics, or of all, without creating any."""
-        return await self.patience.watched(ask_topics(self.client, names))
+        return await self.retry.watch_request(request_topics(self.client, names))
 
-    async def offsets(
+    async def request_offsets(
         self, times: Mapping[Partition, int], leaders: Mapping[Partition, int], isolation: int
     ) -> dict[Partition, int]:
         """Return the offset of each partition's first record since a time; -1 if there is none.
@@ -74,21 +80,21 @@ class Cluster:
         for partition, time in times.items():
             node = leaders.get(partition, NO_LEADER)
             if node == NO_LEADER:
-                raise Later(f"partition {partition} has no leader")
+                raise TransientError(f"partition {partition} has no leader")
             by_node[node][partition.topic].append((partition.number, time))
         requests = [
             self.client.send(node, OffsetRequest(-1, isolation, list(topics.items())))
             for node, topics in by_node.items()
         ]
         found = {}
-        for answer in await self.patience.watched(asyncio.gather(*requests)):
+        for answer in await self.retry.watch_request(asyncio.gather(*requests)):
             for topic, partitions in answer.topics:
                 for number, error, _, offset in partitions:
-                    _check(error, f"partition {Partition(topic, number)}")
+                    _raise_for_code(error, f"partition {Partition(topic, number)}")
                     found[Partition(topic, number)] = offset
         return found
 
-    async def commit(self, group: str, offsets: Mapping[Partition, int]) -> None:
+    async def commit_offsets(self, group: str, offsets: Mapping[Partition, int]) -> None:
         """Commit the offsets to the coordinator of the group."""
         node = await self.client.coordinator_lookup(CoordinationType.GROUP, group)
         topics = defaultdict(list)
@@ -98,19 +104,19 @@ class Cluster:
         answer = await self.client.send(node, request)
         for _, partitions in answer.topics:
             for _, error in partitions:
-                _check(error)
+                _raise_for_code(error)
 
 
-async def found_again(client: AIOKafkaClient) -> None:
+async def bootstrap_again(client: AIOKafkaClient) -> None:
     """Bootstrap again from the configured brokers: all others may have moved."""
     with suppress(KafkaError, OSError, EOFError):
         await client.bootstrap()
 
 
-def _check(code: int, what: str = "") -> None:
+def _raise_for_code(code: int, what: str = "") -> None:
     if not code:
         return
-    error = of_code(code)
-    if passes(error):
-        raise Later(f"{what}: {said(error)}" if what else said(error))
+    error = build_error(code)
+    if is_transient(error):
+        raise TransientError(f"{what}: {describe_error(error)}" if what else describe_error(error))
     raise error

@@ -9,37 +9,55 @@ from dataclasses import dataclass
 
 from aiokafka.errors import KafkaError
 
-from headrace.connectors.kafka.errors import Later, passes, refusal, said
-from headrace.connectors.kafka.metadata import MADE_S, UNKNOWN, Topic, no_topic
-from headrace.connectors.kafka.source.cluster import COMMITTED, UNCOMMITTED, Cluster
-from headrace.connectors.kafka.source.places import Partition, Place
-from headrace.connectors.kafka.source.starts import Ends, Questions, absent
+from headrace.connectors.kafka.errors import (
+    TransientError,
+    describe_error,
+    is_transient,
+    translate_error,
+)
+from headrace.connectors.kafka.metadata import (
+    CREATION_DELAY_S,
+    UNKNOWN_TOPIC,
+    TopicMetadata,
+    build_missing_topic_error,
+)
+from headrace.connectors.kafka.source.cluster import (
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    ClusterRequests,
+)
+from headrace.connectors.kafka.source.places import Partition, PartitionPosition
+from headrace.connectors.kafka.source.starts import (
+    OffsetQueries,
+    PartitionBounds,
+    find_missing_partition,
+)
 from headrace.connectors.kafka.source_options import KafkaSource
 from headrace.core.contracts import ConnectorError
 
 
 @dataclass(frozen=True, slots=True)
-class Discovery:
+class PartitionDiscovery:
     """Discovers the partitions of a source."""
 
     options: KafkaSource
-    cluster: Cluster
-    lenient: bool = False
+    cluster: ClusterRequests
+    skips_missing: bool = False
     """Whether a missing topic is skipped, because its split reader will report it."""
 
     @property
-    def isolation(self) -> int:
+    def isolation_level(self) -> int:
         """The isolation level as a number of Kafka's protocol."""
-        return COMMITTED if self.options.isolation == "read_committed" else UNCOMMITTED
+        return READ_COMMITTED if self.options.isolation == "read_committed" else READ_UNCOMMITTED
 
-    async def partitions(self) -> dict[Partition, int]:
+    async def discover_partitions(self) -> dict[Partition, int]:
         """Return the partitions with their leaders, in order. Raises KafkaError, ConnectorError."""
         if self.options.pattern is not None:
-            topics = self._matching(await self.cluster.topics(None))
+            topics = self._filter_by_pattern(await self.cluster.request_topics(None))
         else:
-            topics = await self.cluster.topics(self._names)
-            for name in self._names:
-                await self._check(name, topics.get(name, UNKNOWN))
+            topics = await self.cluster.request_topics(self._topic_names)
+            for name in self._topic_names:
+                await self._check_topic(name, topics.get(name, UNKNOWN_TOPIC))
         found = {
             Partition(name, number): leader
             for name, topic in topics.items()
@@ -47,17 +65,20 @@ class Discovery:
         }
         return dict(sorted(found.items()))
 
-    async def places(
+    async def find_start_positions(
         self, first: bool, partitions: Mapping[Partition, int]
-    ) -> dict[Partition, Place]:
+    ) -> dict[Partition, PartitionPosition]:
         """Return the start position of each partition. Raises KafkaError, ConnectorError."""
-        questions = Questions(self.options, first)
-        ends = await self._ends(questions, partitions)
-        return {partition: questions.place(partition, ends[partition]) for partition in partitions}
+        questions = OffsetQueries(self.options, first)
+        ends = await self._request_bounds(questions, partitions)
+        return {
+            partition: questions.find_start_position(partition, ends[partition])
+            for partition in partitions
+        }
 
-    def check_edges(self, there: Mapping[Partition, int]) -> None:
+    def check_bounds(self, there: Mapping[Partition, int]) -> None:
         """Raise ConnectorError if `start` or `stop` names a partition that does not exist."""
-        if found := absent(self.options, there):
+        if found := find_missing_partition(self.options, there):
             word, (topic, number) = found
             last = max(each.number for each in there if each.topic == topic)
             raise ConnectorError(
@@ -66,41 +87,45 @@ class Discovery:
                 final=True,
             )
 
-    async def stopping(
-        self, places: Mapping[Partition, Place], partitions: Mapping[Partition, int]
-    ) -> dict[Partition, Place]:
+    async def update_stop_offsets(
+        self, places: Mapping[Partition, PartitionPosition], partitions: Mapping[Partition, int]
+    ) -> dict[Partition, PartitionPosition]:
         """Update the stop offset of each position. Raises KafkaError, ConnectorError."""
-        questions = Questions(self.options, first=True)
+        questions = OffsetQueries(self.options, is_first_run=True)
         there = {each: leader for each, leader in partitions.items() if each in places}
-        ends = await self._ends(questions, there)
-        return {each: questions.stopping(each, ends[each], places[each]) for each in there}
+        ends = await self._request_bounds(questions, there)
+        return {each: questions.update_stop(each, ends[each], places[each]) for each in there}
 
-    async def _ends(
-        self, questions: Questions, partitions: Mapping[Partition, int]
-    ) -> dict[Partition, Ends]:
+    async def _request_bounds(
+        self, questions: OffsetQueries, partitions: Mapping[Partition, int]
+    ) -> dict[Partition, PartitionBounds]:
         if not partitions:
             return {}
         found: dict[str, dict[Partition, int]] = {}
         try:
-            for field, time in questions.times.items():
+            for field, time in questions.requested_times.items():
                 asked = dict.fromkeys(partitions, time)
-                found[field] = await self.cluster.offsets(asked, partitions, self.isolation)
+                found[field] = await self.cluster.request_offsets(
+                    asked, partitions, self.isolation_level
+                )
         except KafkaError as error:
-            if passes(error):
+            if is_transient(error):
                 raise
-            raise refusal(error, f"read {self.options.which}") from error
+            raise translate_error(error, f"read {self.options.topics_text}") from error
         return {
-            partition: Ends(**{field: offsets[partition] for field, offsets in found.items()})
+            partition: PartitionBounds(
+                **{field: offsets[partition] for field, offsets in found.items()}
+            )
             for partition in partitions
         }
 
     @property
-    def _names(self) -> Sequence[str]:
+    def _topic_names(self) -> Sequence[str]:
         if self.options.topic is not None:
             return [self.options.topic.reveal()]
         return list(dict.fromkeys(name.reveal() for name in self.options.topics or ()))
 
-    def _matching(self, topics: Mapping[str, Topic]) -> dict[str, Topic]:
+    def _filter_by_pattern(self, topics: Mapping[str, TopicMetadata]) -> dict[str, TopicMetadata]:
         """Return the topics that match the pattern, without Kafka's internal ones."""
         pattern = re.compile(self.options.pattern.reveal() if self.options.pattern else "")
         return {
@@ -109,24 +134,24 @@ class Discovery:
             if not topic.is_internal and topic.error is None and pattern.fullmatch(name)
         }
 
-    async def _check(self, name: str, topic: Topic) -> None:
+    async def _check_topic(self, name: str, topic: TopicMetadata) -> None:
         if topic.error is None:
             return
         if topic.is_unknown:
-            if not self.lenient:
-                await self._sure(name)
+            if not self.skips_missing:
+                await self._confirm_missing(name)
             return
-        if passes(topic.error):
-            raise Later(f'topic "{name}": {said(topic.error)}')
-        raise refusal(topic.error, f'read topic "{name}"')
+        if is_transient(topic.error):
+            raise TransientError(f'topic "{name}": {describe_error(topic.error)}')
+        raise translate_error(topic.error, f'read topic "{name}"')
 
-    async def _sure(self, name: str) -> None:
+    async def _confirm_missing(self, name: str) -> None:
         """Raise ConnectorError if the topic still does not exist after a short wait.
 
         A newly created topic is not known to all brokers at once.
         """
-        await asyncio.sleep(MADE_S)
-        known = await self.cluster.topics(None)
+        await asyncio.sleep(CREATION_DELAY_S)
+        known = await self.cluster.request_topics(None)
         if name in known:
-            raise Later(f'topic "{name}" was just created')
-        raise no_topic(name, known)
+            raise TransientError(f'topic "{name}" was just created')
+        raise build_missing_topic_error(name, known)

@@ -9,44 +9,46 @@ from functools import partial
 
 from aiokafka.errors import TopicAuthorizationFailedError
 
-from headrace.connectors.kafka.errors import refusal
-from headrace.connectors.kafka.metadata import NO_LEADER, UNKNOWN, Topic
-from headrace.connectors.kafka.outage import PATIENCE_S
-from headrace.connectors.kafka.source.cluster import Cluster
+from headrace.connectors.kafka.errors import translate_error
+from headrace.connectors.kafka.metadata import NO_LEADER, UNKNOWN_TOPIC, TopicMetadata
+from headrace.connectors.kafka.outage import REPORT_AFTER_S
+from headrace.connectors.kafka.source.cluster import ClusterRequests
 from headrace.connectors.kafka.source.places import Partition
 from headrace.core.contracts import ConnectorError
 
-GONE_S = 5.0
+DELETION_DELAY_S = 5.0
 """Seconds before a missing partition counts as deleted: a starting broker may not know it."""
 
 
 @dataclass(slots=True)
-class Vanishing:
-    """Tracks missing partitions, and decides after `GONE_S` that they are deleted."""
+class DeletionDetector:
+    """Tracks missing partitions, and decides after `DELETION_DELAY_S` that they are deleted."""
 
     _since: dict[Partition, float] = field(default_factory=dict)
 
-    def gone(self, absent: Collection[Partition], now: float) -> list[Partition]:
+    def find_deleted(self, absent: Collection[Partition], now: float) -> list[Partition]:
         """Record the missing partitions; return those missing for long enough to be deleted."""
         self._since = {each: self._since.get(each, now) for each in absent}
-        return sorted(each for each, since in self._since.items() if now - since >= GONE_S)
+        return sorted(
+            each for each, since in self._since.items() if now - since >= DELETION_DELAY_S
+        )
 
 
 @dataclass(slots=True)
-class Leaderless:
+class LeaderlessTracker:
     """Tracks partitions without a leader; each is reported once, after a while."""
 
     name: str
     _since: dict[Partition, float] = field(default_factory=dict)
-    _told: set[Partition] = field(default_factory=set)
+    _reported: set[Partition] = field(default_factory=set)
 
-    def lines(self, waiting: Collection[Partition], now: float) -> list[str]:
+    def update_waiting(self, waiting: Collection[Partition], now: float) -> list[str]:
         """Record the leaderless partitions; return the lines to report."""
         self._since = {each: self._since.get(each, now) for each in waiting}
-        self._told &= set(waiting)
-        late = [each for each, at in self._since.items() if now - at >= PATIENCE_S]
-        new = sorted(each for each in late if each not in self._told)
-        self._told.update(new)
+        self._reported &= set(waiting)
+        late = [each for each, at in self._since.items() if now - at >= REPORT_AFTER_S]
+        new = sorted(each for each in late if each not in self._reported)
+        self._reported.update(new)
         return [
             f"{self.name}: partition {each} has had no leader for {now - self._since[each]:.0f} s, "
             "waiting"
@@ -55,22 +57,22 @@ class Leaderless:
 
 
 @dataclass(slots=True)
-class Leaders:
+class LeaderLookup:
     """Looks up leaders. All split readers of a source share one instance."""
 
-    cluster: Cluster
-    leaderless: Leaderless
-    vanishing: Vanishing = field(default_factory=Vanishing)
+    cluster: ClusterRequests
+    leaderless: LeaderlessTracker
+    deletions: DeletionDetector = field(default_factory=DeletionDetector)
 
-    async def find(self, partitions: Collection[Partition]) -> dict[Partition, int]:
+    async def find_leaders(self, partitions: Collection[Partition]) -> dict[Partition, int]:
         """Return the known leaders. Raises ConnectorError once a partition is deleted."""
         names = sorted({partition.topic for partition in partitions})
         what = f"look for {', '.join(names)}"
-        topics = await self.cluster.persist(partial(self.cluster.topics, names), what)
+        topics = await self.cluster.retry_work(partial(self.cluster.request_topics, names), what)
         now = asyncio.get_running_loop().time()
-        absent = [each for each in partitions if _is_absent(each, topics)]
-        if gone := self.vanishing.gone(absent, now):
-            raise _gone(gone[0])
+        absent = [each for each in partitions if _is_missing(each, topics)]
+        if gone := self.deletions.find_deleted(absent, now):
+            raise _build_deleted_error(gone[0])
         leaders = {
             each: topics[each.topic].leaders[each.number]
             for each in partitions
@@ -78,21 +80,21 @@ class Leaders:
         }
         found = {each: node for each, node in leaders.items() if node != NO_LEADER}
         without = [each for each in partitions if each not in found and each not in absent]
-        for line in self.leaderless.lines(without, now):
-            self.cluster.patience.tell(line)
+        for line in self.leaderless.update_waiting(without, now):
+            self.cluster.retry.notify_user(line)
         return found
 
 
-def _is_absent(partition: Partition, topics: Mapping[str, Topic]) -> bool:
-    topic = topics.get(partition.topic, UNKNOWN)
+def _is_missing(partition: Partition, topics: Mapping[str, TopicMetadata]) -> bool:
+    topic = topics.get(partition.topic, UNKNOWN_TOPIC)
     if topic.error is None:
         return partition.number not in topic.leaders
     if isinstance(topic.error, TopicAuthorizationFailedError):
-        raise refusal(topic.error, f'read topic "{partition.topic}"')
+        raise translate_error(topic.error, f'read topic "{partition.topic}"')
     return topic.is_unknown
 
 
-def _gone(partition: Partition) -> ConnectorError:
+def _build_deleted_error(partition: Partition) -> ConnectorError:
     return ConnectorError(
         "the partition no longer exists: was the topic deleted?",
         "a topic recreated under its name is another topic: start with --fresh",

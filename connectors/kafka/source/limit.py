@@ -11,37 +11,37 @@ from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
-class Limit:
+class RowLimit:
     """The rows that are still wanted; None: all."""
 
-    left: int | None
-    _out: int = 0
+    rows_left: int | None
+    _records_taken: int = 0
     """Records taken whose number of rows is not known yet."""
     _watchers: list[asyncio.Event] = field(default_factory=list)
 
     @property
     def is_reached(self) -> bool:
         """Whether no more rows are wanted."""
-        return self.left is not None and self.left <= 0 and not self._out
+        return self.rows_left is not None and self.rows_left <= 0 and not self._records_taken
 
-    def take(self, records: int) -> int | None:
+    def take_records(self, records: int) -> int | None:
         """Take up to `records` from the limit; return how many, or None if there is no limit."""
-        if self.left is None:
+        if self.rows_left is None:
             return None
-        taken = min(records, self.left)
-        self.left -= taken
-        self._out += taken
+        taken = min(records, self.rows_left)
+        self.rows_left -= taken
+        self._records_taken += taken
         return taken
 
     def put_back(self, taken: int | None, rows: int) -> None:
         """Return the records taken that became no rows, and wake the watchers."""
-        if taken is None or self.left is None:
+        if taken is None or self.rows_left is None:
             return
-        self._out -= taken
-        self.left += taken - rows
+        self._records_taken -= taken
+        self.rows_left += taken - rows
         for event in self._watchers:
             event.set()
 
-    def watch(self, changed: asyncio.Event) -> None:
+    def add_watcher(self, changed: asyncio.Event) -> None:
         """Set this event whenever records are put back."""
         self._watchers.append(changed)

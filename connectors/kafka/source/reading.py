@@ -12,193 +12,197 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 
-from headrace.connectors.kafka.source.batches import Damaged
-from headrace.connectors.kafka.source.chunks import Load, Made, Maker
-from headrace.connectors.kafka.source.fetching import Fetching
-from headrace.connectors.kafka.source.limit import Limit
-from headrace.connectors.kafka.source.places import place_at
-from headrace.connectors.kafka.source.tracks import Track
-from headrace.core.bench import Bench
-from headrace.core.contracts import Arrival, ConnectorError, Ended
+from headrace.connectors.kafka.source.batches import DamagedBatch
+from headrace.connectors.kafka.source.chunks import ChunkInput, ChunkMaker, MadeChunk
+from headrace.connectors.kafka.source.fetching import Fetcher
+from headrace.connectors.kafka.source.limit import RowLimit
+from headrace.connectors.kafka.source.places import parse_position
+from headrace.connectors.kafka.source.tracks import PartitionState
+from headrace.core.bench import KernelExecutor
+from headrace.core.contracts import ConnectorError, SourceEvent, SplitFinished
 from headrace.core.messages import Position, Split
-from headrace.core.waiting import Waiting
+from headrace.core.waiting import Stopwatch
 
-RECORDS = 65_536
-BYTES = 4 << 20
+MAX_RECORDS = 65_536
+MAX_BYTES = 4 << 20
 """The approximate maximum of records, and of fetched bytes, that are decoded at once."""
 ROW_BYTES = 128
 """The size of an average record; a longer one counts as several in cost estimates."""
 
 
-class Partitions:
+class PartitionSplitReader:
     """The `SplitReader` of partitions; `skipped` counts records without a value."""
 
     def __init__(
         self,
-        maker: Maker,
-        bench: Bench,
-        limit: Limit,
-        fetching: Callable[[Partitions], Fetching],
+        maker: ChunkMaker,
+        bench: KernelExecutor,
+        limit: RowLimit,
+        fetching: Callable[[PartitionSplitReader], Fetcher],
         skipped: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._maker = maker
         self._bench = bench
         self._limit = limit
         self._skipped = skipped
-        self._tracks: dict[Split, Track] = {}
+        self._tracks: dict[Split, PartitionState] = {}
         self._held: Collection[Split] = ()
         self._last = False
-        self._made: deque[Made | Ended] = deque()
+        self._made: deque[MadeChunk | SplitFinished] = deque()
         self._making: asyncio.Task[None] | None = None
         self._failure: Exception | None = None
         self._asked = False
         self._closed = False
         self._changed = asyncio.Event()
-        self._working = Waiting()
+        self._working = Stopwatch()
         self._fetching = fetching(self)
-        limit.watch(self._changed)
+        limit.add_watcher(self._changed)
 
     @property
-    def tracks(self) -> Collection[Track]:
+    def partition_states(self) -> Collection[PartitionState]:
         """The partitions being read."""
         return self._tracks.values()
 
-    def wants(self, track: Track) -> bool:
+    def is_wanted(self, track: PartitionState) -> bool:
         """Whether more of the partition should be fetched."""
         return track.split not in self._held and not self._limit.is_reached
 
     def assign(self, splits: Sequence[tuple[Split, Position]], *, last: bool) -> None:
         """Add splits to read."""
         for split, position in splits:
-            track = Track(split, place_at(position))
+            track = PartitionState(split, parse_position(position))
             if track.has_ended:
-                self._made.append(Ended(split))
+                self._made.append(SplitFinished(split))
             else:
                 self._tracks[split] = track
         self._last = last
         self._changed.set()
 
-    def hold(self, splits: Collection[Split]) -> None:
+    def pause(self, splits: Collection[Split]) -> None:
         """Emit and fetch nothing of these splits until the next call."""
         self._held = frozenset(splits)
         self._changed.set()
 
-    def exhausted(self) -> Mapping[Split, float]:
+    def list_exhausted(self) -> Mapping[Split, float]:
         """Return the splits read to their end, as far as known, each with the time since when."""
         since = {
-            split: track.exhausted_since()
+            split: track.idle_since()
             for split, track in self._tracks.items()
             if split not in self._held
         }
         return {split: at for split, at in since.items() if at is not None}
 
-    def lags(self) -> Mapping[Split, int]:
+    def measure_lags(self) -> Mapping[Split, int]:
         """Return the lag of each split whose end is known from a broker."""
         lags = {split: track.lag for split, track in self._tracks.items()}
         return {split: lag for split, lag in lags.items() if lag is not None}
 
-    def worked_s(self) -> float:
+    def measure_busy_s(self) -> float:
         """Return the seconds spent unpacking and decoding."""
         return self._working.seconds
 
-    async def next(self) -> Arrival | None:
+    async def fetch(self) -> SourceEvent | None:
         """Return the next chunk or end of a split, and start making the following ones."""
         self._asked = True
         while True:
-            arrival = self._given()
-            self.go_on()
+            arrival = self._pop_ready()
+            self.start_work()
             if arrival is not None:
                 return arrival
             if failure := self._failure or self._fetching.failure:
                 raise failure
-            if self._is_over:
+            if self._is_finished:
                 return None
             await self._changed.wait()
             self._changed.clear()
 
     @property
-    def _is_over(self) -> bool:
+    def _is_finished(self) -> bool:
         if self._made or self._making is not None:
             return False
         return self._limit.is_reached or (self._last and not self._tracks)
 
-    def _given(self) -> Arrival | None:
+    def _pop_ready(self) -> SourceEvent | None:
         """Return the first chunk made whose split is not held, or the end of a split."""
         for at, made in enumerate(self._made):
-            if isinstance(made, Ended):
+            if isinstance(made, SplitFinished):
                 del self._made[at]
                 return made
             if made.chunk.split not in self._held:
                 del self._made[at]
-                self._gave(made)
+                self._record_emitted(made)
                 return made.chunk
         return None
 
-    def _gave(self, made: Made) -> None:
+    def _record_emitted(self, made: MadeChunk) -> None:
         split = made.chunk.split
         track = self._tracks[split]
-        self._skipped(made.skipped)
-        track.gave(made, asyncio.get_running_loop().time())
+        self._skipped(made.skipped_records)
+        track.record_emitted(made, asyncio.get_running_loop().time())
         if track.has_ended:
             del self._tracks[split]
-            self._made.append(Ended(split))
+            self._made.append(SplitFinished(split))
 
-    def changed(self) -> None:
+    def on_change(self) -> None:
         """React to fetched data or an error: start more work, and wake `next`."""
-        self.go_on()
+        self.start_work()
         self._changed.set()
 
-    def go_on(self) -> None:
+    def start_work(self) -> None:
         """Start making chunks, unless some are ready or being made already, and start fetches."""
         if self._closed or not self._asked or self._failure is not None:
             return
-        waits = any(isinstance(m, Ended) or m.chunk.split not in self._held for m in self._made)
-        if self._making is None and not waits and (loads := self._loads()):
-            self._making = asyncio.create_task(self._make(loads))
-            self._making.add_done_callback(self._done)
+        waits = any(
+            isinstance(m, SplitFinished) or m.chunk.split not in self._held for m in self._made
+        )
+        if self._making is None and not waits and (loads := self._collect_inputs()):
+            self._making = asyncio.create_task(self._make_chunks(loads))
+            self._making.add_done_callback(self._on_made)
         if self._tracks and not self._limit.is_reached:
-            self._fetching.go_on()
+            self._fetching.start_requests()
 
-    def _loads(self) -> list[Load]:
+    def _collect_inputs(self) -> list[ChunkInput]:
         """Collect the loads of the next chunks, from partitions in turn."""
-        loads: list[Load] = []
-        records, size = RECORDS, BYTES
-        ready = [each for each in self._tracks.values() if each.waits and self._may_load(each)]
-        for track in sorted(ready, key=lambda each: each.turn):
+        loads: list[ChunkInput] = []
+        records, size = MAX_RECORDS, MAX_BYTES
+        ready = [
+            each for each in self._tracks.values() if each.has_waiting and self._is_loadable(each)
+        ]
+        for track in sorted(ready, key=lambda each: each.turn_number):
             if loads and (records <= 0 or size <= 0):
                 break
-            load = track.load(records, size)
-            records -= load.count
-            size -= load.size
+            load = track.take_input(records, size)
+            records -= load.record_count
+            size -= load.byte_count
             loads.append(load)
         return loads
 
-    def _may_load(self, track: Track) -> bool:
-        return track.split not in self._held and self._limit.left != 0
+    def _is_loadable(self, track: PartitionState) -> bool:
+        return track.split not in self._held and self._limit.rows_left != 0
 
-    async def _make(self, loads: Sequence[Load]) -> None:
-        count = sum(load.count for load in loads)
-        most = self._limit.take(count)
-        rows = max(count, sum(load.size for load in loads) // ROW_BYTES)
-        made: Sequence[Made] = ()
+    async def _make_chunks(self, loads: Sequence[ChunkInput]) -> None:
+        count = sum(load.record_count for load in loads)
+        most = self._limit.take_records(count)
+        rows = max(count, sum(load.byte_count for load in loads) // ROW_BYTES)
+        made: Sequence[MadeChunk] = ()
         try:
             with self._working:
-                made = await self._bench.run(rows, partial(self._maker.make, loads, most))
+                made = await self._bench.run(rows, partial(self._maker.make_chunks, loads, most))
         finally:
             self._limit.put_back(most, sum(each.chunk.frame.height for each in made))
         done = {each.chunk.split: each for each in made}
         for load in loads:
             each = done.get(load.split)
-            if each is None or not each.whole:
-                offset = load.place.offset if each is None else each.place.offset
-                self._tracks[load.split].rewind(offset)
+            if each is None or not each.is_complete:
+                offset = load.position.offset if each is None else each.position.offset
+                self._tracks[load.split].rewind_to(offset)
         self._made.extend(made)
 
-    def _done(self, task: asyncio.Task[None]) -> None:
+    def _on_made(self, task: asyncio.Task[None]) -> None:
         self._making = None
         if not task.cancelled() and (error := task.exception()) is not None:
-            self._failure = _translated(error)
-        self.changed()
+            self._failure = _translate_error(error)
+        self.on_change()
 
     async def close(self) -> None:
         """Wait for the thread, and close connections."""
@@ -209,7 +213,7 @@ class Partitions:
         await self._fetching.close()
 
 
-def _translated(error: BaseException) -> Exception:
-    if isinstance(error, Damaged):
+def _translate_error(error: BaseException) -> Exception:
+    if isinstance(error, DamagedBatch):
         return ConnectorError(str(error), "is the broker's disk damaged?", position=error.offset)
     return error if isinstance(error, Exception) else RuntimeError(repr(error))

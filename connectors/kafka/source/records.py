@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from headrace.connectors.kafka.source.batches import Batch
-from headrace.connectors.kafka.source.places import Seen
+from headrace.connectors.kafka.source.batches import FetchedBatch
+from headrace.connectors.kafka.source.places import LastRecord
 
-Headers = Sequence["tuple[str, bytes | None]"]
+RecordHeaders = Sequence["tuple[str, bytes | None]"]
 
 
 @dataclass(slots=True)
-class Records:
+class UnpackedRecords:
     """Records of a partition, in order. Lists of parts that were not requested are empty."""
 
     values: list[bytes | None] = field(default_factory=list)
@@ -24,12 +24,12 @@ class Records:
     """The offsets of each batch."""
     timestamps: list[int] = field(default_factory=list)
     keys: list[bytes | None] = field(default_factory=list)
-    headers: list[Headers] = field(default_factory=list)
-    last: Seen | None = None
+    headers: list[RecordHeaders] = field(default_factory=list)
+    last_record: LastRecord | None = None
     next_offset: int = 0
     """The offset after the last batch, or after the last record if enough were taken."""
 
-    def offset(self, row: int) -> int:
+    def get_offset(self, row: int) -> int:
         """Return the offset of a record, by its number."""
         for offsets in self.offsets:
             if row < len(offsets):
@@ -39,30 +39,30 @@ class Records:
 
 
 @dataclass(frozen=True, slots=True)
-class Unpacking:
+class RecordUnpacker:
     """The requested parts of records, in addition to their values."""
 
     timestamps: bool = False
     keys: bool = False
     headers: bool = False
 
-    def unpack(
-        self, found: Iterable[Batch], first: int, before: int | None, most: int | None = None
-    ) -> Records:
+    def unpack_batches(
+        self, found: Iterable[FetchedBatch], first: int, before: int | None, most: int | None = None
+    ) -> UnpackedRecords:
         """Unpack the records from offset `first` up to, not including, `before`, at most `most`.
 
         Raises Damaged. Safe in any thread.
         """
-        records = Records(next_offset=first)
+        records = UnpackedRecords(next_offset=first)
         for batch in found:
             within = first <= batch.base_offset and (before is None or batch.next_offset <= before)
-            fits = most is None or len(records.values) + batch.count <= most
-            if within and fits and batch.is_dense and self == VALUES:
+            fits = most is None or len(records.values) + batch.record_count <= most
+            if within and fits and batch.is_dense and self == VALUES_ONLY:
                 _add_values(records, batch)
                 records.next_offset = batch.next_offset
             else:
                 left = None if most is None else most - len(records.values)
-                records.next_offset = self._add(records, batch, first, before, left)
+                records.next_offset = self._add_batch(records, batch, first, before, left)
             if before is not None and records.next_offset >= before:
                 records.next_offset = before
                 break
@@ -70,14 +70,19 @@ class Unpacking:
                 break
         return records
 
-    def _add(
-        self, to: Records, batch: Batch, first: int, before: int | None, most: int | None
+    def _add_batch(
+        self,
+        to: UnpackedRecords,
+        batch: FetchedBatch,
+        first: int,
+        before: int | None,
+        most: int | None,
     ) -> int:
         """Add the records of a batch one by one; return the next offset."""
         # No list of record objects is built: Python's garbage collector would scan it over and
         # over, which takes three times as long as everything else.
         offsets: list[int] = []
-        for record in batch.opened():
+        for record in batch.open_records():
             offset = record.offset
             if offset < first or (before is not None and offset >= before):
                 continue
@@ -93,16 +98,16 @@ class Unpacking:
             if len(offsets) == most:
                 break
         if offsets:
-            to.last = Seen(last.offset, last.timestamp or 0)
-        dense = batch.is_dense and len(offsets) == batch.count
+            to.last_record = LastRecord(last.offset, last.timestamp or 0)
+        dense = batch.is_dense and len(offsets) == batch.record_count
         to.offsets.append(range(batch.base_offset, batch.next_offset) if dense else offsets)
         return offsets[-1] + 1 if len(offsets) == most else batch.next_offset
 
 
-VALUES = Unpacking()
+VALUES_ONLY = RecordUnpacker()
 
 
-def _add_values(to: Records, batch: Batch) -> None:
-    to.values += [(last := record).value for record in batch.opened()]
+def _add_values(to: UnpackedRecords, batch: FetchedBatch) -> None:
+    to.values += [(last := record).value for record in batch.open_records()]
     to.offsets.append(range(batch.base_offset, batch.next_offset))
-    to.last = Seen(last.offset, last.timestamp or 0)
+    to.last_record = LastRecord(last.offset, last.timestamp or 0)

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from headrace.connectors.kafka.edges import Moment, Offsets
-from headrace.connectors.kafka.source.cluster import EARLIEST, LATEST
-from headrace.connectors.kafka.source.places import Partition, Place
+from headrace.connectors.kafka.edges import OffsetBounds, TimeBound
+from headrace.connectors.kafka.source.cluster import EARLIEST_TIME, LATEST_TIME
+from headrace.connectors.kafka.source.places import Partition, PartitionPosition
 from headrace.connectors.kafka.source_options import KafkaSource
 
 
 @dataclass(frozen=True, slots=True)
-class Ends:
+class PartitionBounds:
     """The first offset of a partition, the one after its last, and those of two timestamps.
 
     For a timestamp, -1 means that there is no record since then.
@@ -29,11 +29,13 @@ class Ends:
     stop: int = -1
 
 
-def absent(options: KafkaSource, there: Collection[Partition]) -> tuple[str, Partition] | None:
+def find_missing_partition(
+    options: KafkaSource, there: Collection[Partition]
+) -> tuple[str, Partition] | None:
     """Return the option, `start` or `stop`, that names a missing partition, and the partition."""
     topics = list(dict.fromkeys(partition.topic for partition in there))
     for word, edge in (("start", options.start), ("stop", options.stop)):
-        if not isinstance(edge, Offsets):
+        if not isinstance(edge, OffsetBounds):
             continue
         for topic in topics:
             for number in edge.by_topic.get(topic, edge.by_topic.get("", {})):
@@ -43,51 +45,53 @@ def absent(options: KafkaSource, there: Collection[Partition]) -> tuple[str, Par
 
 
 @dataclass(frozen=True, slots=True)
-class Questions:
+class OffsetQueries:
     """The offsets to request for all partitions, and their evaluation."""
 
     options: KafkaSource
-    first: bool
+    is_first_run: bool
 
     @property
-    def times(self) -> Mapping[str, int]:
+    def requested_times(self) -> Mapping[str, int]:
         """The timestamps to request, by the field of `PartitionBounds` for their offset."""
-        asked = {"earliest": EARLIEST, "latest": LATEST}
-        if self.first and isinstance(self.options.start, Moment):
+        asked = {"earliest": EARLIEST_TIME, "latest": LATEST_TIME}
+        if self.is_first_run and isinstance(self.options.start, TimeBound):
             asked["start"] = self.options.start.ms
-        if self.first and isinstance(self.options.stop, Moment):
+        if self.is_first_run and isinstance(self.options.stop, TimeBound):
             asked["stop"] = self.options.stop.ms
         return asked
 
-    def place(self, partition: Partition, ends: Ends) -> Place:
+    def find_start_position(self, partition: Partition, ends: PartitionBounds) -> PartitionPosition:
         """Return the start position of a partition, with its stop offset."""
-        start = self._start(partition, ends) if self.first else ends.earliest
-        return Place(start, stop=self._stop(partition, ends, start))
+        start = self._find_start(partition, ends) if self.is_first_run else ends.earliest
+        return PartitionPosition(start, stop=self._find_stop(partition, ends, start))
 
-    def stopping(self, partition: Partition, ends: Ends, place: Place) -> Place:
+    def update_stop(
+        self, partition: Partition, ends: PartitionBounds, place: PartitionPosition
+    ) -> PartitionPosition:
         """Return a resumed position with its current stop offset."""
-        return replace(place, stop=self._stop(partition, ends, place.offset))
+        return replace(place, stop=self._find_stop(partition, ends, place.offset))
 
-    def _start(self, partition: Partition, ends: Ends) -> int:
+    def _find_start(self, partition: Partition, ends: PartitionBounds) -> int:
         match self.options.start:
             case "latest":
                 return ends.latest
-            case Moment():
+            case TimeBound():
                 return ends.start if ends.start >= 0 else ends.latest
-            case Offsets() as offsets:
-                wanted = offsets.of(*partition)
+            case OffsetBounds() as offsets:
+                wanted = offsets.get_offset(*partition)
                 return ends.earliest if wanted is None else wanted
         return ends.earliest
 
-    def _stop(self, partition: Partition, ends: Ends, start: int) -> int | None:
+    def _find_stop(self, partition: Partition, ends: PartitionBounds, start: int) -> int | None:
         stop = self.options.stop
         if stop is None:
             return None
-        if not self.first:
+        if not self.is_first_run:
             return start
         wanted = None
-        if isinstance(stop, Moment):
+        if isinstance(stop, TimeBound):
             wanted = ends.stop if ends.stop >= 0 else None
-        elif isinstance(stop, Offsets):
-            wanted = stop.of(*partition)
+        elif isinstance(stop, OffsetBounds):
+            wanted = stop.get_offset(*partition)
         return max(start, ends.latest if wanted is None else min(wanted, ends.latest))

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from headrace.connectors.kafka.source.batches import Batch
+from headrace.connectors.kafka.source.batches import FetchedBatch
 
-Aborted = Iterable[tuple[int, int]]
+AbortedTransactions = Iterable[tuple[int, int]]
 """The aborted transactions in a response: the producer's id and the first offset."""
 
 
-def visible(found: Sequence[Batch], aborted: Aborted | None) -> list[Batch]:
+def filter_visible(
+    found: Sequence[FetchedBatch], aborted: AbortedTransactions | None
+) -> list[FetchedBatch]:
     """Return the visible batches; `aborted` is None for readers of uncommitted records."""
     to_come = sorted(aborted or (), key=lambda each: each[1], reverse=True)
     hidden: set[int] = set()
@@ -27,6 +29,6 @@ def visible(found: Sequence[Batch], aborted: Aborted | None) -> list[Batch]:
         if batch.is_control:
             if batch.producer_id in hidden and batch.is_abort:
                 hidden.discard(batch.producer_id)
-        elif batch.count and not (batch.is_transactional and batch.producer_id in hidden):
+        elif batch.record_count and not (batch.is_transactional and batch.producer_id in hidden):
             shown.append(batch)
     return shown

@@ -6,45 +6,49 @@ Spark's casts with ANSI off: an impossible conversion is null, integers wrap, do
 
 from __future__ import annotations
 
-from headrace.core.expressions.casts.rules import may_be_null, refusal, same_in_spark
+from headrace.core.expressions.casts.rules import can_be_null, find_refusal, is_same_in_spark
 from headrace.core.expressions.typed import (
     AS_WRITTEN,
-    OURS,
-    Apply,
+    NO_SPARK_FORM,
     Constant,
     ExpressionError,
-    Form,
+    FunctionCall,
+    PolarsForm,
     Span,
-    Typed,
+    TypedExpression,
 )
 from headrace.core.types import DATE, NULL, TIMESTAMP, Type
 
 
-def cast(typed: Typed, target: Type, span: Span, *, try_: bool = False) -> Typed:
+def build_cast(
+    typed: TypedExpression, target: Type, span: Span, *, try_: bool = False
+) -> TypedExpression:
     """Return the expression cast to another type; ExpressionError where there is no such cast."""
     if typed.type == target:
         return typed
     if typed.type == NULL:
         return Constant(target, True, span, None)
-    _check_not_special(typed, target)
-    if refused := refusal(typed.type, target, try_=try_):
+    _refuse_special_text(typed, target)
+    if refused := find_refusal(typed.type, target, try_=try_):
         raise ExpressionError(refused.message, span, refused.hint)
-    nullable = typed.nullable or may_be_null(typed.type, target)
+    nullable = typed.nullable or can_be_null(typed.type, target)
     name = "try_cast" if try_ else "cast"
-    form = cast_form(typed.type, target, try_=try_)
+    form = build_cast_form(typed.type, target, try_=try_)
     written_day = typed.type == DATE and isinstance(typed, Constant)
-    same = written_day or same_in_spark(typed.type, target)
-    return Apply(target, nullable, span, name, (typed,), form, AS_WRITTEN if same else OURS)
+    same = written_day or is_same_in_spark(typed.type, target)
+    return FunctionCall(
+        target, nullable, span, name, (typed,), form, AS_WRITTEN if same else NO_SPARK_FORM
+    )
 
 
-def cast_form(source: Type, target: Type, *, try_: bool = False) -> Form:
+def build_cast_form(source: Type, target: Type, *, try_: bool = False) -> PolarsForm:
     """Return the Polars form of a cast, with exactly the result of Spark."""
-    from headrace.core.expressions.casts.forms import form
+    from headrace.core.expressions.casts.forms import build_form
 
-    return form(source, target, try_=try_)
+    return build_form(source, target, try_=try_)
 
 
-_SPECIAL = {
+_SPECIAL_TEXTS = {
     "epoch": "date '1970-01-01'",
     "now": "current_timestamp()",
     "today": "current_date()",
@@ -53,10 +57,10 @@ _SPECIAL = {
 }
 
 
-def _check_not_special(typed: Typed, target: Type) -> None:
+def _refuse_special_text(typed: TypedExpression, target: Type) -> None:
     """Refuse 'epoch', 'now' and similar: Spark reads them as times in a literal, and only there; in
     a column they are NULL."""
     text = typed.value if isinstance(typed, Constant) and target in (DATE, TIMESTAMP) else None
-    if isinstance(text, str) and (instead := _SPECIAL.get(text.strip().lower())):
+    if isinstance(text, str) and (instead := _SPECIAL_TEXTS.get(text.strip().lower())):
         message = f"'{text}' is not a {target} here, although Spark accepts it in a literal"
         raise ExpressionError(message, typed.span, f"write {instead}")

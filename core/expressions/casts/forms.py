@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import polars as pl
 
-from headrace.core.expressions.batches import per_column
+from headrace.core.expressions.batches import compute_on_column
 from headrace.core.expressions.casts import numbers, reading, shown, text, times
-from headrace.core.expressions.typed import Form
+from headrace.core.expressions.typed import PolarsForm
 from headrace.core.types import (
     BINARY,
     BOOLEAN,
     DATE,
     DAY,
     DAY_TIME,
-    FLOATS,
-    INTEGERS,
+    FLOAT_TYPES,
+    INTEGER_TYPES,
     NULL,
     STRING,
     TIMESTAMP,
@@ -27,68 +27,74 @@ from headrace.core.types import (
 )
 
 
-def form(source: Type, target: Type, *, try_: bool) -> Form:
+def build_form(source: Type, target: Type, *, try_: bool) -> PolarsForm:
     """Return the Polars form of a cast, with exactly the result of Spark."""
     if source in (target, NULL) or (source, target) == (DAY, DAY_TIME):
         return lambda value: value.cast(to_polars(target))
     match source, target:
         case Array(a), Array(b):
-            return _array(form(a, b, try_=try_))
+            return _build_array(build_form(a, b, try_=try_))
         case Struct(a), Struct(b):
-            return _struct(a, b, try_=try_)
+            return _build_struct(a, b, try_=try_)
     if target == STRING:
         return shown.to_text(source, plain=try_)
     if target == BINARY:
         return shown.to_binary(source)
     if source == STRING:
-        return _from_text(target, try_=try_)
+        return _build_from_text(target, try_=try_)
     if target == TIMESTAMP:
         if source == DATE:
             return times.date_to_timestamp
         return times.number_to_timestamp(source, try_=try_)
     if source == TIMESTAMP:
-        return times.timestamp_to_date if target == DATE else _from_timestamp(target)
-    return _number(source, target, try_=try_)
+        return times.timestamp_to_date if target == DATE else _build_from_timestamp(target)
+    return _build_from_number(source, target, try_=try_)
 
 
-def _from_text(target: Type, *, try_: bool) -> Form:
+def _build_from_text(target: Type, *, try_: bool) -> PolarsForm:
     if target == BOOLEAN:
-        return text.boolean
-    if target in INTEGERS:
-        return per_column(lambda value: text.integer(value, target, fraction=not try_), target)
-    if target in FLOATS:
-        return per_column(lambda value: text.floating(value, target), target)
+        return text.parse_boolean
+    if target in INTEGER_TYPES:
+        return compute_on_column(
+            lambda value: text.parse_integer(value, target, fraction=not try_), target
+        )
+    if target in FLOAT_TYPES:
+        return compute_on_column(lambda value: text.parse_double(value, target), target)
     if isinstance(target, Decimal):
-        return per_column(lambda value: text.decimal(value, target), target)
-    return per_column(reading.date if target == DATE else reading.timestamp, target)
+        return compute_on_column(lambda value: text.parse_decimal(value, target), target)
+    return compute_on_column(
+        reading.parse_date if target == DATE else reading.parse_timestamp, target
+    )
 
 
-def _from_timestamp(target: Type) -> Form:
+def _build_from_timestamp(target: Type) -> PolarsForm:
     seconds = times.timestamp_to_number(target)
     if not isinstance(target, Decimal):
         return seconds
-    rounded = numbers.to_decimal(times.SECONDS, target)
+    rounded = numbers.to_decimal(times.SECONDS_TYPE, target)
     return lambda value: rounded(seconds(value))
 
 
-def _number(source: Type, target: Type, *, try_: bool) -> Form:
+def _build_from_number(source: Type, target: Type, *, try_: bool) -> PolarsForm:
     if target == BOOLEAN:
         return numbers.to_boolean
-    if target in INTEGERS:
+    if target in INTEGER_TYPES:
         return numbers.to_integer(source, target, try_=try_)
     if isinstance(target, Decimal):
         return numbers.to_decimal(source, target)
-    return numbers.to_floating(target)
+    return numbers.to_double(target)
 
 
-def _array(element: Form) -> Form:
+def _build_array(element: PolarsForm) -> PolarsForm:
     body = element(pl.element())
     return lambda value: value.list.eval(body)
 
 
-def _struct(source: tuple[Field, ...], target: tuple[Field, ...], *, try_: bool) -> Form:
+def _build_struct(
+    source: tuple[Field, ...], target: tuple[Field, ...], *, try_: bool
+) -> PolarsForm:
     """Cast field by field, in order; the names are those of the target."""
-    forms = [form(a.type, b.type, try_=try_) for a, b in zip(source, target, strict=True)]
+    forms = [build_form(a.type, b.type, try_=try_) for a, b in zip(source, target, strict=True)]
 
     def recast(value: pl.Series) -> pl.Series:
         inside = value.struct.unnest()
@@ -97,4 +103,4 @@ def _struct(source: tuple[Field, ...], target: tuple[Field, ...], *, try_: bool)
         struct = inside.select(pl.struct(fields)).to_series()
         return pl.select(pl.when(value.is_not_null()).then(struct)).to_series()
 
-    return per_column(recast, Struct(target))
+    return compute_on_column(recast, Struct(target))

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import polars as pl
 
-from headrace.core.expressions.batches import once, per_column
-from headrace.core.expressions.exact import as_decimal, halved, unscaled, whole
+from headrace.core.expressions.batches import compute_on_column, evaluate_once
+from headrace.core.expressions.exact import from_unscaled, int128, round_half, to_unscaled
 from headrace.core.expressions.rounding import double_to_decimal
-from headrace.core.expressions.typed import Form
+from headrace.core.expressions.typed import PolarsForm
 from headrace.core.types import (
     BIGINT,
     BOOLEAN,
-    FLOATS,
+    FLOAT_TYPES,
     INT,
-    INTEGERS,
+    INTEGER_TYPES,
     MAX_DIGITS,
     Decimal,
     Type,
@@ -26,32 +26,32 @@ def to_boolean(value: pl.Expr) -> pl.Expr:
     return value.cast(pl.Boolean)
 
 
-def to_integer(source: Type, target: Type, *, try_: bool) -> Form:
+def to_integer(source: Type, target: Type, *, try_: bool) -> PolarsForm:
     """Return the form of a cast to an integer: integers wrap, doubles saturate (through int, where
     the target is narrower still)."""
     type = to_polars(target)
     if isinstance(source, Decimal):
-        unit = whole(10**source.scale)
-        return lambda value: _fitted(unscaled(value).truncdiv(unit), type, try_=try_)
-    if source in FLOATS and try_:
-        return _try_floating(target)
-    if source in FLOATS and target not in (INT, BIGINT):
+        unit = int128(10**source.scale)
+        return lambda value: _cast_or_wrap(to_unscaled(value).truncdiv(unit), type, try_=try_)
+    if source in FLOAT_TYPES and try_:
+        return _try_double_to_integer(target)
+    if source in FLOAT_TYPES and target not in (INT, BIGINT):
         return lambda value: value.cast(pl.Int32, wrap_numerical=True).cast(
             type, wrap_numerical=True
         )
-    return lambda value: _fitted(value, type, try_=try_)
+    return lambda value: _cast_or_wrap(value, type, try_=try_)
 
 
-def _fitted(value: pl.Expr, type: pl.DataType, *, try_: bool) -> pl.Expr:
+def _cast_or_wrap(value: pl.Expr, type: pl.DataType, *, try_: bool) -> pl.Expr:
     return value.cast(type, strict=False) if try_ else value.cast(type, wrap_numerical=True)
 
 
-def _try_floating(target: Type) -> Form:
+def _try_double_to_integer(target: Type) -> PolarsForm:
     """Return null where the number does not fit, except for 2 ** 63, the double that the greatest
     bigint rounds to."""
     if target != BIGINT:
         return lambda value: value.cast(to_polars(target), strict=False)
-    return once(
+    return evaluate_once(
         lambda value: (
             pl.when(value.is_between(-(2.0**63), 2.0**63))
             .then(value)
@@ -61,15 +61,15 @@ def _try_floating(target: Type) -> Form:
     )
 
 
-def to_decimal(source: Type, target: Decimal) -> Form:
+def to_decimal(source: Type, target: Decimal) -> PolarsForm:
     """Return the form of a cast to a decimal: rounded half up, null where the target has too few
     digits."""
     type = to_polars(target)
-    if source in FLOATS:
-        return per_column(lambda value: double_to_decimal(value, target), target)
+    if source in FLOAT_TYPES:
+        return compute_on_column(lambda value: double_to_decimal(value, target), target)
     if source == BOOLEAN:
         return lambda value: value.cast(pl.Int32).cast(type, strict=False)
-    if source in INTEGERS:
+    if source in INTEGER_TYPES:
         return lambda value: value.cast(type, strict=False)
     assert isinstance(source, Decimal)
     cut = source.scale - target.scale
@@ -79,9 +79,11 @@ def to_decimal(source: Type, target: Decimal) -> Form:
         return lambda value: value.round(target.scale, mode="half_away_from_zero").cast(
             type, strict=False
         )
-    return once(lambda value: as_decimal(halved(unscaled(value), cut), target), target)
+    return evaluate_once(
+        lambda value: from_unscaled(round_half(to_unscaled(value), cut), target), target
+    )
 
 
-def to_floating(target: Type) -> Form:
+def to_double(target: Type) -> PolarsForm:
     """Return the form of a cast to the nearest float or double."""
     return lambda value: value.cast(to_polars(target))

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from headrace.core.expressions.batches import read_rest
-from headrace.core.expressions.casts.text import SPACE
+from headrace.core.expressions.batches import fill_unparsed
+from headrace.core.expressions.casts.text import SPARK_SPACE
 from headrace.core.types import DATE, TIMESTAMP, to_polars
 
 _DATE = r"(?s)^([+-]?[0-9]{4,7})(?:-([0-9]{1,2})(?:-([0-9]{1,2})(?:[ T].*)?)?)?$"
@@ -25,63 +25,63 @@ _TIMESTAMP = (
     + r")?)?)?$"
 )
 # The usual form, which Polars parses as Spark does.
-_PLAIN = r"(?-u)^[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_PLAIN_DATE = r"(?-u)^[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _PLAIN_CLOCK = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,6})?Z?$"
-_PLAIN_TIMESTAMP = _PLAIN + "[ T]" + _PLAIN_CLOCK
-_NUMBERS = ("year", "month", "day", "hour", "minute", "second")
+_PLAIN_TIMESTAMP = _PLAIN_DATE + "[ T]" + _PLAIN_CLOCK
+_NUMBER_FIELDS = ("year", "month", "day", "hour", "minute", "second")
 
 
-def date(text: pl.Series) -> pl.Series:
+def parse_date(text: pl.Series) -> pl.Series:
     """Parse dates; text after a whole date and a blank or a T is ignored."""
-    plain = pl.when(text.str.contains(_PLAIN + "(?:[ T]|$)")).then(text).str.head(10)
+    plain = pl.when(text.str.contains(_PLAIN_DATE + "(?:[ T]|$)")).then(text).str.head(10)
     read = plain.str.to_date("%Y-%m-%d", strict=False).to_physical()
-    days = read_rest(text, pl.select(read).to_series(), _any_date)
+    days = fill_unparsed(text, pl.select(read).to_series(), _parse_any_date)
     return days.cast(to_polars(DATE))
 
 
-def timestamp(text: pl.Series) -> pl.Series:
+def parse_timestamp(text: pl.Series) -> pl.Series:
     """Parse timestamps; text without a time zone is UTC."""
     plain = pl.when(text.str.contains(_PLAIN_TIMESTAMP)).then(text)
     blank = plain.str.strip_suffix("Z").str.replace("T", " ", literal=True)
     read = blank.str.to_datetime("%Y-%m-%d %H:%M:%S%.f", time_unit="us", strict=False)
-    micros = read_rest(text, pl.select(read.to_physical()).to_series(), _any_timestamp)
+    micros = fill_unparsed(text, pl.select(read.to_physical()).to_series(), _parse_any_timestamp)
     return micros.cast(to_polars(TIMESTAMP))
 
 
-def _any_date(text: pl.Series) -> pl.Series:
+def _parse_any_date(text: pl.Series) -> pl.Series:
     """Parse any date to days since the epoch."""
-    fields = _fields(text, _DATE, ["year", "month", "day"])
-    days = pl.when(_is_day()).then(_days()).cast(pl.Int32, strict=False)
+    fields = _extract_fields(text, _DATE, ["year", "month", "day"])
+    days = pl.when(_is_valid_day()).then(_days_since_epoch()).cast(pl.Int32, strict=False)
     return fields.select(days).to_series()
 
 
-def _any_timestamp(text: pl.Series) -> pl.Series:
+def _parse_any_timestamp(text: pl.Series) -> pl.Series:
     """Parse any timestamp to microseconds since the epoch."""
-    fields = _fields(text, _TIMESTAMP, [*_NUMBERS, "fraction", "zone"])
-    offset = _offset(fields["zone"])
+    fields = _extract_fields(text, _TIMESTAMP, [*_NUMBER_FIELDS, "fraction", "zone"])
+    offset = _parse_offset(fields["zone"])
     fields = fields.with_columns(offset.alias("offset"))
     hour, minute, second = map(pl.col, ("hour", "minute", "second"))
-    good = _is_day() & (hour < 24) & (minute < 60) & (second < 60)
-    seconds = _days() * 86_400 + hour * 3600 + minute * 60 + second - pl.col("offset")
+    good = _is_valid_day() & (hour < 24) & (minute < 60) & (second < 60)
+    seconds = _days_since_epoch() * 86_400 + hour * 3600 + minute * 60 + second - pl.col("offset")
     fraction = pl.col("fraction").fill_null("").str.head(6).str.pad_end(6, "0").cast(pl.Int64)
     micros = seconds.cast(pl.Int128) * pl.lit(1_000_000, dtype=pl.Int128) + fraction
     stamps = pl.when(good).then(micros).cast(pl.Int64, strict=False)
     return fields.select(stamps).to_series()
 
 
-def _fields(text: pl.Series, pattern: str, names: list[str]) -> pl.DataFrame:
+def _extract_fields(text: pl.Series, pattern: str, names: list[str]) -> pl.DataFrame:
     """Split text into its fields, numbers as integers; a missing month or day is the first."""
-    fields = text.str.strip_chars(SPACE).str.extract_groups(pattern).struct.unnest()
+    fields = text.str.strip_chars(SPARK_SPACE).str.extract_groups(pattern).struct.unnest()
     fields.columns = names
     first = {"month": 1, "day": 1}
     return fields.with_columns(
         pl.col(name).cast(pl.Int64).fill_null(first.get(name, 0))
         for name in names
-        if name in _NUMBERS and name != "year"
+        if name in _NUMBER_FIELDS and name != "year"
     ).with_columns(pl.col("year").cast(pl.Int64))
 
 
-def _is_day() -> pl.Expr:
+def _is_valid_day() -> pl.Expr:
     """Whether the year has that month, and the month that day."""
     year, month, day = map(pl.col, ("year", "month", "day"))
     leap = (year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0))
@@ -90,7 +90,7 @@ def _is_day() -> pl.Expr:
     return month.is_between(1, 12) & day.is_between(1, last)
 
 
-def _days() -> pl.Expr:
+def _days_since_epoch() -> pl.Expr:
     """Return the days since the epoch in the Gregorian calendar, whose years are counted from
     March."""
     year, month, day = map(pl.col, ("year", "month", "day"))
@@ -99,7 +99,7 @@ def _days() -> pl.Expr:
     return 365 * year + year // 4 - year // 100 + year // 400 + of_year - 719_468
 
 
-def _offset(zone: pl.Series) -> pl.Series:
+def _parse_offset(zone: pl.Series) -> pl.Series:
     """Return the seconds east of UTC; null past 18 hours, 0 where there is no zone."""
     none = pl.Series([0], dtype=pl.Int64).new_from_index(0, len(zone))
     written = zone.str.contains(r"[0-9]").fill_null(False)

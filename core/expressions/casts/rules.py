@@ -11,10 +11,10 @@ from headrace.core.types import (
     DATE,
     DAY,
     DAY_TIME,
-    FLOATS,
+    FLOAT_TYPES,
     INTEGER_DIGITS,
-    INTEGERS,
-    INTERVALS,
+    INTEGER_TYPES,
+    INTERVAL_TYPES,
     MAX_DIGITS,
     NULL,
     STRING,
@@ -31,40 +31,42 @@ _DIGITS: dict[Type, int] = {BOOLEAN: 1, **{type: n for type, n in INTEGER_DIGITS
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class CastRefusal:
     """The reason why a type cannot be cast to another, and an alternative."""
 
     message: str
     hint: str = ""
 
 
-def refusal(source: Type, target: Type, *, try_: bool) -> Refusal | None:
+def find_refusal(source: Type, target: Type, *, try_: bool) -> CastRefusal | None:
     """Return the reason why a cast is not supported, or None where it is."""
     if source in (target, NULL) or (source, target) == (DAY, DAY_TIME):
         return None
     match source, target:
         case Array(a), Array(b):
-            return refusal(a, b, try_=try_)
+            return find_refusal(a, b, try_=try_)
         case Struct(a), Struct(b) if len(a) == len(b):
-            inside = (refusal(x.type, y.type, try_=try_) for x, y in zip(a, b, strict=True))
+            inside = (find_refusal(x.type, y.type, try_=try_) for x, y in zip(a, b, strict=True))
             return next(filter(None, inside), None)
         case Array(element), _ if target == STRING:
-            return refusal(element, STRING, try_=try_)
+            return find_refusal(element, STRING, try_=try_)
         case Struct(fields), _ if target == STRING:
-            inside = (refusal(field.type, STRING, try_=try_) for field in fields)
+            inside = (find_refusal(field.type, STRING, try_=try_) for field in fields)
             return next(filter(None, inside), None)
-    there_is = _there_is(source, target)
-    if there_is and not (try_ and _tried_otherwise(source, target)):
+    there_is = _is_supported(source, target)
+    if there_is and not (try_ and _differs_with_try(source, target)):
         return None
     word = "try_cast" if try_ else "cast"
-    return Refusal(f"there is no {word} from {source} to {target}", _hint(source, target, try_))
+    return CastRefusal(
+        f"there is no {word} from {source} to {target}", _cast_hint(source, target, try_)
+    )
 
 
-def _there_is(source: Type, target: Type) -> bool:
+def _is_supported(source: Type, target: Type) -> bool:
     """Whether `cast` converts one single value to another."""
     simple = is_numeric(source) or source in (BOOLEAN, STRING, DATE, TIMESTAMP)
     if target == STRING:
-        return (simple and source not in FLOATS) or source == BINARY
+        return (simple and source not in FLOAT_TYPES) or source == BINARY
     if is_numeric(target) or target == BOOLEAN:
         return simple and source != DATE
     if target == TIMESTAMP:
@@ -74,23 +76,23 @@ def _there_is(source: Type, target: Type) -> bool:
     return target == BINARY and (source == STRING or is_integer(source))
 
 
-def _tried_otherwise(source: Type, target: Type) -> bool:
+def _differs_with_try(source: Type, target: Type) -> bool:
     """Whether `try_cast` refuses what `cast` converts, or converts in a way without a form here."""
     if target == BINARY:
         return source != STRING
     if {source, target} == {BOOLEAN, TIMESTAMP}:
         return True
-    return _goes_by_double(source, target)
+    return _may_use_double(source, target)
 
 
-def _goes_by_double(source: Type, target: Type) -> bool:
+def _may_use_double(source: Type, target: Type) -> bool:
     """Whether Spark may try a wide decimal as an int through a double, on some paths only."""
-    narrow = target in INTEGERS[:3]
+    narrow = target in INTEGER_TYPES[:3]
     return narrow and isinstance(source, Decimal) and source.precision > 15
 
 
-def _hint(source: Type, target: Type, try_: bool) -> str:
-    if source in FLOATS and target == STRING:
+def _cast_hint(source: Type, target: Type, try_: bool) -> str:
+    if source in FLOAT_TYPES and target == STRING:
         return "cast(cast(... as decimal(18,6)) as string) fixes the number of decimals"
     if source == DATE and is_numeric(target):
         return "datediff(..., date '1970-01-01') counts days; unix_timestamp(...) counts seconds"
@@ -98,31 +100,31 @@ def _hint(source: Type, target: Type, try_: bool) -> str:
         return "date_add(date '1970-01-01', ...) takes days; timestamp_seconds(...) takes seconds"
     if source == DATE and target == BOOLEAN:
         return "compare it: ... is not null"
-    if try_ and _goes_by_double(source, target):
+    if try_ and _may_use_double(source, target):
         return f"try_cast(try_cast(... as bigint) as {target})"
-    if try_ and _there_is(source, target):
+    if try_ and _is_supported(source, target):
         return "cast does it, and never fails"
-    if source in INTERVALS or target in INTERVALS:
+    if source in INTERVAL_TYPES or target in INTERVAL_TYPES:
         return "extract(hour from ...) and similar return the parts of an interval"
     if source == BINARY:
         return "cast(... as string) reads it as UTF-8"
     return ""
 
 
-def may_be_null(source: Type, target: Type) -> bool:
+def can_be_null(source: Type, target: Type) -> bool:
     """Whether the cast of a value that is not null may be null."""
     if target == STRING or source == target:
         return False
-    if target == BOOLEAN or target in FLOATS:
+    if target == BOOLEAN or target in FLOAT_TYPES:
         return source == STRING
-    if target in INTEGERS:
-        return source not in (*INTEGERS, *FLOATS, BOOLEAN)
+    if target in INTEGER_TYPES:
+        return source not in (*INTEGER_TYPES, *FLOAT_TYPES, BOOLEAN)
     if isinstance(target, Decimal):
         return target.precision - target.scale < _DIGITS.get(source, MAX_DIGITS + 1)
     return target != BINARY
 
 
-def same_in_spark(source: Type, target: Type) -> bool:
+def is_same_in_spark(source: Type, target: Type) -> bool:
     """Whether Spark casts all values to the same result.
 
     Spark's job fails at a midnight out of range; it parses times with the name of a zone, or
@@ -131,17 +133,17 @@ def same_in_spark(source: Type, target: Type) -> bool:
     """
     match source, target:
         case Array(a), Array(b):
-            return same_in_spark(a, b)
+            return is_same_in_spark(a, b)
         case Struct(a), Struct(b):
             pairs = zip(a, b, strict=True)
-            return all(same_in_spark(x.type, y.type) for x, y in pairs)
+            return all(is_same_in_spark(x.type, y.type) for x, y in pairs)
         case _, Decimal():
-            return source not in FLOATS
+            return source not in FLOAT_TYPES
         case Decimal(precision), _ if target == TIMESTAMP:
             return precision <= JAVA_DIGITS
-    return (source, target) not in _OTHERWISE
+    return (source, target) not in _DIFFERENT_IN_SPARK
 
 
 JAVA_DIGITS = 34
 """The digits that Java keeps of a decimal number in a computation."""
-_OTHERWISE = ((DATE, TIMESTAMP), (STRING, TIMESTAMP), (BINARY, STRING))
+_DIFFERENT_IN_SPARK = ((DATE, TIMESTAMP), (STRING, TIMESTAMP), (BINARY, STRING))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import polars as pl
 
-from headrace.core.expressions.batches import per_column
-from headrace.core.expressions.calendar import WRITTEN_DAYS
-from headrace.core.expressions.typed import Form
+from headrace.core.expressions.batches import compute_on_column
+from headrace.core.expressions.calendar import FORMATTED_DAYS_LIMIT
+from headrace.core.expressions.typed import PolarsForm
 from headrace.core.types import (
     BINARY,
     DATE,
-    INTEGERS,
+    INTEGER_TYPES,
     STRING,
     TIMESTAMP,
     Array,
@@ -19,31 +19,31 @@ from headrace.core.types import (
     Type,
 )
 
-_BYTES: dict[Type, int] = dict(zip(INTEGERS, (1, 2, 4, 8), strict=True))
+_BYTES: dict[Type, int] = dict(zip(INTEGER_TYPES, (1, 2, 4, 8), strict=True))
 
 # The cycle in which the calendar repeats.
 _CYCLE_DAYS, _CYCLE_YEARS = 146_097, 400
 
 
-def to_text(source: Type, *, plain: bool) -> Form:
+def to_text(source: Type, *, plain: bool) -> PolarsForm:
     """Return the form of Spark's text of a value; `plain` decimals never have an exponent."""
     match source:
         case Decimal(_, scale) if scale > 6 and not plain:
-            return per_column(lambda value: _small_decimal(value, scale), STRING)
+            return compute_on_column(lambda value: _format_decimal(value, scale), STRING)
         case Array(element):
-            return _array(to_text(element, plain=plain))
+            return _format_array(to_text(element, plain=plain))
         case Struct(fields):
-            return _struct([to_text(field.type, plain=plain) for field in fields])
+            return _format_struct([to_text(field.type, plain=plain) for field in fields])
     if source == BINARY:
-        return per_column(_decoded, STRING)
+        return compute_on_column(_decode_utf8, STRING)
     if source == DATE:
-        return per_column(_date, STRING)
+        return compute_on_column(_format_date, STRING)
     if source == TIMESTAMP:
-        return per_column(_timestamp, STRING)
+        return compute_on_column(_format_timestamp, STRING)
     return lambda value: value.cast(pl.String)
 
 
-def _decoded(value: pl.Series) -> pl.Series:
+def _decode_utf8(value: pl.Series) -> pl.Series:
     """Decode UTF-8, with the replacement character for invalid bytes, as Java does."""
     try:
         return value.cast(pl.String)
@@ -52,7 +52,7 @@ def _decoded(value: pl.Series) -> pl.Series:
         return pl.Series(value.name, texts, dtype=pl.String)
 
 
-def _small_decimal(value: pl.Series, scale: int) -> pl.Series:
+def _format_decimal(value: pl.Series, scale: int) -> pl.Series:
     """Format decimals as Java does: below a millionth with an exponent, as in 0E-18, 1.2E-7."""
     digits = value.reinterpret(dtype=pl.Int128).abs().cast(pl.String)
     small = digits.str.len_bytes().cast(pl.Int64) - scale < -5
@@ -65,49 +65,49 @@ def _small_decimal(value: pl.Series, scale: int) -> pl.Series:
     return short.zip_with(small, text)
 
 
-def _date(value: pl.Series) -> pl.Series:
+def _format_date(value: pl.Series) -> pl.Series:
     days = value.to_physical().cast(pl.Int64)
-    if _printable(days):
+    if _are_formattable(days):
         return value.dt.strftime("%Y-%m-%d")
-    return _wild_year(days) + _cycled(days).dt.strftime("-%m-%d")
+    return _format_year(days) + _fold_days(days).dt.strftime("-%m-%d")
 
 
-def _timestamp(value: pl.Series) -> pl.Series:
+def _format_timestamp(value: pl.Series) -> pl.Series:
     """Format timestamps without trailing zeros, and without a point if no digit follows it."""
     micros = value.to_physical()
     days = micros // 86_400_000_000
-    if _printable(days):
+    if _are_formattable(days):
         text = micros.cast(pl.Datetime("us")).dt.strftime("%Y-%m-%d %H:%M:%S%.6f")
     else:
         clock = (micros % 86_400_000_000).cast(pl.Datetime("us")).dt.strftime(" %H:%M:%S%.6f")
-        text = _wild_year(days) + _cycled(days).dt.strftime("-%m-%d") + clock
+        text = _format_year(days) + _fold_days(days).dt.strftime("-%m-%d") + clock
     return text.str.strip_chars_end("0").str.strip_chars_end(".")
 
 
-def _printable(days: pl.Series) -> bool:
-    return not (days.abs() > WRITTEN_DAYS).any()
+def _are_formattable(days: pl.Series) -> bool:
+    return not (days.abs() > FORMATTED_DAYS_LIMIT).any()
 
 
-def _cycled(days: pl.Series) -> pl.Series:
+def _fold_days(days: pl.Series) -> pl.Series:
     """Return the same day of the calendar in a year that Polars supports."""
     return (days % _CYCLE_DAYS).cast(pl.Int32).cast(pl.Date)
 
 
-def _wild_year(days: pl.Series) -> pl.Series:
+def _format_year(days: pl.Series) -> pl.Series:
     """Return a year of at least four digits, with a sign if it is not one of 0 to 9999."""
-    year = _cycled(days).dt.year().cast(pl.Int64) + days // _CYCLE_DAYS * _CYCLE_YEARS
+    year = _fold_days(days).dt.year().cast(pl.Int64) + days // _CYCLE_DAYS * _CYCLE_YEARS
     digits = year.abs().cast(pl.String).str.zfill(4)
     sign = pl.when(year < 0).then(pl.lit("-")).when(year > 9999).then(pl.lit("+"))
     return pl.select(sign.otherwise(pl.lit(""))).to_series() + digits
 
 
-def _array(element: Form) -> Form:
+def _format_array(element: PolarsForm) -> PolarsForm:
     """Return the form of the text of an array: [1, 2, null]."""
     body = element(pl.element()).fill_null("null")
     return lambda value: pl.lit("[") + value.list.eval(body).list.join(", ") + pl.lit("]")
 
 
-def _struct(fields: list[Form]) -> Form:
+def _format_struct(fields: list[PolarsForm]) -> PolarsForm:
     """Return the form of the text of a struct: {1, null}."""
 
     def show(value: pl.Series) -> pl.Series:
@@ -119,10 +119,10 @@ def _struct(fields: list[Form]) -> Form:
         joined = inside.select(columns).select("{" + pl.concat_str("*", separator=", ") + "}")
         return pl.select(pl.when(value.is_not_null()).then(joined.to_series())).to_series()
 
-    return per_column(show, STRING)
+    return compute_on_column(show, STRING)
 
 
-def to_binary(source: Type) -> Form:
+def to_binary(source: Type) -> PolarsForm:
     """Return the form of a cast to binary: text as UTF-8, an integer as its bytes, the highest
     first."""
     if source == STRING:
@@ -135,4 +135,4 @@ def to_binary(source: Type) -> Form:
         listed = pl.select(pl.concat_list(octets).cast(pl.Binary)).to_series()
         return pl.select(pl.when(value.is_not_null()).then(listed)).to_series()
 
-    return per_column(packed, BINARY)
+    return compute_on_column(packed, BINARY)

@@ -1,43 +1,43 @@
 """The table of functions and operators that an expression may call."""
 
-from headrace.core.expressions.function import Function
-from headrace.core.expressions.functions.bits import BITS
+from headrace.core.expressions.function import SqlFunction
+from headrace.core.expressions.functions.bits import BITWISE
 from headrace.core.expressions.functions.collections import COLLECTIONS
 from headrace.core.expressions.functions.conversions import CONVERSIONS
 from headrace.core.expressions.functions.dates import DATES
-from headrace.core.expressions.functions.epochs import EPOCHS
+from headrace.core.expressions.functions.epochs import UNIX_TIME
 from headrace.core.expressions.functions.logic import LOGIC
 from headrace.core.expressions.functions.mathematics import MATHEMATICS
 from headrace.core.expressions.functions.numbers import NUMBERS
-from headrace.core.expressions.functions.parts import PARTS
+from headrace.core.expressions.functions.parts import DATE_PART
 from headrace.core.expressions.functions.patterns import PATTERNS
 from headrace.core.expressions.functions.rounding import ROUNDING
-from headrace.core.expressions.functions.spans import SPANS
+from headrace.core.expressions.functions.spans import TIME_DIFFERENCES
 from headrace.core.expressions.functions.strings import STRINGS
-from headrace.core.expressions.functions.subjects import SUBJECTS
-from headrace.core.expressions.functions.times import TIMES
-from headrace.core.expressions.functions.written_times import WRITTEN_TIMES
+from headrace.core.expressions.functions.subjects import BETWEEN_CASE
+from headrace.core.expressions.functions.times import TIMESTAMPS
+from headrace.core.expressions.functions.written_times import TIME_FORMATS
 
-FAMILIES: tuple[tuple[Function, ...], ...] = (
+FAMILIES: tuple[tuple[SqlFunction, ...], ...] = (
     LOGIC,
-    SUBJECTS,
+    BETWEEN_CASE,
     NUMBERS,
     ROUNDING,
     MATHEMATICS,
-    BITS,
+    BITWISE,
     CONVERSIONS,
     COLLECTIONS,
     STRINGS,
     PATTERNS,
     DATES,
-    TIMES,
-    PARTS,
-    WRITTEN_TIMES,
-    EPOCHS,
-    SPANS,
+    TIMESTAMPS,
+    DATE_PART,
+    TIME_FORMATS,
+    UNIX_TIME,
+    TIME_DIFFERENCES,
 )
 
-TABLE: dict[str, Function] = {
+FUNCTIONS: dict[str, SqlFunction] = {
     name: row for family in FAMILIES for row in family for name in (row.name, *row.aliases)
 }
 """Every function by its lower-case name and by each alias."""

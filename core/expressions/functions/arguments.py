@@ -7,63 +7,70 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headrace.core.expressions.casts.rules import JAVA_DIGITS
-from headrace.core.expressions.function import Call, Overload, choose
-from headrace.core.expressions.signature import Bound
-from headrace.core.expressions.typed import AS_WRITTEN, OURS, Apply, Constant, Form, Typed
+from headrace.core.expressions.function import Overload, TypedCall, choose_signature
+from headrace.core.expressions.signature import BoundArguments
+from headrace.core.expressions.typed import (
+    AS_WRITTEN,
+    NO_SPARK_FORM,
+    Constant,
+    FunctionCall,
+    PolarsForm,
+    TypedExpression,
+)
 from headrace.core.types import Decimal
 
 if TYPE_CHECKING:
     import polars as pl
 
 
-def repeating(form: Form) -> Callable[[Bound], Form]:
+def build_evaluating_once(form: PolarsForm) -> Callable[[BoundArguments], PolarsForm]:
     """Return the builder of a form that mentions an argument more than once; none of them is a
     constant."""
 
-    def build(bound: Bound) -> Form:
-        from headrace.core.expressions.batches import once
+    def build(bound: BoundArguments) -> PolarsForm:
+        from headrace.core.expressions.batches import evaluate_once
 
-        return once(form, bound.result)
+        return evaluate_once(form, bound.result)
 
     return build
 
 
-def signed_in_spark(bound: Bound) -> str:
+def spark_form_of_negation(bound: BoundArguments) -> str:
     """Return the Spark form of a change of sign: Spark fails where a decimal of more digits than
     Java keeps is rounded up to one digit more."""
     type = bound.types[0]
     wide = isinstance(type, Decimal) and type.precision > JAVA_DIGITS
-    return OURS if wide else AS_WRITTEN
+    return NO_SPARK_FORM if wide else AS_WRITTEN
 
 
-def literal_text(typed: Typed) -> str | None:
+def literal_text(typed: TypedExpression) -> str | None:
     """Return the text of a literal, or None."""
     value = typed.value if isinstance(typed, Constant) else None
     return value if isinstance(value, str) else None
 
 
-def literal_int(typed: Typed) -> int | None:
+def literal_int(typed: TypedExpression) -> int | None:
     """Return the integer of a literal, or None."""
     value = typed.value if isinstance(typed, Constant) else None
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def natural(count: pl.Expr) -> pl.Expr:
+def clip_at_zero(count: pl.Expr) -> pl.Expr:
     """Return the count, or 0 where it is negative."""
     return count.clip(0)
 
 
-def characters(text: pl.Expr) -> pl.Expr:
+def count_characters(text: pl.Expr) -> pl.Expr:
     """Return the number of characters, as a type that holds sums of such numbers."""
     import polars as pl
 
     return text.str.len_chars().cast(pl.Int64)
 
 
-_CASES = ("lower", "lcase", "upper", "ucase")
+_CASE_FUNCTIONS = ("lower", "lcase", "upper", "ucase")
 
 
-def of_any_case(overload: Overload) -> Callable[[Call], Typed]:
+def resolve_ignoring_case(overload: Overload) -> Callable[[TypedCall], TypedExpression]:
     """Return the resolver of a call that may drop a change of case in its first argument, as Spark
     does.
 
@@ -71,17 +78,19 @@ def of_any_case(overload: Overload) -> Callable[[Call], Typed]:
     dotless small i becomes a capital I, and that becomes an i with a dot.
     """
 
-    def resolve(call: Call) -> Typed:
+    def resolve(call: TypedCall) -> TypedExpression:
         written = call.arguments
         if written:
             text = written[0]
-            while isinstance(text, Apply) and text.function in _CASES:
+            while isinstance(text, FunctionCall) and text.function in _CASE_FUNCTIONS:
                 text = text.arguments[0]
             call = replace(call, arguments=(text, *written[1:]))
-        _, bound = choose(call, [overload.signature])
+        _, bound = choose_signature(call, [overload.signature])
         typed = overload.apply(call, bound)
-        if isinstance(typed, Apply) and call.arguments != written:
-            return replace(typed, spark=OURS)  # `spark.settings` turns that optimizer rule off
+        if isinstance(typed, FunctionCall) and call.arguments != written:
+            return replace(
+                typed, spark=NO_SPARK_FORM
+            )  # `spark.settings` turns that optimizer rule off
         return typed
 
     return resolve

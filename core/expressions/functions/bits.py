@@ -4,30 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from headrace.core.expressions.function import Function, function, overload
-from headrace.core.expressions.signature import Bound
-from headrace.core.expressions.typed import Form
+from headrace.core.expressions.function import SqlFunction, function, overload
+from headrace.core.expressions.signature import BoundArguments
+from headrace.core.expressions.typed import PolarsForm
 from headrace.core.types import BIGINT, INT, Type, to_polars
 
 _FAMILY = "numbers"
 
 
-def _shifted(bound: Bound) -> Type:
+def _shift_type(bound: BoundArguments) -> Type:
     return BIGINT if bound.types[0] == BIGINT else INT
 
 
-def _shift(operator: str) -> Callable[[Bound], Form]:
-    def build(bound: Bound) -> Form:
-        from headrace.core.expressions.integers import shift
+def _build_shift(operator: str) -> Callable[[BoundArguments], PolarsForm]:
+    def build(bound: BoundArguments) -> PolarsForm:
+        from headrace.core.expressions.integers import build_shift
 
         type = to_polars(bound.result)
-        form = shift(operator, type)
+        form = build_shift(operator, type)
         return lambda value, count: form(value.cast(type), count)
 
     return build
 
 
-def _row(operator: str, alias: str, doc: str, *examples: tuple[str, str]) -> Function:
+def _define_shift(operator: str, alias: str, doc: str, *examples: tuple[str, str]) -> SqlFunction:
     first, *more = examples
     return function(
         *(
@@ -37,8 +37,8 @@ def _row(operator: str, alias: str, doc: str, *examples: tuple[str, str]) -> Fun
         ),
         overload(
             f"{operator}(value: I, count: int) -> I",
-            build=_shift(operator),
-            returns=_shifted,
+            build=_build_shift(operator),
+            returns=_shift_type,
             nulls="strict",
             spark=f"{alias}({{0}}, {{1}})",  # after `array`, Spark takes ">>" for two brackets
         ),
@@ -48,7 +48,7 @@ def _row(operator: str, alias: str, doc: str, *examples: tuple[str, str]) -> Fun
     )
 
 
-BITS = (
+BITWISE = (
     function(
         *("&", _FAMILY, "The bitwise and: the bits that are set in both integers."),
         overload("&(left: I, right: I) -> I", lambda a, b: a & b, nulls="strict"),
@@ -73,15 +73,15 @@ BITS = (
         overload("~(value: I) -> I", lambda value: ~value, nulls="strict"),
         example=("~ 5", "-6"),
     ),
-    _row(
+    _define_shift(
         *("<<", "shiftleft", "The bits shifted to the left"),
         *(("1 << 4", "16"), ("1 << 33", "2")),
     ),
-    _row(
+    _define_shift(
         *(">>", "shiftright", "The bits shifted to the right, keeping the sign"),
         *(("-8 >> 1", "-4"), ("shiftright(16, 2)", "4")),
     ),
-    _row(
+    _define_shift(
         *(">>>", "shiftrightunsigned", "The bits shifted to the right, filled with zeros"),
         *(("-8 >>> 1", "2147483644"), ("8 >>> 1", "4")),
     ),

@@ -1,4 +1,4 @@
-"""`initcap`: words with a capital first letter, by Unicode's rules for titles.
+"""`capitalize_words`: words with a capital first letter, by Unicode's rules for titles.
 
 The title case of a letter is not always its upper case: `ﬁ` becomes `Fi` and not `FI`. Those
 letters are listed; Python has the title case of each.
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 # Letters whose title case differs from their upper case: both ends of each range are included.
-_OTHERWISE = (
+_TITLE_RANGES = (
     "ßß ևև \u01c4\u01cc \u01f1\u01f3 \u10d0\u10fa \u10fd\u10ff \u1f80\u1faf \u1fb2\u1fb4"
     " \u1fb7\u1fb7 \u1fbc\u1fbc \u1fc2\u1fc4 \u1fc7\u1fc7 \u1fcc\u1fcc \u1ff2\u1ff4"
     " \u1ff7\u1ff7 \u1ffc\u1ffc \ufb00\ufb06 \ufb13\ufb17"
@@ -21,19 +21,19 @@ _OTHERWISE = (
 
 
 @cache
-def _titles() -> dict[str, str]:
-    ranges = [range(ord(ends[0]), ord(ends[1]) + 1) for ends in _OTHERWISE.split()]
+def _title_letters() -> dict[str, str]:
+    ranges = [range(ord(ends[0]), ord(ends[1]) + 1) for ends in _TITLE_RANGES.split()]
     return {chr(code): chr(code).title() for codes in ranges for code in codes}
 
 
-def initcap(text: pl.Expr) -> pl.Expr:
+def capitalize_words(text: pl.Expr) -> pl.Expr:
     """Capitalize each word (only spaces separate words), and convert the rest to lower case."""
     import polars as pl
 
     word = pl.element()
     first = word.str.head(1)
     capital = first.replace_strict(
-        _titles(), default=first.str.to_uppercase(), return_dtype=pl.String
+        _title_letters(), default=first.str.to_uppercase(), return_dtype=pl.String
     )
     # Lower case depends on the letter before, and the first letter may become two.
     rest = word.str.to_lowercase().str.slice(first.str.to_lowercase().str.len_chars())

@@ -11,28 +11,28 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from headrace.core.expressions.coercion import common_type
-from headrace.core.expressions.function import Call, Function, function, overload
+from headrace.core.expressions.function import SqlFunction, TypedCall, function, overload
 from headrace.core.expressions.functions.elements import (
-    at_column,
-    at_constant,
-    contains,
-    element_field,
-    from_one,
-    make_array,
-    make_struct,
+    build_array,
+    build_column_access,
+    build_constant_access,
+    build_contains,
+    build_element_field,
+    build_struct,
+    get_at_position,
 )
-from headrace.core.expressions.functions.meeting import how_to_meet, meet, to_type
-from headrace.core.expressions.signature import Bound
+from headrace.core.expressions.functions.meeting import mismatch_hint, widen, widen_all
+from headrace.core.expressions.signature import BoundArguments
 from headrace.core.expressions.typed import (
-    Apply,
-    Column,
+    ColumnReference,
     Constant,
     ExpressionError,
+    FunctionCall,
     Span,
-    Typed,
-    columns,
+    TypedExpression,
+    find_columns,
 )
-from headrace.core.problems import did_you_mean
+from headrace.core.problems import suggest_name
 from headrace.core.types import (
     BIGINT,
     BOOLEAN,
@@ -48,7 +48,7 @@ from headrace.core.types import (
 )
 
 
-def _arguments(call: Call, count: int, text: str) -> tuple[Typed, ...]:
+def _expect_arguments(call: TypedCall, count: int, text: str) -> tuple[TypedExpression, ...]:
     came = len(call.arguments)
     if came != count:
         message = f"{call.name} takes {count} arguments, got {came}"
@@ -56,106 +56,108 @@ def _arguments(call: Call, count: int, text: str) -> tuple[Typed, ...]:
     return call.arguments
 
 
-def _array(call: Call, value: Typed) -> Array:
+def _expect_array(call: TypedCall, value: TypedExpression) -> Array:
     if isinstance(value.type, Array):
         return value.type
     raise ExpressionError(f"{call.name} wants an array, got {value.type}", value.span)
 
 
-def _subscript(call: Call) -> Typed:
+def _resolve_subscript(call: TypedCall) -> TypedExpression:
     """Resolve `base[index]`: an element of an array, or a field of a struct by its name."""
     base, index = call.arguments
     named = isinstance(index, Constant) and index.type == STRING
-    if named and _struct_in(base.type) is not None:
-        return _field(call)
+    if named and _find_struct(base.type) is not None:
+        return _resolve_field(call)
     if isinstance(base.type, Array):
-        return _element(call)
+        return _resolve_element(call)
     if isinstance(base.type, Struct):
         raise ExpressionError("wanted the name of a field in quotes", index.span)
     hint = "substring(text, start, length) returns part of a text" if base.type == STRING else ""
     raise ExpressionError(f"[ ] wants an array or a struct, got {base.type}", base.span, hint)
 
 
-def _get(call: Call) -> Typed:
-    _arguments(call, 2, "get(array, index)")
-    return _element(call)
+def _resolve_get(call: TypedCall) -> TypedExpression:
+    _expect_arguments(call, 2, "get(array, index)")
+    return _resolve_element(call)
 
 
-def _element(call: Call) -> Typed:
+def _resolve_element(call: TypedCall) -> TypedExpression:
     array, index = call.arguments
-    element = _array(call, array).element
+    element = _expect_array(call, array).element
     if not is_integer(index.type) and index.type != NULL:
         message = f"the index of an array must be an integer, got {index.type}"
         hint = "" if index.type == BOOLEAN else "cast(... as int) converts it"
         raise ExpressionError(message, index.span, hint)
     if isinstance(index, Constant):
-        form = at_constant(_wrapped(index.value), to_polars(element))
-        return Apply(element, True, call.span, call.name, (array,), form)
-    form = at_column(index.type, element)
-    arguments = (array, to_type(index, INT) if index.type == NULL else index)
-    return Apply(element, True, call.span, call.name, arguments, form)
+        form = build_constant_access(_wrap_to_int(index.value), to_polars(element))
+        return FunctionCall(element, True, call.span, call.name, (array,), form)
+    form = build_column_access(index.type, element)
+    arguments = (array, widen(index, INT) if index.type == NULL else index)
+    return FunctionCall(element, True, call.span, call.name, arguments, form)
 
 
-def _wrapped(value: object) -> int | None:
+def _wrap_to_int(value: object) -> int | None:
     """Return the lowest 32 bits, as Java converts a long to an int."""
     return (value + (1 << 31)) % (1 << 32) - (1 << 31) if isinstance(value, int) else None
 
 
-def _struct_in(type: Type) -> Struct | None:
+def _find_struct(type: Type) -> Struct | None:
     """Return the struct with the fields: the type itself, or the type of an array's elements."""
     inner = type.element if isinstance(type, Array) else type
     return inner if isinstance(inner, Struct) else None
 
 
-def _field(call: Call) -> Typed:
+def _resolve_field(call: TypedCall) -> TypedExpression:
     """Resolve `base.name`: a field, or of an array of structs the array of that field."""
     base, name = call.arguments
-    struct = _struct_in(base.type)
+    struct = _find_struct(base.type)
     assert isinstance(name, Constant), "the parser gives a name"
     written = str(name.value)
     if struct is None:
         raise ExpressionError(f'no field "{written}": {base.type} has no fields', name.span)
-    field = _find(struct, written, name.span)
+    field = _find_field(struct, written, name.span)
     parts = (call.span, ".", (base, name))
     if isinstance(base.type, Array):
-        return Apply(Array(field.type), base.nullable, *parts, element_field(field.name))
+        return FunctionCall(
+            Array(field.type), base.nullable, *parts, build_element_field(field.name)
+        )
     nullable = base.nullable or field.nullable
-    return Apply(field.type, nullable, *parts, lambda base, _: base.struct.field(field.name))
+    return FunctionCall(field.type, nullable, *parts, lambda base, _: base.struct.field(field.name))
 
 
-def _find(struct: Struct, name: str, span: Span) -> Field:
-    field = struct.field(name)
+def _find_field(struct: Struct, name: str, span: Span) -> Field:
+    field = struct.get(name)
     if field is not None:
         return field
     known = [each.name for each in struct.fields]
-    hint = did_you_mean(name, known) or f"the fields are {', '.join(known)}"
+    hint = suggest_name(name, known) or f"the fields are {', '.join(known)}"
     raise ExpressionError(f'unknown field "{name}"', span, hint)
 
 
-def _not_zero(bound: Bound) -> None:
+def _check_not_zero(bound: BoundArguments) -> None:
     if bound.constants[1] == 0:
         message = "element_at counts from 1, or with -1 from the end, got 0"
         raise ExpressionError(message, bound.arguments[1].span, "array[0] is the first element")
 
 
-_AT = function(
+_ELEMENT_AT = function(
     "element_at",
     "collections",
     "The element at a position: 1 is the first, -1 the last; NULL if there is none.",
     overload(
         "element_at(array: array<T>, position: constant int) -> T",
-        from_one,
-        check=_not_zero,
+        get_at_position,
+        check=_check_not_zero,
     ),
     example=("element_at(array('a', 'b', 'c'), -1)", "c"),
     more=(("element_at(array('a', 'b', 'c'), 4)", "NULL"),),
 )
 
 
-def _element_at(call: Call) -> Typed:
+def _resolve_element_at(call: TypedCall) -> TypedExpression:
     """Resolve `element_at`; a computed position is refused: Spark fails on a 0 among them."""
-    array, position = _arguments(call, 2, "element_at(array, position)")
-    if columns(position) and isinstance(array.type, Array):
+    array, position = _expect_arguments(call, 2, "element_at(array, position)")
+    if find_columns(position) and isinstance(array.type, Array):
         message = (
             "element_at wants a constant position: a computed one may be 0, which has no value"
         )
@@ -165,30 +167,30 @@ def _element_at(call: Call) -> Typed:
     if position.type in (BIGINT, NULL):
         message = f"element_at wants an int position, got {position.type}"
         raise ExpressionError(message, position.span, "cast(... as int) converts it")
-    return _AT.resolve(call)
+    return _ELEMENT_AT.resolve(call)
 
 
-def _array_contains(call: Call) -> Typed:
-    array, value = _arguments(call, 2, "array_contains(array, value)")
-    element = _array(call, array).element
+def _resolve_array_contains(call: TypedCall) -> TypedExpression:
+    array, value = _expect_arguments(call, 2, "array_contains(array, value)")
+    element = _expect_array(call, array).element
     if value.type == NULL:
         hint = "cast(null as ...) gives the NULL a type"
         raise ExpressionError("array_contains cannot look for a bare NULL", value.span, hint)
     common = common_type(element, value.type)
     if common is None:
         message = f"array_contains cannot look for {value.type} in {array.type}"
-        raise ExpressionError(message, value.span, how_to_meet(element, value.type, (value,)))
-    arguments = (to_type(array, Array(common)), to_type(value, common))
-    return Apply(BOOLEAN, True, call.span, call.name, arguments, contains())
+        raise ExpressionError(message, value.span, mismatch_hint(element, value.type, (value,)))
+    arguments = (widen(array, Array(common)), widen(value, common))
+    return FunctionCall(BOOLEAN, True, call.span, call.name, arguments, build_contains())
 
 
-def _make_array(call: Call) -> Typed:
-    values, element = meet(call, call.arguments)
-    form = make_array(to_polars(element), nested=isinstance(element, Array))
-    return Apply(Array(element), False, call.span, call.name, values, form)
+def _resolve_array(call: TypedCall) -> TypedExpression:
+    values, element = widen_all(call, call.arguments)
+    form = build_array(to_polars(element), nested=isinstance(element, Array))
+    return FunctionCall(Array(element), False, call.span, call.name, values, form)
 
 
-def _named_struct(call: Call) -> Typed:
+def _resolve_named_struct(call: TypedCall) -> TypedExpression:
     names, values = call.arguments[::2], call.arguments[1::2]
     if not values or len(names) != len(values):
         message = (
@@ -199,27 +201,29 @@ def _named_struct(call: Call) -> Typed:
         if not isinstance(name, Constant) or name.type != STRING:
             raise ExpressionError("the name of a field must be text in quotes", name.span)
     texts = [str(name.value) for name in names if isinstance(name, Constant)]
-    return _struct_of(call, texts, values)
+    return _build_struct(call, texts, values)
 
 
-def _struct(call: Call) -> Typed:
+def _resolve_struct(call: TypedCall) -> TypedExpression:
     if not call.arguments:
         raise ExpressionError("struct takes at least 1 argument, got 0", call.span)
-    names = [_name_of(value) or f"col{i}" for i, value in enumerate(call.arguments, 1)]
-    return _struct_of(call, names, call.arguments)
+    names = [_field_name(value) or f"col{i}" for i, value in enumerate(call.arguments, 1)]
+    return _build_struct(call, names, call.arguments)
 
 
-def _name_of(value: Typed) -> str:
+def _field_name(value: TypedExpression) -> str:
     """Return the name that a value has of its own: that of a column or a field."""
     match value:
-        case Column(name=name):
+        case ColumnReference(name=name):
             return name
-        case Apply(function=".", arguments=(_, Constant(value=str(name)))):
+        case FunctionCall(function=".", arguments=(_, Constant(value=str(name)))):
             return name
     return ""
 
 
-def _struct_of(call: Call, names: Sequence[str], values: Sequence[Typed]) -> Typed:
+def _build_struct(
+    call: TypedCall, names: Sequence[str], values: Sequence[TypedExpression]
+) -> TypedExpression:
     twice = next((i for i, name in enumerate(names) if name in names[:i]), None)
     if twice is not None:
         message = f'two fields named "{names[twice]}"'
@@ -228,10 +232,10 @@ def _struct_of(call: Call, names: Sequence[str], values: Sequence[Typed]) -> Typ
         )
     fields = zip(names, values, strict=True)
     type = Struct(tuple(Field(name, value.type) for name, value in fields))
-    return Apply(type, False, call.span, call.name, tuple(values), make_struct(names))
+    return FunctionCall(type, False, call.span, call.name, tuple(values), build_struct(names))
 
 
-COLLECTIONS: tuple[Function, ...] = (
+COLLECTIONS: tuple[SqlFunction, ...] = (
     function(
         "[]",
         "collections",
@@ -239,7 +243,7 @@ COLLECTIONS: tuple[Function, ...] = (
         " NULL if there is no such element.",
         example=("array('a', 'b')[0]", "a"),
         more=(("array('a', 'b')[2]", "NULL"),),
-        resolve=_subscript,
+        resolve=_resolve_subscript,
         signatures=(
             "array[index: I] -> T",
             "struct['field'] -> T",
@@ -251,7 +255,7 @@ COLLECTIONS: tuple[Function, ...] = (
         "A field of a struct, NULL if the struct is NULL; of an array of structs, the array of this"
         " field.",
         example=("named_struct('a', 1).a", "1"),
-        resolve=_field,
+        resolve=_resolve_field,
         signatures=("struct.field -> T", "array.field -> array<T>"),
     ),
     function(
@@ -267,13 +271,13 @@ COLLECTIONS: tuple[Function, ...] = (
         more=(("size(null)", "-1"),),
         aliases=("cardinality",),
     ),
-    replace(_AT, resolve_own=_element_at),
+    replace(_ELEMENT_AT, resolve_own=_resolve_element_at),
     function(
         "get",
         "collections",
         "The element at an index, counted from 0; NULL if the index is negative or too high.",
         example=("get(array('a', 'b'), 1)", "b"),
-        resolve=_get,
+        resolve=_resolve_get,
         signatures=("get(array: array<T>, index: I) -> T",),
     ),
     function(
@@ -283,7 +287,7 @@ COLLECTIONS: tuple[Function, ...] = (
         " and the array contains a NULL.",
         example=("array_contains(array(1, 2), 2)", "true"),
         more=(("array_contains(array(1, null), 2)", "NULL"),),
-        resolve=_array_contains,
+        resolve=_resolve_array_contains,
         signatures=("array_contains(array: array<T>, value: T) -> boolean",),
     ),
     function(
@@ -291,7 +295,7 @@ COLLECTIONS: tuple[Function, ...] = (
         "collections",
         "An array of the values, widened to one type.",
         example=("array(1, 2, 3)", "[1, 2, 3]"),
-        resolve=_make_array,
+        resolve=_resolve_array,
         signatures=("array(value: T...) -> array<T>",),
     ),
     function(
@@ -299,7 +303,7 @@ COLLECTIONS: tuple[Function, ...] = (
         "collections",
         "A struct of fields, each a name in quotes and a value.",
         example=("named_struct('a', 1, 'b', 'x')", "{1, x}"),
-        resolve=_named_struct,
+        resolve=_resolve_named_struct,
         signatures=("named_struct(name: constant string, value: T, ...) -> struct<...>",),
     ),
     function(
@@ -307,7 +311,7 @@ COLLECTIONS: tuple[Function, ...] = (
         "collections",
         "A struct of the values; a field is named after its column, or col1, col2, ...",
         example=("struct(1, 'x')", "{1, x}"),
-        resolve=_struct,
+        resolve=_resolve_struct,
         signatures=("struct(value: T...) -> struct<...>",),
     ),
 )

@@ -11,50 +11,58 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from headrace.core.expressions.coercion import common_type_of
-from headrace.core.expressions.function import Call, Function, function
-from headrace.core.expressions.functions.meeting import how_to_meet, meet, to_type
+from headrace.core.expressions.coercion import common_argument_type
+from headrace.core.expressions.function import SqlFunction, TypedCall, function
+from headrace.core.expressions.functions.meeting import mismatch_hint, widen, widen_all
 from headrace.core.expressions.functions.membership import MEMBERSHIP
-from headrace.core.expressions.typed import Apply, Constant, ExpressionError, Form, Typed
-from headrace.core.types import BOOLEAN, FLOATS, NULL, Type, is_ordered
+from headrace.core.expressions.typed import (
+    Constant,
+    ExpressionError,
+    FunctionCall,
+    PolarsForm,
+    TypedExpression,
+)
+from headrace.core.types import BOOLEAN, FLOAT_TYPES, NULL, Type, is_ordered
 
 if TYPE_CHECKING:
     import polars as pl
 
 
-_ORDERS = ("<", "<=", ">", ">=")
-_CHAINED = "compare twice: low < value and value < high"
+_ORDER_OPERATORS = ("<", "<=", ">", ">=")
+_CHAINED_HINT = "compare twice: low < value and value < high"
 
 
-def pair(call: Call, *, ordered: bool = False) -> tuple[Typed, Typed]:
+def widen_pair(
+    call: TypedCall, *, ordered: bool = False
+) -> tuple[TypedExpression, TypedExpression]:
     """Return both operands in their common type; two bare NULLs are compared as booleans."""
     left, right = call.arguments
-    common = common_type_of(call.arguments)
+    common = common_argument_type(call.arguments)
     if common is None:
         message = f"{call.name} cannot compare {left.type} with {right.type}"
-        chained = isinstance(left, Apply) and left.function in _ORDERS
-        hint = _CHAINED if chained else how_to_meet(left.type, right.type, call.arguments)
+        chained = isinstance(left, FunctionCall) and left.function in _ORDER_OPERATORS
+        hint = _CHAINED_HINT if chained else mismatch_hint(left.type, right.type, call.arguments)
         raise ExpressionError(message, call.span, hint)
     if ordered and not is_ordered(common):
         raise ExpressionError(f"{call.name} wants ordered values, got {common}", call.span)
     target = BOOLEAN if common == NULL else common
-    return to_type(left, target), to_type(right, target)
+    return widen(left, target), widen(right, target)
 
 
-def _comparison(
+def _define_comparison(
     name: str,
     doc: str,
     form: Callable[[pl.Expr, pl.Expr], pl.Expr],
     *examples: tuple[str, str],
     letter: str = "C",
     null_safe: bool = False,
-) -> Function:
-    def resolve(call: Call) -> Typed:
+) -> SqlFunction:
+    def resolve(call: TypedCall) -> TypedExpression:
         if not null_safe:
-            _no_null(call)
-        left, right = pair(call, ordered=letter == "C")
+            _refuse_null(call)
+        left, right = widen_pair(call, ordered=letter == "C")
         nullable = not null_safe and (left.nullable or right.nullable)
-        return Apply(BOOLEAN, nullable, call.span, call.name, (left, right), form)
+        return FunctionCall(BOOLEAN, nullable, call.span, call.name, (left, right), form)
 
     text = f"{name}(left: {letter}, right: {letter}) -> boolean"
     first, *more = examples
@@ -67,7 +75,7 @@ def _comparison(
     )
 
 
-def _no_null(call: Call) -> None:
+def _refuse_null(call: TypedCall) -> None:
     """Refuse a literal NULL as operand: Spark returns NULL for every row."""
     for side in call.arguments:
         if isinstance(side, Constant) and side.type == NULL:
@@ -76,46 +84,48 @@ def _no_null(call: Call) -> None:
             raise ExpressionError(message, side.span, f'write "{instead}"')
 
 
-def _extreme(name: str, build: Callable[[Type], Form]) -> Callable[[Call], Typed]:
+def _build_extreme_resolver(
+    name: str, build: Callable[[Type], PolarsForm]
+) -> Callable[[TypedCall], TypedExpression]:
     """Return the resolver of `greatest` or `least`: two or more values of one ordered type."""
 
-    def resolve(call: Call) -> Typed:
+    def resolve(call: TypedCall) -> TypedExpression:
         if len(call.arguments) < 2:
             message = f"{name} takes at least 2 arguments, got {len(call.arguments)}"
             raise ExpressionError(message, call.span, f"write {name}(first, second, ...)")
-        values, common = meet(call, call.arguments)
+        values, common = widen_all(call, call.arguments)
         if not is_ordered(common):
             raise ExpressionError(f"{name} wants ordered values, got {common}", call.span)
         nullable = all(value.nullable for value in values)
-        return Apply(common, nullable, call.span, name, values, build(common))
+        return FunctionCall(common, nullable, call.span, name, values, build(common))
 
     return resolve
 
 
-def _greatest(type: Type) -> Form:
+def _build_greatest(type: Type) -> PolarsForm:
     import polars as pl
 
-    from headrace.core.expressions.batches import once
+    from headrace.core.expressions.batches import evaluate_once
 
-    if type not in FLOATS:
+    if type not in FLOAT_TYPES:
         return lambda *values: pl.max_horizontal(values)
 
     def form(*values: pl.Expr) -> pl.Expr:
         nan = pl.any_horizontal([value.is_nan() for value in values])
         return pl.when(nan).then(float("nan")).otherwise(pl.max_horizontal(values[::-1]))
 
-    return once(form, type)
+    return evaluate_once(form, type)
 
 
-def _least(type: Type) -> Form:
+def _build_least(type: Type) -> PolarsForm:
     # Of 0.0 and -0.0 Spark takes the first, Polars the last: so the values are reversed.
     import polars as pl
 
     return lambda *values: pl.min_horizontal(values[::-1])
 
 
-COMPARISONS: tuple[Function, ...] = (
-    _comparison(
+COMPARISONS: tuple[SqlFunction, ...] = (
+    _define_comparison(
         "=",
         "Whether both values are equal; NULL if one of them is NULL. == is the same.",
         lambda a, b: a == b,
@@ -123,14 +133,14 @@ COMPARISONS: tuple[Function, ...] = (
         ("date '2024-01-02' = '2024-1-2'", "true"),
         letter="T",
     ),
-    _comparison(
+    _define_comparison(
         "<>",
         "Whether the values are different; NULL if one of them is NULL. != is the same.",
         lambda a, b: a != b,
         ("'a' <> 'A'", "true"),
         letter="T",
     ),
-    _comparison(
+    _define_comparison(
         "<=>",
         "Whether both values are equal, or both are NULL; never NULL itself.",
         lambda a, b: a.eq_missing(b),
@@ -139,26 +149,26 @@ COMPARISONS: tuple[Function, ...] = (
         letter="T",
         null_safe=True,
     ),
-    _comparison(
+    _define_comparison(
         "<",
         "Whether the left value is less than the right; NULL if one of them is NULL.",
         lambda a, b: a < b,
         ("'Z' < 'a'", "true"),
     ),
-    _comparison(
+    _define_comparison(
         "<=",
         "Whether the left value is at most the right; NULL if one of them is NULL.",
         lambda a, b: a <= b,
         ("2 <= 2.0", "true"),
     ),
-    _comparison(
+    _define_comparison(
         ">",
         "Whether the left value is greater than the right; NULL if one of them is NULL. NaN is"
         " above all numbers.",
         lambda a, b: a > b,
         ("cast('NaN' as double) > 1e300", "true"),
     ),
-    _comparison(
+    _define_comparison(
         ">=",
         "Whether the left value is at least the right; NULL if one of them is NULL.",
         lambda a, b: a >= b,
@@ -170,7 +180,7 @@ COMPARISONS: tuple[Function, ...] = (
         "The greatest of two or more values, ignoring NULLs; NULL if all are NULL. NaN is above all"
         " numbers.",
         example=("greatest(1, 2.5, null)", "2.5"),
-        resolve=_extreme("greatest", _greatest),
+        resolve=_build_extreme_resolver("greatest", _build_greatest),
         signatures=("greatest(value: C, other: C...) -> C",),
     ),
     function(
@@ -178,7 +188,7 @@ COMPARISONS: tuple[Function, ...] = (
         "logic",
         "The least of two or more values, ignoring NULLs; NULL if all are NULL.",
         example=("least(3, 2, null)", "2"),
-        resolve=_extreme("least", _least),
+        resolve=_build_extreme_resolver("least", _build_least),
         signatures=("least(value: C, other: C...) -> C",),
     ),
     *MEMBERSHIP,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from headrace.core.expressions.casts import cast
-from headrace.core.expressions.function import Call, Function, function
-from headrace.core.expressions.typed import ExpressionError, Typed
+from headrace.core.expressions.casts import build_cast
+from headrace.core.expressions.function import SqlFunction, TypedCall, function
+from headrace.core.expressions.typed import ExpressionError, TypedExpression
 from headrace.core.types import (
     BIGINT,
     BINARY,
@@ -22,12 +22,12 @@ from headrace.core.types import (
 )
 
 
-def _conversion(name: str, target: Type, written: str, shown: str) -> Function:
-    def resolve(call: Call) -> Typed:
+def _define_conversion(name: str, target: Type, written: str, shown: str) -> SqlFunction:
+    def resolve(call: TypedCall) -> TypedExpression:
         if len(call.arguments) != 1:
             message = f"{name} takes 1 argument, got {len(call.arguments)}"
             raise ExpressionError(message, call.span, f"write {name}(value) or cast(value as ...)")
-        return cast(call.arguments[0], target, call.span)
+        return build_cast(call.arguments[0], target, call.span)
 
     return function(
         *(name, "casts", f"The value as {target}: short for cast(value as {target})."),
@@ -38,16 +38,16 @@ def _conversion(name: str, target: Type, written: str, shown: str) -> Function:
 
 
 CONVERSIONS = (
-    _conversion("boolean", BOOLEAN, "'yes'", "true"),
-    _conversion("tinyint", TINYINT, "300", "44"),
-    _conversion("smallint", SMALLINT, "'7'", "7"),
-    _conversion("int", INT, "'12.9'", "12"),
-    _conversion("bigint", BIGINT, "12.9D", "12"),
-    _conversion("float", FLOAT, "'1e3'", "1000.0"),
-    _conversion("double", DOUBLE, "'1e3'", "1000.0"),
-    _conversion("decimal", Decimal(10, 0), "'2.5'", "3"),
-    _conversion("string", STRING, "1.50", "1.50"),
-    _conversion("binary", BINARY, "'abc'", "abc"),
-    _conversion("date", DATE, "'2024-1-2'", "2024-01-02"),
-    _conversion("timestamp", TIMESTAMP, "'2024-01-02T03:04:05Z'", "2024-01-02 03:04:05"),
+    _define_conversion("boolean", BOOLEAN, "'yes'", "true"),
+    _define_conversion("tinyint", TINYINT, "300", "44"),
+    _define_conversion("smallint", SMALLINT, "'7'", "7"),
+    _define_conversion("int", INT, "'12.9'", "12"),
+    _define_conversion("bigint", BIGINT, "12.9D", "12"),
+    _define_conversion("float", FLOAT, "'1e3'", "1000.0"),
+    _define_conversion("double", DOUBLE, "'1e3'", "1000.0"),
+    _define_conversion("decimal", Decimal(10, 0), "'2.5'", "3"),
+    _define_conversion("string", STRING, "1.50", "1.50"),
+    _define_conversion("binary", BINARY, "'abc'", "abc"),
+    _define_conversion("date", DATE, "'2024-1-2'", "2024-01-02"),
+    _define_conversion("timestamp", TIMESTAMP, "'2024-01-02T03:04:05Z'", "2024-01-02 03:04:05"),
 )

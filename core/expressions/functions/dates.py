@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.core.expressions import calendar
-from headrace.core.expressions.function import Function, function, overload
-from headrace.core.expressions.functions.arguments import literal_int, repeating
-from headrace.core.expressions.functions.units import THURSDAY, first_day, next_weekday
-from headrace.core.expressions.signature import Bound
-from headrace.core.expressions.typed import OURS, ExpressionError, Form
+from headrace.core.expressions.function import SqlFunction, function, overload
+from headrace.core.expressions.functions.arguments import build_evaluating_once, literal_int
+from headrace.core.expressions.functions.units import THURSDAY, build_unit_start, find_next_weekday
+from headrace.core.expressions.signature import BoundArguments
+from headrace.core.expressions.typed import NO_SPARK_FORM, ExpressionError, PolarsForm
 from headrace.core.types import BIGINT, DATE
 
 if TYPE_CHECKING:
@@ -22,140 +22,144 @@ if TYPE_CHECKING:
 FAMILY = "dates"
 
 
-def _part(
-    name: str, doc: str, form: Form, example: str, *, aliases: tuple[str, ...] = ()
-) -> Function:
+def _define_part(
+    name: str, doc: str, form: PolarsForm, example: str, *, aliases: tuple[str, ...] = ()
+) -> SqlFunction:
     """Define the function of a part of a date, as an int; only the year mentions the date twice."""
     signature, call = f"{name}(date: date) -> int", f"{name}(date '2024-05-06')"
-    build = repeating(form) if name == "year" else lambda bound: form
+    build = build_evaluating_once(form) if name == "year" else lambda bound: form
     row = overload(signature, build=build, nulls="strict")
     return function(name, FAMILY, doc, row, example=(call, example), aliases=aliases)
 
 
-def no_bigint(bound: Bound) -> None:
+def refuse_bigint(bound: BoundArguments) -> None:
     """Refuse a bigint as number of days: Spark, too, takes nothing wider than an int."""
-    days = next(a for a in bound.arguments if a.type == bound.letters["I"])
+    days = next(a for a in bound.arguments if a.type == bound.type_arguments["I"])
     if days.type == BIGINT:
         hint = "cast(... as int) converts explicitly"
         raise ExpressionError("a number of days must be an int, got bigint", days.span, hint)
 
 
-def plus_days(date: pl.Expr, days: pl.Expr) -> pl.Expr:
+def add_days(date: pl.Expr, days: pl.Expr) -> pl.Expr:
     """Return the date this many days later."""
-    return calendar.to_date(calendar.days(date) + calendar.to_int(days))
+    return calendar.to_date(calendar.to_days(date) + calendar.to_int(days))
 
 
-def minus_days(date: pl.Expr, days: pl.Expr) -> pl.Expr:
+def subtract_days(date: pl.Expr, days: pl.Expr) -> pl.Expr:
     """Return the date this many days earlier."""
-    return calendar.to_date(calendar.days(date) - calendar.to_int(days))
+    return calendar.to_date(calendar.to_days(date) - calendar.to_int(days))
 
 
-def add_months(bound: Bound) -> Form:
+def build_add_months(bound: BoundArguments) -> PolarsForm:
     """Return the form of a date plus months, which are the second argument."""
-    from headrace.core.expressions.batches import once
+    from headrace.core.expressions.batches import evaluate_once
 
     months = literal_int(bound.arguments[1])
     if months is None:
-        return once(calendar.plus_months, DATE)
-    form = once(lambda date: calendar.plus_months(date, months), DATE)
+        return evaluate_once(calendar.add_months, DATE)
+    form = evaluate_once(lambda date: calendar.add_months(date, months), DATE)
     return lambda date, _: form(date)
 
 
-def _last_day(date: pl.Expr) -> pl.Expr:
-    left = calendar.folded(date).dt.days_in_month() - calendar.folded(date).dt.day()
-    return calendar.to_date(calendar.days(date) + calendar.to_int(left))
+def _compute_last_day(date: pl.Expr) -> pl.Expr:
+    left = calendar.fold_date(date).dt.days_in_month() - calendar.fold_date(date).dt.day()
+    return calendar.to_date(calendar.to_days(date) + calendar.to_int(left))
 
 
-_NAMES = ("THURSDAY", "FRIDAY", "SATURDAY", "SUNDAY", "MONDAY", "TUESDAY", "WEDNESDAY")
+_WEEKDAY_NAMES = ("THURSDAY", "FRIDAY", "SATURDAY", "SUNDAY", "MONDAY", "TUESDAY", "WEDNESDAY")
 _WEEKDAYS = {
-    name[:length]: day for day, name in enumerate(_NAMES, THURSDAY) for length in (2, 3, len(name))
+    name[:length]: day
+    for day, name in enumerate(_WEEKDAY_NAMES, THURSDAY)
+    for length in (2, 3, len(name))
 }
 
 
-def _known_day(bound: Bound) -> None:
+def _check_weekday(bound: BoundArguments) -> None:
     name = bound.constants[1]
     if isinstance(name, str) and name.upper() not in _WEEKDAYS:
         hint = "the days are MO or MON or MONDAY, and so on"
         raise ExpressionError(f"'{name}' is not a day of the week", bound.arguments[1].span, hint)
 
 
-def _next_day(bound: Bound) -> Form:
+def _build_next_day(bound: BoundArguments) -> PolarsForm:
     day = _WEEKDAYS.get(str(bound.constants[1]).upper(), THURSDAY)
-    return lambda date, _: calendar.to_date(next_weekday(calendar.days(date), day))
+    return lambda date, _: calendar.to_date(find_next_weekday(calendar.to_days(date), day))
 
 
-def _known_unit(bound: Bound) -> None:
+def _check_unit(bound: BoundArguments) -> None:
     unit = bound.constants[1]
-    if isinstance(unit, str) and not first_day(unit):
+    if isinstance(unit, str) and not build_unit_start(unit):
         hint = "the units are WEEK, MONTH, QUARTER, YEAR; date_trunc takes shorter units"
         raise ExpressionError(f"'{unit}' is not a unit here", bound.arguments[1].span, hint)
 
 
-def _trunc(bound: Bound) -> Form:
-    level = first_day(bound.constants[1])
+def _build_trunc(bound: BoundArguments) -> PolarsForm:
+    level = build_unit_start(bound.constants[1])
     assert level, "checked"
     return lambda date, _: level(date)
 
 
-def _make_date(frame: pl.DataFrame) -> pl.Series:
+def _compute_dates(frame: pl.DataFrame) -> pl.Series:
     import polars as pl
 
     year, month, day = (column.cast(pl.Int64) for column in frame.get_columns())
     real_month = month.set((month < 1) | (month > 12), None)
-    days = calendar.civil_days(year, real_month, day)
+    days = calendar.civil_date_to_days(year, real_month, day)
     assert isinstance(days, pl.Series)
     return days.cast(pl.Int32, strict=False).cast(pl.Date)
 
 
-def _make_date_form(bound: Bound) -> Form:
-    from headrace.core.expressions.batches import staged
+def _build_make_date(bound: BoundArguments) -> PolarsForm:
+    from headrace.core.expressions.batches import compute_on_frame
 
-    return staged(_make_date, DATE)
+    return compute_on_frame(_compute_dates, DATE)
 
 
-DATES: tuple[Function, ...] = (
-    _part("year", "The year; the years before 1 are 0, -1 and so on.", calendar.year, "2024"),
-    _part(
+DATES: tuple[SqlFunction, ...] = (
+    _define_part(
+        "year", "The year; the years before 1 are 0, -1 and so on.", calendar.extract_year, "2024"
+    ),
+    _define_part(
         "quarter",
         "The quarter of the year, from 1 to 4.",
-        lambda date: calendar.to_int(calendar.folded(date).dt.quarter()),
+        lambda date: calendar.to_int(calendar.fold_date(date).dt.quarter()),
         "2",
     ),
-    _part(
+    _define_part(
         "month",
         "The month, from 1 to 12.",
-        lambda date: calendar.to_int(calendar.folded(date).dt.month()),
+        lambda date: calendar.to_int(calendar.fold_date(date).dt.month()),
         "5",
     ),
-    _part(
+    _define_part(
         "day",
         "The day of the month, from 1.",
-        lambda date: calendar.to_int(calendar.folded(date).dt.day()),
+        lambda date: calendar.to_int(calendar.fold_date(date).dt.day()),
         "6",
         aliases=("dayofmonth",),
     ),
-    _part(
+    _define_part(
         "dayofweek",
         "The day of the week: 1 is Sunday, 7 is Saturday.",
-        lambda date: (calendar.days(date) % 7 + 4) % 7 + 1,
+        lambda date: (calendar.to_days(date) % 7 + 4) % 7 + 1,
         "2",
     ),
-    _part(
+    _define_part(
         "weekday",
         "The day of the week: 0 is Monday, 6 is Sunday.",
-        lambda date: (calendar.days(date) % 7 + 3) % 7,
+        lambda date: (calendar.to_days(date) % 7 + 3) % 7,
         "0",
     ),
-    _part(
+    _define_part(
         "dayofyear",
         "The day of the year, from 1.",
-        lambda date: calendar.to_int(calendar.folded(date).dt.ordinal_day()),
+        lambda date: calendar.to_int(calendar.fold_date(date).dt.ordinal_day()),
         "127",
     ),
-    _part(
+    _define_part(
         "weekofyear",
         "The ISO week: weeks start on Monday, and the first has the first Thursday of the year.",
-        lambda date: calendar.to_int(calendar.folded(date).dt.week()),
+        lambda date: calendar.to_int(calendar.fold_date(date).dt.week()),
         "19",
     ),
     function(
@@ -163,7 +167,7 @@ DATES: tuple[Function, ...] = (
         FAMILY,
         "The date a number of days later, or earlier if the number is negative.",
         overload(
-            "date_add(start: date, days: I) -> date", plus_days, check=no_bigint, nulls="strict"
+            "date_add(start: date, days: I) -> date", add_days, check=refuse_bigint, nulls="strict"
         ),
         example=("date_add(date '2024-02-28', 2)", "2024-03-01"),
         aliases=("dateadd",),
@@ -173,7 +177,10 @@ DATES: tuple[Function, ...] = (
         FAMILY,
         "The date a number of days earlier, or later if the number is negative.",
         overload(
-            "date_sub(start: date, days: I) -> date", minus_days, check=no_bigint, nulls="strict"
+            "date_sub(start: date, days: I) -> date",
+            subtract_days,
+            check=refuse_bigint,
+            nulls="strict",
         ),
         example=("date_sub(date '2024-03-01', 2)", "2024-02-28"),
     ),
@@ -183,7 +190,7 @@ DATES: tuple[Function, ...] = (
         "The days from the second date to the first; the time of day of timestamps is ignored.",
         overload(
             "datediff(end: date, start: date) -> int",
-            lambda end, start: calendar.days(end) - calendar.days(start),
+            lambda end, start: calendar.to_days(end) - calendar.to_days(start),
             nulls="strict",
         ),
         example=("datediff(date '2024-03-01', date '2024-02-01')", "29"),
@@ -193,14 +200,22 @@ DATES: tuple[Function, ...] = (
         "add_months",
         FAMILY,
         "The same day some months later, or the last day of that month; NULL if out of range.",
-        overload("add_months(start: date, months: int) -> date", build=add_months, spark=OURS),
+        overload(
+            "add_months(start: date, months: int) -> date",
+            build=build_add_months,
+            spark=NO_SPARK_FORM,
+        ),
         example=("add_months(date '2024-01-31', 1)", "2024-02-29"),
     ),
     function(
         "last_day",
         FAMILY,
         "The last day of the date's month.",
-        overload("last_day(date: date) -> date", build=repeating(_last_day), nulls="strict"),
+        overload(
+            "last_day(date: date) -> date",
+            build=build_evaluating_once(_compute_last_day),
+            nulls="strict",
+        ),
         example=("last_day(date '2024-02-03')", "2024-02-29"),
     ),
     function(
@@ -208,7 +223,9 @@ DATES: tuple[Function, ...] = (
         FAMILY,
         "The first day after the date that is the given weekday, as 'MO', 'Mon' or 'monday'.",
         overload(
-            "next_day(start: date, day: constant string) -> date", build=_next_day, check=_known_day
+            "next_day(start: date, day: constant string) -> date",
+            build=_build_next_day,
+            check=_check_weekday,
         ),
         example=("next_day(date '2024-05-06', 'Mon')", "2024-05-13"),
     ),
@@ -217,7 +234,9 @@ DATES: tuple[Function, ...] = (
         FAMILY,
         "The first day of the year, quarter, month or week of the date.",
         overload(
-            "trunc(date: date, unit: constant string) -> date", build=_trunc, check=_known_unit
+            "trunc(date: date, unit: constant string) -> date",
+            build=_build_trunc,
+            check=_check_unit,
         ),
         example=("trunc(date '2024-05-06', 'MONTH')", "2024-05-01"),
     ),
@@ -227,8 +246,8 @@ DATES: tuple[Function, ...] = (
         "The date of a year, a month and a day; NULL if there is no such date.",
         overload(
             "make_date(year: int, month: int, day: int) -> date",
-            build=_make_date_form,
-            spark=OURS,
+            build=_build_make_date,
+            spark=NO_SPARK_FORM,
         ),
         example=("make_date(2024, 2, 29)", "2024-02-29"),
         more=(("make_date(2023, 2, 29)", "NULL"),),
@@ -237,7 +256,7 @@ DATES: tuple[Function, ...] = (
         "unix_date",
         FAMILY,
         "The days since 1970-01-01, negative before it.",
-        overload("unix_date(date: exact date) -> int", calendar.days, nulls="strict"),
+        overload("unix_date(date: exact date) -> int", calendar.to_days, nulls="strict"),
         example=("unix_date(date '1970-01-02')", "1"),
     ),
     function(

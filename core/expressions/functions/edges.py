@@ -9,23 +9,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from headrace.core.expressions.function import Function, Overload, function, overload
+from headrace.core.expressions.function import Overload, SqlFunction, function, overload
 from headrace.core.expressions.functions.arguments import (
-    characters,
+    clip_at_zero,
+    count_characters,
     literal_int,
     literal_text,
-    natural,
 )
-from headrace.core.expressions.signature import Bound
-from headrace.core.expressions.typed import Form
+from headrace.core.expressions.signature import BoundArguments
+from headrace.core.expressions.typed import PolarsForm
 
 if TYPE_CHECKING:
     import polars as pl
 
-Side: TypeAlias = Literal["start", "end", "both"]
+TextSide: TypeAlias = Literal["start", "end", "both"]
 
 
-def _strip(text: pl.Expr, side: Side, unwanted: pl.Expr | str) -> pl.Expr:
+def _strip_side(text: pl.Expr, side: TextSide, unwanted: pl.Expr | str) -> pl.Expr:
     match side:
         case "start":
             return text.str.strip_chars_start(unwanted)
@@ -34,78 +34,80 @@ def _strip(text: pl.Expr, side: Side, unwanted: pl.Expr | str) -> pl.Expr:
     return text.str.strip_chars(unwanted)
 
 
-def _trimming(side: Side, unwanted_at: int) -> Callable[[Bound], Form]:
+def _build_trim_builder(side: TextSide, unwanted_at: int) -> Callable[[BoundArguments], PolarsForm]:
     """Return the builder of the form with given characters, which come before or after the text."""
 
-    def build(bound: Bound) -> Form:
-        from headrace.core.expressions.batches import once
+    def build(bound: BoundArguments) -> PolarsForm:
+        from headrace.core.expressions.batches import evaluate_once
 
         plain = literal_text(bound.arguments[unwanted_at])
         if plain is not None:
-            return lambda *both: _strip(both[1 - unwanted_at], side, plain)
+            return lambda *both: _strip_side(both[1 - unwanted_at], side, plain)
 
         def form(*both: pl.Expr) -> pl.Expr:
             import polars as pl
 
             unwanted, text = both[unwanted_at], both[1 - unwanted_at]
             # Polars takes NULL as no unwanted characters.
-            return pl.when(unwanted.is_not_null()).then(_strip(text, side, unwanted))
+            return pl.when(unwanted.is_not_null()).then(_strip_side(text, side, unwanted))
 
-        return once(form, bound.result)
+        return evaluate_once(form, bound.result)
 
     return build
 
 
-def _trim(name: str, side: Side) -> tuple[Overload, Overload]:
+def _trim_overloads(name: str, side: TextSide) -> tuple[Overload, Overload]:
     return (
         overload(
-            f"{name}(text: string) -> string", lambda text: _strip(text, side, " "), nulls="strict"
+            f"{name}(text: string) -> string",
+            lambda text: _strip_side(text, side, " "),
+            nulls="strict",
         ),
         overload(
             f"{name}(unwanted: string, text: string) -> string",
-            build=_trimming(side, unwanted_at=0),
+            build=_build_trim_builder(side, unwanted_at=0),
             nulls="strict",
         ),
     )
 
 
-def _pad(bound: Bound, side: Side) -> Form:
-    from headrace.core.expressions.batches import once
+def _build_pad(bound: BoundArguments, side: TextSide) -> PolarsForm:
+    from headrace.core.expressions.batches import evaluate_once
 
     width = literal_int(bound.arguments[1])
     fill = literal_text(bound.arguments[2]) if len(bound.arguments) > 2 else " "
     if fill is None or len(fill) > 1:
-        return once(lambda *arguments: _filled(*arguments, side=side), bound.result)
+        return evaluate_once(lambda *arguments: _pad_text(*arguments, side=side), bound.result)
 
     def form(text: pl.Expr, count: pl.Expr, _: object = None) -> pl.Expr:
-        to = max(width, 0) if width is not None else natural(count)
+        to = max(width, 0) if width is not None else clip_at_zero(count)
         short = text.str.head(to)
         if not fill:
             return short
         return short.str.pad_start(to, fill) if side == "start" else short.str.pad_end(to, fill)
 
-    return form if width is not None else once(form, bound.result)
+    return form if width is not None else evaluate_once(form, bound.result)
 
 
-def _filled(text: pl.Expr, width: pl.Expr, fill: pl.Expr, *, side: Side) -> pl.Expr:
+def _pad_text(text: pl.Expr, width: pl.Expr, fill: pl.Expr, *, side: TextSide) -> pl.Expr:
     """Cut the text to the width, or pad it with the repeated filling."""
     import polars as pl
 
-    to = natural(width.cast(pl.Int64))
-    lacking = natural(to - characters(text))
-    times = (lacking + characters(fill) - 1) // characters(fill).clip(1)
-    filling = fill.repeat_by(natural(times)).list.join("").str.head(lacking)
+    to = clip_at_zero(width.cast(pl.Int64))
+    lacking = clip_at_zero(to - count_characters(text))
+    times = (lacking + count_characters(fill) - 1) // count_characters(fill).clip(1)
+    filling = fill.repeat_by(clip_at_zero(times)).list.join("").str.head(lacking)
     short = text.str.head(to)
     joined = pl.concat_str([filling, short] if side == "start" else [short, filling])
     return pl.when(fill.is_not_null()).then(joined)
 
 
-EDGES: tuple[Function, ...] = (
+TRIM_PAD: tuple[SqlFunction, ...] = (
     function(
         "trim",
         "strings",
         "The text without spaces, or the unwanted characters, at both ends.",
-        *_trim("trim", "both"),
+        *_trim_overloads("trim", "both"),
         example=("trim('  a b ')", "a b"),
         more=(("trim(both 'x' from 'xxaxx')", "a"),),
     ),
@@ -114,11 +116,13 @@ EDGES: tuple[Function, ...] = (
         "strings",
         "The same as trim, but the unwanted characters are the second argument.",
         overload(
-            "btrim(text: string) -> string", lambda text: _strip(text, "both", " "), nulls="strict"
+            "btrim(text: string) -> string",
+            lambda text: _strip_side(text, "both", " "),
+            nulls="strict",
         ),
         overload(
             "btrim(text: string, unwanted: string) -> string",
-            build=_trimming("both", unwanted_at=1),
+            build=_build_trim_builder("both", unwanted_at=1),
             nulls="strict",
         ),
         example=("btrim('xyaxbyx', 'xy')", "axb"),
@@ -127,14 +131,14 @@ EDGES: tuple[Function, ...] = (
         "ltrim",
         "strings",
         "The text without spaces, or the unwanted characters, at its start.",
-        *_trim("ltrim", "start"),
+        *_trim_overloads("ltrim", "start"),
         example=("ltrim('0', '0070')", "70"),
     ),
     function(
         "rtrim",
         "strings",
         "The text without spaces, or the unwanted characters, at its end.",
-        *_trim("rtrim", "end"),
+        *_trim_overloads("rtrim", "end"),
         example=("rtrim('.', 'end...')", "end"),
     ),
     function(
@@ -144,7 +148,7 @@ EDGES: tuple[Function, ...] = (
         " truncated.",
         overload(
             "lpad(text: string, length: int, [filling: string]) -> string",
-            build=lambda bound: _pad(bound, "start"),
+            build=lambda bound: _build_pad(bound, "start"),
             nulls="strict",
         ),
         example=("lpad('7', 3, '0')", "007"),
@@ -157,7 +161,7 @@ EDGES: tuple[Function, ...] = (
         " truncated.",
         overload(
             "rpad(text: string, length: int, [filling: string]) -> string",
-            build=lambda bound: _pad(bound, "end"),
+            build=lambda bound: _build_pad(bound, "end"),
             nulls="strict",
         ),
         example=("rpad('7', 4, 'ab')", "7aba"),

@@ -10,10 +10,10 @@ from headrace.core.types import BIGINT, BOOLEAN, Type
 if TYPE_CHECKING:
     import polars as pl
 
-    from headrace.core.expressions.typed import Form
+    from headrace.core.expressions.typed import PolarsForm
 
 
-def at_constant(index: int | None, element: pl.DataType) -> Form:
+def build_constant_access(index: int | None, element: pl.DataType) -> PolarsForm:
     """Return the form of the element at an index from 0; a negative index has no element."""
     import polars as pl
 
@@ -22,12 +22,12 @@ def at_constant(index: int | None, element: pl.DataType) -> Form:
     return lambda array: array.list.get(index, null_on_oob=True)
 
 
-def at_column(index: Type, element: Type) -> Form:
+def build_column_access(index: Type, element: Type) -> PolarsForm:
     """Return the form of the element at a computed index; only the lowest 32 bits of a bigint
     count."""
     import polars as pl
 
-    from headrace.core.expressions.batches import once
+    from headrace.core.expressions.batches import evaluate_once
 
     wide = index == BIGINT
 
@@ -37,28 +37,28 @@ def at_column(index: Type, element: Type) -> Form:
             array = pl.when(at.is_not_null()).then(array)
         return array.list.get(pl.when(at >= 0).then(at), null_on_oob=True)
 
-    return once(form, element)
+    return evaluate_once(form, element)
 
 
-def from_one(array: pl.Expr, position: int) -> pl.Expr:
+def get_at_position(array: pl.Expr, position: int) -> pl.Expr:
     """Return the element at a position from 1, or a negative position from the end."""
     return array.list.get(position - 1 if position > 0 else position, null_on_oob=True)
 
 
-def contains() -> Form:
+def build_contains() -> PolarsForm:
     """Return the form: true if found; NULL for NULLs, or if a NULL element might be the value."""
     import polars as pl
 
-    from headrace.core.expressions.batches import once
+    from headrace.core.expressions.batches import evaluate_once
 
     def form(array: pl.Expr, value: pl.Expr) -> pl.Expr:
         found = array.list.contains(value, nulls_equal=False)
         return pl.when(found | ~array.list.contains(None)).then(found)
 
-    return once(form, BOOLEAN)
+    return evaluate_once(form, BOOLEAN)
 
 
-def element_field(name: str) -> Form:
+def build_element_field(name: str) -> PolarsForm:
     """Return the form of the array of one field of an array of structs."""
     import polars as pl
 
@@ -66,7 +66,7 @@ def element_field(name: str) -> Form:
     return lambda array, _: array.list.eval(inner)
 
 
-def make_array(element: pl.DataType, *, nested: bool) -> Form:
+def build_array(element: pl.DataType, *, nested: bool) -> PolarsForm:
     """Return the form of an array of values; Polars would join arrays instead of nesting them, so
     they are boxed."""
     import polars as pl
@@ -82,7 +82,7 @@ def make_array(element: pl.DataType, *, nested: bool) -> Form:
     return form
 
 
-def make_struct(names: Sequence[str]) -> Form:
+def build_struct(names: Sequence[str]) -> PolarsForm:
     """Return the form of a struct of values under these names."""
     import polars as pl
 

@@ -12,63 +12,73 @@ from typing import TYPE_CHECKING
 
 from headrace.core.expressions import calendar
 from headrace.core.expressions.function import Overload, overload
-from headrace.core.expressions.functions.arguments import literal_int, repeating
-from headrace.core.expressions.functions.dates import minus_days, no_bigint, plus_days
-from headrace.core.expressions.signature import Bound
-from headrace.core.expressions.typed import AS_WRITTEN, OURS, ExpressionError, Form
-from headrace.core.types import DOUBLE, FLOATS, YEAR_MONTH, Decimal, Type
+from headrace.core.expressions.functions.arguments import build_evaluating_once, literal_int
+from headrace.core.expressions.functions.dates import add_days, refuse_bigint, subtract_days
+from headrace.core.expressions.signature import BoundArguments
+from headrace.core.expressions.typed import AS_WRITTEN, NO_SPARK_FORM, ExpressionError, PolarsForm
+from headrace.core.types import DOUBLE, FLOAT_TYPES, YEAR_MONTH, Decimal, Type
 
 if TYPE_CHECKING:
     import polars as pl
 
 # Null where the plain operators fail.
 _TRY_ADD, _TRY_SUBTRACT = "try_add({0}, {1})", "try_subtract({0}, {1})"
-_DAY, _TIME, _MONTHS = "interval day", "interval day to second", "interval year to month"
+_DAY_INTERVAL, _TIME_INTERVAL, _MONTH_INTERVAL = (
+    "interval day",
+    "interval day to second",
+    "interval year to month",
+)
 
 
-def _sum(a: pl.Expr, b: pl.Expr) -> pl.Expr:
-    return calendar.wide(calendar.micros(a)) + calendar.wide(calendar.micros(b))
+def _add_micros(a: pl.Expr, b: pl.Expr) -> pl.Expr:
+    return calendar.to_int128(calendar.to_micros(a)) + calendar.to_int128(calendar.to_micros(b))
 
 
-def _difference(a: pl.Expr, b: pl.Expr) -> pl.Expr:
-    return calendar.wide(calendar.micros(a)) - calendar.wide(calendar.micros(b))
+def _subtract_micros(a: pl.Expr, b: pl.Expr) -> pl.Expr:
+    return calendar.to_int128(calendar.to_micros(a)) - calendar.to_int128(calendar.to_micros(b))
 
 
-def _days(interval: pl.Expr) -> pl.Expr:
+def _count_days(interval: pl.Expr) -> pl.Expr:
     """Return the number of days of an interval."""
-    return calendar.micros(interval) // calendar.DAY_US
+    return calendar.to_micros(interval) // calendar.DAY_US
 
 
-def _plain(form: Form) -> Callable[[Bound], Form]:
+def _build_ignoring_types(form: PolarsForm) -> Callable[[BoundArguments], PolarsForm]:
     return lambda bound: form
 
 
-def _months_later(sign: int, move: Callable[..., pl.Expr]) -> Callable[[Bound], Form]:
+def _build_month_shift(
+    sign: int, move: Callable[..., pl.Expr]
+) -> Callable[[BoundArguments], PolarsForm]:
     """Return the builder of a date or timestamp plus or minus months, which are the second
     argument."""
 
-    def build(bound: Bound) -> Form:
-        from headrace.core.expressions.batches import once
+    def build(bound: BoundArguments) -> PolarsForm:
+        from headrace.core.expressions.batches import evaluate_once
 
         months = literal_int(bound.arguments[1])
         if months is None:
-            return once(
-                lambda time, months: move(time, calendar.bigint(months) * sign), bound.result
+            return evaluate_once(
+                lambda time, months: move(time, calendar.to_bigint(months) * sign), bound.result
             )
-        form = once(lambda time: move(time, sign * months), bound.result)
+        form = evaluate_once(lambda time: move(time, sign * months), bound.result)
         return lambda time, _: form(time)
 
     return build
 
 
-def _both_ways(
-    time: str, interval: str, result: str, build: Callable[[Bound], Form], spark: str = _TRY_ADD
+def _commuted_overloads(
+    time: str,
+    interval: str,
+    result: str,
+    build: Callable[[BoundArguments], PolarsForm],
+    spark: str = _TRY_ADD,
 ) -> tuple[Overload, Overload]:
     """Return the overloads of a sum in both orders of its operands."""
-    check = no_bigint if interval == "I" else None
+    check = refuse_bigint if interval == "I" else None
 
-    def swapped(bound: Bound) -> Form:
-        form = build(Bound(bound.arguments[::-1], {}, bound.letters, bound.result))
+    def swapped(bound: BoundArguments) -> PolarsForm:
+        form = build(BoundArguments(bound.arguments[::-1], {}, bound.type_arguments, bound.result))
         return lambda a, b: form(b, a)
 
     return (
@@ -87,37 +97,37 @@ def _both_ways(
     )
 
 
-def _minus(
+def _minus_overload(
     left: str,
     right: str,
     result: str,
-    build: Callable[[Bound], Form],
+    build: Callable[[BoundArguments], PolarsForm],
     spark: str = _TRY_SUBTRACT,
 ) -> Overload:
-    check = no_bigint if right == "I" else None
+    check = refuse_bigint if right == "I" else None
     signature = f"-(left: {left}, right: {right}) -> {result}"
     return overload(signature, build=build, check=check, spark=spark)
 
 
-def _to_midnight(form: Form) -> Form:
+def _convert_date_argument(form: PolarsForm) -> PolarsForm:
     """Adapt a form of timestamps to a first argument that is a date."""
-    return lambda date, other: form(calendar.midnight(date), other)
+    return lambda date, other: form(calendar.to_midnight(date), other)
 
 
-def _time_plus(time: pl.Expr, interval: pl.Expr) -> pl.Expr:
-    return calendar.to_timestamp(_sum(time, interval))
+def _add_to_time(time: pl.Expr, interval: pl.Expr) -> pl.Expr:
+    return calendar.to_timestamp(_add_micros(time, interval))
 
 
-def _time_minus(time: pl.Expr, interval: pl.Expr) -> pl.Expr:
-    return calendar.to_timestamp(_difference(time, interval))
+def _subtract_from_time(time: pl.Expr, interval: pl.Expr) -> pl.Expr:
+    return calendar.to_timestamp(_subtract_micros(time, interval))
 
 
-def _between(end: pl.Expr, start: pl.Expr) -> pl.Expr:
-    return calendar.to_interval(_difference(end, start))
+def _subtract_times(end: pl.Expr, start: pl.Expr) -> pl.Expr:
+    return calendar.to_interval(_subtract_micros(end, start))
 
 
-def _days_between(end: pl.Expr, start: pl.Expr) -> pl.Expr:
-    days = calendar.wide(calendar.days(end)) - calendar.days(start)
+def _subtract_dates(end: pl.Expr, start: pl.Expr) -> pl.Expr:
+    days = calendar.to_int128(calendar.to_days(end)) - calendar.to_days(start)
     return calendar.to_interval(days * calendar.DAY_US)
 
 
@@ -127,179 +137,231 @@ PLUS_OVERLOADS: tuple[Overload, ...] = (
     *(
         overload(
             f"+(left: {name}, right: {name}) -> {name}",
-            lambda a, b: calendar.to_interval(_sum(a, b)),
+            lambda a, b: calendar.to_interval(_add_micros(a, b)),
             spark=_TRY_ADD,
         )
-        for name in (_DAY, _TIME)
+        for name in (_DAY_INTERVAL, _TIME_INTERVAL)
     ),
     overload(
-        f"+(left: {_MONTHS}, right: {_MONTHS}) -> {_MONTHS}",
-        lambda a, b: calendar.to_int(calendar.bigint(a) + b),
+        f"+(left: {_MONTH_INTERVAL}, right: {_MONTH_INTERVAL}) -> {_MONTH_INTERVAL}",
+        lambda a, b: calendar.to_int(calendar.to_bigint(a) + b),
         spark=_TRY_ADD,
     ),
-    *_both_ways("exact timestamp", _TIME, "timestamp", _plain(_time_plus)),
-    *_both_ways("exact date", _TIME, "timestamp", _plain(_to_midnight(_time_plus))),
-    *_both_ways(
+    *_commuted_overloads(
+        "exact timestamp", _TIME_INTERVAL, "timestamp", _build_ignoring_types(_add_to_time)
+    ),
+    *_commuted_overloads(
+        "exact date",
+        _TIME_INTERVAL,
+        "timestamp",
+        _build_ignoring_types(_convert_date_argument(_add_to_time)),
+    ),
+    *_commuted_overloads(
         *("exact date", "exact interval day", "date"),
-        _plain(lambda date, interval: plus_days(date, _days(interval))),
+        _build_ignoring_types(lambda date, interval: add_days(date, _count_days(interval))),
         AS_WRITTEN,
     ),
-    *_both_ways("exact date", "I", "date", _plain(plus_days), AS_WRITTEN),
-    *_both_ways("exact date", _MONTHS, "date", _months_later(1, calendar.plus_months)),
-    *_both_ways(
-        "exact timestamp", _MONTHS, "timestamp", _months_later(1, calendar.time_plus_months)
+    *_commuted_overloads("exact date", "I", "date", _build_ignoring_types(add_days), AS_WRITTEN),
+    *_commuted_overloads(
+        "exact date", _MONTH_INTERVAL, "date", _build_month_shift(1, calendar.add_months)
+    ),
+    *_commuted_overloads(
+        "exact timestamp",
+        _MONTH_INTERVAL,
+        "timestamp",
+        _build_month_shift(1, calendar.add_months_to_time),
     ),
 )
 
 MINUS_OVERLOADS: tuple[Overload, ...] = (
     *(
-        overload(f"-(left: {name}, right: {name}) -> {name}", _between, spark=_TRY_SUBTRACT)
-        for name in (_DAY, _TIME)
+        overload(f"-(left: {name}, right: {name}) -> {name}", _subtract_times, spark=_TRY_SUBTRACT)
+        for name in (_DAY_INTERVAL, _TIME_INTERVAL)
     ),
     overload(
-        f"-(left: {_MONTHS}, right: {_MONTHS}) -> {_MONTHS}",
-        lambda a, b: calendar.to_int(calendar.bigint(a) - b),
+        f"-(left: {_MONTH_INTERVAL}, right: {_MONTH_INTERVAL}) -> {_MONTH_INTERVAL}",
+        lambda a, b: calendar.to_int(calendar.to_bigint(a) - b),
         spark=_TRY_SUBTRACT,
     ),
-    _minus("exact date", "exact date", _DAY, _plain(_days_between)),
-    _minus("exact timestamp", "exact timestamp", _TIME, _plain(_between)),
-    _minus("exact date", "exact timestamp", _TIME, _plain(_to_midnight(_between))),
-    _minus(
-        *("exact timestamp", "exact date", _TIME),
-        _plain(lambda end, start: _between(end, calendar.midnight(start))),
+    _minus_overload(
+        "exact date", "exact date", _DAY_INTERVAL, _build_ignoring_types(_subtract_dates)
     ),
-    _minus("exact timestamp", _TIME, "timestamp", _plain(_time_minus)),
-    _minus("exact date", _TIME, "timestamp", _plain(_to_midnight(_time_minus))),
-    _minus(
+    _minus_overload(
+        "exact timestamp", "exact timestamp", _TIME_INTERVAL, _build_ignoring_types(_subtract_times)
+    ),
+    _minus_overload(
+        "exact date",
+        "exact timestamp",
+        _TIME_INTERVAL,
+        _build_ignoring_types(_convert_date_argument(_subtract_times)),
+    ),
+    _minus_overload(
+        *("exact timestamp", "exact date", _TIME_INTERVAL),
+        _build_ignoring_types(lambda end, start: _subtract_times(end, calendar.to_midnight(start))),
+    ),
+    _minus_overload(
+        "exact timestamp", _TIME_INTERVAL, "timestamp", _build_ignoring_types(_subtract_from_time)
+    ),
+    _minus_overload(
+        "exact date",
+        _TIME_INTERVAL,
+        "timestamp",
+        _build_ignoring_types(_convert_date_argument(_subtract_from_time)),
+    ),
+    _minus_overload(
         *("exact date", "exact interval day", "date"),
-        _plain(lambda date, interval: minus_days(date, _days(interval))),
+        _build_ignoring_types(lambda date, interval: subtract_days(date, _count_days(interval))),
         AS_WRITTEN,
     ),
-    _minus("exact date", "I", "date", _plain(minus_days), AS_WRITTEN),
-    _minus("exact date", _MONTHS, "date", _months_later(-1, calendar.plus_months)),
-    _minus("exact timestamp", _MONTHS, "timestamp", _months_later(-1, calendar.time_plus_months)),
+    _minus_overload("exact date", "I", "date", _build_ignoring_types(subtract_days), AS_WRITTEN),
+    _minus_overload(
+        "exact date", _MONTH_INTERVAL, "date", _build_month_shift(-1, calendar.add_months)
+    ),
+    _minus_overload(
+        "exact timestamp",
+        _MONTH_INTERVAL,
+        "timestamp",
+        _build_month_shift(-1, calendar.add_months_to_time),
+    ),
 )
 
 
 # An interval times or divided by a number, rounded half up (away from zero).
 
-_MOST_DIGITS = 18
+_MAX_DECIMAL_DIGITS = 18
 
 
-def _short(bound: Bound) -> None:
+def _check_decimal_digits(bound: BoundArguments) -> None:
     """Refuse decimals whose product with an interval may have more digits than are computed."""
     for argument in bound.arguments:
-        if isinstance(argument.type, Decimal) and argument.type.precision > _MOST_DIGITS:
-            most = f"an interval can be combined with decimals of up to {_MOST_DIGITS} digits"
+        if isinstance(argument.type, Decimal) and argument.type.precision > _MAX_DECIMAL_DIGITS:
+            most = (
+                f"an interval can be combined with decimals of up to {_MAX_DECIMAL_DIGITS} digits"
+            )
             message = f"{most}, got {argument.type}"
             raise ExpressionError(message, argument.span, "convert it with cast(... as double)")
 
 
-def _scaled(bound: Bound, form: Callable[[Type], Form]) -> Form:
+def _build_scaling(bound: BoundArguments, form: Callable[[Type], PolarsForm]) -> PolarsForm:
     """Return the form for the type of the number, with the interval and its result as integers."""
     months = bound.result == YEAR_MONTH
     number = next(
-        argument.type for argument in bound.arguments if argument.type in bound.letters.values()
+        argument.type
+        for argument in bound.arguments
+        if argument.type in bound.type_arguments.values()
     )
     compute = form(number)
 
     def scaled(interval: pl.Expr, number: pl.Expr) -> pl.Expr:
-        count = compute(calendar.bigint(interval), number)
+        count = compute(calendar.to_bigint(interval), number)
         return calendar.to_int(count) if months else calendar.to_interval(count)
 
     return scaled
 
 
-def _product(type: Type) -> Form:
+def _build_product(type: Type) -> PolarsForm:
     import polars as pl
 
-    from headrace.core.expressions.exact import halved
+    from headrace.core.expressions.exact import round_half
 
-    if type in FLOATS:
-        return lambda count, number: _rounded(count.cast(pl.Float64) * number.cast(pl.Float64))
+    if type in FLOAT_TYPES:
+        return lambda count, number: _round_half_up(
+            count.cast(pl.Float64) * number.cast(pl.Float64)
+        )
     if isinstance(type, Decimal):
         scale = type.scale
-        return lambda count, number: halved(
-            calendar.wide(count) * number.reinterpret(dtype=pl.Int128), scale
+        return lambda count, number: round_half(
+            calendar.to_int128(count) * number.reinterpret(dtype=pl.Int128), scale
         )
-    return lambda count, number: calendar.wide(count) * calendar.wide(number)
+    return lambda count, number: calendar.to_int128(count) * calendar.to_int128(number)
 
 
-def _quotient(type: Type) -> Form:
+def _build_quotient(type: Type) -> PolarsForm:
     import polars as pl
 
-    from headrace.core.expressions.batches import staged
-    from headrace.core.expressions.floating import divided
+    from headrace.core.expressions.batches import compute_on_frame
+    from headrace.core.expressions.floating import divide_floats
 
-    if type in FLOATS:
-        quotient = staged(divided, DOUBLE)
-        return lambda count, number: _rounded(
+    if type in FLOAT_TYPES:
+        quotient = compute_on_frame(divide_floats, DOUBLE)
+        return lambda count, number: _round_half_up(
             quotient(count.cast(pl.Float64), number.cast(pl.Float64))
         )
     if isinstance(type, Decimal):
         unit = pl.lit(10**type.scale, dtype=pl.Int128)
-        return lambda count, number: _divided(
-            calendar.wide(count) * unit, number.reinterpret(dtype=pl.Int128)
+        return lambda count, number: _divide_rounded(
+            calendar.to_int128(count) * unit, number.reinterpret(dtype=pl.Int128)
         )
-    return lambda count, number: _divided(calendar.wide(count), calendar.wide(number))
+    return lambda count, number: _divide_rounded(
+        calendar.to_int128(count), calendar.to_int128(number)
+    )
 
 
-def _rounded(number: pl.Expr) -> pl.Expr:
+def _round_half_up(number: pl.Expr) -> pl.Expr:
     return number.round(mode="half_away_from_zero")
 
 
-def _divided(a: pl.Expr, b: pl.Expr) -> pl.Expr:
+def _divide_rounded(a: pl.Expr, b: pl.Expr) -> pl.Expr:
     """Divide, rounding half away from zero; null where the divisor is zero."""
     size = (a.abs() * 2 + b.abs()).truncdiv(b.abs() * 2)
     return size * a.sign() * b.sign()
 
 
-def _times(interval: str, result: str) -> tuple[Overload, Overload]:
-    def build(bound: Bound) -> Form:
-        form = repeating(_scaled(bound, _product))(bound)
-        if bound.types[0] in bound.letters.values():
+def _times_overloads(interval: str, result: str) -> tuple[Overload, Overload]:
+    def build(bound: BoundArguments) -> PolarsForm:
+        form = build_evaluating_once(_build_scaling(bound, _build_product))(bound)
+        if bound.types[0] in bound.type_arguments.values():
             return lambda number, interval: form(interval, number)
         return form
 
     return (
         overload(
-            f"*(left: {interval}, right: N) -> {result}", build=build, check=_short, spark=OURS
+            f"*(left: {interval}, right: N) -> {result}",
+            build=build,
+            check=_check_decimal_digits,
+            spark=NO_SPARK_FORM,
         ),
         overload(
-            f"*(left: N, right: {interval}) -> {result}", build=build, check=_short, spark=OURS
+            f"*(left: N, right: {interval}) -> {result}",
+            build=build,
+            check=_check_decimal_digits,
+            spark=NO_SPARK_FORM,
         ),
     )
 
 
-TIMES_OVERLOADS: tuple[Overload, ...] = (*_times(_TIME, _TIME), *_times(_MONTHS, _MONTHS))
+TIMES_OVERLOADS: tuple[Overload, ...] = (
+    *_times_overloads(_TIME_INTERVAL, _TIME_INTERVAL),
+    *_times_overloads(_MONTH_INTERVAL, _MONTH_INTERVAL),
+)
 
 DIVIDE_OVERLOADS: tuple[Overload, ...] = tuple(
     overload(
         f"/(left: {interval}, right: N) -> {interval}",
-        build=lambda bound: repeating(_scaled(bound, _quotient))(bound),
-        check=_short,
-        spark=OURS,
+        build=lambda bound: build_evaluating_once(_build_scaling(bound, _build_quotient))(bound),
+        check=_check_decimal_digits,
+        spark=NO_SPARK_FORM,
     )
-    for interval in (_TIME, _MONTHS)
+    for interval in (_TIME_INTERVAL, _MONTH_INTERVAL)
 )
 
 NEGATIVE_OVERLOADS: tuple[Overload, ...] = (
     *(
         overload(
             f"negative(value: {name}) -> {name}",
-            lambda value: calendar.to_interval(0 - calendar.wide(calendar.micros(value))),
-            spark=OURS,
+            lambda value: calendar.to_interval(0 - calendar.to_int128(calendar.to_micros(value))),
+            spark=NO_SPARK_FORM,
         )
-        for name in (_DAY, _TIME)
+        for name in (_DAY_INTERVAL, _TIME_INTERVAL)
     ),
     overload(
-        f"negative(value: {_MONTHS}) -> {_MONTHS}",
-        lambda value: calendar.to_int(-calendar.bigint(value)),
-        spark=OURS,
+        f"negative(value: {_MONTH_INTERVAL}) -> {_MONTH_INTERVAL}",
+        lambda value: calendar.to_int(-calendar.to_bigint(value)),
+        spark=NO_SPARK_FORM,
     ),
 )
 
 POSITIVE_OVERLOADS: tuple[Overload, ...] = tuple(
     overload(f"positive(value: {name}) -> {name}", lambda value: value, nulls="strict")
-    for name in (_DAY, _TIME, _MONTHS)
+    for name in (_DAY_INTERVAL, _TIME_INTERVAL, _MONTH_INTERVAL)
 )

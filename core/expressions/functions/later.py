@@ -3,7 +3,7 @@
 A name that the table has as well is supported; the others in this list are not.
 """
 
-LATER = frozenset(
+SPARK_FUNCTION_NAMES = frozenset(
     """
     abs acos acosh add_months aes_decrypt aes_encrypt aggregate any_value approx_count_distinct
     approx_percentile array array_agg array_append array_compact array_contains array_distinct

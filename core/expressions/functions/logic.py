@@ -11,18 +11,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from headrace.core.expressions.function import Call, Function, function, overload
-from headrace.core.expressions.functions.comparisons import COMPARISONS, pair
-from headrace.core.expressions.functions.meeting import condition, meet, to_type
-from headrace.core.expressions.signature import Bound
+from headrace.core.expressions.function import SqlFunction, TypedCall, function, overload
+from headrace.core.expressions.functions.comparisons import COMPARISONS, widen_pair
+from headrace.core.expressions.functions.meeting import to_condition, widen, widen_all
+from headrace.core.expressions.signature import BoundArguments
 from headrace.core.expressions.typed import (
-    Apply,
-    Column,
+    ColumnReference,
     ExpressionError,
-    Form,
-    Typed,
-    columns,
-    ours_within,
+    FunctionCall,
+    PolarsForm,
+    TypedExpression,
+    find_columns,
+    spark_form_of_parts,
 )
 from headrace.core.types import BOOLEAN, FLOAT, NULL, to_polars
 
@@ -30,18 +30,20 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-def _case(call: Call) -> Typed:
+def _resolve_case(call: TypedCall) -> TypedExpression:
     """Resolve `case`: condition, value, condition, value, ..., and a last value if there is an
     else."""
     parts = call.arguments
-    conditions = [condition(call, part, null=False) for part in parts[: len(parts) // 2 * 2 : 2]]
+    conditions = [to_condition(call, part, null=False) for part in parts[: len(parts) // 2 * 2 : 2]]
     otherwise = parts[-1:] if len(parts) % 2 else ()
-    values, common = meet(call, (*parts[1 : len(parts) // 2 * 2 : 2], *otherwise))
+    values, common = widen_all(call, (*parts[1 : len(parts) // 2 * 2 : 2], *otherwise))
     nullable = not otherwise or any(value.nullable for value in values)
-    return Apply(common, nullable, call.span, call.name, (*conditions, *values), chain)
+    return FunctionCall(
+        common, nullable, call.span, call.name, (*conditions, *values), build_case_chain
+    )
 
 
-def chain(*arguments: pl.Expr) -> pl.Expr:
+def build_case_chain(*arguments: pl.Expr) -> pl.Expr:
     """Build the form of: the conditions, then a value for each, then perhaps a default."""
     import polars as pl
 
@@ -53,54 +55,56 @@ def chain(*arguments: pl.Expr) -> pl.Expr:
     return result
 
 
-def _if(call: Call) -> Typed:
-    test, *branches = _exactly(call, 3, "if(condition, then, else)")
-    values, common = meet(call, branches)
+def _resolve_if(call: TypedCall) -> TypedExpression:
+    test, *branches = _expect_arguments(call, 3, "if(condition, then, else)")
+    values, common = widen_all(call, branches)
     nullable = any(value.nullable for value in values)
-    arguments = (condition(call, test, null=True), *values)
-    return Apply(common, nullable, call.span, call.name, arguments, chain)
+    arguments = (to_condition(call, test, null=True), *values)
+    return FunctionCall(common, nullable, call.span, call.name, arguments, build_case_chain)
 
 
-def _nvl2(call: Call) -> Typed:
+def _resolve_nvl2(call: TypedCall) -> TypedExpression:
     import polars as pl
 
-    test, *branches = _exactly(call, 3, "nvl2(value, if_not_null, if_null)")
-    values, common = meet(call, branches)
+    test, *branches = _expect_arguments(call, 3, "nvl2(value, if_not_null, if_null)")
+    values, common = widen_all(call, branches)
     nullable = any(value.nullable for value in values)
 
     def form(value: pl.Expr, present: pl.Expr, absent: pl.Expr) -> pl.Expr:
         return pl.when(value.is_not_null()).then(present).otherwise(absent)
 
-    return Apply(common, nullable, call.span, call.name, (test, *values), form)
+    return FunctionCall(common, nullable, call.span, call.name, (test, *values), form)
 
 
-def _coalesce(call: Call) -> Typed:
+def _resolve_coalesce(call: TypedCall) -> TypedExpression:
     import polars as pl
 
     if not call.arguments:
         raise ExpressionError(f"{call.name} takes at least 1 argument, got 0", call.span)
-    values, common = meet(call, call.arguments)
+    values, common = widen_all(call, call.arguments)
     nullable = all(value.nullable for value in values)
     # Values after a constant that is not NULL are not read: there Polars loses the number of rows.
-    constants = (i for i, value in enumerate(values, 1) if not (value.nullable or columns(value)))
+    constants = (
+        i for i, value in enumerate(values, 1) if not (value.nullable or find_columns(value))
+    )
     read = values[: next(constants, len(values))]
-    return Apply(common, nullable, call.span, call.name, read, lambda *v: pl.coalesce(*v))
+    return FunctionCall(common, nullable, call.span, call.name, read, lambda *v: pl.coalesce(*v))
 
 
-def _nvl(call: Call) -> Typed:
-    _exactly(call, 2, f"{call.name}(value, if_null)")
-    return _coalesce(call)
+def _resolve_nvl(call: TypedCall) -> TypedExpression:
+    _expect_arguments(call, 2, f"{call.name}(value, if_null)")
+    return _resolve_coalesce(call)
 
 
-def _nullif(call: Call) -> Typed:
+def _resolve_nullif(call: TypedCall) -> TypedExpression:
     import polars as pl
 
-    from headrace.core.expressions.batches import once
+    from headrace.core.expressions.batches import evaluate_once
 
-    value = _exactly(call, 2, "nullif(value, unwanted)")[0]
-    left, right = pair(call)
+    value = _expect_arguments(call, 2, "nullif(value, unwanted)")[0]
+    left, right = widen_pair(call)
     # The value cast as the comparison needs, from the computed value.
-    widen = left.form if isinstance(left, Apply) and left.arguments == (value,) else None
+    widen = left.form if isinstance(left, FunctionCall) and left.arguments == (value,) else None
     null = pl.lit(None, dtype=to_polars(value.type))
 
     def form(value: pl.Expr, right: pl.Expr, *left: pl.Expr) -> pl.Expr:
@@ -109,11 +113,13 @@ def _nullif(call: Call) -> Typed:
 
     separate = () if widen or left is value else (left,)
     arguments = (value, right, *separate)
-    made = once(form, value.type)
-    return Apply(value.type, True, call.span, call.name, arguments, made, ours_within(left))
+    made = evaluate_once(form, value.type)
+    return FunctionCall(
+        value.type, True, call.span, call.name, arguments, made, spark_form_of_parts(left)
+    )
 
 
-def _exactly(call: Call, count: int, text: str) -> Sequence[Typed]:
+def _expect_arguments(call: TypedCall, count: int, text: str) -> Sequence[TypedExpression]:
     came = len(call.arguments)
     if came != count:
         message = f"{call.name} takes {count} arguments, got {came}"
@@ -121,90 +127,94 @@ def _exactly(call: Call, count: int, text: str) -> Sequence[Typed]:
     return call.arguments
 
 
-def _if_nan(bound: Bound) -> Form:
+def _build_nanvl(bound: BoundArguments) -> PolarsForm:
     import polars as pl
 
-    from headrace.core.expressions.batches import once
+    from headrace.core.expressions.batches import evaluate_once
 
     def form(value: pl.Expr, other: pl.Expr) -> pl.Expr:
         return pl.when(value.is_nan()).then(other).otherwise(value)
 
-    return once(form, bound.result)
+    return evaluate_once(form, bound.result)
 
 
 _NANVL = function(
     "nanvl",
     "logic",
     "The value, or the other if the value is NaN; NULL stays NULL.",
-    overload("nanvl(value: double, if_nan: double) -> double", build=_if_nan),
-    overload("nanvl(value: float, if_nan: float) -> float", build=_if_nan),
+    overload("nanvl(value: double, if_nan: double) -> double", build=_build_nanvl),
+    overload("nanvl(value: float, if_nan: float) -> float", build=_build_nanvl),
     example=("nanvl(cast('NaN' as double), 0)", "0.0"),
 )
 
 
-def _nanvl(call: Call) -> Typed:
+def _resolve_nanvl(call: TypedCall) -> TypedExpression:
     """Resolve `nanvl`: a bare NULL with a float is a float, so that the result is one."""
     types = [argument.type for argument in call.arguments]
     if types == [FLOAT, NULL]:
         value, other = call.arguments
-        call = Call(call.name, (value, to_type(other, FLOAT)), call.span)
+        call = TypedCall(call.name, (value, widen(other, FLOAT)), call.span)
     return _NANVL.resolve(call)
 
 
-_COMPARED = frozenset({"=", "<>", "<", "<=", ">", ">=", "<=>", "like", "ilike", "rlike", "between"})
+_COMPARISON_NAMES = frozenset(
+    {"=", "<>", "<", "<=", ">", ">=", "<=>", "like", "ilike", "rlike", "between"}
+)
 
 
-def _connective(
-    name: str, doc: str, form: Form, example: tuple[str, str], more: tuple[str, str]
-) -> Function:
+def _define_connective(
+    name: str, doc: str, form: PolarsForm, example: tuple[str, str], more: tuple[str, str]
+) -> SqlFunction:
     text = f"{name}(left: boolean, right: boolean) -> boolean"
     plain = function(name, "logic", doc, overload(text, form, nulls="strict"), example=example)
 
-    def resolve(call: Call) -> Typed:
-        _refuse_half(call)
+    def resolve(call: TypedCall) -> TypedExpression:
+        _refuse_half_comparison(call)
         return plain.resolve(call)
 
     return replace(plain, resolve_own=resolve, examples=(example, more))
 
 
-def _refuse_half(call: Call) -> None:
+def _refuse_half_comparison(call: TypedCall) -> None:
     """Refuse `n = 1 or 2`, where one side is not a comparison."""
     if len(call.arguments) != 2:
         return
     left, right = call.arguments
-    for half, other in ((right, _last(left)), (left, right)):
-        compared = isinstance(other, Apply) and other.function in _COMPARED
+    for half, other in ((right, _last_condition(left)), (left, right)):
+        compared = isinstance(other, FunctionCall) and other.function in _COMPARISON_NAMES
         if compared and half.type not in (BOOLEAN, NULL):
             message = f"{call.name} wants boolean, got {half.type}"
-            hint = f"write a full comparison on both sides of {call.name}{_or_in(call, other)}"
+            hint = (
+                f"write a full comparison on both sides of {call.name}{_in_list_hint(call, other)}"
+            )
             raise ExpressionError(message, half.span, hint)
 
 
-def _last(typed: Typed) -> Typed:
+def _last_condition(typed: TypedExpression) -> TypedExpression:
     """Return the last condition of a chain of `and` and `or`."""
-    while isinstance(typed, Apply) and typed.function in ("and", "or"):
+    while isinstance(typed, FunctionCall) and typed.function in ("and", "or"):
         typed = typed.arguments[-1]
     return typed
 
 
-def _or_in(call: Call, compared: Typed) -> str:
+def _in_list_hint(call: TypedCall, compared: TypedExpression) -> str:
     """Return the shorter form with `in`, where a column is compared with several values."""
-    assert isinstance(compared, Apply)
-    named = [each.name for each in compared.arguments if isinstance(each, Column)]
+    assert isinstance(compared, FunctionCall)
+    named = [each.name for each in compared.arguments if isinstance(each, ColumnReference)]
     if call.name == "or" and compared.function == "=" and len(named) == 1:
         return f", or write {named[0]} in (..., ...)"
     return ""
 
 
-_CONNECTIVES: tuple[Function, ...] = (
-    _connective(
+_CONNECTIVES: tuple[SqlFunction, ...] = (
+    _define_connective(
         "and",
         "True if both are true; false if one is false, whatever the other is; otherwise NULL.",
         lambda a, b: a & b,
         ("null and false", "false"),
         ("null and true", "NULL"),
     ),
-    _connective(
+    _define_connective(
         "or",
         "True if one is true, whatever the other is; false if both are false; otherwise NULL.",
         lambda a, b: a | b,
@@ -220,7 +230,7 @@ _CONNECTIVES: tuple[Function, ...] = (
     ),
 )
 
-_TESTS: tuple[Function, ...] = (
+_TESTS: tuple[SqlFunction, ...] = (
     function(
         "isnull",
         "logic",
@@ -258,13 +268,13 @@ _TESTS: tuple[Function, ...] = (
     ),
 )
 
-_CHOICES: tuple[Function, ...] = (
+_CHOICES: tuple[SqlFunction, ...] = (
     function(
         "case",
         "logic",
         "The value after the first condition that is true; otherwise that after else, or NULL.",
         example=("case when 1 > 2 then 'a' when 2 > 1 then 'b' else 'c' end", "b"),
-        resolve=_case,
+        resolve=_resolve_case,
         signatures=("case when condition then value [when ...] [else value] end",),
     ),
     function(
@@ -273,7 +283,7 @@ _CHOICES: tuple[Function, ...] = (
         "The second argument if the condition is true; the third if it is false or NULL.",
         example=("if(1 > 2, 'a', 'b')", "b"),
         more=(("if(null, 1, 2.5)", "2.5"),),
-        resolve=_if,
+        resolve=_resolve_if,
         signatures=("if(condition: boolean, then: T, else: T) -> T",),
     ),
     function(
@@ -281,7 +291,7 @@ _CHOICES: tuple[Function, ...] = (
         "logic",
         "The first value that is not NULL.",
         example=("coalesce(null, 1, 2)", "1"),
-        resolve=_coalesce,
+        resolve=_resolve_coalesce,
         signatures=("coalesce(value: T, other: T...) -> T",),
     ),
     function(
@@ -290,7 +300,7 @@ _CHOICES: tuple[Function, ...] = (
         "The value, or the other if the value is NULL.",
         example=("nvl(null, 'none')", "none"),
         aliases=("ifnull",),
-        resolve=_nvl,
+        resolve=_resolve_nvl,
         signatures=("nvl(value: T, if_null: T) -> T",),
     ),
     function(
@@ -298,7 +308,7 @@ _CHOICES: tuple[Function, ...] = (
         "logic",
         "The second argument if the first is not NULL, otherwise the third.",
         example=("nvl2(null, 'some', 'none')", "none"),
-        resolve=_nvl2,
+        resolve=_resolve_nvl2,
         signatures=("nvl2(value: U, if_not_null: T, if_null: T) -> T",),
     ),
     function(
@@ -307,11 +317,11 @@ _CHOICES: tuple[Function, ...] = (
         "The value, or NULL if it equals the other.",
         example=("nullif('', '')", "NULL"),
         more=(("nullif(1, 2.0)", "1"),),
-        resolve=_nullif,
+        resolve=_resolve_nullif,
         signatures=("nullif(value: T, unwanted: U) -> T",),
     ),
-    replace(_NANVL, resolve_own=_nanvl),
+    replace(_NANVL, resolve_own=_resolve_nanvl),
 )
 
-LOGIC: tuple[Function, ...] = (*_CONNECTIVES, *COMPARISONS, *_TESTS, *_CHOICES)
+LOGIC: tuple[SqlFunction, ...] = (*_CONNECTIVES, *COMPARISONS, *_TESTS, *_CHOICES)
 """The functions of conditions."""

@@ -6,23 +6,29 @@ library, and Spark's from Java's StrictMath: they agree to 1e-15 of the value, n
 
 from __future__ import annotations
 
-from headrace.core.expressions.function import Call, Function, function, overload
-from headrace.core.expressions.signature import Bound
-from headrace.core.expressions.typed import OURS, Constant, ExpressionError, Form, Typed
-from headrace.core.types import DOUBLE, INTERVALS, STRING, Array, Struct, Type
+from headrace.core.expressions.function import SqlFunction, TypedCall, function, overload
+from headrace.core.expressions.signature import BoundArguments
+from headrace.core.expressions.typed import (
+    NO_SPARK_FORM,
+    Constant,
+    ExpressionError,
+    PolarsForm,
+    TypedExpression,
+)
+from headrace.core.types import DOUBLE, INTERVAL_TYPES, STRING, Array, Struct, Type
 
 _FAMILY = "numbers"
 
 
-def _logarithm(name: str) -> Function:
+def _define_logarithm(name: str) -> SqlFunction:
     """Define a logarithm of a fixed base."""
     base = {"ln": "e", "log10": "10", "log2": "2"}[name]
 
-    def build(bound: Bound) -> Form:
+    def build(bound: BoundArguments) -> PolarsForm:
         from headrace.core.expressions import floating
-        from headrace.core.expressions.batches import per_column
+        from headrace.core.expressions.batches import compute_on_column
 
-        return per_column(floating.LOGARITHMS[name], DOUBLE)
+        return compute_on_column(floating.LOGARITHMS[name], DOUBLE)
 
     return function(
         *(
@@ -31,7 +37,7 @@ def _logarithm(name: str) -> Function:
             f"The logarithm to base {base}, NULL unless the value is above 0; within 1e-15 of"
             " Spark's.",
         ),
-        overload(f"{name}(value: double) -> double", build=build, spark=OURS),
+        overload(f"{name}(value: double) -> double", build=build, spark=NO_SPARK_FORM),
         example={
             "ln": ("ln(1)", "0.0"),
             "log10": ("log10(1000)", "3.0"),
@@ -40,46 +46,46 @@ def _logarithm(name: str) -> Function:
     )
 
 
-def _natural(bound: Bound) -> Form:
+def _build_natural_log(bound: BoundArguments) -> PolarsForm:
     from headrace.core.expressions import floating
-    from headrace.core.expressions.batches import per_column
+    from headrace.core.expressions.batches import compute_on_column
 
-    return per_column(floating.LOGARITHMS["ln"], DOUBLE)
-
-
-def _to_base(bound: Bound) -> Form:
-    from headrace.core.expressions.batches import staged
-    from headrace.core.expressions.floating import logarithm
-
-    return staged(logarithm, DOUBLE)
+    return compute_on_column(floating.LOGARITHMS["ln"], DOUBLE)
 
 
-def _power(bound: Bound) -> Form:
-    from headrace.core.expressions.batches import staged
-    from headrace.core.expressions.floating import power
+def _build_log(bound: BoundArguments) -> PolarsForm:
+    from headrace.core.expressions.batches import compute_on_frame
+    from headrace.core.expressions.floating import compute_logarithm
 
-    return staged(power, DOUBLE)
+    return compute_on_frame(compute_logarithm, DOUBLE)
 
 
-def _type_of(call: Call) -> Typed:
+def _build_power(bound: BoundArguments) -> PolarsForm:
+    from headrace.core.expressions.batches import compute_on_frame
+    from headrace.core.expressions.floating import raise_to_power
+
+    return compute_on_frame(raise_to_power, DOUBLE)
+
+
+def _resolve_typeof(call: TypedCall) -> TypedExpression:
     if len(call.arguments) != 1:
         message = f"typeof takes 1 argument, got {len(call.arguments)}"
         raise ExpressionError(message, call.span, "write typeof(value)")
     type = call.arguments[0].type
-    if type in INTERVALS:
+    if type in INTERVAL_TYPES:
         raise ExpressionError(
             "typeof does not support intervals: their units are not known", call.span
         )
-    return Constant(STRING, False, call.span, _name_of(type))
+    return Constant(STRING, False, call.span, _format_type(type))
 
 
-def _name_of(type: Type) -> str:
+def _format_type(type: Type) -> str:
     """Return the name of a type in Spark, without nullability, and with field names as they are."""
     match type:
         case Array(element):
-            return f"array<{_name_of(element)}>"
+            return f"array<{_format_type(element)}>"
         case Struct(fields):
-            inside = (f"{field.name}:{_name_of(field.type)}" for field in fields)
+            inside = (f"{field.name}:{_format_type(field.type)}" for field in fields)
             return f"struct<{','.join(inside)}>"
     return str(type)
 
@@ -93,13 +99,16 @@ MATHEMATICS = (
     function(
         *("exp", _FAMILY, "e raised to the power of the value; within 1e-15 of Spark's."),
         overload(
-            "exp(value: double) -> double", lambda value: value.exp(), nulls="strict", spark=OURS
+            "exp(value: double) -> double",
+            lambda value: value.exp(),
+            nulls="strict",
+            spark=NO_SPARK_FORM,
         ),
         example=("exp(0)", "1.0"),
     ),
-    _logarithm("ln"),
-    _logarithm("log10"),
-    _logarithm("log2"),
+    _define_logarithm("ln"),
+    _define_logarithm("log10"),
+    _define_logarithm("log2"),
     function(
         *(
             "log",
@@ -107,8 +116,10 @@ MATHEMATICS = (
             "The logarithm to a base, by default e; NULL unless base and value are above 0; within"
             " 1e-15 of Spark's.",
         ),
-        overload("log(value: double) -> double", build=_natural, spark=OURS),
-        overload("log(base: double, value: double) -> double", build=_to_base, spark=OURS),
+        overload("log(value: double) -> double", build=_build_natural_log, spark=NO_SPARK_FORM),
+        overload(
+            "log(base: double, value: double) -> double", build=_build_log, spark=NO_SPARK_FORM
+        ),
         example=("log(10, 100)", "2.0"),
         more=(("log(1)", "0.0"),),
     ),
@@ -120,9 +131,9 @@ MATHEMATICS = (
         ),
         overload(
             "power(base: double, exponent: double) -> double",
-            build=_power,
+            build=_build_power,
             nulls="strict",
-            spark=OURS,
+            spark=NO_SPARK_FORM,
         ),
         example=("power(2, 10)", "1024.0"),
         aliases=("pow",),
@@ -140,7 +151,7 @@ MATHEMATICS = (
     function(
         *("typeof", _FAMILY, "The type of the value, as text."),
         example=("typeof(1 + 1.5)", "decimal(3,1)"),
-        resolve=_type_of,
+        resolve=_resolve_typeof,
         signatures=("typeof(value: T) -> string",),
     ),
 )

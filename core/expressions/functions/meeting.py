@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from headrace.core.expressions.coercion import coerce, common_type
-from headrace.core.expressions.function import Call
-from headrace.core.expressions.typed import Constant, ExpressionError, Typed
+from headrace.core.expressions.coercion import coerce_to, common_type
+from headrace.core.expressions.function import TypedCall
+from headrace.core.expressions.typed import Constant, ExpressionError, TypedExpression
 from headrace.core.types import (
     BOOLEAN,
     DATE,
@@ -26,31 +26,33 @@ from headrace.core.types import (
 )
 
 
-def meet(call: Call, values: Sequence[Typed]) -> tuple[tuple[Typed, ...], Type]:
+def widen_all(
+    call: TypedCall, values: Sequence[TypedExpression]
+) -> tuple[tuple[TypedExpression, ...], Type]:
     """Widen the branches of a call to their common type; return them and the type."""
     common: Type = NULL
     for value in values:
         wider = common_type(common, value.type)
         if wider is None:
             message = f"{call.name} cannot return both {common} and {value.type}"
-            raise ExpressionError(message, value.span, how_to_meet(common, value.type, values))
+            raise ExpressionError(message, value.span, mismatch_hint(common, value.type, values))
         common = wider
-    return tuple(to_type(value, common) for value in values), common
+    return tuple(widen(value, common) for value in values), common
 
 
-def to_type(value: Typed, target: Type) -> Typed:
+def widen(value: TypedExpression, target: Type) -> TypedExpression:
     """Cast the value to a type to which it can be widened."""
-    taken = coerce(value, target)
+    taken = coerce_to(value, target)
     assert taken, f"{value.type} is widened to {target}"
     return taken
 
 
-def how_to_meet(left: Type, right: Type, values: Iterable[Typed] = ()) -> str:
+def mismatch_hint(left: Type, right: Type, values: Iterable[TypedExpression] = ()) -> str:
     """Return the hint for two types that are not compatible."""
     types = {left, right}
     if STRING in types:
         other = right if left == STRING else left
-        return _text_and(other, values)
+        return _text_hint(other, values)
     if BOOLEAN in types and any(map(is_numeric, types)):
         return "cast(... as int) converts true to 1 and false to 0"
     if all(map(is_numeric, types)):
@@ -61,7 +63,7 @@ def how_to_meet(left: Type, right: Type, values: Iterable[Typed] = ()) -> str:
     return ""
 
 
-def _text_and(other: Type, values: Iterable[Typed]) -> str:
+def _text_hint(other: Type, values: Iterable[TypedExpression]) -> str:
     if other in (DATE, TIMESTAMP):
         literals = (v.value for v in values if isinstance(v, Constant))
         literal = next((value for value in literals if isinstance(value, str)), None)
@@ -72,12 +74,12 @@ def _text_and(other: Type, values: Iterable[Typed]) -> str:
     return f"cast(... as {other}) converts the text"
 
 
-def condition(call: Call, value: Typed, *, null: bool) -> Typed:
+def to_condition(call: TypedCall, value: TypedExpression, *, null: bool) -> TypedExpression:
     """Return the value as a condition: a boolean, and a bare NULL only where Spark accepts one."""
     if value.type == BOOLEAN:
         return value
     if value.type == NULL and null:
-        return to_type(value, BOOLEAN)
+        return widen(value, BOOLEAN)
     message = f"{call.name} wants a boolean condition, got {value.type}"
     raise ExpressionError(message, value.span, _condition_hint(value.type))
 

@@ -11,16 +11,16 @@ from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from typing import TYPE_CHECKING
 
-from headrace.core.expressions.casts import cast
-from headrace.core.expressions.coercion import coerce, common_type_of
-from headrace.core.expressions.function import Call, Function, function
-from headrace.core.expressions.functions.meeting import how_to_meet, to_type
+from headrace.core.expressions.casts import build_cast
+from headrace.core.expressions.coercion import coerce_to, common_argument_type
+from headrace.core.expressions.function import SqlFunction, TypedCall, function
+from headrace.core.expressions.functions.meeting import mismatch_hint, widen
 from headrace.core.expressions.typed import (
-    Apply,
-    Column,
+    ColumnReference,
     Constant,
     ExpressionError,
-    Typed,
+    FunctionCall,
+    TypedExpression,
     to_expr,
 )
 from headrace.core.types import (
@@ -37,45 +37,45 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-def _resolve(call: Call) -> Typed:
+def _resolve_in(call: TypedCall) -> TypedExpression:
     value, *items = call.arguments
-    common = _common(call)
+    common = _find_common_type(call)
     target = BOOLEAN if common == NULL else common
     if target in (DATE, TIMESTAMP):
         _check_texts(call, target)
     written = [item for item in items if isinstance(item, Constant)]
-    computed = [to_type(item, target) for item in items if not isinstance(item, Constant)]
-    known = _series(written, target)
+    computed = [widen(item, target) for item in items if not isinstance(item, Constant)]
+    known = _build_series(written, target)
     nullable = any(argument.nullable for argument in call.arguments)
-    arguments = (to_type(value, target), *computed)
-    return Apply(BOOLEAN, nullable, call.span, "in", arguments, _form(known))
+    arguments = (widen(value, target), *computed)
+    return FunctionCall(BOOLEAN, nullable, call.span, "in", arguments, _build_form(known))
 
 
-def _common(call: Call) -> Type:
-    common = common_type_of(call.arguments)
+def _find_common_type(call: TypedCall) -> Type:
+    common = common_argument_type(call.arguments)
     if common is not None:
         return common
     value, *items = call.arguments
-    odd = next((i for i in items if common_type_of((value, i)) is None), items[-1])
+    odd = next((i for i in items if common_argument_type((value, i)) is None), items[-1])
     message = f"in cannot compare {value.type} with {odd.type}"
-    raise ExpressionError(message, odd.span, how_to_meet(value.type, odd.type, items))
+    raise ExpressionError(message, odd.span, mismatch_hint(value.type, odd.type, items))
 
 
-def _check_texts(call: Call, target: Type) -> None:
+def _check_texts(call: TypedCall, target: Type) -> None:
     """Refuse a text that Spark would not find although it is the same day or instant."""
     texts = [a for a in call.arguments if isinstance(a, Constant) and a.type == STRING]
     types = {a.type for a in call.arguments} - {STRING, NULL}
     if texts and len(types) > 1:
         hint = "write timestamp '...' in place of text"
         raise ExpressionError("dates, timestamps and text in one list", texts[0].span, hint)
-    for text, value in zip(texts, _series(texts, target), strict=True) if texts else ():
-        written, shown = str(text.value), _shown(value)
+    for text, value in zip(texts, _build_series(texts, target), strict=True) if texts else ():
+        written, shown = str(text.value), _format_like_spark(value)
         if shown != written:
             message = f"wanted a {target} as Spark writes it, got '{written}'"
             raise ExpressionError(message, text.span, f"write it as '{shown}'")
 
 
-def _shown(value: date) -> str:
+def _format_like_spark(value: date) -> str:
     """Return the text that Spark gives a date or timestamp."""
     if not isinstance(value, datetime):
         return value.isoformat()
@@ -83,7 +83,7 @@ def _shown(value: date) -> str:
     return text.rstrip("0") if value.microsecond else text
 
 
-def _series(written: Sequence[Constant], target: Type) -> pl.Series:
+def _build_series(written: Sequence[Constant], target: Type) -> pl.Series:
     """Return the values of constants; those of one type are cast as a batch."""
     import polars as pl
 
@@ -91,19 +91,19 @@ def _series(written: Sequence[Constant], target: Type) -> pl.Series:
     for type in dict.fromkeys(constant.type for constant in written):
         same = [constant for constant in written if constant.type == type]
         values = pl.DataFrame(pl.Series("v", [c.value for c in same], dtype=to_polars(type)))
-        column = Column(type, True, same[0].span, "v")
-        part = values.select(to_expr(cast(column, target, column.span)).alias("v"))["v"]
+        column = ColumnReference(type, True, same[0].span, "v")
+        part = values.select(to_expr(build_cast(column, target, column.span)).alias("v"))["v"]
         if type == STRING != target and part.has_nulls():
             for constant in same:
-                coerce(constant, target)  # raises its error
+                coerce_to(constant, target)  # raises its error
         parts.append(part)
     return pl.concat(parts)
 
 
-def _form(known: pl.Series) -> Callable[..., pl.Expr]:
+def _build_form(known: pl.Series) -> Callable[..., pl.Expr]:
     import polars as pl
 
-    from headrace.core.expressions.batches import once
+    from headrace.core.expressions.batches import evaluate_once
 
     values, has_null = known.drop_nulls(), known.has_nulls()
 
@@ -118,10 +118,10 @@ def _form(known: pl.Series) -> Callable[..., pl.Expr]:
         # Three-valued: true when one is, else NULL when one is, else false.
         return pl.any_horizontal(tests) if len(tests) > 1 else tests[0]
 
-    return once(form, BOOLEAN)
+    return evaluate_once(form, BOOLEAN)
 
 
-MEMBERSHIP: tuple[Function, ...] = (
+MEMBERSHIP: tuple[SqlFunction, ...] = (
     function(
         "in",
         "logic",
@@ -129,7 +129,7 @@ MEMBERSHIP: tuple[Function, ...] = (
         " a NULL.",
         example=("2 in (1, 2, 3)", "true"),
         more=(("2 in (1, null)", "NULL"), ("'b' not in ('a', 'c')", "true")),
-        resolve=_resolve,
+        resolve=_resolve_in,
         signatures=("in(value: T, item: T...) -> boolean",),
     ),
 )

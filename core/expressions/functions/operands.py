@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from headrace.core.expressions.function import Call
+from headrace.core.expressions.function import TypedCall
 from headrace.core.expressions.typed import ExpressionError
 from headrace.core.types import (
     BOOLEAN,
     DATE,
-    FLOATS,
-    INTERVALS,
+    FLOAT_TYPES,
+    INTERVAL_TYPES,
     NULL,
     STRING,
     TIMESTAMP,
@@ -20,12 +20,12 @@ _SIGNS = {"negative": "-", "positive": "+"}
 _TIMES = (DATE, TIMESTAMP)
 
 
-def unfit(call: Call) -> ExpressionError:
+def operand_error(call: TypedCall) -> ExpressionError:
     """Return the error for operands that no overload takes: for the operand that is not a number,
     or for all."""
     name = _SIGNS.get(call.name, call.name)
     for argument in call.arguments:
-        if not _counts(argument.type):
+        if not _is_computable(argument.type):
             message = f"{name} wants a number, got {argument.type}"
             return ExpressionError(message, argument.span, _number_hint(name, argument.type))
     types = [argument.type for argument in call.arguments]
@@ -33,13 +33,13 @@ def unfit(call: Call) -> ExpressionError:
     return ExpressionError(message, call.span, _pair_hint(name, types))
 
 
-def _counts(type: Type) -> bool:
+def _is_computable(type: Type) -> bool:
     """Whether there are operators that compute with the type."""
     return is_numeric(type) or type in (*_TIMES, NULL) or _is_interval(type)
 
 
 def _is_interval(type: Type) -> bool:
-    return type in INTERVALS or str(type).startswith("interval")
+    return type in INTERVAL_TYPES or str(type).startswith("interval")
 
 
 def _number_hint(name: str, type: Type) -> str:
@@ -50,7 +50,7 @@ def _number_hint(name: str, type: Type) -> str:
 
 
 def _pair_hint(name: str, types: list[Type]) -> str:
-    if name == "div" and any(type in FLOATS for type in types):
+    if name == "div" and any(type in FLOAT_TYPES for type in types):
         return "cast(... / ... as bigint) drops the decimals"
     if all(type in _TIMES for type in types):
         return (

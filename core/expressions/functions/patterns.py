@@ -1,4 +1,4 @@
-"""Pattern matching: `like`, and the functions that take a regular expression.
+"""Pattern matching: `match_like`, and the functions that take a regular expression.
 
 Patterns are constants, so that a pattern without an exact translation is refused before anything
 runs. The semantics are those of Java's engine, which Spark uses; `core.expressions.regex` explains
@@ -11,12 +11,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from headrace.core.expressions.function import Function, function, overload
-from headrace.core.expressions.functions.arguments import of_any_case
-from headrace.core.expressions.regex.errors import PatternError, ReplacementError
-from headrace.core.expressions.regex.like import like, pieces
-from headrace.core.expressions.signature import Bound
-from headrace.core.expressions.typed import Constant, ExpressionError, Form
+from headrace.core.expressions.function import SqlFunction, function, overload
+from headrace.core.expressions.functions.arguments import resolve_ignoring_case
+from headrace.core.expressions.regex.errors import RegexError, ReplacementError
+from headrace.core.expressions.regex.like import match_like, parse_like
+from headrace.core.expressions.signature import BoundArguments
+from headrace.core.expressions.typed import Constant, ExpressionError, PolarsForm
 
 if TYPE_CHECKING:
     import polars as pl
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
-def _said(bound: Bound, index: int, translate: Callable[[], _T]) -> _T:
+def _attribute_errors(bound: BoundArguments, index: int, translate: Callable[[], _T]) -> _T:
     """Run a translation, and attribute its errors to the pattern or the replacement."""
     try:
         return translate()
-    except PatternError as error:
+    except RegexError as error:
         argument = bound.arguments[index + isinstance(error, ReplacementError)]
         raise ExpressionError(error.message, argument.span, error.hint) from None
 
 
-def _pattern(bound: Bound, index: int = 1) -> str:
+def _pattern_argument(bound: BoundArguments, index: int = 1) -> str:
     pattern = bound.constants[index]
     assert isinstance(pattern, str)
     return pattern
 
 
-def _checked(bound: Bound, pattern: str) -> str:
+def _check_size(bound: BoundArguments, pattern: str) -> str:
     """Return the pattern, if Rust's engine accepts it: Rust limits its size, Java does not."""
     import polars as pl
 
@@ -53,7 +53,7 @@ def _checked(bound: Bound, pattern: str) -> str:
     return pattern
 
 
-def _check_escape(bound: Bound) -> None:
+def _check_escape(bound: BoundArguments) -> None:
     if 2 in bound.constants:
         escape = bound.constants[2]
         if not isinstance(escape, str) or len(escape) != 1 or ord(escape) > 0xFFFF:
@@ -62,106 +62,118 @@ def _check_escape(bound: Bound) -> None:
             raise ExpressionError(message, bound.arguments[2].span, "as in escape '!'")
 
 
-def _check_written(bound: Bound) -> None:
+def _check_backslashes(bound: BoundArguments) -> None:
     r"""Refuse '\d': to Spark that string is a plain d, which is never intended in a pattern."""
     pattern = bound.arguments[1]
-    if isinstance(pattern, Constant) and pattern.lost:
-        message = f"the string loses the backslash of {pattern.lost} before the pattern is read"
+    if isinstance(pattern, Constant) and pattern.lost_escape:
+        message = (
+            f"the string loses the backslash of {pattern.lost_escape} before the pattern is read"
+        )
         raise ExpressionError(message, pattern.span, r"write r'...', as in r'\d+'")
 
 
-def _like(bound: Bound) -> Form:
+def _build_like(bound: BoundArguments) -> PolarsForm:
     escape = str(bound.constants.get(2, "\\"))
-    parts = _said(bound, 1, lambda: pieces(_pattern(bound), escape))
-    return lambda text, *_: like(text, parts)
+    parts = _attribute_errors(bound, 1, lambda: parse_like(_pattern_argument(bound), escape))
+    return lambda text, *_: match_like(text, parts)
 
 
-def _ilike(bound: Bound) -> Form:
+def _build_ilike(bound: BoundArguments) -> PolarsForm:
     """Return the form: Spark converts both sides to lower case, then parses the pattern."""
     import polars as pl
 
     escape = str(bound.constants.get(2, "\\"))
-    small: str = pl.select(pl.lit(_pattern(bound)).str.to_lowercase()).item()
-    parts = _said(bound, 1, lambda: pieces(small, escape))
-    return lambda text, *_: like(text.str.to_lowercase(), parts)
+    small: str = pl.select(pl.lit(_pattern_argument(bound)).str.to_lowercase()).item()
+    parts = _attribute_errors(bound, 1, lambda: parse_like(small, escape))
+    return lambda text, *_: match_like(text.str.to_lowercase(), parts)
 
 
-def _rlike(bound: Bound) -> Form:
+def _build_rlike(bound: BoundArguments) -> PolarsForm:
     from headrace.core.expressions.regex import rust
 
-    pattern = _checked(bound, _said(bound, 1, lambda: rust.search(_pattern(bound))))
+    pattern = _check_size(
+        bound, _attribute_errors(bound, 1, lambda: rust.translate_search(_pattern_argument(bound)))
+    )
     return lambda text, _: text.str.contains(pattern)
 
 
-def _replace(bound: Bound) -> Form:
+def _build_replace(bound: BoundArguments) -> PolarsForm:
     from headrace.core.expressions.regex import rust
 
-    by = _pattern(bound, 2)
-    pattern, value = _said(bound, 1, lambda: rust.replacement(_pattern(bound), by))
-    _checked(bound, pattern)
+    by = _pattern_argument(bound, 2)
+    pattern, value = _attribute_errors(
+        bound, 1, lambda: rust.translate_replacement(_pattern_argument(bound), by)
+    )
+    _check_size(bound, pattern)
     return lambda text, *_: text.str.replace_all(pattern, value)
 
 
-def _group(bound: Bound) -> int:
+def _group_argument(bound: BoundArguments) -> int:
     group = bound.constants.get(2, 1)
     assert isinstance(group, int)
     return group
 
 
-def _extraction(bound: Bound, every: bool) -> tuple[str, int]:
+def _translate_extraction(bound: BoundArguments, every: bool) -> tuple[str, int]:
     from headrace.core.expressions.regex import rust
 
-    wanted = _group(bound)
-    pattern, group = _said(bound, 1, lambda: rust.extraction(_pattern(bound), wanted, every))
-    return _checked(bound, pattern), group
+    wanted = _group_argument(bound)
+    pattern, group = _attribute_errors(
+        bound, 1, lambda: rust.translate_extraction(_pattern_argument(bound), wanted, every)
+    )
+    return _check_size(bound, pattern), group
 
 
-def _extract(bound: Bound) -> Form:
-    from headrace.core.expressions.batches import once
+def _build_extract(bound: BoundArguments) -> PolarsForm:
+    from headrace.core.expressions.batches import evaluate_once
 
-    pattern, group = _extraction(bound, every=False)
+    pattern, group = _translate_extraction(bound, every=False)
 
     def form(text: pl.Expr) -> pl.Expr:
         import polars as pl
 
         return pl.when(text.is_not_null()).then(text.str.extract(pattern, group).fill_null(""))
 
-    extracted = once(form, bound.result)
+    extracted = evaluate_once(form, bound.result)
     return lambda text, *_: extracted(text)
 
 
-def _extract_all(bound: Bound) -> Form:
+def _build_extract_all(bound: BoundArguments) -> PolarsForm:
     """Return the form: the group is searched again in each match, which is exact for a pattern
     without `^` and `$`."""
     import polars as pl
 
-    pattern, group = _extraction(bound, every=True)
+    pattern, group = _translate_extraction(bound, every=True)
     if group == 0:
         return lambda text, *_: text.str.extract_all(pattern)
     part = pl.element().str.extract(pattern, group).fill_null("")
     return lambda text, *_: text.str.extract_all(pattern).list.eval(part)
 
 
-def _split(bound: Bound) -> Form:
-    from headrace.core.expressions.batches import staged
+def _build_split(bound: BoundArguments) -> PolarsForm:
+    from headrace.core.expressions.batches import compute_on_frame
     from headrace.core.expressions.regex import rust
 
     limit = bound.constants.get(2, -1)
     assert isinstance(limit, int)
-    separator, plain = _said(bound, 1, lambda: rust.separator(_pattern(bound)))
+    separator, plain = _attribute_errors(
+        bound, 1, lambda: rust.translate_separator(_pattern_argument(bound))
+    )
     if limit > 0 and not (plain and separator):
         message = "split with a limit wants plain text as separator"
         hint = r"plain text is ',' or '\\.'; without a limit any pattern is accepted"
         raise ExpressionError(message, bound.arguments[1].span, hint)
     if not plain:
-        _checked(bound, separator)
+        _check_size(bound, separator)
     if separator and limit <= 0:
         return lambda text, *_: text.str.split(separator, literal=plain)
-    parts = staged(partial(_limited, separator, limit) if separator else _characters, bound.result)
+    parts = compute_on_frame(
+        partial(_split_limited, separator, limit) if separator else _split_characters, bound.result
+    )
     return lambda text, *_: parts(text)
 
 
-def _characters(frame: pl.DataFrame) -> pl.Series:
+def _split_characters(frame: pl.DataFrame) -> pl.Series:
     """Split a0 into characters; the empty text gives the empty text."""
     import polars as pl
 
@@ -170,7 +182,7 @@ def _characters(frame: pl.DataFrame) -> pl.Series:
     return frame.select(parts).to_series()
 
 
-def _limited(separator: str, limit: int, frame: pl.DataFrame) -> pl.Series:
+def _split_limited(separator: str, limit: int, frame: pl.DataFrame) -> pl.Series:
     """Split a0 into at most `limit` parts, the last of them with the rest."""
     import polars as pl
 
@@ -183,19 +195,19 @@ def _limited(separator: str, limit: int, frame: pl.DataFrame) -> pl.Series:
 
 _ILIKE = overload(
     "ilike(text: string, pattern: constant string, [escape: constant string]) -> boolean",
-    build=_ilike,
+    build=_build_ilike,
     check=_check_escape,
     nulls="strict",
 )
 
-PATTERNS: tuple[Function, ...] = (
+PATTERNS: tuple[SqlFunction, ...] = (
     function(
         "like",
         "patterns",
         "Whether the whole text matches a pattern: % is any text, _ any character.",
         overload(
             "like(text: string, pattern: constant string, [escape: constant string]) -> boolean",
-            build=_like,
+            build=_build_like,
             check=_check_escape,
             nulls="strict",
         ),
@@ -207,7 +219,7 @@ PATTERNS: tuple[Function, ...] = (
         "patterns",
         "The same as like, ignoring case.",
         _ILIKE,
-        resolve=of_any_case(_ILIKE),
+        resolve=resolve_ignoring_case(_ILIKE),
         example=("'Abc' ilike 'aB%'", "true"),
     ),
     function(
@@ -217,8 +229,8 @@ PATTERNS: tuple[Function, ...] = (
         " written once; in '...' it is written twice.",
         overload(
             "rlike(text: string, pattern: constant string) -> boolean",
-            build=_rlike,
-            check=_check_written,
+            build=_build_rlike,
+            check=_check_backslashes,
             nulls="strict",
         ),
         example=(r"'order-12' rlike r'-\d+$'", "true"),
@@ -231,8 +243,8 @@ PATTERNS: tuple[Function, ...] = (
         "The text with every match of a regular expression replaced; $1 is the text of group 1.",
         overload(
             "regexp_replace(text: string, pattern: constant string, by: constant string) -> string",
-            build=_replace,
-            check=_check_written,
+            build=_build_replace,
+            check=_check_backslashes,
             nulls="strict",
         ),
         example=(r"regexp_replace('a1b22', r'(\d+)', '<$1>')", "a<1>b<22>"),
@@ -245,8 +257,8 @@ PATTERNS: tuple[Function, ...] = (
         overload(
             "regexp_extract(text: string, pattern: constant string, [group: constant int])"
             " -> string",
-            build=_extract,
-            check=_check_written,
+            build=_build_extract,
+            check=_check_backslashes,
             nulls="strict",
         ),
         example=(r"regexp_extract('foo-12', r'(\w+)-(\d+)', 2)", "12"),
@@ -259,8 +271,8 @@ PATTERNS: tuple[Function, ...] = (
         overload(
             "regexp_extract_all(text: string, pattern: constant string, [group: constant int])"
             " -> array<string>",
-            build=_extract_all,
-            check=_check_written,
+            build=_build_extract_all,
+            check=_check_backslashes,
             nulls="strict",
         ),
         example=("regexp_extract_all('a1b22', '([0-9]+)')", "[1, 22]"),
@@ -273,8 +285,8 @@ PATTERNS: tuple[Function, ...] = (
         overload(
             "split(text: string, separator: constant string, [limit: constant int])"
             " -> array<string>",
-            build=_split,
-            check=_check_written,
+            build=_build_split,
+            check=_check_backslashes,
             nulls="strict",
         ),
         example=("split('a1b2c', '[0-9]')", "[a, b, c]"),

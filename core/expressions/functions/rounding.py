@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from headrace.core.expressions.casts import cast_form
-from headrace.core.expressions.coercion import decimal_of
-from headrace.core.expressions.function import Function, function, overload
-from headrace.core.expressions.functions.arguments import signed_in_spark
-from headrace.core.expressions.signature import Bound
-from headrace.core.expressions.typed import AS_WRITTEN, OURS, ExpressionError, Form
+from headrace.core.expressions.casts import build_cast_form
+from headrace.core.expressions.coercion import to_decimal_type
+from headrace.core.expressions.function import SqlFunction, function, overload
+from headrace.core.expressions.functions.arguments import spark_form_of_negation
+from headrace.core.expressions.signature import BoundArguments
+from headrace.core.expressions.typed import AS_WRITTEN, NO_SPARK_FORM, ExpressionError, PolarsForm
 from headrace.core.types import (
     BIGINT,
     FLOAT,
-    FLOATS,
+    FLOAT_TYPES,
     MAX_DIGITS,
     Decimal,
     Type,
@@ -23,22 +23,22 @@ from headrace.core.types import (
 
 _FAMILY = "numbers"
 # The most digits to which a double or a float is rounded exactly.
-_MOST_DIGITS, _MOST_FLOAT_DIGITS = 20, 12
+_MAX_DOUBLE_DIGITS, _MAX_FLOAT_DIGITS = 20, 12
 # The type to which Spark casts a double or float for ceil and floor with digits.
-_STEPPED = {"float": Decimal(14, 7), "double": Decimal(30, 15)}
+_STEP_DECIMALS = {"float": Decimal(14, 7), "double": Decimal(30, 15)}
 
 
-def _absolute(bound: Bound) -> Form:
+def _build_absolute(bound: BoundArguments) -> PolarsForm:
     from headrace.core.expressions import exact
-    from headrace.core.expressions.batches import once
+    from headrace.core.expressions.batches import evaluate_once
 
     type = bound.result
-    if not isinstance(type, Decimal) or type.precision <= exact.SIGNED_DIGITS:
+    if not isinstance(type, Decimal) or type.precision <= exact.NEGATED_DIGITS:
         return lambda value: value.abs()
-    return once(lambda value: exact.absolute(value, type), type)
+    return evaluate_once(lambda value: exact.absolute_value(value, type), type)
 
 
-def _digits(bound: Bound) -> int:
+def _rounding_digits(bound: BoundArguments) -> int:
     """Return the digit to round to: 0 if it is omitted or NULL."""
     digits = bound.constants.get(1)
     return digits if isinstance(digits, int) else 0
@@ -58,43 +58,43 @@ def rounded_type(type: Decimal, digits: int) -> Decimal:
     return Decimal(min(whole + scale, MAX_DIGITS), scale)
 
 
-def _round_type(bound: Bound) -> Type:
+def _rounding_type(bound: BoundArguments) -> Type:
     value = bound.types[0]
-    return rounded_type(value, _digits(bound)) if isinstance(value, Decimal) else value
+    return rounded_type(value, _rounding_digits(bound)) if isinstance(value, Decimal) else value
 
 
-def _spark(bound: Bound) -> str:
+def _spark_form(bound: BoundArguments) -> str:
     """Return the Spark form: Spark fails where a decimal of 38 digits rounds up to 39; and it
     rounds the digits of a double, which differ by the version of Java where they are many or the
     result is a decimal."""
     value, result = bound.types[0], bound.result
     full = any(isinstance(t, Decimal) and t.precision == MAX_DIGITS for t in (value, result))
-    digits = value in FLOATS and (isinstance(result, Decimal) or _digits(bound) < 0)
-    return OURS if full or digits else AS_WRITTEN
+    digits = value in FLOAT_TYPES and (isinstance(result, Decimal) or _rounding_digits(bound) < 0)
+    return NO_SPARK_FORM if full or digits else AS_WRITTEN
 
 
-def _check_digits(bound: Bound) -> None:
+def _check_digits(bound: BoundArguments) -> None:
     type = bound.types[0]
-    most = _MOST_FLOAT_DIGITS if type == FLOAT else _MOST_DIGITS
-    if type in FLOATS and not -_MOST_DIGITS <= _digits(bound) <= most:
-        message = (
-            f"a {type} can be rounded to -{_MOST_DIGITS} to {most} digits, got {_digits(bound)}"
-        )
+    most = _MAX_FLOAT_DIGITS if type == FLOAT else _MAX_DOUBLE_DIGITS
+    if type in FLOAT_TYPES and not -_MAX_DOUBLE_DIGITS <= _rounding_digits(bound) <= most:
+        message = f"a {type} can be rounded to -{_MAX_DOUBLE_DIGITS} to {most} digits, got {_rounding_digits(bound)}"
         raise ExpressionError(message, bound.arguments[1].span)
 
 
-def _round(*, half_even: bool) -> Callable[[Bound], Form]:
-    def build(bound: Bound) -> Form:
+def _build_rounding(*, half_even: bool) -> Callable[[BoundArguments], PolarsForm]:
+    def build(bound: BoundArguments) -> PolarsForm:
         from headrace.core.expressions import rounding
-        from headrace.core.expressions.batches import once, per_column
+        from headrace.core.expressions.batches import compute_on_column, evaluate_once
 
-        type, result, digits = bound.types[0], bound.result, _digits(bound)
+        type, result, digits = bound.types[0], bound.result, _rounding_digits(bound)
         if isinstance(type, Decimal) and isinstance(result, Decimal):
-            form = once(rounding.of_decimal(type, digits, result, half_even=half_even), result)
+            form = evaluate_once(
+                rounding.build_decimal_rounding(type, digits, result, half_even=half_even), result
+            )
         elif is_integer(type):
-            form = rounding.of_integer(digits, to_polars(type), half_even=half_even)
+            form = rounding.build_integer_rounding(digits, to_polars(type), half_even=half_even)
         else:
-            form = per_column(
+            form = compute_on_column(
                 lambda value: rounding.round_double(value, digits, half_even=half_even), result
             )
         return lambda value, *_: form(value)
@@ -102,16 +102,16 @@ def _round(*, half_even: bool) -> Callable[[Bound], Form]:
     return build
 
 
-def _rounding(name: str, doc: str, *examples: tuple[str, str]) -> Function:
+def _define_rounding(name: str, doc: str, *examples: tuple[str, str]) -> SqlFunction:
     first, *more = examples
     return function(
         *(name, _FAMILY, doc),
         overload(
             f"{name}(value: N, [digits: constant int]) -> N",
-            build=_round(half_even=name == "bround"),
-            returns=_round_type,
+            build=_build_rounding(half_even=name == "bround"),
+            returns=_rounding_type,
             check=_check_digits,
-            spark=_spark,
+            spark=_spark_form,
         ),
         example=first,
         more=tuple(more),
@@ -120,28 +120,28 @@ def _rounding(name: str, doc: str, *examples: tuple[str, str]) -> Function:
 
 def _step_source(type: Type) -> Decimal:
     """Return the decimal type from which a number is rounded up or down."""
-    if type in FLOATS:
-        return _STEPPED[str(type)]
-    exact = decimal_of(type)
+    if type in FLOAT_TYPES:
+        return _STEP_DECIMALS[str(type)]
+    exact = to_decimal_type(type)
     assert exact, "all other numbers are exact"
     return exact
 
 
-def _step_type(bound: Bound) -> Type:
+def _step_type(bound: BoundArguments) -> Type:
     value = bound.types[0]
     if len(bound.types) > 1:
-        return rounded_type(_step_source(value), _digits(bound))
+        return rounded_type(_step_source(value), _rounding_digits(bound))
     if not isinstance(value, Decimal):
         return BIGINT
     return rounded_type(value, 0) if value.scale else value
 
 
-def _step(*, up: bool) -> Callable[[Bound], Form]:
-    def build(bound: Bound) -> Form:
+def _build_step(*, up: bool) -> Callable[[BoundArguments], PolarsForm]:
+    def build(bound: BoundArguments) -> PolarsForm:
         value, result = bound.types[0], bound.result
         if isinstance(result, Decimal):
-            return _stepped(value, result, _digits(bound), up=up)
-        number = cast_form(value, BIGINT)
+            return _build_decimal_step(value, result, _rounding_digits(bound), up=up)
+        number = build_cast_form(value, BIGINT)
         if is_integer(value):
             return number
         return lambda value: number(value.ceil() if up else value.floor())
@@ -149,25 +149,27 @@ def _step(*, up: bool) -> Callable[[Bound], Form]:
     return build
 
 
-def _stepped(value: Type, result: Decimal, digits: int, *, up: bool) -> Form:
+def _build_decimal_step(value: Type, result: Decimal, digits: int, *, up: bool) -> PolarsForm:
     from headrace.core.expressions import rounding
-    from headrace.core.expressions.batches import once
+    from headrace.core.expressions.batches import evaluate_once
 
     source = _step_source(value)
-    number = cast_form(value, source)
-    step = once(rounding.stepper(source, digits, result, up=up), result)
+    number = build_cast_form(value, source)
+    step = evaluate_once(rounding.build_rounding_up_or_down(source, digits, result, up=up), result)
     return lambda value, *_: step(number(value))
 
 
-def _stepping(name: str, alias: tuple[str, ...], doc: str, *examples: tuple[str, str]) -> Function:
+def _define_step(
+    name: str, alias: tuple[str, ...], doc: str, *examples: tuple[str, str]
+) -> SqlFunction:
     first, *more = examples
     return function(
         *(name, _FAMILY, doc),
         overload(
             f"{name}(value: N, [digits: constant int]) -> N",
-            build=_step(up=name == "ceil"),
+            build=_build_step(up=name == "ceil"),
             returns=_step_type,
-            spark=_spark,
+            spark=_spark_form,
         ),
         example=first,
         more=tuple(more),
@@ -178,7 +180,7 @@ def _stepping(name: str, alias: tuple[str, ...], doc: str, *examples: tuple[str,
 ROUNDING = (
     function(
         *("abs", _FAMILY, "The absolute value; the least integer is unchanged."),
-        overload("abs(value: N) -> N", build=_absolute, spark=signed_in_spark),
+        overload("abs(value: N) -> N", build=_build_absolute, spark=spark_form_of_negation),
         example=("abs(-3)", "3"),
         more=(("abs(-1.50)", "1.50"),),
     ),
@@ -188,7 +190,7 @@ ROUNDING = (
         example=("sign(-3)", "-1.0"),
         aliases=("signum",),
     ),
-    _stepping(
+    _define_step(
         *(
             "ceil",
             ("ceiling",),
@@ -196,7 +198,7 @@ ROUNDING = (
         ),
         *(("ceil(-1.2)", "-1"), ("ceil(1.234, 2)", "1.24"), ("ceil(1.5D)", "2")),
     ),
-    _stepping(
+    _define_step(
         *(
             "floor",
             (),
@@ -204,14 +206,14 @@ ROUNDING = (
         ),
         *(("floor(-1.2)", "-2"), ("floor(1.236, 2)", "1.23"), ("floor(1.5D)", "1")),
     ),
-    _rounding(
+    _define_rounding(
         *(
             "round",
             "The number rounded half up to `digits` digits, 0 by default; they may be negative.",
         ),
         *(("round(2.5)", "3"), ("round(2.675D, 2)", "2.68"), ("round(1250, -2)", "1300")),
     ),
-    _rounding(
+    _define_rounding(
         *("bround", "The number rounded half to even to `digits` digits, 0 by default."),
         *(("bround(2.5)", "2"), ("bround(2.665D, 2)", "2.66"), ("bround(1250, -2)", "1200")),
     ),

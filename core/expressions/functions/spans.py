@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.core.expressions import calendar
-from headrace.core.expressions.function import Function, function, overload
-from headrace.core.expressions.functions.arguments import repeating
+from headrace.core.expressions.function import SqlFunction, function, overload
+from headrace.core.expressions.functions.arguments import build_evaluating_once
 from headrace.core.expressions.functions.units import MICROSECONDS, MONTHS
-from headrace.core.expressions.signature import Bound
-from headrace.core.expressions.typed import AS_WRITTEN, OURS, ExpressionError, Form
+from headrace.core.expressions.signature import BoundArguments
+from headrace.core.expressions.typed import AS_WRITTEN, NO_SPARK_FORM, ExpressionError, PolarsForm
 from headrace.core.types import DOUBLE
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 FAMILY = "times"
 
 
-def _known_unit(bound: Bound, more: tuple[str, ...] = ()) -> None:
+def _check_unit(bound: BoundArguments, more: tuple[str, ...] = ()) -> None:
     unit = bound.constants[0]
     known = (*MICROSECONDS, *MONTHS, *more)
     if unit not in known:
@@ -30,27 +30,29 @@ def _known_unit(bound: Bound, more: tuple[str, ...] = ()) -> None:
         raise ExpressionError(f"{unit!s} is not a unit here", bound.arguments[0].span, hint)
 
 
-def _difference(bound: Bound) -> Form:
+def _build_difference(bound: BoundArguments) -> PolarsForm:
     unit = str(bound.constants[0])
 
     def form(start: pl.Expr, end: pl.Expr) -> pl.Expr:
         if unit in MONTHS:
-            return _whole_months(start, end, MONTHS[unit])
-        return _whole_units(start, end, MICROSECONDS[unit])
+            return _count_months(start, end, MONTHS[unit])
+        return _count_units(start, end, MICROSECONDS[unit])
 
-    made = repeating(form)(bound)
+    made = build_evaluating_once(form)(bound)
     return lambda _, start, end: made(start, end)
 
 
-def _whole_units(start: pl.Expr, end: pl.Expr, unit: int) -> pl.Expr:
+def _count_units(start: pl.Expr, end: pl.Expr, unit: int) -> pl.Expr:
     """Return the whole units between two times, null where there are too many for a bigint."""
     import polars as pl
 
-    whole = calendar.wide(calendar.micros(end)) - calendar.wide(calendar.micros(start))
+    whole = calendar.to_int128(calendar.to_micros(end)) - calendar.to_int128(
+        calendar.to_micros(start)
+    )
     return whole.truncdiv(pl.lit(unit, dtype=pl.Int128)).cast(pl.Int64, strict=False)
 
 
-def _whole_months(start: pl.Expr, end: pl.Expr, count: int) -> pl.Expr:
+def _count_months(start: pl.Expr, end: pl.Expr, count: int) -> pl.Expr:
     """Return the whole months between two times, as Java counts.
 
     The day of the end is moved back when its time of day is before that of the start, and then
@@ -58,23 +60,23 @@ def _whole_months(start: pl.Expr, end: pl.Expr, count: int) -> pl.Expr:
     """
     import polars as pl
 
-    first, last = calendar.date_of(start), calendar.date_of(end)
-    early = (first < last) & (_time_of_day(end) < _time_of_day(start))
-    late = (first > last) & (_time_of_day(end) > _time_of_day(start))
-    reached = calendar.to_date(calendar.days(last) - early.cast(pl.Int32) + late.cast(pl.Int32))
-    return (_packed(reached) - _packed(first)).truncdiv(32 * count)
+    first, last = calendar.truncate_to_day(start), calendar.truncate_to_day(end)
+    early = (first < last) & (_extract_time_of_day(end) < _extract_time_of_day(start))
+    late = (first > last) & (_extract_time_of_day(end) > _extract_time_of_day(start))
+    reached = calendar.to_date(calendar.to_days(last) - early.cast(pl.Int32) + late.cast(pl.Int32))
+    return (_pack_months(reached) - _pack_months(first)).truncdiv(32 * count)
 
 
-def _packed(date: pl.Expr) -> pl.Expr:
+def _pack_months(date: pl.Expr) -> pl.Expr:
     """Return months and days as one number, 32 days a month."""
-    return calendar.month_number(date) * 32 + calendar.folded(date).dt.day()
+    return calendar.count_months(date) * 32 + calendar.fold_date(date).dt.day()
 
 
-def _time_of_day(time: pl.Expr) -> pl.Expr:
-    return calendar.micros(time) % calendar.DAY_US
+def _extract_time_of_day(time: pl.Expr) -> pl.Expr:
+    return calendar.to_micros(time) % calendar.DAY_US
 
 
-def _later(bound: Bound) -> Form:
+def _build_timestampadd(bound: BoundArguments) -> PolarsForm:
     unit = {"DAYOFYEAR": "DAY"}.get(name := str(bound.constants[0]), name)
 
     def form(_: str, count: pl.Expr, time: pl.Expr) -> pl.Expr:
@@ -82,54 +84,56 @@ def _later(bound: Bound) -> Form:
 
         if unit in MONTHS:
             months = calendar.to_int(count).cast(pl.Int64) * MONTHS[unit]
-            return calendar.time_plus_months(time, months)
-        micros = (calendar.wide(count) * MICROSECONDS[unit]).cast(pl.Int64, strict=False)
-        return calendar.to_timestamp(calendar.wide(micros) + calendar.micros(time))
+            return calendar.add_months_to_time(time, months)
+        micros = (calendar.to_int128(count) * MICROSECONDS[unit]).cast(pl.Int64, strict=False)
+        return calendar.to_timestamp(calendar.to_int128(micros) + calendar.to_micros(time))
 
     return form
 
 
-def _months_between(bound: Bound) -> Form:
-    from headrace.core.expressions.batches import staged
+def _build_months_between(bound: BoundArguments) -> PolarsForm:
+    from headrace.core.expressions.batches import compute_on_frame
 
     rounded = bool(bound.constants.get(2, True))
-    form = staged(lambda frame: _months(frame, rounded), DOUBLE)
+    form = compute_on_frame(lambda frame: _compute_months(frame, rounded), DOUBLE)
     return lambda end, start, _=None: form(end, start)
 
 
-def _months(frame: pl.DataFrame, rounded: bool) -> pl.Series:
+def _compute_months(frame: pl.DataFrame, rounded: bool) -> pl.Series:
     """Return whole months between equal days or last days, otherwise with a fraction of 31 days, by
     the second."""
     import polars as pl
 
-    from headrace.core.expressions.floating import over
+    from headrace.core.expressions.floating import divide_by
 
     end, start = pl.col("a0"), pl.col("a1")
-    a, b = calendar.date_of(end), calendar.date_of(start)
-    day_a, day_b = calendar.folded(a).dt.day(), calendar.folded(b).dt.day()
-    last_a, last_b = (calendar.folded(date).dt.days_in_month() for date in (a, b))
+    a, b = calendar.truncate_to_day(end), calendar.truncate_to_day(start)
+    day_a, day_b = calendar.fold_date(a).dt.day(), calendar.fold_date(b).dt.day()
+    last_a, last_b = (calendar.fold_date(date).dt.days_in_month() for date in (a, b))
     parts = frame.select(
-        months=(calendar.month_number(a) - calendar.month_number(b)).cast(pl.Float64),
-        seconds=(_second_of_month(end) - _second_of_month(start)).cast(pl.Float64),
+        months=(calendar.count_months(a) - calendar.count_months(b)).cast(pl.Float64),
+        seconds=(_extract_second_of_month(end) - _extract_second_of_month(start)).cast(pl.Float64),
         whole=(day_a == day_b) | ((day_a == last_a) & (day_b == last_b)),
     )
-    exact = parts["months"] + over(parts["seconds"], 2_678_400.0)
+    exact = parts["months"] + divide_by(parts["seconds"], 2_678_400.0)
     months = parts["months"].zip_with(parts["whole"], exact)
     # Java rounds half up: in this range the sum is exact, and so is its floor.
-    return over((months * 1e8 + 0.5).floor(), 1e8) if rounded else months
+    return divide_by((months * 1e8 + 0.5).floor(), 1e8) if rounded else months
 
 
-def _second_of_month(time: pl.Expr) -> pl.Expr:
+def _extract_second_of_month(time: pl.Expr) -> pl.Expr:
     """Return the second in the month, null on the first day of all, which has no midnight: Spark
     fails there."""
     import polars as pl
 
-    day = calendar.folded_time(time).dt.day().cast(pl.Int64)
-    since = calendar.micros(time) - calendar.micros(calendar.midnight(calendar.date_of(time)))
+    day = calendar.fold_time(time).dt.day().cast(pl.Int64)
+    since = calendar.to_micros(time) - calendar.to_micros(
+        calendar.to_midnight(calendar.truncate_to_day(time))
+    )
     return day * 86_400 + since // calendar.SECOND_US
 
 
-SPANS: tuple[Function, ...] = (
+TIME_DIFFERENCES: tuple[SqlFunction, ...] = (
     function(
         "timestampdiff",
         FAMILY,
@@ -137,9 +141,11 @@ SPANS: tuple[Function, ...] = (
         " first and without quotes, from MICROSECOND to YEAR. datediff(MONTH, ...) is the same.",
         overload(
             "timestampdiff(unit: constant string, start: timestamp, end: timestamp) -> bigint",
-            build=_difference,
-            check=_known_unit,
-            spark=lambda bound: OURS if bound.constants[0] == "MICROSECOND" else AS_WRITTEN,
+            build=_build_difference,
+            check=_check_unit,
+            spark=lambda bound: (
+                NO_SPARK_FORM if bound.constants[0] == "MICROSECOND" else AS_WRITTEN
+            ),
         ),
         example=(
             "timestampdiff(MINUTE, timestamp '2024-05-06 07:00:00', '2024-05-06 08:30:59')",
@@ -155,9 +161,9 @@ SPANS: tuple[Function, ...] = (
         " same.",
         overload(
             "timestampadd(unit: constant string, count: bigint, time: timestamp) -> timestamp",
-            build=_later,
-            check=lambda bound: _known_unit(bound, ("DAYOFYEAR",)),
-            spark=OURS,
+            build=_build_timestampadd,
+            check=lambda bound: _check_unit(bound, ("DAYOFYEAR",)),
+            spark=NO_SPARK_FORM,
         ),
         example=("timestampadd(HOUR, 2, timestamp '2024-05-06 07:08:09')", "2024-05-06 09:08:09"),
         more=(("timestampadd(MONTH, 1, timestamp '2024-01-31 00:00:00')", "2024-02-29 00:00:00"),),
@@ -170,8 +176,8 @@ SPANS: tuple[Function, ...] = (
         " unless the third argument is false.",
         overload(
             "months_between(end: timestamp, start: timestamp, [round: constant boolean]) -> double",
-            build=_months_between,
-            spark=OURS,
+            build=_build_months_between,
+            spark=NO_SPARK_FORM,
         ),
         example=("months_between(date '2024-03-15', date '2024-02-29')", "0.5483871"),
     ),

@@ -8,44 +8,44 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.core.expressions.function import Function, function, overload
-from headrace.core.expressions.functions.arguments import of_any_case
-from headrace.core.expressions.functions.capitals import initcap
-from headrace.core.expressions.functions.edges import EDGES
-from headrace.core.expressions.functions.joining import JOINING
-from headrace.core.expressions.functions.positions import POSITIONS
-from headrace.core.expressions.signature import Bound
-from headrace.core.expressions.typed import Constant, Form
+from headrace.core.expressions.function import SqlFunction, function, overload
+from headrace.core.expressions.functions.arguments import resolve_ignoring_case
+from headrace.core.expressions.functions.capitals import capitalize_words
+from headrace.core.expressions.functions.edges import TRIM_PAD
+from headrace.core.expressions.functions.joining import CONCATENATION
+from headrace.core.expressions.functions.positions import SUBSTRINGS
+from headrace.core.expressions.signature import BoundArguments
+from headrace.core.expressions.typed import Constant, PolarsForm
 
 if TYPE_CHECKING:
     import polars as pl
 
 
-def _characters(text: pl.Expr) -> pl.Expr:
+def _count_characters(text: pl.Expr) -> pl.Expr:
     import polars as pl
 
     return text.str.len_chars().cast(pl.Int32)
 
 
-def _bytes_of_text(text: pl.Expr) -> pl.Expr:
+def _count_text_bytes(text: pl.Expr) -> pl.Expr:
     import polars as pl
 
     return text.str.len_bytes().cast(pl.Int32)
 
 
-def _bytes(value: pl.Expr) -> pl.Expr:
+def _count_bytes(value: pl.Expr) -> pl.Expr:
     import polars as pl
 
     return value.bin.size().cast(pl.Int32)
 
 
-def _reverse(text: pl.Expr) -> pl.Expr:
+def _reverse_text(text: pl.Expr) -> pl.Expr:
     """Reverse by characters: Polars' own `reverse` keeps an accent after its letter, Spark does
     not."""
     return text.str.split("").list.reverse().list.join("")
 
 
-def _contains(bound: Bound) -> Form:
+def _build_contains(bound: BoundArguments) -> PolarsForm:
     text = bound.arguments[0]
     if isinstance(text, Constant) and text.value is None:
         # Polars does not repeat a NULL text for each part; with the operands swapped it does.
@@ -53,13 +53,13 @@ def _contains(bound: Bound) -> Form:
     return lambda text, part: text.str.contains(part, literal=True)
 
 
-_MEASURES: tuple[Function, ...] = (
+_MEASURES: tuple[SqlFunction, ...] = (
     function(
         "length",
         "strings",
         "The number of characters of a text, or of bytes of a binary.",
-        overload("length(text: string) -> int", _characters, nulls="strict"),
-        overload("length(bytes: binary) -> int", _bytes, nulls="strict"),
+        overload("length(text: string) -> int", _count_characters, nulls="strict"),
+        overload("length(bytes: binary) -> int", _count_bytes, nulls="strict"),
         example=("length('héllo😀')", "6"),
         aliases=("char_length", "character_length", "len"),
     ),
@@ -67,8 +67,8 @@ _MEASURES: tuple[Function, ...] = (
         "octet_length",
         "strings",
         "The number of bytes of a text in UTF-8, or of a binary.",
-        overload("octet_length(text: string) -> int", _bytes_of_text, nulls="strict"),
-        overload("octet_length(bytes: binary) -> int", _bytes, nulls="strict"),
+        overload("octet_length(text: string) -> int", _count_text_bytes, nulls="strict"),
+        overload("octet_length(bytes: binary) -> int", _count_bytes, nulls="strict"),
         example=("octet_length('héllo')", "6"),
     ),
     function(
@@ -76,9 +76,11 @@ _MEASURES: tuple[Function, ...] = (
         "strings",
         "The number of bits: eight times octet_length.",
         overload(
-            "bit_length(text: string) -> int", lambda text: _bytes_of_text(text) * 8, nulls="strict"
+            "bit_length(text: string) -> int",
+            lambda text: _count_text_bytes(text) * 8,
+            nulls="strict",
         ),
-        overload("bit_length(bytes: binary) -> int", lambda b: _bytes(b) * 8, nulls="strict"),
+        overload("bit_length(bytes: binary) -> int", lambda b: _count_bytes(b) * 8, nulls="strict"),
         example=("bit_length('a')", "8"),
     ),
 )
@@ -86,13 +88,13 @@ _MEASURES: tuple[Function, ...] = (
 _LOWER = overload("lower(text: string) -> string", lambda t: t.str.to_lowercase(), nulls="strict")
 _UPPER = overload("upper(text: string) -> string", lambda t: t.str.to_uppercase(), nulls="strict")
 
-_CASES: tuple[Function, ...] = (
+_CASES: tuple[SqlFunction, ...] = (
     function(
         "lower",
         "strings",
         "The text in lower case.",
         _LOWER,
-        resolve=of_any_case(_LOWER),
+        resolve=resolve_ignoring_case(_LOWER),
         example=("lower('ÀÉ')", "àé"),
         aliases=("lcase",),
     ),
@@ -101,7 +103,7 @@ _CASES: tuple[Function, ...] = (
         "strings",
         "The text in upper case.",
         _UPPER,
-        resolve=of_any_case(_UPPER),
+        resolve=resolve_ignoring_case(_UPPER),
         example=("upper('straße')", "STRASSE"),
         aliases=("ucase",),
     ),
@@ -110,28 +112,28 @@ _CASES: tuple[Function, ...] = (
         "strings",
         "The text with the first letter of each word in upper case, the others in lower case; only"
         " spaces separate words.",
-        overload("initcap(text: string) -> string", initcap, nulls="strict"),
+        overload("initcap(text: string) -> string", capitalize_words, nulls="strict"),
         example=("initcap('hello wORLD')", "Hello World"),
     ),
     function(
         "reverse",
         "strings",
         "The characters of a text, or the elements of an array, in reverse order.",
-        overload("reverse(text: string) -> string", _reverse, nulls="strict"),
+        overload("reverse(text: string) -> string", _reverse_text, nulls="strict"),
         overload("reverse(of: array<T>) -> array<T>", lambda a: a.list.reverse(), nulls="strict"),
         example=("reverse('abc')", "cba"),
         more=(("reverse(array(1, 2))", "[2, 1]"),),
     ),
 )
 
-_TESTS: tuple[Function, ...] = (
+_TESTS: tuple[SqlFunction, ...] = (
     function(
         "contains",
         "strings",
         "Whether the text contains the part; every text contains the empty part.",
         overload(
             "contains(text: string, part: string) -> boolean",
-            build=_contains,
+            build=_build_contains,
             nulls="strict",
         ),
         example=("contains('hello', 'ell')", "true"),
@@ -160,12 +162,12 @@ _TESTS: tuple[Function, ...] = (
     ),
 )
 
-STRINGS: tuple[Function, ...] = (
+STRINGS: tuple[SqlFunction, ...] = (
     *_MEASURES,
     *_CASES,
     *_TESTS,
-    *POSITIONS,
-    *EDGES,
-    *JOINING,
+    *SUBSTRINGS,
+    *TRIM_PAD,
+    *CONCATENATION,
 )
 """The functions of text, except those of `patterns`."""

@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from headrace.core.expressions.function import Call, Function, function
+from headrace.core.expressions.function import SqlFunction, TypedCall, function
 from headrace.core.expressions.functions.comparisons import COMPARISONS
-from headrace.core.expressions.functions.logic import chain
-from headrace.core.expressions.functions.meeting import meet
+from headrace.core.expressions.functions.logic import build_case_chain
+from headrace.core.expressions.functions.meeting import widen_all
 from headrace.core.expressions.typed import (
-    Apply,
-    Column,
+    ColumnReference,
     Constant,
     ExpressionError,
     ExpressionErrors,
-    Typed,
-    ours_within,
-    substituted,
+    FunctionCall,
+    TypedExpression,
+    spark_form_of_parts,
+    substitute_columns,
     to_expr,
 )
 from headrace.core.types import BOOLEAN
@@ -29,108 +29,116 @@ from headrace.core.types import BOOLEAN
 if TYPE_CHECKING:
     import polars as pl
 
-_ROWS = {row.name: row for row in COMPARISONS}
-_BOUND = "__subject"
+_COMPARISONS_BY_NAME = {row.name: row for row in COMPARISONS}
+_SUBJECT_COLUMN = "__subject"
 """The placeholder column of a computed subject in its comparisons."""
 
 
-def _between(call: Call) -> Typed:
-    from headrace.core.expressions.batches import once
+def _resolve_between(call: TypedCall) -> TypedExpression:
+    from headrace.core.expressions.batches import evaluate_once
 
     subject, low, high = call.arguments
-    bound = _bound(subject)
-    above, below = tests = _each(
-        [Call(">=", (bound, low), call.span), Call("<=", (bound, high), call.span)]
+    bound = _bind_subject(subject)
+    above, below = tests = _resolve_comparisons(
+        [TypedCall(">=", (bound, low), call.span), TypedCall("<=", (bound, high), call.span)]
     )
     nullable = above.nullable or below.nullable
     if bound is subject:
-        return Apply(BOOLEAN, nullable, call.span, call.name, tests, lambda a, b: a & b)
+        return FunctionCall(BOOLEAN, nullable, call.span, call.name, tests, lambda a, b: a & b)
     ends = (above.arguments[1], below.arguments[1])
     value = above.arguments[0]
     if value.type == below.arguments[0].type:
-        values = (substituted(value, {_BOUND: subject}), *ends)
-        return Apply(BOOLEAN, nullable, call.span, call.name, values, _within)
+        values = (substitute_columns(value, {_SUBJECT_COLUMN: subject}), *ends)
+        return FunctionCall(BOOLEAN, nullable, call.span, call.name, values, _is_between)
 
     def form(subject: pl.Expr, low: pl.Expr, high: pl.Expr) -> pl.Expr:
-        return _tested(above, subject, low) & _tested(below, subject, high)
+        return _apply_comparison(above, subject, low) & _apply_comparison(below, subject, high)
 
-    arguments, made = (subject, *ends), once(form, BOOLEAN)
-    return Apply(BOOLEAN, nullable, call.span, call.name, arguments, made, ours_within(*tests))
+    arguments, made = (subject, *ends), evaluate_once(form, BOOLEAN)
+    return FunctionCall(
+        BOOLEAN, nullable, call.span, call.name, arguments, made, spark_form_of_parts(*tests)
+    )
 
 
-def _within(value: pl.Expr, low: pl.Expr, high: pl.Expr) -> pl.Expr:
+def _is_between(value: pl.Expr, low: pl.Expr, high: pl.Expr) -> pl.Expr:
     return value.is_between(low, high)
 
 
-def _case(call: Call) -> Typed:
+def _resolve_case(call: TypedCall) -> TypedExpression:
     """Resolve the subject; other, result, other, result, ...; and a last result if there is an
     else."""
-    from headrace.core.expressions.batches import once
+    from headrace.core.expressions.batches import evaluate_once
 
     subject, *parts = call.arguments
     count = len(parts) // 2
-    bound = subject if count == 1 else _bound(subject)
-    tests = _each([Call("=", (bound, other), other.span) for other in parts[: count * 2 : 2]])
+    bound = subject if count == 1 else _bind_subject(subject)
+    tests = _resolve_comparisons(
+        [TypedCall("=", (bound, other), other.span) for other in parts[: count * 2 : 2]]
+    )
     otherwise = parts[count * 2 :]
-    case = Call("case", call.arguments, call.span)
-    results, common = meet(case, (*parts[1 : count * 2 : 2], *otherwise))
+    case = TypedCall("case", call.arguments, call.span)
+    results, common = widen_all(case, (*parts[1 : count * 2 : 2], *otherwise))
     nullable = not otherwise or any(result.nullable for result in results)
     if bound is subject:
-        return Apply(common, nullable, call.span, "case", (*tests, *results), chain)
+        return FunctionCall(
+            common, nullable, call.span, "case", (*tests, *results), build_case_chain
+        )
     others = [test.arguments[1] for test in tests]
 
     def form(subject: pl.Expr, *rest: pl.Expr) -> pl.Expr:
-        conditions = map(_tested, tests, [subject] * count, rest)
-        return chain(*conditions, *rest[count:])
+        conditions = map(_apply_comparison, tests, [subject] * count, rest)
+        return build_case_chain(*conditions, *rest[count:])
 
-    arguments, made = (subject, *others, *results), once(form, common)
-    return Apply(common, nullable, call.span, "case", arguments, made, ours_within(*tests))
+    arguments, made = (subject, *others, *results), evaluate_once(form, common)
+    return FunctionCall(
+        common, nullable, call.span, "case", arguments, made, spark_form_of_parts(*tests)
+    )
 
 
-def _bound(subject: Typed) -> Typed:
+def _bind_subject(subject: TypedExpression) -> TypedExpression:
     """Return the node that stands for the subject in its comparisons: the subject itself, if it
     needs no computation."""
-    if isinstance(subject, Column | Constant):
+    if isinstance(subject, ColumnReference | Constant):
         return subject
-    return Column(subject.type, subject.nullable, subject.span, _BOUND)
+    return ColumnReference(subject.type, subject.nullable, subject.span, _SUBJECT_COLUMN)
 
 
-def _each(calls: Sequence[Call]) -> tuple[Apply, ...]:
+def _resolve_comparisons(calls: Sequence[TypedCall]) -> tuple[FunctionCall, ...]:
     """Resolve the comparisons; errors at different positions are raised at once."""
-    tests: list[Apply] = []
+    tests: list[FunctionCall] = []
     errors: dict[object, ExpressionError] = {}
     for call in calls:
         try:
-            test = _ROWS[call.name].resolve(call)
+            test = _COMPARISONS_BY_NAME[call.name].resolve(call)
         except ExpressionError as error:
             errors.setdefault(error.span, error)
         else:
-            assert isinstance(test, Apply)
+            assert isinstance(test, FunctionCall)
             tests.append(test)
     if errors:
         raise ExpressionErrors(errors.values())
     return tuple(tests)
 
 
-def _tested(test: Apply, subject: pl.Expr, other: pl.Expr) -> pl.Expr:
+def _apply_comparison(test: FunctionCall, subject: pl.Expr, other: pl.Expr) -> pl.Expr:
     """Apply a comparison to a computed subject, cast as the comparison needs."""
-    return test.form(_over(test.arguments[0], subject), other)
+    return test.form(_apply_casts(test.arguments[0], subject), other)
 
 
-def _over(typed: Typed, subject: pl.Expr) -> pl.Expr:
-    if isinstance(typed, Apply):
-        return typed.form(*(_over(argument, subject) for argument in typed.arguments))
-    return subject if isinstance(typed, Column) else to_expr(typed)
+def _apply_casts(typed: TypedExpression, subject: pl.Expr) -> pl.Expr:
+    if isinstance(typed, FunctionCall):
+        return typed.form(*(_apply_casts(argument, subject) for argument in typed.arguments))
+    return subject if isinstance(typed, ColumnReference) else to_expr(typed)
 
 
-SUBJECTS: tuple[Function, ...] = (
+BETWEEN_CASE: tuple[SqlFunction, ...] = (
     function(
         "between",
         "logic",
         "Whether the value lies between two others, both included.",
         example=("2 between 1 and 3", "true"),
         more=(("3 not between 1 and 3", "false"),),
-        resolve=_between,
+        resolve=_resolve_between,
         signatures=("value: C [not] between low: C and high: C -> boolean",),
     ),
     function(
@@ -140,7 +148,7 @@ SUBJECTS: tuple[Function, ...] = (
         " or NULL.",
         example=("case 3 when 1 then 'one' when 2 then 'two' else 'many' end", "many"),
         more=(("case 3 when 1 then 'one' when 2 then 'two' end", "NULL"),),
-        resolve=_case,
+        resolve=_resolve_case,
         signatures=("case subject when other then value [when ...] [else value] end",),
     ),
 )

@@ -25,46 +25,46 @@ THURSDAY, MONDAY = 0, 4
 """Weekdays as days since a Thursday: 1970 began with one."""
 
 
-def next_weekday(days: pl.Expr, weekday: int) -> pl.Expr:
+def find_next_weekday(days: pl.Expr, weekday: int) -> pl.Expr:
     """Return the first such weekday after a day; it wraps around as Java's ints do."""
     return days + 1 + (weekday - 1 - days) % 7
 
 
-def _week(date: pl.Expr) -> pl.Expr:
-    return next_weekday(calendar.days(date) - 7, MONDAY)
+def _week_start(date: pl.Expr) -> pl.Expr:
+    return find_next_weekday(calendar.to_days(date) - 7, MONDAY)
 
 
-def _month(date: pl.Expr) -> pl.Expr:
-    return calendar.days(date) - calendar.to_int(calendar.folded(date).dt.day()) + 1
+def _month_start(date: pl.Expr) -> pl.Expr:
+    return calendar.to_days(date) - calendar.to_int(calendar.fold_date(date).dt.day()) + 1
 
 
-def _quarter(date: pl.Expr) -> pl.Expr:
+def _quarter_start(date: pl.Expr) -> pl.Expr:
     import polars as pl
 
-    folded = calendar.folded(date)
-    into = calendar.days(folded) - calendar.days(folded.dt.truncate("3mo"))
-    return calendar.days(date).cast(pl.Int64) - into
+    folded = calendar.fold_date(date)
+    into = calendar.to_days(folded) - calendar.to_days(folded.dt.truncate("3mo"))
+    return calendar.to_days(date).cast(pl.Int64) - into
 
 
-def _year(date: pl.Expr) -> pl.Expr:
-    return calendar.days(date) - calendar.to_int(calendar.folded(date).dt.ordinal_day()) + 1
+def _year_start(date: pl.Expr) -> pl.Expr:
+    return calendar.to_days(date) - calendar.to_int(calendar.fold_date(date).dt.ordinal_day()) + 1
 
 
 _FIRST_DAYS: dict[str, Callable[[pl.Expr], pl.Expr]] = {
-    "WEEK": _week,
-    **dict.fromkeys(("MONTH", "MON", "MM"), _month),
-    "QUARTER": _quarter,
-    **dict.fromkeys(("YEAR", "YYYY", "YY"), _year),
+    "WEEK": _week_start,
+    **dict.fromkeys(("MONTH", "MON", "MM"), _month_start),
+    "QUARTER": _quarter_start,
+    **dict.fromkeys(("YEAR", "YYYY", "YY"), _year_start),
 }
 
 
-def first_day(unit: object) -> Callable[[pl.Expr], pl.Expr] | None:
+def build_unit_start(unit: object) -> Callable[[pl.Expr], pl.Expr] | None:
     """Return the function from a date to the first day of its unit, by any name of the unit."""
     days = _FIRST_DAYS.get(unit.upper()) if isinstance(unit, str) else None
     return (lambda date: calendar.to_date(days(date))) if days else None
 
 
-def length(unit: object) -> int | None:
+def unit_length_us(unit: object) -> int | None:
     """Return the microseconds of a unit of at most a day, by any name of the unit."""
     name = unit.upper() if isinstance(unit, str) else ""
     return MICROSECONDS.get({"DD": "DAY"}.get(name, name)) if name != "WEEK" else None

@@ -6,16 +6,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headrace.core.expressions import calendar
-from headrace.core.expressions.casts import cast
-from headrace.core.expressions.function import Call, Function, Overload, function, overload
-from headrace.core.expressions.signature import Bound
+from headrace.core.expressions.casts import build_cast
+from headrace.core.expressions.function import Overload, SqlFunction, TypedCall, function, overload
+from headrace.core.expressions.signature import BoundArguments
 from headrace.core.expressions.typed import (
-    OURS,
-    Apply,
+    NO_SPARK_FORM,
     ExpressionError,
-    Form,
+    FunctionCall,
+    PolarsForm,
     ProcessingTime,
-    Typed,
+    TypedExpression,
 )
 from headrace.core.types import BIGINT, BOOLEAN, DATE, TIMESTAMP, Type
 
@@ -23,99 +23,99 @@ if TYPE_CHECKING:
     import polars as pl
 
 FAMILY = "times"
-DEFAULT = "yyyy-MM-dd HH:mm:ss"
+DEFAULT_PATTERN = "yyyy-MM-dd HH:mm:ss"
 """The default pattern of `unix_timestamp` and `from_unixtime`."""
 
 
-def _reader(bound: Bound) -> Form:
+def _build_parser(bound: BoundArguments) -> PolarsForm:
     """Return the form that parses the first argument by the pattern of the second."""
-    from headrace.core.expressions.java_time.pattern import PatternError
-    from headrace.core.expressions.java_time.reading import reader
+    from headrace.core.expressions.java_time.pattern import TimePatternError
+    from headrace.core.expressions.java_time.reading import build_parser
 
-    pattern = bound.constants.get(1, DEFAULT)
+    pattern = bound.constants.get(1, DEFAULT_PATTERN)
     try:
-        return reader(str(pattern))
-    except PatternError as error:
-        raise _wrong(error, bound) from None
+        return build_parser(str(pattern))
+    except TimePatternError as error:
+        raise _pattern_error(error, bound) from None
 
 
-def _writer(bound: Bound) -> Form:
-    from headrace.core.expressions.java_time.pattern import PatternError
-    from headrace.core.expressions.java_time.writing import writer
+def _build_formatter(bound: BoundArguments) -> PolarsForm:
+    from headrace.core.expressions.java_time.pattern import TimePatternError
+    from headrace.core.expressions.java_time.writing import build_formatter
 
     try:
-        return writer(str(bound.constants.get(1, DEFAULT)))
-    except PatternError as error:
-        raise _wrong(error, bound) from None
+        return build_formatter(str(bound.constants.get(1, DEFAULT_PATTERN)))
+    except TimePatternError as error:
+        raise _pattern_error(error, bound) from None
 
 
-def _wrong(error: Exception, bound: Bound) -> ExpressionError:
-    hint = f"a pattern is written as {DEFAULT}"
+def _pattern_error(error: Exception, bound: BoundArguments) -> ExpressionError:
+    hint = f"a pattern is written as {DEFAULT_PATTERN}"
     return ExpressionError(str(error), bound.arguments[1].span, hint)
 
 
-def _read_time(bound: Bound) -> Form:
-    form = _reader(bound)
+def _build_to_timestamp(bound: BoundArguments) -> PolarsForm:
+    form = _build_parser(bound)
     return lambda text, _=None: form(text)
 
 
-def _read_date(bound: Bound) -> Form:
-    form = _reader(bound)
-    return lambda text, _: calendar.date_of(form(text))
+def _build_to_date(bound: BoundArguments) -> PolarsForm:
+    form = _build_parser(bound)
+    return lambda text, _: calendar.truncate_to_day(form(text))
 
 
-def _read_seconds(bound: Bound) -> Form:
-    form = _reader(bound)
-    return lambda text, _=None: _seconds(form(text))
+def _build_unix_timestamp(bound: BoundArguments) -> PolarsForm:
+    form = _build_parser(bound)
+    return lambda text, _=None: _to_seconds(form(text))
 
 
-def _seconds(time: pl.Expr) -> pl.Expr:
+def _to_seconds(time: pl.Expr) -> pl.Expr:
     """Return whole seconds, truncated: half a second before 1970 is 0, unlike in `unix_seconds`."""
-    return calendar.micros(time).truncdiv(calendar.SECOND_US)
+    return calendar.to_micros(time).truncdiv(calendar.SECOND_US)
 
 
-def _write_time(bound: Bound) -> Form:
-    form = _writer(bound)
+def _build_date_format(bound: BoundArguments) -> PolarsForm:
+    form = _build_formatter(bound)
     return lambda time, _: form(time)
 
 
-def _write_seconds(bound: Bound) -> Form:
+def _build_from_unixtime(bound: BoundArguments) -> PolarsForm:
     """Return the form; the seconds wrap around where their microseconds do not fit, as in Spark."""
-    form = _writer(bound)
+    form = _build_formatter(bound)
     return lambda seconds, _=None: form(calendar.to_timestamp(seconds * calendar.SECOND_US))
 
 
-def _casting(row: Function, target: Type) -> Function:
+def _allow_cast(row: SqlFunction, target: Type) -> SqlFunction:
     """Make a call with one argument a cast; a boolean is refused, as no function returns a time
     from it."""
 
-    def resolve(call: Call) -> Typed:
+    def resolve(call: TypedCall) -> TypedExpression:
         if len(call.arguments) != 1:
             return row.resolve(call)
         (value,) = call.arguments
         if value.type == BOOLEAN:
             message = f"{call.name} wants text, a date or a timestamp, got boolean"
             raise ExpressionError(message, value.span)
-        return cast(value, target, call.span)
+        return build_cast(value, target, call.span)
 
     return replace(row, resolve_own=resolve)
 
 
-def _clock(row: Function) -> Function:
+def _allow_clock(row: SqlFunction) -> SqlFunction:
     """Make a call without arguments return the processing time."""
 
-    def resolve(call: Call) -> Typed:
+    def resolve(call: TypedCall) -> TypedExpression:
         if call.arguments or call.name != row.name:
             return row.resolve(call)
         now = ProcessingTime(TIMESTAMP, False, call.span)
-        return Apply(BIGINT, False, call.span, call.name, (now,), _seconds)
+        return FunctionCall(BIGINT, False, call.span, call.name, (now,), _to_seconds)
 
     return replace(
         row, resolve_own=resolve, signatures=("unix_timestamp() -> bigint", *row.signatures)
     )
 
 
-def _given(name: str, result: str, form: Form) -> Overload:
+def _define_timestamp_overload(name: str, result: str, form: PolarsForm) -> Overload:
     """Define the overload for a timestamp, where the pattern is ignored."""
     optional = "[pattern: constant string]" if result == "bigint" else "pattern: constant string"
     return overload(
@@ -125,8 +125,8 @@ def _given(name: str, result: str, form: Form) -> Overload:
     )
 
 
-WRITTEN_TIMES: tuple[Function, ...] = (
-    _casting(
+TIME_FORMATS: tuple[SqlFunction, ...] = (
+    _allow_cast(
         function(
             "to_timestamp",
             FAMILY,
@@ -134,17 +134,17 @@ WRITTEN_TIMES: tuple[Function, ...] = (
             " letters; NULL if the text is not a timestamp.",
             overload(
                 "to_timestamp(text: string, pattern: constant string) -> timestamp",
-                build=_read_time,
-                spark=OURS,
+                build=_build_to_timestamp,
+                spark=NO_SPARK_FORM,
             ),
-            _given("to_timestamp", "timestamp", lambda time: time),
+            _define_timestamp_overload("to_timestamp", "timestamp", lambda time: time),
             example=("to_timestamp('6/5/2024 7:08', 'd/M/yyyy H:mm')", "2024-05-06 07:08:00"),
             more=(("to_timestamp('2024-05-06T07:08:09Z')", "2024-05-06 07:08:09"),),
             aliases=("try_to_timestamp",),
         ),
         TIMESTAMP,
     ),
-    _casting(
+    _allow_cast(
         function(
             "to_date",
             "dates",
@@ -152,10 +152,10 @@ WRITTEN_TIMES: tuple[Function, ...] = (
             " NULL if the text is not a date. Of a timestamp, its day.",
             overload(
                 "to_date(text: string, pattern: constant string) -> date",
-                build=_read_date,
-                spark=OURS,
+                build=_build_to_date,
+                spark=NO_SPARK_FORM,
             ),
-            _given("to_date", "date", calendar.date_of),
+            _define_timestamp_overload("to_date", "date", calendar.truncate_to_day),
             example=("to_date('6 May 2024', 'd MMM yyyy')", "2024-05-06"),
             more=(("to_date('2024-05-06')", "2024-05-06"),),
             aliases=("try_to_date",),
@@ -168,7 +168,7 @@ WRITTEN_TIMES: tuple[Function, ...] = (
         "The time formatted by a pattern of Java's letters, such as 'yyyy-MM-dd HH:mm:ss'.",
         overload(
             "date_format(time: timestamp, pattern: constant string) -> string",
-            build=_write_time,
+            build=_build_date_format,
             nulls="strict",
         ),
         example=(
@@ -176,7 +176,7 @@ WRITTEN_TIMES: tuple[Function, ...] = (
             "Mon 6 May, 5:08 PM",
         ),
     ),
-    _clock(
+    _allow_clock(
         function(
             "unix_timestamp",
             FAMILY,
@@ -185,10 +185,10 @@ WRITTEN_TIMES: tuple[Function, ...] = (
             " runs.",
             overload(
                 "unix_timestamp(text: string, [pattern: constant string]) -> bigint",
-                build=_read_seconds,
-                spark=OURS,
+                build=_build_unix_timestamp,
+                spark=NO_SPARK_FORM,
             ),
-            _given("unix_timestamp", "bigint", _seconds),
+            _define_timestamp_overload("unix_timestamp", "bigint", _to_seconds),
             example=("unix_timestamp('2024-05-06 07:08:09')", "1714979289"),
             more=(("unix_timestamp('6.5.24', 'd.M.yy')", "1714953600"),),
             aliases=("to_unix_timestamp",),
@@ -201,7 +201,7 @@ WRITTEN_TIMES: tuple[Function, ...] = (
         " letters.",
         overload(
             "from_unixtime(seconds: bigint, [pattern: constant string]) -> string",
-            build=_write_seconds,
+            build=_build_from_unixtime,
             nulls="strict",
         ),
         example=("from_unixtime(1714979289)", "2024-05-06 07:08:09"),

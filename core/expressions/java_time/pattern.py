@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 
-class PatternError(ValueError):
+class TimePatternError(ValueError):
     """A pattern that Spark refuses, or that headrace does not support."""
 
 
 @dataclass(frozen=True, slots=True)
-class Letters:
+class PatternField:
     """A field: a letter and how often it is repeated."""
 
     letter: str
@@ -26,66 +26,66 @@ class Letters:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class PatternText:
     """Characters that stand for themselves."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class OptionalSection:
     """An optional section in brackets: parsed where present, always formatted."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[PatternPart, ...]
 
 
-Part: TypeAlias = "Letters | Text | Section"
+PatternPart: TypeAlias = "PatternField | PatternText | OptionalSection"
 
-_WEEKS = frozenset("YWwuec")
-_NARROW = {**dict.fromkeys("MLEQq", 5), "y": 7}
-_RESERVED = frozenset("{}#")
+_WEEK_LETTERS = frozenset("YWwuec")
+_NARROW_LENGTHS = {**dict.fromkeys("MLEQq", 5), "y": 7}
+_RESERVED_CHARACTERS = frozenset("{}#")
 
 
-def parse_pattern(pattern: str) -> tuple[Part, ...]:
+def parse_time_pattern(pattern: str) -> tuple[PatternPart, ...]:
     """Parse a pattern into its parts; PatternError names the character that is not allowed.
 
-    >>> parse_pattern("yyyy'T'")
+    >>> parse_time_pattern("yyyy'T'")
     (Letters(letter='y', count=4), Text(text='T'))
     """
-    levels: list[list[Part]] = [[]]
+    levels: list[list[PatternPart]] = [[]]
     at = 0
     while at < len(pattern):
         character = pattern[at]
         if character.isascii() and character.isalpha():
             count = len(pattern) - at - len(pattern[at:].lstrip(character))
-            levels[-1].append(_letters(character, count))
+            levels[-1].append(_build_field(character, count))
             at += count
             continue
         at += 1
         if character == "'":
-            text, at = _quoted(pattern, at)
-            levels[-1].append(Text(text))
+            text, at = _parse_quoted(pattern, at)
+            levels[-1].append(PatternText(text))
         elif character == "[":
             levels.append([])
         elif character == "]":
-            _close(levels)
-        elif character in _RESERVED:
-            raise PatternError(f"{character} is reserved: write '{character}' in quotes")
+            _close_section(levels)
+        elif character in _RESERVED_CHARACTERS:
+            raise TimePatternError(f"{character} is reserved: write '{character}' in quotes")
         else:
-            levels[-1].append(Text(character))
+            levels[-1].append(PatternText(character))
     while len(levels) > 1:
-        _close(levels)
+        _close_section(levels)
     return tuple(levels[0])
 
 
-def _close(levels: list[list[Part]]) -> None:
+def _close_section(levels: list[list[PatternPart]]) -> None:
     if len(levels) == 1:
-        raise PatternError("] closes no [")
+        raise TimePatternError("] closes no [")
     inner = tuple(levels.pop())
-    levels[-1].append(Section(inner))
+    levels[-1].append(OptionalSection(inner))
 
 
-def _quoted(pattern: str, start: int) -> tuple[str, int]:
+def _parse_quoted(pattern: str, start: int) -> tuple[str, int]:
     """Return the text up to the closing quote, and the position after it; two quotes are one."""
     at = start
     while (end := pattern.find("'", at)) >= 0:
@@ -93,12 +93,12 @@ def _quoted(pattern: str, start: int) -> tuple[str, int]:
             at = end + 2
             continue
         return pattern[start:end].replace("''", "'") or "'", end + 1
-    raise PatternError("a quote is not closed")
+    raise TimePatternError("a quote is not closed")
 
 
-def _letters(letter: str, count: int) -> Letters:
-    if letter in _WEEKS:
-        raise PatternError(f"{letter} counts weeks, which Spark refuses: use weekofyear(...)")
-    if count >= _NARROW.get(letter, count + 1):
-        raise PatternError(f"{letter * count} is too long: Spark has no narrow names")
-    return Letters(letter, count)
+def _build_field(letter: str, count: int) -> PatternField:
+    if letter in _WEEK_LETTERS:
+        raise TimePatternError(f"{letter} counts weeks, which Spark refuses: use weekofyear(...)")
+    if count >= _NARROW_LENGTHS.get(letter, count + 1):
+        raise TimePatternError(f"{letter * count} is too long: Spark has no narrow names")
+    return PatternField(letter, count)

@@ -7,99 +7,97 @@ interprets the rest in its own way (`[a&&]`, `[a&&[b]c]`), the pattern is refuse
 from __future__ import annotations
 
 from headrace.core.expressions.regex.characters import (
-    AnyOf,
-    Both,
-    Characters,
-    Other,
-    Range,
-    either_case,
+    CharacterComplement,
+    CharacterIntersection,
+    CharacterRange,
+    CharacterSet,
+    CharacterUnion,
+    add_other_case,
 )
-from headrace.core.expressions.regex.errors import PatternError
-from headrace.core.expressions.regex.reader import Reader
+from headrace.core.expressions.regex.errors import RegexError
+from headrace.core.expressions.regex.reader import PatternReader
 
 
-def bracket(reader: Reader, ignore_case: bool) -> Characters:
+def read_bracket(reader: PatternReader, ignore_case: bool) -> CharacterSet:
     """Read a set, from after its opening bracket to after its closing one."""
-    reader.descend()
+    reader.enter_group()
     negated = reader.accept("^")
-    result: Characters | None = None
+    result: CharacterSet | None = None
     while True:
-        part = AnyOf(tuple(_items(reader, ignore_case, first=result is None)))
+        part = CharacterUnion(tuple(_read_items(reader, ignore_case, first=result is None)))
         if not part.parts:
-            raise _unclear() if reader.peek() else _unclosed()
-        result = Both(result, part) if result else part
+            raise _unclear_error() if reader.peek() else _unclosed_error()
+        result = CharacterIntersection(result, part) if result else part
         if reader.accept("]"):
             reader.depth -= 1
-            return Other(result) if negated else result
-        _intersection(reader)
+            return CharacterComplement(result) if negated else result
+        _read_intersection(reader)
 
 
-def _intersection(reader: Reader) -> None:
+def _read_intersection(reader: PatternReader) -> None:
     """Read a `&&`; it is followed by one set in brackets, or by none up to the next."""
     if not reader.accept("&&"):
-        raise _unclosed()
+        raise _unclosed_error()
     if reader.peek() in ("&", "]"):
-        raise _unclear()
+        raise _unclear_error()
 
 
-def _items(reader: Reader, ignore_case: bool, first: bool) -> list[Characters]:
+def _read_items(reader: PatternReader, ignore_case: bool, first: bool) -> list[CharacterSet]:
     """Read the parts of a union: up to the closing bracket or `&&`, neither of which is read."""
-    items: list[Characters] = []
+    items: list[CharacterSet] = []
     nested = False
     while (character := reader.peek()) and not reader.text.startswith("&&", reader.at):
         if character == "]" and items:
             break
         if character == "[":
             reader.take()
-            items.append(bracket(reader, ignore_case))
+            items.append(read_bracket(reader, ignore_case))
             nested = True
         else:
-            items.append(_item(reader, ignore_case))
+            items.append(_read_item(reader, ignore_case))
         if nested and not first and len(items) > 1:
-            raise _unclear()
+            raise _unclear_error()
     return items
 
 
-def _item(reader: Reader, ignore_case: bool) -> Characters:
+def _read_item(reader: PatternReader, ignore_case: bool) -> CharacterSet:
     """Read a character, a range, or an escape that stands for a set."""
-    low = _member(reader, ignore_case)
-    if isinstance(low, Characters):
+    low = _read_member(reader, ignore_case)
+    if isinstance(low, CharacterSet):
         return low
     if reader.peek() != "-" or reader.peek(1) in ("[", "]"):
-        return _cased(Range(low, low), ignore_case)
+        return _apply_case(CharacterRange(low, low), ignore_case)
     start = reader.at
     reader.take()
-    high = _member(reader, ignore_case)
-    if isinstance(high, Characters) or high < low:
+    high = _read_member(reader, ignore_case)
+    if isinstance(high, CharacterSet) or high < low:
         shown = reader.text[start : reader.at]
-        raise PatternError(f'the pattern has a range that ends before it starts: "{shown}"')
-    return _cased(Range(low, high), ignore_case)
+        raise RegexError(f'the pattern has a range that ends before it starts: "{shown}"')
+    return _apply_case(CharacterRange(low, high), ignore_case)
 
 
-def _member(reader: Reader, ignore_case: bool) -> int | Characters:
+def _read_member(reader: PatternReader, ignore_case: bool) -> int | CharacterSet:
     character = reader.take()
     if not character:
-        raise _unclosed()
+        raise _unclosed_error()
     if character != "\\":
         return ord(character)
     if reader.peek() == "v":
-        raise PatternError(r'"\v" in brackets means two things in Java', r"write \x0B or \R")
-    found = reader.escape(ignore_case)
+        raise RegexError(r'"\v" in brackets means two things in Java', r"write \x0B or \R")
+    found = reader.read_escape(ignore_case)
     if isinstance(found, str):
-        raise PatternError(rf'"\{found}" has no meaning inside brackets')
+        raise RegexError(rf'"\{found}" has no meaning inside brackets')
     return found
 
 
-def _cased(characters: Range, ignore_case: bool) -> Characters:
-    return either_case(characters) if ignore_case else characters
+def _apply_case(characters: CharacterRange, ignore_case: bool) -> CharacterSet:
+    return add_other_case(characters) if ignore_case else characters
 
 
-def _unclear() -> PatternError:
+def _unclear_error() -> RegexError:
     message = 'the pattern has "&&" in brackets with no clear set on one side'
-    return PatternError(message, "write [a-z&&[^aeiou]]: a set in brackets after &&")
+    return RegexError(message, "write [a-z&&[^aeiou]]: a set in brackets after &&")
 
 
-def _unclosed() -> PatternError:
-    return PatternError(
-        'the pattern opens "[" and does not close it', r"write \[ for the character"
-    )
+def _unclosed_error() -> RegexError:
+    return RegexError('the pattern opens "[" and does not close it', r"write \[ for the character")

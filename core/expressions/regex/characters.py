@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Characters:
+class CharacterSet:
     """A set of characters; the subclasses below are the only ones."""
 
 
 @dataclass(frozen=True, slots=True)
-class Range(Characters):
+class CharacterRange(CharacterSet):
     """The code points from low to high, both included."""
 
     low: int
@@ -25,84 +25,84 @@ class Range(Characters):
 
 
 @dataclass(frozen=True, slots=True)
-class Property(Characters):
+class UnicodeProperty(CharacterSet):
     """A general category or a script, by its Unicode name."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class AnyOf(Characters):
+class CharacterUnion(CharacterSet):
     """The union."""
 
-    parts: tuple[Characters, ...]
+    parts: tuple[CharacterSet, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Both(Characters):
+class CharacterIntersection(CharacterSet):
     """The intersection."""
 
-    left: Characters
-    right: Characters
+    left: CharacterSet
+    right: CharacterSet
 
 
 @dataclass(frozen=True, slots=True)
-class Other(Characters):
+class CharacterComplement(CharacterSet):
     """All characters but these."""
 
-    than: Characters
+    excluded: CharacterSet
 
 
-def single(code: int) -> Range:
+def single_character(code: int) -> CharacterRange:
     """Return the set of one character."""
-    return Range(code, code)
+    return CharacterRange(code, code)
 
 
-def spelt(text: str) -> AnyOf:
+def parse_set(text: str) -> CharacterUnion:
     """Return the set of the characters of a text, where `a-z` is a range.
 
-    >>> write(spelt("a-z_"))
+    >>> write_set(parse_set("a-z_"))
     '[a-z_]'
     """
-    parts: list[Characters] = []
+    parts: list[CharacterSet] = []
     at = 0
     while at < len(text):
         last = at + 2 if text[at + 1 : at + 2] == "-" and at + 2 < len(text) else at
-        parts.append(Range(ord(text[at]), ord(text[last])))
+        parts.append(CharacterRange(ord(text[at]), ord(text[last])))
         at = last + 1
-    return AnyOf(tuple(parts))
+    return CharacterUnion(tuple(parts))
 
 
 LINE_ENDS = frozenset("\n\r\x85\u2028\u2029")
 """The line ends, which `.` does not match and `$` may precede."""
 
-EVERY = Range(0, 0x10FFFF)
-IN_LINE = Other(spelt("\n\r\x85\u2028\u2029"))
+ANY_CHARACTER = CharacterRange(0, 0x10FFFF)
+NOT_LINE_END = CharacterComplement(parse_set("\n\r\x85\u2028\u2029"))
 
 # \d, \w, \s, \h and \v; their capitals are the complements.
-SHORT = {
-    "d": spelt("0-9"),
-    "w": spelt("a-zA-Z_0-9"),
-    "s": spelt(" \t\n\x0b\f\r"),
-    "h": spelt(" \t\xa0\u1680\u180e\u2000-\u200a\u202f\u205f\u3000"),
-    "v": spelt("\n\x0b\f\r\x85\u2028\u2029"),
+SHORTHANDS = {
+    "d": parse_set("0-9"),
+    "w": parse_set("a-zA-Z_0-9"),
+    "s": parse_set(" \t\n\x0b\f\r"),
+    "h": parse_set(" \t\xa0\u1680\u180e\u2000-\u200a\u202f\u205f\u3000"),
+    "v": parse_set("\n\x0b\f\r\x85\u2028\u2029"),
 }
 
 _PUNCTUATION = "!-/:-@[-`{-~"
 _POSIX = {
-    "ASCII": spelt("\x00-\x7f"),
-    "Alnum": spelt("a-zA-Z0-9"),
-    "Alpha": spelt("a-zA-Z"),
-    "Blank": spelt(" \t"),
-    "Cntrl": spelt("\x00-\x1f\x7f"),
-    "Digit": spelt("0-9"),
-    "Graph": spelt("a-zA-Z0-9" + _PUNCTUATION),
-    "Lower": spelt("a-z"),
-    "Print": spelt(" -~"),
-    "Punct": spelt(_PUNCTUATION),
-    "Space": SHORT["s"],
-    "Upper": spelt("A-Z"),
-    "XDigit": spelt("0-9a-fA-F"),
+    "ASCII": parse_set("\x00-\x7f"),
+    "Alnum": parse_set("a-zA-Z0-9"),
+    "Alpha": parse_set("a-zA-Z"),
+    "Blank": parse_set(" \t"),
+    "Cntrl": parse_set("\x00-\x1f\x7f"),
+    "Digit": parse_set("0-9"),
+    "Graph": parse_set("a-zA-Z0-9" + _PUNCTUATION),
+    "Lower": parse_set("a-z"),
+    "Print": parse_set(" -~"),
+    "Punct": parse_set(_PUNCTUATION),
+    "Space": SHORTHANDS["s"],
+    "Upper": parse_set("A-Z"),
+    "XDigit": parse_set("0-9a-fA-F"),
 }
 # The categories whose characters are the same in Unicode 13 and 16.
 _CATEGORIES = frozenset(
@@ -112,13 +112,15 @@ _SCRIPTS = frozenset(
     "Arabic Armenian Bengali Cyrillic Devanagari Georgian Greek Hangul Hebrew Hiragana Katakana "
     "Latin Tamil Thai".split()
 )
-_CASED = AnyOf((Property("Lu"), Property("Ll"), Property("Lt")))
+_CASED_LETTERS = CharacterUnion(
+    (UnicodeProperty("Lu"), UnicodeProperty("Ll"), UnicodeProperty("Lt"))
+)
 
 
-def named(name: str, ignore_case: bool) -> Characters | None:
+def find_property(name: str, ignore_case: bool) -> CharacterSet | None:
     r"""Return the set of `\p{name}`, or None where Rust has no equivalent.
 
-    >>> write(named("Alpha", ignore_case=False))
+    >>> write_set(find_property("Alpha", ignore_case=False))
     '[a-zA-Z]'
     """
     if ignore_case and name in ("Lower", "Upper"):
@@ -127,65 +129,71 @@ def named(name: str, ignore_case: bool) -> Characters | None:
         return _POSIX[name]
     bare = name.removeprefix("Is")
     if bare in _CATEGORIES:
-        return _CASED if ignore_case and bare in ("Lu", "Ll", "Lt") else Property(bare)
-    return Property(bare) if bare != name and bare in _SCRIPTS else None
+        return (
+            _CASED_LETTERS if ignore_case and bare in ("Lu", "Ll", "Lt") else UnicodeProperty(bare)
+        )
+    return UnicodeProperty(bare) if bare != name and bare in _SCRIPTS else None
 
 
-def either_case(characters: Range) -> Characters:
+def add_other_case(characters: CharacterRange) -> CharacterSet:
     """Add the other case of ASCII letters to the range, as Java's (?i) does."""
     others = []
     for first, last, offset in ((65, 90, 32), (97, 122, -32)):
         low, high = max(characters.low, first), min(characters.high, last)
         if low <= high:
-            others.append(Range(low + offset, high + offset))
-    return AnyOf((characters, *others)) if others else characters
+            others.append(CharacterRange(low + offset, high + offset))
+    return CharacterUnion((characters, *others)) if others else characters
 
 
-def holds(characters: Characters, character: str) -> bool:
+def has_character(characters: CharacterSet, character: str) -> bool:
     """Whether the set has the character; no script has a line end."""
     match characters:
-        case Range(low, high):
+        case CharacterRange(low, high):
             return low <= ord(character) <= high
-        case Property(name):
+        case UnicodeProperty(name):
             return name in _CATEGORIES and unicodedata.category(character).startswith(name)
-        case AnyOf(parts):
-            return any(holds(part, character) for part in parts)
-        case Both(left, right):
-            return holds(left, character) and holds(right, character)
-        case Other(than):
-            return not holds(than, character)
+        case CharacterUnion(parts):
+            return any(has_character(part, character) for part in parts)
+        case CharacterIntersection(left, right):
+            return has_character(left, character) and has_character(right, character)
+        case CharacterComplement(than):
+            return not has_character(than, character)
     raise AssertionError(characters)
 
 
-def write(characters: Characters) -> str:
+def write_set(characters: CharacterSet) -> str:
     """Write the set for Rust."""
     match characters:
-        case Range(low, high) if low == high:
-            return escaped(low)
-        case Range(0, 0x10FFFF):
+        case CharacterRange(low, high) if low == high:
+            return escape_character(low)
+        case CharacterRange(0, 0x10FFFF):
             return "(?s:.)"
-        case Other(than):
-            return f"[^{_inner(than)}]"
-    return f"[{_inner(characters)}]"
+        case CharacterComplement(than):
+            return f"[^{_write_inner(than)}]"
+    return f"[{_write_inner(characters)}]"
 
 
-def _inner(characters: Characters) -> str:
+def _write_inner(characters: CharacterSet) -> str:
     """Write the set for use inside brackets."""
     match characters:
-        case Range(low, high):
-            return escaped(low) if low == high else f"{escaped(low)}-{escaped(high)}"
-        case Property(name):
+        case CharacterRange(low, high):
+            return (
+                escape_character(low)
+                if low == high
+                else f"{escape_character(low)}-{escape_character(high)}"
+            )
+        case UnicodeProperty(name):
             return rf"[\p{{{name}}}&&\p{{Age=13.0}}]"
-        case AnyOf(parts):
-            return "".join(map(_inner, parts))
-        case Both(left, right):
-            return f"[{_inner(left)}]&&[{_inner(right)}]"
-        case Other(than):
-            return f"[^{_inner(than)}]"
+        case CharacterUnion(parts):
+            return "".join(map(_write_inner, parts))
+        case CharacterIntersection(left, right):
+            return f"[{_write_inner(left)}]&&[{_write_inner(right)}]"
+        case CharacterComplement(than):
+            return f"[^{_write_inner(than)}]"
     raise AssertionError(characters)
 
 
-def escaped(code: int) -> str:
+def escape_character(code: int) -> str:
     """Write one character for Rust, inside brackets or outside."""
     character = chr(code)
     if character == "_" or (character.isalnum() and character.isascii()):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class PatternError(Exception):
+class RegexError(Exception):
     """A pattern is invalid, or has no exact counterpart: the reason, and an alternative."""
 
     def __init__(self, message: str, hint: str = "") -> None:
@@ -12,5 +12,5 @@ class PatternError(Exception):
         self.hint = hint
 
 
-class ReplacementError(PatternError):
+class ReplacementError(RegexError):
     """The replacement is invalid, not the pattern."""

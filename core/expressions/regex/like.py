@@ -1,4 +1,4 @@
-"""The patterns of `like`: `%` is any text, `_` any character, and an escape makes them literal.
+"""The patterns of `match_like`: `%` is any text, `_` any character, and an escape makes them literal.
 
 The most common patterns are a prefix, a suffix or a part: those become the equivalent comparison.
 """
@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from headrace.core.expressions.regex.characters import escaped
-from headrace.core.expressions.regex.errors import PatternError
+from headrace.core.expressions.regex.characters import escape_character
+from headrace.core.expressions.regex.errors import RegexError
 
 if TYPE_CHECKING:
     import polars as pl
 
 
-class Wild(Enum):
+class Wildcard(Enum):
     """A wildcard; the value is its form for Rust's engine."""
 
     TEXT = "(?s:.*)"
@@ -24,62 +24,66 @@ class Wild(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Plain:
+class LiteralText:
     """Characters that stand for themselves."""
 
     text: str
 
 
-_WILD = {"%": Wild.TEXT, "_": Wild.CHARACTER}
+_WILDCARDS = {"%": Wildcard.TEXT, "_": Wildcard.CHARACTER}
 
 
-def pieces(pattern: str, escape: str) -> list[Wild | Plain]:
+def parse_like(pattern: str, escape: str) -> list[Wildcard | LiteralText]:
     """Split a pattern into parts, or raise a PatternError where it escapes what needs no escape.
 
-    >>> pieces("50!%%", "!")
+    >>> parse_like("50!%%", "!")
     [Plain(text='50%'), <Wild.TEXT: '(?s:.*)'>]
     """
-    found: list[Wild | Plain] = []
+    found: list[Wildcard | LiteralText] = []
     characters = iter(pattern)
     for character in characters:
-        wild = None if character == escape else _WILD.get(character)
+        wild = None if character == escape else _WILDCARDS.get(character)
         if wild:
             found.append(wild)
             continue
         if character == escape:
-            character = _escaped(next(characters, ""), escape)
-        if found and isinstance(found[-1], Plain):
-            found[-1] = Plain(found[-1].text + character)
+            character = _check_escaped(next(characters, ""), escape)
+        if found and isinstance(found[-1], LiteralText):
+            found[-1] = LiteralText(found[-1].text + character)
         else:
-            found.append(Plain(character))
+            found.append(LiteralText(character))
     return found
 
 
-def _escaped(character: str, escape: str) -> str:
+def _check_escaped(character: str, escape: str) -> str:
     if character and character in ("%", "_", escape):
         return character
     came = f'"{escape}{character}"' if character else f'a last "{escape}"'
-    raise PatternError(
+    raise RegexError(
         f"the pattern has {came}, where only %, _ and {escape} can be escaped",
         f"{escape}{escape} is the character {escape}",
     )
 
 
-def like(text: pl.Expr, parts: list[Wild | Plain]) -> pl.Expr:
+def match_like(text: pl.Expr, parts: list[Wildcard | LiteralText]) -> pl.Expr:
     """Return whether the whole text matches the parts."""
     match parts:
         case []:
             return text == ""
-        case [Plain(whole)]:
+        case [LiteralText(whole)]:
             return text == whole
-        case [Plain(start), Wild.TEXT]:
+        case [LiteralText(start), Wildcard.TEXT]:
             return text.str.starts_with(start)
-        case [Wild.TEXT, Plain(end)]:
+        case [Wildcard.TEXT, LiteralText(end)]:
             return text.str.ends_with(end)
-        case [Wild.TEXT, Plain(part), Wild.TEXT]:
+        case [Wildcard.TEXT, LiteralText(part), Wildcard.TEXT]:
             return text.str.contains(part, literal=True)
-    return text.str.contains(rf"\A{''.join(map(_rust, parts))}\z")
+    return text.str.contains(rf"\A{''.join(map(_write_rust, parts))}\z")
 
 
-def _rust(part: Wild | Plain) -> str:
-    return part.value if isinstance(part, Wild) else "".join(escaped(ord(c)) for c in part.text)
+def _write_rust(part: Wildcard | LiteralText) -> str:
+    return (
+        part.value
+        if isinstance(part, Wildcard)
+        else "".join(escape_character(ord(c)) for c in part.text)
+    )

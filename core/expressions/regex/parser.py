@@ -10,31 +10,31 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from headrace.core.expressions.regex.brackets import bracket
+from headrace.core.expressions.regex.brackets import read_bracket
 from headrace.core.expressions.regex.characters import (
-    EVERY,
-    IN_LINE,
-    Characters,
-    Range,
-    either_case,
-    single,
+    ANY_CHARACTER,
+    NOT_LINE_END,
+    CharacterRange,
+    CharacterSet,
+    add_other_case,
+    single_character,
 )
-from headrace.core.expressions.regex.errors import PatternError
-from headrace.core.expressions.regex.reader import Reader
-from headrace.core.expressions.regex.refusals import GROUPS, refuse
+from headrace.core.expressions.regex.errors import RegexError
+from headrace.core.expressions.regex.reader import PatternReader
+from headrace.core.expressions.regex.refusals import REFUSED_GROUPS, refuse_construct
 from headrace.core.expressions.regex.tree import (
-    Choice,
-    End,
-    Group,
-    LastLine,
+    Alternation,
+    CaptureGroup,
+    LastLineEnd,
     LineBreak,
-    Node,
-    One,
-    Pattern,
-    Repeat,
-    Sequence,
-    Start,
-    has,
+    ParsedRegex,
+    RegexNode,
+    RegexSequence,
+    Repetition,
+    SingleCharacter,
+    TextEnd,
+    TextStart,
+    has_node,
 )
 
 
@@ -46,134 +46,138 @@ class _Flags:
 
 
 _FLAGS = {"i": "ignore_case", "s": "dot_all", "m": "multiline"}
-_NODES = {"A": Start(), "z": End(), "Z": LastLine(), "R": LineBreak()}
+_NODES = {"A": TextStart(), "z": TextEnd(), "Z": LastLineEnd(), "R": LineBreak()}
 
 
-def parse(pattern: str) -> Pattern:
+def parse_regex(pattern: str) -> ParsedRegex:
     """Return the tree of a pattern, or raise a PatternError.
 
-    >>> parse("(a|b)+c").groups
+    >>> parse_regex("(a|b)+c").groups
     1
     """
     parser = _Parser(pattern)
-    tree = parser.choice()
+    tree = parser.parse_choice()
     if parser.reader.peek():
-        raise PatternError(
+        raise RegexError(
             'the pattern has a ")" without an opening "("', r"write \) for the character"
         )
-    return Pattern(tree, parser.groups)
+    return ParsedRegex(tree, parser.groups)
 
 
 class _Parser:
     def __init__(self, pattern: str) -> None:
-        self.reader = Reader(pattern)
+        self.reader = PatternReader(pattern)
         self.groups = 0
         self._names: set[str] = set()
         self._flags = _Flags()
 
-    def choice(self) -> Node:
-        options = [self._sequence()]
+    def parse_choice(self) -> RegexNode:
+        options = [self._parse_sequence()]
         while self.reader.accept("|"):
-            options.append(self._sequence())
-        return options[0] if len(options) == 1 else Choice(tuple(options))
+            options.append(self._parse_sequence())
+        return options[0] if len(options) == 1 else Alternation(tuple(options))
 
-    def _sequence(self) -> Node:
+    def _parse_sequence(self) -> RegexNode:
         parts = []
         while self.reader.peek() not in ("", "|", ")"):
-            node = self._group() if self.reader.accept("(") else self._atom()
+            node = self._parse_group() if self.reader.accept("(") else self._parse_atom()
             if node is not None:
-                parts.append(self._repeated(node))
-        return parts[0] if len(parts) == 1 else Sequence(tuple(parts))
+                parts.append(self._parse_repetition(node))
+        return parts[0] if len(parts) == 1 else RegexSequence(tuple(parts))
 
-    def _atom(self) -> Node:
+    def _parse_atom(self) -> RegexNode:
         character = self.reader.take()
         match character:
             case "[":
-                return One(bracket(self.reader, self._flags.ignore_case))
+                return SingleCharacter(read_bracket(self.reader, self._flags.ignore_case))
             case "\\":
-                return self._escape()
+                return self._parse_escape()
             case "^" | "$":
-                return self._anchor(character)
+                return self._build_anchor(character)
             case ".":
-                return One(EVERY if self._flags.dot_all else IN_LINE)
+                return SingleCharacter(ANY_CHARACTER if self._flags.dot_all else NOT_LINE_END)
             case "?" | "*" | "+" | "{":
                 hint = rf"write \{character} for the character"
-                raise PatternError(f'the pattern has "{character}" with nothing to repeat', hint)
-        return self._literal(ord(character))
+                raise RegexError(f'the pattern has "{character}" with nothing to repeat', hint)
+        return self._build_literal(ord(character))
 
-    def _literal(self, code: int) -> Node:
-        return One(either_case(Range(code, code)) if self._flags.ignore_case else single(code))
+    def _build_literal(self, code: int) -> RegexNode:
+        return SingleCharacter(
+            add_other_case(CharacterRange(code, code))
+            if self._flags.ignore_case
+            else single_character(code)
+        )
 
-    def _anchor(self, character: str) -> Node:
+    def _build_anchor(self, character: str) -> RegexNode:
         if self._flags.multiline:
-            raise PatternError(
+            raise RegexError(
                 f'the pattern has "{character}" under (?m), which has no exact translation',
                 r"match the line end itself: (?:^|\n) or (?:\n|\z)",
             )
-        return Start() if character == "^" else LastLine()
+        return TextStart() if character == "^" else LastLineEnd()
 
-    def _escape(self) -> Node:
-        found = self.reader.escape(self._flags.ignore_case)
-        if isinstance(found, Characters):
-            return One(found)
+    def _parse_escape(self) -> RegexNode:
+        found = self.reader.read_escape(self._flags.ignore_case)
+        if isinstance(found, CharacterSet):
+            return SingleCharacter(found)
         if isinstance(found, int):
-            return self._literal(found)
+            return self._build_literal(found)
         if found in _NODES:
             return _NODES[found]
-        refuse(f"\\{found}")
-        raise PatternError(rf'"\{found}" in the pattern has no meaning', f"write {found}")
+        refuse_construct(f"\\{found}")
+        raise RegexError(rf'"\{found}" in the pattern has no meaning', f"write {found}")
 
-    def _group(self) -> Node | None:
+    def _parse_group(self) -> RegexNode | None:
         """Read a group, from after its parenthesis; None where it only sets flags."""
         flags = self._flags
-        number = self._opened()
+        number = self._parse_group_kind()
         if number is None:
             return None
-        self.reader.descend()
-        body = self.choice()
+        self.reader.enter_group()
+        body = self.parse_choice()
         self.reader.depth -= 1
         if not self.reader.accept(")"):
-            raise PatternError(
+            raise RegexError(
                 'the pattern opens "(" and does not close it', r"write \( for the character"
             )
         self._flags = flags
-        return Group(number, body) if number else body
+        return CaptureGroup(number, body) if number else body
 
-    def _opened(self) -> int | None:
+    def _parse_group_kind(self) -> int | None:
         """Read the kind of a group: return its number, 0 if it does not capture, None if it only
         sets flags."""
         reader = self.reader
         if not reader.accept("?"):
-            return self._numbered()
-        for opening in GROUPS:
+            return self._next_group_number()
+        for opening in REFUSED_GROUPS:
             if reader.accept(opening[2:]):
-                refuse(opening)
+                refuse_construct(opening)
         if reader.accept("<"):
-            self._name()
-            return self._numbered()
+            self._parse_group_name()
+            return self._next_group_number()
         self._set_flags()
         if reader.accept(")"):
             return None
         if reader.accept(":"):
             return 0
-        raise PatternError(f'the pattern has "(?{reader.peek()}", which has no meaning')
+        raise RegexError(f'the pattern has "(?{reader.peek()}", which has no meaning')
 
-    def _numbered(self) -> int:
+    def _next_group_number(self) -> int:
         self.groups += 1
         return self.groups
 
-    def _name(self) -> None:
-        name = self.reader.until(">", "(?<")
+    def _parse_group_name(self) -> None:
+        name = self.reader.read_until(">", "(?<")
         if not (name.isascii() and name.isalnum() and name[0].isalpha()):
-            raise PatternError(f'"{name}" is not a valid group name', "use letters and digits")
+            raise RegexError(f'"{name}" is not a valid group name', "use letters and digits")
         if name in self._names:
-            raise PatternError(f'two groups of the pattern are named "{name}"')
+            raise RegexError(f'two groups of the pattern are named "{name}"')
         self._names.add(name)
 
     def _set_flags(self) -> None:
         value = True
         while (letter := self.reader.peek()) not in ("", ")", ":"):
-            refuse(f"(?{letter})")
+            refuse_construct(f"(?{letter})")
             if letter == "-" and value:
                 value = False
             elif letter in _FLAGS:
@@ -182,59 +186,59 @@ class _Parser:
                 return
             self.reader.take()
 
-    def _repeated(self, node: Node) -> Node:
+    def _parse_repetition(self, node: RegexNode) -> RegexNode:
         """Return the node with the repetition after it, if there is one."""
-        times = self._times()
+        times = self._parse_times()
         if times is None:
             return node
         least, most = times
         lazy = self.reader.accept("?")
         if self.reader.accept("+"):
-            refuse("++")
+            refuse_construct("++")
         if self.reader.peek() == "{":
-            raise PatternError("the pattern repeats a repetition", "write (?:...) around the first")
+            raise RegexError("the pattern repeats a repetition", "write (?:...) around the first")
         if can_be_empty(node) and most not in (0, 1):
-            raise PatternError(
+            raise RegexError(
                 "the pattern repeats something that can be empty",
                 "the repeated part must match at least one character",
             )
-        if has(node, LineBreak):
+        if has_node(node, LineBreak):
             hint = r"write [\r\n]+ for one or more line ends"
-            raise PatternError(r'the pattern repeats "\R", which Java matches in its own way', hint)
-        return Repeat(node, least, most, lazy)
+            raise RegexError(r'the pattern repeats "\R", which Java matches in its own way', hint)
+        return Repetition(node, least, most, lazy)
 
-    def _times(self) -> tuple[int, int | None] | None:
+    def _parse_times(self) -> tuple[int, int | None] | None:
         reader = self.reader
         for symbol, times in {"?": (0, 1), "*": (0, None), "+": (1, None)}.items():
             if reader.accept(symbol):
                 return times
         if not reader.accept("{"):
             return None
-        inside = reader.until("}", "{")
+        inside = reader.read_until("}", "{")
         least, comma, most = inside.partition(",")
         digits = least + most
         if not least or not digits.isdecimal() or not digits.isascii() or len(digits) > 12:
-            raise PatternError(
+            raise RegexError(
                 f'"{{{inside}}}" in the pattern is not a repetition',
                 r"write {2}, {2,} or {2,5}, or \{ for the character",
             )
         last = int(most) if most else None if comma else int(least)
         if last is not None and last < int(least):
-            raise PatternError(f'"{{{inside}}}" in the pattern ends before it starts')
+            raise RegexError(f'"{{{inside}}}" in the pattern ends before it starts')
         return int(least), last
 
 
-def can_be_empty(node: Node) -> bool:
+def can_be_empty(node: RegexNode) -> bool:
     """Whether the node can match without consuming a character."""
     match node:
-        case One() | LineBreak():
+        case SingleCharacter() | LineBreak():
             return False
-        case Sequence(parts):
+        case RegexSequence(parts):
             return all(map(can_be_empty, parts))
-        case Choice(options):
+        case Alternation(options):
             return any(map(can_be_empty, options))
-        case Group(body=body):
+        case CaptureGroup(body=body):
             return can_be_empty(body)
-        case Repeat(body=body, least=least):
+        case Repetition(body=body, minimum=least):
             return least == 0 or can_be_empty(body)
     return True

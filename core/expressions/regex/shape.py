@@ -12,124 +12,128 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from headrace.core.expressions.regex.characters import LINE_ENDS, holds
-from headrace.core.expressions.regex.errors import PatternError
+from headrace.core.expressions.regex.characters import LINE_ENDS, has_character
+from headrace.core.expressions.regex.errors import RegexError
 from headrace.core.expressions.regex.parser import can_be_empty
 from headrace.core.expressions.regex.tree import (
-    Choice,
-    Group,
-    LastLine,
+    Alternation,
+    CaptureGroup,
+    LastLineEnd,
     LineBreak,
-    Node,
-    One,
-    Repeat,
-    Sequence,
-    Start,
-    children,
-    has,
+    RegexNode,
+    RegexSequence,
+    Repetition,
+    SingleCharacter,
+    TextStart,
+    child_nodes,
+    has_node,
 )
 
 _HINT = r"write \z for the very end, or (?:\r?\n)?\z to allow a last line end"
 
 
-def starts_at_start(node: Node) -> bool:
+def starts_at_start(node: RegexNode) -> bool:
     """Whether the pattern can match only at the start of the text."""
     match node:
-        case Start():
+        case TextStart():
             return True
-        case Sequence(parts):
+        case RegexSequence(parts):
             return bool(parts) and starts_at_start(parts[0])
-        case Choice(options):
+        case Alternation(options):
             return all(map(starts_at_start, options))
-        case Group(body=body):
+        case CaptureGroup(body=body):
             return starts_at_start(body)
-        case Repeat(body=body, least=least):
+        case Repetition(body=body, minimum=least):
             return least > 0 and starts_at_start(body)
     return False
 
 
-def repeated_groups(node: Node, repeated: bool = False) -> Iterator[int]:
+def find_repeated_groups(node: RegexNode, repeated: bool = False) -> Iterator[int]:
     """Yield the groups that may match more than once: Java keeps failed attempts in them."""
-    if isinstance(node, Group) and repeated:
+    if isinstance(node, CaptureGroup) and repeated:
         yield node.number
-    if isinstance(node, Repeat) and node.most not in (0, 1):
+    if isinstance(node, Repetition) and node.maximum not in (0, 1):
         repeated = True
-    for child in children(node):
-        yield from repeated_groups(child, repeated)
+    for child in child_nodes(node):
+        yield from find_repeated_groups(child, repeated)
 
 
-def check_last_lines(tree: Node, again: bool) -> None:
+def check_last_lines(tree: RegexNode, again: bool) -> None:
     """Refuse each `$` whose translation differs; `again`: more than one match is searched."""
-    starts, ends = _edge(tree, at_end=False), _edge(tree, at_end=True)
+    starts, ends = _find_edge_ends(tree, at_end=False), _find_edge_ends(tree, at_end=True)
     rivals = starts if again and ends else frozenset()
-    for ending in _endings(tree, frozenset()):
-        if ending.loop is None:
-            fits = not rivals and not (ending.before if again else ending.before & {"\r"})
+    for ending in _find_last_lines(tree, frozenset()):
+        if ending.loop_ends is None:
+            fits = not rivals and not (
+                ending.preceding_ends if again else ending.preceding_ends & {"\r"}
+            )
         else:
-            fits = rivals <= ending.loop
+            fits = rivals <= ending.loop_ends
         if not fits:
-            raise PatternError('the pattern takes line ends before or after "$"', _HINT)
+            raise RegexError('the pattern takes line ends before or after "$"', _HINT)
 
 
 @dataclass(frozen=True, slots=True)
-class _Ending:
+class _LastLineUse:
     """A `$`: the line ends that may precede it, and those that a loop before it consumes."""
 
-    before: frozenset[str]
-    loop: frozenset[str] | None
+    preceding_ends: frozenset[str]
+    loop_ends: frozenset[str] | None
 
 
-def _endings(node: Node, before: frozenset[str]) -> Iterator[_Ending]:
+def _find_last_lines(node: RegexNode, before: frozenset[str]) -> Iterator[_LastLineUse]:
     match node:
-        case LastLine():
-            yield _Ending(before, None)
-        case Choice(options):
+        case LastLineEnd():
+            yield _LastLineUse(before, None)
+        case Alternation(options):
             for option in options:
-                yield from _endings(option, before)
-        case Group(body=body):
-            yield from _endings(body, before)
-        case Sequence(parts) if parts:
+                yield from _find_last_lines(option, before)
+        case CaptureGroup(body=body):
+            yield from _find_last_lines(body, before)
+        case RegexSequence(parts) if parts:
             *front, last = parts
-            if any(has(part, LastLine) for part in front):
-                raise PatternError('the pattern continues after "$"', _HINT)
-            loop = _loop(front[-1]) if front and isinstance(last, LastLine) else None
-            whole = Sequence(tuple(front))
-            edge = _edge(whole, at_end=True) | (before if can_be_empty(whole) else frozenset())
-            for ending in _endings(last, edge):
-                yield _Ending(edge, loop) if loop else ending
-        case _ if has(node, LastLine):
-            raise PatternError('the pattern repeats "$"', _HINT)
+            if any(has_node(part, LastLineEnd) for part in front):
+                raise RegexError('the pattern continues after "$"', _HINT)
+            loop = _find_loop_ends(front[-1]) if front and isinstance(last, LastLineEnd) else None
+            whole = RegexSequence(tuple(front))
+            edge = _find_edge_ends(whole, at_end=True) | (
+                before if can_be_empty(whole) else frozenset()
+            )
+            for ending in _find_last_lines(last, edge):
+                yield _LastLineUse(edge, loop) if loop else ending
+        case _ if has_node(node, LastLineEnd):
+            raise RegexError('the pattern repeats "$"', _HINT)
 
 
-def _loop(node: Node) -> frozenset[str] | None:
+def _find_loop_ends(node: RegexNode) -> frozenset[str] | None:
     r"""Return the line ends of a loop as greedy as `\s+`, which leaves no part of `\r\n`."""
     match node:
-        case Repeat(One(characters), most=None, lazy=False):
-            ends = frozenset(end for end in LINE_ENDS if holds(characters, end))
+        case Repetition(SingleCharacter(characters), maximum=None, is_lazy=False):
+            ends = frozenset(end for end in LINE_ENDS if has_character(characters, end))
             return ends if ends >= {"\r", "\n"} else None
-        case Group(body=body):
-            return _loop(body)
-        case Sequence(parts) if parts:
-            return _loop(parts[-1])
+        case CaptureGroup(body=body):
+            return _find_loop_ends(body)
+        case RegexSequence(parts) if parts:
+            return _find_loop_ends(parts[-1])
     return None
 
 
-def _edge(node: Node, at_end: bool) -> frozenset[str]:
+def _find_edge_ends(node: RegexNode, at_end: bool) -> frozenset[str]:
     """Return the line ends that may be the first, or the last, character of a match."""
     match node:
-        case One(characters):
-            return frozenset(end for end in LINE_ENDS if holds(characters, end))
+        case SingleCharacter(characters):
+            return frozenset(end for end in LINE_ENDS if has_character(characters, end))
         case LineBreak():
             return LINE_ENDS
-        case Sequence(parts):
+        case RegexSequence(parts):
             found: frozenset[str] = frozenset()
             for part in reversed(parts) if at_end else parts:
-                found |= _edge(part, at_end)
+                found |= _find_edge_ends(part, at_end)
                 if not can_be_empty(part):
                     break
             return found
-        case Choice(options):
-            return frozenset().union(*(_edge(option, at_end) for option in options))
-        case Group(body=body) | Repeat(body=body):
-            return _edge(body, at_end)
+        case Alternation(options):
+            return frozenset().union(*(_find_edge_ends(option, at_end) for option in options))
+        case CaptureGroup(body=body) | Repetition(body=body):
+            return _find_edge_ends(body, at_end)
     return frozenset()

@@ -5,98 +5,98 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from headrace.core.expressions.regex.characters import Characters
+from headrace.core.expressions.regex.characters import CharacterSet
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class RegexNode:
     """A part of a pattern; the subclasses below are the only ones."""
 
 
 @dataclass(frozen=True, slots=True)
-class One(Node):
+class SingleCharacter(RegexNode):
     """Exactly one character of a set."""
 
-    characters: Characters
+    characters: CharacterSet
 
 
 @dataclass(frozen=True, slots=True)
-class Sequence(Node):
+class RegexSequence(RegexNode):
     """Parts one after the other; without parts it matches the empty text."""
 
-    parts: tuple[Node, ...]
+    parts: tuple[RegexNode, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Choice(Node):
+class Alternation(RegexNode):
     """The first of the options with which the whole pattern matches."""
 
-    options: tuple[Node, ...]
+    options: tuple[RegexNode, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Group(Node):
+class CaptureGroup(RegexNode):
     """A capturing group; groups are numbered from 1 by their opening parentheses."""
 
     number: int
-    body: Node
+    body: RegexNode
 
 
 @dataclass(frozen=True, slots=True)
-class Repeat(Node):
+class Repetition(RegexNode):
     """A repetition of the body; `most` is None where there is no limit."""
 
-    body: Node
-    least: int
-    most: int | None
-    lazy: bool
+    body: RegexNode
+    minimum: int
+    maximum: int | None
+    is_lazy: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Start(Node):
+class TextStart(RegexNode):
     r"""`^` or `\A`: the start of the text."""
 
 
 @dataclass(frozen=True, slots=True)
-class End(Node):
+class TextEnd(RegexNode):
     r"""`\z`: the end of the text."""
 
 
 @dataclass(frozen=True, slots=True)
-class LastLine(Node):
+class LastLineEnd(RegexNode):
     r"""`$` or `\Z`: the end of the text, or the position before a final line end."""
 
 
 @dataclass(frozen=True, slots=True)
-class LineBreak(Node):
+class LineBreak(RegexNode):
     r"""`\R`: a line end, where `\r\n` is one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Pattern:
+class ParsedRegex:
     """A parsed pattern and how many capturing groups it has."""
 
-    tree: Node
-    groups: int
+    tree: RegexNode
+    group_count: int
 
 
-def children(node: Node) -> tuple[Node, ...]:
+def child_nodes(node: RegexNode) -> tuple[RegexNode, ...]:
     """Return the nodes directly below."""
     match node:
-        case Sequence(parts=below) | Choice(options=below):
+        case RegexSequence(parts=below) | Alternation(options=below):
             return below
-        case Group(body=body) | Repeat(body=body):
+        case CaptureGroup(body=body) | Repetition(body=body):
             return (body,)
     return ()
 
 
-def walk(node: Node) -> Iterator[Node]:
+def walk(node: RegexNode) -> Iterator[RegexNode]:
     """Yield the node and all nodes below it."""
     yield node
-    for child in children(node):
+    for child in child_nodes(node):
         yield from walk(child)
 
 
-def has(node: Node, *kinds: type[Node]) -> bool:
+def has_node(node: RegexNode, *kinds: type[RegexNode]) -> bool:
     """Whether a node of these kinds is in the tree."""
     return any(isinstance(below, kinds) for below in walk(node))

@@ -13,62 +13,62 @@ from typing import TYPE_CHECKING
 
 from headrace.core.elements import DELETE, EVENT_TIME, ORDER
 from headrace.core.expressions.typed import to_expr
-from headrace.core.operators.changes.filed import ROWS
-from headrace.core.operators.changes.latest import GONE, ID, LAST, Latest
-from headrace.core.operators.folds import Aggregates
-from headrace.core.operators.forgetting import KEYS
-from headrace.core.operators.grouping import Grouping
-from headrace.core.operators.operator import Output, Stateless, aside
-from headrace.core.operators.outgoing import Outgoing
-from headrace.core.operators.place import Place
+from headrace.core.operators.changes.filed import ROWS_STATE
+from headrace.core.operators.changes.latest import IS_DELETE, NEWEST_TIME, ROW_ID, ChangeCompactor
+from headrace.core.operators.folds import AggregateFold
+from headrace.core.operators.forgetting import KEYS_STATE
+from headrace.core.operators.grouping import GroupingKey
+from headrace.core.operators.operator import Output, StatelessOperator, request_offload
+from headrace.core.operators.outgoing import ResultRows
+from headrace.core.operators.place import KeyedContext
 from headrace.core.ordinals import ORDER_TYPE
 from headrace.core.plan.nodes import Aggregate
-from headrace.core.state import ASKED, KEY, NO_CLOCK_US, SLOT, RunsLayout
+from headrace.core.state import KEY, KEY_INDEX, NO_CLOCK_US, SLOT, RunsLayout
 from headrace.core.types import TIMESTAMP, to_polars
 
 if TYPE_CHECKING:
     import polars as pl
 
-ROW = "__row"
+EMITTED_ROW = "__row"
 """The emitted row of a group; null where it did not pass `having`."""
-EARLIER = "__earlier"
+EARLIER_TIME = "__earlier"
 
 
-def read_columns(fold: Aggregates) -> dict[str, pl.DataType]:
+def get_fold_columns(fold: AggregateFold) -> dict[str, pl.DataType]:
     """Return the types of the stored columns of rows, without the key's and ROW_ID."""
-    types = {**fold.types, ORDER: to_polars(ORDER_TYPE)}
-    return {name: types[name] for name in sorted(fold.reads)}
+    types = {**fold.input_types, ORDER: to_polars(ORDER_TYPE)}
+    return {name: types[name] for name in sorted(fold.input_columns)}
 
 
-def row_columns(operation: Aggregate) -> dict[str, pl.DataType]:
+def get_output_columns(operation: Aggregate) -> dict[str, pl.DataType]:
     """Return the types of the output columns."""
     key = {each.name: to_polars(each.value.type) for each in operation.key}
     row = {column.name: to_polars(column.expression.type) for column in operation.columns}
     return {**key, **row}
 
 
-class RunningOfChanges(Stateless):
+class ChangelogAggregateOperator(StatelessOperator):
     """The operator of `aggregate` without a window, over a changelog."""
 
-    def __init__(self, operation: Aggregate, place: Place) -> None:
+    def __init__(self, operation: Aggregate, place: KeyedContext) -> None:
         import polars as pl
 
-        assert operation.changes is not None, "append-only rows have another operator"
-        self._grouping = grouping = Grouping(operation.key)
-        self._compactor = Latest(grouping, operation.changes)
-        self._fold = Aggregates(operation, grouping)
-        self._results_out = Outgoing(operation, place.stream, ordered=place.ordered)
+        assert operation.changelog_key is not None, "append-only rows have another operator"
+        self._grouping = grouping = GroupingKey(operation.key)
+        self._compactor = ChangeCompactor(grouping, operation.changelog_key)
+        self._fold = AggregateFold(operation, grouping)
+        self._results_out = ResultRows(operation, place.stream, ordered=place.is_ordered)
         self._having = to_expr(operation.having.condition) if operation.having else pl.lit(True)
-        reads = read_columns(self._fold)
+        reads = get_fold_columns(self._fold)
         self._input_columns = tuple(reads)
-        kept = {**grouping.types, **reads, ID: pl.String()}
+        kept = {**grouping.types, **reads, ROW_ID: pl.String()}
         self._stored_columns = (*kept, SLOT)
-        layout = RunsLayout(kept, grouping.inside, lambda rows: rows)
-        self._rows = place.state.runs(ROWS, layout)
-        row = row_columns(operation)
+        layout = RunsLayout(kept, grouping.internal_names, lambda rows: rows)
+        self._rows = place.state.open_runs(ROWS_STATE, layout)
+        row = get_output_columns(operation)
         self._row = tuple(row)
-        columns = {ROW: pl.Struct(row), LAST: to_polars(TIMESTAMP)}
-        self._table = place.state.table(KEYS, columns)
+        columns = {EMITTED_ROW: pl.Struct(row), NEWEST_TIME: to_polars(TIMESTAMP)}
+        self._table = place.state.open_table(KEYS_STATE, columns)
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Emit the new row of each group that has changes in the batch."""
@@ -76,57 +76,64 @@ class RunningOfChanges(Stateless):
 
         if not frame.height:
             return
-        yield from aside(self._rows.owed(asking=True) + self._table.owed(NO_CLOCK_US))
-        changes = self._compactor.changes(frame, self._input_columns)
-        groups = self._compactor.touched(changes)
-        found = self._table.find(groups[KEY]).drop(ASKED).rename({LAST: EARLIER})
+        yield from request_offload(
+            self._rows.estimate_deferred_rows(asking=True)
+            + self._table.estimate_deferred_rows(NO_CLOCK_US)
+        )
+        changes = self._compactor.compact(frame, self._input_columns)
+        groups = self._compactor.find_groups(changes)
+        found = self._table.find(groups[KEY]).drop(KEY_INDEX).rename({NEWEST_TIME: EARLIER_TIME})
         groups = groups.join(found, on=KEY, how="left", maintain_order="left")
-        groups = groups.with_columns(pl.max_horizontal(LAST, EARLIER).alias(LAST))
-        results = self._results(self._now(changes, groups))
-        self._keep(groups, results)
-        out = self._changed(groups, results)
-        yield from self._results_out.rows(
+        groups = groups.with_columns(
+            pl.max_horizontal(NEWEST_TIME, EARLIER_TIME).alias(NEWEST_TIME)
+        )
+        results = self._compute_results(self._update_rows(changes, groups))
+        self._store_results(groups, results)
+        out = self._diff_results(groups, results)
+        yield from self._results_out.emit(
             out if EVENT_TIME in frame.columns else out.drop(EVENT_TIME)
         )
 
-    def _now(self, changes: pl.DataFrame, groups: pl.DataFrame) -> pl.DataFrame:
+    def _update_rows(self, changes: pl.DataFrame, groups: pl.DataFrame) -> pl.DataFrame:
         """Apply the changes to the stored rows of these groups, and return their current rows."""
         import polars as pl
 
         slot = pl.lit(0, dtype=pl.Int64).alias(SLOT)
-        now = changes.filter(~changes[GONE]).with_columns(slot).select(self._stored_columns)
-        before = self._rows.take_keys(groups.select(self._grouping.inside))
+        now = changes.filter(~changes[IS_DELETE]).with_columns(slot).select(self._stored_columns)
+        before = self._rows.take_keys(groups.select(self._grouping.internal_names))
         if before is not None:
-            stay = before.filter(~pl.col(ID).is_in(changes[ID].implode()))
+            stay = before.filter(~pl.col(ROW_ID).is_in(changes[ROW_ID].implode()))
             now = pl.concat([stay.select(self._stored_columns), now])
         self._rows.add(now)
         return now
 
-    def _results(self, rows: pl.DataFrame) -> pl.DataFrame:
+    def _compute_results(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Return the results of the groups that have rows and pass `having`, with KEY."""
-        encoded = self._grouping.encoded(rows)
+        encoded = self._grouping.encode_keys(rows)
         if not encoded.height:
             return encoded.clear().select(KEY)
-        by = (KEY, *self._grouping.inside)
+        by = (KEY, *self._grouping.internal_names)
         results = self._fold.finish(self._fold.begin(encoded, by), by)
         return results.filter(self._having)
 
-    def _keep(self, groups: pl.DataFrame, results: pl.DataFrame) -> None:
+    def _store_results(self, groups: pl.DataFrame, results: pl.DataFrame) -> None:
         import polars as pl
 
         if results.height:
-            shown = results.select(KEY, pl.struct(self._row).alias(ROW))
-            self._table.put(shown.join(groups.select(KEY, LAST), on=KEY))
+            shown = results.select(KEY, pl.struct(self._row).alias(EMITTED_ROW))
+            self._table.put(shown.join(groups.select(KEY, NEWEST_TIME), on=KEY))
         self._table.remove(groups.join(results, on=KEY, how="anti")[KEY])
 
-    def _changed(self, groups: pl.DataFrame, results: pl.DataFrame) -> pl.DataFrame:
+    def _diff_results(self, groups: pl.DataFrame, results: pl.DataFrame) -> pl.DataFrame:
         """Return the current result rows, and deletes of those that no longer exist."""
         import polars as pl
 
         columns = [*self._row, DELETE, EVENT_TIME]
-        time = groups.select(KEY, pl.col(LAST).alias(EVENT_TIME))
-        gone = groups.filter(pl.col(ROW).is_not_null()).join(results, on=KEY, how="anti")
-        deleted = gone.select(ROW, pl.col(LAST).alias(EVENT_TIME)).unnest(ROW)
+        time = groups.select(KEY, pl.col(NEWEST_TIME).alias(EVENT_TIME))
+        gone = groups.filter(pl.col(EMITTED_ROW).is_not_null()).join(results, on=KEY, how="anti")
+        deleted = gone.select(EMITTED_ROW, pl.col(NEWEST_TIME).alias(EVENT_TIME)).unnest(
+            EMITTED_ROW
+        )
         out = deleted.with_columns(pl.lit(True).alias(DELETE)).select(columns)
         if results.height:
             new = results.join(time, on=KEY).with_columns(pl.lit(False).alias(DELETE))

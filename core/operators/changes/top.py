@@ -13,106 +13,123 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from headrace.core.elements import DELETE, EVENT_TIME, HIDDEN, ORDER
-from headrace.core.operators.changes.filed import VERSION, Filed
-from headrace.core.operators.changes.latest import GONE, ID, LAST, Latest
-from headrace.core.operators.changes.lists import BEFORE, CHANGED, GHOST, WHOLE, Lists
-from headrace.core.operators.forgetting import KEYS
-from headrace.core.operators.grouping import Grouping
-from headrace.core.operators.kept import row_types
-from headrace.core.operators.operator import MOST_ROWS, Output, Stateless, aside
-from headrace.core.operators.place import Place
-from headrace.core.operators.top import BEST
+from headrace.core.elements import DELETE, EVENT_TIME, HIDDEN_COLUMNS, ORDER
+from headrace.core.operators.changes.filed import VERSION, VersionedRows
+from headrace.core.operators.changes.latest import IS_DELETE, NEWEST_TIME, ROW_ID, ChangeCompactor
+from headrace.core.operators.changes.lists import (
+    IS_CHANGED,
+    IS_COMPLETE,
+    IS_OUTDATED,
+    OLD_RANK,
+    TopLists,
+)
+from headrace.core.operators.forgetting import KEYS_STATE
+from headrace.core.operators.grouping import GroupingKey
+from headrace.core.operators.kept import get_row_types
+from headrace.core.operators.operator import (
+    MAX_OUTPUT_ROWS,
+    Output,
+    StatelessOperator,
+    request_offload,
+)
+from headrace.core.operators.place import KeyedContext
+from headrace.core.operators.top import BEST_ROWS
 from headrace.core.plan import nodes
-from headrace.core.plan.nodes import RANK
-from headrace.core.state import ASKED, KEY, NO_CLOCK_US, Table
+from headrace.core.plan.nodes import RANK_COLUMN
+from headrace.core.state import KEY, KEY_INDEX, NO_CLOCK_US, KeyedTable
 from headrace.core.types import TIMESTAMP, to_polars
 
 if TYPE_CHECKING:
     import polars as pl
 
-SPARE = 64
+SPARE_ROWS = 64
 """The minimal number of rows that a list may have in addition to those that are emitted."""
-DUE = "__due"
+RERANK_AFTER = "__due"
 """After this many more changes a group is ranked again from all rows, dropping old versions."""
-COUNT = "__count"
-EARLIER = "__earlier"
+ROW_COUNT = "__count"
+EARLIER_TIME = "__earlier"
 
 
-class TopOfChanges(Stateless):
+class ChangelogTopOperator(StatelessOperator):
     """The operator of `top` over a changelog."""
 
-    def __init__(self, operation: nodes.Top, place: Place, spare: int = SPARE) -> None:
-        assert operation.changes is not None, "append-only rows have another operator"
+    def __init__(self, operation: nodes.Top, place: KeyedContext, spare: int = SPARE_ROWS) -> None:
+        assert operation.changelog_key is not None, "append-only rows have another operator"
         self._operation = operation
         self._context = place
-        self._grouping = Grouping(operation.key)
-        self._compactor = Latest(self._grouping, operation.changes)
+        self._grouping = GroupingKey(operation.key)
+        self._compactor = ChangeCompactor(self._grouping, operation.changelog_key)
         self._list_rows = operation.rows + max(operation.rows, spare)
         self._rerank_rows = 16 * spare
-        self._states: tuple[Table, Filed, Lists] | None = None
+        self._states: tuple[KeyedTable, VersionedRows, TopLists] | None = None
         self._columns: tuple[str, ...] = ()
-        columns = place.state.columns(KEYS)
+        columns = place.state.get_restored_columns(KEYS_STATE)
         if columns is not None:
-            self._open(row_types(columns, BEST))
+            self._open(get_row_types(columns, BEST_ROWS))
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Emit the ranks that change with these changelog rows."""
         if not frame.height:
             return
         table, filed, lists = self._states or self._open(frame.schema)
-        yield from aside(table.owed(NO_CLOCK_US) + filed.owed)
-        changes = self._compactor.changes(frame, self._columns)
-        groups = self._known(self._compactor.touched(changes), table)
-        before = self._listed(groups)
-        after = lists.changed(before, changes, groups)
-        groups, after = self._filed_anew(groups, after, changes)
-        self._keep(groups, after, table)
-        new, gone = lists.differing(before, after)
-        yield from self._put_out(new, gone, groups, timed=EVENT_TIME in frame.columns)
+        yield from request_offload(table.estimate_deferred_rows(NO_CLOCK_US) + filed.deferred_rows)
+        changes = self._compactor.compact(frame, self._columns)
+        groups = self._load_groups(self._compactor.find_groups(changes), table)
+        before = self._unnest_lists(groups)
+        after = lists.apply_changes(before, changes, groups)
+        groups, after = self._store_large_groups(groups, after, changes)
+        self._store_lists(groups, after, table)
+        new, gone = lists.diff_ranks(before, after)
+        yield from self._emit_rows(new, gone, groups, timed=EVENT_TIME in frame.columns)
 
-    def _open(self, types: Mapping[str, pl.DataType]) -> tuple[Table, Filed, Lists]:
+    def _open(self, types: Mapping[str, pl.DataType]) -> tuple[KeyedTable, VersionedRows, TopLists]:
         """Open the states; `types` are the types of the input columns."""
         import polars as pl
 
-        beside = (EVENT_TIME, DELETE, ID)
-        kept = {n: t for n, t in types.items() if n not in beside and self._operation.keeps(n)}
-        row = {**kept, ID: pl.String()}
+        beside = (EVENT_TIME, DELETE, ROW_ID)
+        kept = {
+            n: t for n, t in types.items() if n not in beside and self._operation.stores_column(n)
+        }
+        row = {**kept, ROW_ID: pl.String()}
         self._columns = tuple(row)
         columns = {
-            BEST: pl.List(pl.Struct(row)),
-            LAST: to_polars(TIMESTAMP),
-            WHOLE: pl.Boolean(),
+            BEST_ROWS: pl.List(pl.Struct(row)),
+            NEWEST_TIME: to_polars(TIMESTAMP),
+            IS_COMPLETE: pl.Boolean(),
             VERSION: pl.Int64(),
-            DUE: pl.Int64(),
+            RERANK_AFTER: pl.Int64(),
         }
-        table = self._context.state.table(KEYS, columns)
-        filed = Filed(self._context.state, self._grouping, row)
-        self._states = table, filed, Lists(self._operation.by, self._operation.rows, self._columns)
+        table = self._context.state.open_table(KEYS_STATE, columns)
+        filed = VersionedRows(self._context.state, self._grouping, row)
+        self._states = (
+            table,
+            filed,
+            TopLists(self._operation.by, self._operation.rows, self._columns),
+        )
         return self._states
 
-    def _known(self, touched: pl.DataFrame, table: Table) -> pl.DataFrame:
+    def _load_groups(self, touched: pl.DataFrame, table: KeyedTable) -> pl.DataFrame:
         """Join the touched groups with their stored values."""
         import polars as pl
 
-        found = table.find(touched[KEY]).drop(ASKED).rename({LAST: EARLIER})
+        found = table.find(touched[KEY]).drop(KEY_INDEX).rename({NEWEST_TIME: EARLIER_TIME})
         groups = touched.join(found, on=KEY, how="left", maintain_order="left")
         return groups.with_columns(
-            pl.max_horizontal(LAST, EARLIER).alias(LAST),
-            pl.col(WHOLE).fill_null(True),
+            pl.max_horizontal(NEWEST_TIME, EARLIER_TIME).alias(NEWEST_TIME),
+            pl.col(IS_COMPLETE).fill_null(True),
             pl.col(VERSION).fill_null(0) + 1,
-            pl.col(DUE).fill_null(0),
+            pl.col(RERANK_AFTER).fill_null(0),
         )
 
-    def _listed(self, groups: pl.DataFrame) -> pl.DataFrame:
+    def _unnest_lists(self, groups: pl.DataFrame) -> pl.DataFrame:
         """Return the rows of the stored lists."""
         import polars as pl
 
-        lists = groups.filter(pl.col(BEST).is_not_null()).select(KEY, BEST)
+        lists = groups.filter(pl.col(BEST_ROWS).is_not_null()).select(KEY, BEST_ROWS)
         rank = pl.int_range(1, pl.len() + 1, dtype=pl.Int32).over(KEY)
-        return lists.explode(BEST).unnest(BEST).with_columns(rank.alias(BEFORE))
+        return lists.explode(BEST_ROWS).unnest(BEST_ROWS).with_columns(rank.alias(OLD_RANK))
 
-    def _filed_anew(
+    def _store_large_groups(
         self, groups: pl.DataFrame, after: pl.DataFrame, changes: pl.DataFrame
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Store the rows of large groups, and rebuild the lists that are too short."""
@@ -120,28 +137,32 @@ class TopOfChanges(Stateless):
 
         assert self._states is not None, "it was opened"
         filed = self._states[1]
-        came = changes.join(groups.filter(~pl.col(WHOLE)).select(KEY, VERSION), on=KEY)
+        came = changes.join(groups.filter(~pl.col(IS_COMPLETE)).select(KEY, VERSION), on=KEY)
         filed.add(came)
-        groups = _counted(groups, came, "__came")
-        groups = _counted(groups, after, COUNT)
-        short = (pl.col(COUNT) < self._operation.rows) | (pl.col(DUE) <= pl.col("__came"))
-        groups = groups.with_columns(pl.col(DUE) - pl.col("__came"))
-        short_groups = groups.filter(~pl.col(WHOLE) & short)
+        groups = _add_counts(groups, came, "__came")
+        groups = _add_counts(groups, after, ROW_COUNT)
+        short = (pl.col(ROW_COUNT) < self._operation.rows) | (
+            pl.col(RERANK_AFTER) <= pl.col("__came")
+        )
+        groups = groups.with_columns(pl.col(RERANK_AFTER) - pl.col("__came"))
+        short_groups = groups.filter(~pl.col(IS_COMPLETE) & short)
         if short_groups.height:
-            groups, after = self._ranked_anew(groups, after, short_groups, changes)
-        grown = groups.filter(pl.col(WHOLE) & (pl.col(COUNT) > self._list_rows))
+            groups, after = self._rebuild_lists(groups, after, short_groups, changes)
+        grown = groups.filter(pl.col(IS_COMPLETE) & (pl.col(ROW_COUNT) > self._list_rows))
         if grown.height:
-            columns = (KEY, VERSION, *self._grouping.inside)
+            columns = (KEY, VERSION, *self._grouping.internal_names)
             rows = after.join(grown.select(columns), on=KEY)
-            filed.add(rows.with_columns(pl.lit(False).alias(GONE)))
-            is_grown = pl.col(WHOLE) & (pl.col(COUNT) > self._list_rows)
+            filed.add(rows.with_columns(pl.lit(False).alias(IS_DELETE)))
+            is_grown = pl.col(IS_COMPLETE) & (pl.col(ROW_COUNT) > self._list_rows)
             due = (
-                pl.when(is_grown).then(2 * pl.col(COUNT) + self._rerank_rows).otherwise(pl.col(DUE))
+                pl.when(is_grown)
+                .then(2 * pl.col(ROW_COUNT) + self._rerank_rows)
+                .otherwise(pl.col(RERANK_AFTER))
             )
-            groups = groups.with_columns(pl.col(WHOLE) & ~is_grown, due.alias(DUE))
-        return groups, after.filter(pl.col(RANK) <= self._list_rows)
+            groups = groups.with_columns(pl.col(IS_COMPLETE) & ~is_grown, due.alias(RERANK_AFTER))
+        return groups, after.filter(pl.col(RANK_COLUMN) <= self._list_rows)
 
-    def _ranked_anew(
+    def _rebuild_lists(
         self,
         groups: pl.DataFrame,
         after: pl.DataFrame,
@@ -157,48 +178,48 @@ class TopOfChanges(Stateless):
         kept = after.filter(~is_short)
         taken = filed.take(short_groups)
         if taken is not None and taken.height:
-            rows = self._grouping.encoded(taken).with_columns(
-                pl.col(ID).is_in(changes[ID].implode()).alias(CHANGED),
-                pl.lit(None, dtype=pl.Int32).alias(BEFORE),
-                pl.lit(False).alias(GHOST),
-                pl.lit(True).alias(WHOLE),
+            rows = self._grouping.encode_keys(taken).with_columns(
+                pl.col(ROW_ID).is_in(changes[ROW_ID].implode()).alias(IS_CHANGED),
+                pl.lit(None, dtype=pl.Int32).alias(OLD_RANK),
+                pl.lit(False).alias(IS_OUTDATED),
+                pl.lit(True).alias(IS_COMPLETE),
             )
-            kept = pl.concat([kept, lists.ranked(rows).select(kept.columns)])
-        groups = groups.drop(COUNT).with_columns(pl.col(WHOLE) | is_short)
-        return _counted(groups, kept, COUNT), kept
+            kept = pl.concat([kept, lists.rank_rows(rows).select(kept.columns)])
+        groups = groups.drop(ROW_COUNT).with_columns(pl.col(IS_COMPLETE) | is_short)
+        return _add_counts(groups, kept, ROW_COUNT), kept
 
-    def _keep(self, groups: pl.DataFrame, after: pl.DataFrame, table: Table) -> None:
+    def _store_lists(self, groups: pl.DataFrame, after: pl.DataFrame, table: KeyedTable) -> None:
         import polars as pl
 
-        best = pl.struct(self._columns).alias(BEST)
+        best = pl.struct(self._columns).alias(BEST_ROWS)
         lists = after.group_by(KEY, maintain_order=True).agg(best)
-        there = groups.drop(BEST).join(lists, on=KEY)
-        table.put(there.select(KEY, BEST, LAST, WHOLE, VERSION, DUE))
+        there = groups.drop(BEST_ROWS).join(lists, on=KEY)
+        table.put(there.select(KEY, BEST_ROWS, NEWEST_TIME, IS_COMPLETE, VERSION, RERANK_AFTER))
         if there.height < groups.height:
-            table.remove(groups.filter(pl.col(COUNT) == 0)[KEY])
+            table.remove(groups.filter(pl.col(ROW_COUNT) == 0)[KEY])
 
-    def _put_out(
+    def _emit_rows(
         self, new: pl.DataFrame, gone: pl.DataFrame, groups: pl.DataFrame, *, timed: bool
     ) -> Iterator[Output]:
         import polars as pl
 
-        names = [name for name in self._columns if name not in (*HIDDEN, ID)]
-        place = [ORDER] if self._context.ordered else []
-        columns = [KEY, *names, RANK, *place, DELETE]
+        names = [name for name in self._columns if name not in (*HIDDEN_COLUMNS, ROW_ID)]
+        place = [ORDER] if self._context.is_ordered else []
+        columns = [KEY, *names, RANK_COLUMN, *place, DELETE]
         both = [
             rows.with_columns(pl.lit(deleted).alias(DELETE)).select(columns)
             for rows, deleted in ((new, False), (gone, True))
         ]
         out = pl.concat(both)
         if timed:
-            out = out.join(groups.select(KEY, pl.col(LAST).alias(EVENT_TIME)), on=KEY)
-        hidden = [name for name in HIDDEN if name in out.columns]
-        out = out.select(*names, RANK, *hidden)
-        for start in range(0, out.height, MOST_ROWS):
-            yield self._context.stream, out.slice(start, MOST_ROWS)
+            out = out.join(groups.select(KEY, pl.col(NEWEST_TIME).alias(EVENT_TIME)), on=KEY)
+        hidden = [name for name in HIDDEN_COLUMNS if name in out.columns]
+        out = out.select(*names, RANK_COLUMN, *hidden)
+        for start in range(0, out.height, MAX_OUTPUT_ROWS):
+            yield self._context.stream, out.slice(start, MAX_OUTPUT_ROWS)
 
 
-def _counted(groups: pl.DataFrame, rows: pl.DataFrame, name: str) -> pl.DataFrame:
+def _add_counts(groups: pl.DataFrame, rows: pl.DataFrame, name: str) -> pl.DataFrame:
     """Add the number of rows of each group to the groups."""
     import polars as pl
 

@@ -10,104 +10,116 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from headrace.core.elements import FOREVER_US
-from headrace.core.frames import filtered, of_columns, picked
-from headrace.core.operators.joins.pairs import Pairs
-from headrace.core.operators.joins.sides import LEFT, RIGHT, Sided
-from headrace.core.operators.joins.versions import AT, Versions
-from headrace.core.operators.operator import MOST_ROWS, Clockless, Output, Timely, aside
-from headrace.core.operators.place import Place
+from headrace.core.elements import MAX_WATERMARK_US
+from headrace.core.frames import filter_rows, gather_rows, pick_columns
+from headrace.core.operators.joins.pairs import JoinOutput
+from headrace.core.operators.joins.sides import LEFT, RIGHT, JoinSideColumns
+from headrace.core.operators.joins.versions import VERSION_NUMBER, VersionTable
+from headrace.core.operators.operator import (
+    MAX_OUTPUT_ROWS,
+    ClocklessOperator,
+    Output,
+    UndelayedOperator,
+    request_offload,
+)
+from headrace.core.operators.place import KeyedContext
 from headrace.core.plan import nodes
-from headrace.core.plan.matching import AsOf
+from headrace.core.plan.matching import AsOfMatch
 from headrace.core.state import KEY, SLOT, RunsLayout
 
 if TYPE_CHECKING:
     import polars as pl
 
-WAITING = "left"
+WAITING_STATE = "left"
 """The name of the state of left rows."""
-ROW = "__row"
+ROW_NUMBER = "__row"
 
 
-class AsOfJoin(Clockless, Timely):
+class AsOfJoin(ClocklessOperator, UndelayedOperator):
     """The operator of an inner or left join with `as_of`."""
 
-    def __init__(self, operation: nodes.Join, matching: AsOf, place: Place) -> None:
+    def __init__(self, operation: nodes.Join, matching: AsOfMatch, place: KeyedContext) -> None:
         self._context = place
         self._state = place.state
         self._late_to = operation.late_to
         self._is_inner = operation.type == "inner"
-        self._left = Sided(operation, LEFT, ordered=place.ordered)
-        self._pairs = Pairs(operation, place.stream, ordered=place.ordered)
-        self._versions = Versions(operation, matching.ttl_us, place)
+        self._left = JoinSideColumns(operation, LEFT, ordered=place.is_ordered)
+        self._pairs = JoinOutput(operation, place.stream, ordered=place.is_ordered)
+        self._versions = VersionTable(operation, matching.ttl_us, place)
         self._version_columns = [n for n in self._versions.columns if n != self._versions.side.time]
         kept = {name: type for name, type in self._left.types.items() if name != self._left.time}
         layout = RunsLayout(kept, self._left.key, lambda rows: rows)
-        self._waiting = place.state.runs(WAITING, layout)
+        self._waiting = place.state.open_runs(WAITING_STATE, layout)
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Buffer left rows for the watermark."""
-        yield from aside(self._waiting.owed(asking=False))
-        rows = self._left.rows((yield from self._context.in_time(frame, self._late_to[LEFT])))
-        if self._is_inner and (lacks := self._left.lacks_key(rows)) is not None:
+        yield from request_offload(self._waiting.estimate_deferred_rows(asking=False))
+        rows = self._left.project_input(
+            (yield from self._context.drop_late_rows(frame, self._late_to[LEFT]))
+        )
+        if self._is_inner and (lacks := self._left.find_null_keys(rows)) is not None:
             rows = rows.filter(~lacks)
         self._waiting.add(rows.rename({self._left.time: SLOT}))
 
     def process_right(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Buffer right rows for the watermark."""
-        yield from aside(self._versions.owed(asking=False))
-        self._versions.add((yield from self._context.in_time(frame, self._late_to[RIGHT])))
+        yield from request_offload(self._versions.count_deferred_rows(asking=False))
+        self._versions.add((yield from self._context.drop_late_rows(frame, self._late_to[RIGHT])))
 
     def advance(self, watermark_us: int) -> Iterator[Output]:
         """Emit the left rows that the watermark has passed."""
         if watermark_us <= self._state.clock_us:
             return
         self._state.clock_us = watermark_us
-        until_us = watermark_us if watermark_us == FOREVER_US else watermark_us - 1
-        first = self._waiting.first()
+        until_us = watermark_us if watermark_us == MAX_WATERMARK_US else watermark_us - 1
+        first = self._waiting.get_first_slot()
         asked = first is not None and first <= until_us
-        if asked or self._versions.is_due(until_us):
-            yield from aside(self._versions.owed(asking=True))
-        due = self._versions.due(until_us)
+        if asked or self._versions.has_due(until_us):
+            yield from request_offload(self._versions.count_deferred_rows(asking=True))
+        due = self._versions.take_due(until_us)
         rows = self._waiting.take(until_us) if asked else None
         if rows is not None:
             times = rows[SLOT].alias(self._left.time)
-            yield from self._beside(rows.hstack([times]), due)
-        self._versions.keep(due)
+            yield from self._emit_matches(rows.hstack([times]), due)
+        self._versions.store_last(due)
 
     @property
-    def held(self) -> int:
+    def pending_rows(self) -> int:
         """The number of buffered rows."""
-        return self._waiting.rows + self._versions.rows
+        return self._waiting.rows + self._versions.waiting_rows
 
-    def _beside(self, rows: pl.DataFrame, due: pl.DataFrame | None) -> Iterator[Output]:
+    def _emit_matches(self, rows: pl.DataFrame, due: pl.DataFrame | None) -> Iterator[Output]:
         """Join these rows, sorted by time, each with the version that it matches."""
-        keys = self._left.encoded(rows)[KEY]
-        if (lacks := self._left.lacks_key(rows)) is not None:
+        keys = self._left.encode_keys(rows)[KEY]
+        if (lacks := self._left.find_null_keys(rows)) is not None:
             keys = keys.set(lacks, None)
-        versions, met = self._versions.met(keys, rows[self._left.time], due)
-        versions = of_columns(versions, self._version_columns)
+        versions, met = self._versions.find_matches(keys, rows[self._left.time], due)
+        versions = pick_columns(versions, self._version_columns)
         if self._is_inner and met.null_count():
             meets = met.is_not_null()
-            rows, met = filtered(rows, meets), met.filter(meets)
-        for start in range(0, rows.height, MOST_ROWS):
-            part = rows.slice(start, MOST_ROWS)
-            yield from self._pairs.rows(self._made(part, versions, met.slice(start, MOST_ROWS)))
+            rows, met = filter_rows(rows, meets), met.filter(meets)
+        for start in range(0, rows.height, MAX_OUTPUT_ROWS):
+            part = rows.slice(start, MAX_OUTPUT_ROWS)
+            yield from self._pairs.emit(
+                self._build_pairs(part, versions, met.slice(start, MAX_OUTPUT_ROWS))
+            )
 
-    def _made(self, rows: pl.DataFrame, versions: pl.DataFrame, met: pl.Series) -> pl.DataFrame:
+    def _build_pairs(
+        self, rows: pl.DataFrame, versions: pl.DataFrame, met: pl.Series
+    ) -> pl.DataFrame:
         """Combine rows and versions, and apply the join condition."""
-        pairs = _paired(rows, versions, met)
-        if not self._pairs.asks:
+        pairs = _pair_rows(rows, versions, met)
+        if not self._pairs.has_condition:
             return pairs
         if self._is_inner:
-            return self._pairs.meant(pairs)
+            return self._pairs.filter_pairs(pairs)
         import polars as pl
 
-        found = pairs.with_row_index(ROW).filter(met.is_not_null())
-        right = self._pairs.meant(found)[ROW]
-        none = pl.Series(AT, [None], dtype=met.dtype).new_from_index(0, len(met))
-        return _paired(rows, versions, none.scatter(right, met[right]))
+        found = pairs.with_row_index(ROW_NUMBER).filter(met.is_not_null())
+        right = self._pairs.filter_pairs(found)[ROW_NUMBER]
+        none = pl.Series(VERSION_NUMBER, [None], dtype=met.dtype).new_from_index(0, len(met))
+        return _pair_rows(rows, versions, none.scatter(right, met[right]))
 
 
-def _paired(rows: pl.DataFrame, versions: pl.DataFrame, met: pl.Series) -> pl.DataFrame:
-    return rows.hstack(picked(versions, met).get_columns()) if versions.width else rows
+def _pair_rows(rows: pl.DataFrame, versions: pl.DataFrame, met: pl.Series) -> pl.DataFrame:
+    return rows.hstack(gather_rows(versions, met).get_columns()) if versions.width else rows

@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-class BothSides(ABC):
+class SymmetricJoin(ABC):
     """An operator that processes the rows of both sides in the same way."""
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Process left rows."""
-        return self._take(LEFT, frame)
+        return self._process_side(LEFT, frame)
 
     def process_right(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Process right rows."""
-        return self._take(RIGHT, frame)
+        return self._process_side(RIGHT, frame)
 
     @abstractmethod
-    def _take(self, which: int, frame: pl.DataFrame) -> Iterator[Output]:
+    def _process_side(self, which: int, frame: pl.DataFrame) -> Iterator[Output]:
         """Process rows of a side."""

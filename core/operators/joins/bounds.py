@@ -11,52 +11,56 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headrace.core.elements import FOREVER_US
+from headrace.core.elements import MAX_WATERMARK_US
 from headrace.core.operators.joins.sides import LEFT, RIGHT
 from headrace.core.plan.nodes import JoinType
 from headrace.core.state import NO_CLOCK_US
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class TimeBounds:
     """The time bounds of both sides of a join, by its type."""
 
     least_us: int
     most_us: int
     type: JoinType
 
-    def near(self, which: int) -> tuple[int, int]:
+    def get_range(self, which: int) -> tuple[int, int]:
         """Return the bounds of a matching row's time less that of a row of this side."""
         if which == LEFT:
             return self.least_us, self.most_us
         return -self.most_us, -self.least_us
 
-    def open_us(self, which: int) -> int:
+    def get_open_us(self, which: int) -> int:
         """Return how long a row of this side may match future rows."""
-        return self.near(which)[1]
+        return self.get_range(which)[1]
 
-    def kept_us(self, which: int) -> int:
+    def get_retention_us(self, which: int) -> int:
         """Return how long a row of this side is stored."""
-        open_us = self.open_us(which)
-        return max(open_us, self.most_us - self.least_us) if self.asks(1 - which) else open_us
+        open_us = self.get_open_us(which)
+        return (
+            max(open_us, self.most_us - self.least_us) if self.needs_matches(1 - which) else open_us
+        )
 
-    def asks(self, which: int) -> bool:
+    def needs_matches(self, which: int) -> bool:
         """Whether it matters if rows of this side had a match before."""
-        return goes_alone(self.type, which) or (self.type == "semi" and which == LEFT)
+        return emits_unmatched(self.type, which) or (self.type == "semi" and which == LEFT)
 
     @property
-    def behind_us(self) -> int:
+    def watermark_delay_us(self) -> int:
         """The greatest age of a row that is emitted unmatched."""
-        return max([0, *(self.open_us(which) for which in (LEFT, RIGHT) if self.asks(which))])
+        return max(
+            [0, *(self.get_open_us(which) for which in (LEFT, RIGHT) if self.needs_matches(which))]
+        )
 
 
-def goes_alone(type: JoinType, which: int) -> bool:
+def emits_unmatched(type: JoinType, which: int) -> bool:
     """Whether rows of this side without a match are emitted."""
     return type in (("left", "full", "anti") if which == LEFT else ("right", "full"))
 
 
-def before(clock_us: int, for_us: int) -> int:
+def compute_expired_us(clock_us: int, for_us: int) -> int:
     """Return the latest start time of a period of this length that is over at the clock."""
-    if clock_us in (NO_CLOCK_US, FOREVER_US):
+    if clock_us in (NO_CLOCK_US, MAX_WATERMARK_US):
         return clock_us
     return max(clock_us - for_us - 1, NO_CLOCK_US)

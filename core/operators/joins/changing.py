@@ -15,90 +15,96 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from headrace.core.elements import DELETE
-from headrace.core.frames import added
-from headrace.core.operators.forgetting import Forgetting
-from headrace.core.operators.joins.both_sides import BothSides
-from headrace.core.operators.joins.differing import Differing, lots
-from headrace.core.operators.joins.meeting import beside
-from headrace.core.operators.joins.pairs import Pairs
+from headrace.core.frames import add_columns
+from headrace.core.operators.forgetting import TtlOperator
+from headrace.core.operators.joins.both_sides import SymmetricJoin
+from headrace.core.operators.joins.differing import JoinDelta, split_lots
+from headrace.core.operators.joins.meeting import left_join
+from headrace.core.operators.joins.pairs import JoinOutput
 from headrace.core.operators.joins.sides import LEFT, RIGHT
-from headrace.core.operators.joins.standing import Standing
-from headrace.core.operators.operator import Output, aside
-from headrace.core.operators.place import Place
+from headrace.core.operators.joins.standing import MaterializedSide
+from headrace.core.operators.operator import Output, request_offload
+from headrace.core.operators.place import KeyedContext
 from headrace.core.plan import nodes
-from headrace.core.plan.matching import Changing
+from headrace.core.plan.matching import ChangelogMatch
 from headrace.core.state import KEY
 from headrace.core.types import TIMESTAMP, to_polars
 
 if TYPE_CHECKING:
     import polars as pl
 
-LAST = "__last"
+NEWEST_TIME = "__last"
 """The greatest event time of a key, over both sides."""
 
 
-class ChangingJoin(BothSides, Forgetting):
+class ChangelogJoin(SymmetricJoin, TtlOperator):
     """The operator of a join whose inputs are both changelogs."""
 
-    def __init__(self, operation: nodes.Join, matching: Changing, place: Place) -> None:
+    def __init__(
+        self, operation: nodes.Join, matching: ChangelogMatch, place: KeyedContext
+    ) -> None:
         super().__init__(matching.ttl, place)
         left, right = (
-            Standing(operation, which, matching.keys[which], ordered=place.ordered)
+            MaterializedSide(operation, which, matching.keys[which], ordered=place.is_ordered)
             for which in (LEFT, RIGHT)
         )
         self._sides = (left, right)
-        self._pairs = Pairs(operation, place.stream, ordered=place.ordered)
-        self._delta = Differing(operation, (left, right), self._pairs)
-        rows = {each.rows_of: each.type for each in self._sides}
-        self.open({**rows, LAST: to_polars(TIMESTAMP)})
+        self._pairs = JoinOutput(operation, place.stream, ordered=place.is_ordered)
+        self._delta = JoinDelta(operation, (left, right), self._pairs)
+        rows = {each.state_column: each.type for each in self._sides}
+        self.open_table({**rows, NEWEST_TIME: to_polars(TIMESTAMP)})
 
-    def _take(self, which: int, frame: pl.DataFrame) -> Iterator[Output]:
-        yield from self.ahead()
+    def _process_side(self, which: int, frame: pl.DataFrame) -> Iterator[Output]:
+        yield from self.announce_work()
         side = self._sides[which].side
-        changes = self._sides[which].changes(frame)
-        if (lacks := side.lacks_key(changes)) is not None:
-            yield from self._put_out(*self._delta.keyless(which, changes.filter(lacks)))
+        changes = self._sides[which].compact_changes(frame)
+        if (lacks := side.find_null_keys(changes)) is not None:
+            yield from self._emit_difference(
+                *self._delta.diff_keyless(which, changes.filter(lacks))
+            )
             changes = changes.filter(~lacks)
         if changes.height:
-            found = self.table().find(changes[KEY].unique(maintain_order=True))
-            yield from self._change(which, changes.drop(side.key), found)
+            found = self.get_live_table().find(changes[KEY].unique(maintain_order=True))
+            yield from self._apply_changes(which, changes.drop(side.key), found)
 
-    def _change(self, which: int, changes: pl.DataFrame, found: pl.DataFrame) -> Iterator[Output]:
+    def _apply_changes(
+        self, which: int, changes: pl.DataFrame, found: pl.DataFrame
+    ) -> Iterator[Output]:
         """Emit the difference that these changes make, in lots of a bounded number of pairs."""
         own, other = self._sides[which], self._sides[1 - which]
-        parts = list(lots(changes, found, other.rows_of))
+        parts = list(split_lots(changes, found, other.state_column))
         for part in parts:
             if len(parts) > 1:
-                found = self.table().find(part[KEY].unique(maintain_order=True))
-            rows, others = own.rows(found), other.rows(found)
-            yield from aside(rows.height + others.height)
-            touched = own.touched(part, rows)
-            if self.forgets or touched.changes:
-                self._keep(which, part, found, touched.rows)
-            yield from self._put_out(*self._delta.of(which, touched, others))
+                found = self.get_live_table().find(part[KEY].unique(maintain_order=True))
+            rows, others = own.unnest_rows(found), other.unnest_rows(found)
+            yield from request_offload(rows.height + others.height)
+            touched = own.apply_changes(part, rows)
+            if self.has_ttl or touched.has_changes:
+                self._store_rows(which, part, found, touched.current_rows)
+            yield from self._emit_difference(*self._delta.diff_changes(which, touched, others))
 
-    def _keep(
+    def _store_rows(
         self, which: int, changes: pl.DataFrame, found: pl.DataFrame, rows: pl.DataFrame
     ) -> None:
         """Store the new rows of these keys."""
         import polars as pl
 
         own, other = self._sides[which], self._sides[1 - which]
-        time = pl.col(own.side.time).max().cast(to_polars(TIMESTAMP)).alias(LAST)
+        time = pl.col(own.side.time).max().cast(to_polars(TIMESTAMP)).alias(NEWEST_TIME)
         keys = changes.group_by(KEY, maintain_order=True).agg(time)
-        before = found.select(KEY, other.rows_of, pl.col(LAST).alias("__before"))
-        states = beside(beside(keys, before, (KEY,)), own.listed(rows), (KEY,))
-        states = states.with_columns(pl.max_horizontal(LAST, "__before").alias(LAST))
-        empty = states[own.rows_of].is_null() & states[other.rows_of].is_null()
+        before = found.select(KEY, other.state_column, pl.col(NEWEST_TIME).alias("__before"))
+        states = left_join(left_join(keys, before, (KEY,)), own.collect_rows(rows), (KEY,))
+        states = states.with_columns(pl.max_horizontal(NEWEST_TIME, "__before").alias(NEWEST_TIME))
+        empty = states[own.state_column].is_null() & states[other.state_column].is_null()
         if empty.any():
-            self.table().remove(states.filter(empty)[KEY])
+            self.get_live_table().remove(states.filter(empty)[KEY])
             states = states.filter(~empty)
-        self.put(states.drop("__before"), states[LAST])
+        self.put(states.drop("__before"), states[NEWEST_TIME])
 
-    def _put_out(self, before: pl.DataFrame, after: pl.DataFrame) -> Iterator[Output]:
+    def _emit_difference(self, before: pl.DataFrame, after: pl.DataFrame) -> Iterator[Output]:
         """Retract the rows that no longer exist, and emit the new ones."""
         import polars as pl
 
         for rows, deleted in ((before, True), (after, False)):
-            for stream, frame in self._pairs.rows(rows):
-                yield stream, added(frame, pl.lit(deleted).alias(DELETE))
+            for stream, frame in self._pairs.emit(rows):
+                yield stream, add_columns(frame, pl.lit(deleted).alias(DELETE))

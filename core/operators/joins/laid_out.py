@@ -9,25 +9,25 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, cast
 
-from headrace.core.operators.joins.everywhere import columns_of
-from headrace.core.operators.joins.make import join_operator
-from headrace.core.operators.joins.sides import NUMBERS
-from headrace.core.operators.place import Place
+from headrace.core.operators.joins.everywhere import get_state_columns
+from headrace.core.operators.joins.make import build_join
+from headrace.core.operators.joins.sides import NUMBER_COLUMNS
+from headrace.core.operators.place import KeyedContext
 from headrace.core.plan import nodes
-from headrace.core.plan.matching import AsOf, Everywhere
-from headrace.core.sizes import Size
+from headrace.core.plan.matching import AsOfMatch, BroadcastMatch
+from headrace.core.sizes import StateSize
 from headrace.core.state import (
     KEY,
     NO_CLOCK_US,
     SLOT,
-    Counts,
     Entries,
-    Frozen,
-    Runs,
+    FrozenState,
+    KeyedTable,
+    Redistribution,
     RunsLayout,
-    Spread,
+    SortedRuns,
+    StepCounters,
     StepState,
-    Table,
 )
 from headrace.core.types import BIGINT, to_polars
 
@@ -37,54 +37,56 @@ if TYPE_CHECKING:
     Layout = Mapping[str, pl.DataType]
 
 
-def laid_out(operation: nodes.Join, *, ordered: bool) -> dict[str, Layout]:
+def get_state_layouts(operation: nodes.Join, *, ordered: bool) -> dict[str, Layout]:
     """Return the columns of each state, in order; for tables without EXPIRY."""
-    if isinstance(operation.matching, Everywhere):
-        return columns_of(operation, operation.matching, ordered=ordered)
-    state = _Asked(time_is_slot=isinstance(operation.matching, AsOf))
-    join_operator(operation, Place("", state, lambda: 0, ordered, frozenset()))
+    if isinstance(operation.matching, BroadcastMatch):
+        return get_state_columns(operation, operation.matching, ordered=ordered)
+    state = _LayoutRecorder(time_is_slot=isinstance(operation.matching, AsOfMatch))
+    build_join(operation, KeyedContext("", state, lambda: 0, ordered, frozenset()))
     return state.layouts
 
 
-class _Asked(StepState):
+class _LayoutRecorder(StepState):
     """A state that stores nothing and records the layouts that are opened."""
 
     def __init__(self, *, time_is_slot: bool) -> None:
         """`time_is_slot`: whether SLOT takes the place of a row's time, before its number."""
         self.layouts: dict[str, Layout] = {}
         self.clock_us = NO_CLOCK_US
-        self.counts = Counts()
-        self.beside: dict[str, Callable[[], Size]] = {}
+        self.counters = StepCounters()
+        self.buffered_sizes: dict[str, Callable[[], StateSize]] = {}
         self._time_is_slot = time_is_slot
 
-    def runs(self, name: str, layout: RunsLayout) -> Runs:
+    def open_runs(self, name: str, layout: RunsLayout) -> SortedRuns:
         """Record the columns of runs, including SLOT."""
         names = list(layout.columns)
-        numbers = [at for at, each in enumerate(names) if each in NUMBERS]
+        numbers = [at for at, each in enumerate(names) if each in NUMBER_COLUMNS]
         names.insert(numbers[0] if self._time_is_slot and numbers else len(names), SLOT)
         types = {**layout.columns, SLOT: to_polars(BIGINT)}
         self.layouts[name] = {each: types[each] for each in names}
-        return cast(Runs, _Nothing())
+        return cast(SortedRuns, _EmptyState())
 
-    def table(self, name: str, columns: Layout, group: tuple[str, ...] | None = None) -> Table:
+    def open_table(
+        self, name: str, columns: Layout, group: tuple[str, ...] | None = None
+    ) -> KeyedTable:
         """Record the columns of a table, including KEY."""
         import polars as pl
 
         self.layouts[name] = {KEY: pl.String(), **columns}
-        return cast(Table, _Nothing())
+        return cast(KeyedTable, _EmptyState())
 
-    def entries(self, name: str, spread: Spread) -> Entries:
+    def open_entries(self, name: str, spread: Redistribution) -> Entries:
         """Fail: the columns of entries are not given when they are opened."""
         raise AssertionError("entries do not declare their columns")
 
-    def columns(self, name: str) -> None:
+    def get_restored_columns(self, name: str) -> None:
         """Return None: no state was restored."""
 
-    def sizes(self) -> Mapping[str, Size]:
+    def measure_sizes(self) -> Mapping[str, StateSize]:
         """Return no sizes: nothing is stored."""
         return {}
 
-    def freeze(self) -> Frozen:
+    def freeze(self) -> FrozenState:
         """Fail: nothing is stored."""
         raise AssertionError("a layout recorder has no rows")
 
@@ -92,7 +94,7 @@ class _Asked(StepState):
         """Do nothing: nothing is open."""
 
 
-class _Nothing:
+class _EmptyState:
     """Runs or a table without rows; operators read only the number of rows on opening."""
 
     rows = 0

@@ -13,26 +13,26 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-def paired(rows: pl.DataFrame, others: pl.DataFrame, by: str) -> pl.DataFrame:
+def inner_join(rows: pl.DataFrame, others: pl.DataFrame, by: str) -> pl.DataFrame:
     """Return the inner join of both on the column."""
     if rows.height and others.height:
         return rows.join(others, on=by)
     return rows.clear().hstack(others.clear().drop(by).get_columns())
 
 
-def beside(rows: pl.DataFrame, others: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+def left_join(rows: pl.DataFrame, others: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     """Return the left join of both on the columns."""
     return rows.join(others, on=by, how="left", maintain_order="left")
 
 
-def that_meet(rows: pl.DataFrame, others: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+def semi_join(rows: pl.DataFrame, others: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     """Return the rows that have an equal row among the others."""
     if rows.height and others.height:
         return rows.join(others, on=by, how="semi", maintain_order="left")
     return rows.clear()
 
 
-def that_meet_none(rows: pl.DataFrame, others: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+def anti_join(rows: pl.DataFrame, others: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     """Return the rows that have no equal row among the others."""
     if rows.height and others.height:
         return rows.join(others, on=by, how="anti", maintain_order="left")

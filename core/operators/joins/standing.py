@@ -10,47 +10,47 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.core.elements import DELETE
-from headrace.core.expressions.typed import Column
-from headrace.core.frames import together
-from headrace.core.keygroups import encoded
-from headrace.core.operators.joins.meeting import beside
-from headrace.core.operators.joins.sides import RIGHT, Sided
+from headrace.core.expressions.typed import ColumnReference
+from headrace.core.frames import concat_chunks
+from headrace.core.keygroups import encode_keys
+from headrace.core.operators.joins.meeting import left_join
+from headrace.core.operators.joins.sides import RIGHT, JoinSideColumns
 from headrace.core.plan import nodes
 from headrace.core.state import KEY
 
 if TYPE_CHECKING:
     import polars as pl
 
-ROWS = ("__left_rows", "__right_rows")
+ROW_COLUMNS = ("__left_rows", "__right_rows")
 """The state columns with the rows of a key, on each side; null where there are none."""
-IDS = ("__left_id", "__right_id")
+ID_COLUMNS = ("__left_id", "__right_id")
 """The encoded id of a row among those of its key, never null."""
-GONE = "__gone"
+IS_DELETE = "__gone"
 """Whether a changelog row is a delete."""
-WAS = "__was"
+OLD_ROW = "__was"
 """The number of the row that a change replaces; null for a new row."""
 
 
 @dataclass(frozen=True, slots=True)
-class Touched:
+class ChangeEffect:
     """The effect of changes on the rows of their keys, without changes that leave a row equal."""
 
-    before: pl.DataFrame
+    old_rows: pl.DataFrame
     """The rows that are replaced or deleted, with the time of the change."""
-    after: pl.DataFrame
+    new_rows: pl.DataFrame
     """The new rows, and the replacements of others."""
-    untouched: pl.DataFrame
+    unchanged_rows: pl.DataFrame
     """The other rows of these keys."""
-    rows: pl.DataFrame
+    current_rows: pl.DataFrame
     """All rows of these keys after the changes."""
 
     @property
-    def changes(self) -> bool:
+    def has_changes(self) -> bool:
         """Whether any row changes."""
-        return bool(self.before.height or self.after.height)
+        return bool(self.old_rows.height or self.new_rows.height)
 
 
-class Standing:
+class MaterializedSide:
     """The materialised rows of one side."""
 
     def __init__(
@@ -60,77 +60,77 @@ class Standing:
         import polars as pl
 
         side = operation.right if which == RIGHT else operation.left
-        met_by = {each.value.name for each in side.key if isinstance(each.value, Column)}
-        self.rest = tuple(name for name in key if name not in met_by)
+        met_by = {each.value.name for each in side.key if isinstance(each.value, ColumnReference)}
+        self.id_columns = tuple(name for name in key if name not in met_by)
         """The columns that identify rows of a join key; if empty, each key has one row."""
-        self.side = Sided(operation, which, ordered=ordered)
-        self.id = IDS[which]
-        self.by = (KEY, self.id)
-        self.rows_of = ROWS[which]
+        self.side = JoinSideColumns(operation, which, ordered=ordered)
+        self.id = ID_COLUMNS[which]
+        self.row_columns = (KEY, self.id)
+        self.state_column = ROW_COLUMNS[which]
         own = {name: type for name, type in self.side.types.items() if name not in self.side.key}
-        self._row = {**({self.id: pl.String()} if self.rest else {}), **own}
+        self._row = {**({self.id: pl.String()} if self.id_columns else {}), **own}
         self.type = pl.List(pl.Struct(self._row))
         """The type of the state column."""
 
-    def changes(self, frame: pl.DataFrame) -> pl.DataFrame:
+    def compact_changes(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Return the last change of each row, with KEY, its id, and IS_DELETE."""
         import polars as pl
 
         gone = frame[DELETE].fill_null(False) if DELETE in frame.columns else pl.lit(False)
-        own = encoded(frame[list(self.rest)]) if self.rest else pl.lit("")
-        rows = self.side.encoded(self.side.rows(frame))
-        rows = rows.with_columns_seq(own.alias(self.id), gone.alias(GONE))
-        return rows.unique(self.by, keep="last", maintain_order=True)
+        own = encode_keys(frame[list(self.id_columns)]) if self.id_columns else pl.lit("")
+        rows = self.side.encode_keys(self.side.project_input(frame))
+        rows = rows.with_columns_seq(own.alias(self.id), gone.alias(IS_DELETE))
+        return rows.unique(self.row_columns, keep="last", maintain_order=True)
 
-    def rows(self, found: pl.DataFrame) -> pl.DataFrame:
+    def unnest_rows(self, found: pl.DataFrame) -> pl.DataFrame:
         """Return the rows of the found states."""
         import polars as pl
 
-        full = found.select(KEY, self.rows_of)
-        if found[self.rows_of].null_count():
-            full = full.filter(pl.col(self.rows_of).is_not_null())
-        rows = full.explode(self.rows_of).unnest(self.rows_of)
-        return rows if self.rest else rows.with_columns_seq(pl.lit("").alias(self.id))
+        full = found.select(KEY, self.state_column)
+        if found[self.state_column].null_count():
+            full = full.filter(pl.col(self.state_column).is_not_null())
+        rows = full.explode(self.state_column).unnest(self.state_column)
+        return rows if self.id_columns else rows.with_columns_seq(pl.lit("").alias(self.id))
 
-    def listed(self, rows: pl.DataFrame) -> pl.DataFrame:
+    def collect_rows(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Collect the rows of each key into the list that is stored."""
         import polars as pl
 
-        kept = pl.struct(*self._row).alias(self.rows_of)
+        kept = pl.struct(*self._row).alias(self.state_column)
         return rows.group_by(KEY, maintain_order=True).agg(kept)
 
-    def touched(self, changes: pl.DataFrame, rows: pl.DataFrame) -> Touched:
+    def apply_changes(self, changes: pl.DataFrame, rows: pl.DataFrame) -> ChangeEffect:
         """Apply these changes to the stored rows of their keys."""
         import polars as pl
 
-        was = rows.select(*self.by).with_row_index(WAS)
-        asked = beside(changes, was, self.by)
-        came = asked.filter(~pl.col(GONE))
-        changed = asked.filter(self._differs(asked, rows))
-        replaced = changed.filter(pl.col(WAS).is_not_null())
-        before = rows.select(pl.all().gather(replaced[WAS]))
+        was = rows.select(*self.row_columns).with_row_index(OLD_ROW)
+        asked = left_join(changes, was, self.row_columns)
+        came = asked.filter(~pl.col(IS_DELETE))
+        changed = asked.filter(self._find_differing(asked, rows))
+        replaced = changed.filter(pl.col(OLD_ROW).is_not_null())
+        before = rows.select(pl.all().gather(replaced[OLD_ROW]))
         later = pl.max_horizontal(before[self.side.time], replaced[self.side.time])
         stay = came.select(rows.columns)
-        return Touched(
+        return ChangeEffect(
             before.with_columns(later.alias(self.side.time)),
-            changed.filter(~pl.col(GONE)).select(rows.columns),
-            _without(rows, replaced[WAS]),
-            together([_without(rows, asked[WAS].drop_nulls()), stay]),
+            changed.filter(~pl.col(IS_DELETE)).select(rows.columns),
+            _drop_rows(rows, replaced[OLD_ROW]),
+            concat_chunks([_drop_rows(rows, asked[OLD_ROW].drop_nulls()), stay]),
         )
 
-    def _differs(self, asked: pl.DataFrame, rows: pl.DataFrame) -> pl.Series:
+    def _find_differing(self, asked: pl.DataFrame, rows: pl.DataFrame) -> pl.Series:
         """Return which of the changes add, delete or modify a row."""
         import polars as pl
 
-        was = rows.select(pl.col(self.side.columns).gather(asked[WAS]))
-        known = asked[WAS].is_not_null()
+        was = rows.select(pl.col(self.side.columns).gather(asked[OLD_ROW]))
+        known = asked[OLD_ROW].is_not_null()
         differs = ~known
         for name in self.side.columns:
             differs |= asked[name].ne_missing(was[name])
-        return (asked[GONE] & known) | (~asked[GONE] & differs)
+        return (asked[IS_DELETE] & known) | (~asked[IS_DELETE] & differs)
 
 
-def _without(rows: pl.DataFrame, numbers: pl.Series) -> pl.DataFrame:
+def _drop_rows(rows: pl.DataFrame, numbers: pl.Series) -> pl.DataFrame:
     """Return the rows except those with these numbers."""
     import polars as pl
 

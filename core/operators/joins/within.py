@@ -16,101 +16,105 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from headrace.core.elements import FOREVER_US
-from headrace.core.operators.joins.beside import Beside, without
-from headrace.core.operators.joins.both_sides import BothSides
-from headrace.core.operators.joins.bounds import Bounds, before, goes_alone
-from headrace.core.operators.joins.kept import Kept
-from headrace.core.operators.joins.pairs import Pairs
-from headrace.core.operators.joins.probing import Probe
+from headrace.core.elements import MAX_WATERMARK_US
+from headrace.core.operators.joins.beside import MatchedPairs, drop_rows
+from headrace.core.operators.joins.both_sides import SymmetricJoin
+from headrace.core.operators.joins.bounds import TimeBounds, compute_expired_us, emits_unmatched
+from headrace.core.operators.joins.kept import JoinSideBuffer
+from headrace.core.operators.joins.pairs import JoinOutput
+from headrace.core.operators.joins.probing import JoinProbe
 from headrace.core.operators.joins.sides import LEFT, RIGHT
-from headrace.core.operators.operator import Filed, Output, aside
-from headrace.core.operators.place import Place
+from headrace.core.operators.operator import Output, WriteThroughOperator, request_offload
+from headrace.core.operators.place import KeyedContext
 from headrace.core.plan import nodes
-from headrace.core.plan.matching import Within
+from headrace.core.plan.matching import IntervalMatch
 from headrace.core.state import SLOT
 
 if TYPE_CHECKING:
     import polars as pl
 
-AGES_US = 1 << 62
+UNBOUNDED_DELAY_US = 1 << 62
 """Rows emitted at the end of input, or by the wall clock, may have any time."""
 
-SELDOM = 64
+CLOCK_CHECKS = 64
 """The number of times that the wall clock is checked while a row is stored."""
 
 
-class WithinJoin(BothSides, Filed):
+class IntervalJoin(SymmetricJoin, WriteThroughOperator):
     """The operator of a join with `within`, with `ttl`, or with neither."""
 
-    def __init__(self, operation: nodes.Join, matching: Within, place: Place) -> None:
+    def __init__(self, operation: nodes.Join, matching: IntervalMatch, place: KeyedContext) -> None:
         self._type = operation.type
         self._late_to = operation.late_to
         self._context, self._state = place, place.state
-        self._processing = matching.processing
-        self._bounds: Bounds | None = None
+        self._processing = matching.uses_processing_time
+        self._bounds: TimeBounds | None = None
         if matching.least_us is not None and matching.most_us is not None:
-            self._bounds = Bounds(matching.least_us, matching.most_us, operation.type)
-        self._by_event = self._bounds is not None and not matching.processing
+            self._bounds = TimeBounds(matching.least_us, matching.most_us, operation.type)
+        self._by_event = self._bounds is not None and not matching.uses_processing_time
         self._buffers = tuple(
-            Kept(operation, which, place, "slot" if self._by_event else "kept")
+            JoinSideBuffer(operation, which, place, "slot" if self._by_event else "kept")
             for which in (LEFT, RIGHT)
         )
-        self._unmatched_sides = [w for w in (LEFT, RIGHT) if goes_alone(operation.type, w)]
+        self._unmatched_sides = [w for w in (LEFT, RIGHT) if emits_unmatched(operation.type, w)]
         """The sides whose unmatched rows are emitted."""
-        self._pairs = Pairs(operation, place.stream, ordered=place.ordered)
-        self.behind_us = 0
+        self._pairs = JoinOutput(operation, place.stream, ordered=place.is_ordered)
+        self.watermark_delay_us = 0
         if self._by_event and self._bounds is not None:
-            self.behind_us = self._bounds.behind_us
+            self.watermark_delay_us = self._bounds.watermark_delay_us
         elif operation.type != "inner":
-            self.behind_us = AGES_US
+            self.watermark_delay_us = UNBOUNDED_DELAY_US
 
     @property
-    def held(self) -> int:
+    def pending_rows(self) -> int:
         """The number of stored rows."""
-        return sum(kept.rows for kept in self._buffers)
+        return sum(kept.row_count for kept in self._buffers)
 
     def advance(self, watermark_us: int) -> Iterator[Output]:
         """Advance the watermark; with processing time, only the end of input matters."""
-        if not self._processing or watermark_us == FOREVER_US:
-            yield from self._reach(watermark_us)
+        if not self._processing or watermark_us == MAX_WATERMARK_US:
+            yield from self._advance_clock(watermark_us)
 
-    def due_us(self) -> int | None:
+    def next_tick_us(self) -> int | None:
         """Return the wall-clock time at which rows must be emitted or forgotten."""
-        if not self._processing or self._bounds is None or self._state.clock_us == FOREVER_US:
+        if not self._processing or self._bounds is None or self._state.clock_us == MAX_WATERMARK_US:
             return None
-        first = [kept.runs.first() for kept in self._buffers]
+        first = [kept.runs.get_first_slot() for kept in self._buffers]
         due = [
-            at + self._bounds.open_us(which) + 1 for which, at in enumerate(first) if at is not None
+            at + self._bounds.get_open_us(which) + 1
+            for which, at in enumerate(first)
+            if at is not None
         ]
         if not due:
             return None
-        seldom_us = (self._bounds.most_us - self._bounds.least_us) // SELDOM
+        seldom_us = (self._bounds.most_us - self._bounds.least_us) // CLOCK_CHECKS
         return max(min(due), self._state.clock_us + seldom_us)
 
     def tick(self, now_us: int) -> Iterator[Output]:
         """Advance the wall clock."""
         if self._processing:
-            yield from self._reach(now_us)
+            yield from self._advance_clock(now_us)
 
-    def _take(self, which: int, frame: pl.DataFrame) -> Iterator[Output]:
+    def _process_side(self, which: int, frame: pl.DataFrame) -> Iterator[Output]:
         """Leave out late rows, emit those that cannot match, and join the others."""
         if self._processing:
-            yield from self._reach(self._context.now_us())
+            yield from self._advance_clock(self._context.now_us())
         if self._by_event:
-            frame = yield from self._context.in_time(frame, self._late_to[which])
-        rows = self._buffers[which].of(frame, self._slot())
-        lacks = self._buffers[which].side.lacks_key(rows)
+            frame = yield from self._context.drop_late_rows(frame, self._late_to[which])
+        rows = self._buffers[which].project_input(frame, self._build_slot())
+        lacks = self._buffers[which].side.find_null_keys(rows)
         if lacks is not None:
             if which in self._unmatched_sides:
-                yield from self._out(which, rows.filter(lacks))
+                yield from self._emit_rows(which, rows.filter(lacks))
             rows = rows.filter(~lacks)
         if rows.height:
-            owed = self._buffers[1 - which].owed(rows.height)
-            yield from aside(owed + self._buffers[which].runs.owed(asking=False))
-            yield from self._meet(which, rows)
+            owed = self._buffers[1 - which].count_deferred_rows(rows.height)
+            yield from request_offload(
+                owed + self._buffers[which].runs.estimate_deferred_rows(asking=False)
+            )
+            yield from self._match_rows(which, rows)
 
-    def _slot(self) -> pl.Expr | None:
+    def _build_slot(self) -> pl.Expr | None:
         """Return the slot of the rows that arrive; None: their event time."""
         import polars as pl
 
@@ -120,89 +124,99 @@ class WithinJoin(BothSides, Filed):
             return pl.lit(self._state.clock_us, dtype=pl.Int64)
         return None
 
-    def _meet(self, which: int, rows: pl.DataFrame) -> Iterator[Output]:
+    def _match_rows(self, which: int, rows: pl.DataFrame) -> Iterator[Output]:
         """Join rows of this side with stored ones of the other, and store them."""
         if self._type == "semi" and which == RIGHT:
-            yield from self._met_first(rows)
+            yield from self._emit_first_matches(rows)
         elif self._type == "semi":
-            met = self._met(which, rows)
-            yield from self._out(which, rows[met])
-            rows = without(rows, met)
+            met = self._find_matched(which, rows)
+            yield from self._emit_rows(which, rows[met])
+            rows = drop_rows(rows, met)
         elif self._type == "anti" and which == LEFT:
-            rows = without(rows, self._met(which, rows))
+            rows = drop_rows(rows, self._find_matched(which, rows))
         elif self._type != "anti":
-            for pairs in self._beside(which, rows):
-                yield from self._pairs.rows(pairs)
-        if self._bounds is not None and self._bounds.open_us(which) < 0:
-            over = rows[SLOT] <= before(self._state.clock_us, self._bounds.open_us(which))
-            yield from self._alone(which, rows.filter(over))
+            for pairs in self._iterate_pairs(which, rows):
+                yield from self._pairs.emit(pairs)
+        if self._bounds is not None and self._bounds.get_open_us(which) < 0:
+            over = rows[SLOT] <= compute_expired_us(
+                self._state.clock_us, self._bounds.get_open_us(which)
+            )
+            yield from self._emit_unmatched(which, rows.filter(over))
         self._buffers[which].runs.add(rows)
 
-    def _met_first(self, rows: pl.DataFrame) -> Iterator[Output]:
+    def _emit_first_matches(self, rows: pl.DataFrame) -> Iterator[Output]:
         """Emit the left rows that match these right ones, and no earlier one."""
-        near = None if self._bounds is None else self._bounds.near(RIGHT)
-        asking = self._buffers[LEFT].met_by(rows, near)
+        near = None if self._bounds is None else self._bounds.get_range(RIGHT)
+        asking = self._buffers[LEFT].find_candidates(rows, near)
         if asking is not None:
-            asking = asking[self._met(LEFT, asking, rows)]
+            asking = asking[self._find_matched(LEFT, asking, rows)]
             if asking.height:
-                yield from self._out(LEFT, without(asking, self._met(LEFT, asking)))
+                yield from self._emit_rows(
+                    LEFT, drop_rows(asking, self._find_matched(LEFT, asking))
+                )
 
-    def _reach(self, now_us: int) -> Iterator[Output]:
+    def _advance_clock(self, now_us: int) -> Iterator[Output]:
         """Advance the clock: emit unmatched rows, and forget rows that can match no more."""
         was_us, bounds = self._state.clock_us, self._bounds
         if now_us <= was_us:
             return
         self._state.clock_us = now_us
         if bounds is None:
-            yield from self._end() if now_us == FOREVER_US else ()
+            yield from self._emit_at_end() if now_us == MAX_WATERMARK_US else ()
             return
         for which in self._unmatched_sides:
-            open_us, runs = bounds.open_us(which), self._buffers[which].runs
-            rows = runs.read(before(was_us, open_us), before(now_us, open_us))
+            open_us, runs = bounds.get_open_us(which), self._buffers[which].runs
+            rows = runs.read(
+                compute_expired_us(was_us, open_us), compute_expired_us(now_us, open_us)
+            )
             if rows is not None:
-                yield from self._alone(which, rows)
+                yield from self._emit_unmatched(which, rows)
         for which, kept in enumerate(self._buffers):
-            kept.runs.drop(before(now_us, bounds.kept_us(which)))
+            kept.runs.drop(compute_expired_us(now_us, bounds.get_retention_us(which)))
 
-    def _end(self) -> Iterator[Output]:
+    def _emit_at_end(self) -> Iterator[Output]:
         """Emit and forget unmatched rows, which would be emitted again at the next end."""
         for which in self._unmatched_sides:
             runs = self._buffers[which].runs
-            rows = runs.take(FOREVER_US)
+            rows = runs.take(MAX_WATERMARK_US)
             if rows is None:
                 continue
-            met = self._met(which, rows)
-            yield from self._out(which, without(rows, met))
+            met = self._find_matched(which, rows)
+            yield from self._emit_rows(which, drop_rows(rows, met))
             if self._type != "anti":
                 runs.add(rows[met])
 
-    def _alone(self, which: int, rows: pl.DataFrame) -> Iterator[Output]:
+    def _emit_unmatched(self, which: int, rows: pl.DataFrame) -> Iterator[Output]:
         """Emit the unmatched ones of these rows, if the join type emits them."""
         if which in self._unmatched_sides and rows.height:
-            yield from self._out(which, without(rows, self._met(which, rows)))
+            yield from self._emit_rows(which, drop_rows(rows, self._find_matched(which, rows)))
 
-    def _met(
+    def _find_matched(
         self, which: int, asking: pl.DataFrame, there: pl.DataFrame | None = None
     ) -> pl.Series:
         """Return which rows match some of the others, or of the other side's stored rows."""
         import polars as pl
 
-        pairs = self._asked(which, asking, there)
-        return pl.Series([], dtype=pl.UInt32) if pairs is None else pairs.met()
+        pairs = self._probe(which, asking, there)
+        return pl.Series([], dtype=pl.UInt32) if pairs is None else pairs.find_matched()
 
-    def _beside(self, which: int, asking: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    def _iterate_pairs(self, which: int, asking: pl.DataFrame) -> Iterator[pl.DataFrame]:
         """Return the pairs of these rows with the stored rows of the other side."""
-        pairs = self._asked(which, asking, None)
-        return iter(()) if pairs is None else pairs.rows()
+        pairs = self._probe(which, asking, None)
+        return iter(()) if pairs is None else pairs.iterate_rows()
 
-    def _asked(self, which: int, asking: pl.DataFrame, there: pl.DataFrame | None) -> Beside | None:
+    def _probe(
+        self, which: int, asking: pl.DataFrame, there: pl.DataFrame | None
+    ) -> MatchedPairs | None:
         own, other = self._buffers[which], self._buffers[1 - which]
-        near = None if self._bounds is None else self._bounds.near(which)
-        there = other.met_by(asking, near) if there is None else there
+        near = None if self._bounds is None else self._bounds.get_range(which)
+        there = other.find_candidates(asking, near) if there is None else there
         if there is None:
             return None
-        probe = Probe(asking, there, own.key, near)
-        return Beside(self._pairs, probe, own.shown(asking), other.shown(there))
+        probe = JoinProbe(asking, there, own.key, near)
+        return MatchedPairs(
+            self._pairs, probe, own.project_output(asking), other.project_output(there)
+        )
 
-    def _out(self, which: int, rows: pl.DataFrame) -> Iterator[Output]:
-        return self._pairs.rows(self._buffers[which].shown(rows))
+    def _emit_rows(self, which: int, rows: pl.DataFrame) -> Iterator[Output]:
+        return self._pairs.emit(self._buffers[which].project_output(rows))

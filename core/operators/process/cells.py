@@ -14,22 +14,27 @@ from datetime import datetime
 from functools import partial
 from typing import Any, TypeAlias
 
-from headrace.core.operators.process.aging import AgeingList, AgeingMap
-from headrace.core.operators.process.checked import fit_of, list_kind, map_kind, written
-from headrace.core.operators.process.copies import copied, copied_state, is_nested
-from headrace.core.operators.process.timers import Timers
-from headrace.core.operators.process.work import Work
-from headrace.core.problems import did_you_mean
+from headrace.core.operators.process.aging import TtlList, TtlMap
+from headrace.core.operators.process.checked import (
+    build_list_class,
+    build_map_class,
+    build_property,
+    build_state_converter,
+)
+from headrace.core.operators.process.copies import copy_state, copy_value, is_nested
+from headrace.core.operators.process.timers import TimerHeap
+from headrace.core.operators.process.work import CallContext
+from headrace.core.problems import suggest_name
 from headrace.core.process.declared import Declared, Kind
-from headrace.core.process.fitting import CLASSES, passes
-from headrace.core.process.process import in_us, moment
+from headrace.core.process.fitting import EXACT_CLASSES, build_exact_test
+from headrace.core.process.process import to_datetime, to_microseconds
 
 Cell: TypeAlias = Any
 States: TypeAlias = Mapping[str, Declared]
 
 
-NO_MORE: Mapping[str, property] = {}
-CELL = "State"
+NO_PROPERTIES: Mapping[str, property] = {}
+CELL_CLASS_NAME = "State"
 """The name of the cell classes."""
 
 
@@ -40,62 +45,61 @@ class CellBase:
     __slots__ = ("_id",)
 
 
-def undeclared(name: str, known: Sequence[str]) -> str:
+def describe_undeclared(name: str, known: Sequence[str]) -> str:
     """Return the error message for a state that the class does not declare."""
-    hint = did_you_mean(name, known) or f"it declares {', '.join(known) or 'none'}"
+    hint = suggest_name(name, known) or f"it declares {', '.join(known) or 'none'}"
     return f'the class declares no state "{name}": {hint}'
 
 
-class Cells:
+class CellFactory:
     """A factory of cells, which also saves and restores their values."""
 
     def __init__(
         self,
         states: States,
-        work: Work,
-        timers: Timers,
-        waits: Timers,
-        more: Mapping[str, property] = NO_MORE,
+        work: CallContext,
+        timers: TimerHeap,
+        waits: TimerHeap,
+        more: Mapping[str, property] = NO_PROPERTIES,
     ) -> None:
         """`timers` go by event time, `waits` by the wall clock; `more` are further properties."""
         slots: list[str] = []
         namespace: dict[str, object] = {"_cells": self, **more}
         begin: list[tuple[str, object]] = []
         for name, declared in states.items():
-            clock = work.now_us if declared.processing else work.event_us
+            clock = work.now_us if declared.processing else work.get_event_us
             if declared.kind is Kind.TIMER:
                 slots += [f"_at_{name}", f"_in_{name}"]
-                namespace[name] = _timer(
+                namespace[name] = _build_timer_property(
                     name, waits if declared.processing else timers, work, declared
                 )
                 begin += [(f"_at_{name}", None), (f"_in_{name}", None)]
             elif declared.kind is Kind.VALUE and declared.ttl_us is not None:
                 slots += [f"_of_{name}", f"_until_{name}"]
-                namespace[name] = _ageing(name, clock, declared)
+                namespace[name] = _build_ttl_property(name, clock, declared)
                 begin += [(f"_of_{name}", None), (f"_until_{name}", None)]
             else:
                 slots.append(f"_of_{name}")
-                begin.append((f"_of_{name}", _beginning(name, declared, clock)))
+                begin.append((f"_of_{name}", _build_initial(name, declared, clock)))
         self._mutable = {
             f"_of_{name}": is_nested(declared.types)
             for name, declared in states.items()
             if declared.kind in (Kind.LIST, Kind.MAP) or is_nested(declared.types)
         }
         self._plain = tuple(name for name in slots if name not in self._mutable)
-        kind = type(CELL, (CellBase,), {"__slots__": tuple(slots), **namespace})
+        kind = type(CELL_CLASS_NAME, (CellBase,), {"__slots__": tuple(slots), **namespace})
         for slot, beginning in begin:
             name = slot.removeprefix("_of_")
             if name in states and not hasattr(kind, name):
-                setattr(kind, name, written(name, states[name], beginning))
-        self.new: Callable[[object], Cell] = _maker(kind, begin)
+                setattr(kind, name, build_property(name, states[name], beginning))
+        self.create: Callable[[object], Cell] = _compile_factory(kind, begin)
         """Creates the cell of a key that has no state."""
 
-    def saved(self, cell: Cell) -> tuple[list[object], list[Any]]:
+    def save(self, cell: Cell) -> tuple[list[object], list[Any]]:
         """Return the values from which `restore` can undo changes of the cell."""
         plain = [getattr(cell, name) for name in self._plain]
         return plain, [
-            copied_state(getattr(cell, name), nested=nested)
-            for name, nested in self._mutable.items()
+            copy_state(getattr(cell, name), nested=nested) for name, nested in self._mutable.items()
         ]
 
     def restore(self, cell: Cell, saved: tuple[list[object], list[Any]]) -> None:
@@ -105,7 +109,7 @@ class Cells:
                 setattr(cell, name, value)
 
 
-def _maker(kind: type, begin: list[tuple[str, object]]) -> Callable[[object], Cell]:
+def _compile_factory(kind: type, begin: list[tuple[str, object]]) -> Callable[[object], Cell]:
     """Generate the function that creates cells, with their slots inlined: it runs for each key."""
     scope: dict[str, Any] = {"__new": kind.__new__, "__kind": kind}
     lines = ["def new(id):", " cell = __new(__kind)", " cell._id = id"]
@@ -116,23 +120,28 @@ def _maker(kind: type, begin: list[tuple[str, object]]) -> Callable[[object], Ce
     return scope["new"]  # type: ignore[no-any-return]
 
 
-def _beginning(name: str, declared: Declared, clock: Callable[[], int]) -> object:
+def _build_initial(name: str, declared: Declared, clock: Callable[[], int]) -> object:
     """Return the initial value of a state, or a callable that creates it."""
     ttl_us = declared.ttl_us
-    first, last = (fit_of(name, declared, type) for type in (declared.types[0], declared.types[-1]))
+    first, last = (
+        build_state_converter(name, declared, type)
+        for type in (declared.types[0], declared.types[-1])
+    )
     match declared.kind:
         case Kind.LIST:
-            return list_kind(last) if ttl_us is None else partial(AgeingList, clock, ttl_us, last)
+            return (
+                build_list_class(last) if ttl_us is None else partial(TtlList, clock, ttl_us, last)
+            )
         case Kind.MAP:
             if ttl_us is None:
-                return map_kind(first, last)
-            return partial(AgeingMap, clock, ttl_us, first, last)
+                return build_map_class(first, last)
+            return partial(TtlMap, clock, ttl_us, first, last)
     if is_nested(declared.types):
-        return partial(copied, declared.default)
+        return partial(copy_value, declared.default)
     return declared.default
 
 
-AGEING = """
+TTL_VALUE_SOURCE = """
 def read(cell):
     until = cell._until_{name}
     if until is not None and until >= clock():
@@ -148,22 +157,24 @@ def write(cell, value):
 """
 
 
-def _ageing(name: str, clock: Callable[[], int], declared: Declared) -> property:
+def _build_ttl_property(name: str, clock: Callable[[], int], declared: Declared) -> property:
     """Generate the property of a value with a TTL."""
     (type,) = declared.types
     scope = {
         "clock": clock,
-        "copied": copied,
+        "copied": copy_value,
         "default": declared.default,
-        "fit": fit_of(name, declared, type),
-        "kind": CLASSES.get(type),
+        "fit": build_state_converter(name, declared, type),
+        "kind": EXACT_CLASSES.get(type),
         "own": declared.default is not None and is_nested(declared.types),
         "ttl_us": declared.ttl_us,
     }
-    return _written_out(AGEING.format(name=name, test=passes(type, "kind")), scope)
+    return _compile_property(
+        TTL_VALUE_SOURCE.format(name=name, test=build_exact_test(type, "kind")), scope
+    )
 
 
-TIMER = """
+TIMER_SOURCE = """
 def read(cell):
     return moment(cell._at_{name})
 
@@ -180,7 +191,9 @@ def write(cell, value):
 """
 
 
-def _timer(name: str, timers: Timers, work: Work, declared: Declared) -> property:
+def _build_timer_property(
+    name: str, timers: TimerHeap, work: CallContext, declared: Declared
+) -> property:
     """Generate the property of a timer.
 
     A timer that is set to a past time fires at once, after those of the same time.
@@ -190,13 +203,17 @@ def _timer(name: str, timers: Timers, work: Work, declared: Declared) -> propert
         if not isinstance(value, datetime):
             came = type(value).__name__
             raise TypeError(f'timer "{name}" must be set to a datetime or None, got {came}')
-        return in_us(value) if declared.processing else max(in_us(value), work.event_us())
+        return (
+            to_microseconds(value)
+            if declared.processing
+            else max(to_microseconds(value), work.get_event_us())
+        )
 
-    scope = {"moment": moment, "push": timers.push, "time_of": time_of}
-    return _written_out(TIMER.format(name=name), scope)
+    scope = {"moment": to_datetime, "push": timers.push, "time_of": time_of}
+    return _compile_property(TIMER_SOURCE.format(name=name), scope)
 
 
-def _written_out(source: str, scope: dict[str, Any]) -> property:
+def _compile_property(source: str, scope: dict[str, Any]) -> property:
     """Compile a property whose functions name its slots directly: they run for each row."""
     exec(source, scope)
     return property(scope["read"], scope["write"])

@@ -10,48 +10,55 @@ from operator import attrgetter
 from typing import Any, TypeAlias
 
 from headrace.core.process.declared import Declared, Kind
-from headrace.core.process.fitting import CLASSES, Fit, Unfit, fitting, passes, shown
+from headrace.core.process.fitting import (
+    EXACT_CLASSES,
+    ConversionError,
+    ValueConverter,
+    build_converter,
+    build_exact_test,
+    format_value,
+)
 from headrace.core.types import Type
 
-Write: TypeAlias = Callable[[Any, Any], None]
+Setter: TypeAlias = Callable[[Any, Any], None]
 
 
-def fit_of(name: str, declared: Declared, type: Type) -> Fit:
+def build_state_converter(name: str, declared: Declared, type: Type) -> ValueConverter:
     """Return the conversion of values to the type of a state, whose errors name the state."""
-    fit = fitting(type)
+    fit = build_converter(type)
 
     def convert(value: Any) -> Any:
         try:
             return fit(value)
-        except Unfit as error:
+        except ConversionError as error:
             verb = {Kind.LIST: "was handed", Kind.MAP: "was handed"}.get(
                 declared.kind, "was set to"
             )
-            message = f'state "{name}" is a {declared}, and {verb} {shown(value)}'
-            raise TypeError(f"{message}{_inside(value, error)}") from None
+            message = f'state "{name}" is a {declared}, and {verb} {format_value(value)}'
+            raise TypeError(f"{message}{_describe_nested(value, error)}") from None
 
     return convert
 
 
-def _inside(value: object, error: Unfit) -> str:
+def _describe_nested(value: object, error: ConversionError) -> str:
     """Return the error of the nested value, if not the whole value is invalid."""
-    return "" if str(error).startswith(shown(value)) else f": {error}"
+    return "" if str(error).startswith(format_value(value)) else f": {error}"
 
 
-def written(name: str, declared: Declared, beginning: Any) -> property:
+def build_property(name: str, declared: Declared, beginning: Any) -> property:
     """Return the property of a value without TTL, or of a list or a map, in a slot."""
     write = (
-        _value(name, declared)
+        _build_value_setter(name, declared)
         if declared.kind is Kind.VALUE
-        else _container(name, declared, beginning)
+        else _build_container_setter(name, declared, beginning)
     )
     return property(attrgetter(f"_of_{name}"), write)  # no other getter in Python is as fast
 
 
-def _value(name: str, declared: Declared) -> Write:
+def _build_value_setter(name: str, declared: Declared) -> Setter:
     (type,) = declared.types
-    scope = {"fit": fit_of(name, declared, type), "kind": CLASSES.get(type)}
-    test = passes(type, "kind")
+    scope = {"fit": build_state_converter(name, declared, type), "kind": EXACT_CLASSES.get(type)}
+    test = build_exact_test(type, "kind")
     exec(
         f"def write(cell, value):\n cell._of_{name} = value if {test} else fit(value)",
         scope,
@@ -59,7 +66,7 @@ def _value(name: str, declared: Declared) -> Write:
     return scope["write"]  # type: ignore[return-value]
 
 
-def _container(name: str, declared: Declared, beginning: Any) -> Write:
+def _build_container_setter(name: str, declared: Declared, beginning: Any) -> Setter:
     # Setting a container writes all its elements.
     of, is_map = f"_of_{name}", declared.kind is Kind.MAP
 
@@ -69,14 +76,14 @@ def _container(name: str, declared: Declared, beginning: Any) -> Write:
         new = beginning()
         wrong = str | bytes if is_map else str | bytes | Mapping
         if isinstance(value, wrong) or not isinstance(value, Iterable | None):
-            raise TypeError(f'state "{name}" is a {declared}, and was set to {shown(value)}')
+            raise TypeError(f'state "{name}" is a {declared}, and was set to {format_value(value)}')
         (new.update if is_map else new.extend)(value or ())
         setattr(cell, of, new)
 
     return write
 
 
-def list_kind(fit: Fit) -> type[list[Any]]:
+def build_list_class(fit: ValueConverter) -> type[list[Any]]:
     """Return a list class that converts its elements."""
     add, put, extend, insert = list.append, list.__setitem__, list.extend, list.insert
 
@@ -102,7 +109,7 @@ def list_kind(fit: Fit) -> type[list[Any]]:
     return StateList
 
 
-def map_kind(fit_key: Fit, fit: Fit) -> type[dict[Any, Any]]:
+def build_map_class(fit_key: ValueConverter, fit: ValueConverter) -> type[dict[Any, Any]]:
     """Return a dict class that converts its keys and values."""
     put = dict.__setitem__
 

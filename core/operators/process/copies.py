@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, MutableSequence
 from typing import Any
 
-from headrace.core.operators.process.aging import Ageing
+from headrace.core.operators.process.aging import TtlCollection
 from headrace.core.types import Array, Struct, Type
 
 
@@ -18,30 +18,30 @@ def is_nested(types: Iterable[Type]) -> bool:
     return any(isinstance(type, Array | Struct) for type in types)
 
 
-def copied(value: Any) -> Any:
+def copy_value(value: Any) -> Any:
     """Return a deep copy of the value."""
     match value:
         case list() | tuple() | MutableSequence():
-            return [copied(each) for each in value]
+            return [copy_value(each) for each in value]
         case Mapping():
-            return {key: copied(each) for key, each in value.items()}
+            return {key: copy_value(each) for key, each in value.items()}
     return value
 
 
-def finding_aliens(type: Type) -> Callable[[Any], bool] | None:
+def build_unknown_field_check(type: Type) -> Callable[[Any], bool] | None:
     """Return a predicate: whether a struct in a value has a field that its type has not.
 
     Returns None for a type without structs. Polars silently ignores such a field.
     """
     match type:
         case Array(element):
-            find = finding_aliens(element)
+            find = build_unknown_field_check(element)
             if find is None:
                 return None
             return lambda value: isinstance(value, list) and any(map(find, value))
         case Struct(fields):
             names = {field.name for field in fields}
-            found = ((field.name, finding_aliens(field.type)) for field in fields)
+            found = ((field.name, build_unknown_field_check(field.type)) for field in fields)
             inner = [(name, find) for name, find in found if find is not None]
 
             def has_aliens(value: Any) -> bool:
@@ -53,17 +53,17 @@ def finding_aliens(type: Type) -> Callable[[Any], bool] | None:
     return None
 
 
-def copied_state(kept: Any, *, nested: bool) -> Any:
+def copy_state(kept: Any, *, nested: bool) -> Any:
     """Copy a list, map or value of a state; nested values are copied deeply.
 
     Values that are not nested are not visited: Python copies a list or a dict in a tenth of the
     time.
     """
     match kept:
-        case Ageing():
-            return kept.copied(copied if nested else None)
+        case TtlCollection():
+            return kept.clone(copy_value if nested else None)
         case dict():
-            return type(kept)({k: copied(each) for k, each in kept.items()} if nested else kept)
+            return type(kept)({k: copy_value(each) for k, each in kept.items()} if nested else kept)
         case list():
-            return type(kept)([copied(each) for each in kept] if nested else kept)
-    return copied(kept)
+            return type(kept)([copy_value(each) for each in kept] if nested else kept)
+    return copy_value(kept)

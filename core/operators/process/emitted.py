@@ -11,34 +11,36 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-class ManyOuts:
+class FrameCollector:
     """A collector of the frames that `on_rows` emits, with the input rows they belong to."""
 
     def __init__(self, outputs: Mapping[str, Schema]) -> None:
         """`outputs` are by name; the step's own output is named ""."""
         self._rows = 0
         self.frames: list[tuple[str, pl.DataFrame, pl.Series]] = []
-        self.out: Any = self._emit("", outputs[""])
+        self.out: Any = self._build_emit("", outputs[""])
         for name, schema in outputs.items():
             if name:
-                setattr(self.out, name, self._emit(name, schema))
+                setattr(self.out, name, self._build_emit(name, schema))
 
-    def begin(self, rows: int) -> None:
+    def start_batch(self, rows: int) -> None:
         """Start a batch of this many rows."""
         self._rows, self.frames = rows, []
 
-    def _emit(self, name: str, schema: Schema) -> Callable[..., None]:
+    def _build_emit(self, name: str, schema: Schema) -> Callable[..., None]:
         shown = f"out.{name}" if name else "out"
 
         def emit(frame: pl.DataFrame, of: pl.Series | None = None) -> None:
-            declared = _declared(shown, schema, frame)
-            self.frames.append((name, declared, _origin(shown, declared.height, of, self._rows)))
+            declared = _validate_frame(shown, schema, frame)
+            self.frames.append(
+                (name, declared, _resolve_origins(shown, declared.height, of, self._rows))
+            )
 
         emit.__name__ = emit.__qualname__ = shown
         return emit
 
 
-def _declared(shown: str, schema: Schema, frame: object) -> pl.DataFrame:
+def _validate_frame(shown: str, schema: Schema, frame: object) -> pl.DataFrame:
     """Return the frame with the declared columns, in their order."""
     import polars as pl
 
@@ -58,7 +60,7 @@ def _declared(shown: str, schema: Schema, frame: object) -> pl.DataFrame:
     return frame.select(pl.col(field.name).cast(to_polars(field.type)) for field in schema)
 
 
-def _origin(shown: str, height: int, of: object, rows: int) -> pl.Series:
+def _resolve_origins(shown: str, height: int, of: object, rows: int) -> pl.Series:
     """Return the number of the input row that each emitted row belongs to."""
     import polars as pl
 

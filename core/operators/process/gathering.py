@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from headrace.core.elements import EVENT_TIME, ORDER
-from headrace.core.frames import of_columns
-from headrace.core.keygroups import groups_of
-from headrace.core.operators.process.keys import Keys
-from headrace.core.operators.process.outs import Outs, timed
-from headrace.core.operators.process.rows import Moment
+from headrace.core.frames import pick_columns
+from headrace.core.keygroups import compute_key_groups
+from headrace.core.operators.process.keys import KeyCodec
+from headrace.core.operators.process.outs import Collectors, add_hidden_columns
+from headrace.core.operators.process.rows import FiredTimer
 from headrace.core.ordinals import ORDER_TYPE
 from headrace.core.types import TIMESTAMP, to_polars
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-class Gathering:
+class OutputFrames:
     """The emitted rows as frames with their hidden columns."""
 
     def __init__(
-        self, outs: Outs, keys: Keys, streams: dict[str, str], ordered: frozenset[str]
+        self, outs: Collectors, keys: KeyCodec, streams: dict[str, str], ordered: frozenset[str]
     ) -> None:
         """`streams` are the stream names of the outputs, by output name."""
         self._collectors = outs
@@ -30,27 +30,27 @@ class Gathering:
         self._streams = streams
         self._ordered = ordered
 
-    def frames(
-        self, came: pl.DataFrame, moments: list[Moment]
+    def build_frames(
+        self, came: pl.DataFrame, moments: list[FiredTimer]
     ) -> Iterator[tuple[str, pl.DataFrame]]:
         """Iterate over the rows of each output. Raises OutputValueError."""
         import polars as pl
 
         names = (EVENT_TIME, ORDER) if self._ordered else (EVENT_TIME,)
-        hidden = of_columns(came, (name for name in names if name in came.columns))
+        hidden = pick_columns(came, (name for name in names if name in came.columns))
         if moments:
-            hidden = _with_moments(hidden, moments, self._keys)
+            hidden = _append_timers(hidden, moments, self._keys)
         for each in self._collectors:
             if not len(each):
                 continue
-            frame, origin = each.taken()
+            frame, origin = each.take()
             stream = self._streams[each.name]
             needs = names if stream in self._ordered else (EVENT_TIME,)
-            of = of_columns(hidden, (name for name in needs if name in hidden.columns))
-            yield stream, timed(frame, pl.Series("of", origin, dtype=pl.UInt32), of)
+            of = pick_columns(hidden, (name for name in needs if name in hidden.columns))
+            yield stream, add_hidden_columns(frame, pl.Series("of", origin, dtype=pl.UInt32), of)
 
 
-def _with_moments(hidden: pl.DataFrame, moments: list[Moment], keys: Keys) -> pl.DataFrame:
+def _append_timers(hidden: pl.DataFrame, moments: list[FiredTimer], keys: KeyCodec) -> pl.DataFrame:
     """Append the hidden columns of timers, positioned by time and key, to those of rows."""
     import polars as pl
 
@@ -59,8 +59,8 @@ def _with_moments(hidden: pl.DataFrame, moments: list[Moment], keys: Keys) -> pl
     times = pl.Series(EVENT_TIME, [each.event_us for each in moments], dtype=pl.Int64)
     columns = [times.cast(to_polars(TIMESTAMP))]
     if ORDER in hidden.columns:
-        encoded = keys.of(each.cell for each in moments)
-        numbers = groups_of(encoded, 1 << 31).cast(pl.Int64)
+        encoded = keys.encode_cells(each.cell for each in moments)
+        numbers = compute_key_groups(encoded, 1 << 31).cast(pl.Int64)
         place = {"time": times, "at": numbers, "part": pl.repeat(0, len(times), eager=True)}
         columns.append(pl.DataFrame(place).to_struct(ORDER).cast(to_polars(ORDER_TYPE)))
     return pl.concat([hidden, pl.DataFrame(columns).select(hidden.columns)])

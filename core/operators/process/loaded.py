@@ -11,100 +11,105 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from headrace.core.problems import did_you_mean
+from headrace.core.problems import suggest_name
 from headrace.core.process.declared import Declared, Kind
 from headrace.core.process.declaring import State
 from headrace.core.process.process import Process, Row
-from headrace.core.types import TIMESTAMP, Schema, quoted, to_polars
+from headrace.core.types import TIMESTAMP, Schema, quote_name, to_polars
 from headrace.core.user_code import UserCodeError
 
 if TYPE_CHECKING:
     import polars as pl
 
-AT_HAND = 1 << 10
+OBJECT_CHUNK_ROWS = 1 << 10
 """The number of rows whose values are Python objects at a time."""
-BASE = "write class {}(Process), with Process from headrace.core.process"
-MOVED = "declare states in the body of the class that the pipeline names, with plain literals"
+BASE_HINT = "write class {}(Process), with Process from headrace.core.process"
+SOURCE_HINT = "declare states in the body of the class that the pipeline names, with plain literals"
 
 
-def states_of(kind: type) -> dict[str, Declared]:
+def get_states(kind: type) -> dict[str, Declared]:
     """Return the states and timers that a class declares, including inherited ones."""
     found: dict[str, Declared] = {}
     for each in reversed(kind.__mro__):
         for name, attribute in vars(each).items():
             if isinstance(attribute, State):
-                found[name] = attribute.said
+                found[name] = attribute.declaration
             elif name in found:
                 del found[name]
     return found
 
 
-def is_process(kind: object) -> bool:
+def is_process_class(kind: object) -> bool:
     """Whether an object is a class that `process` can run."""
     return isinstance(kind, type) and issubclass(kind, Process)
 
 
-def check(kind: object, name: str, methods: Sequence[str], states: Mapping[str, Declared]) -> None:
+def validate_class(
+    kind: object, name: str, methods: Sequence[str], states: Mapping[str, Declared]
+) -> None:
     """Check that a class matches its parsed source and has one of the methods.
 
     Raises UserCodeError.
     """
     if not isinstance(kind, type) or not issubclass(kind, Process):
         short = name.rpartition(":")[2]
-        raise UserCodeError(f"{name} is not a process class", BASE.format(short))
-    declared = states_of(kind)
+        raise UserCodeError(f"{name} is not a process class", BASE_HINT.format(short))
+    declared = get_states(kind)
     if declared != dict(states):
         other = next(n for n in (*declared, *states) if declared.get(n) != states.get(n))
-        raise UserCodeError(f'{name}: state "{other}" is not found in its source text', MOVED)
+        raise UserCodeError(f'{name}: state "{other}" is not found in its source text', SOURCE_HINT)
     if not any(hasattr(kind, method) for method in methods):
         raise UserCodeError(f"{name} has no method {' or '.join(methods)}")
     if not hasattr(kind, "on_timer") and any(s.kind is Kind.TIMER for s in declared.values()):
         raise UserCodeError(f"{name} declares a timer, but has no method on_timer")
 
 
-class Unlisted(UserCodeError):
+class UnlistableColumn(UserCodeError):
     """A column has values that Python cannot represent, such as times after the year 9999."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class RowFactory:
     """A factory of row objects from columns."""
 
     kind: type[msgspec.Struct]
     columns: tuple[str, ...]
 
     @classmethod
-    def of(cls, method: Callable[..., Any], schema: Schema, name: str) -> Rows:
+    def from_method(cls, method: Callable[..., Any], schema: Schema, name: str) -> RowFactory:
         """Build the row factory of a method: for the row class it annotates, or for all columns."""
-        said = _annotated(method)
+        said = _find_row_class(method)
         if said is None:
             fields = [(n, Any, None) for n in schema.names if n.isidentifier()]
             made = msgspec.defstruct("Row", fields, bases=(Row,), gc=False)
             return cls(made, tuple(field for field, _, _ in fields))
         for field in said.__struct_fields__:
             if field not in schema:
-                hint = did_you_mean(field, schema.names) or f"it has {', '.join(schema.names)}"
+                hint = suggest_name(field, schema.names) or f"it has {', '.join(schema.names)}"
                 message = f'{name}: row class {said.__name__} has "{field}", but rows do not'
                 raise UserCodeError(message, hint)
         return cls(said, said.__struct_fields__)
 
     @classmethod
-    def none(cls) -> Rows:
+    def build_empty(cls) -> RowFactory:
         """Return the factory for a class that gets no row objects."""
         return cls(Row, ())
 
-    def made(self, frame: pl.DataFrame) -> Iterator[Any]:
+    def create_rows(self, frame: pl.DataFrame) -> Iterator[Any]:
         """Create a row object for each row, lazily: so it is still in the CPU's cache when used."""
         if not self.columns:
             return starmap(self.kind, repeat((), frame.height))
-        parts = (frame.slice(start, AT_HAND) for start in range(0, frame.height, AT_HAND))
-        return chain.from_iterable(map(self._of, parts))
+        parts = (
+            frame.slice(start, OBJECT_CHUNK_ROWS)
+            for start in range(0, frame.height, OBJECT_CHUNK_ROWS)
+        )
+        return chain.from_iterable(map(self._create_chunk, parts))
 
-    def _of(self, few: pl.DataFrame) -> Iterator[Any]:
-        return map(self.kind, *(_listed(few[name]) for name in self.columns))
+    def _create_chunk(self, few: pl.DataFrame) -> Iterator[Any]:
+        return map(self.kind, *(_list_column(few[name]) for name in self.columns))
 
 
-def _annotated(method: Callable[..., Any]) -> type[msgspec.Struct] | None:
+def _find_row_class(method: Callable[..., Any]) -> type[msgspec.Struct] | None:
     """Return the row class that a method annotates, if any."""
     try:
         said = inspect.get_annotations(method, eval_str=True)
@@ -116,20 +121,20 @@ def _annotated(method: Callable[..., Any]) -> type[msgspec.Struct] | None:
     return found if is_row and found is not Row else None
 
 
-def listed(column: pl.Series, shown: str, otherwise: str) -> list[Any]:
+def list_values(column: pl.Series, shown: str, otherwise: str) -> list[Any]:
     """Return the values of a column, named `shown` in messages. Raises UnlistableColumn."""
     try:
-        return values(column)
+        return convert_values(column)
     except (ValueError, OverflowError) as error:
         hint = f"drop it before the step, or {otherwise}"
-        raise Unlisted(f"{shown}: {error}", hint) from error
+        raise UnlistableColumn(f"{shown}: {error}", hint) from error
 
 
-def _listed(column: pl.Series) -> list[Any]:
-    return listed(column, f"column {quoted(column.name)}", "leave it out of the row class")
+def _list_column(column: pl.Series) -> list[Any]:
+    return list_values(column, f"column {quote_name(column.name)}", "leave it out of the row class")
 
 
-def values(column: pl.Series) -> list[Any]:
+def convert_values(column: pl.Series) -> list[Any]:
     """Return the values of a column as Python objects.
 
     Timestamps in UTC are converted faster than Polars does.

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from headrace.core.operators.operator import Operator
-from headrace.core.operators.place import Place
-from headrace.core.operators.process.around import Around
-from headrace.core.operators.process.many import ProcessingMany
-from headrace.core.operators.process.processing import Processing
-from headrace.core.operators.process.ruled import ProcessingRuled
-from headrace.core.operators.process.sides import ProcessingTwo
+from headrace.core.operators.place import KeyedContext
+from headrace.core.operators.process.around import UserCodeContext
+from headrace.core.operators.process.many import VectorisedProcessOperator
+from headrace.core.operators.process.processing import ProcessOperator
+from headrace.core.operators.process.ruled import BroadcastProcessOperator
+from headrace.core.operators.process.sides import TwoInputProcessOperator
 from headrace.core.plan import nodes
-from headrace.core.plan.matching import Connected
+from headrace.core.plan.matching import ConnectedMatch
 
 
-def process_two(
-    join: nodes.Join, matching: Connected, place: Place, around: Around
-) -> ProcessingTwo:
+def build_two_input_process(
+    join: nodes.Join, matching: ConnectedMatch, place: KeyedContext, around: UserCodeContext
+) -> TwoInputProcessOperator:
     """Build the operator of a class with two inputs, the right of which may be a broadcast."""
-    kind = ProcessingRuled if matching.everywhere else ProcessingTwo
+    kind = BroadcastProcessOperator if matching.is_broadcast else TwoInputProcessOperator
     return kind(join, matching.body, place, around)
 
 
-def process_operator(operation: nodes.Process, place: Place, around: Around) -> Operator:
+def build_process(
+    operation: nodes.Process, place: KeyedContext, around: UserCodeContext
+) -> Operator:
     """Build the operator of `process`, which handles rows one by one or in batches."""
-    many = hasattr(around.code.load(), ProcessingMany.method)
-    return (ProcessingMany if many else Processing)(operation, place, around)
+    many = hasattr(around.code.load(), VectorisedProcessOperator.method)
+    return (VectorisedProcessOperator if many else ProcessOperator)(operation, place, around)

@@ -11,18 +11,23 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from headrace.core.elements import EVENT_TIME, FOREVER_US, HIDDEN, ORDER
-from headrace.core.frames import microseconds
-from headrace.core.operators.operator import MOST_ROWS, Output
-from headrace.core.operators.place import Place
-from headrace.core.operators.process.around import Around
-from headrace.core.operators.process.emitted import ManyOuts
-from headrace.core.operators.process.loaded import Rows
-from headrace.core.operators.process.outs import MAIN, timed
-from headrace.core.operators.process.processing import Processing
-from headrace.core.operators.process.rows import PIECE, shown_in
-from headrace.core.operators.process.timers import Timers
-from headrace.core.operators.process.together import ManyStates, Together, columns_of, told_apart
+from headrace.core.elements import EVENT_TIME, HIDDEN_COLUMNS, MAX_WATERMARK_US, ORDER
+from headrace.core.frames import to_integers
+from headrace.core.operators.operator import MAX_OUTPUT_ROWS, Output
+from headrace.core.operators.place import KeyedContext
+from headrace.core.operators.process.around import UserCodeContext
+from headrace.core.operators.process.emitted import FrameCollector
+from headrace.core.operators.process.loaded import RowFactory
+from headrace.core.operators.process.outs import MAIN_OUTPUT, add_hidden_columns
+from headrace.core.operators.process.processing import ProcessOperator
+from headrace.core.operators.process.rows import CHUNK_ROWS, build_row_display
+from headrace.core.operators.process.timers import TimerHeap
+from headrace.core.operators.process.together import (
+    BatchStateColumns,
+    KeyBatch,
+    build_state_columns,
+    encode_joinable,
+)
 from headrace.core.plan import nodes
 from headrace.core.state import SLOT
 from headrace.core.user_code import UserCodeError
@@ -31,111 +36,120 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-class ProcessingMany(Processing):
+class VectorisedProcessOperator(ProcessOperator):
     """The operator of a class with `on_rows`."""
 
     method = "on_rows"
 
-    def __init__(self, operation: nodes.Process, place: Place, around: Around) -> None:
+    def __init__(
+        self, operation: nodes.Process, place: KeyedContext, around: UserCodeContext
+    ) -> None:
         super().__init__(operation, place, around)
-        if around.failed is not None:
-            message = f"{around.code.shown}: on_rows fails with all of its rows"
+        if around.on_failure is not None:
+            message = f"{around.code.display_name}: on_rows fails with all of its rows"
             raise UserCodeError(message, "on_error: skip and to are for classes with on_row")
         body = operation.body
-        self._state_columns = columns_of(
+        self._state_columns = build_state_columns(
             dict(body.states),
             self._cache.tables,
             place.now_us,
             lambda declared: self._clock_timers if declared.processing else self._event_timers,
         )
-        self._states = ManyStates(self._state_columns)
-        self._frame_collector = ManyOuts({MAIN: body.returns, **dict(body.outputs)})
-        self._streams = around.streams(body, place.stream)
+        self._states = BatchStateColumns(self._state_columns)
+        self._frame_collector = FrameCollector({MAIN_OUTPUT: body.returns, **dict(body.outputs)})
+        self._streams = around.name_streams(body, place.stream)
 
-    def _making_rows(self) -> Rows:
-        return Rows.none()
+    def _build_row_factory(self) -> RowFactory:
+        return RowFactory.build_empty()
 
-    def _handled(self, frame: Any, timers: Timers | None, before_us: int = 0) -> Iterator[Output]:
+    def _handle_rows(
+        self, frame: Any, timers: TimerHeap | None, before_us: int = 0
+    ) -> Iterator[Output]:
         rest: pl.DataFrame | None = frame
         while rest is not None:
-            first = None if timers is None else self._first(before_us)
-            now, rest = (rest, None) if first is None else self._parted(rest, first)
-            for start in range(0, now.height, MOST_ROWS):
-                yield from self._together(now.slice(start, MOST_ROWS))
+            first = None if timers is None else self._find_first_timers(before_us)
+            now, rest = (rest, None) if first is None else self._split_rows(rest, first)
+            for start in range(0, now.height, MAX_OUTPUT_ROWS):
+                yield from self._call_on_rows(now.slice(start, MAX_OUTPUT_ROWS))
             if first is not None and timers is not None:
-                yield from self._round(timers, before_us)
+                yield from self._fire_first_timers(timers, before_us)
 
-    def _fired(self, timers: Timers, before_us: int, event_us: int | None) -> Iterator[Output]:
+    def _fire_timers(
+        self, timers: TimerHeap, before_us: int, event_us: int | None
+    ) -> Iterator[Output]:
         for due in (self._event_timers, self._clock_timers):
-            if due is not None and due.timers is timers:
+            if due is not None and due.heap is timers:
                 while due.next_us < before_us:
-                    due.call_up(before_us)
-                    yield from super()._fired(timers, before_us, event_us)
-                    self._write()
+                    due.load_due(before_us)
+                    yield from super()._fire_timers(timers, before_us, event_us)
+                    self._flush_cells()
 
-    def _call_up(self, before_us: int) -> None:
+    def _load_timers(self, before_us: int) -> None:
         """Do nothing: timers are loaded round by round, as rows set them."""
 
-    def _first(self, before_us: int) -> pl.DataFrame | None:
+    def _find_first_timers(self, before_us: int) -> pl.DataFrame | None:
         """Return the first timer of each key that has one before that time."""
         assert self._event_timers is not None
-        return self._event_timers.first_of_keys(before_us)
+        return self._event_timers.find_first_timers(before_us)
 
-    def _parted(
+    def _split_rows(
         self, rows: pl.DataFrame, first: pl.DataFrame
     ) -> tuple[pl.DataFrame, pl.DataFrame | None]:
         """Split rows into those before the first timer of their key, and the others."""
-        key = self._grouping.inside
-        named = told_apart(first.select(key)).with_columns(first[SLOT])
-        by = told_apart(rows.select(key))
+        key = self._grouping.internal_names
+        named = encode_joinable(first.select(key)).with_columns(first[SLOT])
+        by = encode_joinable(rows.select(key))
         found = by.join(named, on=by.columns, how="left", nulls_equal=True, maintain_order="left")
-        waits = (microseconds(rows[EVENT_TIME]) > found[SLOT]).fill_null(False)
+        waits = (to_integers(rows[EVENT_TIME]) > found[SLOT]).fill_null(False)
         later = rows.filter(waits)
         return rows.filter(~waits), later if later.height else None
 
-    def _round(self, timers: Timers, before_us: int) -> Iterator[Output]:
+    def _fire_first_timers(self, timers: TimerHeap, before_us: int) -> Iterator[Output]:
         """Handle the first timer of each key that has one before that time."""
         assert self._event_timers is not None
-        self._event_timers.call_up_first(before_us)
-        due = list(timers.due(before_us))
-        nothing = self._nothing()
-        for start in range(0, len(due), PIECE):
-            self._caller.begin()
-            some = islice(due, start, start + PIECE)
-            self._caller.fire(some, is_end=before_us == FOREVER_US)
-            yield from self._gathered(nothing, shown_in(nothing))
-        self._write()
+        self._event_timers.load_first_timers(before_us)
+        due = list(timers.pop_due(before_us))
+        nothing = self._build_empty_frame()
+        for start in range(0, len(due), CHUNK_ROWS):
+            self._caller.start_timers()
+            some = islice(due, start, start + CHUNK_ROWS)
+            self._caller.fire(some, is_end=before_us == MAX_WATERMARK_US)
+            yield from self._emit_collected(nothing, build_row_display(nothing))
+        self._flush_cells()
 
-    def _write(self) -> None:
+    def _flush_cells(self) -> None:
         """Write all changes of cells and timers to the state."""
         for due in (self._event_timers, self._clock_timers):
             if due is not None:
-                due.file(self._keys.columns)
-        self._cache.put_back()
-        self._cache.let_go()
+                due.flush_to_state(self._keys.build_columns)
+        self._cache.write_back()
+        self._cache.evict()
 
-    def _together(self, rows: pl.DataFrame) -> Iterator[Output]:
-        together = Together(rows, self._grouping.inside, self._call_context.clock_us)
-        keys = together.encoded
+    def _call_on_rows(self, rows: pl.DataFrame) -> Iterator[Output]:
+        together = KeyBatch(rows, self._grouping.internal_names, self._call_context.clock_us)
+        keys = together.encoded_keys
         for column in self._state_columns.values():
-            column.begin(together, keys)
-        self._frame_collector.begin(rows.height)
+            column.start_batch(together, keys)
+        self._frame_collector.start_batch(rows.height)
         self._call_context.frame = rows
-        hidden = {*HIDDEN, *self._grouping.inside}
+        hidden = {*HIDDEN_COLUMNS, *self._grouping.internal_names}
         shown = rows.drop(name for name in rows.columns if name in hidden)
         try:
             found = self._process.on_rows(shown, self._states, self._frame_collector.out)
             if found is not None:
-                raise self._errors.returned(found, self.method)
+                raise self._errors.build_return_error(found, self.method)
         except (KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as error:
-            raise self._errors.of_many(error, rows.height) from error
+            raise self._errors.build_batch_error(error, rows.height) from error
         finally:
             self._call_context.frame = None
         for column in self._state_columns.values():
-            column.end()
+            column.finish_batch()
         for name, frame, of in self._frame_collector.frames:
             stream = self._streams[name]
-            ordered = stream in self._user_context.ordered
-            yield stream, timed(frame, of, rows if ordered else rows.drop(ORDER, strict=False))
+            ordered = stream in self._user_context.ordered_streams
+            yield (
+                stream,
+                add_hidden_columns(frame, of, rows if ordered else rows.drop(ORDER, strict=False)),
+            )

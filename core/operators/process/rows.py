@@ -8,34 +8,36 @@ from functools import partial
 from itertools import count, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from headrace.core.elements import EVENT_TIME, HIDDEN
-from headrace.core.frames import microseconds
+from headrace.core.elements import EVENT_TIME, HIDDEN_COLUMNS
+from headrace.core.frames import to_integers
 from headrace.core.operators.map import FailedRow
-from headrace.core.operators.process.failing import Failing
-from headrace.core.operators.process.loaded import Unlisted
-from headrace.core.operators.process.outs import Outs
-from headrace.core.operators.process.timers import Timers
-from headrace.core.operators.process.work import EVERY, Work
-from headrace.core.process.process import moment
+from headrace.core.operators.process.failing import UserClassErrors
+from headrace.core.operators.process.loaded import UnlistableColumn
+from headrace.core.operators.process.outs import Collectors
+from headrace.core.operators.process.timers import TimerHeap
+from headrace.core.operators.process.work import EVERY_KEY, CallContext
+from headrace.core.process.process import to_datetime
 from headrace.core.state import NO_CLOCK_US
 from headrace.core.user_code import UserCodeError
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from headrace.core.operators.process.cells import Cells
+    from headrace.core.operators.process.cells import CellFactory
 
-PIECE = 1 << 14
+CHUNK_ROWS = 1 << 14
 """The number of rows that are Python objects at a time."""
-MOST = 100_000
+MAX_FIRINGS = 100_000
 """The number of times that timers of one key may fire at one time, or after the last row."""
-ENDLESS = "a timer that always sets itself again never ends: stop setting it at some point"
+ENDLESS_TIMER_HINT = (
+    "a timer that always sets itself again never ends: stop setting it at some point"
+)
 
 Call = Callable[[Any, Any, Any], object]
 
 
 @dataclass(slots=True)
-class Came:
+class RowBatch:
     """Rows to handle, in their order."""
 
     rows: Iterable[Any]
@@ -43,19 +45,19 @@ class Came:
     cells: list[Any]
     times: pl.Series | None
     """Their event times in microseconds."""
-    shown: Callable[[int], dict[str, Any]]
+    describe_row: Callable[[int], dict[str, Any]]
     """Returns a row as messages show it."""
     call: Call | None
     """The method that handles all rows; None: `row_calls` has one for each row."""
-    each: Iterable[Call] = ()
+    row_calls: Iterable[Call] = ()
 
     @property
     def calls(self) -> Iterable[Call]:
         """The method for each row."""
-        return self.each if self.call is None else repeat(self.call)
+        return self.row_calls if self.call is None else repeat(self.call)
 
 
-class Moment(NamedTuple):
+class FiredTimer(NamedTuple):
     """A timer that was handled."""
 
     event_us: int
@@ -65,15 +67,15 @@ class Moment(NamedTuple):
     at_us: int
 
 
-class RowByRow:
+class RowCaller:
     """The caller of a user class's methods, whose output is collected in `Collectors`."""
 
     def __init__(
         self,
         process: Any,
-        work: Work,
-        outs: Outs,
-        failing: Failing,
+        work: CallContext,
+        outs: Collectors,
+        failing: UserClassErrors,
         *,
         careful: bool,
         tells_rules: bool = True,
@@ -89,7 +91,7 @@ class RowByRow:
         self._errors = failing
         self._careful = careful
         self._reports_rules = tells_rules
-        self.moments: list[Moment] = []
+        self.fired_timers: list[FiredTimer] = []
         """The timers that were handled since the last rows."""
         self.failures: list[FailedRow] = []
         self._end_firings: dict[object, int] = {}
@@ -98,37 +100,37 @@ class RowByRow:
         """The number of timers of each key that fired at the same time."""
         self._row_count = 0
 
-    def begin(self) -> None:
+    def start_timers(self) -> None:
         """Prepare to handle timers without rows."""
-        self._row_count, self.moments = 0, []
+        self._row_count, self.fired_timers = 0, []
 
-    def go_on(self) -> None:
+    def advance_time(self) -> None:
         """Note that event time or the wall clock advances."""
         self._at_us, self._firings = NO_CLOCK_US, {}
 
-    def handle(self, rows: Came, timers: Timers | None) -> None:
+    def handle(self, rows: RowBatch, timers: TimerHeap | None) -> None:
         """Handle rows in their order, and before each row the timers due before it."""
         work = self._call_context
-        work.begin(rows.cells, rows.times)
-        self._row_count, self.moments = len(rows.cells), []
+        work.start_batch(rows.cells, rows.times)
+        self._row_count, self.fired_timers = len(rows.cells), []
         numbers = count()
         try:
             if self._careful:
-                self._carefully(rows, numbers, timers)
+                self._handle_carefully(rows, numbers, timers)
             elif timers is None or (times := work.times) is None:
-                self._all(rows, numbers)
+                self._handle_all(rows, numbers)
             else:
-                self._in_time(rows, numbers, times, timers)
+                self._handle_in_time(rows, numbers, times, timers)
             if rows.cells and work.at != len(rows.cells) - 1:
                 raise RuntimeError("the class of rows raised StopIteration")
-        except (_Told, Unlisted, KeyboardInterrupt, GeneratorExit):
+        except (_TimerError, UnlistableColumn, KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as error:
             at = next(numbers) - 1  # `work.at` differs if the row object could not be created
-            failure = self._errors.of_row(error, rows.cells[at]._id, rows.shown(at))
+            failure = self._errors.build_row_error(error, rows.cells[at]._id, rows.describe_row(at))
             raise failure from error
 
-    def _all(self, rows: Came, numbers: Iterator[int]) -> None:
+    def _handle_all(self, rows: RowBatch, numbers: Iterator[int]) -> None:
         work, out, call = self._call_context, self._collectors.out, rows.call
         if call is None:
             for at, each, row, cell in zip(
@@ -136,56 +138,58 @@ class RowByRow:
             ):
                 work.at = at
                 if (found := each(row, cell, out)) is not None:
-                    raise self._errors.returned(found, each.__name__)
+                    raise self._errors.build_return_error(found, each.__name__)
             return
         for at, row, cell in zip(numbers, rows.rows, rows.cells, strict=False):
             work.at = at
             if (found := call(row, cell, out)) is not None:
-                raise self._errors.returned(found, call.__name__)
+                raise self._errors.build_return_error(found, call.__name__)
 
-    def _in_time(
-        self, rows: Came, numbers: Iterator[int], times: list[int], timers: Timers
+    def _handle_in_time(
+        self, rows: RowBatch, numbers: Iterator[int], times: list[int], timers: TimerHeap
     ) -> None:
         work, out, calls = self._call_context, self._collectors.out, rows.calls
         for at, call, row, cell, time_us in zip(
             numbers, calls, rows.rows, rows.cells, times, strict=False
         ):
             if time_us > timers.next_us:
-                self.fire(timers.due(time_us))
+                self.fire(timers.pop_due(time_us))
             work.at = at
             if (found := call(row, cell, out)) is not None:
-                raise self._errors.returned(found, call.__name__)
+                raise self._errors.build_return_error(found, call.__name__)
 
-    def _carefully(self, rows: Came, numbers: Iterator[int], timers: Timers | None) -> None:
+    def _handle_carefully(
+        self, rows: RowBatch, numbers: Iterator[int], timers: TimerHeap | None
+    ) -> None:
         work, made = self._call_context, iter(rows.rows)
         times = None if timers is None else work.times
         for at, call, cell in zip(numbers, rows.calls, rows.cells, strict=False):
             if timers is not None and times is not None and times[at] > timers.next_us:
-                self.fire(timers.due(times[at]))
+                self.fire(timers.pop_due(times[at]))
             work.at = at
-            self._try(cell, call, made.__next__, partial(rows.shown, at))
+            self._try_call(cell, call, made.__next__, partial(rows.describe_row, at))
 
-    def _try(
+    def _try_call(
         self, cell: Any, call: Call, what: Callable[[], Any], of: Callable[[], dict[str, Any]]
     ) -> None:
         """Handle one row or timer for a cell; on failure undo its changes and record it.
 
         BaseExceptions fail the job: sys.exit(), or a panic of Polars.
         """
-        cells: Cells = cell._cells
-        saved, marked = cells.saved(cell), self._collectors.marked()
+        cells: CellFactory = cell._cells
+        saved, marked = cells.save(cell), self._collectors.get_marks()
         try:
             found = call(what(), cell, self._collectors.out)
             if found is not None:
-                raise self._errors.returned(found, call.__name__)
-            self._collectors.check(marked)
-        except Unlisted:
+                raise self._errors.build_return_error(found, call.__name__)
+            self._collectors.validate(marked)
+        except UnlistableColumn:
             raise
         except Exception as error:
             cells.restore(cell, saved)
-            self._collectors.back_to(marked)
-            if self._reports_rules or cell._id is not EVERY:
-                self.failures.append(self._errors.letter(error, of()))
+            self._collectors.truncate(marked)
+            if self._reports_rules or cell._id is not EVERY_KEY:
+                self.failures.append(self._errors.build_failed_row(error, of()))
 
     def fire(
         self,
@@ -203,59 +207,68 @@ class RowByRow:
         for at_us, cell, name in due:
             work.timer_cell, work.timer = cell, name
             work.timer_event_us = at_us if event_us is None else event_us
-            work.at = self._row_count + len(self.moments)
-            self.moments.append(Moment(work.timer_event_us, cell, name, at_us))
+            work.at = self._row_count + len(self.fired_timers)
+            self.fired_timers.append(FiredTimer(work.timer_event_us, cell, name, at_us))
             try:
-                self._call(cell, name, at_us, out)
+                self._fire_one(cell, name, at_us, out)
             finally:
                 work.timer = work.timer_cell = None
             if at_us > self._at_us:
                 self._at_us, self._firings = at_us, {}
-            self._count(self._firings, cell, name, at_us)
+            self._count_firing(self._firings, cell, name, at_us)
             if is_end:
-                self._count(self._end_firings, cell, name, None)
+                self._count_firing(self._end_firings, cell, name, None)
 
-    def _call(self, cell: Any, name: str, at_us: int, out: Any) -> None:
-        call, at = self._on_timer, moment(at_us)
+    def _fire_one(self, cell: Any, name: str, at_us: int, out: Any) -> None:
+        call, at = self._on_timer, to_datetime(at_us)
         assert call is not None, "only a class with on_timer may declare timers"
         row = {"key": cell._id, "timer": name, "at": at}
         try:
             if self._careful:
-                self._try(cell, call, lambda: at, lambda: row)
+                self._try_call(cell, call, lambda: at, lambda: row)
             elif (found := call(at, cell, out)) is not None:
-                raise self._errors.returned(found, "on_timer")
+                raise self._errors.build_return_error(found, "on_timer")
         except (KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as error:
-            failure = self._errors.of_timer(error, cell._id, name, at)
-            raise _Told(failure.message, failure.hint) from error
+            failure = self._errors.build_timer_error(error, cell._id, name, at)
+            raise _TimerError(failure.message, failure.hint) from error
 
-    def _count(self, counted: dict[object, int], cell: Any, name: str, at_us: int | None) -> None:
+    def _count_firing(
+        self, counted: dict[object, int], cell: Any, name: str, at_us: int | None
+    ) -> None:
         """Count the firings of a key's timers at one time, or at the end of input.
 
         Raises an error at the limit: timers that are always set again would fire for ever.
         """
         times = counted[cell._id] = counted.get(cell._id, 0) + 1
-        if times > MOST:
-            when = "at the end" if at_us is None else f"while it was {moment(at_us)}"
+        if times > MAX_FIRINGS:
+            when = "at the end" if at_us is None else f"while it was {to_datetime(at_us)}"
             what = f'timer "{name}" of the key {cell._id!r}'
-            raise _Told(f"{self._errors.shown}: {what} fired {times} times {when}", ENDLESS)
+            raise _TimerError(
+                f"{self._errors.display_name}: {what} fired {times} times {when}",
+                ENDLESS_TIMER_HINT,
+            )
 
 
-class _Told(UserCodeError):
+class _TimerError(UserCodeError):
     """A failure of a timer, which is not attributed to a row."""
 
 
-def times_of(frame: pl.DataFrame) -> pl.Series | None:
+def get_event_times(frame: pl.DataFrame) -> pl.Series | None:
     """Return the event times of rows in microseconds, if they have any."""
-    return microseconds(frame[EVENT_TIME]) if EVENT_TIME in frame.columns else None
+    return to_integers(frame[EVENT_TIME]) if EVENT_TIME in frame.columns else None
 
 
-def shown_in(frame: pl.DataFrame) -> Callable[[int], dict[str, Any]]:
+def build_row_display(frame: pl.DataFrame) -> Callable[[int], dict[str, Any]]:
     """Return a function that gives a row, by its number, as messages show it."""
 
     def describe(at: int) -> dict[str, Any]:
         row = frame.row(at, named=True)
-        return {n: value for n, value in row.items() if n not in HIDDEN and not n.startswith("__k")}
+        return {
+            n: value
+            for n, value in row.items()
+            if n not in HIDDEN_COLUMNS and not n.startswith("__k")
+        }
 
     return describe

@@ -11,68 +11,68 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
-from headrace.core.blame import blamed
+from headrace.core.blame import attribute_errors_to
 from headrace.core.elements import EVENT_TIME, ORDER
 from headrace.core.operators.operator import Output
-from headrace.core.operators.process.held import HeldByAll
+from headrace.core.operators.process.held import BroadcastRowBuffer
 from headrace.core.operators.process.rows import Call
-from headrace.core.operators.process.shared import Shared
-from headrace.core.operators.process.sides import ProcessingTwo
-from headrace.core.plan.states import HELD_RIGHT
+from headrace.core.operators.process.shared import SharedState
+from headrace.core.operators.process.sides import TwoInputProcessOperator
+from headrace.core.plan.states import HELD_RIGHT_ROWS
 from headrace.core.process.declared import Declared
 
 if TYPE_CHECKING:
     import polars as pl
 
-RIGHT = 1
+RIGHT_SIDE = 1
 
 
-class ProcessingRuled(ProcessingTwo):
+class BroadcastProcessOperator(TwoInputProcessOperator):
     """The operator of a class with `on_rule`; `process_right` takes the rules."""
 
     method = "on_row"
     method_right = "on_rule"
-    _shared_state: Shared
+    _shared_state: SharedState
 
     def process_right(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Buffer or handle rules."""
         if not frame.height:
             return
-        with blamed(self._user_context.step):
+        with attribute_errors_to(self._user_context.step):
             if self._right_buffer is None:
-                yield from self._handled((None, self._keyed_right(frame)), None)
+                yield from self._handle_rows((None, self._project_right(frame)), None)
             else:
-                self._right_buffer.hold(self._keyed_right(frame))
+                self._right_buffer.add(self._project_right(frame))
 
-    def settle(self) -> None:
+    def flush_to_state(self) -> None:
         """Write rules and shared state to the state, and the rest."""
-        with blamed(self._user_context.step):
-            self._shared_state.file()
-        super().settle()
+        with attribute_errors_to(self._user_context.step):
+            self._shared_state.flush_to_state()
+        super().flush_to_state()
 
     @property
-    def shared(self) -> Any:
+    def shared_state(self) -> Any:
         """The shared state, for test harnesses."""
         return self._shared_state.cell
 
-    def _sharing(self, states: Mapping[str, Declared]) -> Mapping[str, property]:
+    def _build_shared_properties(self, states: Mapping[str, Declared]) -> Mapping[str, property]:
         shared = {name: declared for name, declared in states.items() if declared.shared}
-        state, shown = self._context.state, self._user_context.code.shown
-        self._shared_state = Shared(shared, self._call_context, state, shown)
-        return self._shared_state.seen
+        state, shown = self._context.state, self._user_context.code.display_name
+        self._shared_state = SharedState(shared, self._call_context, state, shown)
+        return self._shared_state.properties
 
-    def _calling(self, call: Any) -> Call:
+    def _adapt_right_call(self, call: Any) -> Call:
         def on_rule(rule: Any, cell: Any, out: Any) -> object:
             found: object = call(rule, cell)
             return found
 
         return on_rule
 
-    def _holding_right(self) -> HeldByAll:
+    def _build_right_buffer(self) -> BroadcastRowBuffer:
         columns = (*self._right_schema.names, EVENT_TIME, ORDER)
-        return HeldByAll(HELD_RIGHT, columns, self._context.state)
+        return BroadcastRowBuffer(HELD_RIGHT_ROWS, columns, self._context.state)
 
-    def _cells_on(self, side: int, rows: pl.DataFrame) -> Iterable[Any]:
-        if side == RIGHT:
-            return repeat(self._shared_state.written(), rows.height)
-        return super()._cells_on(side, rows)
+    def _find_side_cells(self, side: int, rows: pl.DataFrame) -> Iterable[Any]:
+        if side == RIGHT_SIDE:
+            return repeat(self._shared_state.begin_write(), rows.height)
+        return super()._find_side_cells(side, rows)

@@ -9,45 +9,52 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from headrace.core.operators.process.aging import LikeDict
-from headrace.core.operators.process.cells import Cell, Cells, States
-from headrace.core.operators.process.copies import copied, is_nested
-from headrace.core.operators.process.kept import NOTHING, fill, series, written_of
-from headrace.core.operators.process.timers import Timers
-from headrace.core.operators.process.work import EVERY, Work
+from headrace.core.operators.process.aging import DictMethods
+from headrace.core.operators.process.cells import Cell, CellFactory, States
+from headrace.core.operators.process.copies import copy_value, is_nested
+from headrace.core.operators.process.kept import (
+    NOT_STORED,
+    build_column,
+    collect_values,
+    fill_cells,
+)
+from headrace.core.operators.process.timers import TimerHeap
+from headrace.core.operators.process.work import EVERY_KEY, CallContext
 from headrace.core.process.declared import Declared, Kind
-from headrace.core.state import UNTIL, Entries, Spread, StepState
+from headrace.core.state import EXPIRY, Entries, Redistribution, StepState
 
 
-class Shared:
+class SharedState:
     """The shared states of a class."""
 
-    def __init__(self, states: States, work: Work, state: StepState, name: str) -> None:
+    def __init__(self, states: States, work: CallContext, state: StepState, name: str) -> None:
         """`name` is the name of the class in messages."""
         self._states = states
         self._name = name
-        none = Timers(())
-        self.cell = Cells(states, work, none, none).new(EVERY)
+        none = TimerHeap(())
+        self.cell = CellFactory(states, work, none, none).create(EVERY_KEY)
         """The cell that `on_rule` writes."""
         self._changed = True
         self._entries: dict[str, Entries] = {}
         for each, declared in states.items():
-            entries = self._entries[each] = state.entries(each, Spread.GROUPS)
+            entries = self._entries[each] = state.open_entries(each, Redistribution.GROUPS)
             if entries.rows is not None and entries.rows.height:
-                until = entries.rows[UNTIL].to_list() if UNTIL in entries.rows.columns else None
-                fill(each, declared, [self.cell], entries.rows, until)
+                until = entries.rows[EXPIRY].to_list() if EXPIRY in entries.rows.columns else None
+                fill_cells(each, declared, [self.cell], entries.rows, until)
 
     @property
-    def seen(self) -> Mapping[str, property]:
+    def properties(self) -> Mapping[str, property]:
         """The states as read-only properties of the keys' cells."""
-        return {name: self._seen(name, declared) for name, declared in self._states.items()}
+        return {
+            name: self._build_property(name, declared) for name, declared in self._states.items()
+        }
 
-    def written(self) -> Cell:
+    def begin_write(self) -> Cell:
         """Return the cell for the rules that are handled next."""
         self._changed = True
         return self.cell
 
-    def file(self) -> None:
+    def flush_to_state(self) -> None:
         """Write the shared state to the state, if rules were handled since."""
         import polars as pl
 
@@ -55,23 +62,23 @@ class Shared:
             return
         self._changed = False
         for name, declared in self._states.items():
-            (value,), until = written_of(name, declared, [self.cell])
-            if value is NOTHING:
+            (value,), until = collect_values(name, declared, [self.cell])
+            if value is NOT_STORED:
                 self._entries[name].rows = None
                 continue
-            frame = series(self._name, name, declared, [value], [self.cell]).to_frame()
+            frame = build_column(self._name, name, declared, [value], [self.cell]).to_frame()
             if until is not None:
-                frame.insert_column(1, pl.Series(UNTIL, until, dtype=pl.Int64))
+                frame.insert_column(1, pl.Series(EXPIRY, until, dtype=pl.Int64))
             self._entries[name].rows = frame
 
-    def _seen(self, name: str, declared: Declared) -> property:
+    def _build_property(self, name: str, declared: Declared) -> property:
         cell, own = self.cell, is_nested(declared.types)
 
         def read(_: object) -> Any:
             value = getattr(cell, name)
             if declared.kind is Kind.MAP:
-                return MappingProxyType(_Copies(value) if own else value)
-            value = copied(value) if own else value
+                return MappingProxyType(_CopyingMap(value) if own else value)
+            value = copy_value(value) if own else value
             return tuple(value) if declared.kind is Kind.LIST else value
 
         def write(_: object, value: object) -> None:
@@ -80,7 +87,7 @@ class Shared:
         return property(read, write)
 
 
-class _Copies(LikeDict):
+class _CopyingMap(DictMethods):
     """A map that copies its values on access: most rows look at few of many."""
 
     __slots__ = ("_of",)
@@ -89,7 +96,7 @@ class _Copies(LikeDict):
         self._of = of
 
     def __getitem__(self, key: Any) -> Any:
-        return copied(self._of[key])
+        return copy_value(self._of[key])
 
     def __contains__(self, key: object) -> bool:
         return key in self._of

@@ -9,19 +9,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from headrace.core.blame import blamed
+from headrace.core.blame import attribute_errors_to
 from headrace.core.elements import EVENT_TIME, ORDER
-from headrace.core.operators.grouping import Grouping
+from headrace.core.operators.grouping import GroupingKey
 from headrace.core.operators.operator import Output
-from headrace.core.operators.place import Place
-from headrace.core.operators.process.around import Around
-from headrace.core.operators.process.held import Held, HeldByAll, in_order
-from headrace.core.operators.process.loaded import Rows, check
-from headrace.core.operators.process.processing import Processing
-from headrace.core.operators.process.rows import PIECE, Call, Came, shown_in, times_of
-from headrace.core.operators.process.timers import Timers
+from headrace.core.operators.place import KeyedContext
+from headrace.core.operators.process.around import UserCodeContext
+from headrace.core.operators.process.held import BroadcastRowBuffer, RowBuffer, sort_rows
+from headrace.core.operators.process.loaded import RowFactory, validate_class
+from headrace.core.operators.process.processing import ProcessOperator
+from headrace.core.operators.process.rows import (
+    CHUNK_ROWS,
+    Call,
+    RowBatch,
+    build_row_display,
+    get_event_times,
+)
+from headrace.core.operators.process.timers import TimerHeap
 from headrace.core.plan import nodes
-from headrace.core.plan.states import HELD_RIGHT
+from headrace.core.plan.states import HELD_RIGHT_ROWS
 from headrace.core.types import Field, Schema
 
 if TYPE_CHECKING:
@@ -30,112 +36,123 @@ if TYPE_CHECKING:
 SIDE = "__side"
 
 
-class ProcessingTwo(Processing):
+class TwoInputProcessOperator(ProcessOperator):
     """The operator of a class with two inputs; `process` takes the rows of the left one."""
 
     method = "on_left"
     method_right = "on_right"
 
-    def __init__(self, join: nodes.Join, body: nodes.Body, place: Place, around: Around) -> None:
-        sides = [_schema(side) for side in (join.left, join.right)]
-        left = nodes.Process(join.left.key, sides[0], join.timed, body, join.late_to[0])
+    def __init__(
+        self,
+        join: nodes.Join,
+        body: nodes.ProcessBody,
+        place: KeyedContext,
+        around: UserCodeContext,
+    ) -> None:
+        sides = [_build_schema(side) for side in (join.left, join.right)]
+        left = nodes.Process(join.left.key, sides[0], join.has_event_time, body, join.late_to[0])
         super().__init__(left, place, around)
         code = around.code
-        check(code.load(), code.shown, (self.method_right,), dict(body.states))
+        validate_class(code.load(), code.display_name, (self.method_right,), dict(body.states))
         call = getattr(self._process, self.method_right)
-        self._side_methods = (getattr(self._process, self.method), self._calling(call))
-        self._right_key = Grouping(join.right.key)
+        self._side_methods = (getattr(self._process, self.method), self._adapt_right_call(call))
+        self._right_key = GroupingKey(join.right.key)
         self._right_schema = sides[1]
         self._right_late_to = join.late_to[1]
-        self._row_factories = (self._row_factory, Rows.of(call, sides[1], code.shown))
-        self._right_buffer = self._holding_right() if body.in_time else None
+        self._row_factories = (
+            self._row_factory,
+            RowFactory.from_method(call, sides[1], code.display_name),
+        )
+        self._right_buffer = self._build_right_buffer() if body.uses_event_time else None
 
     def process_right(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Buffer or handle rows of the right input."""
         if not frame.height:
             return
-        with blamed(self._user_context.step):
+        with attribute_errors_to(self._user_context.step):
             if self._right_buffer is None:
-                yield from self._handled((None, self._keyed_right(frame)), None)
-                self._let_go()
+                yield from self._handle_rows((None, self._project_right(frame)), None)
+                self._evict_if_full()
                 return
-            frame = yield from self._context.in_time(frame, self._right_late_to)
+            frame = yield from self._context.drop_late_rows(frame, self._right_late_to)
             if frame.height:
-                self._right_buffer.hold(self._keyed_right(frame))
+                self._right_buffer.add(self._project_right(frame))
 
-    def settle(self) -> None:
+    def flush_to_state(self) -> None:
         """Write buffered rows, states and timers to the state."""
         if self._right_buffer is not None:
-            self._right_buffer.file()
-        super().settle()
+            self._right_buffer.flush_to_state()
+        super().flush_to_state()
 
     @property
-    def held(self) -> int:
+    def pending_rows(self) -> int:
         """The number of buffered rows and of timers."""
-        return super().held + (0 if self._right_buffer is None else len(self._right_buffer))
+        return super().pending_rows + (0 if self._right_buffer is None else len(self._right_buffer))
 
-    def _calling(self, call: Any) -> Call:
+    def _adapt_right_call(self, call: Any) -> Call:
         """Return the method that handles a row of the right input."""
         made: Call = call
         return made
 
-    def _holding_right(self) -> Held | HeldByAll:
-        return self._holding(HELD_RIGHT, self._right_schema)
+    def _build_right_buffer(self) -> RowBuffer | BroadcastRowBuffer:
+        return self._build_buffer(HELD_RIGHT_ROWS, self._right_schema)
 
-    def _keyed_right(self, frame: pl.DataFrame) -> pl.DataFrame:
-        return self._right_key.rows(frame, self._right_schema.names)
+    def _project_right(self, frame: pl.DataFrame) -> pl.DataFrame:
+        return self._right_key.project_rows(frame, self._right_schema.names)
 
-    def _released(self, before_us: int) -> Any:
+    def _release_rows(self, before_us: int) -> Any:
         if self._buffer is None or self._right_buffer is None:
             return None
-        found = self._buffer.released(before_us), self._right_buffer.released(before_us)
+        found = self._buffer.release(before_us), self._right_buffer.release(before_us)
         return None if all(rows is None for rows in found) else found
 
-    def _handled(self, frame: Any, timers: Timers | None, before_us: int = 0) -> Iterator[Output]:
+    def _handle_rows(
+        self, frame: Any, timers: TimerHeap | None, before_us: int = 0
+    ) -> Iterator[Output]:
         """Handle rows, either a frame of the left input or one of each, and emit the output."""
         pair = frame if isinstance(frame, tuple) else (frame, None)
-        order, begins = _together(pair), [0, 0]
-        for start in range(0, order.height, PIECE):
+        order, begins = _merge_order(pair), [0, 0]
+        for start in range(0, order.height, CHUNK_ROWS):
             self._make_room(start, timers, before_us)
-            piece = order.slice(start, PIECE)
+            piece = order.slice(start, CHUNK_ROWS)
             sides = piece[SIDE].to_list()
             parts: list[pl.DataFrame | None] = []
             for side, rows in enumerate(pair):
                 count = sides.count(side)
                 parts.append(None if rows is None else rows.slice(begins[side], count))
                 begins[side] += count
-            came = self._came(parts, sides, piece)
+            came = self._merge_sides(parts, sides, piece)
             self._caller.handle(came, timers)
-            yield from self._gathered(piece.drop(SIDE), came.shown)
+            yield from self._emit_collected(piece.drop(SIDE), came.describe_row)
 
-    def _cells_on(self, side: int, rows: pl.DataFrame) -> Iterable[Any]:
+    def _find_side_cells(self, side: int, rows: pl.DataFrame) -> Iterable[Any]:
         """Return the cell of each row of a side."""
-        return self._cells_of(rows)
+        return self._find_cells(rows)
 
-    def _came(
+    def _merge_sides(
         self, parts: list[pl.DataFrame | None], sides: list[int], piece: pl.DataFrame
-    ) -> Came:
+    ) -> RowBatch:
         """Combine the rows of both sides in one order."""
         rows, cells = [iter(()), iter(())], [iter(()), iter(())]
         for side, part in enumerate(parts):
             if part is not None:
-                rows[side] = iter(self._row_factories[side].made(part))
-                cells[side] = iter(self._cells_on(side, part))
-        return Came(
+                rows[side] = iter(self._row_factories[side].create_rows(part))
+                cells[side] = iter(self._find_side_cells(side, part))
+        return RowBatch(
             map(lambda side: next(rows[side]), sides),
             [next(cells[side]) for side in sides],
-            times_of(piece),
-            _shown(parts, sides),
+            get_event_times(piece),
+            _build_display(parts, sides),
             None,
             [self._side_methods[side] for side in sides],
         )
 
 
-def _schema(side: nodes.Side) -> Schema:
+def _build_schema(side: nodes.JoinSide) -> Schema:
     return Schema(tuple(Field(c.name, c.value.type, c.value.nullable) for c in side.columns))
 
 
-def _together(pair: tuple[pl.DataFrame | None, pl.DataFrame | None]) -> pl.DataFrame:
+def _merge_order(pair: tuple[pl.DataFrame | None, pl.DataFrame | None]) -> pl.DataFrame:
     """Return the hidden columns of the rows of both sides in one order, with their side."""
     import polars as pl
 
@@ -145,15 +162,17 @@ def _together(pair: tuple[pl.DataFrame | None, pl.DataFrame | None]) -> pl.DataF
             names = [name for name in (EVENT_TIME, ORDER) if name in rows.columns]
             of = pl.repeat(side, rows.height, dtype=pl.Int8, eager=True).alias(SIDE)
             hidden.append(pl.DataFrame([*rows.select(names).get_columns(), of]))
-    return hidden[0] if len(hidden) == 1 else in_order(pl.concat(hidden))
+    return hidden[0] if len(hidden) == 1 else sort_rows(pl.concat(hidden))
 
 
-def _shown(parts: list[pl.DataFrame | None], sides: list[int]) -> Callable[[int], dict[str, Any]]:
+def _build_display(
+    parts: list[pl.DataFrame | None], sides: list[int]
+) -> Callable[[int], dict[str, Any]]:
     """Return a function that gives a row, by its number among both sides, as messages show it."""
 
     def describe(at: int) -> dict[str, Any]:
         part = parts[sides[at]]
         assert part is not None
-        return shown_in(part)(sides[:at].count(sides[at]))
+        return build_row_display(part)(sides[:at].count(sides[at]))
 
     return describe

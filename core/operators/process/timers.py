@@ -17,7 +17,7 @@ NEVER_US = 1 << 63
 """Later than all times, including MAX_WATERMARK_US."""
 
 
-class Timers:
+class TimerHeap:
     """The timers of one clock; at equal times, those of a key fire in declaration order."""
 
     __slots__ = ("_heap", "_pushed", "_ranks", "next_us")
@@ -35,13 +35,13 @@ class Timers:
         heappush(self._heap, (at_us, self._ranks[name], self._pushed, cell, name))
         self.next_us = self._heap[0][0]
 
-    def again(self, at_us: int, cell: Cell, name: str) -> None:
+    def push_stored(self, at_us: int, cell: Cell, name: str) -> None:
         """Add an entry for a timer from the state."""
         entry = getattr(cell, f"_in_{name}")
         setattr(cell, f"_in_{name}", at_us if entry is None else min(entry, at_us))
         self.push(at_us, cell, name)
 
-    def due(self, before_us: int) -> Iterator[tuple[int, Cell, str]]:
+    def pop_due(self, before_us: int) -> Iterator[tuple[int, Cell, str]]:
         """Remove and return the timers due before a time; more may be set meanwhile."""
         while self.next_us < before_us:
             at_us, _, _, cell, name = heappop(self._heap)
@@ -61,7 +61,7 @@ class Timers:
     def __len__(self) -> int:
         return len(self._heap)
 
-    def taken(self) -> Iterator[tuple[int, Cell, str]]:
+    def drain(self) -> Iterator[tuple[int, Cell, str]]:
         """Empty the heap, and return all timers that are set, each once, with their times."""
         taken, self._heap, self.next_us = self._heap, [], NEVER_US
         seen: set[tuple[int, str]] = set()

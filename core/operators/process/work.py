@@ -12,17 +12,17 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-class Every:
+class EveryKey:
     """The placeholder for a key where all keys are meant."""
 
     def __repr__(self) -> str:
         return "every key"
 
 
-EVERY = Every()
+EVERY_KEY = EveryKey()
 
 
-class Work:
+class CallContext:
     """The `ProcessContext` of a user class; operators and test harnesses set it for each call."""
 
     __slots__ = (
@@ -55,7 +55,7 @@ class Work:
         """The rows of the current batch of `on_rows`."""
         self.clock_us = NO_CLOCK_US
 
-    def begin(self, cells: list[Any], times: pl.Series | None) -> None:
+    def start_batch(self, cells: list[Any], times: pl.Series | None) -> None:
         """Start a batch of rows, with the cell of each and its event time in microseconds."""
         self.cells, self._times, self._listed = cells, times, None
 
@@ -72,7 +72,7 @@ class Work:
         if self.frame is not None:
             raise RuntimeError("on_rows handles rows of many keys: see the columns of the key")
         found = (self.cells[self.at] if self.timer is None else self.timer_cell)._id
-        if found is EVERY:
+        if found is EVERY_KEY:
             raise RuntimeError("a rule has no key: it applies to all keys")
         return found
 
@@ -87,7 +87,7 @@ class Work:
         return None if times is None else times[self.at]
 
     @property
-    def times_of_all(self) -> pl.Series | None:
+    def batch_times(self) -> pl.Series | None:
         """The event times of the rows of the current batch of `on_rows`, if any."""
         if self.frame is None or EVENT_TIME not in self.frame.columns:
             return None
@@ -98,7 +98,7 @@ class Work:
         """The current event time of the operator; None if it is unknown."""
         return None if self.clock_us == NO_CLOCK_US else self.clock_us
 
-    def event_us(self) -> int:
+    def get_event_us(self) -> int:
         """Return the current event time: that of the row or timer, or the clock, if later.
 
         With `order: arrival` rows may be older than the clock.

@@ -13,35 +13,35 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import polars as pl
 
-START = "__start"
-END = "__end"
+FRAGMENT_START = "__start"
+FRAGMENT_END = "__end"
 """The times (microseconds) of the first and the last row of a fragment."""
-LAST = "__last"
+SESSION_END = "__last"
 """The time of the last row of the session that contains a fragment."""
 
 
-def joined(pieces: pl.DataFrame, key: Sequence[str], gap_us: int) -> pl.DataFrame:
+def merge_fragments(pieces: pl.DataFrame, key: Sequence[str], gap_us: int) -> pl.DataFrame:
     """Give each fragment the start and the end of its session; the result is sorted."""
     import polars as pl
 
-    rows = pieces.sort(*key, START, nulls_last=False).with_columns(
-        _changes(key).cum_sum().alias("__of")
+    rows = pieces.sort(*key, FRAGMENT_START, nulls_last=False).with_columns(
+        _build_key_change(key).cum_sum().alias("__of")
     )
     begins = (pl.col("__of") != pl.col("__of").shift()) | (
-        pl.col(START) - pl.col("__reach").shift() > gap_us
+        pl.col(FRAGMENT_START) - pl.col("__reach").shift() > gap_us
     )
-    rows = rows.with_columns(_reach(rows).alias("__reach"))
+    rows = rows.with_columns(_compute_reach(rows).alias("__reach"))
     rows = rows.with_columns(begins.fill_null(True).alias("__begins"))
     if rows["__begins"].all():
         return rows.drop("__of", "__reach", "__begins")  # each fragment is a session
     ends = pl.col("__begins").shift(-1, fill_value=True)
     return rows.with_columns(
-        pl.when("__begins").then(START).forward_fill().alias(START),
-        pl.when(ends).then("__reach").backward_fill().alias(END),
+        pl.when("__begins").then(FRAGMENT_START).forward_fill().alias(FRAGMENT_START),
+        pl.when(ends).then("__reach").backward_fill().alias(FRAGMENT_END),
     ).drop("__of", "__reach", "__begins")
 
 
-def _changes(key: Sequence[str]) -> pl.Expr:
+def _build_key_change(key: Sequence[str]) -> pl.Expr:
     """Return the expression whether a row has another key than the row before it."""
     import polars as pl
 
@@ -50,7 +50,7 @@ def _changes(key: Sequence[str]) -> pl.Expr:
     return pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift()) for name in key)
 
 
-def _reach(rows: pl.DataFrame) -> pl.Expr:
+def _compute_reach(rows: pl.DataFrame) -> pl.Expr:
     """Return the greatest end so far of each key, whose number is in the column `__of`.
 
     One pass over all keys, if there are enough bits for the key's number above the times.
@@ -58,16 +58,16 @@ def _reach(rows: pl.DataFrame) -> pl.Expr:
     import polars as pl
 
     if not rows.height:
-        return pl.col(END)
-    low, high = int(rows[START].min()), int(rows[END].max())  # type: ignore[arg-type]
+        return pl.col(FRAGMENT_END)
+    low, high = int(rows[FRAGMENT_START].min()), int(rows[FRAGMENT_END].max())  # type: ignore[arg-type]
     span, keys = high - low + 1, int(rows["__of"][-1]) + 1
     if span * keys >= 1 << 62:
-        return pl.col(END).cum_max().over("__of")
+        return pl.col(FRAGMENT_END).cum_max().over("__of")
     lifted = pl.col("__of").cast(pl.Int64) * span
-    return (pl.col(END) - low + lifted).cum_max() - lifted + low
+    return (pl.col(FRAGMENT_END) - low + lifted).cum_max() - lifted + low
 
 
-def continued(
+def find_continued(
     pieces: pl.DataFrame, later: pl.DataFrame, key: Sequence[str], gap_us: int
 ) -> pl.DataFrame:
     """Return the sessions of `pieces` that some of `later` continue, with their new SESSION_END.
@@ -78,15 +78,18 @@ def continued(
     """
     import polars as pl
 
-    own = (pl.col(START).alias("__s"), pl.col(END).alias("__e"))
+    own = (pl.col(FRAGMENT_START).alias("__s"), pl.col(FRAGMENT_END).alias("__e"))
     both = pl.concat(
-        each.select(*key, START, END, *own, pl.lit(asked).alias("__asked"))
+        each.select(*key, FRAGMENT_START, FRAGMENT_END, *own, pl.lit(asked).alias("__asked"))
         for each, asked in ((pieces, True), (later, False))
     )
-    session = (*key, START, END)
-    whole = joined(both, key, gap_us)
+    session = (*key, FRAGMENT_START, FRAGMENT_END)
+    whole = merge_fragments(both, key, gap_us)
     found = whole.filter(~pl.col("__asked")).select(session).unique()
     touched = whole.filter("__asked").join(found, on=session, how="semi", nulls_equal=True)
     return touched.select(
-        *key, pl.col("__s").alias(START), pl.col("__e").alias(END), pl.col(END).alias(LAST)
+        *key,
+        pl.col("__s").alias(FRAGMENT_START),
+        pl.col("__e").alias(FRAGMENT_END),
+        pl.col(FRAGMENT_END).alias(SESSION_END),
     )

@@ -8,59 +8,59 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.core.operators.numbered import ROWS
-from headrace.core.operators.sessions.opened import Opened
-from headrace.core.operators.sessions.pieces import END, continued
+from headrace.core.operators.numbered import ROW_COUNT
+from headrace.core.operators.sessions.opened import OpenSessions
+from headrace.core.operators.sessions.pieces import FRAGMENT_END, find_continued
 from headrace.core.plan.windows import Session, Window
 from headrace.core.state import NO_CLOCK_US, SLOT, RunsLayout, StepState
 
 if TYPE_CHECKING:
     import polars as pl
 
-SHOWN = "shown"
+EMITTED_STATE = "shown"
 """The name of the runs in the state."""
 
 
-class Shown:
+class EmittedSessions:
     """Emitted sessions, which become open again when rows touch them."""
 
-    def __init__(self, state: StepState, window: Window, opened: Opened) -> None:
+    def __init__(self, state: StepState, window: Window, opened: OpenSessions) -> None:
         assert isinstance(window.shape, Session)
         layout = RunsLayout(opened.layout.columns, opened.key, lambda sessions: sessions)
-        self._runs = state.runs(SHOWN, layout)
+        self._runs = state.open_runs(EMITTED_STATE, layout)
         self._state = state
-        self._key, self._by = opened.key, opened.by
+        self._key, self._by = opened.key, opened.group_columns
         self._gap_us = window.shape.gap_us
         self._kept_us = window.shape.gap_us + 1 + window.lateness_us
 
     @property
-    def rows(self) -> int:
+    def session_count(self) -> int:
         """The number of sessions."""
         return self._runs.rows
 
     @property
-    def owed(self) -> int:
+    def deferred_rows(self) -> int:
         """The number of rows that a lookup of keys works on."""
-        return self._runs.owed(asking=True) if self._runs.rows else 0
+        return self._runs.estimate_deferred_rows(asking=True) if self._runs.rows else 0
 
     def add(self, sessions: pl.DataFrame) -> None:
         """Store sessions that were emitted."""
         import polars as pl
 
-        until = (pl.col(END) + self._kept_us).alias(SLOT)
-        shown = sessions.with_columns(until, pl.lit(0, dtype=pl.Int64).alias(ROWS))
+        until = (pl.col(FRAGMENT_END) + self._kept_us).alias(SLOT)
+        shown = sessions.with_columns(until, pl.lit(0, dtype=pl.Int64).alias(ROW_COUNT))
         self._runs.add(shown.filter(pl.col(SLOT) > self._state.clock_us))
 
-    def of_keys(self, sessions: pl.DataFrame) -> pl.DataFrame | None:
+    def read_keys(self, sessions: pl.DataFrame) -> pl.DataFrame | None:
         """Return the emitted sessions of the keys of these sessions."""
-        return self._runs.of_keys(sessions.select(self._key).unique(), NO_CLOCK_US)
+        return self._runs.read_keys(sessions.select(self._key).unique(), NO_CLOCK_US)
 
-    def touched(self, pieces: pl.DataFrame) -> pl.DataFrame | None:
+    def take_touched(self, pieces: pl.DataFrame) -> pl.DataFrame | None:
         """Remove and return the sessions that these fragments touch."""
         shown = self._runs.take_keys(pieces.select(self._key).unique())
         if shown is None:
             return None
-        touched = continued(shown.select(self._by), pieces, self._key, self._gap_us)
+        touched = find_continued(shown.select(self._by), pieces, self._key, self._gap_us)
         self._runs.add(shown.join(touched, on=self._by, how="anti", nulls_equal=True))
         return shown.join(touched, on=self._by, how="semi", nulls_equal=True)
 

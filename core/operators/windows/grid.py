@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from math import gcd
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from headrace.core.elements import FOREVER_US
-from headrace.core.plan.windows import Cumulate, Shape, Slide, Tumble
+from headrace.core.elements import MAX_WATERMARK_US
+from headrace.core.plan.windows import Cumulate, Slide, Tumble, WindowShape
 
 if TYPE_CHECKING:
     import polars as pl
@@ -30,37 +30,37 @@ class Grid(Protocol):
         ...
 
     @property
-    def one_to_one(self) -> bool:
+    def is_one_to_one(self) -> bool:
         """Whether each window is one pane, and each pane is in one window."""
         ...
 
     @property
-    def gaps(self) -> bool:
+    def has_gaps(self) -> bool:
         """Whether some panes are in no window: their `last_window_end` is before their end."""
         ...
 
-    def pane(self, time: T) -> T:
+    def pane_end(self, time: T) -> T:
         """Return the end of the pane that contains a time."""
         ...
 
-    def first(self, time: T) -> T:
+    def first_window_end(self, time: T) -> T:
         """Return the end of the first window that ends at this time or later.
 
         For a pane, that is the first window containing it; the next ones end every `every_us`.
         """
         ...
 
-    def last(self, pane: T) -> T:
+    def last_window_end(self, pane: T) -> T:
         """Return the end of the last window that contains a pane."""
         ...
 
-    def start(self, end: T) -> T:
+    def window_start(self, end: T) -> T:
         """Return the start of a window: the end of the last pane before it."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Sliding:
+class SlidingGrid:
     """Windows of one size at a fixed distance: adjacent, overlapping or with gaps."""
 
     size_us: int
@@ -73,130 +73,130 @@ class Sliding:
         return gcd(self.size_us, self.every_us)
 
     @property
-    def one_to_one(self) -> bool:
+    def is_one_to_one(self) -> bool:
         """Whether windows neither overlap nor have more than one pane."""
         return self.size_us == self.every_us
 
     @property
-    def gaps(self) -> bool:
+    def has_gaps(self) -> bool:
         """Whether there is time between windows."""
         return self.every_us > self.size_us
 
-    def pane(self, time: T) -> T:
+    def pane_end(self, time: T) -> T:
         """Return the end of the pane that contains a time."""
-        return _behind(time, self.pane_us, self.offset_us)
+        return _align_up(time, self.pane_us, self.offset_us)
 
-    def first(self, time: T) -> T:
+    def first_window_end(self, time: T) -> T:
         """Return the end of the first window that ends at this time or later."""
-        return _behind(time - 1, self.every_us, self.offset_us + self.size_us)
+        return _align_up(time - 1, self.every_us, self.offset_us + self.size_us)
 
-    def last(self, pane: T) -> T:
+    def last_window_end(self, pane: T) -> T:
         """Return the end of the last window that contains a pane."""
-        next_start = _behind(pane - self.pane_us, self.every_us, self.offset_us)
+        next_start = _align_up(pane - self.pane_us, self.every_us, self.offset_us)
         return next_start + (self.size_us - self.every_us)
 
-    def start(self, end: T) -> T:
+    def window_start(self, end: T) -> T:
         """Return the start of a window."""
         return end - self.size_us
 
 
 @dataclass(frozen=True, slots=True)
-class Cumulating:
+class CumulatingGrid:
     """Windows with a common start, each a pane longer than the one before, up to the size."""
 
     size_us: int
     every_us: int
     offset_us: int = 0
 
-    one_to_one = False
-    gaps = False
+    is_one_to_one = False
+    has_gaps = False
 
-    def pane(self, time: T) -> T:
+    def pane_end(self, time: T) -> T:
         """Return the end of the pane that contains a time."""
-        return _behind(time, self.every_us, self.offset_us)
+        return _align_up(time, self.every_us, self.offset_us)
 
-    def first(self, time: T) -> T:
+    def first_window_end(self, time: T) -> T:
         """Return the end of the first window that ends at this time or later."""
-        return _behind(time - 1, self.every_us, self.offset_us)
+        return _align_up(time - 1, self.every_us, self.offset_us)
 
-    def last(self, pane: T) -> T:
+    def last_window_end(self, pane: T) -> T:
         """Return the end of the longest window that contains a pane."""
-        return _behind(pane - self.every_us, self.size_us, self.offset_us)
+        return _align_up(pane - self.every_us, self.size_us, self.offset_us)
 
-    def start(self, end: T) -> T:
+    def window_start(self, end: T) -> T:
         """Return the start of a window."""
-        return self.last(end) - self.size_us
+        return self.last_window_end(end) - self.size_us
 
 
 @dataclass(frozen=True, slots=True)
-class Everything:
+class GlobalGrid:
     """One window, and one pane, for all time."""
 
-    every_us = FOREVER_US
-    one_to_one = True
-    gaps = False
+    every_us = MAX_WATERMARK_US
+    is_one_to_one = True
+    has_gaps = False
 
-    def pane(self, time: T) -> T:
+    def pane_end(self, time: T) -> T:
         """Return the end of time."""
-        return time * 0 + FOREVER_US
+        return time * 0 + MAX_WATERMARK_US
 
-    def first(self, time: T) -> T:
+    def first_window_end(self, time: T) -> T:
         """Return the end of time."""
-        return time * 0 + FOREVER_US
+        return time * 0 + MAX_WATERMARK_US
 
-    def last(self, pane: T) -> T:
+    def last_window_end(self, pane: T) -> T:
         """Return the pane, which is the window."""
         return pane
 
-    def start(self, end: T) -> T:
+    def window_start(self, end: T) -> T:
         """Return the start of time."""
-        return end * 0 - FOREVER_US
+        return end * 0 - MAX_WATERMARK_US
 
 
 @dataclass(frozen=True, slots=True)
-class Apart:
+class SeparateGrid:
     """The windows of another grid, each with its own copy of its rows: it is its own pane."""
 
-    windows: Grid
+    grid: Grid
 
-    one_to_one = True
-    gaps = False
+    is_one_to_one = True
+    has_gaps = False
 
     @property
     def every_us(self) -> int:
         """The distance between the ends of consecutive windows."""
-        return self.windows.every_us
+        return self.grid.every_us
 
-    def pane(self, time: T) -> T:
+    def pane_end(self, time: T) -> T:
         """Fail: a time is in many panes."""
         raise NotImplementedError
 
-    def first(self, time: T) -> T:
+    def first_window_end(self, time: T) -> T:
         """Return the end of the first window that ends at this time or later."""
-        return self.windows.first(time)
+        return self.grid.first_window_end(time)
 
-    def last(self, pane: T) -> T:
+    def last_window_end(self, pane: T) -> T:
         """Return the pane, which is the window."""
         return pane
 
-    def start(self, end: T) -> T:
+    def window_start(self, end: T) -> T:
         """Return the end of the window before."""
         return end - self.every_us
 
 
-def grid_of(shape: Shape) -> Grid:
+def build_grid(shape: WindowShape) -> Grid:
     """Build the grid of a shape of time windows."""
     match shape:
         case Tumble(size_us, offset_us):
-            return Sliding(size_us, size_us, offset_us)
+            return SlidingGrid(size_us, size_us, offset_us)
         case Slide(size_us, every_us, offset_us):
-            return Sliding(size_us, every_us, offset_us)
+            return SlidingGrid(size_us, every_us, offset_us)
         case Cumulate(size_us, every_us, offset_us):
-            return Cumulating(size_us, every_us, offset_us)
-    return Everything()
+            return CumulatingGrid(size_us, every_us, offset_us)
+    return GlobalGrid()
 
 
-def _behind(time: T, length_us: int, offset_us: int) -> T:
+def _align_up(time: T, length_us: int, offset_us: int) -> T:
     """Return the end of the stretch of this length that contains a time.
 
     `%` has the sign of the length.

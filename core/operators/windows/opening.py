@@ -9,21 +9,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
-from headrace.core.operators.kept import row_types
+from headrace.core.operators.kept import get_row_types
 from headrace.core.operators.operator import Operator, Output
 from headrace.core.state import StepState
 
 if TYPE_CHECKING:
     import polars as pl
 
-Make: TypeAlias = "Callable[[Mapping[str, pl.DataType]], Operator]"
+OperatorFactory: TypeAlias = "Callable[[Mapping[str, pl.DataType]], Operator]"
 
 
-class Opening:
+class LazyWindowOperator:
     """A wrapper of a window operator that is created with its first rows."""
 
     def __init__(
-        self, make: Make, state: StepState, kept: str, *, by_event: bool, watermark_delay_us: int
+        self,
+        make: OperatorFactory,
+        state: StepState,
+        kept: str,
+        *,
+        by_event: bool,
+        watermark_delay_us: int,
     ) -> None:
         """`make` takes the types of the columns; `kept` is the name of the state with the rows.
 
@@ -32,9 +38,9 @@ class Opening:
         self._make = make
         self._state = state
         self._by_event = by_event
-        columns = state.columns(kept)
-        self._operator = None if columns is None else make(row_types(columns))
-        self.behind_us = watermark_delay_us
+        columns = state.get_restored_columns(kept)
+        self._operator = None if columns is None else make(get_row_types(columns))
+        self.watermark_delay_us = watermark_delay_us
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Process rows; the first ones create the operator."""
@@ -51,20 +57,20 @@ class Opening:
         elif self._by_event:
             self._state.clock_us = max(self._state.clock_us, watermark_us)
 
-    def due_us(self) -> int | None:
+    def next_tick_us(self) -> int | None:
         """Return the operator's next tick; None before there are rows."""
-        return None if self._operator is None else self._operator.due_us()
+        return None if self._operator is None else self._operator.next_tick_us()
 
     def tick(self, now_us: int) -> Iterator[Output]:
         """Advance the wall clock."""
         return iter(()) if self._operator is None else self._operator.tick(now_us)
 
-    def settle(self) -> None:
+    def flush_to_state(self) -> None:
         """Flush buffered rows to the state."""
         if self._operator is not None:
-            self._operator.settle()
+            self._operator.flush_to_state()
 
     @property
-    def held(self) -> int:
+    def pending_rows(self) -> int:
         """The number of pending rows."""
-        return 0 if self._operator is None else self._operator.held
+        return 0 if self._operator is None else self._operator.pending_rows

@@ -15,20 +15,20 @@ from headrace.core.state import SLOT
 if TYPE_CHECKING:
     import polars as pl
 
-Step: TypeAlias = "Callable[[pl.DataFrame, Sequence[str]], pl.DataFrame]"
+FrameGrouping: TypeAlias = "Callable[[pl.DataFrame, Sequence[str]], pl.DataFrame]"
 """A function that groups rows by columns."""
 
-PACKED = "__packed"
-MANY_ROWS = 32_768
+PACKED_KEY = "__packed"
+MIN_PACKED_ROWS = 32_768
 """The number of rows from which packing pays."""
-ROOM = 1 << 62
+MAX_PACKED = 1 << 62
 
 
-def grouped(frame: pl.DataFrame, by: Sequence[str], step: Step) -> pl.DataFrame:
+def group_packed(frame: pl.DataFrame, by: Sequence[str], step: FrameGrouping) -> pl.DataFrame:
     """Apply a function to the rows grouped by key and pane; `by` is the key followed by SLOT."""
     import polars as pl
 
-    if frame.height < MANY_ROWS or len(by) != 2 or not frame.schema[by[0]].is_integer():
+    if frame.height < MIN_PACKED_ROWS or len(by) != 2 or not frame.schema[by[0]].is_integer():
         return step(frame, by)
     key, type = pl.col(by[0]).cast(pl.Int64), frame.schema[by[0]]
     low, high, first, last, nulls = frame.select(
@@ -38,12 +38,12 @@ def grouped(frame: pl.DataFrame, by: Sequence[str], step: Step) -> pl.DataFrame:
         pl.col(SLOT).max().alias("last"),
         key.null_count().alias("nulls"),
     ).row(0)
-    if nulls or (high - low + 1) * (last - first + 1) >= ROOM:
+    if nulls or (high - low + 1) * (last - first + 1) >= MAX_PACKED:
         return step(frame, by)
     span = high - low + 1
     number = (key - low) if first == last else (pl.col(SLOT) - first) * span + (key - low)
-    states = step(frame.with_columns(number.alias(PACKED)), (PACKED,))
-    packed = pl.col(PACKED)
+    states = step(frame.with_columns(number.alias(PACKED_KEY)), (PACKED_KEY,))
+    packed = pl.col(PACKED_KEY)
     if first == last:
         restored = (packed + low, pl.lit(first, dtype=pl.Int64))
     else:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headrace.core.elements import EVENT_TIME, FOREVER_US
-from headrace.core.operators.folds import AT, Fold
-from headrace.core.operators.grouping import Grouping
-from headrace.core.operators.place import Place
+from headrace.core.elements import EVENT_TIME, MAX_WATERMARK_US
+from headrace.core.operators.folds import ROW_TIME, Fold
+from headrace.core.operators.grouping import GroupingKey
+from headrace.core.operators.place import KeyedContext
 from headrace.core.operators.windows.grid import Grid
 from headrace.core.plan.windows import Window
 from headrace.core.state import NO_CLOCK_US, SLOT
@@ -18,95 +18,97 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-class Clock:
+class WindowClock:
     """The clock by which windows fire: the watermark or the wall clock; it never goes back."""
 
-    def __init__(self, window: Window, place: Place) -> None:
+    def __init__(self, window: Window, place: KeyedContext) -> None:
         self._lateness_us = window.lateness_us
-        self._processing = window.processing
+        self._processing = window.uses_processing_time
         self._context = place
 
     @property
-    def us(self) -> int:
+    def now_us(self) -> int:
         """The current time."""
         return self._context.state.clock_us
 
-    @us.setter
-    def us(self, now_us: int) -> None:
+    @now_us.setter
+    def now_us(self, now_us: int) -> None:
         self._context.state.clock_us = now_us
 
     @property
-    def over_us(self) -> int:
+    def closed_end_us(self) -> int:
         """The end up to which windows take no more rows."""
-        return max(self.us - self._lateness_us, NO_CLOCK_US)
+        return max(self.now_us - self._lateness_us, NO_CLOCK_US)
 
-    def closed_us(self, grid: Grid) -> int:
+    def find_closed_pane(self, grid: Grid) -> int:
         """Return the last pane of a grid that no open window needs."""
-        if self.us == FOREVER_US:
-            return FOREVER_US
-        closed = grid.start(grid.first(self.over_us + 1))
+        if self.now_us == MAX_WATERMARK_US:
+            return MAX_WATERMARK_US
+        closed = grid.window_start(grid.first_window_end(self.closed_end_us + 1))
         return max(closed, NO_CLOCK_US)
 
-    def time(self, frame: pl.DataFrame) -> pl.Expr:
+    def get_row_times(self, frame: pl.DataFrame) -> pl.Expr:
         """Return the event time of the rows, or their arrival time (microseconds)."""
         import polars as pl
 
         if self._processing:
             now_us = self._context.now_us()
-            self.us = now_us if self.us == NO_CLOCK_US else self.us
-            return pl.repeat(max(now_us, self.us), pl.len(), dtype=pl.Int64)
+            self.now_us = now_us if self.now_us == NO_CLOCK_US else self.now_us
+            return pl.repeat(max(now_us, self.now_us), pl.len(), dtype=pl.Int64)
         if EVENT_TIME in frame.columns:
             return pl.col(EVENT_TIME).cast(pl.Int64)
         return pl.repeat(0, pl.len(), dtype=pl.Int64)
 
 
 @dataclass(frozen=True, slots=True)
-class Arrived:
+class ArrivedRows:
     """Rows to store, with the first pane among them, and late rows as they arrived."""
 
     rows: pl.DataFrame
-    least: int
-    late: pl.DataFrame | None
+    first_pane: int
+    late_rows: pl.DataFrame | None
 
 
-class Rows:
+class WindowRows:
     """The projection of input rows to the columns that are stored."""
 
-    def __init__(self, grid: Grid, clock: Clock, grouping: Grouping, fold: Fold) -> None:
+    def __init__(self, grid: Grid, clock: WindowClock, grouping: GroupingKey, fold: Fold) -> None:
         self._grid = grid
         self._clock = clock
         self._grouping = grouping
-        self._input_columns = fold.reads - {AT}
-        self._needs_time = AT in fold.reads
+        self._input_columns = fold.input_columns - {ROW_TIME}
+        self._needs_time = ROW_TIME in fold.input_columns
 
-    def arrived(self, frame: pl.DataFrame) -> Arrived:
+    def split_late(self, frame: pl.DataFrame) -> ArrivedRows:
         """Split a batch into rows to store and late rows."""
         import polars as pl
 
-        rows = self._projected(frame)
-        if self._grid.gaps:
-            inside = rows.select(self._grid.last(pl.col(SLOT)) >= pl.col(SLOT)).to_series()
+        rows = self._project_rows(frame)
+        if self._grid.has_gaps:
+            inside = rows.select(
+                self._grid.last_window_end(pl.col(SLOT)) >= pl.col(SLOT)
+            ).to_series()
             frame, rows = frame.filter(inside), rows.filter(inside)
-        least, closed = _least(rows), self._clock.closed_us(self._grid)
+        least, closed = _find_first_pane(rows), self._clock.find_closed_pane(self._grid)
         if least > closed:
-            return Arrived(rows, least, None)
+            return ArrivedRows(rows, least, None)
         late = rows[SLOT] <= closed
         rows = rows.filter(~late)
-        return Arrived(rows, _least(rows), frame.filter(late))
+        return ArrivedRows(rows, _find_first_pane(rows), frame.filter(late))
 
-    def _projected(self, frame: pl.DataFrame) -> pl.DataFrame:
+    def _project_rows(self, frame: pl.DataFrame) -> pl.DataFrame:
         import polars as pl
 
-        time = self._clock.time(frame)
-        more = [self._grid.pane(time).alias(SLOT)]
+        time = self._clock.get_row_times(frame)
+        more = [self._grid.pane_end(time).alias(SLOT)]
         if self._needs_time:
-            more.append(time.alias(AT))
+            more.append(time.alias(ROW_TIME))
         reads = self._input_columns
         if EVENT_TIME in reads and EVENT_TIME not in frame.columns:
             reads -= {EVENT_TIME}
             more.append(pl.repeat(None, pl.len(), dtype=to_polars(TIMESTAMP)).alias(EVENT_TIME))
-        return self._grouping.picked(frame, reads, *more)
+        return self._grouping.project_columns(frame, reads, *more)
 
 
-def _least(rows: pl.DataFrame) -> int:
-    return int(rows[SLOT].min()) if rows.height else FOREVER_US  # type: ignore[arg-type]
+def _find_first_pane(rows: pl.DataFrame) -> int:
+    return int(rows[SLOT].min()) if rows.height else MAX_WATERMARK_US  # type: ignore[arg-type]

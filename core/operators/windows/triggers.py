@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from headrace.core.elements import FOREVER_US
-from headrace.core.operators.grouping import Grouping
-from headrace.core.operators.windows.filing import Filed
+from headrace.core.elements import MAX_WATERMARK_US
+from headrace.core.operators.grouping import GroupingKey
+from headrace.core.operators.windows.filing import PaneState
 from headrace.core.plan.windows import Window
 from headrace.core.state import RunsLayout, StepState
 
@@ -15,28 +15,28 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-class Changed:
+class DirtyPanes:
     """The keys and panes with new rows since the last firing; stored in the state."""
 
-    def __init__(self, state: StepState, grouping: Grouping, filed: Filed) -> None:
-        self._group_columns = filed.by
-        layout = RunsLayout(grouping.types, grouping.inside, lambda panes: panes.unique())
-        self._runs = state.runs("changed", layout)
-        filed.watchers.append(self._came)
+    def __init__(self, state: StepState, grouping: GroupingKey, filed: PaneState) -> None:
+        self._group_columns = filed.group_columns
+        layout = RunsLayout(grouping.types, grouping.internal_names, lambda panes: panes.unique())
+        self._runs = state.open_runs("changed", layout)
+        filed.listeners.append(self._record)
 
-    def _came(self, folded: pl.DataFrame) -> None:
+    def _record(self, folded: pl.DataFrame) -> None:
         self._runs.add(folded.select(self._group_columns))
 
-    def taken(self) -> pl.DataFrame | None:
+    def take(self) -> pl.DataFrame | None:
         """Remove and return the changed keys and panes, each once."""
-        return self._runs.take(FOREVER_US)
+        return self._runs.take(MAX_WATERMARK_US)
 
     def drop(self, until: int) -> None:
         """Forget the panes up to this one, which no open window needs."""
         self._runs.drop(until)
 
 
-class Rings:
+class PeriodicTrigger:
     """The schedule of a periodic trigger: it fires when a clock passes a multiple of `every`.
 
     The clock is the watermark, or the wall clock. With the wall clock, nothing is due before a row
@@ -47,33 +47,35 @@ class Rings:
 
     def __init__(self, window: Window, now_us: Callable[[], int]) -> None:
         trigger = window.trigger
-        by_wall = window.processing or (trigger is not None and trigger.processing)
+        by_wall = window.uses_processing_time or (
+            trigger is not None and trigger.uses_processing_time
+        )
         every_us = trigger.every_us if trigger else None
         self._every_us = None if by_wall else every_us
         self._wall_every_us = every_us if by_wall else None
         self._now_us = now_us
         self._since_us: int | None = None
 
-    def passes(self, before_us: int, now_us: int) -> bool:
+    def fires_between(self, before_us: int, now_us: int) -> bool:
         """Whether the watermark passes a multiple of `every` between these times."""
-        if self._every_us is None or now_us == FOREVER_US:
+        if self._every_us is None or now_us == MAX_WATERMARK_US:
             return False
         return now_us // self._every_us > before_us // self._every_us
 
-    def came(self) -> None:
+    def record_arrival(self) -> None:
         """Note that rows have arrived."""
         if self._wall_every_us is not None and self._since_us is None:
             self._since_us = self._now_us()
 
-    def due_us(self) -> int | None:
+    def next_firing_us(self) -> int | None:
         """Return the wall-clock time at which the trigger fires."""
         if self._wall_every_us is None or self._since_us is None:
             return None
         return (self._since_us // self._wall_every_us + 1) * self._wall_every_us
 
-    def rings(self, now_us: int) -> bool:
+    def fire_if_due(self, now_us: int) -> bool:
         """Whether the trigger fires at this wall-clock time; if so, it rests until rows arrive."""
-        due_us = self.due_us()
+        due_us = self.next_firing_us()
         if due_us is None or now_us < due_us:
             return False
         self._since_us = None

@@ -10,41 +10,44 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from headrace.core.aggregates.partials import Unfit, series
-from headrace.core.elements import FOREVER_US
+from headrace.core.aggregates.partials import InvalidGroupResult, build_series
+from headrace.core.elements import MAX_WATERMARK_US
 from headrace.core.operators.folds import Fold
-from headrace.core.operators.telling import Telling
-from headrace.core.operators.windows.counted import Counted
+from headrace.core.operators.telling import GroupErrorContext
+from headrace.core.operators.windows.counted import CountTriggerWindows
 from headrace.core.operators.windows.grid import Grid
-from headrace.core.operators.windows.windows import Parts
-from headrace.core.plan.nodes import BOUNDS
+from headrace.core.operators.windows.windows import WindowComponents
+from headrace.core.plan.nodes import WINDOW_BOUNDS
 from headrace.core.plan.windows import Trigger
 from headrace.core.state import SLOT
 from headrace.core.types import TIMESTAMP, to_polars
-from headrace.core.user_code import UserCodeError, made_of
+from headrace.core.user_code import UserCodeError, get_instance
 
 if TYPE_CHECKING:
     import polars as pl
 
-CAME = "__came"
+NEW_ROWS = "__came"
 """The new rows of a window."""
-FIRES = "__fires"
-NEW = "__new"
+IS_FIRING = "__fires"
+NEW_SUFFIX = "__new"
 """The suffix of a column for its new value."""
 
 
-class Remembering:
+class TriggerStateFold:
     """Another fold, with the state of a trigger class in each window.
 
     Of the states of a window that are merged, at most one has state of the class.
     """
 
     def __init__(self, fold: Fold, trigger: Trigger) -> None:
-        assert trigger.state is not None and trigger.of is not None
+        assert trigger.state is not None and trigger.input_columns is not None
         self._fold = fold
         self._trigger_state = {f"__t.{f.name}": to_polars(f.type) for f in trigger.state}
-        self.reads = fold.reads | {*trigger.of.names}
-        self.columns: Mapping[str, pl.DataType] = {**fold.columns, **self._trigger_state}
+        self.input_columns = fold.input_columns | {*trigger.input_columns.names}
+        self.state_columns: Mapping[str, pl.DataType] = {
+            **fold.state_columns,
+            **self._trigger_state,
+        }
         self.finish = fold.finish
 
     def begin(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
@@ -69,128 +72,143 @@ class Remembering:
         return merged.join(states.group_by(by).agg(kept), on=by, nulls_equal=True)
 
 
-class Watched(Counted):
+class UserTriggerWindows(CountTriggerWindows):
     """Windows with a user trigger.
 
     The grid of `parts` has one pane per window; `panes` is the grid by which rows arrive.
     """
 
-    def __init__(self, parts: Parts, panes: Grid, telling: Telling) -> None:
+    def __init__(self, parts: WindowComponents, panes: Grid, telling: GroupErrorContext) -> None:
         super().__init__(parts, panes, 0)
         trigger = parts.window.trigger
         assert trigger is not None and trigger.code is not None
-        assert trigger.state is not None and trigger.of is not None
+        assert trigger.state is not None and trigger.input_columns is not None
         self._code = trigger.code
         self._state_fields = {field.name: field for field in trigger.state}
-        self._row_columns = trigger.of.names
+        self._row_columns = trigger.input_columns.names
         self._error_context = telling
 
-    def _accumulated(self, rows: pl.DataFrame) -> pl.DataFrame:
+    def _fire_accumulating(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Return the windows that fire, including ended ones."""
-        states = self._asked(rows)
-        return self._put(states, states.clear())
+        states = self._evaluate(rows)
+        return self._store_windows(states, states.clear())
 
-    def _cut(self, rows: pl.DataFrame) -> pl.DataFrame:
+    def _fire_discarding(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Return the windows that fire, including ended ones, and remove them."""
         import polars as pl
 
-        states = self._asked(rows)
-        return self._put(states, states.filter(pl.col(FIRES)))
+        states = self._evaluate(rows)
+        return self._store_windows(states, states.filter(pl.col(IS_FIRING)))
 
-    def _put(self, states: pl.DataFrame, gone: pl.DataFrame) -> pl.DataFrame:
+    def _store_windows(self, states: pl.DataFrame, gone: pl.DataFrame) -> pl.DataFrame:
         """Store all windows but the removed ones, and return those that fire."""
         import polars as pl
 
-        by, kept = self._pane_state.by, (*self._pane_state.by, *self._pane_state.fold.columns)
+        by, kept = (
+            self._pane_state.group_columns,
+            (*self._pane_state.group_columns, *self._pane_state.fold.state_columns),
+        )
         left = states.join(gone, on=by, how="anti", nulls_equal=True) if gone.height else states
         self._pane_state.runs.add(left.select(kept))
-        return states.filter(pl.col(FIRES)).select(kept)
+        return states.filter(pl.col(IS_FIRING)).select(kept)
 
-    def _asked(self, rows: pl.DataFrame) -> pl.DataFrame:
+    def _evaluate(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Return the windows of these rows' keys with IS_FIRING and the class's new state."""
         import polars as pl
 
-        filed, by = self._pane_state, self._pane_state.by
+        filed, by = self._pane_state, self._pane_state.group_columns
         came = filed.fold.begin(rows, by)
         known = filed.runs.take_keys(came.select(filed.key).unique())
-        columns = (*by, *filed.fold.columns)
+        columns = (*by, *filed.fold.state_columns)
         states = came.select(columns)
         if known is not None:
-            states = filed.merged(known.select(columns).vstack(states))
+            states = filed.merge_panes(known.select(columns).vstack(states))
         groups = rows.group_by(by, maintain_order=True).agg(
-            pl.struct(self._row_columns).implode().alias(CAME)
+            pl.struct(self._row_columns).implode().alias(NEW_ROWS)
         )
-        answers = self._answers(groups.join(states, on=by, nulls_equal=True, maintain_order="left"))
+        answers = self._call_trigger(
+            groups.join(states, on=by, nulls_equal=True, maintain_order="left")
+        )
         found = states.join(answers, on=by, how="left", nulls_equal=True)
         news = [
-            pl.when(pl.col(FIRES).is_null())
+            pl.when(pl.col(IS_FIRING).is_null())
             .then(pl.col(f"__t.{name}"))
-            .otherwise(pl.col(f"__t.{name}{NEW}"))
+            .otherwise(pl.col(f"__t.{name}{NEW_SUFFIX}"))
             .alias(f"__t.{name}")
             for name in self._state_fields
         ]
-        return found.with_columns(*news, pl.col(FIRES).fill_null(False)).select(*columns, FIRES)
+        return found.with_columns(*news, pl.col(IS_FIRING).fill_null(False)).select(
+            *columns, IS_FIRING
+        )
 
-    def _answers(self, groups: pl.DataFrame) -> pl.DataFrame:
+    def _call_trigger(self, groups: pl.DataFrame) -> pl.DataFrame:
         """Call the class with the new rows of each window; return its answers and states."""
         import polars as pl
 
-        bounds = self._bounded(groups)
-        ended = (groups[SLOT] <= self._clock.us).to_list()
-        flat = groups[CAME].explode().struct.unnest()
+        bounds = self._name_windows(groups)
+        ended = (groups[SLOT] <= self._clock.now_us).to_list()
+        flat = groups[NEW_ROWS].explode().struct.unnest()
         kept = groups.select(pl.col(f"__t.{name}").alias(name) for name in self._state_fields)
         states = kept.to_dicts() if self._state_fields else [{} for _ in ended]
         fires, start = list[bool](), 0
-        for at, length in enumerate(groups[CAME].list.len().to_list()):
+        for at, length in enumerate(groups[NEW_ROWS].list.len().to_list()):
             piece, start = flat.slice(start, length), start + length
-            fires.append(True if ended[at] else self._fires(piece, states[at], bounds, at))
+            fires.append(
+                True if ended[at] else self._evaluate_window(piece, states[at], bounds, at)
+            )
         columns = [
-            self._column(name, [state[name] for state in states], bounds)
+            self._build_state_column(name, [state[name] for state in states], bounds)
             for name in self._state_fields
         ]
-        answers = groups.select(self._pane_state.by)
-        return answers.hstack([*columns, pl.Series(FIRES, fires, dtype=pl.Boolean())])
+        answers = groups.select(self._pane_state.group_columns)
+        return answers.hstack([*columns, pl.Series(IS_FIRING, fires, dtype=pl.Boolean())])
 
-    def _fires(
+    def _evaluate_window(
         self, rows: pl.DataFrame, state: dict[str, Any], bounds: pl.DataFrame, at: int
     ) -> bool:
         row = bounds.row(at, named=True)
-        made = made_of(self._code)
+        made = get_instance(self._code)
         try:
-            answer = made.on_rows(rows, state, self._error_context.window(row))
+            answer = made.on_rows(rows, state, self._error_context.build_window(row))
         except Exception as error:
-            raise self._told(UserCodeError(self._code.failed(error)), row) from error
+            raise self._add_context(UserCodeError(self._code.format_error(error)), row) from error
         if state.keys() != self._state_fields.keys():
             known = ", ".join(self._state_fields) or "nothing"
-            message = f"{self._code.shown} keeps {', '.join(state) or 'nothing'}, not {known}"
+            message = (
+                f"{self._code.display_name} keeps {', '.join(state) or 'nothing'}, not {known}"
+            )
             hint = f'declare it in class {self._code.name}, as in state = {{"n": "bigint"}}'
-            raise self._told(UserCodeError(message, hint), row)
+            raise self._add_context(UserCodeError(message, hint), row)
         if not isinstance(answer, bool):
             came = type(answer).__name__
-            message = f"{self._code.shown}: on_rows must return True or False, got {came}"
-            raise self._told(UserCodeError(message), row)
+            message = f"{self._code.display_name}: on_rows must return True or False, got {came}"
+            raise self._add_context(UserCodeError(message), row)
         return answer
 
-    def _column(self, name: str, values: list[object], bounds: pl.DataFrame) -> pl.Series:
-        what = f'{self._code.shown} keeps a "{name}"'
+    def _build_state_column(
+        self, name: str, values: list[object], bounds: pl.DataFrame
+    ) -> pl.Series:
+        what = f'{self._code.display_name} keeps a "{name}"'
         try:
-            return series(f"__t.{name}{NEW}", values, self._state_fields[name].type, what)
-        except Unfit as unfit:
+            return build_series(
+                f"__t.{name}{NEW_SUFFIX}", values, self._state_fields[name].type, what
+            )
+        except InvalidGroupResult as unfit:
             row = bounds.row(unfit.at, named=True)
-            raise self._told(unfit, row) from unfit.__cause__
+            raise self._add_context(unfit, row) from unfit.__cause__
 
-    def _told(self, error: UserCodeError, row: Mapping[str, object]) -> UserCodeError:
-        where = self._error_context.said(row)
+    def _add_context(self, error: UserCodeError, row: Mapping[str, object]) -> UserCodeError:
+        where = self._error_context.describe_group(row)
         return UserCodeError(f"{error.message} ({where})" if where else error.message, error.hint)
 
-    def _bounded(self, groups: pl.DataFrame) -> pl.DataFrame:
+    def _name_windows(self, groups: pl.DataFrame) -> pl.DataFrame:
         """Return the columns that name each window."""
         import polars as pl
 
         end = pl.col(SLOT)
-        if not self._window.bounded:
-            return groups.select(*self._pane_state.key, pl.lit(FOREVER_US).alias(SLOT))
+        if not self._window.has_bounds:
+            return groups.select(*self._pane_state.key, pl.lit(MAX_WATERMARK_US).alias(SLOT))
         time = to_polars(TIMESTAMP)
-        bounds = (self._panes.start(end).cast(time), end.cast(time))
-        named = (bound.alias(name) for bound, name in zip(bounds, BOUNDS, strict=True))
+        bounds = (self._panes.window_start(end).cast(time), end.cast(time))
+        named = (bound.alias(name) for bound, name in zip(bounds, WINDOW_BOUNDS, strict=True))
         return groups.select(*self._pane_state.key, *named)

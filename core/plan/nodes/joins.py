@@ -5,14 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from headrace.core.plan.matching import Changing, Connected, Everywhere, Matching, Within
-from headrace.core.plan.nodes.rows import Computed, Filter
+from headrace.core.plan.matching import (
+    BroadcastMatch,
+    ChangelogMatch,
+    ConnectedMatch,
+    IntervalMatch,
+    JoinMatching,
+)
+from headrace.core.plan.nodes.rows import ComputedColumn, Filter
 
 JoinType: TypeAlias = Literal["inner", "left", "right", "full", "semi", "anti"]
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class JoinSide:
     """One of the two inputs of a join: its key and its columns.
 
     `key` is over the input columns; the keys of both sides have the same types in the same order. A
@@ -22,8 +28,8 @@ class Side:
 
     name: str
     """The name before the dot in expressions of the join."""
-    key: tuple[Computed, ...]
-    columns: tuple[Computed, ...]
+    key: tuple[ComputedColumn, ...]
+    columns: tuple[ComputedColumn, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,34 +39,34 @@ class Join:
     `only` is a further condition, over the columns of both.
     """
 
-    left: Side
-    right: Side
+    left: JoinSide
+    right: JoinSide
     type: JoinType
-    matching: Matching
-    only: Filter | None
+    matching: JoinMatching
+    residual_filter: Filter | None
     text: str
     """The text of `on`."""
     late_to: tuple[str | None, str | None] = (None, None)
     """The streams of late left and right rows."""
-    timed: bool = True
+    has_event_time: bool = True
     """Whether its rows have an event time, as those of both inputs do."""
 
     @property
-    def may_be_late(self) -> bool:
+    def has_late_rows(self) -> bool:
         """Whether rows can arrive too late to match others."""
         match self.matching:
-            case Changing() | Within(least_us=None):
+            case ChangelogMatch() | IntervalMatch(least_us=None):
                 return False
-            case Within(processing=processing):
+            case IntervalMatch(uses_processing_time=processing):
                 return not processing
-            case Everywhere(in_time=in_time):
+            case BroadcastMatch(uses_event_time=in_time):
                 return in_time
-            case Connected(body):
-                return body.in_time
+            case ConnectedMatch(body):
+                return body.uses_event_time
         return True
 
     @property
-    def keys(self) -> tuple[tuple[Computed, ...], tuple[Computed, ...]]:
+    def keys(self) -> tuple[tuple[ComputedColumn, ...], tuple[ComputedColumn, ...]]:
         """The keys by which the rows of each input are partitioned."""
         return self.left.key, self.right.key
 

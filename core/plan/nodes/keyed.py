@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from headrace.core.elements import HIDDEN
-from headrace.core.expressions.typed import Typed
-from headrace.core.plan.nodes.rows import Computed, Filter
+from headrace.core.elements import HIDDEN_COLUMNS
+from headrace.core.expressions.typed import TypedExpression
+from headrace.core.plan.nodes.rows import ComputedColumn, Filter
 from headrace.core.plan.windows import Ttl, Window
 from headrace.core.process.declared import Declared
 from headrace.core.process.declared import Kind as StateKind
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from headrace.core.aggregates.calls import AggregateExpression
 
 
-BOUNDS = ("window_start", "window_end")
+WINDOW_BOUNDS = ("window_start", "window_end")
 """The columns added by windows with a start and an end."""
 
-RANK = "rank"
+RANK_COLUMN = "rank"
 """The column added by `top`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Aggregated:
+class AggregatedColumn:
     """A column that an aggregation adds: its name, its expression, and the text of that."""
 
     name: str
@@ -42,12 +42,12 @@ class Aggregate:
     the aggregates. `having` reads these columns.
     """
 
-    key: tuple[Computed, ...]
+    key: tuple[ComputedColumn, ...]
     window: Window | None
-    columns: tuple[Aggregated, ...]
+    columns: tuple[AggregatedColumn, ...]
     having: Filter | None = None
     ttl: Ttl | None = None
-    changes: tuple[str, ...] | None = None
+    changelog_key: tuple[str, ...] | None = None
     """The key of the changes that it reads; None if it reads append-only rows."""
 
     @property
@@ -65,10 +65,10 @@ class Apply:
     the columns that the function returns.
     """
 
-    key: tuple[Computed, ...]
+    key: tuple[ComputedColumn, ...]
     window: Window
     code: UserCode
-    of: Schema
+    input_columns: Schema
     """The columns that are passed to the function."""
     returns: Schema
 
@@ -81,7 +81,7 @@ class Apply:
 class Ranking:
     """An expression that `top` ranks by, with its direction."""
 
-    value: Typed
+    value: TypedExpression
     descending: bool
     nulls_last: bool
     text: str
@@ -91,41 +91,41 @@ class Ranking:
 class Top:
     """The first rows of a key (and window), with their `rank`."""
 
-    key: tuple[Computed, ...]
+    key: tuple[ComputedColumn, ...]
     window: Window | None
     rows: int
     by: tuple[Ranking, ...]
     ttl: Ttl | None = None
     columns: frozenset[str] | None = None
     """The columns of a row that are stored, because they are read; None: all input columns."""
-    changes: tuple[str, ...] | None = None
+    changelog_key: tuple[str, ...] | None = None
     """The key of the changes that it reads; None if it reads append-only rows."""
 
-    def keeps(self, column: str) -> bool:
+    def stores_column(self, column: str) -> bool:
         """Whether a column of its rows is stored."""
-        return self.columns is None or column in self.columns or column in HIDDEN
+        return self.columns is None or column in self.columns or column in HIDDEN_COLUMNS
 
 
 @dataclass(frozen=True, slots=True)
 class Dedup:
     """One row per key: the first, or the last, which replaces the rows before it."""
 
-    key: tuple[Computed, ...]
+    key: tuple[ComputedColumn, ...]
     keep: Literal["first", "last"]
     ttl: Ttl | None = None
-    in_time: bool = False
+    uses_event_time: bool = False
     """Whether the order is event time: rows wait until the watermark has passed them."""
     late_to: str | None = None
     columns: frozenset[str] | None = None
     """The columns of waiting rows that are stored, because they are read; None: all of them."""
 
-    def keeps(self, column: str) -> bool:
+    def stores_column(self, column: str) -> bool:
         """Whether a column of its rows is stored."""
-        return self.columns is None or column in self.columns or column in HIDDEN
+        return self.columns is None or column in self.columns or column in HIDDEN_COLUMNS
 
 
 @dataclass(frozen=True, slots=True)
-class Body:
+class ProcessBody:
     """A user-defined class as `process` runs it: its outputs and its states."""
 
     file: str
@@ -133,13 +133,13 @@ class Body:
     returns: Schema
     outputs: tuple[tuple[str, Schema], ...]
     """The named outputs, with their columns."""
-    in_time: bool
+    uses_event_time: bool
     """Whether rows are passed in the order of event time, for which they wait."""
     states: tuple[tuple[str, Declared], ...]
     """Its states and timers by name, in the order of their declaration."""
 
     @property
-    def waits_for_clock(self) -> bool:
+    def uses_wall_clock(self) -> bool:
         """Whether any of its states or timers uses the wall clock."""
         return any(said.processing for _, said in self.states)
 
@@ -153,11 +153,11 @@ class Body:
 class Process:
     """A user-defined class over the rows of each key."""
 
-    key: tuple[Computed, ...]
+    key: tuple[ComputedColumn, ...]
     columns: Schema
     """The input columns."""
-    timed: bool
-    body: Body
+    has_event_time: bool
+    body: ProcessBody
     late_to: str | None = None
 
     @property
@@ -169,8 +169,8 @@ class Process:
         """None: each of its states has its own ttl."""
 
 
-Windowed: TypeAlias = Aggregate | Apply | Top
+WindowedOperation: TypeAlias = Aggregate | Apply | Top
 """An operation on the rows of a key and window."""
 
-Keyed: TypeAlias = Aggregate | Apply | Top | Dedup | Process
+KeyedOperation: TypeAlias = Aggregate | Apply | Top | Dedup | Process
 """An operation with keyed state; its step reads rows that are hashed by its key."""

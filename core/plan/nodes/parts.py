@@ -7,21 +7,29 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from headrace.core.pipeline.model import Watermark
-from headrace.core.pipeline.part import Part
-from headrace.core.plan.matching import Connected
+from headrace.core.pipeline.part import DocumentModel
+from headrace.core.plan.matching import ConnectedMatch
 from headrace.core.plan.nodes.joins import Join, TwoSided
-from headrace.core.plan.nodes.keyed import Body, Keyed, Process
-from headrace.core.plan.nodes.rows import Computed, Explode, Filter, Lookup, Map, Project, Route
+from headrace.core.plan.nodes.keyed import KeyedOperation, Process, ProcessBody
+from headrace.core.plan.nodes.rows import (
+    ComputedColumn,
+    Explode,
+    Filter,
+    Lookup,
+    Map,
+    Project,
+    Route,
+)
 from headrace.core.plan.nodes.streams import Stream
 from headrace.core.types import Schema
 
-Operation: TypeAlias = Explode | Filter | Project | Map | Lookup | Route | Keyed | TwoSided
+Operation: TypeAlias = Explode | Filter | Project | Map | Lookup | Route | KeyedOperation | TwoSided
 
 
-def body_of(operation: Operation) -> Body | None:
+def find_process_body(operation: Operation) -> ProcessBody | None:
     """Return the user-defined class that an operation runs, if it runs one."""
     match operation:
-        case Process(body=body) | Join(matching=Connected(body=body)):
+        case Process(body=body) | Join(matching=ConnectedMatch(body=body)):
             return body
     return None
 
@@ -37,7 +45,7 @@ class Edge:
     producer: str
     consumer: str
     exchange: Exchange
-    key: tuple[Computed, ...] = ()
+    key: tuple[ComputedColumn, ...] = ()
     side: int = 0
     """The input of a step with two inputs: 0 is the left one, 1 the right one."""
 
@@ -47,7 +55,7 @@ class Format:
     """A record format, with the options that were given for it."""
 
     name: str
-    options: Part | None
+    options: DocumentModel | None
 
     def __str__(self) -> str:
         return self.name
@@ -63,11 +71,11 @@ class Source:
 
     name: str
     connector: str
-    options: Part
+    options: DocumentModel
     format: Format | None
     schema: Schema
-    columns: tuple[str, ...]
-    checked: frozenset[str]
+    decoded_columns: tuple[str, ...]
+    not_null_columns: frozenset[str]
     event_time: str | None
     watermark: Watermark | None
     on_error: str
@@ -85,13 +93,13 @@ class Step:
     on_error: str
     outputs: tuple[Stream, ...]
     parallelism: int
-    asides: frozenset[str] = frozenset()
+    side_outputs: frozenset[str] = frozenset()
     """The side outputs: failed rows, late rows, and rows without a match."""
 
     @property
-    def rows(self) -> tuple[Stream, ...]:
+    def main_outputs(self) -> tuple[Stream, ...]:
         """The outputs without the side outputs."""
-        return tuple(stream for stream in self.outputs if stream.name not in self.asides)
+        return tuple(stream for stream in self.outputs if stream.name not in self.side_outputs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +109,7 @@ class Sink:
     name: str
     input: str
     connector: str
-    options: Part
+    options: DocumentModel
     format: Format | None
     parallelism: int
     key: tuple[str, ...] = ()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from headrace.core.expressions.typed import Typed
-from headrace.core.pipeline.part import Part
+from headrace.core.expressions.typed import TypedExpression
+from headrace.core.pipeline.part import DocumentModel
 from headrace.core.types import Field, Schema
 
 
@@ -15,7 +15,7 @@ class Explode:
     """One row for each element of an array; `outer` keeps rows whose array is empty or null."""
 
     name: str
-    array: Typed
+    array: TypedExpression
     outer: bool
 
 
@@ -23,7 +23,7 @@ class Explode:
 class Filter:
     """The rows for which a condition is true."""
 
-    condition: Typed
+    condition: TypedExpression
     text: str
 
 
@@ -32,16 +32,16 @@ class Project:
     """The output columns, all computed from the input; `clause` and `text` are as written."""
 
     clause: Literal["select", "with", "drop"]
-    columns: tuple[Computed, ...]
+    columns: tuple[ComputedColumn, ...]
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Computed:
+class ComputedColumn:
     """An output column: its name, its value, and the text of that, if it was written."""
 
     name: str
-    value: Typed
+    value: TypedExpression
     text: str = ""
 
 
@@ -60,12 +60,12 @@ class Map:
 class Route:
     """Named outputs: a row goes to the first branch whose condition is true, else to `else`."""
 
-    branches: tuple[tuple[str, Typed, str], ...]
+    branches: tuple[tuple[str, TypedExpression, str], ...]
     """Name, condition and text of each branch, in the order written."""
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class LookupColumn:
     """A column that a lookup adds, and its name in the table."""
 
     field: Field
@@ -81,26 +81,26 @@ class Lookup:
     """
 
     connector: str
-    options: Part
-    on: tuple[Computed, ...]
+    options: DocumentModel
+    key: tuple[ComputedColumn, ...]
     """The key; each column has its name in the table."""
-    add: tuple[Found, ...]
+    columns: tuple[LookupColumn, ...]
     on_miss: Literal["null", "drop", "fail", "to"]
-    missed: str = ""
+    miss_stream: str = ""
     """The stream of rows without a match."""
     timeout_us: int = 10_000_000
     retries: int = 3
     concurrency: int = 10
-    ordered: bool = True
+    keeps_order: bool = True
     cache_rows: int = 0
     cache_us: int = 0
 
     @property
-    def keys(self) -> Schema:
+    def key_schema(self) -> Schema:
         """The columns of the table by which it is queried."""
-        return Schema(tuple(Field(c.name, c.value.type, nullable=False) for c in self.on))
+        return Schema(tuple(Field(c.name, c.value.type, nullable=False) for c in self.key))
 
     @property
-    def added(self) -> Schema:
+    def added_schema(self) -> Schema:
         """The columns that it adds, under their output names."""
-        return Schema(tuple(found.field for found in self.add))
+        return Schema(tuple(found.field for found in self.columns))

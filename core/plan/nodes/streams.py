@@ -25,15 +25,15 @@ class Upsert:
     """
 
     key: tuple[str, ...]
-    deletes: bool = False
-    fixed: frozenset[str] = field(default=frozenset(), compare=False)
+    has_deletes: bool = False
+    key_dependent_columns: frozenset[str] = field(default=frozenset(), compare=False)
     """Columns that depend only on the key: a change of a row does not change their values."""
 
     def __str__(self) -> str:
-        return f"upsert({', '.join(self.key)}){' with deletes' if self.deletes else ''}"
+        return f"upsert({', '.join(self.key)}){' with deletes' if self.has_deletes else ''}"
 
 
-Kind: TypeAlias = Append | Upsert
+StreamKind: TypeAlias = Append | Upsert
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +42,15 @@ class Stream:
 
     name: str
     schema: Schema
-    kind: Kind
-    timed: bool
+    kind: StreamKind
+    has_event_time: bool
     """Whether the rows carry an event time, and the stream carries watermarks."""
-    ordered: bool = False
+    has_row_order: bool = False
     """Whether the rows carry their row order, because a reader needs it."""
 
     @property
-    def written(self) -> Schema:
+    def sink_schema(self) -> Schema:
         """The columns that sinks write: with `_delete` if rows may retract earlier ones."""
-        if isinstance(self.kind, Upsert) and self.kind.deletes:
+        if isinstance(self.kind, Upsert) and self.kind.has_deletes:
             return Schema((*self.schema, Field(DELETE, BOOLEAN, nullable=False)))
         return self.schema

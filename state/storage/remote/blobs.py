@@ -24,14 +24,14 @@ from typing import TypeVar
 from headrace.core.snapshots import Blob, StoreError
 from headrace.state.storage import names
 from headrace.state.storage.disk import Disk, remove_quietly
-from headrace.state.storage.remote.bucket import MANY
-from headrace.state.storage.remote.objects import Listed, Objects, Short
-from headrace.state.storage.remote.uploads import Uploads
-from headrace.state.storage.sealing import Broken, Passing
+from headrace.state.storage.remote.bucket import NAMES_PER_LIST
+from headrace.state.storage.remote.objects import ListedObject, ObjectStorage, SizeMismatch
+from headrace.state.storage.remote.uploads import UploadPool
+from headrace.state.storage.sealing import CorruptData, HashingIterator
 
 T = TypeVar("T")
 
-TIMES = 2
+MAX_READS = 2
 """Number of reads before a blob is called damaged: the network may have caused the damage."""
 
 
@@ -40,198 +40,204 @@ class RemoteBlobs:
     and collects.
     """
 
-    def __init__(self, objects: Objects, folder: str, disk: Disk, uploads: Uploads) -> None:
+    def __init__(
+        self, objects: ObjectStorage, folder: str, disk: Disk, uploads: UploadPool
+    ) -> None:
         self._objects = objects
         self._folder = folder
         self._disk = disk
         self._uploads = uploads
         self._changed = threading.Condition()
-        self._there: set[str] = set()
+        self._existing_names: set[str] = set()
         """Names of all blobs that may exist."""
-        self._safe: set[Blob] = set()
-        self._coming: dict[Blob, Future[None]] = {}
-        self._failed: dict[Blob, StoreError] = {}
-        self._wanted: set[Blob] = set()
+        self._durable_blobs: set[Blob] = set()
+        self._uploading: dict[Blob, Future[None]] = {}
+        self._upload_errors: dict[Blob, StoreError] = {}
+        self._recent_blobs: set[Blob] = set()
         """Blobs that were put or looked up since the last collect."""
-        self._going: frozenset[str] = frozenset()
+        self._names_being_removed: frozenset[str] = frozenset()
         """Names of the blobs being removed: none of them is put meanwhile."""
-        self._collected = 0
+        self._collect_count = 0
         self.bytes_written = 0
 
-    def prepare(self, safe: Iterable[Blob], listed: Mapping[str, Listed]) -> None:
+    def prepare(self, safe: Iterable[Blob], listed: Mapping[str, ListedObject]) -> None:
         """Start writing: these objects exist, and of them these blobs can be trusted."""
-        self._see(listed)
+        self._record_listed(listed)
         sizes = {name: each.bytes for name, each in listed.items()}
-        self._safe = {blob for blob in safe if sizes.get(self._name(blob)) == blob.bytes}
+        self._durable_blobs = {
+            blob for blob in safe if sizes.get(self._get_name(blob)) == blob.bytes
+        }
 
     def put(self, data: bytes | memoryview) -> Blob:
         """Store these bytes."""
         own = bytes(data)
-        blob = _blob_of((own,))
-        self._add(blob, lambda: lambda: self._objects.put(self._name(blob), own))
+        blob = _compute_blob((own,))
+        self._start_upload(blob, lambda: lambda: self._objects.put(self._get_name(blob), own))
         return blob
 
     def put_file(self, path: str) -> Blob:
         """Store a file. It is opened at once, so it may be removed afterwards."""
-        blob = _blob_of(self._disk.pieces(path))
+        blob = _compute_blob(self._disk.read_chunks(path))
 
         def opened() -> Callable[[], None]:
             file = open(path, "rb")  # noqa: SIM115 - a thread closes it
 
             def upload() -> None:
                 with file:
-                    self._objects.put_file(self._name(blob), file)
+                    self._objects.put_file(self._get_name(blob), file)
 
             return upload
 
-        self._add(blob, opened)
+        self._start_upload(blob, opened)
         return blob
 
     def has(self, blob: Blob) -> bool:
         """Whether the blob is stored or being stored."""
         with self._changed:
-            self._wanted.add(blob)
-            return blob in self._safe or blob in self._coming
+            self._recent_blobs.add(blob)
+            return blob in self._durable_blobs or blob in self._uploading
 
-    def is_safe(self, blob: Blob) -> bool:
+    def is_durable(self, blob: Blob) -> bool:
         """Whether a manifest may name the blob now. Raises StoreError if its upload failed."""
         with self._changed:
-            failed = self._failed.pop(blob, None)
-            if blob not in self._safe and failed is not None:
+            failed = self._upload_errors.pop(blob, None)
+            if blob not in self._durable_blobs and failed is not None:
                 raise failed
-            return blob in self._safe
+            return blob in self._durable_blobs
 
     def flush(self) -> None:
         """Wait for running uploads."""
         with self._changed:
-            coming = list(self._coming.values())
+            coming = list(self._uploading.values())
         wait(coming)
 
     def read(self, blob: Blob) -> bytes:
         """Return the blob's bytes. Raises CorruptData."""
-        return _again(lambda: b"".join(self._verified(blob)))
+        return _retry_read(lambda: b"".join(self._read_verified(blob)))
 
     def verify(self, blob: Blob) -> None:
         """Read and verify the blob. Raises CorruptData."""
-        _again(lambda: deque(self._verified(blob), maxlen=0))
+        _retry_read(lambda: deque(self._read_verified(blob), maxlen=0))
 
     def fetch(self, blob: Blob, path: str, *, link: bool) -> None:
         """Create a file with the blob's bytes, always a copy. Raises CorruptData."""
 
         def write() -> None:
             try:
-                self._disk.write(path, self._verified(blob))
+                self._disk.write(path, self._read_verified(blob))
             except BaseException:
                 remove_quietly(self._disk, path)
                 raise
 
-        _again(write)
+        _retry_read(write)
 
     def collect(self, needed: Collection[Blob]) -> None:
         """Remove all blobs that are neither needed nor looked up since the last collect."""
-        self._look_again()
+        self._relist_if_due()
         with self._changed:
-            kept = {blob.hash for blob in (*needed, *self._wanted, *self._coming)}
-            self._wanted.clear()
-            self._failed.clear()
-            self._safe = {blob for blob in self._safe if blob.hash in kept}
-            self._going = frozenset(self._there - kept)
+            kept = {blob.hash for blob in (*needed, *self._recent_blobs, *self._uploading)}
+            self._recent_blobs.clear()
+            self._upload_errors.clear()
+            self._durable_blobs = {blob for blob in self._durable_blobs if blob.hash in kept}
+            self._names_being_removed = frozenset(self._existing_names - kept)
         try:
-            self._objects.remove([f"{self._folder}/{name}" for name in sorted(self._going)])
+            self._objects.remove(
+                [f"{self._folder}/{name}" for name in sorted(self._names_being_removed)]
+            )
             with self._changed:
-                self._there -= self._going
+                self._existing_names -= self._names_being_removed
         finally:
             with self._changed:
-                self._going = frozenset()
+                self._names_being_removed = frozenset()
                 self._changed.notify_all()
 
-    def path(self, blob: Blob) -> str:
-        return f"{self._objects.address}/{self._name(blob)}"
+    def get_path(self, blob: Blob) -> str:
+        return f"{self._objects.address}/{self._get_name(blob)}"
 
-    def _name(self, blob: Blob) -> str:
+    def _get_name(self, blob: Blob) -> str:
         return f"{self._folder}/{blob.hash}"
 
-    def _look_again(self) -> None:
+    def _relist_if_due(self) -> None:
         """List the existing blobs, if it is time to."""
-        self._collected += 1
-        if self._collected % (len(self._there) // MANY + 1):
+        self._collect_count += 1
+        if self._collect_count % (len(self._existing_names) // NAMES_PER_LIST + 1):
             return
         with self._changed:
-            before = set(self._safe)
-        listed = self._objects.listed(self._folder)
+            before = set(self._durable_blobs)
+        listed = self._objects.list_objects(self._folder)
         with self._changed:
-            self._see(listed)
+            self._record_listed(listed)
             sizes = {name: each.bytes for name, each in listed.items()}
-            self._safe -= {b for b in before if sizes.get(self._name(b)) != b.bytes}
+            self._durable_blobs -= {b for b in before if sizes.get(self._get_name(b)) != b.bytes}
 
-    def _see(self, listed: Mapping[str, Listed]) -> None:
+    def _record_listed(self, listed: Mapping[str, ListedObject]) -> None:
         found = (name.removeprefix(f"{self._folder}/") for name in listed)
-        self._there.update(name for name in found if names.is_blob(name))
+        self._existing_names.update(name for name in found if names.is_blob(name))
 
-    def _add(self, blob: Blob, opened: Callable[[], Callable[[], None]]) -> None:
+    def _start_upload(self, blob: Blob, opened: Callable[[], Callable[[], None]]) -> None:
         """Upload the blob, unless it is stored or being stored."""
         if self.has(blob):
             return
         with self._changed:
-            self._changed.wait_for(lambda: blob.hash not in self._going)
-            if blob in self._safe or blob in self._coming:
+            self._changed.wait_for(lambda: blob.hash not in self._names_being_removed)
+            if blob in self._durable_blobs or blob in self._uploading:
                 return
-            self._coming[blob] = done = Future[None]()
-            self._failed.pop(blob, None)
+            self._uploading[blob] = done = Future[None]()
+            self._upload_errors.pop(blob, None)
             self.bytes_written += blob.bytes
         try:
             upload = opened()
-            self._uploads.begin(lambda: self._upload(blob, upload, done))
+            self._uploads.submit(lambda: self._upload(blob, upload, done))
         except BaseException as error:
-            self._ended(blob, done, error)
+            self._finish_upload(blob, done, error)
             raise
 
     def _upload(self, blob: Blob, upload: Callable[[], None], done: Future[None]) -> None:
         try:
             upload()
         except BaseException as error:
-            self._ended(blob, done, error)
+            self._finish_upload(blob, done, error)
         else:
-            self._ended(blob, done, None)
+            self._finish_upload(blob, done, None)
 
-    def _ended(self, blob: Blob, done: Future[None], error: BaseException | None) -> None:
+    def _finish_upload(self, blob: Blob, done: Future[None], error: BaseException | None) -> None:
         """Record the outcome of an upload."""
         with self._changed:
-            self._there.add(blob.hash)  # a failed upload may exist, too
-            del self._coming[blob]
+            self._existing_names.add(blob.hash)  # a failed upload may exist, too
+            del self._uploading[blob]
             if error is None:
-                self._safe.add(blob)
+                self._durable_blobs.add(blob)
             else:
-                self._failed[blob] = (
+                self._upload_errors[blob] = (
                     error
                     if isinstance(error, StoreError)
-                    else StoreError(f"cannot write {self.path(blob)}: {error}")
+                    else StoreError(f"cannot write {self.get_path(blob)}: {error}")
                 )
         done.set_result(None)
 
-    def _verified(self, blob: Blob) -> Iterator[bytes]:
+    def _read_verified(self, blob: Blob) -> Iterator[bytes]:
         """Yield the bytes read; raises CorruptData at the end if they are not the blob's."""
-        passing = Passing(self._objects.pieces(self._name(blob), blob.bytes))
+        passing = HashingIterator(self._objects.read_chunks(self._get_name(blob), blob.bytes))
         try:
             yield from passing
-        except Short as short:
+        except SizeMismatch as short:
             if short.bytes is None:
-                raise Broken("it is missing") from None
-            raise Broken(f"wanted {blob.bytes} bytes, got {short.bytes}") from None
+                raise CorruptData("it is missing") from None
+            raise CorruptData(f"wanted {blob.bytes} bytes, got {short.bytes}") from None
         if passing.hash != blob.hash:
-            raise Broken(f"its {blob.bytes} bytes are not those that were written")
+            raise CorruptData(f"its {blob.bytes} bytes are not those that were written")
 
 
-def _again(read: Callable[[], T]) -> T:
-    for _ in range(TIMES - 1):
+def _retry_read(read: Callable[[], T]) -> T:
+    for _ in range(MAX_READS - 1):
         try:
             return read()
-        except Broken:
+        except CorruptData:
             continue
     return read()
 
 
-def _blob_of(pieces: Iterable[bytes | memoryview]) -> Blob:
-    passing = Passing(pieces)
+def _compute_blob(pieces: Iterable[bytes | memoryview]) -> Blob:
+    passing = HashingIterator(pieces)
     deque(passing, maxlen=0)
     return Blob(passing.hash, passing.bytes)

@@ -16,42 +16,48 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import IO, TYPE_CHECKING
 
-from headrace.core.addresses import Address
+from headrace.core.addresses import StorageUrl
 from headrace.state.storage.remote.endpoints import check_endpoint
-from headrace.state.storage.remote.objects import Conflict, Found, Listed, Short, Version
-from headrace.state.storage.remote.telling import asking
+from headrace.state.storage.remote.objects import (
+    ListedObject,
+    ObjectVersion,
+    PreconditionFailed,
+    SizeMismatch,
+    StoredObject,
+)
+from headrace.state.storage.remote.telling import translate_bucket_errors
 
 if TYPE_CHECKING:
     from obstore import UpdateVersion
     from obstore.store import ClientConfig, ObjectStore, RetryConfig
 
-PART = 8 << 20
+PART_BYTES = 8 << 20
 """Bytes per request."""
-PARTS_AT_ONCE = 3
+CONCURRENT_PARTS = 3
 """Number of concurrent requests for one object."""
-MANY = 1000
+NAMES_PER_LIST = 1000
 """Number of names that one request lists."""
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class RequestTimeouts:
     """Time-outs of a server's requests."""
 
     connect_s: float = 5.0
     request_s: float = 30.0
     """Time-out of one request with its body: 8 MB take that long at 280 kB/s."""
-    again_s: float = 30.0
+    retry_s: float = 30.0
     """Time during which a request is retried."""
     pause_s: float = 0.2
     """Pause before the first retry; each further pause is twice as long, with random jitter."""
 
 
-def bucket(address: Address, patience: Patience | None = None) -> Bucket:
+def open_bucket(address: StorageUrl, patience: RequestTimeouts | None = None) -> Bucket:
     """Open the objects below an address. Raises SnapshotError if the environment is incomplete."""
     from obstore.store import from_url
 
     check_endpoint(address.scheme, os.environ)
-    patience = patience or Patience()
+    patience = patience or RequestTimeouts()
     client: ClientConfig = {
         "connect_timeout": timedelta(seconds=patience.connect_s),
         "timeout": timedelta(seconds=patience.request_s),
@@ -60,24 +66,24 @@ def bucket(address: Address, patience: Patience | None = None) -> Bucket:
     }
     retry: RetryConfig = {
         "max_retries": 100,
-        "retry_timeout": timedelta(seconds=patience.again_s),
+        "retry_timeout": timedelta(seconds=patience.retry_s),
         "backoff": {
             "init_backoff": timedelta(seconds=patience.pause_s),
             "max_backoff": timedelta(seconds=5),
         },
     }
-    with asking(f"open {address}"):
+    with translate_bucket_errors(f"open {address}"):
         return Bucket(
             from_url(address.url, client_options=client, retry_config=retry), str(address)
         )
 
 
-def reached(address: Address) -> Bucket:
+def open_reachable_bucket(address: StorageUrl) -> Bucket:
     """Open the objects of a server that has answered once, so that a wrong environment is reported
     soon.
     """
-    bucket(address, Patience(again_s=3.0)).read("owner.json")
-    return bucket(address)
+    open_bucket(address, RequestTimeouts(retry_s=3.0)).read("owner.json")
+    return open_bucket(address)
 
 
 def _is_set(name: str) -> bool:
@@ -94,27 +100,27 @@ class Bucket:
     def put(self, name: str, data: bytes) -> None:
         from obstore import put
 
-        with asking(f"write {self.address}/{name}"):
-            put(self._store, name, data, chunk_size=PART, max_concurrency=PARTS_AT_ONCE)
+        with translate_bucket_errors(f"write {self.address}/{name}"):
+            put(self._store, name, data, chunk_size=PART_BYTES, max_concurrency=CONCURRENT_PARTS)
 
     def put_file(self, name: str, file: IO[bytes]) -> None:
         from obstore import put
 
-        with asking(f"write {self.address}/{name}"):
-            put(self._store, name, file, chunk_size=PART, max_concurrency=PARTS_AT_ONCE)
+        with translate_bucket_errors(f"write {self.address}/{name}"):
+            put(self._store, name, file, chunk_size=PART_BYTES, max_concurrency=CONCURRENT_PARTS)
 
-    def create(self, name: str, data: bytes) -> Version:
+    def create(self, name: str, data: bytes) -> ObjectVersion:
         from obstore import put
         from obstore.exceptions import AlreadyExistsError
 
         try:
-            with asking(f"write {self.address}/{name}", AlreadyExistsError):
+            with translate_bucket_errors(f"write {self.address}/{name}", AlreadyExistsError):
                 result = put(self._store, name, data, mode="create")
         except AlreadyExistsError:
-            raise Conflict from None
-        return Version(result["e_tag"], result["version"])
+            raise PreconditionFailed from None
+        return ObjectVersion(result["e_tag"], result["version"])
 
-    def replace(self, name: str, data: bytes, version: Version) -> Version:
+    def replace(self, name: str, data: bytes, version: ObjectVersion) -> ObjectVersion:
         from obstore import put
         from obstore.exceptions import PreconditionError
 
@@ -124,34 +130,36 @@ class Bucket:
         if version.number is not None:
             seen["version"] = version.number
         try:
-            with asking(f"write {self.address}/{name}", PreconditionError):
+            with translate_bucket_errors(f"write {self.address}/{name}", PreconditionError):
                 result = put(self._store, name, data, mode=seen)
         except PreconditionError:
-            raise Conflict from None
-        return Version(result["e_tag"], result["version"])
+            raise PreconditionFailed from None
+        return ObjectVersion(result["e_tag"], result["version"])
 
-    def read(self, name: str) -> Found | None:
+    def read(self, name: str) -> StoredObject | None:
         from obstore import get
 
         try:
-            with asking(f"read {self.address}/{name}", FileNotFoundError):
+            with translate_bucket_errors(f"read {self.address}/{name}", FileNotFoundError):
                 result = get(self._store, name)
-                version = Version(result.meta["e_tag"], result.meta["version"])
-                return Found(bytes(result.bytes()), version)
+                version = ObjectVersion(result.meta["e_tag"], result.meta["version"])
+                return StoredObject(bytes(result.bytes()), version)
         except FileNotFoundError:
             return None
 
-    def pieces(self, name: str, bytes: int) -> Iterator[bytes]:
-        for start in range(0, max(bytes, 1), PART):
-            yield self._piece(name, bytes, start)
+    def read_chunks(self, name: str, bytes: int) -> Iterator[bytes]:
+        for start in range(0, max(bytes, 1), PART_BYTES):
+            yield self._read_part(name, bytes, start)
 
-    def listed(self, folder: str = "") -> dict[str, Listed]:
+    def list_objects(self, folder: str = "") -> dict[str, ListedObject]:
         from obstore import list
 
-        with asking(f"list {self.address}/{folder}"):
+        with translate_bucket_errors(f"list {self.address}/{folder}"):
             return {
-                each["path"]: Listed(each["size"], Version(each["e_tag"], each["version"]))
-                for some in list(self._store, folder or None, chunk_size=MANY)
+                each["path"]: ListedObject(
+                    each["size"], ObjectVersion(each["e_tag"], each["version"])
+                )
+                for some in list(self._store, folder or None, chunk_size=NAMES_PER_LIST)
                 for each in some
             }
 
@@ -159,20 +167,22 @@ class Bucket:
         from obstore import delete
 
         if names:
-            with asking(f"remove from {self.address}", FileNotFoundError):
+            with translate_bucket_errors(f"remove from {self.address}", FileNotFoundError):
                 delete(self._store, [*names])
 
-    def _piece(self, name: str, bytes_: int, start: int) -> bytes:
+    def _read_part(self, name: str, bytes_: int, start: int) -> bytes:
         from obstore import get
 
-        end = min(start + PART, bytes_)
+        end = min(start + PART_BYTES, bytes_)
         try:
-            with asking(f"read {self.address}/{name}", FileNotFoundError, Short):
+            with translate_bucket_errors(
+                f"read {self.address}/{name}", FileNotFoundError, SizeMismatch
+            ):
                 # An empty range is invalid, also for an empty object.
                 whole = get(self._store, name) if end == bytes_ and not start else None
                 result = whole or get(self._store, name, options={"range": (start, end)})
                 if result.meta["size"] != bytes_:
-                    raise Short(result.meta["size"])
+                    raise SizeMismatch(result.meta["size"])
                 return bytes(result.bytes())
         except FileNotFoundError:
-            raise Short(None) from None
+            raise SizeMismatch(None) from None

@@ -10,15 +10,15 @@ import re
 from collections.abc import Mapping
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 
-from headrace.core.rendering import printable
+from headrace.core.rendering import escape_unprintable
 from headrace.core.snapshots import RefusedSnapshot
 
-_NAMES = {
+_ENDPOINT_VARIABLES = {
     "s3": ("AWS_ENDPOINT", "AWS_ENDPOINT_URL"),
     "gs": ("GOOGLE_BASE_URL",),
     "az": ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
 }
-_INSTEAD = {"s3": "AWS_ENDPOINT_URL_S3"}
+_OVERRIDING_VARIABLES = {"s3": "AWS_ENDPOINT_URL_S3"}
 """Variable that alone counts if it is set."""
 
 _URL = re.compile(
@@ -30,7 +30,7 @@ _NUMBER = re.compile(r"\d+|0[xX][0-9A-Fa-f]*")
 """A host whose last part is a number is taken for an IPv4 address."""
 
 
-class WrongEndpoint(RefusedSnapshot):
+class InvalidEndpoint(RefusedSnapshot):
     """A server address in the environment is no URL."""
 
     exit_status = 2
@@ -38,16 +38,18 @@ class WrongEndpoint(RefusedSnapshot):
 
 def check_endpoint(scheme: str, environment: Mapping[str, str]) -> None:
     """Check that the server addresses for that scheme are URLs. Raises WrongEndpoint."""
-    instead = _INSTEAD.get(scheme, "")
-    names = (instead,) if instead in environment else _NAMES.get(scheme, ())
+    instead = _OVERRIDING_VARIABLES.get(scheme, "")
+    names = (instead,) if instead in environment else _ENDPOINT_VARIABLES.get(scheme, ())
     for name in names:
         said = environment.get(name)
         if said is not None and not _is_url(said):
             # A value that may contain a password is not repeated.
             is_secret = set("@?#") & set(said)
-            got = "one with credentials or a query" if is_secret else f'"{printable(said)}"'
+            got = (
+                "one with credentials or a query" if is_secret else f'"{escape_unprintable(said)}"'
+            )
             message = f"{name}: wanted a URL as http://host:port, got {got}"
-            raise WrongEndpoint(message, "" if said else "unset it, or set it to one")
+            raise InvalidEndpoint(message, "" if said else "unset it, or set it to one")
 
 
 def _is_url(text: str) -> bool:

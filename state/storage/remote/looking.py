@@ -5,25 +5,27 @@ from __future__ import annotations
 import os
 import socket
 
-from headrace.state.storage.cabinet import Cabinet
-from headrace.state.storage.elsewhere import place_of
+from headrace.state.storage.cabinet import CheckpointRepository
+from headrace.state.storage.elsewhere import read_location
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
-from headrace.state.storage.lock import Holder
-from headrace.state.storage.remote.bucket import bucket
-from headrace.state.storage.remote.cabinet import RemoteCabinet
-from headrace.state.storage.remote.owning import Owning, me
-from headrace.state.storage.remote.reading import place
+from headrace.state.storage.lock import LockHolder
+from headrace.state.storage.remote.bucket import open_bucket
+from headrace.state.storage.remote.cabinet import RemoteCheckpointRepository
+from headrace.state.storage.remote.owning import BucketOwnership, build_own_record
+from headrace.state.storage.remote.reading import resolve_storage_url
 
 
-def looking(dir: str, name: str) -> Cabinet:
+def open_bucket_read_only(dir: str, name: str) -> CheckpointRepository:
     """Open the checkpoints of the job of that name, below an address. Raises SnapshotError."""
-    objects = bucket(place(dir).below(name))
-    nobody = Owning(objects, me("", Holder(os.getpid(), socket.gethostname(), "")))
-    return RemoteCabinet(objects, name, LocalDisk(), nobody, str)
+    objects = open_bucket(resolve_storage_url(dir).child(name))
+    nobody = BucketOwnership(
+        objects, build_own_record("", LockHolder(os.getpid(), socket.gethostname(), ""))
+    )
+    return RemoteCheckpointRepository(objects, name, LocalDisk(), nobody, str)
 
 
-def cabinet_of(home: Home) -> Cabinet:
+def open_repository(home: Home) -> CheckpointRepository:
     """Open a home's checkpoints where the home records them. Raises SnapshotError."""
-    place = place_of(home)
-    return home if place is None else looking(place, home.name)
+    place = read_location(home)
+    return home if place is None else open_bucket_read_only(place, home.name)

@@ -15,163 +15,168 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
-from headrace.core.snapshots import Blob, Manifest, StoreError, UnknownOutcome, blobs_in
+from headrace.core.snapshots import Blob, Manifest, StoreError, UnknownOutcome, find_blobs
 from headrace.state.storage import names
-from headrace.state.storage.manifests import owned
+from headrace.state.storage.manifests import check_owner
 from headrace.state.storage.remote.objects import (
-    Conflict,
-    Listed,
-    Objects,
-    Unanswered,
-    Version,
+    ListedObject,
+    ObjectStorage,
+    ObjectVersion,
+    PreconditionFailed,
+    RequestOutcomeUnknown,
 )
-from headrace.state.storage.remote.owning import Owning
-from headrace.state.storage.sealing import Broken, seal, unseal
+from headrace.state.storage.remote.owning import BucketOwnership
+from headrace.state.storage.sealing import CorruptData, decode_checksummed, encode_checksummed
 
 FENCE = b"fence %s\n"
 FENCE_BYTES = len(FENCE % (b"0" * 32))
-TIMES = 5
+MAX_ATTEMPTS = 5
 
 
 class RemoteManifests:
     """Folder of manifests; for one thread at a time. Without an owner it is read-only."""
 
     def __init__(
-        self, objects: Objects, folder: str, job: str, owner: Owning | None, now: Callable[[], str]
+        self,
+        objects: ObjectStorage,
+        folder: str,
+        job: str,
+        owner: BucketOwnership | None,
+        now: Callable[[], str],
     ) -> None:
         self._objects = objects
         self._folder = folder
         self._job = job
         self._owner = owner
-        self._now = now
-        self._unknown: tuple[int, bytes] | None = None
+        self._format_now = now
+        self._unsettled: tuple[int, bytes] | None = None
         self._numbers: list[int] | None = None
-        self._fences: dict[int, Version] = {}
-        self._named: dict[int, frozenset[Blob]] = {}
+        self._fences: dict[int, ObjectVersion] = {}
+        self._blobs_by_number: dict[int, frozenset[Blob]] = {}
 
-    def prepare(self, listed: Mapping[str, Listed]) -> None:
+    def prepare(self, listed: Mapping[str, ListedObject]) -> None:
         """Start writing: make sure that no manifest of a former run can appear any more."""
-        self._fences = self._see(listed)
+        self._fences = self._record_listed(listed)
         assert self._owner is not None
-        about = self._owner.about(self._job)
+        about = self._owner.get_pending_number(self._job)
         if about is not None:
-            self._close(about)
-            self._fences = self._see(self._objects.listed(self._folder))
-            self._owner.closed()
+            self._fence(about)
+            self._fences = self._record_listed(self._objects.list_objects(self._folder))
+            self._owner.clear_pending()
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """List the existing manifests."""
-        self._see(self._objects.listed(self._folder))
+        self._record_listed(self._objects.list_objects(self._folder))
 
-    def numbers(self) -> list[int]:
+    def list_numbers(self) -> list[int]:
         """Return the numbers of the checkpoints with manifests, ascending."""
         if self._numbers is None:
-            self.look()
+            self.refresh()
         assert self._numbers is not None
         return list(self._numbers)
 
-    def path(self, number: int) -> str:
-        return f"{self._objects.address}/{self._name(number)}"
+    def get_path(self, number: int) -> str:
+        return f"{self._objects.address}/{self._get_name(number)}"
 
     def read(self, number: int) -> dict[str, object]:
         """Return a manifest. Raises CorruptData, or RefusedSnapshot for another job or format."""
-        found = self._objects.read(self._name(number))
+        found = self._objects.read(self._get_name(number))
         if found is None:
-            raise Broken("it is missing")
-        path = self.path(number)
-        return owned(path, unseal(path, found.data), self._job, number)
+            raise CorruptData("it is missing")
+        path = self.get_path(number)
+        return check_owner(path, decode_checksummed(path, found.data), self._job, number)
 
-    def named(self, number: int) -> frozenset[Blob]:
+    def list_blobs(self, number: int) -> frozenset[Blob]:
         """Return the blobs that a manifest names. Raises as `read` does."""
-        if number not in self._named:
-            self._named[number] = frozenset(blobs_in(self.read(number)))
-        return self._named[number]
+        if number not in self._blobs_by_number:
+            self._blobs_by_number[number] = frozenset(find_blobs(self.read(number)))
+        return self._blobs_by_number[number]
 
     def commit(self, number: int, manifest: Manifest, named: frozenset[Blob]) -> None:
         """Create a manifest that names these blobs. Raises OwnershipLost."""
         assert self._owner is not None
         own = {"job": self._job, "number": number, "owner": self._owner.token}
-        self._owner.begin(number, self._job, self._now())
-        data = seal({**own, **manifest, **own})
-        self._unknown = (number, data)
+        self._owner.announce_manifest(number, self._job, self._format_now())
+        data = encode_checksummed({**own, **manifest, **own})
+        self._unsettled = (number, data)
         try:
-            is_there = self._sent(number, data)
-        except Unanswered:
+            is_there = self._send(number, data)
+        except RequestOutcomeUnknown:
             self.settle()
         except StoreError:
-            self._unknown = None
+            self._unsettled = None
             raise
         else:
-            self._settled(number, is_there=is_there)
-        self._named[number] = named
+            self._record_outcome(number, is_there=is_there)
+        self._blobs_by_number[number] = named
 
     def settle(self) -> None:
         """Send a manifest of unknown outcome again; raises if it does not exist then. Raises
         OwnershipLost.
         """
         if self._owner is not None:
-            self._owner.check()
-        if self._unknown is None:
+            self._owner.check_known_loss()
+        if self._unsettled is None:
             return
-        number, data = self._unknown
+        number, data = self._unsettled
         try:
-            is_there = self._sent(number, data)
+            is_there = self._send(number, data)
         except StoreError as error:
             raise UnknownOutcome(
                 f"{error.message}; it is unknown whether checkpoint {number} is there", error.hint
             ) from error
-        self._settled(number, is_there=is_there)
+        self._record_outcome(number, is_there=is_there)
 
     @property
     def is_settled(self) -> bool:
         """Whether the outcome of every manifest sent is known."""
-        return self._unknown is None
+        return self._unsettled is None
 
     def remove(self, numbers: Collection[int]) -> None:
         """Remove these manifests."""
         if numbers:
-            self._objects.remove([self._name(number) for number in numbers])
+            self._objects.remove([self._get_name(number) for number in numbers])
         for number in numbers:
-            self._named.pop(number, None)
-        self._numbers = [number for number in self.numbers() if number not in numbers]
+            self._blobs_by_number.pop(number, None)
+        self._numbers = [number for number in self.list_numbers() if number not in numbers]
 
-    def _sent(self, number: int, data: bytes) -> bool:
+    def _send(self, number: int, data: bytes) -> bool:
         """Send a manifest; True if it exists now, False if another object does.
 
         Raises StoreError if it does not exist and never will; RequestOutcomeUnknown.
         """
-        name, fence = self._name(number), self._fences.get(number)
+        name, fence = self._get_name(number), self._fences.get(number)
         try:
             if fence is None:
                 self._objects.create(name, data)
             else:
                 self._objects.replace(name, data, fence)
-        except Conflict:
-            if not self._is_there(name, data):
+        except PreconditionFailed:
+            if not self._is_stored(name, data):
                 return False
         self._fences.pop(number, None)
         return True
 
-    def _is_there(self, name: str, data: bytes) -> bool:
+    def _is_stored(self, name: str, data: bytes) -> bool:
         try:
             found = self._objects.read(name)
         except StoreError as error:
-            raise Unanswered(error.message, error.hint) from error
+            raise RequestOutcomeUnknown(error.message, error.hint) from error
         return found is not None and found.data == data
 
-    def _settled(self, number: int, *, is_there: bool) -> None:
-        self._unknown = None
+    def _record_outcome(self, number: int, *, is_there: bool) -> None:
+        self._unsettled = None
         if not is_there:
             assert self._owner is not None
-            self._owner.look()
+            self._owner.verify()
             raise StoreError(f"checkpoint {number} is there already")
-        self._numbers = sorted({*self.numbers(), number})
+        self._numbers = sorted({*self.list_numbers(), number})
 
-    def _close(self, number: int) -> None:
+    def _fence(self, number: int) -> None:
         """Ensure that a manifest or a fence of this run has that number."""
         assert self._owner is not None
-        name, fence = self._name(number), FENCE % self._owner.token.encode()
-        for _ in range(TIMES):
+        name, fence = self._get_name(number), FENCE % self._owner.token.encode()
+        for _ in range(MAX_ATTEMPTS):
             found = self._objects.read(name)
             if found is not None and (len(found.data) != FENCE_BYTES or found.data == fence):
                 return
@@ -181,16 +186,16 @@ class RemoteManifests:
                 else:
                     self._objects.replace(name, fence, found.version)
                 return
-            except Conflict:
+            except PreconditionFailed:
                 continue
-        raise StoreError(f"cannot write {self.path(number)}: other processes keep writing it")
+        raise StoreError(f"cannot write {self.get_path(number)}: other processes keep writing it")
 
-    def _see(self, listed: Mapping[str, Listed]) -> dict[int, Version]:
+    def _record_listed(self, listed: Mapping[str, ListedObject]) -> dict[int, ObjectVersion]:
         """Record the manifests among these objects; returns the fences."""
-        self._numbers, fences = [], dict[int, Version]()
+        self._numbers, fences = [], dict[int, ObjectVersion]()
         for name, each in listed.items():
             folder, _, last = name.rpartition("/")
-            number = names.number(last) if folder == self._folder else None
+            number = names.parse_number(last) if folder == self._folder else None
             if number is None:
                 continue
             if each.bytes == FENCE_BYTES:
@@ -200,5 +205,5 @@ class RemoteManifests:
         self._numbers.sort()
         return fences
 
-    def _name(self, number: int) -> str:
+    def _get_name(self, number: int) -> str:
         return f"{self._folder}/{number}.json"

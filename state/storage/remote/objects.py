@@ -24,7 +24,7 @@ from headrace.core.snapshots import StoreError
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
+class ObjectVersion:
     """Version of an object, as its server identifies it."""
 
     tag: str | None
@@ -32,30 +32,30 @@ class Version:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class StoredObject:
     """Contents of a small object."""
 
     data: bytes
-    version: Version
+    version: ObjectVersion
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedObject:
     """Size and version of a listed object."""
 
     bytes: int
-    version: Version
+    version: ObjectVersion
 
 
-class Unanswered(StoreError):
+class RequestOutcomeUnknown(StoreError):
     """It is unknown whether a request was done, or will be."""
 
 
-class Conflict(Exception):
+class PreconditionFailed(Exception):
     """The condition of a request did not hold."""
 
 
-class Short(Exception):
+class SizeMismatch(Exception):
     """An object has another size than expected: `bytes`; None if it is missing."""
 
     def __init__(self, bytes: int | None) -> None:
@@ -63,7 +63,7 @@ class Short(Exception):
         self.bytes = bytes
 
 
-class Objects(Protocol):
+class ObjectStorage(Protocol):
     """Objects below an address, by name. Raises StoreError; safe for use by several threads."""
 
     @property
@@ -79,23 +79,23 @@ class Objects(Protocol):
         """Write a file's bytes, of which only a part is in memory at any time."""
         ...
 
-    def create(self, name: str, data: bytes) -> Version:
+    def create(self, name: str, data: bytes) -> ObjectVersion:
         """Write these bytes if there is no object. Raises PreconditionFailed."""
         ...
 
-    def replace(self, name: str, data: bytes, version: Version) -> Version:
+    def replace(self, name: str, data: bytes, version: ObjectVersion) -> ObjectVersion:
         """Write these bytes if the object has this version. Raises PreconditionFailed."""
         ...
 
-    def read(self, name: str) -> Found | None:
+    def read(self, name: str) -> StoredObject | None:
         """Return an object; None if there is none."""
         ...
 
-    def pieces(self, name: str, bytes: int) -> Iterator[bytes]:
+    def read_chunks(self, name: str, bytes: int) -> Iterator[bytes]:
         """Yield an object in chunks, if it has that size. Raises SizeMismatch."""
         ...
 
-    def listed(self, folder: str = "") -> dict[str, Listed]:
+    def list_objects(self, folder: str = "") -> dict[str, ListedObject]:
         """Return all objects in the folder, by name."""
         ...
 

@@ -25,19 +25,24 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from headrace.core.snapshots import RefusedSnapshot, StoreError
-from headrace.state.storage.lock import Holder
-from headrace.state.storage.remote.objects import Conflict, Found, Objects, Version
-from headrace.state.storage.sealing import Broken, seal, unseal
+from headrace.state.storage.lock import LockHolder
+from headrace.state.storage.remote.objects import (
+    ObjectStorage,
+    ObjectVersion,
+    PreconditionFailed,
+    StoredObject,
+)
+from headrace.state.storage.sealing import CorruptData, decode_checksummed, encode_checksummed
 
-OWNER = "owner.json"
-TIMES = 5
+OWNER_FILE = "owner.json"
+MAX_ATTEMPTS = 5
 """Maximum number of attempts when other processes write the record in between."""
-STALE = Version('"00000000000000000000000000000000"', "1")
+STALE_VERSION = ObjectVersion('"00000000000000000000000000000000"', "1")
 """Version that no object has."""
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class OwnershipRecord:
     """Contents of the ownership record."""
 
     token: str
@@ -54,191 +59,193 @@ class Record:
     over: bool = False
 
     @property
-    def holder(self) -> Holder:
+    def holder(self) -> LockHolder:
         """Process that owns the record."""
-        return Holder(self.pid, self.host, self.since)
+        return LockHolder(self.pid, self.host, self.since)
 
 
 @dataclass(frozen=True, slots=True)
-class Free:
+class ClaimGranted:
     """The record may be taken; `killed` owned it and has not reported its end."""
 
-    killed: Holder | None = None
+    killed: LockHolder | None = None
 
 
-Verdict: TypeAlias = "Free | Record"
+ClaimVerdict: TypeAlias = "ClaimGranted | OwnershipRecord"
 
 
-def decide(found: Record | None, home: str, *, take_over: bool) -> Verdict:
+def decide_claim(found: OwnershipRecord | None, home: str, *, take_over: bool) -> ClaimVerdict:
     """Decide whether a run of this home may take the record; if not, return the owner's record.
 
-    >>> theirs = Record("t", "their home", 7, "pegasus", "08:00", "09:00")
-    >>> decide(None, "mine", take_over=False) == Free()
+    >>> theirs = OwnershipRecord("t", "their home", 7, "pegasus", "08:00", "09:00")
+    >>> decide_claim(None, "mine", take_over=False) == ClaimGranted()
     True
-    >>> decide(theirs, "mine", take_over=False) is theirs
+    >>> decide_claim(theirs, "mine", take_over=False) is theirs
     True
-    >>> decide(theirs, "mine", take_over=True) == decide(theirs, "their home", take_over=False)
+    >>> decide_claim(theirs, "mine", take_over=True) == decide_claim(theirs, "their home", take_over=False)
     True
-    >>> decide(theirs, "mine", take_over=True) == Free(theirs.holder)
+    >>> decide_claim(theirs, "mine", take_over=True) == ClaimGranted(theirs.holder)
     True
-    >>> decide(replace(theirs, over=True), "mine", take_over=False) == Free()
+    >>> decide_claim(replace(theirs, over=True), "mine", take_over=False) == ClaimGranted()
     True
     """
     if found is None or found.over:
-        return Free()
+        return ClaimGranted()
     if found.home == home or take_over:
-        return Free(found.holder)
+        return ClaimGranted(found.holder)
     return found
 
 
-class HeldElsewhere(RefusedSnapshot):
+class BucketHeld(RefusedSnapshot):
     """A run of another home owns the bucket's checkpoints."""
 
 
-class Deposed(RefusedSnapshot):
+class OwnershipLost(RefusedSnapshot):
     """Another run has taken over: this one must not commit anything any more."""
 
 
-class Owning:
+class BucketOwnership:
     """Ownership record as one run holds it; for one thread at a time."""
 
-    def __init__(self, objects: Objects, me: Record) -> None:
+    def __init__(self, objects: ObjectStorage, me: OwnershipRecord) -> None:
         self._objects = objects
-        self._me = me
-        self._version: Version | None = None
-        self._deposed: Deposed | None = None
-        self.killed: Holder | None = None
+        self._record = me
+        self._version: ObjectVersion | None = None
+        self._loss: OwnershipLost | None = None
+        self.previous_owner: LockHolder | None = None
         """Previous owner, if it was killed or lost the ownership to this run."""
 
     @property
     def token(self) -> str:
         """Token that only this run writes."""
-        return self._me.token
+        return self._record.token
 
-    def about(self, job: str) -> int | None:
+    def get_pending_number(self, job: str) -> int | None:
         """Return the number of that job's manifest that a former run may have sent."""
-        return self._me.about if self._me.job == job else None
+        return self._record.about if self._record.job == job else None
 
-    def take(self, *, take_over: bool) -> None:
+    def acquire(self, *, take_over: bool) -> None:
         """Take the ownership. Raises BucketHeld."""
-        for _ in range(TIMES):
-            found = self._objects.read(OWNER)
-            record = self._read(found)
+        for _ in range(MAX_ATTEMPTS):
+            found = self._objects.read(OWNER_FILE)
+            record = self._parse_record(found)
             if found is not None and record is not None and record.token == self.token:
                 self._version = found.version  # the answer got lost
                 return
-            match decide(record, self._me.home, take_over=take_over):
-                case Free(killed):
-                    self.killed = killed
+            match decide_claim(record, self._record.home, take_over=take_over):
+                case ClaimGranted(killed):
+                    self.previous_owner = killed
                     if record is not None:
-                        self._me = replace(self._me, about=record.about, job=record.job)
-                case Record() as other:
-                    raise self._held(other)
+                        self._record = replace(self._record, about=record.about, job=record.job)
+                case OwnershipRecord() as other:
+                    raise self._build_held_error(other)
             try:
-                self._version = self._put(found)
-            except Conflict:
+                self._version = self._write_claim(found)
+            except PreconditionFailed:
                 continue
-            self._test()
+            self._check_conditions()
             return
-        raise StoreError(f"cannot have {self._place}: others write it all the time")
+        raise StoreError(f"cannot have {self._record_address}: others write it all the time")
 
-    def begin(self, number: int, job: str, now: str) -> None:
+    def announce_manifest(self, number: int, job: str, now: str) -> None:
         """Announce a manifest. Raises OwnershipLost; after a StoreError the manifest must not be
         sent.
         """
-        self._renew(replace(self._me, about=number, job=job, renewed=now))
+        self._renew(replace(self._record, about=number, job=job, renewed=now))
 
-    def closed(self) -> None:
+    def clear_pending(self) -> None:
         """Record that no manifest can be in flight any more."""
-        self._me = replace(self._me, about=None, job=None)
+        self._record = replace(self._record, about=None, job=None)
 
-    def check(self) -> None:
+    def check_known_loss(self) -> None:
         """Raise OwnershipLost if the loss is known; sends no request."""
-        if self._deposed is not None:
-            raise self._deposed
+        if self._loss is not None:
+            raise self._loss
 
-    def look(self) -> None:
+    def verify(self) -> None:
         """Read the record to check the ownership. Raises OwnershipLost."""
-        self.check()
-        found = self._objects.read(OWNER)
-        record = self._read(found)
+        self.check_known_loss()
+        found = self._objects.read(OWNER_FILE)
+        record = self._parse_record(found)
         if found is None or record is None or record.token != self.token:
-            self._deposed = self._lost(record)
-            raise self._deposed
+            self._loss = self._build_loss_error(record)
+            raise self._loss
         self._version = found.version
 
     def release(self, now: str) -> None:
         """Record that the run is over: a run of any home may follow."""
-        if self._version is not None and self._deposed is None:
-            self._renew(replace(self._me, over=True, renewed=now))
+        if self._version is not None and self._loss is None:
+            self._renew(replace(self._record, over=True, renewed=now))
 
-    def _renew(self, record: Record) -> None:
-        self.check()
+    def _renew(self, record: OwnershipRecord) -> None:
+        self.check_known_loss()
         assert self._version is not None
-        for _ in range(TIMES):
+        for _ in range(MAX_ATTEMPTS):
             try:
-                self._version = self._objects.replace(OWNER, _sealed(record), self._version)
-            except Conflict:
-                self.look()  # or an answer got lost
+                self._version = self._objects.replace(
+                    OWNER_FILE, _encode_record(record), self._version
+                )
+            except PreconditionFailed:
+                self.verify()  # or an answer got lost
                 continue
-            self._me = record
+            self._record = record
             return
-        raise StoreError(f"cannot write {self._place}: others write it all the time")
+        raise StoreError(f"cannot write {self._record_address}: others write it all the time")
 
-    def _put(self, found: Found | None) -> Version:
-        data = _sealed(self._me)
+    def _write_claim(self, found: StoredObject | None) -> ObjectVersion:
+        data = _encode_record(self._record)
         if found is None:
-            return self._objects.create(OWNER, data)
-        return self._objects.replace(OWNER, data, found.version)
+            return self._objects.create(OWNER_FILE, data)
+        return self._objects.replace(OWNER_FILE, data, found.version)
 
-    def _test(self) -> None:
+    def _check_conditions(self) -> None:
         """Refuse a server that ignores conditions: such servers exist."""
-        data = _sealed(self._me)
-        for found in (None, Found(data, STALE)):
-            with suppress(Conflict):
-                self._put(found)
+        data = _encode_record(self._record)
+        for found in (None, StoredObject(data, STALE_VERSION)):
+            with suppress(PreconditionFailed):
+                self._write_claim(found)
                 raise RefusedSnapshot(
                     f"{self._objects.address}: its server writes also where a condition does not "
                     "hold",
                     "docs/remote.md says what a server must do; a newer version of it may",
                 )
 
-    def _read(self, found: Found | None) -> Record | None:
+    def _parse_record(self, found: StoredObject | None) -> OwnershipRecord | None:
         if found is None:
             return None
         try:
-            return _record(unseal(self._place, found.data))
-        except (Broken, KeyError):
+            return _record(decode_checksummed(self._record_address, found.data))
+        except (CorruptData, KeyError):
             hint = "remove it when no run has this address"
-            raise RefusedSnapshot(f"{self._place} is damaged", hint) from None
+            raise RefusedSnapshot(f"{self._record_address} is damaged", hint) from None
 
     @property
-    def _place(self) -> str:
-        return f"{self._objects.address}/{OWNER}"
+    def _record_address(self) -> str:
+        return f"{self._objects.address}/{OWNER_FILE}"
 
-    def _held(self, other: Record) -> HeldElsewhere:
-        return HeldElsewhere(
+    def _build_held_error(self, other: OwnershipRecord) -> BucketHeld:
+        return BucketHeld(
             f"{self._objects.address} is held by {other.holder}, heard of last at {other.renewed}",
             "wait for it, or stop it; if it is gone for certain, --take-over goes on where it was",
         )
 
-    def _lost(self, record: Record | None) -> Deposed:
+    def _build_loss_error(self, record: OwnershipRecord | None) -> OwnershipLost:
         who = f"by {record.holder}" if record else "by nobody: its record is gone"
-        return Deposed(
+        return OwnershipLost(
             f"{self._objects.address} is held {who}",
             "that run goes on from the newest checkpoint; this one has written nothing since",
         )
 
 
-def me(home: str, holder: Holder) -> Record:
+def build_own_record(home: str, holder: LockHolder) -> OwnershipRecord:
     """Build the record of this run."""
-    return Record(
+    return OwnershipRecord(
         uuid.uuid4().hex, home, holder.pid, holder.host, holder.since, renewed=holder.since
     )
 
 
-def _sealed(record: Record) -> bytes:
-    return seal(
+def _encode_record(record: OwnershipRecord) -> bytes:
+    return encode_checksummed(
         {
             "token": record.token,
             "home": record.home,
@@ -253,8 +260,8 @@ def _sealed(record: Record) -> bytes:
     )
 
 
-def _record(stored: Mapping[str, Any]) -> Record:
-    return Record(
+def _record(stored: Mapping[str, Any]) -> OwnershipRecord:
+    return OwnershipRecord(
         token=stored["token"],
         home=stored["home"],
         pid=stored["pid"],

@@ -11,58 +11,64 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NoReturn
 
-from headrace.core.addresses import WANTED, Address, NoAddress, address, is_url
+from headrace.core.addresses import (
+    URL_FORMS,
+    InvalidStorageUrl,
+    StorageUrl,
+    is_url,
+    parse_storage_url,
+)
 from headrace.core.snapshots import RefusedSnapshot
-from headrace.state.storage.disk import Disk, Lock
+from headrace.state.storage.disk import Disk, FileLock
 from headrace.state.storage.local_disk import LocalDisk
-from headrace.state.storage.remote.bucket import bucket
-from headrace.state.storage.remote.objects import Listed, Objects, Short
+from headrace.state.storage.remote.bucket import open_bucket
+from headrace.state.storage.remote.objects import ListedObject, ObjectStorage, SizeMismatch
 
 
-class NotAnAddress(RefusedSnapshot):
+class NotAStorageUrl(RefusedSnapshot):
     """The user named an address that is none."""
 
     exit_status = 2
 
 
-def disk_of(path: str) -> Disk:
+def open_disk(path: str) -> Disk:
     """Return the disk of a path: a bucket, if the path is an address. Raises SnapshotError."""
-    return BucketDisk(bucket(place(path))) if is_url(path) else LocalDisk()
+    return BucketDisk(open_bucket(resolve_storage_url(path))) if is_url(path) else LocalDisk()
 
 
-def place(path: str) -> Address:
+def resolve_storage_url(path: str) -> StorageUrl:
     """Parse an address that the user named. Raises NotAStorageUrl."""
     try:
-        return address(path)
-    except NoAddress as error:
+        return parse_storage_url(path)
+    except InvalidStorageUrl as error:
         got = "an address with credentials in it" if error.is_secret else path
-        raise NotAnAddress(f"wanted {WANTED}, got {got}", error.hint) from None
+        raise NotAStorageUrl(f"wanted {URL_FORMS}, got {got}", error.hint) from None
 
 
 class BucketDisk:
     """`Disk` of the objects below an address."""
 
-    def __init__(self, objects: Objects) -> None:
+    def __init__(self, objects: ObjectStorage) -> None:
         self._objects = objects
-        self._listed: dict[str, Listed] | None = None
+        self._listing: dict[str, ListedObject] | None = None
 
-    def names(self, folder: str) -> list[str]:
-        prefix = f"{self._name(folder)}/".lstrip("/")
-        below = (name[len(prefix) :] for name in self._all() if name.startswith(prefix))
+    def list_names(self, folder: str) -> list[str]:
+        prefix = f"{self._get_name(folder)}/".lstrip("/")
+        below = (name[len(prefix) :] for name in self._list_all() if name.startswith(prefix))
         return sorted({name.partition("/")[0] for name in below})
 
-    def size(self, path: str) -> int | None:
-        listed = self._all().get(self._name(path))
+    def get_size(self, path: str) -> int | None:
+        listed = self._list_all().get(self._get_name(path))
         return None if listed is None else listed.bytes
 
     def read(self, path: str) -> bytes:
-        return b"".join(self.pieces(path))
+        return b"".join(self.read_chunks(path))
 
-    def pieces(self, path: str) -> Iterator[memoryview]:
+    def read_chunks(self, path: str) -> Iterator[memoryview]:
         try:
-            for piece in self._objects.pieces(self._name(path), self.size(path) or 0):
+            for piece in self._objects.read_chunks(self._get_name(path), self.get_size(path) or 0):
                 yield memoryview(piece)
-        except Short:
+        except SizeMismatch:
             raise FileNotFoundError(errno.ENOENT, "it was changed meanwhile", path) from None
 
     def make_folder(self, path: str) -> None:
@@ -89,15 +95,15 @@ class BucketDisk:
     def remove_folder(self, path: str) -> None:
         _refuse(path)
 
-    def lock(self, path: str) -> Lock | None:
+    def lock(self, path: str) -> FileLock | None:
         _refuse(path)
 
-    def _all(self) -> dict[str, Listed]:
-        if self._listed is None:
-            self._listed = self._objects.listed()
-        return self._listed
+    def _list_all(self) -> dict[str, ListedObject]:
+        if self._listing is None:
+            self._listing = self._objects.list_objects()
+        return self._listing
 
-    def _name(self, path: str) -> str:
+    def _get_name(self, path: str) -> str:
         return path.rstrip("/").removeprefix(self._objects.address).lstrip("/")
 
 

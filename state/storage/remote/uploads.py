@@ -10,25 +10,27 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
-AT_ONCE = 8
+MAX_CONCURRENT_UPLOADS = 8
 
 
-class Uploads:
+class UploadPool:
     """Thread pool with as many slots as threads."""
 
     def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="headrace-upload")
-        self._places = threading.BoundedSemaphore(AT_ONCE)
+        self._threads = ThreadPoolExecutor(
+            MAX_CONCURRENT_UPLOADS, thread_name_prefix="headrace-upload"
+        )
+        self._slots = threading.BoundedSemaphore(MAX_CONCURRENT_UPLOADS)
 
-    def begin(self, work: Callable[[], None]) -> Future[None]:
+    def submit(self, work: Callable[[], None]) -> Future[None]:
         """Start the upload as soon as a slot is free."""
-        self._places.acquire()
+        self._slots.acquire()
         try:
             begun = self._threads.submit(work)
         except BaseException:
-            self._places.release()
+            self._slots.release()
             raise
-        begun.add_done_callback(lambda _: self._places.release())
+        begun.add_done_callback(lambda _: self._slots.release())
         return begun
 
     def close(self) -> None:

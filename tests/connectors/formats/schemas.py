@@ -41,7 +41,7 @@ def cuts(decoder: Decoder, data: bytes, sizes: Iterable[int]) -> list[bytes]:
     """Split data into blocks, as a reader with that block size does."""
     blocks = []
     for size in sizes:
-        whole = decoder.cut(data[:size])
+        whole = decoder.find_cut(data[:size])
         if whole:
             blocks.append(data[:whole])
             data = data[whole:]

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from headrace.connectors.formats.csv_decode import CsvDecoder
 from headrace.connectors.formats.csv_encode import CsvEncoder
-from headrace.connectors.formats.csv_shape import Shape
+from headrace.connectors.formats.csv_shape import CsvSyntax
 from headrace.core.contracts import ConnectorError
 from headrace.core.types import STRING, Field, Schema
 from tests.connectors.formats.rows import atoms, frame, frames
@@ -162,7 +162,7 @@ def test_an_empty_field_is_bad_where_null_must_not_be() -> None:
 
 
 def header(text: bytes, **types: str) -> CsvDecoder:
-    return CsvDecoder(schema(**types), schema(**types)).begin(text)
+    return CsvDecoder(schema(**types), schema(**types)).with_header(text)
 
 
 def test_a_header_gives_the_order_and_may_have_more() -> None:
@@ -196,7 +196,7 @@ def test_a_name_twice_that_nobody_declared_does_no_harm() -> None:
 
 def test_only_needed_columns_are_decoded() -> None:
     declared = schema(a="bigint", b="bigint", c="string")
-    decoder = CsvDecoder(schema(c="string"), declared).begin(b"b,c,a\n")
+    decoder = CsvDecoder(schema(c="string"), declared).with_header(b"b,c,a\n")
     frame, bad = decoder.decode(b'x,"y",z\n', 6)
     assert (frame.rows(named=True), bad) == ([{"c": "y"}], ())
 
@@ -209,7 +209,7 @@ def test_no_column_is_rows_all_the_same() -> None:
 
 def test_other_habits() -> None:
     columns = schema(a="string", b="bigint")
-    decoder = CsvDecoder(columns, columns, columns.names, Shape(b"\t", b"'"), b"\\N")
+    decoder = CsvDecoder(columns, columns, columns.names, CsvSyntax(b"\t", b"'"), b"\\N")
     block = b"\\N\t1\n'\\N'\t2\n\t3\n'a''b\t\"'\t\\N\nx\t\n"
     frame, bad = decoder.decode(block, 0)
     assert frame.rows() == [(None, 1), ("\\N", 2), ("", 3), ("a'b\t\"", None)]
@@ -243,7 +243,7 @@ def test_null_has_its_text_only_unquoted_in_any_block() -> None:
     ],
 )
 def test_a_cut_is_behind_the_last_line_end_that_is_not_quoted(data: bytes, length: int) -> None:
-    assert THREE.cut(data) == length
+    assert THREE.find_cut(data) == length
 
 
 signs = st.sampled_from([b"a", b"b", b",", b",", b'"', b'"', b'""', b"\n", b"\n", b"\r\n", b"1"])
@@ -323,19 +323,21 @@ def test_a_header_is_written_once_and_quoted_like_a_record() -> None:
 @settings(max_examples=40, deadline=None)
 @given(
     frames(atoms),
-    st.sampled_from((Shape(), Shape(b"\t", b"'"), *map(Shape, (b":", b"-", b".", b"1", b"e")))),
+    st.sampled_from(
+        (CsvSyntax(), CsvSyntax(b"\t", b"'"), *map(CsvSyntax, (b":", b"-", b".", b"1", b"e")))
+    ),
     st.sampled_from(("", "NA", "\\N", "NaN", "1")),
 )
 def test_rows_read_back_as_they_were(
-    drawn: tuple[Schema, pl.DataFrame], shape: Shape, null: str
+    drawn: tuple[Schema, pl.DataFrame], shape: CsvSyntax, null: str
 ) -> None:
     assume(shape.delimiter.decode() not in null)
     columns, rows = drawn
-    encoder = CsvEncoder(columns, shape=shape, null=null)
+    encoder = CsvEncoder(columns, syntax=shape, null=null)
     text = encoder.encode(rows)
     assert text == b"".join(encoder.encode(rows[at]) for at in range(rows.height))
-    decoder = CsvDecoder(columns, columns, shape=shape, null=null.encode())
-    again, bad = decoder.begin(encoder.header()).decode(text, 0)
+    decoder = CsvDecoder(columns, columns, syntax=shape, null=null.encode())
+    again, bad = decoder.with_header(encoder.header()).decode(text, 0)
     assert not bad
     assert repr(again.rows()) == repr(rows.rows())
 

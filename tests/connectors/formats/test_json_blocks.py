@@ -148,7 +148,13 @@ def test_nesting_has_a_limit(depth: int, good: bool) -> None:
 
 
 def test_a_cut_is_behind_the_last_line_end() -> None:
-    assert [ONE.cut(data) for data in (b"", b"a", b"a\n", b"a\nb", b"a\n\n")] == [0, 0, 2, 2, 3]
+    assert [ONE.find_cut(data) for data in (b"", b"a", b"a\n", b"a\nb", b"a\n\n")] == [
+        0,
+        0,
+        2,
+        2,
+        3,
+    ]
 
 
 def test_many_bad_records_among_good_ones() -> None:

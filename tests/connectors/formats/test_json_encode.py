@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.connectors.formats.json_decode import JsonDecoder
-from headrace.connectors.formats.json_encode import FEW_ROWS, JsonEncoder
+from headrace.connectors.formats.json_encode import MAX_ARRAY_ROWS, JsonEncoder
 from headrace.core.types import Schema
 from tests.connectors.formats.rows import frame, frames
 from tests.connectors.formats.schemas import schema
@@ -105,9 +105,9 @@ def test_few_rows_are_the_bytes_that_they_are_among_many(
     name: str, type: str, value: object
 ) -> None:
     columns = schema(**{name: type})
-    rows = frame(columns, [(value,), (None,)] * (FEW_ROWS // 2))
+    rows = frame(columns, [(value,), (None,)] * (MAX_ARRAY_ROWS // 2))
     encoder = JsonEncoder(columns)
-    assert b"".join(encoder.encode(rows[at : at + 3]) for at in range(0, FEW_ROWS, 3)) == (
+    assert b"".join(encoder.encode(rows[at : at + 3]) for at in range(0, MAX_ARRAY_ROWS, 3)) == (
         encoder.encode(rows)
     )
 

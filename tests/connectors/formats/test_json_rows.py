@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.exceptions import PolarsError
 
-from headrace.connectors.formats.json_read import read
+from headrace.connectors.formats.json_read import read_lines
 from headrace.connectors.formats.lines import BLANK
 
 TYPES: dict[str, pl.DataType] = {"a": pl.Int64(), "b": pl.String()}
@@ -41,7 +41,7 @@ PIECES = (
 def rows(block: bytes) -> int | None:
     """Count the rows that Polars makes; None if it raises."""
     try:
-        return read(block, TYPES).height
+        return read_lines(block, TYPES).height
     except PolarsError:
         return None
 
@@ -73,5 +73,5 @@ def test_rows_of_a_large_block_are_as_many_as_records(
     for row in blank:
         lines.insert(row, (b"", b" ", b"\r", b"\t \r")[row % 4])
     block = b"\n".join(lines)
-    frame = read(block, TYPES)
+    frame = read_lines(block, TYPES)
     assert frame["a"].to_list() == list(range(count))

@@ -7,7 +7,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from headrace.connectors.formats import decoder, encoder, parquet_encoder, parquet_reader
+from headrace.connectors.formats import (
+    build_decoder,
+    build_encoder,
+    build_parquet_encoder,
+    build_parquet_reader,
+)
 from headrace.core.contracts import ConnectorError
 from headrace.core.plan import nodes
 from tests.plan.pipelines import plan_of
@@ -36,36 +41,38 @@ sinks: {{out: {{from: orders, files: {{path: out}}, {more}}}}}
 
 
 def test_json_is_read_unless_another_format_is_named(tmp_path: Path) -> None:
-    frame, bad = decoder(source(tmp_path, "on_error: skip")).decode(b'{"a":1}\n{"at":null}', 0)
+    frame, bad = build_decoder(source(tmp_path, "on_error: skip")).decode(
+        b'{"a":1}\n{"at":null}', 0
+    )
     assert (frame["a"].to_list(), len(bad)) == ([1], 1)
 
 
 def test_an_event_time_must_not_be_null(tmp_path: Path) -> None:
-    _, bad = decoder(source(tmp_path, "event_time: at")).decode(b'{"a":1}', 0)
+    _, bad = build_decoder(source(tmp_path, "event_time: at")).decode(b'{"a":1}', 0)
     assert bad[0].error == 'column "at": wanted timestamp not null, got null'
 
 
 def test_json_with_instants_as_numbers(tmp_path: Path) -> None:
-    frame, _ = decoder(source(tmp_path, "json: {epoch: ms}")).decode(b'{"a":1,"at":1}', 0)
+    frame, _ = build_decoder(source(tmp_path, "json: {epoch: ms}")).decode(b'{"a":1,"at":1}', 0)
     assert frame["at"].to_physical().to_list() == [1000]
 
 
 def test_csv_begins_with_a_header(tmp_path: Path) -> None:
-    opened = decoder(source(tmp_path, "format: csv"))
+    opened = build_decoder(source(tmp_path, "format: csv"))
     assert opened.has_header
-    frame, _ = opened.begin(b"at,a\n").decode(b"2026-01-31,1\n", 5)
+    frame, _ = opened.with_header(b"at,a\n").decode(b"2026-01-31,1\n", 5)
     assert frame.columns == ["a", "at"]
 
 
 def test_csv_without_a_header_has_the_columns_of_the_schema(tmp_path: Path) -> None:
     more = 'format: csv, csv: {header: false, delimiter: ";", quote: "\'", null: x}'
-    opened = decoder(source(tmp_path, more))
+    opened = build_decoder(source(tmp_path, more))
     assert not opened.has_header
     assert opened.decode(b"'1';x\n", 0)[0].rows() == [(1, None)]
 
 
 def test_raw_is_one_column(tmp_path: Path) -> None:
-    opened = decoder(source(tmp_path, "format: raw", "{line: string}"))
+    opened = build_decoder(source(tmp_path, "format: raw", "{line: string}"))
     assert opened.decode(b"a\n", 0)[0].rows() == [("a",)]
 
 
@@ -81,17 +88,17 @@ def test_raw_is_one_column(tmp_path: Path) -> None:
 def test_encoders(tmp_path: Path, more: str, suffix: str, header: bytes, text: bytes) -> None:
     part = sink(tmp_path, more)
     columns = source(tmp_path, "on_error: skip", "{a: bigint, b: string}").schema
-    opened = encoder(part, columns)
+    opened = build_encoder(part, columns)
     frame = pl.DataFrame({"a": [1], "b": [None]}, schema={"a": pl.Int64, "b": pl.String})
     assert (opened.suffix, opened.header(), opened.encode(frame)) == (suffix, header, text)
 
 
 def test_parquet_is_read_and_written_by_file(tmp_path: Path) -> None:
-    reader = parquet_reader(source(tmp_path, "format: parquet, event_time: at"))
+    reader = build_parquet_reader(source(tmp_path, "format: parquet, event_time: at"))
     assert str(reader.schema) == "a bigint not null, at timestamp not null"
-    assert parquet_encoder(reader.schema).file().end().startswith(b"PAR1")
+    assert build_parquet_encoder(reader.schema).start_file().finish().startswith(b"PAR1")
 
 
 def test_parquet_has_no_decoder(tmp_path: Path) -> None:
     with pytest.raises(ConnectorError, match="cannot carry parquet"):
-        decoder(source(tmp_path, "format: parquet"))
+        build_decoder(source(tmp_path, "format: parquet"))

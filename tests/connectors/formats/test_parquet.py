@@ -28,8 +28,8 @@ def groups_of_ten(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def written(columns: Schema, pieces: Iterator[pl.DataFrame] | list[pl.DataFrame]) -> bytes:
-    file = ParquetEncoder(columns).file()
-    return b"".join([*(file.put(piece) for piece in pieces), file.end()])
+    file = ParquetEncoder(columns).start_file()
+    return b"".join([*(file.add(piece) for piece in pieces), file.finish()])
 
 
 @settings(max_examples=40, deadline=None)
@@ -53,8 +53,8 @@ def test_a_file_is_written_group_by_group_and_read_from_any_row(tmp_path: Path) 
     rows = pl.DataFrame(
         {"a": range(95), "b": [f"x{row % 3}" for row in range(95)], "c": [[0.5, None]] * 95}
     )
-    file = ParquetEncoder(columns).file()
-    sizes = [len(file.put(rows.slice(at, 4))) for at in range(0, 95, 4)]
+    file = ParquetEncoder(columns).start_file()
+    sizes = [len(file.add(rows.slice(at, 4))) for at in range(0, 95, 4)]
     assert [bool(size) for size in sizes] == [at % 3 == 2 for at in range(24)]
 
     path = tmp_path / "a.parquet"

@@ -124,7 +124,7 @@ def test_an_instant_is_what_python_reads(
 
 def micros(texts: list[str | None]) -> list[int | None]:
     found: list[int | None] = (
-        times.instants(pl.Series(texts, dtype=pl.String)).to_physical().to_list()
+        times.parse_timestamp_column(pl.Series(texts, dtype=pl.String)).to_physical().to_list()
     )
     return found
 

@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 
 import polars as pl
 
-from headrace.connectors.kafka.sink import open_sink
+from headrace.connectors.kafka.sink import build_sink
 from headrace.connectors.kafka.sink_options import KafkaSink
-from headrace.core.bench import Bench
-from headrace.core.contracts import Commits, Sink, Surroundings, Writer
+from headrace.core.bench import KernelExecutor
+from headrace.core.contracts import CommitTiming, RunContext, SinkConnector, SinkWriter
 from headrace.core.messages import Handle
 from headrace.core.pipeline.text import Text
 from headrace.core.plan import nodes
@@ -30,7 +30,7 @@ NAME = "out"
 LONGEST_S = 60.0
 """The time limit of each operation, in seconds."""
 ROWS = Schema((Field("k", STRING), Field("n", BIGINT)))
-EVERY_SECOND = Commits(1.0, 10.0, 5.0)
+EVERY_SECOND = CommitTiming(1.0, 10.0, 5.0)
 EXACTLY: dict[str, Any] = {"delivery": "exactly_once"}
 
 
@@ -55,13 +55,13 @@ class Kept:
 class Opened:
     """A sink and the messages that it has reported."""
 
-    sink: Sink
+    sink: SinkConnector
     told: list[str]
-    _writers: list[Writer] = field(default_factory=list)
+    _writers: list[SinkWriter] = field(default_factory=list)
 
-    def writer(self, subtask: int = 0) -> Writer:
+    def writer(self, subtask: int = 0) -> SinkWriter:
         """One that is closed at the end."""
-        self._writers.append(self.sink.writer(subtask))
+        self._writers.append(self.sink.create_writer(subtask))
         return self._writers[-1]
 
     async def written(self, frame: pl.DataFrame, subtask: int = 0) -> Handle:
@@ -102,23 +102,23 @@ async def opened(
     *,
     job: str = "a" * 32,
     notes: Kept | None = None,
-    commits: Commits | None = EVERY_SECOND,
+    commits: CommitTiming | None = EVERY_SECOND,
     checked: bool = True,
     limit: int | None = None,
 ) -> AsyncIterator[Opened]:
     """The sink, checked."""
     told: list[str] = []
     with ThreadPoolExecutor(2) as executor:
-        where = Surroundings(
+        where = RunContext(
             Path(),
             job,
-            Bench(executor),
+            KernelExecutor(executor),
             limit,
             notes=notes or Kept(),
-            tell=told.append,
-            commits=commits,
+            notify_user=told.append,
+            commit_timing=commits,
         )
-        made = Opened(open_sink(*described, where), told)
+        made = Opened(build_sink(*described, where), told)
         try:
             if checked:
                 await made.sink.check()

@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
-from headrace.connectors.kafka.sink.ids import Record
-from headrace.connectors.kafka.sink.pool import Pool
+from headrace.connectors.kafka.sink.ids import TransactionalIds
+from headrace.connectors.kafka.sink.pool import SlotPool
 from tests.kafka.sink.coordinator import Broker, Row
 
 SLOTS = 2
@@ -53,7 +53,7 @@ class Manifest:
 class Writer:
     """One subtask's: its ids, and the transaction that is open."""
 
-    pool: Pool
+    pool: SlotPool
     open: Handle | None = None
     ended: bool = False
 
@@ -92,7 +92,7 @@ class World:
     manifest: Manifest | None = None
     noted: bool = False
     """Whether it is noted that its output is visible."""
-    record: Record | None = None
+    record: TransactionalIds | None = None
     process: Process | None = None
     crashes: int = 0
     failures: int = 0
@@ -147,12 +147,12 @@ class Steps:
             process = Process(subtasks, "commit" if asked else "initialise", todo, asked)
         return replace(world, process=process)
 
-    def _ids(self, record: Record | None, subtasks: int) -> tuple[str, ...]:
+    def _ids(self, record: TransactionalIds | None, subtasks: int) -> tuple[str, ...]:
         if record is None or "initialise at the start" in self.broken:
             return ()
         if "ids of every parallelism" in self.broken:
             record = replace(record, subtasks=min(subtasks, record.subtasks))
-        return tuple(record.ids())
+        return tuple(record.iterate_ids())
 
     def _beginning(self, world: World, process: Process) -> World:
         """Return the next step of a start, whose order is fixed."""
@@ -178,12 +178,14 @@ class Steps:
 
     def _ready(self, world: World, process: Process) -> World:
         """The record is written, and rows are read from where the manifest says."""
-        record, broker = Record("job", "sink", process.subtasks, SLOTS), world.broker
+        record, broker = TransactionalIds("job", "sink", process.subtasks, SLOTS), world.broker
         if world.record is not None and "ids of its own for each attempt" not in self.broken:
-            record = record.behind(world.record)
-            broker = broker.without(set(world.record.ids()).difference(broker.open, broker.hanging))
+            record = record.with_next_generation(world.record)
+            broker = broker.without(
+                set(world.record.iterate_ids()).difference(broker.open, broker.hanging)
+            )
         at = world.manifest.at if world.manifest else (0,) * len(self.rows)
-        writers = (Writer(Pool.of(SLOTS)),) * process.subtasks
+        writers = (Writer(SlotPool.of_size(SLOTS)),) * process.subtasks
         ready = Process(process.subtasks, "run", writers=writers, at=at)
         return replace(world, broker=broker, record=record, process=ready)
 
@@ -228,16 +230,16 @@ class Steps:
         """A step towards an open transaction: a larger record, a larger pool, or itself."""
         writer, record = process.writers[number], world.record
         assert record is not None
-        slot = writer.pool.free
+        slot = writer.pool.free_slot
         if slot is None:
             full = len(writer.pool.slots) == record.slots
             if full and "first record, then use" not in self.broken:
-                return replace(world, record=record.grown())
-            grown = replace(writer, pool=writer.pool.grown())
+                return replace(world, record=record.with_one_more_slot())
+            grown = replace(writer, pool=writer.pool.with_one_more())
             return replace(world, process=_with(process, number, grown))
-        id = record.id(number, slot)
+        id = record.format_id(number, slot)
         broker = world.broker.init(id)
-        opened = Writer(writer.pool.opened(slot), (number, slot, id, broker.epoch(id)))
+        opened = Writer(writer.pool.open_slot(slot), (number, slot, id, broker.epoch(id)))
         return replace(world, broker=broker, process=_with(process, number, opened))
 
     def _triggered(self, world: World, process: Process) -> World:
@@ -281,8 +283,8 @@ def _with(process: Process, number: int, writer: Writer) -> Process:
 def _freeing(process: Process, state: str) -> Process:
     """With the slots of a state free, as they must not be."""
 
-    def freed(pool: Pool) -> Pool:
-        return Pool(tuple("free" if slot == state else slot for slot in pool.slots))
+    def freed(pool: SlotPool) -> SlotPool:
+        return SlotPool(tuple("free" if slot == state else slot for slot in pool.slots))
 
     writers = tuple(replace(writer, pool=freed(writer.pool)) for writer in process.writers)
     return replace(process, writers=writers)
@@ -300,10 +302,10 @@ def _written(world: World, process: Process, number: int, split: int) -> World:
 def _prepared(world: World, process: Process, number: int, *, ended: bool) -> World:
     """A subtask comes to a barrier, or to its end, and takes that for the barrier if one comes."""
     writer, taking = process.writers[number], process.taking
-    pool = writer.pool.barrier()
+    pool = writer.pool.free_committed()
     handles: tuple[Handle, ...] = ()
     if writer.open is not None:
-        pool, handles = pool.prepared(writer.open[1]), (writer.open,)
+        pool, handles = pool.prepare_slot(writer.open[1]), (writer.open,)
     after = _with(process, number, Writer(pool, None, ended))
     if taking is None:
         return replace(world, process=replace(after, prepared=(*process.prepared, *handles)))
@@ -339,7 +341,7 @@ def _committed(world: World, process: Process) -> World:
     after = replace(process, commits=tuple(left))
     if process.phase == "run":
         writer = process.writers[number]
-        after = _with(after, number, replace(writer, pool=writer.pool.committed(slot)))
+        after = _with(after, number, replace(writer, pool=writer.pool.commit_slot(slot)))
     return replace(world, broker=broker, process=after)
 
 

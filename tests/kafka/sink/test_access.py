@@ -17,7 +17,7 @@ from confluent_kafka.admin import (
 
 from headrace.connectors.registry import REGISTRY
 from headrace.core.contracts import ConnectorError
-from headrace.core.pipeline.load import load
+from headrace.core.pipeline.load import load_pipeline
 from headrace.core.plan import nodes
 from tests.kafka.secured import OTHER, OTHER_PASSWORD, USER, Secured
 from tests.kafka.sink.opened import NAME, ROWS, opened, rows, run
@@ -43,7 +43,7 @@ def described(secured: Secured, folder: Path, topic: str, delivery: str) -> node
         f"    from: s\n    kafka: {{brokers: '{secured.at('SASL_PLAINTEXT')}', topic: {topic}, "
         f"delivery: {delivery}, security: {{{who}, password: '${{secret:P}}'}}}}\n"
     )
-    found = load(path, REGISTRY, env={"HEADRACE_SECRET_P": OTHER_PASSWORD})
+    found = load_pipeline(path, REGISTRY, env={"HEADRACE_SECRET_P": OTHER_PASSWORD})
     assert found.pipeline.sinks, found.problems
     options = found.pipeline.sinks["out"].options
     return nodes.Sink(NAME, "s", "kafka", options, nodes.Format("json", None), 1)
@@ -61,7 +61,7 @@ def refused(sink: nodes.Sink, job: str) -> ConnectorError:
     with pytest.raises(ConnectorError) as error:
         run(work())
     assert OTHER_PASSWORD not in f"{error.value.message} {error.value.hint}"
-    assert error.value.final
+    assert error.value.is_final
     return error.value
 
 

@@ -8,126 +8,133 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.connectors.kafka.sink.batches import (
-    SEQUENCES,
-    Batches,
-    Place,
-    Producer,
-    Records,
-    Sealed,
-    rows,
+    SEQUENCE_COUNT,
+    ProducerBatches,
+    ProducerIdentity,
+    RecordColumns,
+    SealedBatch,
+    TopicPartitionId,
+    iterate_rows,
 )
-from headrace.connectors.kafka.sink.outbox import REQUEST, Outbox
-from headrace.connectors.kafka.sink.packing import CODECS
+from headrace.connectors.kafka.sink.outbox import MAX_REQUEST_BYTES, BatchQueue
+from headrace.connectors.kafka.sink.packing import CODEC_NUMBERS
 
 ALL = float("inf")
 
 
-def records(partitions: Sequence[int], size: int = 10) -> Records:
+def records(partitions: Sequence[int], size: int = 10) -> RecordColumns:
     count = len(partitions)
     values = [b"%d" % n + bytes(size) for n in range(count)]
-    return Records("t", partitions, [None] * count, values, list(range(count)))
+    return RecordColumns("t", partitions, [None] * count, values, list(range(count)))
 
 
 def test_a_batch_is_sealed_when_it_is_full_and_numbered_for_its_producer() -> None:
-    batches = Batches(Producer(7, 3, "id"), size=1000)
-    full = batches.add(records([0, 1] * 20, size=100), now_s=5.0)
+    batches = ProducerBatches(ProducerIdentity(7, 3, "id"), batch_bytes=1000)
+    full = batches.add_records(records([0, 1] * 20, size=100), now_s=5.0)
     rest = batches.seal_before(5.0)
-    by_place: dict[Place, list[Sealed]] = {}
+    by_place: dict[TopicPartitionId, list[SealedBatch]] = {}
     for batch in (*full, *rest):
-        by_place.setdefault(batch.place, []).append(batch)
+        by_place.setdefault(batch.partition, []).append(batch)
     assert set(by_place) == {("t", 0), ("t", 1)}
     for (_, number), sealed in by_place.items():
-        assert [batch.first for batch in sealed] == [0, 8, 16]
-        found = [value for batch in sealed for _, _, value, _ in rows(batch)]
+        assert [batch.first_sequence for batch in sealed] == [0, 8, 16]
+        found = [value for batch in sealed for _, _, value, _ in iterate_rows(batch)]
         assert found == [b"%d" % n + bytes(100) for n in range(number, 40, 2)]
 
 
 def test_every_codec_gives_back_what_went_in() -> None:
-    for codec in CODECS.values():
-        batches = Batches(Producer(1, 0), codec)
+    for codec in CODEC_NUMBERS.values():
+        batches = ProducerBatches(ProducerIdentity(1, 0), codec)
         headers = [[("a", b"1"), ("b", None)]] * 100
-        one = Records("t", [0] * 100, [b"k"] * 100, [None] * 100, [17] * 100, headers)
-        batches.add(one, now_s=0.0)
+        one = RecordColumns("t", [0] * 100, [b"k"] * 100, [None] * 100, [17] * 100, headers)
+        batches.add_records(one, now_s=0.0)
         (sealed,) = batches.seal_before(ALL)
-        assert list(rows(sealed)) == [(17, b"k", None, [("a", b"1"), ("b", None)])] * 100
+        assert list(iterate_rows(sealed)) == [(17, b"k", None, [("a", b"1"), ("b", None)])] * 100
         assert (len(sealed.data) < 1000) == (codec > 0)
 
 
 def test_halves_of_a_batch_are_numbered_as_it_was() -> None:
-    batches = Batches(Producer(1, 0))
-    batches._next[("t", 0)] = SEQUENCES - 2
-    batches.add(records([0] * 5), now_s=0.0)
+    batches = ProducerBatches(ProducerIdentity(1, 0))
+    batches._next_sequences[("t", 0)] = SEQUENCE_COUNT - 2
+    batches.add_records(records([0] * 5), now_s=0.0)
     (sealed,) = batches.seal_before(ALL)
-    first, second = batches.halves(sealed)
-    assert (first.first, first.count, second.first, second.count) == (SEQUENCES - 2, 2, 0, 3)
-    assert [*rows(first), *rows(second)] == list(rows(sealed))
-    batches.add(records([0]), now_s=0.0)
-    assert batches.seal_before(ALL)[0].first == 3
+    first, second = batches.split_batch(sealed)
+    assert (
+        first.first_sequence,
+        first.record_count,
+        second.first_sequence,
+        second.record_count,
+    ) == (SEQUENCE_COUNT - 2, 2, 0, 3)
+    assert [*iterate_rows(first), *iterate_rows(second)] == list(iterate_rows(sealed))
+    batches.add_records(records([0]), now_s=0.0)
+    assert batches.seal_before(ALL)[0].first_sequence == 3
 
 
 def test_only_what_has_waited_is_sealed_and_not_where_something_is_on_its_way() -> None:
-    batches = Batches(Producer(1, 0))
-    batches.add(records([0]), now_s=1.0)
-    batches.add(records([1, 2]), now_s=2.0)
-    assert [batch.place for batch in batches.seal_before(1.5)] == [("t", 0)]
+    batches = ProducerBatches(ProducerIdentity(1, 0))
+    batches.add_records(records([0]), now_s=1.0)
+    batches.add_records(records([1, 2]), now_s=2.0)
+    assert [batch.partition for batch in batches.seal_before(1.5)] == [("t", 0)]
     busy = {("t", 1)}
-    assert batches.waiting_since(busy.__contains__) == 2.0
-    assert [batch.place for batch in batches.seal_before(2.0, busy.__contains__)] == [("t", 2)]
-    assert batches.waiting_since(busy.__contains__) is None
+    assert batches.find_oldest(busy.__contains__) == 2.0
+    assert [batch.partition for batch in batches.seal_before(2.0, busy.__contains__)] == [("t", 2)]
+    assert batches.find_oldest(busy.__contains__) is None
 
 
-def sealed(partition: int, first: int, size: int = 10) -> Sealed:
-    return Sealed(("t", partition), first, 1, bytes(size))
+def sealed(partition: int, first: int, size: int = 10) -> SealedBatch:
+    return SealedBatch(("t", partition), first, 1, bytes(size))
 
 
-def led(place: Place) -> int | None:
+def led(place: TopicPartitionId) -> int | None:
     return place[1] % 2
 
 
 def test_a_broker_is_sent_one_request_at_a_time_and_a_batch_of_each_partition() -> None:
-    outbox = Outbox()
-    outbox.put([sealed(0, 0), sealed(0, 1), sealed(1, 0), sealed(2, 0)])
-    taken = outbox.take(led)
+    outbox = BatchQueue()
+    outbox.add([sealed(0, 0), sealed(0, 1), sealed(1, 0), sealed(2, 0)])
+    taken = outbox.take_sendable(led)
     assert taken == {0: [sealed(0, 0), sealed(2, 0)], 1: [sealed(1, 0)]}
-    assert outbox.take(led) == {}
-    outbox.written(sealed(2, 0))
-    outbox.again(sealed(0, 0))
-    outbox.answered(0)
-    assert outbox.take(led) == {0: [sealed(0, 0)]}
+    assert outbox.take_sendable(led) == {}
+    outbox.remove(sealed(2, 0))
+    outbox.requeue(sealed(0, 0))
+    outbox.release_broker(0)
+    assert outbox.take_sendable(led) == {0: [sealed(0, 0)]}
 
 
 def test_a_request_is_not_too_large_but_for_one_batch() -> None:
-    outbox = Outbox()
-    outbox.put([sealed(0, 0, REQUEST), sealed(2, 0, REQUEST + 1)])
-    assert [batch.place for batch in outbox.take(led)[0]] == [("t", 0)]
-    outbox.answered(0)
-    assert [batch.place for batch in outbox.take(led)[0]] == [("t", 2)]
+    outbox = BatchQueue()
+    outbox.add([sealed(0, 0, MAX_REQUEST_BYTES), sealed(2, 0, MAX_REQUEST_BYTES + 1)])
+    assert [batch.partition for batch in outbox.take_sendable(led)[0]] == [("t", 0)]
+    outbox.release_broker(0)
+    assert [batch.partition for batch in outbox.take_sendable(led)[0]] == [("t", 2)]
 
 
 def test_what_nobody_leads_waits() -> None:
-    outbox = Outbox()
-    outbox.put([sealed(0, 0)])
-    assert outbox.take(lambda _: None) == {}
-    assert outbox.unled(lambda _: None) == ["t"]
-    assert outbox.unled(led) == []
+    outbox = BatchQueue()
+    outbox.add([sealed(0, 0)])
+    assert outbox.take_sendable(lambda _: None) == {}
+    assert outbox.list_leaderless_topics(lambda _: None) == ["t"]
+    assert outbox.list_leaderless_topics(led) == []
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from("written again halves".split()))))
 def test_batches_of_a_partition_are_written_in_their_order(events: list[tuple[int, str]]) -> None:
-    outbox, written = Outbox(), dict[Place, list[int]]()
-    outbox.put([sealed(partition, 10 * n) for n in range(5) for partition in range(4)])
+    outbox, written = BatchQueue(), dict[TopicPartitionId, list[int]]()
+    outbox.add([sealed(partition, 10 * n) for n in range(5) for partition in range(4)])
     for number, what in [*events, *[(n, "written") for n in range(4)] * 20]:
-        for node, batches in outbox.take(lambda place: place[1]).items():
+        for node, batches in outbox.take_sendable(lambda place: place[1]).items():
             for batch in batches:
                 if what == "again" and node == number:
-                    outbox.again(batch)
-                elif what == "halves" and batch.first % 10 == 0:
-                    second = sealed(batch.place[1], batch.first + 1)
-                    outbox.again(batch, [sealed(batch.place[1], batch.first + 2), second][::-1])
+                    outbox.requeue(batch)
+                elif what == "halves" and batch.first_sequence % 10 == 0:
+                    second = sealed(batch.partition[1], batch.first_sequence + 1)
+                    outbox.requeue(
+                        batch, [sealed(batch.partition[1], batch.first_sequence + 2), second][::-1]
+                    )
                 else:
-                    written.setdefault(batch.place, []).append(batch.first)
-                    outbox.written(batch)
-            outbox.answered(node)
-    assert outbox.empty and outbox.held == 0
+                    written.setdefault(batch.partition, []).append(batch.first_sequence)
+                    outbox.remove(batch)
+            outbox.release_broker(node)
+    assert outbox.is_empty and outbox.pending_bytes == 0
     assert all(firsts == sorted(firsts) for firsts in written.values())
     assert {n // 10 for firsts in written.values() for n in firsts} == set(range(5))

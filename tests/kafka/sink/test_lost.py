@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headrace.core.contracts import Commits, ConnectorError
+from headrace.core.contracts import CommitTiming, ConnectorError
 from tests.kafka.broker import Broker
 from tests.kafka.opened import soon
 from tests.kafka.sink.opened import EXACTLY, node, opened, rows, run
@@ -39,7 +39,7 @@ def test_a_transaction_that_is_gone_is_named_and_ends_the_job(
     topic = topics.create(fresh())
     with pytest.raises(ConnectorError) as error:
         losing(broker.address, topic, job)
-    assert error.value.final
+    assert error.value.is_final
     assert error.value.message.startswith(f"10 rows to topic {topic} are lost")
     assert f"headrace-{job}-out-0-0-0, opened at 20" in error.value.message
 
@@ -86,10 +86,10 @@ def test_a_transaction_that_the_broker_gave_up_before_it_was_prepared_is_written
 
     with pytest.raises(ConnectorError, match="the broker has ended the transaction") as error:
         run(work())
-    assert not error.value.final
+    assert not error.value.is_final
 
 
-def checking(address: str, topic: str, commits: Commits | None, **options: Any) -> list[str]:
+def checking(address: str, topic: str, commits: CommitTiming | None, **options: Any) -> list[str]:
     """Check a sink; return the messages."""
 
     async def work() -> list[str]:
@@ -104,7 +104,7 @@ def test_a_timeout_beyond_the_brokers_is_refused(
 ) -> None:
     topic = topics.create(fresh())
     with pytest.raises(ConnectorError, match=r"3600 s, which allows 900 s at most"):
-        checking(broker.address, topic, Commits(1, 10, 5), transaction_timeout="1h")
+        checking(broker.address, topic, CommitTiming(1, 10, 5), transaction_timeout="1h")
 
 
 def test_a_timeout_that_ends_every_transaction_is_refused(
@@ -112,7 +112,7 @@ def test_a_timeout_that_ends_every_transaction_is_refused(
 ) -> None:
     topic = topics.create(fresh())
     with pytest.raises(ConnectorError, match="timeout is 30 s, and a checkpoint every 60 s"):
-        checking(broker.address, topic, Commits(60, 10, 5), transaction_timeout="30s")
+        checking(broker.address, topic, CommitTiming(60, 10, 5), transaction_timeout="30s")
 
 
 def test_where_all_is_committed_at_the_end_no_time_is_too_long_to_know(
@@ -126,6 +126,6 @@ def test_a_timeout_that_may_end_a_transaction_is_told(
     broker: Broker, topics: Topics, fresh: Fresh
 ) -> None:
     topic = topics.create(fresh())
-    assert checking(broker.address, topic, Commits(5, 600, 60)) == []
-    (line,) = checking(broker.address, topic, Commits(300, 600, 60))
+    assert checking(broker.address, topic, CommitTiming(5, 600, 60)) == []
+    (line,) = checking(broker.address, topic, CommitTiming(300, 600, 60))
     assert "a transaction may be open for 960 s" in line

@@ -49,7 +49,7 @@ def look(world: World, steps: Steps) -> None:
     if process.phase == "done" and (visible != steps.all or world.broker.open):
         raise Violation(f"at the end {visible} is seen, and {world.broker.open} open")
     if process.phase == "run" and record is not None:
-        mine = {id for id in record.ids()}
+        mine = {id for id in record.iterate_ids()}
         if not mine.issuperset(world.broker.open):
             raise Violation(f"{world.broker.open} is open, and on no record")
 

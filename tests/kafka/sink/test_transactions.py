@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from headrace.connectors.kafka.sink.pool import FIRST
-from headrace.connectors.kafka.sink.sink import KafkaOut
+from headrace.connectors.kafka.sink.pool import INITIAL_SLOTS
+from headrace.connectors.kafka.sink.sink import TopicSink
 from headrace.connectors.kafka.sink.writer import TransactionalWriter
-from headrace.core.contracts import Writer
+from headrace.core.contracts import SinkWriter
 from headrace.core.messages import Handle
 from headrace.core.state import Document
 from tests.kafka.broker import Broker
@@ -77,9 +77,9 @@ def test_a_topic_that_is_gone_keeps_nobody_from_ending_what_was_open(
         async with opened(
             node(broker.address, topic, **EXACTLY), job=job, notes=notes, checked=False
         ) as out:
-            assert isinstance(out.sink, KafkaOut)
-            wire, patience = await out.sink.link.wire(), out.sink.link.patience
-            await out.sink.transactions.recover(wire, patience, [(topic, 0), (fresh(), 0)])
+            assert isinstance(out.sink, TopicSink)
+            wire, patience = await out.sink.link.get_wire(), out.sink.link.retry
+            await out.sink.transactions.end_previous(wire, patience, [(topic, 0), (fresh(), 0)])
 
     run(ends())
     assert topics.values(topic) == []
@@ -103,7 +103,7 @@ class Gate(Kept):
         Kept.write(self, name, document)
 
 
-async def one(writer: Writer, number: int) -> Handle:
+async def one(writer: SinkWriter, number: int) -> Handle:
     """The handle of a transaction with one row."""
     await writer.write(rows(1, first=number))
     handle = await writer.prepare()
@@ -213,15 +213,15 @@ def test_what_is_committed_while_the_record_grows_is_free_at_the_next_barrier(
     async def work() -> tuple[object, object]:
         async with opened(node(broker.address, topic, **EXACTLY), job=job, notes=notes) as out:
             writer = out.writer()
-            first, *_ = [await one(writer, at) for at in range(FIRST)]
+            first, *_ = [await one(writer, at) for at in range(INITIAL_SLOTS)]
             notes.opens.clear()
-            writing = asyncio.create_task(writer.write(rows(1, first=FIRST)))
+            writing = asyncio.create_task(writer.write(rows(1, first=INITIAL_SLOTS)))
             await asyncio.to_thread(notes.waits.wait)
             await out.sink.commit(first)
             notes.opens.set()
             await writing
             await writer.prepare()
-            return first["id"], (await one(writer, FIRST + 1))["id"]
+            return first["id"], (await one(writer, INITIAL_SLOTS + 1))["id"]
 
     before, after = run(work())
     assert before == after
@@ -238,7 +238,7 @@ def test_who_is_cancelled_while_it_prepares_leaves_nothing_open(
             assert isinstance(writer, TransactionalWriter)
             await writer.write(rows(10))
             preparing = asyncio.create_task(writer.prepare())
-            while writer.output.outflow is not None:  # noqa: ASYNC110
+            while writer.output.row_sender is not None:  # noqa: ASYNC110
                 await asyncio.sleep(0)
             preparing.cancel()
             with pytest.raises(asyncio.CancelledError):

@@ -9,8 +9,13 @@ from aiokafka.client import AIOKafkaClient
 from aiokafka.protocol import produce, transaction
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
-from headrace.connectors.kafka.errors import UNNAMED, of_code
-from headrace.connectors.kafka.sink.batches import Batches, Producer, Records, rows
+from headrace.connectors.kafka.errors import EXTRA_ERRORS, build_error
+from headrace.connectors.kafka.sink.batches import (
+    ProducerBatches,
+    ProducerIdentity,
+    RecordColumns,
+    iterate_rows,
+)
 
 
 def versions(request: type) -> set[int]:
@@ -54,8 +59,8 @@ def test_a_client_sends_requests_and_knows_leaders() -> None:
 
 
 def test_batches_carry_who_writes_them() -> None:
-    batches = Batches(Producer(7, 3, "id"))
-    batches.add(Records("t", [0], [b"k"], [b"v"], [17]), now_s=0.0)
+    batches = ProducerBatches(ProducerIdentity(7, 3, "id"))
+    batches.add_records(RecordColumns("t", [0], [b"k"], [b"v"], [17]), now_s=0.0)
     (sealed,) = batches.seal_before(1.0)
     assert DefaultRecordBatchBuilder.__module__.endswith("_crecords.default_records")
     # By the format of record batches: the attributes, the producer, its epoch, the first number.
@@ -64,10 +69,10 @@ def test_batches_carry_who_writes_them() -> None:
     assert int.from_bytes(data[43:51]) == 7
     assert int.from_bytes(data[51:53]) == 3
     assert int.from_bytes(data[53:57]) == 0
-    assert list(rows(sealed)) == [(17, b"k", b"v", [])]
+    assert list(iterate_rows(sealed)) == [(17, b"k", b"v", [])]
 
 
 def test_errors_that_aiokafka_does_not_name_are_still_unnamed() -> None:
-    for code in UNNAMED:
+    for code in EXTRA_ERRORS:
         assert aiokafka.errors.for_code(code) is aiokafka.errors.UnknownError
-        assert not isinstance(of_code(code), aiokafka.errors.UnknownError)
+        assert not isinstance(build_error(code), aiokafka.errors.UnknownError)

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from confluent_kafka import Producer
 
-from headrace.connectors.kafka.sink.sending import MOST
+from headrace.connectors.kafka.sink.sending import MAX_PENDING_BYTES
 from headrace.core.contracts import ConnectorError
 from headrace.core.elements import DELETE
 from headrace.core.types import BOOLEAN, STRING, TIMESTAMP, Field, Schema
@@ -117,7 +117,7 @@ def test_a_topic_that_is_not_there_is_refused_before_anything_is_read(
 ) -> None:
     topic = topics.create(fresh("orders"))
     error = refused(None, node(broker.address, topic[:-1]))
-    assert (error.message, error.final) == (f'there is no topic "{topic[:-1]}"', True)
+    assert (error.message, error.is_final) == (f'there is no topic "{topic[:-1]}"', True)
     assert f'did you mean "{topic}"?' in error.hint
 
 
@@ -218,7 +218,7 @@ def test_a_broker_that_does_not_answer_is_told_of_and_waited_for(
             writing = asyncio.create_task(more())
             await soon(lambda: bool(out.told))
             # Memory is bounded: who has more to write waits.
-            assert taken < MOST // (2 << 20) + 4
+            assert taken < MAX_PENDING_BYTES // (2 << 20) + 4
             await asyncio.to_thread(broker.resume)
             await writing
             return out.told

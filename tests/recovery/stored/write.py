@@ -30,8 +30,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from headrace.core.addresses import Address
-from headrace.state.storage.remote.bucket import Bucket, bucket
+from headrace.core.addresses import StorageUrl
+from headrace.state.storage.remote.bucket import Bucket, open_bucket
 from tests.recovery.stored.site import STORED, Stored, feed, final, has_read, lay_out, newest
 from tests.remote.server import BUCKET, serving
 
@@ -127,7 +127,7 @@ def undisturbed(folder: Path, stored: Stored) -> Any:
 
 
 def stopped_remotely(folder: Path, stored: Stored) -> None:
-    """Stop it with its checkpoints in a bucket; what that has is in the folder `bucket`.
+    """Stop it with its checkpoints in a bucket; what that has is in the folder `open_bucket`.
 
     Who owns it is left out, which names a machine.
     """
@@ -135,7 +135,7 @@ def stopped_remotely(folder: Path, stored: Stored) -> None:
     with serving() as server:
         variables = server.environment()
         os.environ.update(variables)
-        objects = bucket(Address("s3", BUCKET, "stored").below(stored.name))
+        objects = open_bucket(StorageUrl("s3", BUCKET, "stored").child(stored.name))
         with started(folder, stored, REMOTE, environment=variables) as process:
             wanted: Counter[str] = Counter()
             for phase in stored.before:
@@ -146,7 +146,7 @@ def stopped_remotely(folder: Path, stored: Stored) -> None:
                 time.sleep(0.5)
             process.terminate()
             assert process.wait(LONGEST_S) == 0, said(folder)
-        for name in objects.listed():
+        for name in objects.list_objects():
             found, path = objects.read(name), folder / "bucket" / name
             assert found is not None
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -155,7 +155,7 @@ def stopped_remotely(folder: Path, stored: Stored) -> None:
 
 def newest_there(objects: Bucket) -> Any:
     """The newest manifest in a bucket."""
-    names = [name for name in objects.listed() if "/manifests/" in name]
+    names = [name for name in objects.list_objects() if "/manifests/" in name]
     if not names:
         return None
     found = objects.read(max(names, key=lambda name: int(Path(name).stem)))

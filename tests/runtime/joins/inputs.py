@@ -7,18 +7,18 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from headrace.core.elements import DELETE, EVENT_TIME, FOREVER_US
+from headrace.core.elements import DELETE, EVENT_TIME, MAX_WATERMARK_US
 from headrace.core.expressions import type_expression
 from headrace.core.expressions.typed import to_expr
-from headrace.core.keygroups import owned, partition
-from headrace.core.operators.joins.make import join_operator
-from headrace.core.operators.operator import Output, TwoSided
-from headrace.core.operators.place import Place
-from headrace.core.ordinals import placed
-from headrace.core.owner import Owner
-from headrace.core.plan.matching import Matching
-from headrace.core.plan.nodes import Computed, Filter, Join, JoinType, Side
-from headrace.core.state import Frozen, StateBackend, StepState
+from headrace.core.keygroups import compute_owned_groups, partition_by_owner
+from headrace.core.operators.joins.make import build_join
+from headrace.core.operators.operator import Output, TwoInputOperator
+from headrace.core.operators.place import KeyedContext
+from headrace.core.ordinals import add_row_order
+from headrace.core.owner import StateOwnership
+from headrace.core.plan.matching import JoinMatching
+from headrace.core.plan.nodes import ComputedColumn, Filter, Join, JoinSide, JoinType
+from headrace.core.state import FrozenState, StateBackend, StepState
 from headrace.core.types import Field, Schema, to_polars
 from headrace.state.memory import MemoryBackend
 from tests.runtime.changing import Clock, computed
@@ -30,7 +30,7 @@ Row = tuple[object, ...]
 def join(
     left: tuple[Schema, Sequence[str]],
     right: tuple[Schema, Sequence[str]],
-    matching: Matching,
+    matching: JoinMatching,
     type: JoinType = "inner",
     only: str | None = None,
 ) -> Join:
@@ -42,7 +42,7 @@ def join(
     whole: list[Field] = []
     for (schema, key), letter in ((left, "l"), (right, "r")):
         kept = computed(schema, **{f"{letter}_{name}": name for name in schema.names})
-        sides.append(Side(letter, computed(schema, *key), kept))
+        sides.append(JoinSide(letter, computed(schema, *key), kept))
         whole += (Field(each.name, each.value.type) for each in kept)
     condition = Filter(type_expression(only, Schema(tuple(whole))), only) if only else None
     return Join(sides[0], sides[1], type, matching, condition, "", ("late_l", "late_r"))
@@ -73,10 +73,10 @@ class Inputs:
     ) -> list[Output]:
         """Rows of one side, with times in microseconds."""
         frame = self.frame(side, rows, times, deletes)
-        key: tuple[Computed, ...] = self.operation.keys[side]
+        key: tuple[ComputedColumn, ...] = self.operation.keys[side]
         keys = frame.select(to_expr(each.value).alias(each.name) for each in key)
         outs: list[Output] = []
-        for at, part in partition(frame, keys, GROUPS, self.parallelism):
+        for at, part in partition_by_owner(frame, keys, GROUPS, self.parallelism):
             operator = self.operators[at]
             takes = operator.process_right if side else operator.process
             outs += _full(takes(part))
@@ -97,11 +97,11 @@ class Inputs:
             frame = frame.with_columns(stamps.cast(pl.Datetime("us", "UTC")))
         if deletes is not None:
             frame = frame.with_columns(pl.Series(DELETE, list(deletes), dtype=pl.Boolean))
-        frame = placed(frame, pl.int_range(self.came, self.came + frame.height, eager=True))
+        frame = add_row_order(frame, pl.int_range(self.came, self.came + frame.height, eager=True))
         self.came += len(rows)
         return frame
 
-    def time(self, watermark_us: int = FOREVER_US) -> list[Output]:
+    def time(self, watermark_us: int = MAX_WATERMARK_US) -> list[Output]:
         """Advance the watermark."""
         return [out for each in self.operators for out in _full(each.advance(watermark_us))]
 
@@ -113,29 +113,29 @@ class Inputs:
     def begin_anew(self, parallelism: int) -> None:
         """Restart as after a crash."""
         for operator in self.operators:
-            operator.settle()
+            operator.flush_to_state()
         frozen = tuple(state.freeze() for state in self.states)
         for side in (0, 1):  # These rows come before the crash and are forgotten.
             lost = [(None,) * len(self.schemas[side])]
-            self.rows(side, lost, [FOREVER_US // 2] if self.timed else None)
+            self.rows(side, lost, [MAX_WATERMARK_US // 2] if self.timed else None)
         self.parallelism = parallelism
         self._begin(frozen)
 
     @property
     def late(self) -> int:
         """The number of late rows."""
-        return sum(state.counts.late for state in self.states)
+        return sum(state.counters.late for state in self.states)
 
-    def _begin(self, frozen: tuple[Frozen, ...]) -> None:
+    def _begin(self, frozen: tuple[FrozenState, ...]) -> None:
         self.states: list[StepState] = []
-        self.operators: list[TwoSided] = []
+        self.operators: list[TwoInputOperator] = []
         for at in range(self.parallelism):
-            groups = owned(at, self.parallelism, GROUPS)
-            state = self.backend.open(Owner("step", at, groups, GROUPS, frozen))
+            groups = compute_owned_groups(at, self.parallelism, GROUPS)
+            state = self.backend.open_state(StateOwnership("step", at, groups, GROUPS, frozen))
             read = frozenset({"late_l", "late_r"})
             self.states.append(state)
-            place = Place("out", state, self.clock, self.ordered, read)
-            self.operators.append(join_operator(self.operation, place))
+            place = KeyedContext("out", state, self.clock, self.ordered, read)
+            self.operators.append(build_join(self.operation, place))
 
 
 def shown(outputs: Sequence[Output], stream: str = "out") -> list[Row]:
@@ -159,4 +159,4 @@ def plain(outputs: Sequence[Output]) -> list[Row]:
 
 def kept(inputs: Inputs) -> int:
     """Return the number of stored rows."""
-    return sum(each.held for each in inputs.operators)
+    return sum(each.pending_rows for each in inputs.operators)

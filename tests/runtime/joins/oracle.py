@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
-from headrace.core.elements import FOREVER_US
+from headrace.core.elements import MAX_WATERMARK_US
 from headrace.core.plan.nodes import JoinType
 from tests.runtime.joins.inputs import Row
 
@@ -41,7 +41,7 @@ class Loops:
 
     type: JoinType
     only: Callable[[object, object], bool] | None = None
-    clock: int = -FOREVER_US
+    clock: int = -MAX_WATERMARK_US
     late: int = 0
     was: list[str] = field(default_factory=list)
 
@@ -102,7 +102,7 @@ class Loops:
 
     def done(self, each: Came, side: int) -> bool:
         """Whether the row is expected, if it matched none."""
-        return each.key is None or self.clock == FOREVER_US or self.over(each, side)
+        return each.key is None or self.clock == MAX_WATERMARK_US or self.over(each, side)
 
 
 @dataclass

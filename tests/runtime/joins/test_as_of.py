@@ -8,8 +8,8 @@ from itertools import pairwise
 import polars as pl
 import pytest
 
-from headrace.core.elements import EVENT_TIME, FOREVER_US, ORDER
-from headrace.core.plan.matching import AsOf
+from headrace.core.elements import EVENT_TIME, MAX_WATERMARK_US, ORDER
+from headrace.core.plan.matching import AsOfMatch
 from headrace.core.plan.nodes import JoinType
 from headrace.core.state import StateBackend
 from headrace.state.memory import MemoryBackend
@@ -28,7 +28,7 @@ def as_of(
     backend: StateBackend | None = None,
 ) -> Inputs:
     sides = (SCHEMAS[0], ["k"]), (SCHEMAS[1], ["k"])
-    operation = join(*sides, AsOf(ttl_us), type, only)
+    operation = join(*sides, AsOfMatch(ttl_us), type, only)
     return Inputs(operation, SCHEMAS, parallelism=parallelism, backend=backend or MemoryBackend())
 
 
@@ -129,14 +129,14 @@ def test_versions_older_than_the_ttl_are_not_met_and_forgotten() -> None:
     inputs.rows(LEFT, [("a", 4), ("a", 5)], [4, 5])
     assert shown(inputs.time(5)) == [("a", 4, "a", 1)]
     assert shown(inputs.time(6)) == [("a", 5, None, None)]
-    assert inputs.states[0].freeze().table("keys", range(16)) is None
+    assert inputs.states[0].freeze().read_table("keys", range(16)) is None
 
 
 def test_of_a_key_one_version_is_kept() -> None:
     inputs = as_of()
     inputs.rows(RIGHT, [("a", at) for at in range(100)], list(range(100)))
     inputs.time(100)
-    sizes = inputs.states[0].sizes()
+    sizes = inputs.states[0].measure_sizes()
     assert {name: size.rows for name, size in sizes.items()} == {
         "left": 0,
         "right": 0,
@@ -214,4 +214,4 @@ def _row(chance: random.Random) -> Row:
 
 def _is_in_order(frame: pl.DataFrame, reached: int) -> bool:
     times = frame[EVENT_TIME].cast(pl.Int64).to_list()
-    return all(one <= other for one, other in pairwise([*times, min(reached, FOREVER_US)]))
+    return all(one <= other for one, other in pairwise([*times, min(reached, MAX_WATERMARK_US)]))

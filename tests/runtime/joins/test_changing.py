@@ -10,7 +10,7 @@ import pytest
 from headrace.core.elements import DELETE, EVENT_TIME
 from headrace.core.operators.joins import differing
 from headrace.core.operators.operator import Output
-from headrace.core.plan.matching import Changing
+from headrace.core.plan.matching import ChangelogMatch
 from headrace.core.plan.nodes import JoinType
 from headrace.core.plan.windows import Ttl
 from tests.runtime.changing import Clock, Table, schema_of
@@ -31,7 +31,7 @@ def changing(
 ) -> Inputs:
     """Rows of `k, i` on the left and of `k, j` on the right, that meet by `k`."""
     sides = (SCHEMAS[0], ["k"]), (SCHEMAS[1], ["k"])
-    operation = join(*sides, Changing(ttl, keys), type, only)
+    operation = join(*sides, ChangelogMatch(ttl, keys), type, only)
     return Inputs(operation, SCHEMAS, parallelism=parallelism, clock=Clock(0), timed=False)
 
 
@@ -121,7 +121,7 @@ def test_the_changes_of_rows_without_key_go_out_as_they_come() -> None:
     gone = inputs.rows(LEFT, [(None, 1, 10)], deletes=[True])
     assert changes(gone) == [("-", None, 1, 10, None, None, None)]
     assert changing("inner").rows(LEFT, [(None, 1, 10)]) == []
-    assert inputs.states[0].sizes()["keys"].rows == 0
+    assert inputs.states[0].measure_sizes()["keys"].rows == 0
 
 
 def test_a_full_join_has_the_rows_without_key_of_both_sides() -> None:
@@ -134,7 +134,7 @@ def test_a_key_of_which_nothing_is_there_is_not_kept() -> None:
     inputs = changing("full")
     inputs.rows(LEFT, [("a", 1, 10), ("b", 1, 10)])
     inputs.rows(LEFT, [("a", 1, 10)], deletes=[True])
-    assert inputs.states[0].sizes()["keys"].rows == 1
+    assert inputs.states[0].measure_sizes()["keys"].rows == 1
 
 
 def test_a_pair_has_the_later_time_and_the_place_of_its_left_row() -> None:
@@ -158,7 +158,7 @@ def test_a_key_that_is_forgotten_begins_anew() -> None:
 
 
 def test_a_key_is_forgotten_by_the_wall_clock() -> None:
-    inputs = changing(ttl=Ttl(10, processing=True))
+    inputs = changing(ttl=Ttl(10, uses_processing_time=True))
     inputs.rows(LEFT, [("a", 1, 10)])
     inputs.tick(10)
     assert len(changes(inputs.rows(RIGHT, [("a", 8, 20)]))) == 1
@@ -218,7 +218,7 @@ def test_changes_come_to_the_join_of_what_is_there(
     chance = random.Random(f"{type}{seed}{only}")
     keys = (chance.choice([("k", "i"), ("i", "k"), ("k",)]), chance.choice([("k", "j"), ("k",)]))
     if seed == 0:  # As if there were far too many pairs.
-        monkeypatch.setattr(differing, "MOST_PAIRS", 3)
+        monkeypatch.setattr(differing, "MAX_PAIRS", 3)
     inputs = changing(
         type, keys=keys, only="l_v < r_p" if only else None, parallelism=chance.randint(1, 3)
     )

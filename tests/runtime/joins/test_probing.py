@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from headrace.core.operators.joins import probing
-from headrace.core.operators.joins.probing import Probe
+from headrace.core.operators.joins.probing import JoinProbe
 from headrace.core.state import SLOT
 
 NAN = float("nan")
@@ -28,7 +28,7 @@ def frame_of(chance: random.Random, rows: int) -> pl.DataFrame:
 def test_the_rows_that_meet_are_found(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(seed)
     most = chance.choice([1, 2, 7, 65536])
-    monkeypatch.setattr(probing, "MOST_ROWS", most)
+    monkeypatch.setattr(probing, "MAX_OUTPUT_ROWS", most)
     for name, values in {
         "SPARSE": [0, 1, 2, 100],
         "FEW_ROWS": [0, 2, 2000],
@@ -39,8 +39,8 @@ def test_the_rows_that_meet_are_found(seed: int, monkeypatch: pytest.MonkeyPatch
     one, other = frame_of(chance, chance.randrange(12)), frame_of(chance, chance.randrange(12))
     least = chance.randrange(-5, 5)
     for near in ((least, least + chance.randrange(6)), None):
-        probe = Probe(one, other, ("k", "s"), near)
-        lots = [list(zip(asks, meets, strict=True)) for asks, meets in probe.pairs()]
+        probe = JoinProbe(one, other, ("k", "s"), near)
+        lots = [list(zip(asks, meets, strict=True)) for asks, meets in probe.iterate_pairs()]
         expected = [
             (asks, meets)
             for (asks, a), (meets, b) in product(enumerate(one.rows()), enumerate(other.rows()))
@@ -49,7 +49,7 @@ def test_the_rows_that_meet_are_found(seed: int, monkeypatch: pytest.MonkeyPatch
         assert sorted(pair for lot in lots for pair in lot) == expected
         assert [asks for lot in lots for asks, _ in lot] == [asks for asks, _ in expected]
         assert all(len(lot) <= most for lot in lots)
-        met = Probe(one, other, ("k", "s"), near).met()
+        met = JoinProbe(one, other, ("k", "s"), near).find_matched()
         assert met.to_list() == sorted({asks for asks, _ in expected})
 
 
@@ -59,11 +59,13 @@ def test_keys_whose_hashes_look_alike_are_told_apart(
     hash: int, few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(probing, "FEW_ROWS", few)
-    monkeypatch.setattr(probing, "FEW_KEYS", -1)
-    monkeypatch.setattr(probing, "_hash", lambda on: pl.col("k") * 0 + pl.lit(hash, pl.UInt64))
+    monkeypatch.setattr(probing, "MAX_BISECTED_KEYS", -1)
+    monkeypatch.setattr(probing, "_hash_key", lambda on: pl.col("k") * 0 + pl.lit(hash, pl.UInt64))
     one = pl.DataFrame({"k": pl.Series([1, 2, 3, 9], dtype=pl.UInt64)})
     other = pl.DataFrame({"k": pl.Series([3, 2, 2, 5], dtype=pl.UInt64)})
-    probe = Probe(one, other, ("k",))
-    found = [(a, b) for asks, meets in probe.pairs() for a, b in zip(asks, meets, strict=True)]
+    probe = JoinProbe(one, other, ("k",))
+    found = [
+        (a, b) for asks, meets in probe.iterate_pairs() for a, b in zip(asks, meets, strict=True)
+    ]
     assert sorted(found) == [(1, 1), (1, 2), (2, 0)]
-    assert Probe(one, other, ("k",)).met().to_list() == [1, 2]
+    assert JoinProbe(one, other, ("k",)).find_matched().to_list() == [1, 2]

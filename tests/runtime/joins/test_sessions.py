@@ -7,8 +7,8 @@ import random
 import polars as pl
 import pytest
 
-from headrace.core.elements import EVENT_TIME, FOREVER_US, ORDER
-from headrace.core.plan.matching import SameWindow
+from headrace.core.elements import EVENT_TIME, MAX_WATERMARK_US, ORDER
+from headrace.core.plan.matching import WindowMatch
 from headrace.core.plan.nodes import JoinType
 from headrace.core.plan.windows import Session, Window
 from tests.runtime.changing import schema_of
@@ -31,7 +31,7 @@ def session(
 ) -> Inputs:
     """A join by `k` of rows that follow each other at most the gap apart, in microseconds."""
     sides = (SCHEMAS[0], ["k"]), (SCHEMAS[1], ["k"])
-    operation = join(*sides, SameWindow(Window(Session(gap), lateness)), type, only)
+    operation = join(*sides, WindowMatch(Window(Session(gap), lateness)), type, only)
     return Inputs(operation, SCHEMAS, ordered=ordered)
 
 
@@ -44,7 +44,7 @@ def test_rows_of_both_sides_make_a_session_which_closes_when_its_gap_has_passed(
     assert plain(out) == [(1.0, 1, 1.0, 8, 0, 30), (1.0, 2, 1.0, 8, 0, 30)]
     assert {at for _, frame in out for at in frame[EVENT_TIME].cast(pl.Int64)} == {29}
     assert kept(inputs) == 0
-    assert inputs.operators[0].behind_us == 1
+    assert inputs.operators[0].watermark_delay_us == 1
 
 
 def test_rows_further_apart_than_the_gap_do_not_meet() -> None:
@@ -126,7 +126,7 @@ def compared(type: JoinType, seed: str) -> None:
             side = chance.choice([LEFT, RIGHT])
             out = inputs.rows(side, rows, times)
             assert repr(plain(out)) == repr(expected.rows(side, rows, times))
-    assert repr(plain(inputs.time())) == repr(expected.time(FOREVER_US))
+    assert repr(plain(inputs.time())) == repr(expected.time(MAX_WATERMARK_US))
     assert inputs.late == expected.late
 
 

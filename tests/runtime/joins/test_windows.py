@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 import polars as pl
 import pytest
 
-from headrace.core.elements import EVENT_TIME, FOREVER_US, ORDER
+from headrace.core.elements import EVENT_TIME, MAX_WATERMARK_US, ORDER
 from headrace.core.operators.joins import windows as joins
 from headrace.core.operators.operator import Output
 from headrace.core.operators.windows import spread
-from headrace.core.plan.matching import SameWindow
+from headrace.core.plan.matching import WindowMatch
 from headrace.core.plan.nodes import JoinType
-from headrace.core.plan.windows import Cumulate, Global, Shape, Slide, Tumble, Window
+from headrace.core.plan.windows import Cumulate, Global, Slide, Tumble, Window, WindowShape
 from tests.runtime.changing import schema_of
 from tests.runtime.joins import oracle
 from tests.runtime.joins.inputs import Inputs, Row, join, kept, plain, shown
@@ -28,7 +28,7 @@ TEN = Tumble(10)
 
 def windowed(
     type: JoinType = "inner",
-    shape: Shape = TEN,
+    shape: WindowShape = TEN,
     only: str | None = None,
     *,
     lateness: int = 0,
@@ -37,7 +37,7 @@ def windowed(
 ) -> Inputs:
     """A join by `k` of rows of one window, in microseconds."""
     sides = (SCHEMAS[0], ["k"]), (SCHEMAS[1], ["k"])
-    operation = join(*sides, SameWindow(Window(shape, lateness)), type, only)
+    operation = join(*sides, WindowMatch(Window(shape, lateness)), type, only)
     return Inputs(operation, SCHEMAS, ordered=ordered, parallelism=parallelism)
 
 
@@ -138,7 +138,7 @@ def test_a_late_row_makes_new_pairs_only() -> None:
     assert inputs.time(15) == []
     assert shown(inputs.rows(LEFT, [(1.0, 3)], [9]), "late_l") == [(1.0, 3)]
     assert kept(inputs) == 0
-    assert inputs.operators[0].behind_us == 5
+    assert inputs.operators[0].watermark_delay_us == 5
 
 
 Windows = Callable[[int], Sequence[oracle.Window]]
@@ -161,13 +161,13 @@ def cumulating(size: int, every: int) -> Windows:
     return windows
 
 
-SHAPES: list[tuple[Shape, Windows]] = [
+SHAPES: list[tuple[WindowShape, Windows]] = [
     (Tumble(5), sliding(5, 5)),
     (Slide(6, 2), sliding(6, 2)),
     (Slide(6, 4), sliding(6, 4)),
     (Slide(2, 5), sliding(2, 5)),
     (Cumulate(6, 2), cumulating(6, 2)),
-    (Global(), lambda at: [(0, FOREVER_US)]),
+    (Global(), lambda at: [(0, MAX_WATERMARK_US)]),
 ]
 
 
@@ -201,7 +201,7 @@ def compared(type: JoinType, seed: str) -> None:
             times = [now + chance.randrange(-4, 12) for _ in rows]
             side = chance.choice([LEFT, RIGHT])
             same(inputs.rows(side, rows, times), expected.rows(side, rows, times))
-    same(inputs.time(), expected.time(FOREVER_US))
+    same(inputs.time(), expected.time(MAX_WATERMARK_US))
     assert inputs.late == expected.late
 
 
@@ -215,8 +215,8 @@ def test_whatever_comes_a_join_puts_out_what_nested_loops_do(type: JoinType, see
 def test_so_it_does_when_windows_are_made_few_at_a_time(
     type: JoinType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spread, "PIECE_ROWS", 4)
-    monkeypatch.setattr(spread, "PIECE_WINDOWS", 2)
-    monkeypatch.setattr(joins, "PIECE_ROWS", 4)
+    monkeypatch.setattr(spread, "CHUNK_ROWS", 4)
+    monkeypatch.setattr(spread, "CHUNK_WINDOWS", 2)
+    monkeypatch.setattr(joins, "CHUNK_ROWS", 4)
     for seed in range(5):
         compared(type, f"few{seed}")

@@ -9,9 +9,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from headrace.core.elements import EVENT_TIME, FOREVER_US, ORDER
-from headrace.core.operators.operator import MOST_ROWS
-from headrace.core.plan.matching import Within
+from headrace.core.elements import EVENT_TIME, MAX_WATERMARK_US, ORDER
+from headrace.core.operators.operator import MAX_OUTPUT_ROWS
+from headrace.core.plan.matching import IntervalMatch
 from headrace.core.plan.nodes import JoinType
 from headrace.core.state import StateBackend
 from headrace.state.memory import MemoryBackend
@@ -40,7 +40,7 @@ def within(
 ) -> Inputs:
     """A join by `k` of rows that are from `least` to `most` microseconds apart."""
     sides = (SCHEMAS[0], ["k"]), (SCHEMAS[1], ["k"])
-    operation = join(*sides, Within(least, most, processing), type, only)
+    operation = join(*sides, IntervalMatch(least, most, processing), type, only)
     return Inputs(
         operation,
         SCHEMAS,
@@ -53,7 +53,7 @@ def within(
 
 
 def kept(inputs: Inputs) -> int:
-    return sum(each.held for each in inputs.operators)
+    return sum(each.pending_rows for each in inputs.operators)
 
 
 def test_a_pair_goes_out_when_its_second_row_comes() -> None:
@@ -191,9 +191,11 @@ def test_what_can_meet_nothing_any_more_is_forgotten() -> None:
 
 
 def test_rows_alone_are_as_much_older_than_the_watermark_as_is_said() -> None:
-    behind = {type: within(type, -5, 3).operators[0].behind_us for type in ("inner", *TYPES[1:])}
+    behind = {
+        type: within(type, -5, 3).operators[0].watermark_delay_us for type in ("inner", *TYPES[1:])
+    }
     assert behind == {"inner": 0, "left": 3, "right": 5, "full": 5, "semi": 3, "anti": 3}
-    assert within("left", -9, -5).operators[0].behind_us == 0
+    assert within("left", -9, -5).operators[0].watermark_delay_us == 0
 
 
 def test_without_bounds_nothing_is_late_nor_forgotten() -> None:
@@ -221,7 +223,7 @@ def test_without_bounds_only_what_went_out_alone_is_forgotten_at_the_end(type: J
 
 def test_rows_without_event_time_join_without_bounds() -> None:
     inputs = within("full", None, None, timed=False)
-    inputs.operation = replace(inputs.operation, timed=False)
+    inputs.operation = replace(inputs.operation, has_event_time=False)
     inputs.begin_anew(1)
     inputs.rows(LEFT, [(1.0, 1), (2.0, 2)])
     ((_, frame),) = inputs.rows(RIGHT, [(1.0, 3)])
@@ -234,14 +236,14 @@ def test_by_the_wall_clock_a_row_has_the_time_at_which_it_comes() -> None:
     inputs = within("left", -640, 640, processing=True)
     inputs.clock.now_us = 1000
     inputs.rows(LEFT, [(1.0, 1), (2.0, 2)], [7, 8])
-    assert inputs.operators[0].due_us() == 1641
+    assert inputs.operators[0].next_tick_us() == 1641
     inputs.clock.now_us = 1640
     assert shown(inputs.rows(RIGHT, [(1.0, 3)], [9])) == [(1.0, 1, 1.0, 3)]
     assert shown(inputs.tick(1641)) == [(2.0, 2, None, None)]
     assert inputs.rows(RIGHT, [(1.0, 4)], [9]) == []
     assert inputs.time(10**9) == []
     inputs.tick(10**4)
-    assert (kept(inputs), inputs.operators[0].due_us()) == (0, None)
+    assert (kept(inputs), inputs.operators[0].next_tick_us()) == (0, None)
 
 
 def test_a_key_that_all_rows_have_takes_bounded_memory() -> None:
@@ -250,7 +252,7 @@ def test_a_key_that_all_rows_have_takes_bounded_memory() -> None:
     inputs.rows(LEFT, many, [100] * 2000)
     outs = inputs.rows(RIGHT, many, [100] * 2000)
     assert sum(frame.height for _, frame in outs) == 4_000_000
-    assert max(frame.height for _, frame in outs) <= MOST_ROWS
+    assert max(frame.height for _, frame in outs) <= MAX_OUTPUT_ROWS
 
 
 BOUNDS = [(-5, 5), (-5, 3), (0, 4), (2, 6), (-7, -2), (0, 0), (None, None)]
@@ -294,7 +296,7 @@ def compared(
             out = inputs.rows(side, rows, times)
             wanted = expected.rows(side, rows, [now] * count if processing else times)
             assert repr(shown(out)) == repr(wanted)
-    assert repr(shown(inputs.time())) == repr(expected.time(FOREVER_US))
+    assert repr(shown(inputs.time())) == repr(expected.time(MAX_WATERMARK_US))
     assert inputs.late == expected.late
 
 

@@ -16,14 +16,14 @@ from pathlib import Path
 import polars as pl
 
 from headrace.connectors.memory import InMemoryData, MemoryOptions
-from headrace.core.connector import Connector, SourceSide
-from headrace.core.contracts import Chunk, SourceEvent, SplitReader
-from headrace.core.job import JobOutcome
-from headrace.core.launch import LaunchOptions, Watcher, launch_job
-from headrace.core.messages import Position, Progress, Split
-from headrace.core.pipeline.load import load_pipeline
+from headrace.core.api.sources import Chunk, SourceEvent, SplitReader
+from headrace.core.api.splits import Position, Progress, Split
+from headrace.core.job.job import JobOutcome
+from headrace.core.job.launch import LaunchOptions, Watcher, launch_job
+from headrace.core.pipeline.connector import Connector, SourceSide
+from headrace.core.pipeline.loader import load_pipeline
 from headrace.core.plan import build_plan, nodes
-from headrace.state.memory import MemoryBackend
+from headrace.state.memory.backend import MemoryBackend
 
 FIVE_STEPS = """
 name: arriving

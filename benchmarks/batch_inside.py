@@ -10,9 +10,9 @@ import sys
 import time
 from contextlib import ExitStack
 
-from headrace.cli.batch import running
+from headrace.cli.batch import batch_run
 from headrace.cli.main import run_command_line
-from headrace.core.spark.running import BatchOutcome, run_batch
+from headrace.core.spark.batch_job import BatchOutcome, run_batch
 
 
 def inside(pipeline: str) -> int:
@@ -25,7 +25,7 @@ def inside(pipeline: str) -> int:
         took.append(time.perf_counter() - start)
         return done
 
-    vars(running)["run_batch"] = timed
+    vars(batch_run)["run_batch"] = timed
     memory = ("--conf", "spark.driver.memory=4g")
     with ExitStack() as lasting:
         home = f"{pipeline}.home"

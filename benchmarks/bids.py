@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from headrace.core.types import BIGINT, STRING, TIMESTAMP, Field, Schema
+from headrace.core.types.data_types import BIGINT, STRING, TIMESTAMP, Field, Schema
 
 CHANNELS = ("Google", "Apple", "Facebook", "Baidu", "channel-1042", "channel-77")
 BASE_MS = 1_700_000_000_000

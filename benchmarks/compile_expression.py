@@ -10,7 +10,7 @@ import sys
 from time import perf_counter
 
 from headrace.core.expressions import to_expr, type_expression
-from headrace.core.types import BIGINT, DOUBLE, STRING, TIMESTAMP, Field, Schema
+from headrace.core.types.data_types import BIGINT, DOUBLE, STRING, TIMESTAMP, Field, Schema
 
 SCHEMA = Schema(
     (

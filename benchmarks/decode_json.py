@@ -13,7 +13,7 @@ import polars as pl
 from benchmarks.bids import SCHEMA, bids
 from benchmarks.timing import cpu_us
 from headrace.connectors.formats.json_decode import JsonDecoder
-from headrace.core.types import BIGINT, Decimal, Field, Schema, Type, to_polars
+from headrace.core.types.data_types import BIGINT, Decimal, Field, Schema, Type, to_polars
 
 ROWS = 56_000  # about 8 MB, as files are read
 

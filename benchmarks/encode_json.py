@@ -16,7 +16,7 @@ from benchmarks.bids import SCHEMA, bids
 from benchmarks.timing import cpu_us
 from headrace.connectors.formats.json_decode import JsonDecoder
 from headrace.connectors.formats.json_encode import JsonEncoder
-from headrace.core.types import BIGINT, DOUBLE, TIMESTAMP, Field, Schema
+from headrace.core.types.data_types import BIGINT, DOUBLE, TIMESTAMP, Field, Schema
 
 ROWS = 28_000
 

@@ -12,8 +12,9 @@ import polars as pl
 from benchmarks.arriving import run
 from benchmarks.windowed import Counting, Making, Ran
 from headrace.connectors.memory import MemoryOptions
-from headrace.core.connector import Connector, SinkSide, SourceSide
-from headrace.core.contracts import RunContext, SourceConnector
+from headrace.core.api.run_context import RunContext
+from headrace.core.api.sources import SourceConnector
+from headrace.core.pipeline.connector import Connector, SinkSide, SourceSide
 from headrace.core.plan import nodes
 
 

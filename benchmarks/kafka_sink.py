@@ -26,15 +26,15 @@ from benchmarks.timing import cpu_us
 from headrace.connectors.formats.json_decode import JsonDecoder
 from headrace.connectors.formats.json_encode import JsonEncoder
 from headrace.connectors.kafka.sink import build_sink
-from headrace.connectors.kafka.sink.batches import ProducerBatches, ProducerIdentity
+from headrace.connectors.kafka.sink.batch_compression import CODEC_NUMBERS
 from headrace.connectors.kafka.sink.encoding import RecordEncoder, RecordMapping
-from headrace.connectors.kafka.sink.packing import CODEC_NUMBERS
+from headrace.connectors.kafka.sink.producer_batches import ProducerBatches, ProducerIdentity
 from headrace.connectors.kafka.sink_options import KafkaSink
-from headrace.core.bench import KernelExecutor
-from headrace.core.contracts import CommitTiming, RunContext
+from headrace.core.api.kernel_executor import KernelExecutor
+from headrace.core.api.run_context import CommitTiming, RunContext
 from headrace.core.pipeline.text import Text
 from headrace.core.plan import nodes
-from headrace.core.types import Schema
+from headrace.core.types.data_types import Schema
 from tests.kafka.broker import Broker
 from tests.kafka.topics import Topics
 

@@ -29,15 +29,16 @@ from benchmarks.bids import SCHEMA, bids
 from benchmarks.timing import cpu_us
 from headrace.connectors.formats.json_decode import JsonDecoder
 from headrace.connectors.kafka.source import build_source
-from headrace.connectors.kafka.source.batches import parse_batches
-from headrace.connectors.kafka.source.records import VALUES_ONLY
+from headrace.connectors.kafka.source.fetched_batches import parse_batches
+from headrace.connectors.kafka.source.record_unpacking import VALUES_ONLY
 from headrace.connectors.kafka.source_options import KafkaSource
-from headrace.core.bench import KernelExecutor
-from headrace.core.contracts import Chunk, RunContext
+from headrace.core.api.kernel_executor import KernelExecutor
+from headrace.core.api.run_context import RunContext
+from headrace.core.api.sources import Chunk
 from headrace.core.pipeline.formats import JsonOptions
 from headrace.core.pipeline.text import Text
 from headrace.core.plan import nodes
-from headrace.core.types import BIGINT, Field, Schema, to_polars
+from headrace.core.types.data_types import BIGINT, Field, Schema, to_polars
 from tests.kafka.broker import Broker
 from tests.kafka.topics import Topics
 

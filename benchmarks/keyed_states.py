@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from headrace.core.keygroups import encode_keys
-from headrace.core.owner import StateOwnership
-from headrace.core.state import KEY, FrozenState, KeyedTable, StepState
+from headrace.core.api.state import KEY, FrozenState, KeyedTable, StepState
+from headrace.core.api.state_backend import StateOwnership
+from headrace.core.types.key_groups import encode_keys
 from headrace.state.rocks.backend import RocksBackend
-from headrace.state.storage.local import LocalSnapshotStore
 from headrace.state.storage.local_disk import LocalDisk
+from headrace.state.storage.local_store import LocalSnapshotStore
 
 GROUPS = 128
 ROWS = 65_536

@@ -20,18 +20,18 @@ from typing import TypeAlias
 import polars as pl
 
 from headrace.core.aggregates import type_aggregate_text
-from headrace.core.elements import EVENT_TIME
+from headrace.core.api.state_backend import StateOwnership
 from headrace.core.expressions.typed import ColumnReference, Span
-from headrace.core.operators.joins.make import build_join
-from headrace.core.operators.keyed import build_keyed_operator
+from headrace.core.operators.joins.factory import build_join
+from headrace.core.operators.keyed_context import KeyedContext
+from headrace.core.operators.keyed_factory import build_keyed_operator
 from headrace.core.operators.operator import OFFLOAD, Operator, Output
-from headrace.core.operators.place import KeyedContext
-from headrace.core.owner import StateOwnership
-from headrace.core.plan.matching import IntervalMatch
 from headrace.core.plan.nodes import Aggregate, AggregatedColumn, ComputedColumn, Join, JoinSide
-from headrace.core.plan.windows import Count, Session, Trigger, Tumble, Window
-from headrace.core.types import BIGINT, Field, Schema
-from headrace.state.memory import MemoryBackend
+from headrace.core.plan.nodes.matching import IntervalMatch
+from headrace.core.plan.nodes.windows import Count, Session, Trigger, Tumble, Window
+from headrace.core.types.data_types import BIGINT, Field, Schema
+from headrace.core.types.elements import EVENT_TIME
+from headrace.state.memory.backend import MemoryBackend
 
 Takes: TypeAlias = Callable[[pl.DataFrame], Iterator[Output]]
 """An input of an operator."""

@@ -14,12 +14,12 @@ from time import perf_counter, process_time
 
 from benchmarks.keyed_states import GROUPS, backend, parts, put, rows, store, table
 from benchmarks.state_full import copied_s, some
-from headrace.core.assembly import RESTORE_THREADS
-from headrace.core.keygroups import compute_key_groups, compute_owned_groups
-from headrace.core.owner import StateOwnership
-from headrace.core.snapshots import SnapshotStore
-from headrace.core.state import KEY, Document, FrozenState
-from headrace.state.storage.local import LocalSnapshotStore
+from headrace.core.api.snapshots import SnapshotStore
+from headrace.core.api.state import KEY, Document, FrozenState
+from headrace.core.api.state_backend import StateOwnership
+from headrace.core.types.key_groups import compute_key_groups, compute_owned_groups
+from headrace.core.worker.subtask_builder import RESTORE_THREADS
+from headrace.state.storage.local_store import LocalSnapshotStore
 
 FROM = 2
 

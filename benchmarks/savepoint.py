@@ -20,9 +20,8 @@ from time import perf_counter, sleep
 
 from benchmarks.keyed_states import backend, fill, owner, table
 from benchmarks.state_full import Beside, copied_s
-from headrace.state.savepoints.adopting import commit_as_checkpoint
-from headrace.state.savepoints.savepoint import open_savepoint
-from headrace.state.savepoints.taking import take_savepoint
+from headrace.state.savepoints.creation import take_savepoint
+from headrace.state.savepoints.savepoint import commit_as_checkpoint, open_savepoint
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
 

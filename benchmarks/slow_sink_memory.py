@@ -24,11 +24,12 @@ from benchmarks.arriving import FIVE_STEPS, bids, run
 from benchmarks.bids import bids as lines
 from headrace.connectors.memory import MemoryOptions
 from headrace.connectors.registry import REGISTRY
-from headrace.connectors.threaded import ThreadedSplitReader
-from headrace.core.connector import Connector, SinkSide, SourceSide
-from headrace.core.contracts import Chunk, RunContext, SplitReader
-from headrace.core.messages import Handle, Position, Progress, Split
-from headrace.core.state import Document
+from headrace.connectors.thread_adapters import ThreadedSplitReader
+from headrace.core.api.run_context import RunContext
+from headrace.core.api.sources import Chunk, SplitReader
+from headrace.core.api.splits import Handle, Position, Progress, Split
+from headrace.core.api.state import Document
+from headrace.core.pipeline.connector import Connector, SinkSide, SourceSide
 
 FEW, MANY = 2_000_000, 10_000_000
 A_SECOND = 250_000

@@ -20,7 +20,7 @@ from time import perf_counter, process_time, sleep
 import polars as pl
 
 from benchmarks.keyed_states import backend, fill, owner, rows, store, table
-from headrace.core.state import KEY
+from headrace.core.api.state import KEY
 
 TICK_S = 0.001
 

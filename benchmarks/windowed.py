@@ -17,12 +17,13 @@ from benchmarks.arriving import run
 from benchmarks.bids import SCHEMA, bids
 from headrace.connectors.formats.json_decode import JsonDecoder
 from headrace.connectors.memory import MemoryOptions
-from headrace.connectors.threaded import ThreadedSplitReader
-from headrace.core.connector import Connector, SinkSide, SourceSide
-from headrace.core.contracts import Chunk, RunContext, SplitReader
-from headrace.core.launch import Watcher
-from headrace.core.messages import Handle, Position, Progress, Split
-from headrace.core.state import Document
+from headrace.connectors.thread_adapters import ThreadedSplitReader
+from headrace.core.api.run_context import RunContext
+from headrace.core.api.sources import Chunk, SplitReader
+from headrace.core.api.splits import Handle, Position, Progress, Split
+from headrace.core.api.state import Document
+from headrace.core.job.launch import Watcher
+from headrace.core.pipeline.connector import Connector, SinkSide, SourceSide
 
 PIPELINE = """
 name: windowed

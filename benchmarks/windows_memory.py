@@ -21,7 +21,7 @@ import polars as pl
 
 from benchmarks.bids import BASE_MS
 from benchmarks.windowed import MILLION, TOGETHER, ran, window
-from headrace.core.job import Job
+from headrace.core.job.job import Job
 
 FEW_KEYS = 1000
 PACES = {"as in W4": 600_000, "ten times the pace": 6 * MILLION}

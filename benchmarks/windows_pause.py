@@ -18,7 +18,7 @@ import polars as pl
 
 from benchmarks.bids import BASE_MS
 from benchmarks.windowed import MILLION, TOGETHER, ran, window
-from headrace.core.job import Job
+from headrace.core.job.job import Job
 
 EVERY_S = 0.002
 

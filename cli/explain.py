@@ -9,13 +9,13 @@ import click
 
 from headrace.cli.batch.options import add_batch_options, check_options
 from headrace.cli.completion import PipelineFile
-from headrace.cli.failures import Refusal
-from headrace.cli.pipelines import add_set_option, check_pipeline, paint_problem
+from headrace.cli.errors import Refusal
+from headrace.cli.pipeline_file import add_set_option, check_pipeline, paint_problem
 
 if TYPE_CHECKING:
-    from headrace.cli.pipelines import CheckedPipeline
+    from headrace.cli.pipeline_file import CheckedPipeline
+    from headrace.core.errors.problems import Problem
     from headrace.core.plan import Plan
-    from headrace.core.problems import Problem
 
 
 @click.command()
@@ -71,11 +71,13 @@ def _add_spark_plan(
     ctx: click.Context,
 ) -> str:
     """Add Spark's own plan to the explanation."""
-    from headrace.cli.batch.explaining import explain_on_spark, format_spark_plans
-    from headrace.cli.batch.running import find_batch_problems
-    from headrace.core.contracts import ConnectorError
-    from headrace.core.spark.absent import SparkUnavailable
-    from headrace.core.telling import format_refusal
+    from headrace.cli.batch.batch_run import (
+        explain_on_spark,
+        find_batch_problems,
+        format_spark_plans,
+    )
+    from headrace.core.api.failures import ConnectorError, format_refusal
+    from headrace.core.spark.installation import SparkUnavailable
 
     if refusals := find_batch_problems(checked, plan):
         _print_problems(refusals)

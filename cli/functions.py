@@ -10,13 +10,13 @@ import click
 from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
-    from headrace.core.catalog import CatalogEntry
+    from headrace.core.aggregates.catalog import CatalogEntry
 
 
 def _complete_function(
     ctx: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    from headrace.core.catalog import ENTRIES_BY_NAME
+    from headrace.core.aggregates.catalog import ENTRIES_BY_NAME
 
     found = sorted(name for name in ENTRIES_BY_NAME if name.startswith(incomplete.lower()))
     return [CompletionItem(name, help=ENTRIES_BY_NAME[name].doc) for name in found]
@@ -37,7 +37,7 @@ def functions(name: str | None, form: str) -> None:
     NAME is a function, an aggregate or an operator: `headrace functions substring`.
     """
     if form == "json":
-        from headrace.core.catalog import ENTRIES
+        from headrace.core.aggregates.catalog import ENTRIES
 
         _print_json(ENTRIES if name is None else [_find_entry(name)])
     elif name is None:
@@ -47,9 +47,9 @@ def functions(name: str | None, form: str) -> None:
 
 
 def _find_entry(name: str) -> CatalogEntry:
-    from headrace.core.catalog import ENTRIES_BY_NAME
-    from headrace.core.expressions.functions.later import SPARK_FUNCTION_NAMES
-    from headrace.core.problems import suggest_name
+    from headrace.core.aggregates.catalog import ENTRIES_BY_NAME
+    from headrace.core.errors.problems import suggest_name
+    from headrace.core.expressions.functions.spark_functions import SPARK_FUNCTION_NAMES
 
     wanted = name.lower().removesuffix("()")
     if wanted in ENTRIES_BY_NAME:
@@ -78,7 +78,7 @@ def _print_json(entries: Sequence[CatalogEntry]) -> None:
 
 
 def _print_all() -> None:
-    from headrace.core.catalog import ENTRIES, group_by_family
+    from headrace.core.aggregates.catalog import ENTRIES, group_by_family
 
     indent = max(len(entry.name) for entry in ENTRIES) + 4
     for index, (family, entries) in enumerate(group_by_family().items()):
@@ -99,7 +99,7 @@ def _wrap_doc(text: str, indent: int) -> list[str]:
 
 
 def _print_one(entry: CatalogEntry) -> None:
-    from headrace.core.catalog import format_examples
+    from headrace.core.aggregates.catalog import format_examples
 
     for signature in entry.signatures:
         click.secho(signature, bold=True)

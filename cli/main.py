@@ -15,22 +15,17 @@ from typing import NoReturn
 import click
 from click.shell_completion import shell_complete
 
+from headrace.cli.command_group import CommandGroup, print_version
 from headrace.cli.completion import COMPLETE_VARIABLE, completion
+from headrace.cli.errors import exit_status_of, print_error, set_up_standard_streams
 from headrace.cli.explain import explain
-from headrace.cli.failures import exit_status_of, print_error
 from headrace.cli.functions import functions
-from headrace.cli.group import CommandGroup
-from headrace.cli.jobs import jobs
+from headrace.cli.job_commands import jobs, rescale, savepoint, stop
 from headrace.cli.new import new
-from headrace.cli.rescale import rescale
 from headrace.cli.run import run as run_command
-from headrace.cli.savepoint import savepoint
 from headrace.cli.schema import schema
-from headrace.cli.state.group import state
-from headrace.cli.stop import stop
-from headrace.cli.streams import set_up_standard_streams
+from headrace.cli.state.state_commands import state
 from headrace.cli.validate import validate
-from headrace.cli.version import print_version
 
 HELP_OPTIONS = ["-h", "--help"]
 

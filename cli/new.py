@@ -56,7 +56,7 @@ def write_template(template: str, target: Path) -> list[Path]:
     """Write the template's files, the pipeline first; write none if one of them exists."""
     folder = find_templates().get(template)
     if folder is None:
-        from headrace.core.problems import suggest_name
+        from headrace.core.errors.problems import suggest_name
 
         hint = (
             suggest_name(template, find_templates()) or f"there are {', '.join(find_templates())}"

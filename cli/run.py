@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING
 import click
 
 from headrace.cli.batch.options import add_batch_options, check_options
+from headrace.cli.command_group import WholeNumber
 from headrace.cli.completion import PipelineFile
-from headrace.cli.group import WholeNumber
-from headrace.cli.pipelines import add_home_option, add_set_option, check_pipeline
+from headrace.cli.pipeline_file import add_home_option, add_set_option, check_pipeline
 
 if TYPE_CHECKING:
-    from headrace.cli.pipelines import CheckedPipeline
-    from headrace.cli.resuming import StartOptions
+    from headrace.cli.pipeline_file import CheckedPipeline
     from headrace.cli.run_report import RunReport
-    from headrace.core.job import Job
-    from headrace.core.launch import LaunchOptions, Watcher
-    from headrace.core.news import JobEvent
+    from headrace.cli.start_options import StartOptions
+    from headrace.core.coordination.events import JobEvent
+    from headrace.core.job.job import Job
+    from headrace.core.job.launch import LaunchOptions, Watcher
+    from headrace.core.job.signals import SignalHandler
     from headrace.core.pipeline.settings import Buffer, Settings
     from headrace.core.plan import Plan
-    from headrace.core.signals import SignalHandler
 
 
 @click.command()
@@ -119,7 +119,7 @@ def run(
     With --batch the pipeline runs once over all existing rows, on Spark. The output has the same
     rows, and becomes visible when all are written. The first Ctrl-C stops it; nothing is written.
     """
-    from headrace.core.signals import SignalHandler
+    from headrace.core.job.signals import SignalHandler
 
     signals = ctx.ensure_object(ExitStack).enter_context(SignalHandler())
     check_options(ctx)
@@ -130,13 +130,13 @@ def run(
     if checked.plan is None or not checked.is_valid:
         ctx.exit(2)
     if batch:
-        from headrace.cli.batch.running import BatchRun
+        from headrace.cli.batch.batch_run import BatchRun
 
         asked = BatchRun(checked, checked.plan, report, home, fresh=fresh)
         ctx.exit(asked.run(master, conf, signals))
     start = None
     if limit is None and _is_replayable(checked.plan):
-        from headrace.cli.resuming import StartOptions
+        from headrace.cli.start_options import StartOptions
 
         _check_reset_state(checked.plan, reset_state, ctx)
         start = StartOptions(
@@ -196,9 +196,9 @@ def _check_reset_state(plan: Plan, names: Sequence[str], ctx: click.Context) -> 
     """Check that these are sources or steps with state."""
     if not names:
         return
+    from headrace.core.errors.problems import suggest_name
     from headrace.core.plan import nodes
     from headrace.core.plan.fingerprint import build_fingerprints
-    from headrace.core.problems import suggest_name
 
     kept = [
         *(part.name for part in plan if isinstance(part, nodes.Source)),
@@ -214,9 +214,9 @@ def _check_reset_state(plan: Plan, names: Sequence[str], ctx: click.Context) -> 
 def _build_launch(
     buffer: Buffer, folder: Path, limit: int | None, signals: SignalHandler, report: RunReport
 ) -> LaunchOptions:
-    from headrace.core.channel import ChannelBounds
-    from headrace.core.launch import LaunchOptions
-    from headrace.core.news import ExternalWarning
+    from headrace.core.coordination.events import ExternalWarning
+    from headrace.core.dataflow.channel import ChannelBounds
+    from headrace.core.job.launch import LaunchOptions
 
     bounds = ChannelBounds(buffer.rows, linger_s=buffer.timeout.total_seconds())
     return LaunchOptions(
@@ -234,13 +234,13 @@ def _add_monitoring(
     how: LaunchOptions, port: int, report: RunReport, ctx: click.Context
 ) -> LaunchOptions:
     """Add the server of metrics and health to the launch."""
-    from headrace.cli.metrics.serving import (
+    from headrace.cli.command_group import find_installed_version
+    from headrace.cli.metrics.monitoring_server import (
         MonitoringServer,
         PortUnavailable,
         format_url,
         open_port,
     )
-    from headrace.cli.version import find_installed_version
 
     try:
         listening = ctx.ensure_object(ExitStack).enter_context(open_port(port))
@@ -271,12 +271,11 @@ def _run_plan(
     start: StartOptions | None,
 ) -> int:
     """Run the plan, and report its end; return the exit status."""
-    from headrace.core.contracts import ConnectorError
-    from headrace.core.launch import JobInterrupted
-    from headrace.core.signals import INTERRUPTED_STATUS
-    from headrace.core.snapshots import SnapshotError
-    from headrace.core.telling import format_refusal
-    from headrace.core.user_code import UserCodeError
+    from headrace.core.api.failures import ConnectorError, format_refusal
+    from headrace.core.api.snapshots import SnapshotError
+    from headrace.core.api.user_code import UserCodeError
+    from headrace.core.job.launch import JobInterrupted
+    from headrace.core.job.signals import INTERRUPTED_STATUS
 
     report.report_start(plan)
     try:
@@ -300,15 +299,16 @@ def _run_resumable(
     """Run a job with checkpoints, resuming from the newest one."""
     import asyncio
 
-    from headrace.cli.control.figures import JobDescription, JobSummary
-    from headrace.cli.control.launching import add_control
-    from headrace.cli.resuming import format_now, prepare_job
-    from headrace.cli.version import find_installed_version
+    from headrace.cli.command_group import find_installed_version
+    from headrace.cli.control.control_launch import add_control
+    from headrace.cli.control.job_summary import JobDescription, JobSummary
+    from headrace.cli.job_restore import prepare_job
+    from headrace.cli.start_options import format_now
 
     def look() -> None:
-        from headrace.cli.saved import check_continued_sinks
+        from headrace.cli.savepoint_restore import check_continued_sinks
         from headrace.connectors.registry import REGISTRY
-        from headrace.core.ends import check_connectors
+        from headrace.core.worker.connectors import check_connectors
 
         if start.savepoint is not None:
             asyncio.run(check_continued_sinks(plan, REGISTRY, how.folder))
@@ -349,9 +349,9 @@ def _launch_job(
     plan: Plan, settings: Settings, how: LaunchOptions, report: RunReport, folder: str
 ) -> int:
     from headrace.cli.run_progress import summarize_run
-    from headrace.connectors.output import redirect_prints
     from headrace.connectors.registry import REGISTRY
-    from headrace.core.launch import launch_job
+    from headrace.connectors.standard_output import redirect_prints
+    from headrace.core.job.launch import launch_job
     from headrace.core.plan import nodes
     from headrace.state.backends import open_backend
 

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 
 import orjson
 
-from headrace.cli.batch.told import (
+from headrace.cli.batch.batch_report import (
     BatchProgress,
     BatchResult,
     build_batch_document,
@@ -22,9 +22,9 @@ from headrace.cli.batch.told import (
 )
 from headrace.cli.run_progress import JobProgress, PartProgress, format_watermark
 from headrace.cli.run_text import INTERRUPTED_TEXT, NOTHING_WRITTEN_TEXT
-from headrace.core.job import JobOutcome
-from headrace.core.messages import CheckpointCompleted, CheckpointFailed, Failure
-from headrace.core.news import (
+from headrace.core.api.splits import Failure
+from headrace.core.api.state_sizes import StateSize
+from headrace.core.coordination.events import (
     ExternalWarning,
     JobEvent,
     JobRescaled,
@@ -34,9 +34,10 @@ from headrace.core.news import (
     SavepointTaken,
     StopRequested,
 )
+from headrace.core.coordination.messages import CheckpointCompleted, CheckpointFailed
+from headrace.core.errors.problems import Problem
+from headrace.core.job.job import JobOutcome
 from headrace.core.plan import Plan
-from headrace.core.problems import Problem
-from headrace.core.sizes import StateSize
 
 
 class JsonReport:

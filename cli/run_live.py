@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
-from headrace.cli.batch.told import BatchProgress, build_batch_table
+from headrace.cli.batch.batch_report import BatchProgress, build_batch_table
 from headrace.cli.run_progress import JobProgress, format_watermark
 from headrace.cli.run_text import TextReport
-from headrace.core.rendering import format_size
+from headrace.core.errors.rendering import format_size
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from headrace.core.job import JobOutcome
-from headrace.core.job_statistics import format_time
-from headrace.core.occupation import classify_backpressure
+from headrace.core.job.job import JobOutcome
+from headrace.core.job.statistics import format_time
 from headrace.core.plan import Plan, nodes
-from headrace.core.statistics import PartCounts
+from headrace.core.worker.statistics import PartCounts
+from headrace.core.worker.time_shares import classify_backpressure
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,13 @@ import sys
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from headrace.cli.batch.told import BatchProgress, BatchResult
+from headrace.cli.batch.batch_report import BatchProgress, BatchResult
 from headrace.cli.run_progress import JobProgress
-from headrace.core.job import JobOutcome
-from headrace.core.messages import Failure
-from headrace.core.news import JobEvent
+from headrace.core.api.splits import Failure
+from headrace.core.coordination.events import JobEvent
+from headrace.core.errors.problems import Problem
+from headrace.core.job.job import JobOutcome
 from headrace.core.plan import Plan
-from headrace.core.problems import Problem
 
 
 class RunReport(Protocol):

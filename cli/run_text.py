@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 
 import click
 
-from headrace.cli.batch.told import (
+from headrace.cli.batch.batch_report import (
     BatchProgress,
     BatchResult,
     format_batch_progress,
     format_batch_summary,
 )
-from headrace.cli.failures import save_bug_report
-from headrace.cli.pipelines import paint_problem
+from headrace.cli.errors import save_bug_report
+from headrace.cli.pipeline_file import paint_problem
 from headrace.cli.run_progress import JobProgress, PartProgress
-from headrace.core.job import JobOutcome
-from headrace.core.messages import CheckpointCompleted, CheckpointFailed, Failure
-from headrace.core.news import (
+from headrace.cli.text_columns import align_columns
+from headrace.core.api.splits import Failure
+from headrace.core.coordination.events import (
     ExternalWarning,
     JobEvent,
     JobRescaled,
@@ -28,16 +28,30 @@ from headrace.core.news import (
     SavepointTaken,
     StopRequested,
 )
+from headrace.core.coordination.messages import CheckpointCompleted, CheckpointFailed
+from headrace.core.errors.problems import Problem
+from headrace.core.errors.rendering import escape_unprintable, format_count, format_size
+from headrace.core.job.job import JobOutcome
 from headrace.core.plan import Plan
-from headrace.core.problems import Problem
-from headrace.core.rendering import escape_unprintable, format_count, format_size
 
 STOPPING_TEXT = "stopping; a second Ctrl-C stops at once"
+
+
 INTERRUPTED_TEXT = "stopped at once"
+
+
 NOTHING_WRITTEN_TEXT = "stopped: nothing was written"
+
+
 LOST_TEXT = "output that was not written yet is lost"
+
+
 RESTART_TEXT = "the same command starts from scratch"
+
+
 SAME_FAILURE_TEXT = "the same failure again"
+
+
 ALREADY_FINISHED_TEXT = (
     "the job had finished when the previous run was killed: nothing is left to do"
 )
@@ -192,10 +206,16 @@ class TextReport:
 
 
 FRESH_TEXT = "--fresh starts from scratch"
+
+
 SAVEPOINT_AGAIN_TEXT = (
     "the same command goes back to the savepoint: leave out --from-savepoint next time"
 )
+
+
 SAME_COMMAND_TEXT = "the same command"
+
+
 WITHOUT_SAVEPOINT = "the command without --from-savepoint"
 
 
@@ -316,18 +336,6 @@ def format_summary(outcome: JobOutcome, look: JobProgress) -> Iterable[str]:
     yield f"{how} {look.seconds:.1f} s: {format_count(look.rows_in, 'row')} in, {rate}"
     if look.unfilled_rows:
         yield f"{format_count(look.unfilled_rows, 'row')} in count windows that never filled"
-
-
-def align_columns(rows: Sequence[Sequence[str]]) -> Iterable[str]:
-    """Align rows in columns: the first to the left, the others, which are numbers, to the right.
-
-    >>> list(align_columns([("", "in"), ("orders", "5")]))
-    ['        in', 'orders   5']
-    """
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for name, *cells in rows:
-        numbers = [cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True)]
-        yield "  ".join([name.ljust(widths[0]), *numbers])
 
 
 def _format_part(part: PartProgress, look: JobProgress) -> tuple[str, ...]:

@@ -9,12 +9,17 @@ from typing import TYPE_CHECKING
 import click
 
 from headrace.cli.completion import PipelineFile
-from headrace.cli.pipelines import CheckedPipeline, add_set_option, check_pipeline, paint_problem
+from headrace.cli.pipeline_file import (
+    CheckedPipeline,
+    add_set_option,
+    check_pipeline,
+    paint_problem,
+)
 
 if TYPE_CHECKING:
-    from headrace.core.connector import SinkSide, SourceSide
+    from headrace.core.errors.problems import Problem
+    from headrace.core.pipeline.connector import SinkSide, SourceSide
     from headrace.core.pipeline.model import Pipeline
-    from headrace.core.problems import Problem
 
 
 @click.command()
@@ -61,8 +66,8 @@ def validate(
 
 def _check_connections(checked: CheckedPipeline) -> int:
     """Check the external systems of a plan, and print the results; return the exit status."""
-    from headrace.cli.connect import check_connections
-    from headrace.core.rendering import escape_unprintable
+    from headrace.cli.connection_check import check_connections
+    from headrace.core.errors.rendering import escape_unprintable
 
     assert checked.plan is not None
     found = check_connections(checked.plan, checked.loaded_pipeline.folder)
@@ -75,7 +80,7 @@ def _check_connections(checked: CheckedPipeline) -> int:
 
 def _add_file_name(problem: Problem, path: str) -> Problem:
     """Add the file's name to a problem of a command-line argument, which applies to all files."""
-    from headrace.core.pipeline.reading import format_path
+    from headrace.core.pipeline.yaml_document.source_file import format_path
 
     place = problem.location
     if place is None or place.line or not place.text:
@@ -90,8 +95,12 @@ def _treat_warnings_as_errors(checked: CheckedPipeline) -> CheckedPipeline:
 
 def _format_summary(pipelines: Sequence[str], checked: Sequence[CheckedPipeline]) -> str:
     """`3 files: 1 error, 2 warnings; checked 2 sources, 4 steps, 9 expressions, 3 sinks`."""
-    from headrace.core.pipeline.reading import format_path
-    from headrace.core.rendering import escape_unprintable, format_count, format_problem_counts
+    from headrace.core.errors.rendering import (
+        escape_unprintable,
+        format_count,
+        format_problem_counts,
+    )
+    from headrace.core.pipeline.yaml_document.source_file import format_path
 
     what = (
         escape_unprintable(format_path(pipelines[0]))
@@ -103,7 +112,7 @@ def _format_summary(pipelines: Sequence[str], checked: Sequence[CheckedPipeline]
 
 
 def _format_counts(pipelines: Iterable[Pipeline]) -> str:
-    from headrace.core.rendering import format_count
+    from headrace.core.errors.rendering import format_count
 
     pipelines = list(pipelines)
     numbers = {

@@ -15,26 +15,20 @@ from datetime import timedelta
 from itertools import count
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
-from headrace.connectors.formats.opening import list_decoded_columns
-from headrace.connectors.formats.required import split_null_violations
-from headrace.connectors.memory_table import LookupTableData, MemoryLookupTable
-from headrace.core.connector import Connector, LookupSide, SinkSide, SourceSide
-from headrace.core.contracts import (
-    BatchSplit,
-    Chunk,
-    RunContext,
-    SinkWriter,
-    SourceEvent,
-    SplitFinished,
-    SplitReader,
-)
-from headrace.core.messages import Handle, Position, Progress, Split
-from headrace.core.pipeline.part import DocumentModel
+from headrace.connectors.formats.bad_records import split_null_violations
+from headrace.connectors.formats.factories import list_decoded_columns
+from headrace.connectors.memory_lookup import LookupTableData, MemoryLookupTable
+from headrace.core.api.run_context import RunContext
+from headrace.core.api.sinks import SinkWriter
+from headrace.core.api.sources import BatchSplit, Chunk, SourceEvent, SplitFinished, SplitReader
+from headrace.core.api.splits import Handle, Position, Progress, Split
+from headrace.core.api.state import Document
+from headrace.core.pipeline.connector import Connector, LookupSide, SinkSide, SourceSide
+from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.pipeline.settings import positive_duration
 from headrace.core.pipeline.values import Flag, Words
 from headrace.core.plan import nodes
-from headrace.core.state import Document
-from headrace.core.types import Schema
+from headrace.core.types.data_types import Schema
 
 if TYPE_CHECKING:
     import polars as pl

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from headrace.connectors.nexmark_events import NexmarkEvents, count_events_for_rows
-from headrace.connectors.numbered import NumberedRows, make_batch_opener, make_source_opener
-from headrace.core.connector import Connector, SourceSide
-from headrace.core.contracts import RunContext
-from headrace.core.pipeline.part import DocumentModel
+from headrace.connectors.numbered_rows import NumberedRows, make_batch_opener, make_source_opener
+from headrace.core.api.run_context import RunContext
+from headrace.core.pipeline.connector import Connector, SourceSide
+from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.pipeline.values import Count, RowRate, choice_of, whole_number
 from headrace.core.plan import nodes
-from headrace.core.type_parser import parse_type
-from headrace.core.types import Field as Column
-from headrace.core.types import Schema
+from headrace.core.types.data_types import Field as Column
+from headrace.core.types.data_types import Schema
+from headrace.core.types.type_parser import parse_type
 
 if TYPE_CHECKING:
     import polars as pl

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from headrace.core.connector import Connector, Connectors
+from headrace.core.pipeline.connector import Connector, Connectors
 
 CONNECTOR_NAMES = (
     *("files", "kafka", "nexmark", "generate", "console", "stdin", "stdout"),
@@ -50,15 +50,15 @@ def _load(name: str) -> Connector:
 
             return GENERATE
         case "console":
-            from headrace.connectors.console import CONSOLE
+            from headrace.connectors.standard_streams import CONSOLE
 
             return CONSOLE
         case "stdin":
-            from headrace.connectors.standard import STDIN
+            from headrace.connectors.standard_streams import STDIN
 
             return STDIN
         case "stdout":
-            from headrace.connectors.standard import STDOUT
+            from headrace.connectors.standard_streams import STDOUT
 
             return STDOUT
         case "file":

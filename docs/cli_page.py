@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import click
 
-from headrace.cli.group import PLANNED_COMMANDS
+from headrace.cli.command_group import PLANNED_COMMANDS
 from headrace.cli.main import HELP_OPTIONS, headrace
 
 HEAD = """\

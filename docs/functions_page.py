@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from headrace.core.catalog import CatalogEntry, format_examples, group_by_family
+from headrace.core.aggregates.catalog import CatalogEntry, format_examples, group_by_family
 
 HEAD = """\
 # Functions

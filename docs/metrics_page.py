@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from headrace.cli.metrics.table import METRICS, Metric
+from headrace.cli.metrics.metric_table import METRICS, Metric
 
 HEAD = """\
 # Metrics and health

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from headrace.core.api.state_backend import StateBackend
     from headrace.core.pipeline.settings import State
-    from headrace.core.state import StateBackend
 
 
 def open_backend(settings: State, folder: str) -> StateBackend:
@@ -16,7 +16,7 @@ def open_backend(settings: State, folder: str) -> StateBackend:
     needed and belongs to this backend alone.
     """
     if settings.backend == "memory":
-        from headrace.state.memory import MemoryBackend
+        from headrace.state.memory.backend import MemoryBackend
 
         return MemoryBackend()
     from headrace.state.rocks.backend import RocksBackend

@@ -7,7 +7,7 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from headrace.core.types import DAY, DAY_TIME, YEAR_MONTH, Array, Struct, Type
+from headrace.core.types.data_types import DAY, DAY_TIME, YEAR_MONTH, Array, Struct, Type
 
 
 def spark_text(value: Any, type: Type) -> str:

@@ -2,7 +2,13 @@
 
 import time
 
-from headrace.core.problems import Location, Problem, find_nearest_name, sort_problems, suggest_name
+from headrace.core.errors.problems import (
+    Location,
+    Problem,
+    find_nearest_name,
+    sort_problems,
+    suggest_name,
+)
 
 
 def test_case_does_not_keep_a_name_from_being_near() -> None:

@@ -2,8 +2,8 @@
 
 from typing import Literal
 
-from headrace.core.problems import Location, Problem
-from headrace.core.rendering import MAX_LINE_WIDTH, format_problem_counts, render_problem
+from headrace.core.errors.problems import Location, Problem
+from headrace.core.errors.rendering import MAX_LINE_WIDTH, format_problem_counts, render_problem
 
 
 def problem(

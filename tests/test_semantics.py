@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 from headrace.core.expressions import ExpressionErrors, to_expr, type_expression
-from headrace.core.types import INTERVAL_TYPES, Schema
+from headrace.core.types.data_types import INTERVAL_TYPES, Schema
 from tests.spark_text import spark_text
 
 HERE = Path(__file__).parent / "semantics"

@@ -16,8 +16,8 @@ import polars as pl
 import pytest
 
 from headrace.core.expressions import ExpressionErrors, to_expr, type_expression
-from headrace.core.type_parser import parse_type
-from headrace.core.types import Field, Schema, to_polars
+from headrace.core.types.data_types import Field, Schema, to_polars
+from headrace.core.types.type_parser import parse_type
 from tests.spark.coding import decode, encode
 
 HERE = Path(__file__).parent / "spark"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from headrace.core.type_parser import MAX_DEPTH, TypeTextError, parse_type
-from headrace.core.types import ATOMS, INTERVAL_TYPES, NULL
+from headrace.core.types.data_types import ATOMS, INTERVAL_TYPES, NULL
+from headrace.core.types.type_parser import MAX_DEPTH, TypeTextError, parse_type
 
 
 @pytest.mark.parametrize(

@@ -12,14 +12,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headrace.cli.control.http import Request, RequestError, Response, make_response
+from headrace.cli.control.http_messages import Request, RequestError, Response, make_response
+from headrace.cli.control.http_server import Route
 from headrace.cli.control.operations import Operation
-from headrace.cli.control.routes import Route
-from headrace.core.addresses import is_url
-from headrace.core.job_statistics import collect_checkpoint_history, collect_job_statistics
+from headrace.core.api.storage_url import is_url
+from headrace.core.job.statistics import collect_checkpoint_history, collect_job_statistics
 
 if TYPE_CHECKING:
-    from headrace.cli.control.control import JobControl
+    from headrace.cli.control.job_control import JobControl
 
 MAX_WAIT_S = 60.0
 
@@ -138,7 +138,7 @@ def _parse_location(key: str, said: object) -> str | None:
         raise _reject_value(key, "an absolute path", said)
     if os.path.isabs(said):
         return os.path.normpath(said)
-    from headrace.state.storage.remote.reading import NotAStorageUrl, resolve_storage_url
+    from headrace.state.storage.remote.bucket_disk import NotAStorageUrl, resolve_storage_url
 
     try:
         return resolve_storage_url(said).url

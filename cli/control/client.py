@@ -10,11 +10,11 @@ from typing import Any, TypeAlias
 
 import orjson
 
-from headrace.cli.control import sockets
-from headrace.cli.control.http import JSON_TYPE
-from headrace.cli.control.naming import NoSuchJob, find_home, is_home
-from headrace.cli.failures import Refusal
-from headrace.core.snapshots import SnapshotError
+from headrace.cli.control import job_socket
+from headrace.cli.control.http_messages import JSON_TYPE
+from headrace.cli.control.job_lookup import NoSuchJob, find_home, is_home
+from headrace.cli.errors import Refusal
+from headrace.core.api.snapshots import SnapshotError
 from headrace.state.storage.home import Home
 
 Document: TypeAlias = "dict[str, Any]"
@@ -57,7 +57,7 @@ class _Connection(http.client.HTTPConnection):
 
     def connect(self) -> None:
         """Connect to the job."""
-        self.sock = sockets.connect_to_job(self.folder, self.timeout_s)
+        self.sock = job_socket.connect_to_job(self.folder, self.timeout_s)
 
 
 @dataclass(slots=True)
@@ -86,17 +86,17 @@ class JobClient:
         data = None if body is None else orjson.dumps(body)
         try:
             connection.connect()
-            self.process_id = sockets.find_listener_process(connection.sock)
+            self.process_id = job_socket.find_listener_process(connection.sock)
             connection.request(method, path, data, {"Content-Type": JSON_TYPE})
             response = connection.getresponse()
             return response.status, orjson.loads(response.read())
         except (FileNotFoundError, ConnectionRefusedError):
             raise NotListening from None
         except PermissionError:
-            where = sockets.socket_path(self.home.folder)
+            where = job_socket.socket_path(self.home.folder)
             hint = "run the command as the user who runs the job"
             raise Refusal(f"{where} belongs to another user", hint, 3) from None
-        except sockets.SocketNameTooLong as error:
+        except job_socket.SocketNameTooLong as error:
             raise Refusal(f"{error.filename}: {error.strerror}", "move the home", 3) from None
         except ConnectionError as error:
             raise ConnectionClosed(str(error)) from None

@@ -32,7 +32,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from headrace.cli.control.http import RequestError
+from headrace.cli.control.http_messages import RequestError
 
 Kind: TypeAlias = Literal["savepoint", "stop", "rescale"]
 State: TypeAlias = Literal["waiting", "running", "done", "failed"]

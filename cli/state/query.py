@@ -11,14 +11,18 @@ from typing import TYPE_CHECKING
 import click
 
 from headrace.cli.completion import JobName
-from headrace.cli.failures import Refusal
-from headrace.cli.pipelines import add_home_option
-from headrace.cli.state.opened import add_json_option, open_snapshot, report_snapshot_errors
+from headrace.cli.errors import Refusal
+from headrace.cli.pipeline_file import add_home_option
+from headrace.cli.state.snapshot_argument import (
+    add_json_option,
+    open_snapshot,
+    report_snapshot_errors,
+)
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from headrace.cli.state.tables import TableFactory
+    from headrace.cli.state.sql_tables import TableFactory
 
 REJECTED_STATEMENTS = "alter|create|delete|drop|insert|truncate|update"
 QUERY_FORMATS = ("table", "csv", "json", "parquet")
@@ -46,7 +50,7 @@ def query(what: str, sql: str, form: str, to: str | None, as_json: bool, home: s
     if form == "parquet" and to is None:
         raise Refusal("wanted a file for parquet", "--to FILE names it")
     with open_snapshot(what, home) as kept:
-        from headrace.cli.state.tables import build_tables
+        from headrace.cli.state.sql_tables import build_tables
 
         _write_answer(_run_query(sql, build_tables(kept)), form, to)
 
@@ -79,7 +83,7 @@ def _translate_error(
     """Convert an error of Polars into headrace's message."""
     import re
 
-    from headrace.core.problems import suggest_name
+    from headrace.core.errors.problems import suggest_name
 
     columns = [name for frame in asked.values() for name in frame.columns]
     said = str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from headrace.cli.command_group import WholeNumber
 from headrace.cli.completion import JobName
-from headrace.cli.failures import Refusal
-from headrace.cli.group import WholeNumber
-from headrace.cli.pipelines import add_home_option
-from headrace.cli.state.opened import (
+from headrace.cli.errors import Refusal
+from headrace.cli.pipeline_file import add_home_option
+from headrace.cli.state.snapshot_argument import (
     OpenSnapshot,
     add_json_option,
     open_snapshot,
@@ -21,8 +21,8 @@ from headrace.cli.state.opened import (
 if TYPE_CHECKING:
     import polars as pl
 
-    from headrace.core.readable.lookup import ParsedKey
-    from headrace.core.readable.step import StepStateReader
+    from headrace.core.state_reader.keys import ParsedKey
+    from headrace.core.state_reader.step_states import StepStateReader
 
 
 @click.command()
@@ -59,7 +59,7 @@ def show(
 
 
 def _parse_key(step: StepStateReader, key: str, kept: OpenSnapshot) -> ParsedKey:
-    from headrace.core.readable.lookup import InvalidKey, parse_key
+    from headrace.core.state_reader.keys import InvalidKey, parse_key
 
     try:
         return parse_key(key, step.key, kept.manifest["key_groups"])

@@ -21,7 +21,7 @@ def to_plain_rows(frame: pl.DataFrame) -> list[dict[str, Any]]:
     """Convert rows to values of JSON."""
     import polars as pl
 
-    from headrace.core.far_times import POLARS_DAYS, format_out_of_range
+    from headrace.core.types.out_of_range_times import POLARS_DAYS, format_out_of_range
 
     frame = format_out_of_range(frame, POLARS_DAYS)
     columns = [
@@ -142,8 +142,8 @@ def format_time(us: int | None) -> str | None:
     """
     import polars as pl
 
-    from headrace.core.elements import MAX_WATERMARK_US
-    from headrace.core.state import NO_CLOCK_US
+    from headrace.core.api.state import NO_CLOCK_US
+    from headrace.core.types.elements import MAX_WATERMARK_US
 
     if us is None or us == NO_CLOCK_US:
         return None

@@ -6,16 +6,17 @@ import os
 from collections.abc import Sequence
 from functools import partial
 
-from headrace.connectors.blocking import ThreadedSink, ThreadedSource
-from headrace.connectors.files.matching import has_wildcards
 from headrace.connectors.files.options import FilesSink, FilesSource
-from headrace.connectors.files.overlap import describe_feedback
-from headrace.core.connector import ColumnOption, Connector, SinkSide, SourceSide
-from headrace.core.contracts import BatchSplitReader, RunContext, SinkConnector, SourceConnector
-from headrace.core.messages import Handle
-from headrace.core.pipeline.part import DocumentModel
+from headrace.connectors.files.patterns import describe_feedback, has_wildcards
+from headrace.connectors.thread_adapters import ThreadedSink, ThreadedSource
+from headrace.core.api.run_context import RunContext
+from headrace.core.api.sinks import SinkConnector
+from headrace.core.api.sources import BatchSplitReader, SourceConnector
+from headrace.core.api.splits import Handle
+from headrace.core.pipeline.connector import ColumnOption, Connector, SinkSide, SourceSide
+from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.plan import nodes
-from headrace.core.types import BINARY, DOUBLE, FLOAT, Array, Schema, Struct, Type
+from headrace.core.types.data_types import BINARY, DOUBLE, FLOAT, Array, Schema, Struct, Type
 
 FORMATS = ("json", "csv", "parquet", "raw")
 
@@ -36,7 +37,7 @@ def build_connector(block: int = BLOCK_BYTES) -> Connector:
         )
 
     def pieces(source: nodes.Source, surroundings: RunContext) -> BatchSplitReader:
-        from headrace.connectors.files.pieces import build_batch_reader
+        from headrace.connectors.files.batch_reader import build_batch_reader
 
         return build_batch_reader(source, surroundings, block)
 
@@ -111,7 +112,7 @@ def list_record_columns(options: DocumentModel, schema: Schema, format: str) -> 
 
 
 async def _describe_source(source: nodes.Source, surroundings: RunContext) -> str:
-    from headrace.connectors.files.looking import describe_source
+    from headrace.connectors.files.access_check import describe_source
 
     return await surroundings.kernel_executor.run_blocking(
         partial(describe_source, source, surroundings)
@@ -119,7 +120,7 @@ async def _describe_source(source: nodes.Source, surroundings: RunContext) -> st
 
 
 async def _describe_sink(sink: nodes.Sink, schema: Schema, surroundings: RunContext) -> str:
-    from headrace.connectors.files.looking import describe_sink
+    from headrace.connectors.files.access_check import describe_sink
 
     return await surroundings.kernel_executor.run_blocking(
         partial(describe_sink, sink, surroundings)

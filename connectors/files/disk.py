@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterable
 
 from headrace.connectors.files.names import format_hidden_path
-from headrace.core.contracts import ConnectorError
+from headrace.core.api.failures import ConnectorError
 
 NO_LINK_ERRORS = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS}
 """The error codes of file systems without links."""

@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from headrace.core.pipeline.complaints import make_value_error
+from headrace.core.pipeline.diagnostics import make_value_error
+from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.pipeline.fields import ColumnNames
-from headrace.core.pipeline.part import DocumentModel
 from headrace.core.pipeline.settings import positive_duration
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.values import (

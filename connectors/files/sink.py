@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from headrace.connectors.files.body import BodyFactory, TextBody
 from headrace.connectors.files.compression import SUFFIXES
 from headrace.connectors.files.disk import (
     append_bytes,
@@ -27,8 +26,7 @@ from headrace.connectors.files.disk import (
     remove_with_folders,
     sync_folders,
 )
-from headrace.connectors.files.failing import translate_errors
-from headrace.connectors.files.folders import make_folder_division
+from headrace.connectors.files.errors import translate_errors
 from headrace.connectors.files.names import (
     HIDDEN_PREFIX,
     format_hidden_path,
@@ -37,13 +35,16 @@ from headrace.connectors.files.names import (
     parse_job_part,
 )
 from headrace.connectors.files.options import Compression, FilesSink
+from headrace.connectors.files.output_parts import BodyFactory, TextBody, make_folder_division
 from headrace.connectors.files.writer import FilesOutput, FilesWriter
 from headrace.connectors.formats import build_encoder, build_parquet_encoder
-from headrace.core.contracts import ConnectorError, RunContext, SinkWriter
-from headrace.core.messages import Handle
+from headrace.core.api.failures import ConnectorError
+from headrace.core.api.run_context import RunContext
+from headrace.core.api.sinks import SinkWriter
+from headrace.core.api.splits import Handle
+from headrace.core.api.state import Document
 from headrace.core.plan import nodes
-from headrace.core.state import Document
-from headrace.core.types import Schema
+from headrace.core.types.data_types import Schema
 
 
 @dataclass(slots=True)

@@ -14,17 +14,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from headrace.connectors.files.body import BodyFactory
 from headrace.connectors.files.disk import remove_with_folders, sync_folders
-from headrace.connectors.files.failing import translate_errors
-from headrace.connectors.files.folders import FolderDivision
+from headrace.connectors.files.errors import translate_errors
 from headrace.connectors.files.names import PartName, format_hidden_path
 from headrace.connectors.files.options import Roll
-from headrace.connectors.files.part import OutputPart
-from headrace.core.bench import KernelExecutor
-from headrace.core.frames import pick_columns
-from headrace.core.messages import Handle
-from headrace.core.state import Document
+from headrace.connectors.files.output_parts import BodyFactory, FolderDivision, OutputPart
+from headrace.core.api.kernel_executor import KernelExecutor
+from headrace.core.api.splits import Handle
+from headrace.core.api.state import Document
+from headrace.core.types.frames import pick_columns
 
 if TYPE_CHECKING:
     import polars as pl

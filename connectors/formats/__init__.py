@@ -7,7 +7,7 @@ and written by file, because its rows are not self-contained.
 from __future__ import annotations
 
 from headrace.connectors.formats.contract import BytesEncoder, Decoder
-from headrace.connectors.formats.opening import (
+from headrace.connectors.formats.factories import (
     build_decoder,
     build_encoder,
     build_parquet_encoder,

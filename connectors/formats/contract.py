@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from headrace.core.contracts import BadRecord
+from headrace.core.api.sources import BadRecord
 
 if TYPE_CHECKING:
     import polars as pl

@@ -6,31 +6,141 @@ as its records need, no quoted null. Polars itself raises on a record that is to
 all columns and the last record has its line end; with the right count of delimiters, no record is
 then too short. Any other block is read record by record here, which gives the same rows, and also
 the bad records.
+
+The header of a CSV file, matched with the schema.
+
+The columns may be in any order, and undeclared columns are allowed. A declared column that is
+missing or named twice is an error of the file, not of a record.
+
+Conversion of text columns, as in CSV, to their types; null for an invalid text.
+
+    boolean                   true, false, in any case
+    tinyint ... bigint        digits with a sign or none, within the type's range
+    float, double             digits with a point and an exponent; NaN, Infinity, -Infinity
+    decimal(p,s)              the same, rounded half up to its scale; within its precision
+    date, timestamp           as in JSON: see `times`
+    binary                    base64
+
+Polars' casts accept more than that (`inf`, overflow to infinity) or round differently, so a
+pattern is checked first.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from headrace.connectors.formats.contract import DecodedBlock
-from headrace.connectors.formats.csv_header import parse_header
-from headrace.connectors.formats.csv_shape import RFC_4180, CsvSyntax
-from headrace.connectors.formats.faults import (
+from headrace.connectors.formats import times
+from headrace.connectors.formats.bad_records import (
     RecordErrors,
     build_frame,
     describe_invalid_value,
+    find_null_violations,
     shorten_text,
     split_bad_records,
 )
+from headrace.connectors.formats.contract import DecodedBlock
+from headrace.connectors.formats.csv_syntax import RFC_4180, CsvSyntax
+from headrace.connectors.formats.decimals import parse_decimals
+from headrace.connectors.formats.json_reader import NON_FINITE_VALUES
 from headrace.connectors.formats.lines import BYTE_ORDER_MARK, RecordLine, remove_byte_order_mark
-from headrace.connectors.formats.required import find_null_violations
-from headrace.connectors.formats.texts import convert_texts
-from headrace.core.types import Field, Schema
+from headrace.core.api.failures import ConnectorError
+from headrace.core.errors.problems import suggest_name
+from headrace.core.types.data_types import (
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    STRING,
+    TIMESTAMP,
+    Decimal,
+    Field,
+    Schema,
+    Type,
+    to_polars,
+)
 
 if TYPE_CHECKING:
     import polars as pl
+if TYPE_CHECKING:
+    import polars as pl
+
+
+def parse_header(header: bytes, shape: CsvSyntax, declared: Schema) -> tuple[str, ...]:
+    """Return the names of a file's columns, in its order. Raises ConnectorError."""
+    line = header.removeprefix(BYTE_ORDER_MARK).removesuffix(b"\n").removesuffix(b"\r")
+    fields = shape.split_fields(line)
+    if fields is None:
+        raise _build_header_error("a quote of the CSV header is out of place")
+    try:
+        names = tuple(text.decode() for _, text in fields)
+    except UnicodeDecodeError:
+        raise _build_header_error("the CSV header is not UTF-8") from None
+    twice = [name for name, times in Counter(names).items() if times > 1 and name in declared]
+    if twice:
+        raise _build_header_error(f'the CSV header names "{twice[0]}" twice')
+    missing = [name for name in declared.names if name not in names]
+    if missing:
+        hint = (
+            _build_delimiter_hint(names)
+            or suggest_name(missing[0], names)
+            or f"it has {', '.join(names)}"
+        )
+        raise _build_header_error(f'the CSV header has no column "{missing[0]}"', hint)
+    return names
+
+
+def _build_delimiter_hint(names: Sequence[str]) -> str:
+    """Return the hint for a header that was not split, because the file has another delimiter."""
+    signs = [sign for sign in ";\t|," if sign in names[0]]
+    shown = signs[0].replace("\t", "\\t") if len(names) == 1 and signs else ""
+    return f'did you mean csv: {{delimiter: "{shown}"}}?' if shown else ""
+
+
+def _build_header_error(message: str, hint: str = "") -> ConnectorError:
+    return ConnectorError(message, hint or "csv: {header: false} reads files without one")
+
+
+INTEGER_PATTERN = r"^[+-]?[0-9]+$"
+
+
+NUMBER_PATTERN = r"^[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
+
+
+def convert_texts(texts: pl.Series, type: Type) -> pl.Series:
+    """Convert texts to their type."""
+    if type == STRING:
+        return texts
+    if type == TIMESTAMP:
+        return times.parse_timestamp_column(texts)
+    if isinstance(type, Decimal):
+        return parse_decimals(texts, type)
+    return texts.to_frame().select(_build_conversion(texts.name, type)).to_series()
+
+
+def _build_conversion(name: str, type: Type) -> pl.Expr:
+    import polars as pl
+
+    text = pl.col(name)
+    if type == BOOLEAN:
+        lower = text.str.to_lowercase()
+        return pl.when(lower.is_in(["true", "false"])).then(lower == "true").alias(name)
+    if type == DATE:
+        return times.parse_dates(text)
+    if type == BINARY:
+        return text.str.decode("base64", strict=False)
+    if type in (FLOAT, DOUBLE):
+        number = text.cast(to_polars(type), strict=False)
+        fits = text.str.contains(NUMBER_PATTERN) & number.is_finite()
+        words = text.replace_strict(NON_FINITE_VALUES, default=None, return_dtype=to_polars(type))
+        return pl.when(fits).then(number).otherwise(words)
+    whole = text.cast(to_polars(type), strict=False)
+    return pl.when(text.str.contains(INTEGER_PATTERN)).then(whole)
+
 
 COMPRESSED_PREFIXES = (b"\x1f\x8b", b"x\x01", b"x^", b"x\x9c", b"x\xda", b"\x28\xb5\x2f\xfd")
 """The bytes that Polars takes for gzip, zlib or zstd; a first field may start with them, too."""

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from io import BytesIO
 from typing import TYPE_CHECKING
 
-from headrace.connectors.formats.csv_shape import RFC_4180, CsvSyntax
-from headrace.core import far_times
-from headrace.core.types import (
+from headrace.connectors.formats.csv_syntax import RFC_4180, CsvSyntax
+from headrace.core.types import out_of_range_times
+from headrace.core.types.data_types import (
     BINARY,
     DATE,
     DOUBLE,
@@ -69,7 +69,11 @@ class CsvEncoder:
         if field.type == BINARY:
             return column.bin.encode("base64")
         if field.type in (DATE, TIMESTAMP):
-            return far_times.format_times(column) if far_times.has_out_of_range(column) else column
+            return (
+                out_of_range_times.format_times(column)
+                if out_of_range_times.has_out_of_range(column)
+                else column
+            )
         if field.type in (FLOAT, DOUBLE) and (self._quotes_all or column.is_infinite().any()):
             return column.cast(pl.String).replace(INFINITY_WORDS)
         # Polars quotes everything but numbers.

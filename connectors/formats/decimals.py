@@ -12,7 +12,7 @@ from decimal import ROUND_HALF_UP, Context
 from decimal import Decimal as Number
 from typing import TYPE_CHECKING
 
-from headrace.core.types import Decimal, to_polars
+from headrace.core.types.data_types import Decimal, to_polars
 
 if TYPE_CHECKING:
     import polars as pl

@@ -7,27 +7,190 @@ the types of the schema.
 
 Polars makes a row of each line that is not blank, or raises: tests verify this, so lines are not
 counted, which would take a tenth of the time of reading them.
+
+Blocks that Polars does not read whole: finds the faulty records, and the values of the others.
+
+Three questions, each answered by Polars itself, for many records at a time:
+
+1. Which records are JSON objects at all? Read leniently, a block raises only for others; a block
+   that raises is halved until such records stand alone. Records that a second parser doubts are
+   tried first, one by one: with hundreds of them among thousands, halving alone would take seconds.
+2. Which single values are of a wrong type? Those that are null when read leniently, but not when
+   read as text. If a double is declared and the text is NaN, Infinity or -Infinity, that is its
+   value: no number has such a text.
+3. Which arrays and structs are invalid? They are read strictly, and halved.
+
+A record that is given up becomes `{}` for the following questions, so that row numbers stay valid.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-from headrace.connectors.formats import json_exact
+from headrace.connectors.formats import json_exact, json_reader
+from headrace.connectors.formats.bad_records import (
+    RecordErrors,
+    build_frame,
+    find_null_violations,
+    split_bad_records,
+)
 from headrace.connectors.formats.contract import DecodedBlock
-from headrace.connectors.formats.faults import RecordErrors, build_frame, split_bad_records
-from headrace.connectors.formats.json_explain import describe_invalid_field
-from headrace.connectors.formats.json_halves import has_lone_surrogate
-from headrace.connectors.formats.json_read import list_wire_types, read_lines
-from headrace.connectors.formats.json_sorting import find_faults
-from headrace.connectors.formats.json_wire import convert_column, needs_no_conversion
-from headrace.connectors.formats.lines import LineBlock, LineDecoder, remove_byte_order_mark
-from headrace.connectors.formats.required import find_null_violations
-from headrace.core.types import Field, Schema
+from headrace.connectors.formats.json_errors import (
+    describe_invalid_field,
+    describe_malformed,
+    is_doubtful,
+)
+from headrace.connectors.formats.json_reader import has_lone_surrogate, list_wire_types, read_lines
+from headrace.connectors.formats.json_wire import (
+    contains_type,
+    convert_column,
+    is_nested,
+    needs_no_conversion,
+    to_wire_type,
+)
+from headrace.connectors.formats.lines import BLANK, LineBlock, LineDecoder, remove_byte_order_mark
+from headrace.core.types.data_types import DOUBLE, FLOAT, Field, Schema
 
 if TYPE_CHECKING:
     import polars as pl
+if TYPE_CHECKING:
+    import polars as pl
+
+
+LinesReader: TypeAlias = "Callable[[list[bytes]], pl.DataFrame]"
+
+
+EMPTY_OBJECT = b"{}"
+
+
+def find_faults(
+    schema: Schema, epoch: str | None, records: Sequence[bytes]
+) -> tuple[pl.DataFrame, RecordErrors]:
+    """Return a row of each record, null for a faulty one, and the faults."""
+    sorting = _FaultFinder(schema, epoch, list(records))
+    return sorting.read_frame(), sorting.faults
+
+
+class _FaultFinder:
+    def __init__(self, schema: Schema, epoch: str | None, texts: list[bytes]) -> None:
+        self.schema = schema
+        self.epoch = epoch
+        self.types = list_wire_types(schema, epoch)
+        self.texts = texts
+        self.faults = RecordErrors()
+
+    def read_frame(self) -> pl.DataFrame:
+        """Answer the questions in turn."""
+        frame = self.read_single_values(self.read_objects())
+        nested = [
+            self.read_nested_values(f)
+            for f in self.schema
+            if f.name in self.types and is_nested(f.type)
+        ]
+        return frame.with_columns(nested)
+
+    def mark_bad(self, row: int, why: str) -> None:
+        """Mark a record as bad."""
+        self.faults.setdefault(row, why)
+        self.texts[row] = EMPTY_OBJECT
+
+    def read_objects(self) -> pl.DataFrame:
+        """Give up records that are not JSON objects; read the valid single values of the rest."""
+        from polars.exceptions import PolarsError
+
+        for row, text in enumerate(self.texts):
+            if text.lstrip(BLANK)[:1] != b"{":
+                self.mark_bad(row, describe_malformed(text))
+        if has_lone_surrogate(b"\n".join(self.texts)):
+            for row, text in enumerate(self.texts):
+                if has_lone_surrogate(text):
+                    self.mark_bad(row, "wanted a JSON object: a text has half of a surrogate pair")
+        try:
+            return self.read_leniently(self.texts)
+        except PolarsError:
+            for row, text in enumerate(self.texts):
+                if is_doubtful(text) and not self.is_object(text):
+                    self.mark_bad(row, describe_malformed(text))
+            return self.read_by_halving(
+                range(len(self.texts)), self.read_leniently, describe_malformed
+            )
+
+    def is_object(self, text: bytes) -> bool:
+        """Whether Polars accepts the text as a JSON object."""
+        from polars.exceptions import PolarsError
+
+        try:
+            read_lines(text, {}, lenient=True)
+        except PolarsError:
+            return False
+        return True
+
+    def read_leniently(self, texts: list[bytes]) -> pl.DataFrame:
+        """Read single values leniently."""
+        single = {name: type for name, type in self.types.items() if not type.is_nested()}
+        return read_lines(b"\n".join(texts), single, lenient=True)
+
+    def read_by_halving(
+        self, rows: Sequence[int], read: LinesReader, why: Callable[[bytes], str]
+    ) -> pl.DataFrame:
+        """Read these records by halving; those that cannot be read even alone are given up."""
+        import polars as pl
+        from polars.exceptions import PolarsError
+
+        try:
+            return read([self.texts[row] for row in rows])
+        except PolarsError:
+            if len(rows) == 1:
+                self.mark_bad(rows[0], why(self.texts[rows[0]]))
+                return read([EMPTY_OBJECT])
+        middle = len(rows) // 2
+        halves = rows[:middle], rows[middle:]
+        return pl.concat([self.read_by_halving(half, read, why) for half in halves])
+
+    def read_single_values(self, values: pl.DataFrame) -> pl.DataFrame:
+        """Complete the single values; give up records with an invalid one."""
+        import polars as pl
+
+        asked = [
+            field
+            for field in self.schema
+            if field.name in values.columns and values[field.name].null_count()
+            if to_wire_type(field.type, self.epoch) != pl.String()
+        ]
+        types: dict[str, pl.DataType] = {field.name: pl.String() for field in asked}
+        texts = read_lines(b"\n".join(self.texts), types, lenient=True)
+        for field in asked:
+            value, text = values[field.name], texts[field.name]
+            if field.type in (FLOAT, DOUBLE):
+                value = json_reader.fill_words(value, text)
+                values = values.with_columns(value)
+            for row in (value.is_null() & text.is_not_null()).arg_true():
+                self.mark_bad(row, describe_invalid_field(field, self.texts[row]))
+        return values
+
+    def read_nested_values(self, field: Field) -> pl.Series:
+        """Read an array or struct column; give up records with an invalid value within."""
+        import polars as pl
+
+        type = self.types[field.name]
+
+        def strict(texts: list[bytes]) -> pl.DataFrame:
+            return read_lines(b"\n".join(texts), {field.name: type})
+
+        def worded(texts: list[bytes]) -> pl.DataFrame:
+            return json_reader.read_nested_column(field, self.epoch, texts)
+
+        def why(text: bytes) -> str:
+            return describe_invalid_field(field, text)
+
+        words = contains_type(field.type, FLOAT, DOUBLE)
+        some = [row for row, text in enumerate(self.texts) if words and json_reader.has_words(text)]
+        rest = sorted(set(range(len(self.texts))).difference(some))
+        pieces = self.read_by_halving(rest, strict, why), self.read_by_halving(some, worded, why)
+        order = pl.Series(rest + some, dtype=pl.UInt32).arg_sort()
+        return pl.concat(pieces)[field.name].gather(order)
 
 
 @dataclass(frozen=True, slots=True)

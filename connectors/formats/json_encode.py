@@ -18,9 +18,8 @@ from math import isfinite
 from typing import TYPE_CHECKING
 
 from headrace.connectors.formats.json_wire import contains_type
-from headrace.core import far_times
-from headrace.core.frames import to_integers
-from headrace.core.types import (
+from headrace.core.types import out_of_range_times
+from headrace.core.types.data_types import (
     BINARY,
     DATE,
     DOUBLE,
@@ -34,6 +33,7 @@ from headrace.core.types import (
     Struct,
     Type,
 )
+from headrace.core.types.frames import to_integers
 
 if TYPE_CHECKING:
     import polars as pl
@@ -63,7 +63,9 @@ class JsonEncoder:
 
     def encode(self, frame: pl.DataFrame) -> bytes:
         """Encode rows as lines."""
-        far = {name for name in self._time_columns if far_times.has_out_of_range(frame[name])}
+        far = {
+            name for name in self._time_columns if out_of_range_times.has_out_of_range(frame[name])
+        }
         return (
             _encode_rows(*_replace_out_of_range(frame, self.schema, far))
             if far
@@ -82,12 +84,12 @@ def _replace_out_of_range(
 ) -> tuple[pl.DataFrame, Schema]:
     """Replace columns with out-of-range times by their texts, in rows and schema."""
     fields = [
-        Field(field.name, far_times.get_formatted_type(field.type), field.nullable)
+        Field(field.name, out_of_range_times.get_formatted_type(field.type), field.nullable)
         if field.name in far
         else field
         for field in schema
     ]
-    return frame.with_columns(far_times.format_times(frame[name]) for name in far), Schema(
+    return frame.with_columns(out_of_range_times.format_times(frame[name]) for name in far), Schema(
         tuple(fields)
     )
 

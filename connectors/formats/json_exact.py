@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from headrace.connectors.formats.decimals import round_decimal
 from headrace.connectors.formats.json_wire import JsonValue, is_exact, is_nested, to_wire_type
 from headrace.connectors.formats.lines import LineBlock
-from headrace.core.types import Array, Decimal, Field, Schema, Struct, Type
+from headrace.core.types.data_types import Array, Decimal, Field, Schema, Struct, Type
 
 if TYPE_CHECKING:
     import msgspec

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from headrace.connectors.formats import times
 from headrace.connectors.formats.decimals import parse_decimals
-from headrace.core.types import (
+from headrace.core.types.data_types import (
     BIGINT,
     BINARY,
     BOOLEAN,

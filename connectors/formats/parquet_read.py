@@ -13,13 +13,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from headrace.connectors.formats.bad_records import split_null_violations
 from headrace.connectors.formats.contract import DecodedBlock
-from headrace.connectors.formats.parquet_types import can_hold, convert_value
-from headrace.connectors.formats.required import split_null_violations
-from headrace.connectors.guess.parquet import from_polars
-from headrace.core.contracts import ConnectorError
-from headrace.core.problems import suggest_name
-from headrace.core.types import Field, Schema
+from headrace.connectors.formats.parquet_types import can_hold, convert_value, from_polars
+from headrace.core.api.failures import ConnectorError
+from headrace.core.errors.problems import suggest_name
+from headrace.core.types.data_types import Field, Schema
 
 if TYPE_CHECKING:
     import polars as pl

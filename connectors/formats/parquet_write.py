@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from headrace.connectors.formats import thrift
 from headrace.connectors.formats.thrift import ThriftValue
-from headrace.core.types import Schema, to_polars
+from headrace.core.types.data_types import Schema, to_polars
 
 if TYPE_CHECKING:
     import polars as pl

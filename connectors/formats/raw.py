@@ -11,10 +11,10 @@ from io import BytesIO
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
+from headrace.connectors.formats.bad_records import RecordErrors, split_bad_records
 from headrace.connectors.formats.contract import DecodedBlock
-from headrace.connectors.formats.faults import RecordErrors, split_bad_records
 from headrace.connectors.formats.lines import LineDecoder, RecordLine, remove_byte_order_mark
-from headrace.core.types import STRING, Schema
+from headrace.core.types.data_types import STRING, Schema
 
 if TYPE_CHECKING:
     import polars as pl

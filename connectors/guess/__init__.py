@@ -8,8 +8,12 @@
 seen, `columns` makes named columns from each format and formats them as YAML.
 """
 
-from headrace.connectors.guess.block import format_yaml_block
-from headrace.connectors.guess.columns import GuessedColumn, SchemaGuess, guess_schema
-from headrace.connectors.guess.sample import UnreadableFile
+from headrace.connectors.guess.columns import (
+    GuessedColumn,
+    SchemaGuess,
+    format_yaml_block,
+    guess_schema,
+)
+from headrace.connectors.guess.file_head import UnreadableFile
 
 __all__ = ["GuessedColumn", "SchemaGuess", "UnreadableFile", "format_yaml_block", "guess_schema"]

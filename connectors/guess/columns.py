@@ -1,4 +1,7 @@
-"""Named, typed columns from a file: one function for each format."""
+"""Named, typed columns from a file: one function for each format.
+
+The guessed schema as YAML, ready to be pasted into a source.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,16 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Never
 
-from headrace.connectors.guess.infer import TypeEvidence, collect_cell_evidence
+from headrace.connectors.guess.file_head import (
+    MAX_ROWS,
+    FileHead,
+    Format,
+    UnreadableFile,
+    read_head,
+)
 from headrace.connectors.guess.parquet import read_parquet_columns
-from headrace.connectors.guess.sample import MAX_ROWS, FileHead, Format, UnreadableFile, read_head
-from headrace.core.types import Type
+from headrace.connectors.guess.type_evidence import TypeEvidence, collect_cell_evidence
+from headrace.core.types.data_types import Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,3 +162,25 @@ def _check_names(file: str, names: list[str]) -> None:
 
 def _format_more(lines: list[int]) -> str:
     return f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""
+
+
+def format_yaml_block(guess: SchemaGuess) -> str:
+    """Return a `schema:` mapping, each doubt as a comment after its column."""
+    lines = ["schema:"]
+    for column in guess.columns:
+        line = f"  {_format_scalar(column.name)}: {_format_scalar(str(column.type))}"
+        lines.append(f"{line}  # {column.doubt}" if column.doubt else line)
+    return "\n".join(lines) + "\n"
+
+
+def _format_scalar(text: str) -> str:
+    """Return the text as a YAML scalar, quoted where YAML would read something else."""
+    import json
+
+    import yaml
+
+    try:
+        plain = yaml.safe_load(f"{text}: {text}") == {text: text}
+    except yaml.YAMLError:
+        plain = False
+    return text if plain and text.isascii() else json.dumps(text, ensure_ascii=False)

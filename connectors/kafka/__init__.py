@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from headrace.connectors.kafka.fitting import (
+from headrace.connectors.kafka.metadata_columns import METADATA_OPTION
+from headrace.connectors.kafka.sink_options import KafkaSink
+from headrace.connectors.kafka.sink_validation import (
     COLUMN_OPTIONS,
     EXPRESSIONS,
-    METADATA_OPTION,
     find_mismatches,
     list_record_columns,
 )
-from headrace.connectors.kafka.sink_options import KafkaSink
 from headrace.connectors.kafka.source_options import KafkaSource
-from headrace.core.connector import Connector, SinkSide, SourceSide
-from headrace.core.contracts import BatchSplitReader, RunContext, SinkConnector, SourceConnector
-from headrace.core.pipeline.part import DocumentModel
+from headrace.core.api.run_context import RunContext
+from headrace.core.api.sinks import SinkConnector
+from headrace.core.api.sources import BatchSplitReader, SourceConnector
+from headrace.core.pipeline.connector import Connector, SinkSide, SourceSide
+from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.plan import nodes
-from headrace.core.types import Schema
+from headrace.core.types.data_types import Schema
 
 FORMATS = ("json", "csv", "raw")
 
@@ -40,13 +42,13 @@ def _open_sink(sink: nodes.Sink, schema: Schema, surroundings: RunContext) -> Si
 
 
 async def _describe_source(source: nodes.Source, surroundings: RunContext) -> str:
-    from headrace.connectors.kafka.looking import describe_source
+    from headrace.connectors.kafka.access_check import describe_source
 
     return await describe_source(source, surroundings)
 
 
 async def _describe_sink(sink: nodes.Sink, schema: Schema, surroundings: RunContext) -> str:
-    from headrace.connectors.kafka.looking import describe_sink
+    from headrace.connectors.kafka.access_check import describe_sink
 
     return await describe_sink(sink, schema, surroundings)
 

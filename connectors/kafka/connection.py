@@ -23,13 +23,17 @@ from aiokafka.conn import AIOKafkaConnection, get_ip_port_afi
 from aiokafka.errors import KafkaError
 from aiokafka.protocol.metadata import MetadataRequest
 
-from headrace.connectors.kafka.outage import Outage
-from headrace.connectors.kafka.reasons import FailureReason, explain_empty_response, explain_error
+from headrace.connectors.kafka.connection_errors import (
+    FailureReason,
+    explain_empty_response,
+    explain_error,
+)
+from headrace.connectors.kafka.retry import Outage
 from headrace.connectors.kafka.security import Security
 from headrace.connectors.kafka.sink_options import KafkaSink
 from headrace.connectors.kafka.source_options import KafkaSource
 from headrace.connectors.kafka.tls import build_tls_context
-from headrace.core.contracts import ConnectorError
+from headrace.core.api.failures import ConnectorError
 from headrace.core.pipeline.text import Text
 
 KafkaOptions: TypeAlias = "KafkaSource | KafkaSink"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aiokafka import errors as kafka
 
-from headrace.core.contracts import ConnectorError
+from headrace.core.api.failures import ConnectorError
 
 UNREACHABLE_ERRORS = (
     kafka.KafkaConnectionError,

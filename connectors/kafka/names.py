@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated
 
-from headrace.core.pipeline.complaints import InvalidValue, ValueProblemCollector, make_value_error
+from headrace.core.pipeline.diagnostics import InvalidValue, ValueProblemCollector, make_value_error
 from headrace.core.pipeline.fields import OneOrManyReading
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.values import (

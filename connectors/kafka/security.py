@@ -12,8 +12,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from headrace.core.pipeline.complaints import KEY, InvalidValue, ValueProblem, make_value_error
-from headrace.core.pipeline.part import DocumentModel
+from headrace.core.pipeline.diagnostics import KEY, InvalidValue, ValueProblem, make_value_error
+from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.values import (
     SCALAR_SCHEMA,

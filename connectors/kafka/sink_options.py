@@ -10,9 +10,9 @@ from pydantic import Field, model_validator
 
 from headrace.connectors.kafka.names import BROKERS_HELP, COMMON_ALIASES, Brokers, topic_reading
 from headrace.connectors.kafka.security import SECURITY_HELP, Security
-from headrace.core.pipeline.complaints import KEY, InvalidValue, ValueProblem, make_expected_error
+from headrace.core.pipeline.diagnostics import KEY, InvalidValue, ValueProblem, make_expected_error
+from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.pipeline.fields import Assignment, AssignmentsReading, ColumnNames
-from headrace.core.pipeline.part import DocumentModel
 from headrace.core.pipeline.settings import positive_duration
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.values import (

@@ -8,7 +8,6 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from headrace.connectors.kafka.edges import BoundReading, BoundWord, OffsetBounds, TimeBound
 from headrace.connectors.kafka.names import (
     BROKERS_HELP,
     COMMON_ALIASES,
@@ -17,9 +16,10 @@ from headrace.connectors.kafka.names import (
     TopicNames,
     TopicPattern,
 )
+from headrace.connectors.kafka.offset_bounds import BoundReading, BoundWord, OffsetBounds, TimeBound
 from headrace.connectors.kafka.security import SECURITY_HELP, Security
-from headrace.core.pipeline.complaints import KEY, InvalidValue, ValueProblem
-from headrace.core.pipeline.part import DocumentModel
+from headrace.core.pipeline.diagnostics import KEY, InvalidValue, ValueProblem
+from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.pipeline.settings import interval_reading
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.values import ColumnName, InvalidScalar, ScalarReading, choice_of

@@ -7,7 +7,7 @@ import ssl
 from pathlib import Path
 
 from headrace.connectors.kafka.security import Security
-from headrace.core.contracts import ConnectorError
+from headrace.core.api.failures import ConnectorError
 from headrace.core.pipeline.text import Text
 
 

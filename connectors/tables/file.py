@@ -2,6 +2,11 @@
 
 The file is checked for changes before each batch, and a batch is answered from one version of it.
 A file that cannot be read, for example while it is being written, fails the call, which is retried.
+
+An index of rows in memory, searched for a batch of keys: sorted by a hash of the key.
+
+A join would build a hash table of all rows for every batch; this index finds a few thousand keys
+among millions of rows in time proportional to the few thousand.
 """
 
 from __future__ import annotations
@@ -9,35 +14,89 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
 from headrace.connectors.files.options import path_reading
-from headrace.connectors.tables.index import KeyIndex, build_index
-from headrace.core.connector import Connector, ConnectorMismatch, LookupSide
-from headrace.core.contracts import Chunk, ConnectorError, RunContext
-from headrace.core.lookup.asked import ONE_ROW_HINT, format_duplicate_error
-from headrace.core.messages import Split
+from headrace.core.api.failures import ConnectorError
+from headrace.core.api.lookup_tables import LOOKUP_KEY_INDEX
+from headrace.core.api.run_context import RunContext
+from headrace.core.api.sources import Chunk
+from headrace.core.api.splits import Split
+from headrace.core.operators.lookup.client import ONE_ROW_HINT, format_duplicate_error
+from headrace.core.pipeline.connector import Connector, ConnectorMismatch, LookupSide
+from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.pipeline.formats import CsvOptions, JsonOptions
-from headrace.core.pipeline.part import DocumentModel
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.values import choice_of
 from headrace.core.plan import nodes
-from headrace.core.types import Field as Column
-from headrace.core.types import Schema, to_polars
+from headrace.core.types.data_types import Field as Column
+from headrace.core.types.data_types import Schema, to_polars
 
 if TYPE_CHECKING:
     import polars as pl
+if TYPE_CHECKING:
+    import polars as pl
 
-    from headrace.connectors.files.rows import AnyFileReader
+    from headrace.connectors.files.parquet_reader import AnyFileReader
+
+
+_HASH_COLUMN = "__hash"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyIndex:
+    """Rows of a table with unique keys, stored apart from them in the same order."""
+
+    hashes: pl.Series
+    keys: pl.DataFrame
+    rows: pl.DataFrame
+    seed: int
+
+    def find(self, keys: pl.DataFrame) -> pl.DataFrame:
+        """Return the rows of the keys that exist, each with its row number in `keys`."""
+        import polars as pl
+
+        asked = hash_keys(keys, self.seed)
+        at = pl.int_range(keys.height, dtype=pl.UInt32, eager=True).alias(LOOKUP_KEY_INDEX)
+        if not self.keys.height:
+            return self.rows.clear().insert_column(0, at.clear())
+        places = self.hashes.search_sorted(asked, side="left")
+        places = pl.Series(places).clip(upper_bound=self.keys.height - 1)
+        same = pl.select(
+            pl.all_horizontal(
+                self.keys[name].gather(places) == keys[name] for name in self.keys.columns
+            )
+        ).to_series()
+        return self.rows[places.filter(same)].insert_column(0, at.filter(same))
+
+
+def build_index(keys: pl.DataFrame, rows: pl.DataFrame) -> KeyIndex:
+    """Build an index of rows by their keys, which must be unique."""
+    seed = 0
+    while (hashes := hash_keys(keys, seed)).n_unique() < keys.height:
+        seed += 1
+    order = hashes.arg_sort()
+    return KeyIndex(hashes.gather(order).set_sorted(), keys[order], rows[order], seed)
+
+
+def hash_keys(keys: pl.DataFrame, seed: int) -> pl.Series:
+    """Hash each key; the hashes are stable within a process."""
+    return keys.hash_rows(seed=seed).alias(_HASH_COLUMN)
+
 
 FileFormat = Literal["json", "csv", "parquet"]
+
+
 SUFFIXES: dict[str, FileFormat] = {
     **dict.fromkeys((".json", ".jsonl", ".ndjson"), "json"),
     ".csv": "csv",
     ".parquet": "parquet",
 }
+
+
 MAX_KEYS = 1 << 31
 """The maximum of keys per call: in effect, no limit."""
 
@@ -167,9 +226,9 @@ class FileTable:
         import polars as pl
 
         from headrace.connectors.files import BLOCK_BYTES
-        from headrace.connectors.files.reader import TextFileReader
-        from headrace.connectors.files.rows import ParquetFileReader
-        from headrace.connectors.formats.opening import build_decoder, build_parquet_reader
+        from headrace.connectors.files.parquet_reader import ParquetFileReader
+        from headrace.connectors.files.text_reader import TextFileReader
+        from headrace.connectors.formats.factories import build_decoder, build_parquet_reader
 
         source = self._build_source()
         reader = (

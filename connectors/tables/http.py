@@ -4,95 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Iterator
-from dataclasses import dataclass
-from typing import Annotated
 from urllib.parse import urlsplit
 
-from pydantic import Field
-
-from headrace.connectors.tables.urls import Url, make_url_reading
-from headrace.core.connector import Connector, ConnectorMismatch, LookupSide
-from headrace.core.contracts import LookupTable, RunContext
-from headrace.core.pipeline.complaints import (
-    KEY,
-    ValueProblemCollector,
-    make_expected_error,
-    make_value_error,
-)
-from headrace.core.pipeline.fields import read_or_collect
-from headrace.core.pipeline.part import DocumentModel
-from headrace.core.pipeline.text import Text
-from headrace.core.pipeline.values import AnyText, FieldReading, ScalarReading
+from headrace.connectors.tables.http_options import PLACEHOLDER, HttpOptions
+from headrace.core.api.lookup_tables import LookupTable
+from headrace.core.api.run_context import RunContext
+from headrace.core.pipeline.connector import Connector, ConnectorMismatch, LookupSide
+from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.plan import nodes
-from headrace.core.types import Schema
-
-PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
-_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-
-
-@dataclass(frozen=True, slots=True)
-class HttpHeader:
-    """A request header; its value may be a credential, and is never shown."""
-
-    name: str
-    value: Text
-
-    def __str__(self) -> str:
-        return self.name
-
-
-class HeadersReading(FieldReading):
-    """Reads a mapping of header names to texts."""
-
-    def __init__(self) -> None:
-        self.wanted = "names and values of headers, as in {Accept: application/json}"
-        self.json = {"type": "object", "additionalProperties": {"type": "string"}}
-
-    def read(self, value: object) -> tuple[HttpHeader, ...]:
-        if not isinstance(value, dict) or not value:
-            raise make_expected_error(value, self.wanted)
-        gathered, found = ValueProblemCollector(), list[HttpHeader]()
-        for key, said in value.items():
-            text = read_or_collect(gathered, _header_reading, said, key)
-            if not _HEADER_NAME.fullmatch(key):
-                gathered.add(make_value_error(key, f'"{key}" is not a header name'), key, KEY)
-            elif isinstance(text, Text):
-                found.append(HttpHeader(key, text))
-        gathered.raise_if_any()
-        return tuple(found)
-
-
-def _check_one_line(text: Text) -> Text:
-    if any(sign in text.reveal() for sign in "\n\r\0"):
-        raise make_value_error(text, "a header is one line")
-    return text
-
-
-_header_reading = ScalarReading("a text", _check_one_line, allows_secret=True)
-
-
-class HttpOptions(DocumentModel):
-    """A call for each key: the response is a JSON object, whose fields are the columns.
-
-    An array of one object stands for that object. 404, 410, 204, `null` and an empty array mean
-    that there is no row. Redirects to another scheme, host or port are not followed. Other statuses
-    than 2xx are failures; of those, 408, 425, 429 and 5xx are retried.
-    """
-
-    origin = ("url",)
-
-    url: Annotated[Url, make_url_reading("https://host/customers/{id}")] = Field(
-        description="The URL to request; `{id}` stands for the column `id` of `on`, "
-        "percent-encoded. It is shown without its secrets."
-    )
-    headers: Annotated[tuple[HttpHeader, ...] | None, HeadersReading()] = Field(
-        None, description="Headers of each request; their values are never shown."
-    )
-    row: AnyText | None = Field(
-        None,
-        description="The path of the row in the response, as in `data.customer`; by default the "
-        "whole response.",
-    )
+from headrace.core.types.data_types import Schema
 
 
 def find_mismatches(

@@ -10,14 +10,15 @@ from urllib.parse import quote, urlsplit
 import orjson
 
 from headrace.connectors.formats.json_decode import JsonDecoder
-from headrace.connectors.tables.extras import import_extra
-from headrace.connectors.tables.found import format_value
-from headrace.connectors.tables.http import PLACEHOLDER, HttpOptions
+from headrace.connectors.tables.client_libraries import import_extra
+from headrace.connectors.tables.http_options import PLACEHOLDER, HttpOptions
+from headrace.connectors.tables.row_conversion import format_value
 from headrace.connectors.tables.urls import mask_secrets
-from headrace.core.contracts import LOOKUP_KEY_INDEX, ConnectorError
-from headrace.core.far_times import format_out_of_range
+from headrace.core.api.failures import ConnectorError
+from headrace.core.api.lookup_tables import LOOKUP_KEY_INDEX
 from headrace.core.plan import nodes
-from headrace.core.types import Field, Schema
+from headrace.core.types.data_types import Field, Schema
+from headrace.core.types.out_of_range_times import format_out_of_range
 
 if TYPE_CHECKING:
     import aiohttp
@@ -55,7 +56,7 @@ class HttpTable:
         """Request the row of the one key."""
         import aiohttp
 
-        from headrace.connectors.tables.http_trouble import describe_error
+        from headrace.connectors.tables.http_errors import describe_error
 
         try:
             body = await self._request(
@@ -70,7 +71,7 @@ class HttpTable:
 
     async def _request(self, url: yarl.URL) -> bytes | None:
         """Return the response body, following redirects within the same server."""
-        from headrace.connectors.tables.http_trouble import MAX_REDIRECTS
+        from headrace.connectors.tables.http_errors import MAX_REDIRECTS
 
         for _ in range(MAX_REDIRECTS + 1):
             async with self._open_session().get(url, allow_redirects=False) as response:
@@ -143,7 +144,7 @@ class HttpTable:
 
     async def _read_body(self, response: aiohttp.ClientResponse) -> bytes | None:
         """Return the response body, or None if its status means that there is no row."""
-        from headrace.connectors.tables.http_trouble import format_status
+        from headrace.connectors.tables.http_errors import format_status
 
         status = response.status
         if status in NO_ROW_STATUSES:
@@ -213,7 +214,7 @@ async def describe_table(lookup: nodes.Lookup) -> str:
     """Connect to the server, and describe it. Raises ConnectorError if nothing listens there."""
     table = HttpTable(lookup)
 
-    from headrace.connectors.tables.http_trouble import describe_os_error
+    from headrace.connectors.tables.http_errors import describe_os_error
 
     at = urlsplit(table._options.url.reveal())
     port = at.port or (443 if at.scheme == "https" else 80)

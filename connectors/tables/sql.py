@@ -3,42 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
-from typing import TYPE_CHECKING, Annotated
-
-from pydantic import Field
+from typing import TYPE_CHECKING
 
 from headrace.connectors.tables.file import find_type_conflicts
-from headrace.connectors.tables.urls import Url, make_url_reading
-from headrace.core.connector import Connector, ConnectorMismatch, LookupSide
-from headrace.core.contracts import LookupTable, RunContext
-from headrace.core.pipeline.part import DocumentModel
+from headrace.connectors.tables.sql_options import SqlOptions
+from headrace.core.api.lookup_tables import LookupTable
+from headrace.core.api.run_context import RunContext
+from headrace.core.pipeline.connector import Connector, ConnectorMismatch, LookupSide
+from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.pipeline.text import Text
-from headrace.core.pipeline.values import Words, whole_number
 from headrace.core.plan import nodes
-from headrace.core.types import Array, Schema, Struct
+from headrace.core.types.data_types import Array, Schema, Struct
 
 if TYPE_CHECKING:
     from headrace.connectors.tables.sql_table import SqlTable
-
-
-class SqlOptions(DocumentModel):
-    """One query looks up the keys of many rows; keys must be unique."""
-
-    origin = ("url", "table")
-
-    url: Annotated[Url, make_url_reading("postgresql+psycopg://user:password@host/database")] = (
-        Field(
-            description="The database, as SQLAlchemy writes it; `sqlite:///customers.db` is a file, "
-            "relative to the pipeline's. Only its host and path are shown."
-        )
-    )
-    table: Words = Field(description="The table, or a view.")
-    schema_: Words | None = Field(
-        None, alias="schema", description="The table's schema; by default the user's."
-    )
-    keys_per_query: Annotated[int, whole_number(1, 10_000)] = Field(
-        500, description="The maximum number of keys in one query."
-    )
 
 
 def find_mismatches(

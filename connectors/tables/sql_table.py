@@ -16,16 +16,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
-from headrace.connectors.tables.extras import import_extra
-from headrace.connectors.tables.found import build_found_rows
-from headrace.connectors.tables.sql import SqlOptions
-from headrace.connectors.tables.threads import run_in_thread
+from headrace.connectors.tables.client_libraries import import_extra, run_in_thread
+from headrace.connectors.tables.row_conversion import build_found_rows
+from headrace.connectors.tables.sql_options import SqlOptions
 from headrace.connectors.tables.urls import mask_secrets
-from headrace.core.contracts import ConnectorError, RunContext
-from headrace.core.far_times import to_python_rows
+from headrace.core.api.failures import ConnectorError
+from headrace.core.api.run_context import RunContext
+from headrace.core.errors.problems import suggest_name
 from headrace.core.plan import nodes
-from headrace.core.problems import suggest_name
-from headrace.core.types import BOOLEAN, DATE, STRING, TIMESTAMP, Type, is_numeric
+from headrace.core.types.data_types import BOOLEAN, DATE, STRING, TIMESTAMP, Type, is_numeric
+from headrace.core.types.out_of_range_times import to_python_rows
 
 if TYPE_CHECKING:
     import polars as pl

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from urllib.parse import quote, unquote, unquote_plus
 
-from headrace.core.pipeline.complaints import make_value_error
+from headrace.core.pipeline.diagnostics import make_value_error
 from headrace.core.pipeline.text import MASK, Text
 from headrace.core.pipeline.values import SCALAR_SCHEMA, InvalidScalar, ScalarReading
 

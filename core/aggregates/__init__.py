@@ -5,15 +5,15 @@ states = partial_states(frame, ["auction"], expression.calls)
 """
 
 from headrace.core.aggregates.aggregate import AggregateFunction
-from headrace.core.aggregates.calls import AggregateCall, AggregateExpression, deduplicate_calls
-from headrace.core.aggregates.frames import compute_partial_states, compute_results, merge_states
-from headrace.core.aggregates.table import AGGREGATES, EXAMPLE_ROWS
-from headrace.core.aggregates.typing import (
+from headrace.core.aggregates.aggregate_resolver import (
     AGGREGATE_NAMES,
     type_aggregate_text,
     type_aggregates,
 )
-from headrace.core.elements import ORDER
+from headrace.core.aggregates.calls import AggregateCall, AggregateExpression, deduplicate_calls
+from headrace.core.aggregates.group_by import compute_partial_states, compute_results, merge_states
+from headrace.core.aggregates.table import AGGREGATES, EXAMPLE_ROWS
+from headrace.core.types.elements import ORDER
 
 __all__ = [
     "AGGREGATES",

@@ -17,11 +17,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from headrace.core.aggregates.triple import Accumulator
+from headrace.core.aggregates.accumulator import Accumulator
 from headrace.core.expressions.function import TypedCall, choose_signature
 from headrace.core.expressions.signature import BoundArguments, Signature, parse_signature
 from headrace.core.expressions.typed import AS_WRITTEN, ExpressionError, Span
-from headrace.core.types import Type
+from headrace.core.types.data_types import Type
 
 BuildAccumulator: TypeAlias = Callable[[BoundArguments], Accumulator]
 

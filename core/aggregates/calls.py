@@ -14,8 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from headrace.core.aggregates.triple import Accumulator, AccumulatorInput, replace_order_key
-from headrace.core.elements import ORDER
+from headrace.core.aggregates.accumulator import Accumulator, AccumulatorInput, replace_order_key
 from headrace.core.expressions.typed import (
     AS_WRITTEN,
     ColumnReference,
@@ -23,7 +22,8 @@ from headrace.core.expressions.typed import (
     find_columns,
     to_expr,
 )
-from headrace.core.types import Type
+from headrace.core.types.data_types import Type
+from headrace.core.types.elements import ORDER
 
 if TYPE_CHECKING:
     import polars as pl

@@ -9,9 +9,17 @@ from collections.abc import Callable
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from headrace.core.aggregates.triple import Accumulator, AccumulatorInput, explode_group_lists
+from headrace.core.aggregates.accumulator import Accumulator, AccumulatorInput, explode_group_lists
 from headrace.core.expressions.signature import BoundArguments
-from headrace.core.types import BIGINT, FLOAT_TYPES, Array, Field, Struct, Type, to_polars
+from headrace.core.types.data_types import (
+    BIGINT,
+    FLOAT_TYPES,
+    Array,
+    Field,
+    Struct,
+    Type,
+    to_polars,
+)
 
 if TYPE_CHECKING:
     import polars as pl

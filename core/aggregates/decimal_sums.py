@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
+from headrace.core.aggregates.accumulator import Accumulator, AccumulatorInput
 from headrace.core.aggregates.counting import build_distinct_values
-from headrace.core.aggregates.triple import Accumulator, AccumulatorInput
-from headrace.core.types import BIGINT, MAX_DIGITS, Array, Decimal, to_polars
+from headrace.core.types.data_types import BIGINT, MAX_DIGITS, Array, Decimal, to_polars
 
 if TYPE_CHECKING:
     import polars as pl
@@ -40,7 +40,7 @@ def build_sum_finish(type: Decimal) -> FinishUnits:
     """Return the finish of a sum: NULL without values."""
     import polars as pl
 
-    from headrace.core.expressions.exact import from_unscaled
+    from headrace.core.expressions.arithmetic.decimals import from_unscaled
 
     return lambda units, count: from_unscaled(
         pl.when(count > 0).then(units), decimal_sum_type(type)
@@ -52,7 +52,7 @@ def build_average_finish(type: Decimal) -> FinishUnits:
     of the remainder."""
     import polars as pl
 
-    from headrace.core.expressions.exact import append_zeros, from_unscaled, int128
+    from headrace.core.expressions.arithmetic.decimals import append_zeros, from_unscaled, int128
 
     result = decimal_average_type(type)
     digits = result.scale - type.scale
@@ -101,7 +101,7 @@ def build_distinct_sum(type: Decimal, finish: FinishUnits) -> Accumulator:
 
 def _build_split_sum(finish: FinishUnits) -> Accumulator:
     def partial(rows: AccumulatorInput) -> tuple[pl.Expr, ...]:
-        from headrace.core.expressions.exact import from_unscaled
+        from headrace.core.expressions.arithmetic.decimals import from_unscaled
 
         high, low = _split_halves(rows.value)
         sums = from_unscaled(high, _HALF_TYPE).sum(), from_unscaled(low, _HALF_TYPE).sum()
@@ -128,14 +128,14 @@ def _build_split_set_finish(finish: FinishUnits) -> Callable[[pl.Expr], pl.Expr]
 
 
 def _to_unscaled(value: pl.Expr) -> pl.Expr:
-    from headrace.core.expressions.exact import to_unscaled
+    from headrace.core.expressions.arithmetic.decimals import to_unscaled
 
     return to_unscaled(value)
 
 
 def _split_halves(value: pl.Expr) -> tuple[pl.Expr, pl.Expr]:
     """Split numbers into their last 19 digits, never negative, and the digits before them."""
-    from headrace.core.expressions.exact import int128
+    from headrace.core.expressions.arithmetic.decimals import int128
 
     units = _to_unscaled(value)
     return units // int128(10**_HALF_DIGITS), units % int128(10**_HALF_DIGITS)
@@ -145,7 +145,7 @@ def _join_halves(high: pl.Expr, low: pl.Expr) -> pl.Expr:
     """Combine the sums of both halves into one number; NULL where it has more than 38 digits."""
     import polars as pl
 
-    from headrace.core.expressions.exact import append_zeros, int128
+    from headrace.core.expressions.arithmetic.decimals import append_zeros, int128
 
     first, rest = high + low // int128(10**_HALF_DIGITS), low % int128(10**_HALF_DIGITS)
     # Far below the limit of 128 bits; the exact limit is checked in the conversion to a decimal.

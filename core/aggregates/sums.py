@@ -10,11 +10,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from headrace.core.aggregates import decimal_sums
+from headrace.core.aggregates.accumulator import Accumulator, AccumulatorInput
 from headrace.core.aggregates.counting import build_distinct_values
-from headrace.core.aggregates.triple import Accumulator, AccumulatorInput
 from headrace.core.expressions.signature import BoundArguments
 from headrace.core.expressions.typed import AS_WRITTEN, NO_SPARK_FORM
-from headrace.core.types import (
+from headrace.core.types.data_types import (
     BIGINT,
     DOUBLE,
     MAX_DIGITS,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from headrace.core.aggregates import counting, extremes, ordered, spread, sums
+from headrace.core.aggregates import counting, min_max, ordered_aggregates, sums, variance
 from headrace.core.aggregates.aggregate import AggregateFunction, aggregate, overload
 from headrace.core.expressions.function import TypedCall
 from headrace.core.expressions.signature import BoundArguments
-from headrace.core.types import BIGINT
+from headrace.core.types.data_types import BIGINT
 
 EXAMPLE_ROWS: dict[str, tuple[str, list[object]]] = {
     "n": ("int", [1, 2, 2, None]),
@@ -92,21 +92,21 @@ _EXTREMES = (
     aggregate(
         "min",
         "The least value; NULL if there are none. NaN only if all values are NaN.",
-        overload("min(value: C) -> C", extremes.build_min),
+        overload("min(value: C) -> C", min_max.build_min),
         example=("min(x)", "0.5"),
         instead=_SAME_RESULT_HINT,
     ),
     aggregate(
         "max",
         "The greatest value; NULL if there are none. NaN is above all numbers.",
-        overload("max(value: C) -> C", extremes.build_max),
+        overload("max(value: C) -> C", min_max.build_max),
         example=("max(s)", "c"),
         instead=_SAME_RESULT_HINT,
     ),
     aggregate(
         "bool_and",
         "Whether a condition is true in every row, ignoring NULLs; NULL if it is NULL in all rows.",
-        overload("bool_and(condition: boolean) -> boolean", extremes.build_bool_and),
+        overload("bool_and(condition: boolean) -> boolean", min_max.build_bool_and),
         example=("bool_and(ok)", "false"),
         aliases=("every",),
         instead=_SAME_RESULT_HINT,
@@ -114,7 +114,7 @@ _EXTREMES = (
     aggregate(
         "bool_or",
         "Whether a condition is true in some row; NULL if it is NULL in all rows.",
-        overload("bool_or(condition: boolean) -> boolean", extremes.build_bool_or),
+        overload("bool_or(condition: boolean) -> boolean", min_max.build_bool_or),
         example=("bool_or(ok)", "true"),
         aliases=("some", "any"),
         instead=_SAME_RESULT_HINT,
@@ -127,9 +127,9 @@ _ORDERED = (
         f"The value of the first row, {_ORDER_TEXT}; with true, the first that is not NULL.",
         overload(
             "first(value: T, [ignore_nulls: constant boolean]) -> T",
-            ordered.build_first,
-            check=ordered.check_null_flag,
-            spark=ordered.spark_form_of_first,
+            ordered_aggregates.build_first,
+            check=ordered_aggregates.check_null_flag,
+            spark=ordered_aggregates.spark_form_of_first,
         ),
         example=("first(s)", "a"),
         aliases=("first_value", "any_value"),
@@ -140,9 +140,9 @@ _ORDERED = (
         f"The value of the last row, {_ORDER_TEXT}; with true, the last that is not NULL.",
         overload(
             "last(value: T, [ignore_nulls: constant boolean]) -> T",
-            ordered.build_last,
-            check=ordered.check_null_flag,
-            spark=ordered.spark_form_of_last,
+            ordered_aggregates.build_last,
+            check=ordered_aggregates.check_null_flag,
+            spark=ordered_aggregates.spark_form_of_last,
         ),
         example=("last(n)", "NULL"),
         more=(("last(n, true)", "2"),),
@@ -153,7 +153,11 @@ _ORDERED = (
         "min_by",
         "The value in the row in which the other is least, ignoring NULLs of the other; if there"
         " are several, in the last of them.",
-        overload("min_by(value: T, by: C) -> T", ordered.build_min_by, spark=ordered.SPARK_MIN_BY),
+        overload(
+            "min_by(value: T, by: C) -> T",
+            ordered_aggregates.build_min_by,
+            spark=ordered_aggregates.SPARK_MIN_BY,
+        ),
         example=("min_by(s, x)", "a"),
         instead=_SAME_RESULT_HINT,
     ),
@@ -161,7 +165,11 @@ _ORDERED = (
         "max_by",
         "The value in the row in which the other is greatest, ignoring NULLs of the other; if there"
         " are several, in the last of them.",
-        overload("max_by(value: T, by: C) -> T", ordered.build_max_by, spark=ordered.SPARK_MAX_BY),
+        overload(
+            "max_by(value: T, by: C) -> T",
+            ordered_aggregates.build_max_by,
+            spark=ordered_aggregates.SPARK_MAX_BY,
+        ),
         example=("max_by(n, s)", "NULL"),
         more=(("max_by(x, n)", "2.0"),),
         instead=_SAME_RESULT_HINT,
@@ -171,8 +179,8 @@ _ORDERED = (
         f"All values that are not NULL, {_ORDER_TEXT}; an empty array if there are none.",
         overload(
             "collect_list(value: T) -> array<T>",
-            ordered.build_collect_list,
-            spark=ordered.SPARK_COLLECT_LIST,
+            ordered_aggregates.build_collect_list,
+            spark=ordered_aggregates.SPARK_COLLECT_LIST,
         ),
         example=("collect_list(n)", "[1, 2, 2]"),
         aliases=("array_agg",),
@@ -200,7 +208,7 @@ _VARIANCES = (
         "stddev_samp",
         "The standard deviation of a sample, with the divisor n - 1; NULL for fewer than two"
         " values.",
-        overload("stddev_samp(value: double) -> double", spread.build_stddev_samp),
+        overload("stddev_samp(value: double) -> double", variance.build_stddev_samp),
         example=("stddev_samp(n)", "0.5773502691896257"),
         aliases=("stddev", "std"),
         instead=_NO_DISTINCT_HINT,
@@ -208,14 +216,14 @@ _VARIANCES = (
     aggregate(
         "stddev_pop",
         "The standard deviation of a population, with the divisor n; NULL for no values.",
-        overload("stddev_pop(value: double) -> double", spread.build_stddev_pop),
+        overload("stddev_pop(value: double) -> double", variance.build_stddev_pop),
         example=("stddev_pop(n)", "0.4714045207910317"),
         instead=_NO_DISTINCT_HINT,
     ),
     aggregate(
         "var_samp",
         "The variance of a sample, with the divisor n - 1; NULL for fewer than two values.",
-        overload("var_samp(value: double) -> double", spread.build_var_samp),
+        overload("var_samp(value: double) -> double", variance.build_var_samp),
         example=("var_samp(n)", "0.3333333333333333"),
         aliases=("variance",),
         instead=_NO_DISTINCT_HINT,
@@ -223,7 +231,7 @@ _VARIANCES = (
     aggregate(
         "var_pop",
         "The variance of a population, with the divisor n; NULL for no values.",
-        overload("var_pop(value: double) -> double", spread.build_var_pop),
+        overload("var_pop(value: double) -> double", variance.build_var_pop),
         example=("var_pop(n)", "0.2222222222222222"),
         instead=_NO_DISTINCT_HINT,
     ),

@@ -12,7 +12,7 @@ from headrace.core.expressions.typed import (
     find_columns,
     to_expr,
 )
-from headrace.core.types import Schema
+from headrace.core.types.data_types import Schema
 
 __all__ = [
     "ExpressionError",
@@ -28,8 +28,8 @@ __all__ = [
 def type_expression(text: str, schema: Schema) -> TypedExpression:
     """Return the typed tree of an expression over these columns, or raise ExpressionErrors."""
     # Imported here because the function table imports this package's modules.
-    from headrace.core.expressions.parser import parse_expression
-    from headrace.core.expressions.resolve import ExpressionResolver
+    from headrace.core.expressions.parsing.parser import parse_expression
+    from headrace.core.expressions.resolver import ExpressionResolver
 
     try:
         tree = parse_expression(text)

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from headrace.core.expressions.casts import build_cast
 from headrace.core.expressions.typed import Constant, ExpressionError, TypedExpression
-from headrace.core.types import (
+from headrace.core.types.data_types import (
     DATE,
     DAY,
     DAY_TIME,
@@ -48,7 +48,7 @@ def to_decimal_type(type: Type) -> Decimal | None:
 def common_type(left: Type, right: Type) -> Type | None:
     """Return the type to which both are widened, or None where they are not compatible.
 
-    >>> from headrace.core.types import BIGINT, INT
+    >>> from headrace.core.types.data_types import BIGINT, INT
     >>> str(common_type(INT, BIGINT)), str(common_type(Decimal(4, 2), INT))
     ('bigint', 'decimal(12,2)')
     """

@@ -39,7 +39,7 @@ from headrace.core.expressions.typed import (
     TypedExpression,
     spark_form_of_parts,
 )
-from headrace.core.types import Type
+from headrace.core.types.data_types import Type
 
 if TYPE_CHECKING:
     import polars as pl

@@ -24,7 +24,7 @@ from headrace.core.expressions.typed import (
     find_columns,
     to_expr,
 )
-from headrace.core.types import (
+from headrace.core.types.data_types import (
     ATOMS,
     BOOLEAN,
     DATE,

@@ -14,7 +14,7 @@ from datetime import date, datetime
 from decimal import Decimal as PythonDecimal
 from typing import TYPE_CHECKING, TypeAlias
 
-from headrace.core.types import TIMESTAMP, Type, to_polars
+from headrace.core.types.data_types import TIMESTAMP, Type, to_polars
 
 if TYPE_CHECKING:
     import polars as pl

@@ -2,28 +2,58 @@
 
 With `keep: first` the first row of a key is emitted, and the key is stored. With `keep: last` each
 row replaces the one before: the last row of each key in a batch is emitted, without state.
+
+Rows buffered until the watermark has passed them, then released in row order.
+
+So the processing of rows does not depend on when each of them arrived. Rows are stored under their
+event times as slots; nothing is merged, since no row replaces another.
+
+`dedup` with `order: event_time`: event time decides which row of a key is first or last.
+
+Rows wait until the watermark has passed them, and are then processed in row order. So the result
+does not depend on how they arrived; rows older than the watermark are late.
+
+With `ttl` a row is the first of its key if none came before it within that time. The times of the
+rows decide; when a key is removed from the state only affects memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from headrace.core.elements import DELETE, EVENT_TIME
-from headrace.core.operators.forgetting import TtlOperator
-from headrace.core.operators.grouping import GroupingKey
-from headrace.core.operators.operator import Output, StatelessOperator
-from headrace.core.operators.place import KeyedContext
+from headrace.core.api.state import KEY, KEY_INDEX, SLOT, RunsLayout, SortedRuns, StepState
+from headrace.core.operators.folds import get_order_columns
+from headrace.core.operators.folds import get_order_columns as in_place
+from headrace.core.operators.keyed_context import GroupingKey, KeyedContext
+from headrace.core.operators.operator import (
+    MAX_OUTPUT_ROWS,
+    Output,
+    StatelessOperator,
+    request_offload,
+)
+from headrace.core.operators.ttl_operator import TtlOperator
 from headrace.core.plan.nodes import Dedup
-from headrace.core.state import KEY, KEY_INDEX
-from headrace.core.types import TIMESTAMP, to_polars
+from headrace.core.types.data_types import TIMESTAMP, to_polars
+from headrace.core.types.elements import DELETE, EVENT_TIME, ORDER
+from headrace.core.types.frames import add_columns, select_columns
 
 if TYPE_CHECKING:
     import polars as pl
+if TYPE_CHECKING:
+    import polars as pl
+if TYPE_CHECKING:
+    import polars as pl
+
 
 ROW_NUMBER = "__row"
+
+
 SAMPLE_ROWS = 1024
 """The number of rows sampled to see how often keys repeat."""
+
+
 NEWEST_TIME = "__last"
 """The greatest event time of a key."""
 
@@ -109,3 +139,173 @@ class LastRowOperator(StatelessOperator):
             rows = self._grouping.project_rows(frame, ()).with_row_index(ROW_NUMBER)
             last = frame[rows.unique(key, keep="last", maintain_order=True)[ROW_NUMBER]]
         yield self._stream, last.with_columns(pl.lit(False).alias(DELETE))
+
+
+BUFFER_STATE = "waiting"
+"""The name of the runs in the state."""
+
+
+class WatermarkBuffer:
+    """The buffered rows of a step, with their key columns and positions in the row order."""
+
+    def __init__(self, state: StepState, grouping: GroupingKey) -> None:
+        self._state = state
+        self._grouping = grouping
+        self._runs: SortedRuns | None = None
+        self._columns: tuple[str, ...] = ()
+        columns = state.get_restored_columns(BUFFER_STATE)
+        if columns is not None:
+            self._open(
+                {n: t for n, t in columns.items() if n not in (SLOT, *grouping.internal_names)}
+            )
+
+    @property
+    def row_count(self) -> int:
+        """The number of buffered rows."""
+        return 0 if self._runs is None else self._runs.rows
+
+    @property
+    def deferred_rows(self) -> int:
+        """The number of earlier rows that `add` works on."""
+        return 0 if self._runs is None else self._runs.estimate_deferred_rows(asking=False)
+
+    def add(self, rows: pl.DataFrame) -> None:
+        """Buffer rows, which have their key columns in addition to their own."""
+        import polars as pl
+
+        if self._runs is None:
+            inside = self._grouping.internal_names
+            self._open({n: t for n, t in rows.schema.items() if n not in inside})
+        assert self._runs is not None, "the runs are open"
+        slotted = add_columns(rows, pl.col(EVENT_TIME).cast(pl.Int64).alias(SLOT))
+        self._runs.add(
+            select_columns(slotted, *self._grouping.internal_names, *self._columns, SLOT)
+        )
+
+    def release_rows(self, watermark_us: int) -> pl.DataFrame | None:
+        """Remove and return the rows that the watermark has passed, in row order."""
+        if self._runs is None:
+            return None
+        first = self._runs.get_first_slot()
+        if first is None or first >= watermark_us:
+            return None
+        rows = self._runs.take(watermark_us - 1)
+        return None if rows is None else rows.drop(SLOT).sort(get_order_columns())
+
+    def _open(self, types: Mapping[str, pl.DataType]) -> None:
+        self._columns = tuple(types)
+        inside = self._grouping.internal_names
+        layout = RunsLayout({**self._grouping.types, **types}, inside, lambda frame: frame)
+        self._runs = self._state.open_runs(BUFFER_STATE, layout)
+
+
+IS_NEW = "__new"
+"""Whether a key was not in the state."""
+
+
+class EventTimeDedupOperator(TtlOperator, ABC):
+    """The base of both operators: rows are buffered until the watermark, late ones left out.
+
+    `_select_rows` chooses the rows to emit.
+    """
+
+    def __init__(self, operation: Dedup, place: KeyedContext) -> None:
+        super().__init__(operation.ttl, place)
+        self._operation = operation
+        self._context = place
+        self._grouping = GroupingKey(operation.key)
+        self._buffer = WatermarkBuffer(place.state, self._grouping)
+
+    def process(self, frame: pl.DataFrame) -> Iterator[Output]:
+        """Buffer the rows for the watermark; late rows are left out."""
+        frame = yield from self._context.drop_late_rows(frame, self._operation.late_to)
+        if frame.height:
+            yield from request_offload(self._buffer.deferred_rows)
+            kept = [name for name in frame.columns if self._operation.stores_column(name)]
+            self._buffer.add(self._drop_irrelevant(self._grouping.project_rows(frame, kept)))
+
+    def advance(self, watermark_us: int) -> Iterator[Output]:
+        """Emit the chosen rows among those that the watermark has passed."""
+        if watermark_us <= self._state.clock_us:
+            return
+        rows = self._buffer.release_rows(watermark_us)
+        if rows is not None and rows.height:
+            yield from self._emit_rows(self._select_rows(rows))
+        yield from super().advance(watermark_us)
+
+    @property
+    def pending_rows(self) -> int:
+        """The number of buffered rows, and of keys that may expire."""
+        return self._buffer.row_count + super().pending_rows
+
+    def _drop_irrelevant(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Return the rows that can affect the result."""
+        return rows
+
+    @abstractmethod
+    def _select_rows(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Return the rows to emit, of rows in row order."""
+
+    def _emit_rows(self, rows: pl.DataFrame) -> Iterator[Output]:
+        place = () if self._context.is_ordered else (ORDER,)
+        out = rows.drop(KEY, *self._grouping.internal_names, *place, strict=False)
+        for start in range(0, out.height, MAX_OUTPUT_ROWS):
+            yield self._context.stream, out.slice(start, MAX_OUTPUT_ROWS)
+
+
+class FirstByTimeOperator(EventTimeDedupOperator):
+    """The operator of `keep: first`."""
+
+    def __init__(self, operation: Dedup, place: KeyedContext) -> None:
+        super().__init__(operation, place)
+        self._after_us = operation.ttl.after_us if operation.ttl else 0
+        self.open_table({NEWEST_TIME: to_polars(TIMESTAMP)} if self.has_ttl else {})
+
+    def _drop_irrelevant(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Without a TTL, return only the first row of each key."""
+        if self.has_ttl or not rows.height:
+            return rows
+        key = self._grouping.internal_names
+        ordered = rows.sort(in_place())
+        return ordered.unique(key, keep="first", maintain_order=True) if key else ordered.head(1)
+
+    def _select_rows(self, rows: pl.DataFrame) -> pl.DataFrame:
+        rows = self._grouping.encode_keys(rows)
+        return self._renew_keys(rows) if self.has_ttl else self._add_keys(rows)
+
+    def _add_keys(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Store the new keys, and return the first row of each."""
+        return rows[self.get_live_table().add(rows[[KEY]])]
+
+    def _renew_keys(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Return the rows without an earlier row of their key within the TTL.
+
+        Each row renews its key.
+        """
+        import polars as pl
+
+        keys = rows[KEY].unique(maintain_order=True)
+        found = self.get_live_table().find(keys)
+        # A key that was stored when the step had no ttl has no time, but is known.
+        known = pl.DataFrame({KEY: keys[found[KEY_INDEX]], NEWEST_TIME: found[NEWEST_TIME]})
+        known = known.with_columns(pl.lit(False).alias(IS_NEW))
+        rows = rows.join(known, on=KEY, how="left", maintain_order="left")
+        before = pl.col(EVENT_TIME).shift(1).over(KEY).fill_null(pl.col(NEWEST_TIME))
+        since_us = (pl.col(EVENT_TIME) - before).dt.total_microseconds()
+        renewed = rows.group_by(KEY, maintain_order=True).agg(
+            pl.col(EVENT_TIME).max().alias(NEWEST_TIME)
+        )
+        self.put(renewed, renewed[NEWEST_TIME])
+        is_new = (since_us > self._after_us).fill_null(pl.col(IS_NEW).fill_null(True))
+        return rows.filter(is_new).drop(NEWEST_TIME, IS_NEW)
+
+
+class LastByTimeOperator(EventTimeDedupOperator):
+    """The operator of `keep: last`: rows that are released later are always newer."""
+
+    def _select_rows(self, rows: pl.DataFrame) -> pl.DataFrame:
+        import polars as pl
+
+        key = self._grouping.internal_names
+        last = rows.unique(key, keep="last", maintain_order=True) if key else rows.tail(1)
+        return add_columns(last, pl.lit(False).alias(DELETE))

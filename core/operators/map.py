@@ -11,36 +11,27 @@ the result column that is the event time. A row function may return no row, one,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headrace.core.blame import attribute_errors_to
-from headrace.core.elements import EVENT_TIME, HIDDEN_COLUMNS, ORDER
-from headrace.core.far_times import find_out_of_range_columns, format_out_of_range
-from headrace.core.operators.operator import MAX_OUTPUT_ROWS, Output, StatelessOperator
-from headrace.core.operators.returned import ResultSchema
-from headrace.core.ordinals import number_parts, update_row_time
-from headrace.core.plan import nodes
-from headrace.core.types import quote_name
-from headrace.core.user_code import (
+from headrace.core.api.user_code import (
     UserCodeError,
     format_error,
     format_row,
     load_function,
     locate_error,
 )
+from headrace.core.errors.attribution import attribute_errors_to
+from headrace.core.operators.operator import MAX_OUTPUT_ROWS, FailedRow, Output, StatelessOperator
+from headrace.core.operators.user_results import ResultSchema
+from headrace.core.plan import nodes
+from headrace.core.types.data_types import quote_name
+from headrace.core.types.elements import EVENT_TIME, HIDDEN_COLUMNS, ORDER
+from headrace.core.types.out_of_range_times import find_out_of_range_columns, format_out_of_range
+from headrace.core.types.row_order import number_parts, update_row_time
 
 if TYPE_CHECKING:
     import polars as pl
-
-
-@dataclass(frozen=True, slots=True)
-class FailedRow:
-    """A row on which user code failed, and the error."""
-
-    error: str
-    row: dict[str, Any]
 
 
 class MapOperator(StatelessOperator):

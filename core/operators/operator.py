@@ -4,20 +4,34 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from headrace.core.elements import MAX_WATERMARK_US
+from headrace.core.types.elements import MAX_WATERMARK_US
 
 if TYPE_CHECKING:
     import polars as pl
 
+
+@dataclass(frozen=True, slots=True)
+class FailedRow:
+    """A row on which user code failed, and the error."""
+
+    error: str
+    row: dict[str, Any]
+
+
 MAX_OUTPUT_ROWS = 65536
 """The approximate size of output batches of operators that make many rows from few."""
 
+
 Output: TypeAlias = "tuple[str, pl.DataFrame]"
 """A stream's name, and rows of the stream."""
+
+
 OFFLOAD_ROWS = 2000
 """The number of rows from which work is worth a thread."""
+
 
 OFFLOAD = ""
 """The stream name by which an operator requests that its next work runs off the event loop."""

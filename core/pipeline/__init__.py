@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from headrace.core.connector import Connectors
+    from headrace.core.pipeline.connector import Connectors
 
 
 def build_json_schema(connectors: Connectors) -> dict[str, Any]:

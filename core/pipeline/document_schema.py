@@ -11,18 +11,18 @@ from inspect import getdoc
 from itertools import combinations
 from typing import Any
 
-from headrace.core.connector import Connectors
+from headrace.core.pipeline.clause_rules import PROCESS_WITH_BROADCAST, STATEFUL_CLAUSES
+from headrace.core.pipeline.clauses.lookup import LookupKeys
+from headrace.core.pipeline.connector import Connectors
+from headrace.core.pipeline.default_values import format_default
+from headrace.core.pipeline.document_model import DocumentModel, get_nested_model, get_reading
+from headrace.core.pipeline.document_reader import REQUIRED_SECTIONS, PipelineHead
 from headrace.core.pipeline.fields import VariantsReading
-from headrace.core.pipeline.inputs import TWO_INPUT_CLAUSES
-from headrace.core.pipeline.keyed_rules import PROCESS_WITH_BROADCAST, STATEFUL_CLAUSES
-from headrace.core.pipeline.later import CLAUSES, QUALIFYING_CLAUSES
-from headrace.core.pipeline.lookup import LookupKeys
 from headrace.core.pipeline.model import SinkKeys, SourceKeys, StepKeys
-from headrace.core.pipeline.part import DocumentModel, get_nested_model, get_reading
-from headrace.core.pipeline.parts import REQUIRED_SECTIONS, PipelineHead
 from headrace.core.pipeline.settings import Settings
+from headrace.core.pipeline.stream_names import TWO_INPUT_CLAUSES
+from headrace.core.pipeline.unsupported import CLAUSES, QUALIFYING_CLAUSES
 from headrace.core.pipeline.values import Json, name
-from headrace.core.pipeline.written import format_default
 
 REPLACEMENT_SCHEMA: Json = {
     "type": "string",

@@ -11,16 +11,15 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from headrace.core.pipeline.complaints import (
+from headrace.core.pipeline.diagnostics import (
     KEY,
     InvalidValue,
     ValueProblemCollector,
     make_expected_error,
     make_value_error,
 )
-from headrace.core.pipeline.data import NOTHING
-from headrace.core.pipeline.part import DocumentModel
-from headrace.core.pipeline.text import Text
+from headrace.core.pipeline.document_model import DocumentModel
+from headrace.core.pipeline.text import NOTHING, Text
 from headrace.core.pipeline.values import (
     NO_SECRET_MESSAGE,
     FieldReading,
@@ -33,9 +32,9 @@ from headrace.core.pipeline.values import (
     name,
     stream,
 )
-from headrace.core.type_parser import TypeTextError, parse_type
-from headrace.core.types import Field as Column
-from headrace.core.types import Schema, Type
+from headrace.core.types.data_types import Field as Column
+from headrace.core.types.data_types import Schema, Type
+from headrace.core.types.type_parser import TypeTextError, parse_type
 
 
 def _parse_output(text: Text) -> Text:

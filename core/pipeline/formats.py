@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from headrace.core.pipeline.part import DocumentModel
+from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.values import AnyText, Flag, InvalidScalar, ScalarReading, choice_of
 

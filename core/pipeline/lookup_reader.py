@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from headrace.core.connector import Connector, Connectors
-from headrace.core.pipeline.data import BROKEN, NOTHING, describe_value
-from headrace.core.pipeline.findings import DocumentProblems
-from headrace.core.pipeline.lookup import Lookup, LookupKeys
-from headrace.core.pipeline.part import DocumentModel
-from headrace.core.pipeline.spots import DocumentSection, find_node
-from headrace.core.pipeline.text import Text
-from headrace.core.pipeline.validate import SectionKeys, validate
+from headrace.core.pipeline.clauses.lookup import Lookup, LookupKeys
+from headrace.core.pipeline.connector import Connector, Connectors
+from headrace.core.pipeline.diagnostics import DocumentProblems
+from headrace.core.pipeline.document_model import DocumentModel
+from headrace.core.pipeline.sections import DocumentSection, find_node
+from headrace.core.pipeline.text import BROKEN, NOTHING, Text, describe_value
+from headrace.core.pipeline.validation import SectionKeys, validate
 
 STEP_KEYS = ("on_error", "parallelism", "select", "where", "from")
 """Keys of the step that users put into the lookup by mistake."""

@@ -14,8 +14,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from headrace.core.connector import Connector
-from headrace.core.pipeline.broadcast import Broadcast
+from headrace.core.pipeline.clauses.broadcast import Broadcast
+from headrace.core.pipeline.clauses.joins import Join
+from headrace.core.pipeline.clauses.keyed import Aggregates, Apply, Dedup, Key, TimeToLive, Top
+from headrace.core.pipeline.clauses.lookup import Lookup, LookupKeys
+from headrace.core.pipeline.clauses.process import Connect, Process
+from headrace.core.pipeline.clauses.windows import WindowClause
+from headrace.core.pipeline.connector import Connector
+from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.pipeline.fields import (
     Assignment,
     ColumnNames,
@@ -35,14 +41,9 @@ from headrace.core.pipeline.formats import (
     FormatName,
     JsonOptions,
 )
-from headrace.core.pipeline.functions import FunctionName, UserFunction
-from headrace.core.pipeline.joins import Join
-from headrace.core.pipeline.keyed import Aggregates, Apply, Dedup, Key, TimeToLive, Top
-from headrace.core.pipeline.lookup import Lookup, LookupKeys
-from headrace.core.pipeline.part import DocumentModel
-from headrace.core.pipeline.process import Connect, Process
 from headrace.core.pipeline.settings import MAX_KEY_GROUPS, Settings
 from headrace.core.pipeline.text import Text
+from headrace.core.pipeline.user_files.references import FunctionName, UserFunction
 from headrace.core.pipeline.values import (
     ColumnName,
     Duration,
@@ -52,8 +53,7 @@ from headrace.core.pipeline.values import (
     choice_of,
     whole_number,
 )
-from headrace.core.pipeline.windows import WindowClause
-from headrace.core.process.declared import Declared
+from headrace.core.process.declarations import Declared
 
 PARALLELISM = whole_number(1, MAX_KEY_GROUPS)
 

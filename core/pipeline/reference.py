@@ -9,20 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from inspect import getdoc
 
-from headrace.core.connector import Connector, Connectors
-from headrace.core.pipeline.broadcast import Broadcast
+from headrace.core.pipeline.clauses.broadcast import Broadcast
+from headrace.core.pipeline.clauses.joins import Join
+from headrace.core.pipeline.clauses.keyed import Apply, Dedup, PythonAggregate, Top, Ttl
+from headrace.core.pipeline.clauses.lookup import LookupKeys
+from headrace.core.pipeline.clauses.process import Connect, Process
+from headrace.core.pipeline.clauses.windows import Window
+from headrace.core.pipeline.connector import Connector, Connectors
+from headrace.core.pipeline.default_values import format_default
+from headrace.core.pipeline.document_model import DocumentModel, get_nested_model, get_reading
 from headrace.core.pipeline.fields import VariantsReading
 from headrace.core.pipeline.formats import FORMATS, PLANNED_FORMATS, CsvOptions, JsonOptions
-from headrace.core.pipeline.joins import Join
-from headrace.core.pipeline.keyed import Apply, Dedup, PythonAggregate, Top, Ttl
-from headrace.core.pipeline.later import PLANNED_CLAUSES
-from headrace.core.pipeline.lookup import LookupKeys
 from headrace.core.pipeline.model import Map, SinkKeys, SourceKeys, StepKeys, Watermark
-from headrace.core.pipeline.part import DocumentModel, get_nested_model, get_reading
-from headrace.core.pipeline.process import Connect, Process
 from headrace.core.pipeline.settings import INACTIVE_SETTINGS, PLANNED_SETTINGS, Settings
-from headrace.core.pipeline.windows import Window
-from headrace.core.pipeline.written import format_default
+from headrace.core.pipeline.unsupported import PLANNED_CLAUSES
 
 INTRODUCTION_TEXT = """\
 # The pipeline file

@@ -5,17 +5,25 @@ of a folded, quoted or interpolated value is then shown at the right line and co
 
 A text with a secret in it prints as `****`: through `str()`, `repr()`, f-strings and `printable`.
 Its real characters are read with `reveal()`, which is called where they go to a connector.
+
+The two special values in the models' input, and the description of a value in a message.
+
+YAML's null is passed as `NOTHING`, and a value that has been reported already as `BROKEN`, because
+None means that a key is absent.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Final
 
-from headrace.core.pipeline.nodes import YamlScalar
-from headrace.core.pipeline.offsets import compute_offsets, find_content_start
-from headrace.core.problems import Location
+from headrace.core.errors.problems import Location
+from headrace.core.pipeline.yaml_document.nodes import YamlScalar
+from headrace.core.pipeline.yaml_document.scalar_offsets import compute_offsets, find_content_start
 
 MAX_SHOWN = 60
+
+
 MASK = "****"
 
 
@@ -125,3 +133,31 @@ def _map_to_file(scalar: YamlScalar, first: int, last: int, *, empty: bool) -> t
         return found[-1][1], found[-1][1] + 1
     begin = found[first][0]
     return begin, begin if empty else found[min(last, len(found)) - 1][1]
+
+
+class _SpecialValue:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+NOTHING: Final = _SpecialValue("nothing")
+
+
+BROKEN: Final = _SpecialValue("broken")
+
+
+def describe_value(value: object) -> str:
+    """Describe a value for a message, without showing a secret."""
+    match value:
+        case Text(secret=True):
+            return str(value)
+        case str():
+            return quote_short(value)
+        case dict():
+            return "a mapping" if value else "an empty mapping"
+        case list():
+            return "a list" if value else "an empty list"
+    return "nothing"

@@ -4,6 +4,8 @@ Every field of the document has one of these readings. The same object converts 
 the text of the error ("wanted a duration such as 10s"), the JSON schema for editors and the text of
 the docs, so that the four cannot differ. A secret is rejected wherever a value is shown, stored or
 computed with, which is everywhere except in a connector's own texts.
+
+Durations of steps: windows, lateness, ttl.
 """
 
 from __future__ import annotations
@@ -12,14 +14,17 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Annotated, Any, TypeAlias, TypeVar
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
-from headrace.core.pipeline.complaints import make_expected_error, make_value_error
+from headrace.core.errors.problems import suggest_name
+from headrace.core.pipeline.diagnostics import make_expected_error, make_value_error
 from headrace.core.pipeline.text import Text
-from headrace.core.problems import suggest_name
 
 Json: TypeAlias = dict[str, Any]
+
+
 N = TypeVar("N", int, float)
+
 
 NO_SECRET_MESSAGE = "a secret is not allowed here: this value is shown and stored"
 
@@ -77,8 +82,14 @@ def _parse_nonempty_text(text: Text) -> Text:
 
 
 UNIT_SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
 DURATION = re.compile(r"(\d{1,9})(ms|s|m|h|d)", re.ASCII)
+
+
 LOOSE_DURATION = re.compile(r"(\d{1,9})\s*([A-Za-z]+)", re.ASCII)
+
+
 UNIT_WORDS = {
     **dict.fromkeys(("ms", "msec", "msecs", "millis", "millisecond", "milliseconds"), "ms"),
     **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), "s"),
@@ -109,6 +120,8 @@ def _duration_hint(text: str) -> str:
 
 
 SIZES = {"B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
+
+
 SIZE = re.compile(r"(\d{1,9})(B|KB|MB|GB|TB)", re.ASCII)
 
 
@@ -123,7 +136,11 @@ def _parse_size(text: Text) -> int:
 
 
 COUNTS = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9}
+
+
 COUNT = re.compile(r"(\d{1,18})([kKMG]?)", re.ASCII)
+
+
 MAX_COUNT = 2**63 - 1
 
 
@@ -162,6 +179,8 @@ def _parse_rate(text: Text) -> Rate:
 
 
 WHOLE = re.compile(r"[+-]?\d{1,18}", re.ASCII)
+
+
 NUMBER = re.compile(r"[+-]?(\d{1,18}(\.\d{0,18})?|\.\d{1,18})(e[+-]?\d{1,2})?", re.ASCII)
 
 
@@ -225,7 +244,11 @@ def _parse_flag(text: Text) -> bool:
 
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*", re.ASCII)
+
+
 MAX_NAME = 100
+
+
 NAME_HINT = "a name has letters (a-z, A-Z), digits, _ and -, and begins with a letter or _"
 
 
@@ -261,46 +284,120 @@ def _parse_column(text: Text) -> Text:
 
 
 TEXT_SCHEMA: Json = {"type": "string"}
+
+
 SCALAR_SCHEMA: Json = {"type": ["string", "number", "boolean"]}
+
 
 duration = ScalarReading(
     "a duration such as 10s",
     _parse_duration,
     {"type": "string", "pattern": f"^{DURATION.pattern}$"},
 )
+
+
 size = ScalarReading(
     "a size such as 256MB", _parse_size, {"type": "string", "pattern": f"^{SIZE.pattern}$"}
 )
+
+
 count = ScalarReading(
     "a count such as 1000 or 1M",
     _parse_count,
     {"type": ["integer", "string"], "minimum": 1, "pattern": f"^{COUNT.pattern}$"},
 )
+
+
 rate = ScalarReading(
     "a rate such as 10000/s", _parse_rate, {"type": "string", "pattern": r"^\d{1,18}[kKMG]?/[smh]$"}
 )
+
+
 name = ScalarReading("a name", _parse_name, {"type": "string", "pattern": f"^{NAME.pattern}$"})
+
+
 stream = ScalarReading(
     "the name of a source, a step or a step's output (step.output)",
     _parse_stream,
     {"type": "string", "pattern": rf"^{NAME.pattern}(\.{NAME.pattern})?$"},
 )
+
+
 column = ScalarReading("the name of a column", _parse_column)
+
+
 flag = ScalarReading("true or false", _parse_flag, {"type": "boolean"})
+
+
 expression = ScalarReading("an expression", _parse_nonempty_text, SCALAR_SCHEMA)
 
+
 Duration = Annotated[timedelta, duration]
+
+
 Size = Annotated[int, size]
+
+
 Count = Annotated[int, count]
+
+
 RowRate = Annotated[Rate, rate]
+
+
 Flag = Annotated[bool, flag]
+
+
 Name = Annotated[Text, name]
+
+
 StreamName = Annotated[Text, stream]
+
+
 ColumnName = Annotated[Text, column]
+
+
 Expression = Annotated[Text, expression]
+
+
 Words = Annotated[
     Text, ScalarReading("some text", _parse_nonempty_text, SCALAR_SCHEMA, allows_secret=True)
 ]
+
+
 AnyText = Annotated[
     Text, ScalarReading("a text", lambda text: text, SCALAR_SCHEMA, allows_secret=True)
 ]
+
+
+MAX_DURATION = timedelta(days=1_000_000)
+"""Longer than any stream, and short enough that an event time moved by it does not overflow."""
+
+
+def _parse_bounded_duration(text: Text) -> timedelta:
+    length = duration.parse(text)
+    assert isinstance(length, timedelta)
+    if length > MAX_DURATION:
+        raise InvalidScalar(wanted=f"a duration of at most {MAX_DURATION.days}d")
+    return length
+
+
+def _parse_nonzero_duration(text: Text) -> timedelta:
+    length = _parse_bounded_duration(text)
+    if not length:
+        raise InvalidScalar(wanted="a duration longer than 0s")
+    return length
+
+
+bounded_duration = ScalarReading(duration.wanted, _parse_bounded_duration, duration.json)
+
+
+nonzero_duration = ScalarReading(duration.wanted, _parse_nonzero_duration, duration.json)
+
+
+NonzeroDuration = Annotated[timedelta, nonzero_duration]
+
+
+BoundedDuration = Annotated[timedelta, bounded_duration]
+
+
+TimeDomain = Annotated[Literal["event", "processing"], choice_of("event", "processing")]

@@ -7,7 +7,7 @@ only affects performance: no thread, no channel, no Spark.
     print(explain(plan, "text"))
 """
 
-from headrace.core.plan.build import build_plan
+from headrace.core.plan.builder import build_plan
 from headrace.core.plan.explain import FORMATS, explain
 from headrace.core.plan.nodes import Plan
 

@@ -12,17 +12,21 @@ import posixpath
 from collections.abc import Iterator
 from dataclasses import replace
 
-from headrace.core.aggregates.identity import canonical_text
-from headrace.core.aggregates.users import select_user_calls
-from headrace.core.expressions import syntax
+from headrace.core.aggregates.canonical_text import canonical_text
+from headrace.core.aggregates.user_aggregates import select_user_calls
 from headrace.core.expressions.functions import FUNCTIONS
-from headrace.core.expressions.parser import parse_expression
+from headrace.core.expressions.parsing import syntax_tree
+from headrace.core.expressions.parsing.parser import parse_expression
 from headrace.core.expressions.typed import ColumnReference, ExpressionError
 from headrace.core.pipeline.text import MASK
 from headrace.core.plan import nodes
-from headrace.core.plan.describe_joins import format_signed_duration
-from headrace.core.plan.describe_keyed import describe_evictor, describe_window_shape
-from headrace.core.plan.matching import (
+from headrace.core.plan.describe import (
+    describe_evictor,
+    describe_window_shape,
+    format_signed_duration,
+)
+from headrace.core.plan.formatting import format_options, format_value
+from headrace.core.plan.nodes.matching import (
     AsOfMatch,
     BroadcastMatch,
     ChangelogMatch,
@@ -31,10 +35,9 @@ from headrace.core.plan.matching import (
     JoinMatching,
     WindowMatch,
 )
+from headrace.core.plan.nodes.windows import Session, Window
 from headrace.core.plan.rankings import parse_ordering
-from headrace.core.plan.windows import Session, Window
-from headrace.core.plan.wording import format_options, format_value
-from headrace.core.types import quote_name
+from headrace.core.types.data_types import quote_name
 
 
 def canonicalize(text: str) -> str:
@@ -49,10 +52,10 @@ def canonicalize(text: str) -> str:
         return text
 
 
-def _normalize(node: syntax.SyntaxNode) -> syntax.SyntaxNode:
+def _normalize(node: syntax_tree.SyntaxNode) -> syntax_tree.SyntaxNode:
     """Return the tree with each function under its main name."""
     match node:
-        case syntax.CallNode():
+        case syntax_tree.CallNode():
             row = FUNCTIONS.get(node.name)
             return replace(
                 node,
@@ -60,11 +63,11 @@ def _normalize(node: syntax.SyntaxNode) -> syntax.SyntaxNode:
                 arguments=tuple(map(_normalize, node.arguments)),
                 filter=_normalize(node.filter) if node.filter else None,
             )
-        case syntax.Member():
+        case syntax_tree.Member():
             return replace(node, base=_normalize(node.base))
-        case syntax.Cast():
+        case syntax_tree.Cast():
             return replace(node, operand=_normalize(node.operand))
-        case syntax.Lambda():
+        case syntax_tree.Lambda():
             return replace(node, body=_normalize(node.body))
     return node
 

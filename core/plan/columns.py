@@ -11,13 +11,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from headrace.core.errors.problems import Location, Problem, Severity
 from headrace.core.expressions import TypedExpression
-from headrace.core.expressions.parser import parse_expression
-from headrace.core.expressions.resolve import NO_TABLES, ExpressionResolver, TableColumns
-from headrace.core.expressions.syntax import Name, SyntaxNode, walk
+from headrace.core.expressions.parsing.parser import parse_expression
+from headrace.core.expressions.parsing.syntax_tree import Name, SyntaxNode, walk
+from headrace.core.expressions.resolver import NO_TABLES, ExpressionResolver, TableColumns
 from headrace.core.expressions.typed import ExpressionError, ExpressionErrors
-from headrace.core.problems import Location, Problem, Severity
-from headrace.core.types import BOOLEAN, INTERVAL_TYPES, NULL, Array, Field, Schema, Struct, Type
+from headrace.core.types.data_types import (
+    BOOLEAN,
+    INTERVAL_TYPES,
+    NULL,
+    Array,
+    Field,
+    Schema,
+    Struct,
+    Type,
+)
 
 if TYPE_CHECKING:
     from headrace.core.aggregates.calls import AggregateExpression

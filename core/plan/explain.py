@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from headrace.core.plan import describe
-from headrace.core.plan.describe_keyed import describe_state
+from headrace.core.plan.describe import describe_state
 from headrace.core.plan.nodes import Edge, Plan, PlanPart, Sink, Source, Step, Upsert
 from headrace.core.plan.states import StepStateSummary, get_step_state
 

@@ -50,16 +50,16 @@ from headrace.core.plan.canonical import (
     ranking_text,
     window_text,
 )
+from headrace.core.plan.formatting import format_changelog_suffix, format_duration
 from headrace.core.plan.layout import (
     get_input_streams,
     get_keyed_operation,
     get_two_input_operation,
 )
-from headrace.core.plan.matching import AsOfMatch, ChangelogMatch, ConnectedMatch, WindowMatch
+from headrace.core.plan.nodes.matching import AsOfMatch, ChangelogMatch, ConnectedMatch, WindowMatch
+from headrace.core.plan.nodes.windows import Ttl
 from headrace.core.plan.states import describe_call_state, get_read_columns, get_step_state
-from headrace.core.plan.windows import Ttl
-from headrace.core.plan.wording import format_changelog_suffix, format_duration
-from headrace.core.types import Array, Field, Schema, quote_name
+from headrace.core.types.data_types import Array, Field, Schema, quote_name
 
 if TYPE_CHECKING:
     from headrace.core.aggregates.calls import AggregateCall

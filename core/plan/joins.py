@@ -2,6 +2,8 @@
 
 In the output of a join, a column of one side keeps its name, and a column of both sides is called
 `left_name.column`. No column can be declared with such a name: `select` must rename it.
+
+The clause `broadcast` as a join whose right input is stored completely by every subtask.
 """
 
 from __future__ import annotations
@@ -14,25 +16,29 @@ from headrace.core.expressions.typed import (
     TypedExpression,
     substitute_columns,
 )
-from headrace.core.pipeline import joins as document
-from headrace.core.pipeline.broadcast import Broadcast
+from headrace.core.pipeline.clauses import joins as document
+from headrace.core.pipeline.clauses.broadcast import Broadcast
 from headrace.core.pipeline.model import Step
 from headrace.core.pipeline.text import Text
 from headrace.core.plan.columns import UNKNOWN_COLUMNS, KnownColumns, PlanProblems
-from headrace.core.plan.joins_on import JoinInput, split_condition
-from headrace.core.plan.matching import (
+from headrace.core.plan.join_conditions import JoinInput, split_condition
+from headrace.core.plan.keyed_operations import KeyedInput, KeyedOperationBuilder
+from headrace.core.plan.nodes import WINDOW_BOUNDS, ComputedColumn, Filter, Join, JoinSide, Upsert
+from headrace.core.plan.nodes.matching import (
     AsOfMatch,
+    BroadcastMatch,
     ChangelogMatch,
     IntervalMatch,
     JoinMatching,
     WindowMatch,
 )
-from headrace.core.plan.nodes import WINDOW_BOUNDS, ComputedColumn, Filter, Join, JoinSide, Upsert
-from headrace.core.plan.windowing import build_window, to_microseconds
-from headrace.core.plan.windows import Ttl
-from headrace.core.types import TIMESTAMP, Field, Schema
+from headrace.core.plan.nodes.windows import Ttl
+from headrace.core.plan.window_clauses import build_window, to_microseconds
+from headrace.core.types.data_types import TIMESTAMP, Field, Schema
 
 NOWHERE = Span(0, 0)
+
+
 EQUALITY_WANTED = "wanted an equality between the inputs, such as {}.id = {}.id"
 
 
@@ -271,3 +277,64 @@ def report_ambiguous_columns(known: KnownColumns, step: Step, report: PlanProble
         message = f"{clause}: {shown} {verb} in both inputs"
         hint = f"choose one in select: {{{names[0]}: {table}.{names[0]}, ...}}"
         report.add(message, step.keys_at[clause].locate(), hint)
+
+
+class BroadcastJoinBuilder(JoinBuilder):
+    """The builder of a step's broadcast join."""
+
+    clause = "broadcast"
+    needs_pairs = False
+
+    def __init__(self, step: Step, left: JoinInput, right: JoinInput, report: PlanProblems) -> None:
+        assert step.broadcast is not None, "it is a step with a broadcast"
+        self.broadcast = step.broadcast
+        super().__init__(step, self.broadcast, left, right, report)
+
+    @property
+    def has_event_time(self) -> bool:
+        """Whether output rows have an event time: that of the left row."""
+        return self.left.has_event_time
+
+    def _list_renamable_inputs(self) -> tuple[tuple[str, Text], ...]:
+        return (("rules", self.broadcast.rules.from_),)
+
+    def _check_time(self) -> None:
+        untimed = next((side for side in (self.left, self.right) if not side.has_event_time), None)
+        if untimed is not None and self._uses_event_time:
+            message = f'rows match by event time, but "{untimed.name}" has no event time'
+            at = self.step.keys_at["broadcast"].locate()
+            hint = "set event_time in its source, or order: arrival"
+            self.report.add(f"broadcast: {message}", at, hint)
+
+    @property
+    def _uses_event_time(self) -> bool:
+        return self.broadcast.order == "event_time"
+
+    def _build_matching(self) -> JoinMatching:
+        keep = self.broadcast.keep
+        ttl_us = to_microseconds(keep.ttl) if keep is not None and keep.ttl is not None else None
+        return BroadcastMatch(self._key(), ttl_us, self._uses_event_time)
+
+    def _key(self) -> tuple[ComputedColumn, ...] | None:
+        """Return the key by which a row of the right input replaces another; None if none does."""
+        keep, kind = self.broadcast.keep, self.right.kind
+        changes = kind.key if isinstance(kind, Upsert) else None
+        if keep is None or keep.key is None:
+            if changes is None:
+                return None
+            fields = (field for field in self.right.known_columns.schema if field.name in changes)
+            return tuple(
+                ComputedColumn(f.name, ColumnReference(f.type, f.nullable, NOWHERE, f.name))
+                for f in fields
+            )
+        rows = KeyedInput(self.right.known_columns, self.right.has_event_time, ())
+        key = KeyedOperationBuilder(self.step, rows, self.report).build_key(keep.key)
+        if changes is not None and {each.name for each in key} != {*changes}:
+            message = f'"{self.right.name}" is a stream of changes by {", ".join(changes)}'
+            hint = "leave out keep: key: the key of the stream is used"
+            self.report.add(f"broadcast: {message}", keep.key[0].name.locate(), hint)
+        return key
+
+    def _get_late_streams(self) -> tuple[str | None, str | None]:
+        late = self.broadcast.late_to
+        return late and str(late), None

@@ -12,10 +12,11 @@ task, because only the first part of a task can wait.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
+from headrace.core.api.splits import SubtaskId
 from headrace.core.expressions.typed import ColumnReference, Span, substitute_columns
-from headrace.core.plan.matching import BroadcastMatch, ConnectedMatch, JoinMatching
+from headrace.core.plan import nodes
 from headrace.core.plan.nodes import (
     ComputedColumn,
     Dedup,
@@ -33,6 +34,19 @@ from headrace.core.plan.nodes import (
     TwoSided,
     Upsert,
 )
+from headrace.core.plan.nodes.matching import BroadcastMatch, ConnectedMatch, JoinMatching
+
+
+def enumerate_subtasks(plan: nodes.Plan) -> Iterator[tuple[nodes.Task, tuple[SubtaskId, ...]]]:
+    """Yield each task with its subtasks."""
+    for number, task in enumerate(plan.tasks):
+        yield task, tuple(SubtaskId(number, index) for index in range(task.parallelism))
+
+
+def list_subtask_ids(plan: nodes.Plan) -> tuple[SubtaskId, ...]:
+    """Return all subtasks."""
+    return tuple(id for _, ids in enumerate_subtasks(plan) for id in ids)
+
 
 NOWHERE = Span(0, 0)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import timedelta
 
+from headrace.core.errors.problems import suggest_name
 from headrace.core.expressions.typed import ColumnReference, Span, TypedExpression
+from headrace.core.pipeline.clauses.lookup import Lookup
 from headrace.core.pipeline.fields import Assignment
-from headrace.core.pipeline.lookup import Lookup
 from headrace.core.plan import nodes
 from headrace.core.plan.columns import KnownColumns, PlanProblems, type_column
-from headrace.core.problems import suggest_name
-from headrace.core.types import (
+from headrace.core.types.data_types import (
     BINARY,
     BOOLEAN,
     DATE,

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Literal
 
+from headrace.core.errors.problems import suggest_name
 from headrace.core.expressions.typed import ColumnReference, Span, TypedExpression
 from headrace.core.pipeline.fields import Assignment
 from headrace.core.pipeline.model import Step
@@ -21,13 +22,12 @@ from headrace.core.plan.columns import (
     type_column,
     type_condition,
 )
-from headrace.core.plan.keyed import KeyedInput, KeyedOperationBuilder
+from headrace.core.plan.formatting import format_value
+from headrace.core.plan.keyed_operations import KeyedInput, KeyedOperationBuilder
 from headrace.core.plan.lookups import LookupBuilder
 from headrace.core.plan.nodes import ComputedColumn, Explode, Filter, Map, Operation, Project, Route
-from headrace.core.plan.windowing import keeps_event_time
-from headrace.core.plan.wording import format_value
-from headrace.core.problems import suggest_name
-from headrace.core.types import TIMESTAMP, Array, Field
+from headrace.core.plan.window_clauses import keeps_event_time
+from headrace.core.types.data_types import TIMESTAMP, Array, Field
 
 NOWHERE = Span(0, 0)
 

@@ -15,7 +15,6 @@ from typing import TypeAlias
 
 from headrace.core.expressions.typed import find_columns
 from headrace.core.plan.layout import get_input_streams, get_two_input_operation
-from headrace.core.plan.matching import BroadcastMatch, ChangelogMatch, ConnectedMatch
 from headrace.core.plan.nodes import (
     RANK_COLUMN,
     Aggregate,
@@ -40,7 +39,8 @@ from headrace.core.plan.nodes import (
     Top,
     TwoSided,
 )
-from headrace.core.plan.windows import Window
+from headrace.core.plan.nodes.matching import BroadcastMatch, ChangelogMatch, ConnectedMatch
+from headrace.core.plan.nodes.windows import Window
 
 NeededColumns: TypeAlias = "set[str] | None"
 """The columns that are needed; None means all of them."""

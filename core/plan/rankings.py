@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.core.expressions.lexer import tokenize
+from headrace.core.expressions.parsing.lexer import tokenize
 from headrace.core.expressions.typed import ExpressionError
 
 NULL_PLACES = ("first", "last")

@@ -10,17 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from headrace.core.expressions.typed import ColumnReference, walk
-from headrace.core.keygroups import compute_owned_groups, get_keyless_group
-from headrace.core.ordinals import ORDER_TYPE
 from headrace.core.plan.layout import get_keyed_operation, get_two_input_operation
-from headrace.core.plan.matching import (
-    AsOfMatch,
-    BroadcastMatch,
-    ChangelogMatch,
-    ConnectedMatch,
-    JoinMatching,
-    WindowMatch,
-)
 from headrace.core.plan.nodes import (
     Aggregate,
     Apply,
@@ -32,11 +22,21 @@ from headrace.core.plan.nodes import (
     ProcessBody,
     Top,
 )
-from headrace.core.plan.windows import Count, Session, Window
+from headrace.core.plan.nodes.matching import (
+    AsOfMatch,
+    BroadcastMatch,
+    ChangelogMatch,
+    ConnectedMatch,
+    JoinMatching,
+    WindowMatch,
+)
+from headrace.core.plan.nodes.windows import Count, Session, Window
+from headrace.core.types.key_groups import compute_owned_groups, get_keyless_group
+from headrace.core.types.row_order import ORDER_TYPE
 
 if TYPE_CHECKING:
     from headrace.core.aggregates.calls import AggregateCall
-    from headrace.core.types import Type
+    from headrace.core.types.data_types import Type
 
 StateShape = Literal["runs", "table", "entries"]
 

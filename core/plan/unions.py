@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 
 from headrace.core.expressions.casts.rules import find_refusal
 from headrace.core.expressions.coercion import common_type
-from headrace.core.pipeline.quoting import quote_yaml as in_quotes
 from headrace.core.pipeline.text import Text
+from headrace.core.pipeline.yaml_document.error_context import quote_yaml as in_quotes
 from headrace.core.plan.columns import UNKNOWN_COLUMNS, KnownColumns, PlanProblems
-from headrace.core.types import Field, Schema, Type, quote_name
+from headrace.core.types.data_types import Field, Schema, Type, quote_name
 
 MAX_DIFFERENCES = 4
 """The largest number of differences in a message; the hint covers all of them."""

@@ -15,10 +15,9 @@ State belongs to the key of the current row: `state` has the attributes that the
 nothing is stored in `self`. `headrace.core.testing` runs such a class over literal rows.
 """
 
-from headrace.core.process.columns import AllOut, AllState
-from headrace.core.process.declared import Declared, Kind
-from headrace.core.process.declaring import State, list_of, map_of, shared, timer, value
-from headrace.core.process.process import Out, Process, Row
+from headrace.core.process.declarations import Declared, Kind
+from headrace.core.process.descriptors import State, list_of, map_of, shared, timer, value
+from headrace.core.process.process import AllOut, AllState, Out, Process, Row
 
 __all__ = [
     "AllOut",

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from headrace.core.elements import EVENT_TIME, HIDDEN_COLUMNS, ORDER
-from headrace.core.ordinals import ORDER_TYPE
 from headrace.core.plan import nodes
-from headrace.core.plan.matching import ConnectedMatch, WindowMatch
-from headrace.core.plan.windowing import keeps_event_time
-from headrace.core.types import INT, TIMESTAMP, Array, Type
+from headrace.core.plan.nodes.matching import ConnectedMatch, WindowMatch
+from headrace.core.plan.window_clauses import keeps_event_time
+from headrace.core.types.data_types import INT, TIMESTAMP, Array, Type
+from headrace.core.types.elements import EVENT_TIME, HIDDEN_COLUMNS, ORDER
+from headrace.core.types.row_order import ORDER_TYPE
 
 Columns: TypeAlias = Mapping[str, Type]
 """The columns of rows in order, including hidden ones."""

@@ -4,15 +4,25 @@ It does not if the function table says so of one of its functions (`FunctionCall
 the processing time. Then headrace's operator does the whole operation inside the executors. Types
 are a second check: Spark's analyser must give exactly headrace's types (`types_match`). No text
 contains a secret, which would be visible in Spark's plans: an expression with one is rejected.
+
+SQL of aggregates as Spark runs them over the rows of a group.
+
+An aggregate with the same meaning in Spark keeps the user's text. Others have a form in the
+table of aggregates (`AggregateCall.spark`): those that depend on the order of rows name the order,
+which Spark leaves open. Key columns outside of calls have the names used while rows are
+grouped: `key: {at: to_date(at)}` may name a key column like a column that an aggregate reads.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from headrace.core.expressions import syntax
-from headrace.core.expressions.parser import parse_expression
+from headrace.core.aggregates import AGGREGATES, AggregateCall
+from headrace.core.aggregates.aggregate_resolver import build_call_name
+from headrace.core.expressions.parsing import syntax_tree
+from headrace.core.expressions.parsing.parser import parse_expression
 from headrace.core.expressions.typed import (
     NO_SPARK_FORM,
     ColumnReference,
@@ -22,15 +32,17 @@ from headrace.core.expressions.typed import (
     TypedExpression,
     walk,
 )
+from headrace.core.plan import nodes
 from headrace.core.spark.columns import quote_column
-from headrace.core.spark.quiet import silence_pyspark
-from headrace.core.types import ATOMS, Array, Decimal, Field, Struct, Type
+from headrace.core.spark.spark_log import silence_pyspark
+from headrace.core.types.data_types import ATOMS, Array, Decimal, Field, Struct, Type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType
 
     from headrace.core.plan import nodes
+
 
 T = TypeVar("T")
 
@@ -54,8 +66,8 @@ def translate_expression(text: str, *meanings: TypedExpression) -> str | None:
         c.span: quote_column(c.name) for each in meanings for c in _find_qualified_columns(each)
     }
 
-    def rewritten(node: syntax.SyntaxNode) -> str:
-        if isinstance(node, syntax.Member) and node.span in tables:
+    def rewritten(node: syntax_tree.SyntaxNode) -> str:
+        if isinstance(node, syntax_tree.Member) and node.span in tables:
             return tables[node.span]
         return render_node(text, node, forms, rewritten)
 
@@ -80,16 +92,16 @@ def _find_calls(typed: TypedExpression) -> Iterator[FunctionCall]:
 
 def render_node(
     text: str,
-    node: syntax.SyntaxNode,
+    node: syntax_tree.SyntaxNode,
     forms: Mapping[Span, str],
-    said: Callable[[syntax.SyntaxNode], str],
+    said: Callable[[syntax_tree.SyntaxNode], str],
 ) -> str:
     """Return the text of a node, its children rendered by `said`, and calls in their Spark form."""
-    form = forms.get(node.span) if isinstance(node, syntax.CallNode) else None
+    form = forms.get(node.span) if isinstance(node, syntax_tree.CallNode) else None
     if form is not None:
-        return form.format(*map(said, syntax.child_nodes(node)))
+        return form.format(*map(said, syntax_tree.child_nodes(node)))
     parts, at = "", node.span.start
-    for child in sorted(syntax.child_nodes(node), key=lambda child: child.span.start):
+    for child in sorted(syntax_tree.child_nodes(node), key=lambda child: child.span.start):
         parts += text[at : child.span.start] + said(child)
         at = child.span.end
     return parts + text[at : node.span.end]
@@ -147,3 +159,56 @@ def _strip_nullability(type: Type) -> Type:
                 tuple(Field(field.name, _strip_nullability(field.type)) for field in fields)
             )
     return type
+
+
+def translate_aggregate(column: nodes.AggregatedColumn, keys: Mapping[str, str]) -> str | None:
+    """Return the SQL of an aggregate, with key columns named by `keys`; None if Spark cannot."""
+    expression = column.expression
+    calls = {call.name: call for call in expression.calls}
+    typed = [
+        expression.finish,
+        *(each.typed for call in expression.calls for each in call.all_inputs),
+    ]
+    if any(call.spark == NO_SPARK_FORM for call in calls.values()):
+        return None
+    if not all(map(is_native, typed)):
+        return None
+    nodes_of = (node for each in typed for node in walk(each) if isinstance(node, FunctionCall))
+    functions = {node.span: node.spark for node in nodes_of if node.spark}
+    return _AggregateTranslation(column.text, calls, functions, keys).translate_result(
+        parse_expression(column.text)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _AggregateTranslation:
+    """The translation of one aggregate's text to Spark."""
+
+    text: str
+    calls: Mapping[str, AggregateCall]
+    functions: Mapping[Span, str]
+    """The Spark forms of functions that differ from the user's text, by their span."""
+    keys: Mapping[str, str]
+
+    def translate_result(self, node: syntax_tree.SyntaxNode) -> str:
+        """Return the SQL of a node over calls and keys."""
+        match node:
+            case syntax_tree.Name(name=name):
+                return quote_column(self.keys[name])
+            case syntax_tree.CallNode(name=name) if name in AGGREGATES:
+                return self._translate_call(node)
+        return render_node(self.text, node, self.functions, self.translate_result)
+
+    def _translate_call(self, node: syntax_tree.CallNode) -> str:
+        form = self.calls[build_call_name(node)].spark
+        if not form:
+            return self._translate_argument(node)
+        where = f" filter (where {self._translate_argument(node.filter)})" if node.filter else ""
+        distinct = "distinct " if node.is_distinct else ""
+        return form.format(
+            *map(self._translate_argument, node.arguments), filter=where, distinct=distinct
+        )
+
+    def _translate_argument(self, node: syntax_tree.SyntaxNode) -> str:
+        """Return the SQL of a node over rows."""
+        return render_node(self.text, node, self.functions, self._translate_argument)

@@ -14,10 +14,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headrace.core.spark.absent import SparkUnavailable, check_installed
-from headrace.core.spark.java import find_java_home
-from headrace.core.spark.masters import check_reachable
-from headrace.core.spark.quiet import OutputPipe, silence_pyspark
+from headrace.core.spark.installation import SparkUnavailable, check_installed, find_java_home
 from headrace.core.spark.settings import (
     DEFAULT_SETTINGS,
     LOCAL_MASTER,
@@ -25,9 +22,11 @@ from headrace.core.spark.settings import (
     PYTHON_SETTING,
     SEMANTIC_SETTINGS,
     build_settings,
+    check_reachable,
     is_local,
     is_on_this_machine,
 )
+from headrace.core.spark.spark_log import OutputPipe, silence_pyspark
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway

@@ -2,22 +2,32 @@
 
 Settings that affect the result are fixed, and the same wherever a pipeline runs. Settings that
 affect only speed are defaults; for a master on another machine most of them are left alone.
+
+Check that a master answers: Spark itself retries for a minute and then reports another error.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+import socket
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from headrace.core.spark.absent import SparkUnavailable
+from headrace.core.spark.installation import SparkUnavailable
 
 LOCAL_MASTER = "local[*]"
+
+
 LOG_LEVEL = "spark.log.level"
+
+
 PYTHON_SETTING = "spark.pyspark.python"
 
+
 _RULES_PACKAGE = "org.apache.spark.sql.catalyst.optimizer"
+
+
 SEMANTIC_SETTINGS = {
     "spark.sql.ansi.enabled": "false",
     "spark.sql.caseSensitive": "true",
@@ -46,8 +56,11 @@ SEMANTIC_SETTINGS = {
     "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
 }
 """Settings under which a pipeline gives the same rows with and without Spark."""
+
+
 LEGACY_PREFIX = "spark.sql.legacy."
 """The prefix of settings that restore the behaviour of an older Spark."""
+
 
 DEFAULT_SETTINGS = {
     # Batches of this size were 1.4 times as fast as Spark's own.
@@ -57,6 +70,8 @@ DEFAULT_SETTINGS = {
     "spark.executorEnv.POLARS_MAX_THREADS": "1",
     "spark.ui.showConsoleProgress": "false",
 }
+
+
 LOCAL_SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.driver.host": "127.0.0.1",
@@ -66,9 +81,16 @@ LOCAL_SETTINGS = {
 }
 """Settings of a master within this process."""
 
+
 _LOCAL_MASTER = re.compile(r"local(\[(\*|[1-9]\d*)(,\s*\d+)?\])?")
+
+
 _SAME_MACHINE_MASTER = re.compile(r"spark://(127\.0\.0\.1|localhost|\[::1\])(:\d+)?")
+
+
 _CLUSTER_MASTER = re.compile(r"spark://.+|yarn|k8s://.+")
+
+
 _OWN_OPTION = {"spark.master": "--master", "spark.remote": "--master"}
 
 
@@ -164,3 +186,45 @@ def _driver_memory() -> str:
     if limit.is_file() and (said := limit.read_text().strip()).isdigit():
         bytes_ = min(bytes_, int(said))
     return f"{min(max(bytes_ // 3 >> 20, 1024), 16 * 1024)}m"
+
+
+CONNECT_TIMEOUT_S = 5.0
+
+
+_ADDRESS = re.compile(r"(?:https?://)?(?P<host>\[[^\]]+\]|[^:/,]+)(?::(?P<port>\d+))?")
+
+
+_DEFAULT_PORTS = {"spark": 7077, "k8s": 443}
+
+
+def check_reachable(master: str) -> None:
+    """Check that the master accepts connections, if it has an address. Raises SparkUnavailable."""
+    refused = ""
+    for host, port in master_addresses(master):
+        try:
+            socket.create_connection((host, port), CONNECT_TIMEOUT_S).close()
+            return
+        except OSError as error:
+            why = "no answer" if isinstance(error, TimeoutError) else (error.strerror or str(error))
+            refused = refused or f"{host}:{port}: {why.lower()}"
+    if refused:
+        hint = "is it running, and may this machine reach it?"
+        raise SparkUnavailable(
+            f"--master {master} cannot be reached: {refused}", hint, exit_status=1
+        )
+
+
+def master_addresses(master: str) -> Iterator[tuple[str, int]]:
+    """Yield the addresses of a master; one that answers is enough.
+
+    >>> list(master_addresses("spark://one:7077,two:7078")), list(master_addresses("k8s://https://api:6443"))
+    ([('one', 7077), ('two', 7078)], [('api', 6443)])
+    >>> list(master_addresses("local[*]"))
+    []
+    """
+    scheme, _, rest = master.partition("://")
+    if scheme in _DEFAULT_PORTS:
+        for one in rest.split(","):
+            if found := _ADDRESS.match(one):
+                host, port = found["host"].strip("[]"), found["port"]
+                yield host, int(port) if port else _DEFAULT_PORTS[scheme]

@@ -24,25 +24,24 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from headrace.core.elements import EVENT_TIME, HIDDEN_COLUMNS, MAX_WATERMARK_US
+from headrace.core.api.user_code import UserCode
 from headrace.core.expressions.typed import ColumnReference, Span
+from headrace.core.operators.keyed_context import KeyedContext
 from headrace.core.operators.operator import OFFLOAD, Operator, Output
-from headrace.core.operators.place import KeyedContext
-from headrace.core.operators.process.around import UserCodeContext
-from headrace.core.operators.process.loaded import get_states
-from headrace.core.operators.process.make import build_process, build_two_input_process
-from headrace.core.operators.process.processing import ProcessOperator
-from headrace.core.operators.process.ruled import BroadcastProcessOperator
-from headrace.core.operators.process.sides import TwoInputProcessOperator
-from headrace.core.ordinals import add_row_order, number_rows
+from headrace.core.operators.process.factory import build_process, build_two_input_process
+from headrace.core.operators.process.process_broadcast import BroadcastProcessOperator
+from headrace.core.operators.process.process_operator import ProcessOperator, UserCodeContext
+from headrace.core.operators.process.process_two_inputs import TwoInputProcessOperator
+from headrace.core.operators.process.user_class import get_states
 from headrace.core.plan import nodes
-from headrace.core.plan.matching import ConnectedMatch
-from headrace.core.process.declared import Kind
+from headrace.core.plan.nodes.matching import ConnectedMatch
+from headrace.core.process.declarations import Kind
 from headrace.core.process.process import Process, to_microseconds
-from headrace.core.testing.plain import PlainState
-from headrace.core.type_parser import parse_type
-from headrace.core.types import TIMESTAMP, Array, Field, Schema, Struct, to_polars
-from headrace.core.user_code import UserCode
+from headrace.core.testing.plain_state import PlainState
+from headrace.core.types.data_types import TIMESTAMP, Array, Field, Schema, Struct, to_polars
+from headrace.core.types.elements import EVENT_TIME, HIDDEN_COLUMNS, MAX_WATERMARK_US
+from headrace.core.types.row_order import add_row_order, number_rows
+from headrace.core.types.type_parser import parse_type
 
 if TYPE_CHECKING:
     import polars as pl

@@ -7,16 +7,16 @@ import os
 import threading
 from typing import TYPE_CHECKING
 
-from headrace.core.owner import StateOwnership
-from headrace.core.snapshots import SnapshotStore
-from headrace.core.state import Document, FrozenState
-from headrace.state.framing import FrameBlobs
-from headrace.state.frozen import thaw_memory_state
-from headrace.state.rocks.budget import BLOCK_CACHE_SHARE, MemoryBudget, SnapshotGuard
+from headrace.core.api.snapshots import SnapshotStore
+from headrace.core.api.state import Document, FrozenState
+from headrace.core.api.state_backend import StateOwnership
+from headrace.state.memory.frame_blobs import FrameBlobs
+from headrace.state.memory.frozen_state import thaw_memory_state
 from headrace.state.rocks.documents import FORMAT
-from headrace.state.rocks.shelf import StepDirectory
+from headrace.state.rocks.memory_budget import BLOCK_CACHE_SHARE, MemoryBudget, SnapshotGuard
 from headrace.state.rocks.state import RocksState
-from headrace.state.rocks.thawed import RocksThawedState
+from headrace.state.rocks.step_directory import StepDirectory
+from headrace.state.rocks.thawed_state import RocksThawedState
 
 if TYPE_CHECKING:
     from headrace.state.rocks.database import SharedCaches

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from headrace.core.snapshots import StoreError
+from headrace.core.api.snapshots import StoreError
 
 if TYPE_CHECKING:
     import rocksdict

@@ -15,7 +15,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import field
 
-from headrace.state.stored import (
+from headrace.state.memory.documents import (
     BlobName,
     EntriesDocument,
     FrameBlobNames,

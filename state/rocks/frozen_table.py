@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from headrace.core.keygroups import compute_key_groups, compute_row_groups
-from headrace.core.state import EXPIRY, KEY, NO_CLOCK_US
-from headrace.state.log import FrozenTable
-from headrace.state.rocks.cold import DiskRows
+from headrace.core.api.state import EXPIRY, KEY, NO_CLOCK_US
+from headrace.core.types.key_groups import compute_key_groups, compute_row_groups
+from headrace.state.memory.table_log import FrozenTable
+from headrace.state.rocks.disk_rows import DiskRows
 
 if TYPE_CHECKING:
     import polars as pl

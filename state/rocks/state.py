@@ -6,20 +6,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from headrace.core.owner import StateOwnership
-from headrace.core.sizes import StateSize, measure_states
-from headrace.core.state import EXPIRY, KEY, SLOT, Redistribution, RunsLayout
-from headrace.state.entries import FrozenEntries, MemoryEntries
-from headrace.state.framing import FrameBlobs
-from headrace.state.frozen import UnopenedState, collect_unopened
-from headrace.state.rocks.budget import MemoryBudget, SnapshotGuard
-from headrace.state.rocks.cold import DiskRows
-from headrace.state.rocks.frozen import FreezableState, FrozenSpillingStates, RocksFrozenState
+from headrace.core.api.state import EXPIRY, KEY, SLOT, Redistribution, RunsLayout
+from headrace.core.api.state_backend import StateOwnership
+from headrace.core.api.state_sizes import StateSize, measure_states
+from headrace.state.memory.entries import FrozenEntries, MemoryEntries
+from headrace.state.memory.frame_blobs import FrameBlobs
+from headrace.state.memory.frozen_state import UnopenedState, collect_unopened
+from headrace.state.rocks.disk_rows import DiskRows
+from headrace.state.rocks.frozen_state import FreezableState, FrozenSpillingStates, RocksFrozenState
 from headrace.state.rocks.frozen_table import FrozenSpillingTable
-from headrace.state.rocks.runs import FrozenSpillingRuns, SpillingRuns
-from headrace.state.rocks.shelf import StepDirectory
+from headrace.state.rocks.memory_budget import MemoryBudget, SnapshotGuard
+from headrace.state.rocks.sorted_runs import FrozenSpillingRuns, SpillingRuns
+from headrace.state.rocks.step_directory import StepDirectory
 from headrace.state.rocks.table import SpillingTable
-from headrace.state.rocks.thawed import RocksThawedState, StoredRunFiles
+from headrace.state.rocks.thawed_state import RocksThawedState, StoredRunFiles
 
 if TYPE_CHECKING:
     import polars as pl

@@ -18,12 +18,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headrace.core.sizes import StateSize
-from headrace.core.state import EXPIRY, KEY, KEY_INDEX, NO_CLOCK_US
-from headrace.state.rocks.budget import MemoryBudget, SnapshotGuard
-from headrace.state.rocks.cold import DiskRows
+from headrace.core.api.state import EXPIRY, KEY, KEY_INDEX, NO_CLOCK_US
+from headrace.core.api.state_sizes import StateSize
+from headrace.state.memory.table import MemoryKeyedTable, add_by_lookup
+from headrace.state.rocks.disk_rows import DiskRows
 from headrace.state.rocks.frozen_table import FrozenSpillingTable
-from headrace.state.table import MemoryKeyedTable, add_by_lookup
+from headrace.state.rocks.memory_budget import MemoryBudget, SnapshotGuard
 
 if TYPE_CHECKING:
     import polars as pl

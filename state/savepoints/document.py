@@ -20,7 +20,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import field
 
-from headrace.core.state import Redistribution, StateDescriptor
+from headrace.core.api.state import Redistribution, StateDescriptor
 
 FORMAT = 1
 """Version of the format. Unknown versions are refused; older versions stay readable for ever."""

@@ -12,12 +12,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from headrace.core.keygroups import compute_key_groups, compute_row_groups
-from headrace.core.snapshots import Manifest, RefusedSnapshot, SnapshotStore, find_blobs
-from headrace.core.state import EXPIRY, KEY, Document, StateBackend, StateDescriptor
-from headrace.state.documents import to_plain
+from headrace.core.api.snapshots import Manifest, RefusedSnapshot, SnapshotStore, find_blobs
+from headrace.core.api.state import EXPIRY, KEY, Document, StateDescriptor
+from headrace.core.api.state_backend import StateBackend
+from headrace.core.types.key_groups import compute_key_groups, compute_row_groups
+from headrace.state.memory.documents import to_plain
 from headrace.state.savepoints import names
-from headrace.state.savepoints.columns import GROUP_COLUMN, encode_parquet, get_sql_type
+from headrace.state.savepoints.checkpoint_rows import StoredStepState, open_step_state
 from headrace.state.savepoints.document import (
     RUNS,
     SAVEPOINT_KIND,
@@ -27,8 +28,8 @@ from headrace.state.savepoints.document import (
     StepStateDocument,
     get_shape_name,
 )
-from headrace.state.savepoints.pieces import StoredStepState, open_step_state
-from headrace.state.savepoints.writing import SavepointWriter
+from headrace.state.savepoints.parquet_frames import GROUP_COLUMN, encode_parquet, get_sql_type
+from headrace.state.savepoints.writer import SavepointWriter
 
 if TYPE_CHECKING:
     import polars as pl

@@ -1,6 +1,9 @@
 """An existing savepoint: opened by its folder, and verified as far as possible without reading
 rows.
-"""
+
+`commit_as_checkpoint` imports a savepoint as a checkpoint of a home, with each step's state as the
+memory backend stores it. Every backend can resume from that. The checkpoint exists once its
+manifest does, so a process killed before has changed nothing."""
 
 from __future__ import annotations
 
@@ -9,8 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from headrace.core.snapshots import Manifest, RefusedSnapshot, SnapshotError
-from headrace.state.documents import to_typed
+from headrace.core.api.snapshots import Manifest, RefusedSnapshot, SnapshotError, SnapshotStore
+from headrace.core.api.state import Document
+from headrace.state.memory.documents import to_typed
 from headrace.state.savepoints import names
 from headrace.state.savepoints.document import (
     FORMAT,
@@ -18,11 +22,11 @@ from headrace.state.savepoints.document import (
     FileDocument,
     StepStateDocument,
 )
-from headrace.state.savepoints.frozen import SavepointFrozenState, build_damage_error
+from headrace.state.savepoints.frozen_state import SavepointFrozenState, build_damage_error
+from headrace.state.storage.checksummed_json import CorruptData, decode_checksummed
 from headrace.state.storage.disk import Disk
-from headrace.state.storage.remote.reading import open_disk
-from headrace.state.storage.sealing import CorruptData, decode_checksummed
-from headrace.state.storage.telling import translate_os_errors
+from headrace.state.storage.disk_errors import translate_os_errors
+from headrace.state.storage.remote.bucket_disk import open_disk
 
 
 class NoSuchSnapshot(SnapshotError):
@@ -139,3 +143,26 @@ def _list_files(savepoint: Savepoint) -> Iterator[FileDocument]:
         for part in (part for subtask in subtasks for part in subtask):
             for state in part.states.values():
                 yield from state.files
+
+
+SAVEPOINT_ONLY_KEYS = ("checksum", "kind", "taken", "taken_by")
+"""Keys of a savepoint's document that a checkpoint's manifest does not have."""
+
+
+def commit_as_checkpoint(savepoint: Savepoint, store: SnapshotStore, number: int) -> Manifest:
+    """Commit the savepoint as that checkpoint of a store, after verifying all of it. Raises
+    SnapshotError.
+    """
+    states: dict[str, list[list[Document]]] = {
+        step: [
+            [savepoint.open_state(part).persist(store) for part in subtask] for subtask in subtasks
+        ]
+        for step, subtasks in savepoint.step_documents.items()
+    }
+    said: dict[str, Any] = {
+        name: value for name, value in savepoint.document.items() if name not in SAVEPOINT_ONLY_KEYS
+    }
+    origin = {"job": savepoint.job, "number": savepoint.number}
+    document = {**said, SAVEPOINT_KIND: origin, "states": states}
+    store.commit(number, document)
+    return document

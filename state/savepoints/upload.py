@@ -11,9 +11,9 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
-from headrace.core.snapshots import RefusedSnapshot, SnapshotError
+from headrace.core.api.snapshots import RefusedSnapshot, SnapshotError
 from headrace.state.savepoints import names
-from headrace.state.storage.remote.objects import (
+from headrace.state.storage.remote.object_storage import (
     ObjectStorage,
     PreconditionFailed,
     RequestOutcomeUnknown,

@@ -23,10 +23,10 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TypeVar
 
-from headrace.core.snapshots import Blob
+from headrace.core.api.snapshots import Blob
 from headrace.state.storage import names
+from headrace.state.storage.checksummed_json import CorruptData, HashingIterator
 from headrace.state.storage.disk import Disk, remove_quietly
-from headrace.state.storage.sealing import CorruptData, HashingIterator
 
 T = TypeVar("T", bound=bytes | memoryview)
 

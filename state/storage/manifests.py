@@ -13,17 +13,15 @@ import os
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 
-from headrace.core.snapshots import (
-    Blob,
-    Manifest,
-    RefusedSnapshot,
-    UnknownOutcome,
-    find_blobs,
-)
+from headrace.core.api.snapshots import Blob, Manifest, RefusedSnapshot, UnknownOutcome, find_blobs
 from headrace.state.storage import names
+from headrace.state.storage.checksummed_json import (
+    CorruptData,
+    decode_checksummed,
+    encode_checksummed,
+)
 from headrace.state.storage.disk import Disk, write_atomically
-from headrace.state.storage.sealing import CorruptData, decode_checksummed, encode_checksummed
-from headrace.state.storage.telling import describe_os_error, translate_os_errors
+from headrace.state.storage.disk_errors import describe_os_error, translate_os_errors
 
 
 class LocalManifests:

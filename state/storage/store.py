@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Protocol
 
-from headrace.core.snapshots import (
+from headrace.core.api.snapshots import (
     Blob,
     DamagedSnapshot,
     Manifest,
@@ -18,8 +18,8 @@ from headrace.core.snapshots import (
     StoreError,
     find_blobs,
 )
-from headrace.state.storage.sealing import CorruptData
-from headrace.state.storage.telling import translate_os_errors
+from headrace.state.storage.checksummed_json import CorruptData
+from headrace.state.storage.disk_errors import translate_os_errors
 
 FRESH_HINT = "--fresh starts from the beginning, and repeats all output"
 

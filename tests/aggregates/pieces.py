@@ -20,8 +20,8 @@ from headrace.core.aggregates import (
     merge_states,
     type_aggregate_text,
 )
-from headrace.core.type_parser import parse_type
-from headrace.core.types import BIGINT, Field, Schema, Type, to_polars
+from headrace.core.types.data_types import BIGINT, Field, Schema, Type, to_polars
+from headrace.core.types.type_parser import parse_type
 from tests.test_spark_answers import series
 
 SPARK = Path(__file__).parent.parent / "spark"

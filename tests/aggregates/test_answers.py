@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from headrace.core.aggregates import AggregateExpression
 from headrace.core.expressions import ExpressionErrors
-from headrace.core.types import to_polars
+from headrace.core.types.data_types import to_polars
 from tests.aggregates.pieces import FAMILIES, at_once, cases, in_pieces, input_of, same, typed
 from tests.spark.coding import encode
 

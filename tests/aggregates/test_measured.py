@@ -11,14 +11,14 @@ from typing import Any
 import polars as pl
 import pytest
 
-from headrace.core.elements import ORDER
 from headrace.core.expressions import ExpressionErrors
-from headrace.core.keygroups import encode_keys
-from headrace.core.operators.ranking import RowRanking
-from headrace.core.ordinals import add_row_order
+from headrace.core.operators.folds import RowRanking
 from headrace.core.plan.nodes import Ranking
-from headrace.core.type_parser import parse_type
-from headrace.core.types import Field, Schema, to_polars
+from headrace.core.types.data_types import Field, Schema, to_polars
+from headrace.core.types.elements import ORDER
+from headrace.core.types.key_groups import encode_keys
+from headrace.core.types.row_order import add_row_order
+from headrace.core.types.type_parser import parse_type
 from tests.aggregates.pieces import at_once, typed
 from tests.spark_text import spark_text
 

@@ -20,7 +20,7 @@ from headrace.core.aggregates import (
     deduplicate_calls,
     merge_states,
 )
-from headrace.core.types import (
+from headrace.core.types.data_types import (
     BIGINT,
     BOOLEAN,
     DOUBLE,

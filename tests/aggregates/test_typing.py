@@ -6,7 +6,17 @@ import pytest
 
 from headrace.core.aggregates import AGGREGATE_NAMES, AGGREGATES, ORDER, type_aggregate_text
 from headrace.core.expressions import ExpressionErrors, find_columns, type_expression
-from headrace.core.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, Decimal, Field, Schema, Struct
+from headrace.core.types.data_types import (
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    INT,
+    STRING,
+    Decimal,
+    Field,
+    Schema,
+    Struct,
+)
 
 SCHEMA = Schema(
     (

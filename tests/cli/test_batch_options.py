@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from headrace.cli.batch.options import REJECTED_OPTIONS
-from headrace.cli.batch.told import (
+from headrace.cli.batch.batch_report import (
     BatchProgress,
     BatchResult,
     build_batch_table,
     format_batch_progress,
 )
+from headrace.cli.batch.options import REJECTED_OPTIONS
 from headrace.cli.run_json import JsonReport
 from headrace.cli.run_text import TextReport
-from headrace.core.spark.counts import SourceCounts
-from headrace.core.spark.progress import SparkStage
+from headrace.core.spark.sources import SourceCounts
+from headrace.core.spark.spark_jobs import SparkStage
 from tests.cli.ran import Headrace
 
 PIPELINE = """\

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli.failures import exit_status_of, print_error
-from headrace.cli.group import PLANNED_COMMANDS
+from headrace.cli.command_group import PLANNED_COMMANDS
+from headrace.cli.errors import exit_status_of, print_error
 from headrace.cli.main import headrace as group
 from tests.cli.ran import Headrace
 

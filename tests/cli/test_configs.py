@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 from docs.snippets import ROOT
-from headrace.cli.pipelines import check_pipeline
+from headrace.cli.pipeline_file import check_pipeline
 from headrace.connectors.registry import REGISTRY
-from headrace.core.bench import KernelExecutor
-from headrace.core.channel import ChannelBounds
-from headrace.core.compile import OperatorContext
-from headrace.core.connector import Connectors
-from headrace.core.contracts import RunContext
-from headrace.core.job import Job
-from headrace.state.memory import MemoryBackend
+from headrace.core.api.kernel_executor import KernelExecutor
+from headrace.core.api.run_context import RunContext
+from headrace.core.dataflow.channel import ChannelBounds
+from headrace.core.dataflow.operator_factory import OperatorContext
+from headrace.core.job.job import Job
+from headrace.core.pipeline.connector import Connectors
+from headrace.state.memory.backend import MemoryBackend
 from tests.cli.ran import Headrace
 from tests.cli.shipped import ORDERS, STEADY, Rows, accounted, output, overrides
 from tests.runtime.recut import CUTS, recut

@@ -13,9 +13,9 @@ from typing import get_args
 import pytest
 
 from docs.snippets import ROOT
-from headrace.cli.control import client, sockets
-from headrace.cli.failures import Refusal
-from headrace.core.asked import JobStatus
+from headrace.cli.control import client, job_socket
+from headrace.cli.errors import Refusal
+from headrace.core.job.requests import JobStatus
 from headrace.state.savepoints.savepoint import open_savepoint
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
@@ -173,7 +173,7 @@ def test_who_interrupts_before_anything_was_asked_is_told_so(
             answered.wait(LONGEST_S)
 
     answered = threading.Event()
-    with home.hold(NOW), sockets.open_listener(home.folder) as listener:
+    with home.hold(NOW), job_socket.open_listener(home.folder) as listener:
         listener.setblocking(True)
         thread = threading.Thread(target=interrupt, daemon=True)
         thread.start()

@@ -2,7 +2,7 @@
 
 import json
 
-from headrace.core.catalog import ENTRIES, ENTRIES_BY_NAME, group_by_family
+from headrace.core.aggregates.catalog import ENTRIES, ENTRIES_BY_NAME, group_by_family
 from tests.cli.ran import Headrace
 
 

@@ -13,8 +13,8 @@ from docs.write import page
 from headrace.cli.run_json import JsonReport
 from headrace.cli.run_progress import ProgressMeter
 from headrace.connectors.registry import REGISTRY
-from headrace.core.messages import CheckpointCompleted, CheckpointFailed, Failure
-from headrace.core.news import (
+from headrace.core.api.splits import Failure
+from headrace.core.coordination.events import (
     ExternalWarning,
     JobRescaled,
     JobRestarting,
@@ -23,9 +23,10 @@ from headrace.core.news import (
     SavepointTaken,
     StopRequested,
 )
-from headrace.core.pipeline.load import load_pipeline
+from headrace.core.coordination.messages import CheckpointCompleted, CheckpointFailed
+from headrace.core.pipeline.loader import load_pipeline
 from headrace.core.plan import build_plan
-from headrace.core.statistics import PartCounts
+from headrace.core.worker.statistics import PartCounts
 from tests.cli.ran import Headrace
 
 GOOD = """name: good

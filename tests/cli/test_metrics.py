@@ -11,22 +11,22 @@ import polars as pl
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from headrace.cli.control.http import Request
-from headrace.cli.metrics.figures import JobSample
-from headrace.cli.metrics.scrape import JobCollector
-from headrace.cli.metrics.serving import build_monitoring_routes
-from headrace.cli.metrics.table import METRICS
+from headrace.cli.control.http_messages import Request
+from headrace.cli.metrics.exposition import JobCollector
+from headrace.cli.metrics.metric_table import METRICS
+from headrace.cli.metrics.monitoring_server import build_monitoring_routes
+from headrace.cli.metrics.samples import JobSample
 from headrace.connectors.memory import InMemoryData, MemoryEvent
-from headrace.connectors.memory_table import LookupTableData
-from headrace.core.bench import KernelExecutor
-from headrace.core.channel import ChannelBounds
-from headrace.core.history import CheckpointHistory
-from headrace.core.job import Job
-from headrace.core.keeping import CheckpointStorage
-from headrace.core.messages import CheckpointCompleted, CheckpointFailed
+from headrace.connectors.memory_lookup import LookupTableData
+from headrace.core.api.kernel_executor import KernelExecutor
+from headrace.core.checkpoint.history import CheckpointHistory
+from headrace.core.checkpoint.storage import CheckpointStorage
+from headrace.core.coordination.messages import CheckpointCompleted, CheckpointFailed
+from headrace.core.coordination.restart import RestartPolicy
+from headrace.core.dataflow.channel import ChannelBounds
+from headrace.core.job.job import Job
 from headrace.core.pipeline.settings import FixedRestart
-from headrace.core.restart import RestartPolicy
-from headrace.state.storage.local import LocalSnapshotStore
+from headrace.state.storage.local_store import LocalSnapshotStore
 from headrace.state.storage.memory_disk import MemoryDisk
 from tests.runtime.running import cut, job_of
 from tests.runtime.sources import at

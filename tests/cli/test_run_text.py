@@ -8,12 +8,13 @@ from headrace.cli.run_live import build_progress_table, render_table
 from headrace.cli.run_progress import JobProgress, ProgressMeter
 from headrace.cli.run_text import TextReport, format_progress, format_summary
 from headrace.connectors.registry import REGISTRY
-from headrace.core.job import JobOutcome
-from headrace.core.messages import CheckpointCompleted, Failure
-from headrace.core.pipeline.load import load_pipeline
+from headrace.core.api.splits import Failure
+from headrace.core.api.state_sizes import StateSize
+from headrace.core.coordination.messages import CheckpointCompleted
+from headrace.core.job.job import JobOutcome
+from headrace.core.pipeline.loader import load_pipeline
 from headrace.core.plan import Plan, build_plan
-from headrace.core.sizes import StateSize
-from headrace.core.statistics import PartCounts
+from headrace.core.worker.statistics import PartCounts
 
 TEXT = """\
 name: t

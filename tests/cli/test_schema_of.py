@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 import yaml
 
-from headrace.connectors.guess.sample import MAX_BYTES, MAX_ROWS
-from headrace.core.type_parser import parse_type
+from headrace.connectors.guess.file_head import MAX_BYTES, MAX_ROWS
+from headrace.core.types.type_parser import parse_type
 from tests.cli.ran import Headrace, Ran
 
 
@@ -64,7 +64,7 @@ def test_the_narrowest_type_for_all_values(
 
 
 def test_nesting_without_end_is_text() -> None:
-    from headrace.connectors.guess.infer import TypeEvidence
+    from headrace.connectors.guess.type_evidence import TypeEvidence
 
     value: object = 1
     for _ in range(500):

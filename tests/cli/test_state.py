@@ -12,7 +12,7 @@ import pytest
 
 from headrace.cli.state.values import to_plain_rows
 from headrace.connectors.registry import REGISTRY
-from headrace.core.types import TIMESTAMP, to_polars
+from headrace.core.types.data_types import TIMESTAMP, to_polars
 from headrace.state.savepoints.savepoint import open_savepoint
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk

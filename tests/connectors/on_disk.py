@@ -10,24 +10,25 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeAlias
 
-from headrace.connectors.blocking import (
+from headrace.connectors.files import BLOCK_BYTES, build_connector
+from headrace.connectors.memory import InMemoryData
+from headrace.connectors.registry import REGISTRY
+from headrace.connectors.thread_adapters import (
     BlockingSink,
     BlockingSource,
     ThreadedSink,
     ThreadedSource,
 )
-from headrace.connectors.files import BLOCK_BYTES, build_connector
-from headrace.connectors.memory import InMemoryData
-from headrace.connectors.registry import REGISTRY
-from headrace.core.bench import KernelExecutor
-from headrace.core.channel import ChannelBounds
-from headrace.core.compile import OperatorContext
-from headrace.core.connector import Connectors
-from headrace.core.contracts import Chunk, RecordReader, RunContext
-from headrace.core.job import Job, JobOutcome
-from headrace.core.messages import Position, Split
+from headrace.core.api.kernel_executor import KernelExecutor
+from headrace.core.api.run_context import RunContext
+from headrace.core.api.sources import Chunk, RecordReader
+from headrace.core.api.splits import Position, Split
+from headrace.core.dataflow.channel import ChannelBounds
+from headrace.core.dataflow.operator_factory import OperatorContext
+from headrace.core.job.job import Job, JobOutcome
+from headrace.core.pipeline.connector import Connectors
 from headrace.core.plan import nodes
-from headrace.state.memory import MemoryBackend
+from headrace.state.memory.backend import MemoryBackend
 from tests.runtime.running import plan_of, rows
 
 if sys.version_info >= (3, 14):

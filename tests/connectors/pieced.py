@@ -9,8 +9,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from headrace.connectors.registry import REGISTRY
-from headrace.core.bench import KernelExecutor
-from headrace.core.contracts import BadRecord, BatchSplit, BatchSplitReader, Chunk, RunContext
+from headrace.core.api.kernel_executor import KernelExecutor
+from headrace.core.api.run_context import RunContext
+from headrace.core.api.sources import BadRecord, BatchSplit, BatchSplitReader, Chunk
 from headrace.core.plan import nodes
 from tests.connectors.on_disk import JOB
 from tests.runtime.running import plan_of

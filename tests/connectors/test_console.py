@@ -18,9 +18,9 @@ import polars as pl
 import pytest
 
 from headrace.connectors.memory import InMemoryData
-from headrace.connectors.table import TextTable
-from headrace.core.type_parser import parse_type
-from headrace.core.types import Field, Schema, to_polars
+from headrace.connectors.text_table import TextTable
+from headrace.core.types.data_types import Field, Schema, to_polars
+from headrace.core.types.type_parser import parse_type
 from tests.connectors.on_disk import run
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.core.messages import Split
+from headrace.core.api.splits import Split
 from tests.connectors.on_disk import PACK, chunks, source_of, values
 
 

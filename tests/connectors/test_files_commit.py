@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from headrace.connectors.blocking import BlockingSink
 from headrace.connectors.files.names import format_hidden_path
 from headrace.connectors.memory import InMemoryData
-from headrace.core.contracts import ConnectorError
-from headrace.core.messages import Handle
+from headrace.connectors.thread_adapters import BlockingSink
+from headrace.core.api.failures import ConnectorError
+from headrace.core.api.splits import Handle
 from tests.connectors.on_disk import JOB, OTHER_JOB, run, sink_of
 from tests.connectors.test_files_sink import (
     FRAME,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.core.contracts import ConnectorError
+from headrace.core.api.failures import ConnectorError
 from tests.connectors.on_disk import run, sink_of
 from tests.connectors.test_files_sink import MINE, names
 
@@ -46,7 +46,7 @@ def test_what_cannot_be_a_folder(tmp_path: Path, path: str, said: str, status: i
 AS_NOBODY = """
 import os, sys
 from pathlib import Path
-from headrace.core.contracts import ConnectorError
+from headrace.core.api.sources import ConnectorError
 from tests.connectors.on_disk import sink_of
 
 sink = sink_of(Path(sys.argv[1]), "{from: s, files: {path: %s}}" % sys.argv[2])

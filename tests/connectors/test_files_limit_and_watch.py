@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from headrace.connectors.memory import InMemoryData
-from headrace.core.bench import KernelExecutor
-from headrace.core.contracts import ConnectorError
-from headrace.core.job import JobOutcome
+from headrace.core.api.failures import ConnectorError
+from headrace.core.api.kernel_executor import KernelExecutor
+from headrace.core.job.job import JobOutcome
 from tests.connectors.on_disk import ids, job_over, run, source_of
 from tests.runtime.running import rows
 from tests.simulation import SimulatedLoop

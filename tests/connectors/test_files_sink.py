@@ -11,10 +11,10 @@ from typing import TypeVar
 import polars as pl
 import pytest
 
-from headrace.connectors.blocking import BlockingSink
 from headrace.connectors.memory import InMemoryData
-from headrace.core.contracts import SinkWriter
-from headrace.core.messages import Handle
+from headrace.connectors.thread_adapters import BlockingSink
+from headrace.core.api.sinks import SinkWriter
+from headrace.core.api.splits import Handle
 from tests.connectors.on_disk import JOB, OTHER_JOB, UNPACK, ids, run, sink_of
 from tests.simulation import SimulatedLoop
 

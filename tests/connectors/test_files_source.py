@@ -13,11 +13,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from headrace.connectors.files.reader import TextFileReader
-from headrace.connectors.files.rows import ParquetFileReader
+from headrace.connectors.files.parquet_reader import ParquetFileReader
+from headrace.connectors.files.text_reader import TextFileReader
 from headrace.connectors.memory import InMemoryData
-from headrace.core.contracts import ConnectorError
-from headrace.core.messages import Split
+from headrace.core.api.failures import ConnectorError
+from headrace.core.api.splits import Split
 from tests.connectors.on_disk import PACK, chunks, run, source_of, values
 from tests.runtime.running import rows
 

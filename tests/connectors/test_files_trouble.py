@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from headrace.core.contracts import Chunk, ConnectorError
-from headrace.core.messages import Split
+from headrace.core.api.failures import ConnectorError
+from headrace.core.api.sources import Chunk
+from headrace.core.api.splits import Split
 from tests.connectors.on_disk import PACK, UNPACK, chunks, source_of
 
 LINE = b'{"id": 1}\n'
@@ -165,7 +166,7 @@ def test_a_name_that_is_no_text_is_refused(tmp_path: Path) -> None:
 AS_NOBODY = """
 import os, sys
 from pathlib import Path
-from headrace.core.contracts import ConnectorError
+from headrace.core.api.sources import ConnectorError
 from tests.connectors.on_disk import chunks, source_of
 
 folder, text = Path(sys.argv[1]), "{files: {path: '%s'}, schema: {id: bigint}}"

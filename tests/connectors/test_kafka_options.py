@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from headrace.connectors.kafka.edges import OffsetBounds, TimeBound
+from headrace.connectors.kafka.offset_bounds import OffsetBounds, TimeBound
 from headrace.connectors.kafka.sink_options import KafkaSink
 from headrace.connectors.kafka.source_options import KafkaSource
 from headrace.connectors.registry import REGISTRY
-from headrace.core.pipeline.load import LoadedPipeline, load_pipeline
+from headrace.core.errors.rendering import render_problem
+from headrace.core.pipeline.loader import LoadedPipeline, load_pipeline
 from headrace.core.plan import build_plan
 from headrace.core.plan.canonical import location_text
-from headrace.core.plan.wording import format_options
-from headrace.core.rendering import render_problem
+from headrace.core.plan.formatting import format_options
 
 PASSWORD = "SECRET-OF-THE-TEST"
 ENV = {"HEADRACE_SECRET_PW": PASSWORD, "PW": PASSWORD, "HOST": "b:1"}

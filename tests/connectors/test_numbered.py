@@ -16,15 +16,16 @@ from headrace.connectors.nexmark_events import (
     count_events_for_rows,
     list_event_numbers,
 )
-from headrace.connectors.numbered import NumberedRows, NumberedSource
+from headrace.connectors.numbered_rows import NumberedRows, NumberedSource
 from headrace.connectors.registry import REGISTRY
-from headrace.core.bench import KernelExecutor
-from headrace.core.channel import ChannelBounds
-from headrace.core.compile import OperatorContext
-from headrace.core.contracts import Chunk, RunContext, SplitFinished
-from headrace.core.job import Job
-from headrace.core.messages import Split
-from headrace.state.memory import MemoryBackend
+from headrace.core.api.kernel_executor import KernelExecutor
+from headrace.core.api.run_context import RunContext
+from headrace.core.api.sources import Chunk, SplitFinished
+from headrace.core.api.splits import Split
+from headrace.core.dataflow.channel import ChannelBounds
+from headrace.core.dataflow.operator_factory import OperatorContext
+from headrace.core.job.job import Job
+from headrace.state.memory.backend import MemoryBackend
 from tests.runtime.running import plan_of, run_simulated
 from tests.simulation import SimulatedLoop
 

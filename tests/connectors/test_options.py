@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from headrace.connectors.registry import REGISTRY
-from headrace.core.pipeline.load import load_pipeline
+from headrace.core.pipeline.loader import load_pipeline
 from headrace.core.pipeline.text import Text
 
 

@@ -11,14 +11,15 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from headrace.connectors.files.pieces import FileBatchReader
-from headrace.connectors.files.stretch import FileRange
+from headrace.connectors.files.batch_reader import FileBatchReader
+from headrace.connectors.files.open_file import FileRange
 from headrace.connectors.formats.parquet_read import READ_ROWS
 from headrace.connectors.nexmark import STREAMS
 from headrace.connectors.nexmark_events import NexmarkEvents
-from headrace.connectors.numbered import BLOCK_ROWS
-from headrace.core.contracts import BatchSplit, BatchSplitReader, ConnectorError
-from headrace.core.messages import Split
+from headrace.connectors.numbered_rows import BLOCK_ROWS
+from headrace.core.api.failures import ConnectorError
+from headrace.core.api.sources import BatchSplit, BatchSplitReader
+from headrace.core.api.splits import Split
 from tests.connectors.on_disk import PACK, source_of
 from tests.connectors.pieced import bad, divided, pieces_of, read, rows
 from tests.connectors.test_files_source import SCHEMA, text_of

@@ -15,9 +15,11 @@ import pytest
 
 from headrace.connectors.memory import InMemoryData
 from headrace.connectors.stdin import StandardInput
-from headrace.core.bench import KernelExecutor
-from headrace.core.contracts import Chunk, ConnectorError, RunContext, SplitFinished, SplitReader
-from headrace.core.messages import Split
+from headrace.core.api.failures import ConnectorError
+from headrace.core.api.kernel_executor import KernelExecutor
+from headrace.core.api.run_context import RunContext
+from headrace.core.api.sources import Chunk, SplitFinished, SplitReader
+from headrace.core.api.splits import Split
 from headrace.core.plan import nodes
 from tests.connectors.on_disk import JOB, connectors_of, run
 from tests.runtime.running import plan_of

@@ -11,17 +11,12 @@ from typing import TypeVar
 import polars as pl
 import pytest
 
-from headrace.connectors.threaded import ThreadedSplitReader
-from headrace.core.bench import KernelExecutor
-from headrace.core.contracts import (
-    Chunk,
-    ConnectorError,
-    RunContext,
-    SourceEvent,
-    SplitFinished,
-    SplitReader,
-)
-from headrace.core.messages import Position, Split
+from headrace.connectors.thread_adapters import ThreadedSplitReader
+from headrace.core.api.failures import ConnectorError
+from headrace.core.api.kernel_executor import KernelExecutor
+from headrace.core.api.run_context import RunContext
+from headrace.core.api.sources import Chunk, SourceEvent, SplitFinished, SplitReader
+from headrace.core.api.splits import Position, Split
 from tests.simulation import SimulatedLoop
 
 T = TypeVar("T")

@@ -15,24 +15,24 @@ import polars as pl
 
 from headrace.cli.control.api import build_routes
 from headrace.cli.control.client import JobClient, NotListening
-from headrace.cli.control.control import JobControl
-from headrace.cli.control.figures import JobDescription, JobSummary
-from headrace.cli.control.plans import RescalePlans
-from headrace.cli.control.saving import SavepointExport, SavepointWriter
+from headrace.cli.control.job_control import JobControl
+from headrace.cli.control.job_summary import JobDescription, JobSummary
+from headrace.cli.control.rescale_plans import RescalePlans
+from headrace.cli.control.savepoint_export import SavepointExport, SavepointWriter
 from headrace.connectors.memory import InMemoryData, MemoryEvent
-from headrace.core.channel import ChannelBounds
-from headrace.core.checkpoints import CheckpointSchedule
-from headrace.core.job import JobOutcome
-from headrace.core.keeping import CheckpointStorage
-from headrace.core.launch import LaunchOptions, launch_job
-from headrace.core.news import JobEvent
-from headrace.core.pipeline.load import load_pipeline
+from headrace.core.checkpoint.storage import CheckpointStorage
+from headrace.core.coordination.checkpoint_coordinator import CheckpointSchedule
+from headrace.core.coordination.events import JobEvent
+from headrace.core.coordination.restart import RestartPolicy
+from headrace.core.dataflow.channel import ChannelBounds
+from headrace.core.job.job import JobOutcome
+from headrace.core.job.launch import LaunchOptions, launch_job
+from headrace.core.job.signals import SignalHandler, SignalRequest
+from headrace.core.pipeline.loader import load_pipeline
 from headrace.core.pipeline.settings import NoRestart, Restart
 from headrace.core.plan import build_plan
-from headrace.core.restart import RestartPolicy
-from headrace.core.signals import SignalHandler, SignalRequest
-from headrace.state.memory import MemoryBackend
-from headrace.state.savepoints.taking import take_savepoint
+from headrace.state.memory.backend import MemoryBackend
+from headrace.state.savepoints.creation import take_savepoint
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
 

@@ -9,9 +9,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from headrace.cli.control import sockets
-from headrace.cli.control.routes import Route
-from headrace.cli.control.server import ServerLimits, run_server
+from headrace.cli.control import job_socket
+from headrace.cli.control.http_server import Route, ServerLimits, run_server
 
 LONGEST_S = 30.0
 
@@ -27,7 +26,7 @@ def served(
 
     async def run() -> None:
         end = asyncio.Event()
-        with sockets.open_listener(str(folder)) as listener:
+        with job_socket.open_listener(str(folder)) as listener:
             async with run_server(routes, listener, defects.append, limits):
                 over.append((asyncio.get_running_loop(), end))
                 ready.set()
@@ -47,7 +46,7 @@ def served(
 
 def said(folder: Path, data: bytes, *, close: bool = False) -> bytes:
     """All that is answered to these bytes."""
-    with sockets.connect_to_job(str(folder), LONGEST_S) as connection:
+    with job_socket.connect_to_job(str(folder), LONGEST_S) as connection:
         connection.sendall(data)
         if close:
             connection.shutdown(socket.SHUT_WR)

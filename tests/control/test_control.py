@@ -13,22 +13,28 @@ from typing import cast
 import polars as pl
 import pytest
 
-from headrace.cli.control import sockets
-from headrace.cli.control.control import JobControl
-from headrace.cli.control.figures import JobDescription, JobSummary
+from headrace.cli.control import job_socket
+from headrace.cli.control.job_control import JobControl
+from headrace.cli.control.job_summary import JobDescription, JobSummary
 from headrace.cli.control.operations import Operation
-from headrace.cli.control.plans import RescalePlans
-from headrace.cli.control.saving import ByteProgress, SavepointExport, SavepointWriter
+from headrace.cli.control.rescale_plans import RescalePlans
+from headrace.cli.control.savepoint_export import ByteProgress, SavepointExport, SavepointWriter
 from headrace.connectors.memory import InMemoryData
-from headrace.core.bench import KernelExecutor
-from headrace.core.channel import ChannelBounds
-from headrace.core.job import Job, JobOutcome
-from headrace.core.launch import JobInterrupted
-from headrace.core.messages import Failure
-from headrace.core.news import JobEvent, JobRescaled, RequestFailed, SavepointTaken, StopRequested
-from headrace.core.pipeline.load import load_pipeline
+from headrace.core.api.kernel_executor import KernelExecutor
+from headrace.core.api.snapshots import RefusedSnapshot, StoreError
+from headrace.core.api.splits import Failure
+from headrace.core.coordination.events import (
+    JobEvent,
+    JobRescaled,
+    RequestFailed,
+    SavepointTaken,
+    StopRequested,
+)
+from headrace.core.dataflow.channel import ChannelBounds
+from headrace.core.job.job import Job, JobOutcome
+from headrace.core.job.launch import JobInterrupted
+from headrace.core.pipeline.loader import load_pipeline
 from headrace.core.pipeline.settings import FixedRestart
-from headrace.core.snapshots import RefusedSnapshot, StoreError
 from headrace.state.savepoints.savepoint import open_savepoint
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
@@ -308,7 +314,7 @@ def test_a_client_that_goes_away_changes_nothing(tmp_path: Path) -> None:
         asked = job.asked("/v1/savepoints")
         gate.until_writing()
         path = f"GET /v1/operations/{asked['id']}?wait_s=60 HTTP/1.1\r\n\r\n"
-        with sockets.connect_to_job(job.home.folder, LONGEST_S) as connection:
+        with job_socket.connect_to_job(job.home.folder, LONGEST_S) as connection:
             connection.sendall(path.encode())
         assert job.now(asked)["state"] == "running"
         gate.let.set()
@@ -350,8 +356,8 @@ def test_a_signal_while_a_job_is_rescaled_ends_both(tmp_path: Path) -> None:
 
 
 def test_a_job_runs_where_no_socket_can_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sockets, "MAX_NAME_BYTES", 5)
-    monkeypatch.setattr(sockets, "DESCRIPTOR_FOLDER", str(tmp_path / "none"))
+    monkeypatch.setattr(job_socket, "MAX_NAME_BYTES", 5)
+    monkeypatch.setattr(job_socket, "DESCRIPTOR_FOLDER", str(tmp_path / "none"))
     memory = InMemoryData({"rows": {"s": [frame(0, 10)]}})
     text = TOTALS.replace("name: test", "")
     job = job_of(tmp_path, text, memory, KernelExecutor(), ChannelBounds())

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli.control.exporting import export_savepoint
-from headrace.cli.control.saving import SavepointAbandoned
-from headrace.core.snapshots import RefusedSnapshot, StoreError
+from headrace.cli.control.savepoint_export import SavepointAbandoned, export_savepoint
+from headrace.core.api.snapshots import RefusedSnapshot, StoreError
 from headrace.state.savepoints.savepoint import open_savepoint
 from headrace.state.storage.home import Home
 from tests.control.jobs import running

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.cli.control.http import (
+from headrace.cli.control.http_messages import (
     MAX_BODY,
     Request,
     RequestError,
@@ -20,7 +20,7 @@ from headrace.cli.control.http import (
     parse_body,
     parse_head,
 )
-from headrace.cli.control.routes import MethodNotAllowed, Route, find_route, match_path
+from headrace.cli.control.http_server import MethodNotAllowed, Route, find_route, match_path
 
 END = b"\r\n\r\n"
 

@@ -9,8 +9,8 @@ from typing import Any, cast
 import pytest
 
 from headrace.cli.control import api
-from headrace.cli.control.control import JobControl
-from headrace.core.messages import CheckpointFailed
+from headrace.cli.control.job_control import JobControl
+from headrace.core.coordination.messages import CheckpointFailed
 from tests.control.jobs import Running, running
 
 DOCS = Path(__file__).parent.parent.parent / "docs"

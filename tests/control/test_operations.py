@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.cli.control.http import RequestError
+from headrace.cli.control.http_messages import RequestError
 from headrace.cli.control.operations import (
     MAX_FINISHED,
     MAX_WAITING,

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli.control import sockets
-from headrace.cli.control.http import (
+from headrace.cli.control import job_socket
+from headrace.cli.control.http_messages import (
     MAX_BODY,
     MAX_HEAD,
     Request,
@@ -19,8 +19,7 @@ from headrace.cli.control.http import (
     Response,
     make_response,
 )
-from headrace.cli.control.routes import Route
-from headrace.cli.control.server import ServerLimits
+from headrace.cli.control.http_server import Route, ServerLimits
 from tests.control.serving import LONGEST_S, rest, said, served
 
 HELLO = b"GET /hello HTTP/1.1\r\n\r\n"
@@ -124,7 +123,7 @@ def test_a_client_may_go_at_any_byte(tmp_path: Path) -> None:
     asked = b"GET /forever HTTP/1.1\r\n\r\n"
     with served(tmp_path, ROUTES) as defects:
         for length in range(len(asked) + 1):
-            with sockets.connect_to_job(str(tmp_path), LONGEST_S) as connection:
+            with job_socket.connect_to_job(str(tmp_path), LONGEST_S) as connection:
                 connection.sendall(asked[:length])
                 # Closed with a reset where the system has one.
                 linger = struct.pack("ii", 1, 0)
@@ -136,7 +135,7 @@ def test_a_client_may_go_at_any_byte(tmp_path: Path) -> None:
 def test_a_client_that_sends_nothing_has_its_time(tmp_path: Path) -> None:
     with (
         served(tmp_path, ROUTES, ServerLimits(timeout_s=0.01)),
-        sockets.connect_to_job(str(tmp_path), LONGEST_S) as connection,
+        job_socket.connect_to_job(str(tmp_path), LONGEST_S) as connection,
     ):
         assert rest(connection) == b""
 
@@ -144,13 +143,15 @@ def test_a_client_that_sends_nothing_has_its_time(tmp_path: Path) -> None:
 def test_a_hundred_connections_are_no_trouble_and_too_many_are_refused(tmp_path: Path) -> None:
     with served(tmp_path, ROUTES, ServerLimits(connections=101)), ExitStack() as held:
         open_ = [
-            held.enter_context(sockets.connect_to_job(str(tmp_path), LONGEST_S)) for _ in range(100)
+            held.enter_context(job_socket.connect_to_job(str(tmp_path), LONGEST_S))
+            for _ in range(100)
         ]
         for connection in open_[:50]:
             connection.sendall(b"GET /fore")
         assert is_well(tmp_path)
         over = [
-            held.enter_context(sockets.connect_to_job(str(tmp_path), LONGEST_S)) for _ in range(2)
+            held.enter_context(job_socket.connect_to_job(str(tmp_path), LONGEST_S))
+            for _ in range(2)
         ]
         assert status(rest(over[1])) == 503
         for connection in open_[50:]:
@@ -160,7 +161,7 @@ def test_a_hundred_connections_are_no_trouble_and_too_many_are_refused(tmp_path:
 
 def test_what_is_being_answered_at_the_end_is_not_waited_for_long(tmp_path: Path) -> None:
     with served(tmp_path, ROUTES, ServerLimits(grace_s=0.01)):
-        connection = sockets.connect_to_job(str(tmp_path), LONGEST_S)
+        connection = job_socket.connect_to_job(str(tmp_path), LONGEST_S)
         connection.sendall(b"GET /forever HTTP/1.1\r\n\r\n")
         assert is_well(tmp_path)
     with connection:
@@ -169,13 +170,13 @@ def test_what_is_being_answered_at_the_end_is_not_waited_for_long(tmp_path: Path
 
 def test_the_socket_is_its_owners_and_goes_with_the_server(tmp_path: Path) -> None:
     with served(tmp_path, ROUTES):
-        mode = os.lstat(sockets.socket_path(str(tmp_path))).st_mode
+        mode = os.lstat(job_socket.socket_path(str(tmp_path))).st_mode
         assert stat.S_ISSOCK(mode)
         assert stat.S_IMODE(mode) == 0o600
         assert os.listdir(tmp_path) == ["control.sock"]
     assert os.listdir(tmp_path) == []
     with pytest.raises(FileNotFoundError):
-        sockets.connect_to_job(str(tmp_path), LONGEST_S)
+        job_socket.connect_to_job(str(tmp_path), LONGEST_S)
 
 
 def test_what_a_killed_run_left_is_replaced(tmp_path: Path) -> None:
@@ -184,7 +185,7 @@ def test_what_a_killed_run_left_is_replaced(tmp_path: Path) -> None:
         with socket.socket(socket.AF_UNIX) as left:
             left.bind(str(tmp_path / name))
     with pytest.raises(ConnectionRefusedError):
-        sockets.connect_to_job(str(tmp_path), LONGEST_S)
+        job_socket.connect_to_job(str(tmp_path), LONGEST_S)
     with served(tmp_path, ROUTES):
         assert is_well(tmp_path)
 
@@ -200,8 +201,8 @@ def test_folders_may_be_as_deep_as_they_like(tmp_path: Path) -> None:
 def test_where_there_are_no_descriptors_a_name_that_is_too_long_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sockets, "DESCRIPTOR_FOLDER", str(tmp_path / "none"))
+    monkeypatch.setattr(job_socket, "DESCRIPTOR_FOLDER", str(tmp_path / "none"))
     folder = tmp_path / ("deep" * 30)
     folder.mkdir()
-    with pytest.raises(sockets.SocketNameTooLong, match="longer than the 100 bytes"):
-        sockets.connect_to_job(str(folder), LONGEST_S)
+    with pytest.raises(job_socket.SocketNameTooLong, match="longer than the 100 bytes"):
+        job_socket.connect_to_job(str(folder), LONGEST_S)

@@ -12,8 +12,8 @@ import yaml
 from docs.snippets import ROOT
 from docs.write import page
 from headrace.cli.main import HELP_OPTIONS, headrace
-from headrace.cli.metrics.table import METRICS
-from headrace.cli.pipelines import check_pipeline
+from headrace.cli.metrics.metric_table import METRICS
+from headrace.cli.pipeline_file import check_pipeline
 
 DEPLOY = ROOT / "deploy"
 FILES = sorted(path for path in DEPLOY.rglob("*") if path.is_file())

@@ -10,10 +10,10 @@ from headrace.core.aggregates import (
     compute_results,
     type_aggregate_text,
 )
-from headrace.core.catalog import ENTRIES
+from headrace.core.aggregates.catalog import ENTRIES
 from headrace.core.expressions import to_expr, type_expression
-from headrace.core.type_parser import parse_type
-from headrace.core.types import Field, Schema, Type, to_polars
+from headrace.core.types.data_types import Field, Schema, Type, to_polars
+from headrace.core.types.type_parser import parse_type
 from tests.spark_text import spark_text
 
 COLUMNS = {name: (parse_type(type)[0], values) for name, (type, values) in EXAMPLE_ROWS.items()}

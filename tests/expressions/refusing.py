@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.core.expressions import ExpressionError, ExpressionErrors, type_expression
-from headrace.core.types import Schema
+from headrace.core.types.data_types import Schema
 
 
 def assert_refused(text: str, schema: Schema, message: str, at: str, hint: str) -> ExpressionError:

@@ -13,7 +13,7 @@ import pytest
 
 from headrace.core.expressions import to_expr, type_expression
 from headrace.core.expressions.casts import build_cast_form
-from headrace.core.types import (
+from headrace.core.types.data_types import (
     BIGINT,
     BINARY,
     BOOLEAN,

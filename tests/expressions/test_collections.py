@@ -9,7 +9,17 @@ import polars as pl
 import pytest
 
 from headrace.core.expressions import to_expr, type_expression
-from headrace.core.types import BIGINT, DATE, INT, STRING, Array, Field, Schema, Struct, to_polars
+from headrace.core.types.data_types import (
+    BIGINT,
+    DATE,
+    INT,
+    STRING,
+    Array,
+    Field,
+    Schema,
+    Struct,
+    to_polars,
+)
 from tests.expressions.refusing import assert_refused
 
 POINT = Struct((Field("x", INT), Field("a b", DATE)))

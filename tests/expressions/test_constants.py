@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from headrace.core.expressions import to_expr, type_expression
-from headrace.core.types import DOUBLE, FLOAT, INT, Field, Schema
+from headrace.core.types.data_types import DOUBLE, FLOAT, INT, Field, Schema
 
 SCHEMA = Schema((Field("i", INT), Field("x", DOUBLE), Field("f", FLOAT)))
 FRAME = pl.DataFrame(

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.core.expressions import ExpressionErrors, to_expr, type_expression
-from headrace.core.types import BIGINT, DOUBLE, INT, Decimal, Field, Schema, to_polars
+from headrace.core.types.data_types import BIGINT, DOUBLE, INT, Decimal, Field, Schema, to_polars
 from tests.expressions.refusing import assert_refused
 
 MANY = Context(prec=200)

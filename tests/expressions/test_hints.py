@@ -7,8 +7,8 @@ import pytest
 
 from headrace.core.expressions import ExpressionErrors, type_expression
 from headrace.core.expressions.typed import ProcessingTime, walk
-from headrace.core.type_parser import parse_type
-from headrace.core.types import Field, Schema
+from headrace.core.types.data_types import Field, Schema
+from headrace.core.types.type_parser import parse_type
 
 COLUMNS = {
     **{"id": "bigint", "s": "string", "day": "date", "at": "timestamp"},

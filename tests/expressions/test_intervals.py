@@ -10,7 +10,7 @@ import pytest
 
 from headrace.core.expressions import ExpressionErrors, to_expr, type_expression
 from headrace.core.expressions.typed import Constant
-from headrace.core.types import (
+from headrace.core.types.data_types import (
     BIGINT,
     DATE,
     DAY,

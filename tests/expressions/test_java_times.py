@@ -11,9 +11,9 @@ import polars as pl
 import pytest
 
 from headrace.core.expressions.java_time.pattern import TimePatternError
-from headrace.core.expressions.java_time.reading import build_parser
-from headrace.core.expressions.java_time.writing import build_formatter
-from headrace.core.types import TIMESTAMP, to_polars
+from headrace.core.expressions.java_time.time_formatter import build_formatter
+from headrace.core.expressions.java_time.time_parser import build_parser
+from headrace.core.types.data_types import TIMESTAMP, to_polars
 
 
 def read(pattern: str, texts: Sequence[str | None]) -> list[int | None]:

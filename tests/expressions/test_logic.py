@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from headrace.core.expressions import to_expr, type_expression
-from headrace.core.types import (
+from headrace.core.types.data_types import (
     BIGINT,
     BOOLEAN,
     DATE,

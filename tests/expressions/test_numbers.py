@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.core.expressions import to_expr, type_expression
-from headrace.core.types import (
+from headrace.core.types.data_types import (
     BIGINT,
     BOOLEAN,
     DATE,

@@ -4,29 +4,29 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.core.expressions import syntax
-from headrace.core.expressions.parser import parse_expression
+from headrace.core.expressions.parsing import syntax_tree
+from headrace.core.expressions.parsing.parser import parse_expression
 from headrace.core.expressions.typed import ExpressionError
 
 
-def shape(node: syntax.SyntaxNode) -> str:
+def shape(node: syntax_tree.SyntaxNode) -> str:
     """Format the tree as nested parentheses, operator first."""
     match node:
-        case syntax.Literal():
+        case syntax_tree.Literal():
             return f"{node.value!r}:{node.type}"
-        case syntax.Name():
+        case syntax_tree.Name():
             return node.name
-        case syntax.Member():
+        case syntax_tree.Member():
             return f"{shape(node.base)}.{node.name}"
-        case syntax.Cast():
+        case syntax_tree.Cast():
             return f"({'try_' if node.is_try else ''}cast {shape(node.operand)} {node.type})"
-        case syntax.Star():
+        case syntax_tree.Star():
             return "*"
-        case syntax.TypedText():
+        case syntax_tree.TypedText():
             return f"{node.type} {node.text!r}"
-        case syntax.Lambda():
+        case syntax_tree.Lambda():
             return f"({' '.join(node.parameters)} -> {shape(node.body)})"
-        case syntax.CallNode():
+        case syntax_tree.CallNode():
             distinct = "distinct " if node.is_distinct else ""
             condition = f" filter {shape(node.filter)}" if node.filter else ""
             return f"({node.name} {distinct}{' '.join(map(shape, node.arguments))}{condition})"
@@ -196,4 +196,6 @@ def test_endless_nesting_is_refused_not_followed(text: str) -> None:
 
 
 def test_long_chains_of_or_are_not_deep() -> None:
-    assert syntax.tree_depth(parse_expression(" or ".join(f"a = {i}" for i in range(5000)))) < 20
+    assert (
+        syntax_tree.tree_depth(parse_expression(" or ".join(f"a = {i}" for i in range(5000)))) < 20
+    )

@@ -8,8 +8,8 @@ import pytest
 from headrace.core.expressions import ExpressionError, ExpressionErrors, to_expr, type_expression
 from headrace.core.expressions.regex import rust
 from headrace.core.expressions.regex.errors import RegexError
-from headrace.core.expressions.regex.like import LiteralText, Wildcard, parse_like
-from headrace.core.types import STRING, Field, Schema
+from headrace.core.expressions.regex.like_patterns import LiteralText, Wildcard, parse_like
+from headrace.core.types.data_types import STRING, Field, Schema
 
 SCHEMA = Schema((Field("s", STRING), Field("pattern", STRING)))
 LINE_END = r"(?:\r\n|[\n\r\x{85}\x{2028}\x{2029}])?"

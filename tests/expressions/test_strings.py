@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from headrace.core.expressions import ExpressionError, ExpressionErrors, to_expr, type_expression
-from headrace.core.types import (
+from headrace.core.types.data_types import (
     BINARY,
     BOOLEAN,
     DOUBLE,

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from headrace.core.expressions import to_expr, type_expression
 from headrace.core.expressions.typed import PROCESSING_TIME, ProcessingTime
-from headrace.core.types import (
+from headrace.core.types.data_types import (
     BIGINT,
     BOOLEAN,
     DATE,

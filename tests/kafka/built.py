@@ -8,7 +8,11 @@ from collections.abc import Sequence
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.util import calc_crc32c
 
-from headrace.connectors.kafka.source.batches import CONTROL_FLAG, HEADER_STRUCT, TRANSACTIONAL_FLAG
+from headrace.connectors.kafka.source.fetched_batches import (
+    CONTROL_FLAG,
+    HEADER_STRUCT,
+    TRANSACTIONAL_FLAG,
+)
 
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 NO_PRODUCER = -1

@@ -12,19 +12,13 @@ from typing import Any
 
 from headrace.connectors.kafka.source import build_source
 from headrace.connectors.kafka.source_options import KafkaSource
-from headrace.core.bench import KernelExecutor
-from headrace.core.contracts import (
-    BadRecord,
-    Chunk,
-    RunContext,
-    SourceConnector,
-    SplitFinished,
-    SplitReader,
-)
-from headrace.core.messages import Position, Split
+from headrace.core.api.kernel_executor import KernelExecutor
+from headrace.core.api.run_context import RunContext
+from headrace.core.api.sources import BadRecord, Chunk, SourceConnector, SplitFinished, SplitReader
+from headrace.core.api.splits import Position, Split
 from headrace.core.pipeline.text import Text
 from headrace.core.plan import nodes
-from headrace.core.types import (
+from headrace.core.types.data_types import (
     BIGINT,
     BINARY,
     INT,

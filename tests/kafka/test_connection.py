@@ -18,8 +18,8 @@ import pytest
 from headrace.connectors.kafka.connection import CONNECT_TIMEOUT_S, check_reachable, connect_client
 from headrace.connectors.kafka.source_options import KafkaSource
 from headrace.connectors.registry import REGISTRY
-from headrace.core.contracts import ConnectorError
-from headrace.core.pipeline.load import load_pipeline
+from headrace.core.api.failures import ConnectorError
+from headrace.core.pipeline.loader import load_pipeline
 from tests.kafka.secured import OTHER_PASSWORD, PASSWORD, USER, Secured
 
 SOON_S = 0.2

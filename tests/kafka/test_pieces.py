@@ -14,10 +14,12 @@ from typing import Any
 import pytest
 
 from headrace.connectors.kafka.source import build_batch_reader
-from headrace.connectors.kafka.source.pieces import TopicBatchReader
-from headrace.core.bench import KernelExecutor
-from headrace.core.contracts import BatchSplit, Chunk, ConnectorError, RunContext
-from headrace.core.types import BIGINT, Field
+from headrace.connectors.kafka.source.batch_reader import TopicBatchReader
+from headrace.core.api.failures import ConnectorError
+from headrace.core.api.kernel_executor import KernelExecutor
+from headrace.core.api.run_context import RunContext
+from headrace.core.api.sources import BatchSplit, Chunk
+from headrace.core.types.data_types import BIGINT, Field
 from tests.connectors.pieced import divided, read, rows
 from tests.kafka.broker import Broker
 from tests.kafka.opened import node

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from headrace.connectors.kafka.source.fetching import MAX_PARTITION_BYTES
-from headrace.core.contracts import ConnectorError
-from headrace.core.messages import Position, Split
-from headrace.core.types import BIGINT, STRING, Field
+from headrace.connectors.kafka.source.fetcher import MAX_PARTITION_BYTES
+from headrace.core.api.failures import ConnectorError
+from headrace.core.api.splits import Position, Split
+from headrace.core.types.data_types import BIGINT, STRING, Field
 from tests.kafka.broker import Broker
 from tests.kafka.built import CODECS
 from tests.kafka.opened import Came, node, opened, run

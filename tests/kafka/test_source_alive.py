@@ -14,8 +14,9 @@ from confluent_kafka import Producer
 
 from headrace.connectors.kafka.security import Security
 from headrace.connectors.kafka.source.leaders import DELETION_DELAY_S
-from headrace.core.contracts import Chunk, ConnectorError
-from headrace.core.messages import Progress, Split
+from headrace.core.api.failures import ConnectorError
+from headrace.core.api.sources import Chunk
+from headrace.core.api.splits import Progress, Split
 from headrace.core.pipeline.text import Text
 from headrace.core.plan import nodes
 from tests.kafka.broker import Broker

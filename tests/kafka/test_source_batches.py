@@ -7,16 +7,19 @@ from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.connectors.kafka.source.batches import DamagedBatch, parse_batches
-from headrace.connectors.kafka.source.places import (
+from headrace.connectors.kafka.source.fetched_batches import (
+    DamagedBatch,
+    filter_visible,
+    parse_batches,
+)
+from headrace.connectors.kafka.source.positions import (
     LastRecord,
     Partition,
     PartitionPosition,
     parse_partition,
     parse_position,
 )
-from headrace.connectors.kafka.source.records import VALUES_ONLY, RecordUnpacker
-from headrace.connectors.kafka.source.visible import filter_visible
+from headrace.connectors.kafka.source.record_unpacking import VALUES_ONLY, RecordUnpacker
 from tests.kafka.built import CODECS, batch, mark
 
 ALL = RecordUnpacker(timestamps=True, keys=True, headers=True)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from headrace.core.beginning import discover_splits
-from headrace.core.ends import OpenConnectors
-from headrace.core.manifest import RestoredCheckpoint
-from headrace.core.messages import Progress, RestoredState, Split
+from headrace.core.api.splits import Progress, Split
+from headrace.core.checkpoint.manifest import RestoredCheckpoint
+from headrace.core.coordination.messages import RestoredState
+from headrace.core.job.recovery import discover_splits
+from headrace.core.worker.connectors import OpenConnectors
 from tests.kafka.broker import Broker
 from tests.kafka.opened import NAME, Opened, node, opened, run
 from tests.kafka.topics import Record, Topics

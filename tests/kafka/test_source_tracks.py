@@ -9,23 +9,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.connectors.kafka.edges import OffsetBounds, TimeBound
-from headrace.connectors.kafka.source.beside import MetadataColumns
-from headrace.connectors.kafka.source.chunks import ChunkMaker
+from headrace.connectors.kafka.offset_bounds import OffsetBounds, TimeBound
+from headrace.connectors.kafka.source.chunk_maker import ChunkMaker
 from headrace.connectors.kafka.source.leaders import (
     DELETION_DELAY_S,
     DeletionDetector,
     LeaderlessTracker,
 )
-from headrace.connectors.kafka.source.limit import RowLimit
-from headrace.connectors.kafka.source.places import LastRecord, Partition, PartitionPosition
-from headrace.connectors.kafka.source.starts import OffsetQueries, PartitionBounds
-from headrace.connectors.kafka.source.tracks import FetchedPartition, PartitionState, RecordChanged
-from headrace.connectors.kafka.source.values import RawValueDecoder
+from headrace.connectors.kafka.source.metadata_columns import MetadataColumns
+from headrace.connectors.kafka.source.offset_queries import OffsetQueries, PartitionBounds
+from headrace.connectors.kafka.source.partition_state import (
+    FetchedPartition,
+    PartitionState,
+    RecordChanged,
+)
+from headrace.connectors.kafka.source.positions import LastRecord, Partition, PartitionPosition
+from headrace.connectors.kafka.source.split_reader import RowLimit
+from headrace.connectors.kafka.source.value_decoding import RawValueDecoder
 from headrace.connectors.kafka.source_options import KafkaSource
-from headrace.core.messages import Split
+from headrace.core.api.splits import Split
 from headrace.core.pipeline.text import Text
-from headrace.core.types import BINARY, Field, Schema
+from headrace.core.types.data_types import BINARY, Field, Schema
 from tests.kafka.built import batch, mark
 
 MAKER = ChunkMaker(RawValueDecoder(Schema((Field("v", BINARY),))), MetadataColumns({}), ("v",))

@@ -10,16 +10,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from headrace.connectors.formats.csv_decode import CsvDecoder
-from headrace.connectors.formats.csv_shape import RFC_4180
+from headrace.connectors.formats.csv_syntax import RFC_4180
 from headrace.connectors.formats.json_decode import JsonDecoder
-from headrace.connectors.kafka.source.values import (
+from headrace.connectors.kafka.source.value_decoding import (
     DecodedValues,
     LineValueDecoder,
     RawValueDecoder,
     build_csv_decoder,
     build_json_decoder,
 )
-from headrace.core.types import BIGINT, BINARY, STRING, Field, Schema
+from headrace.core.types.data_types import BIGINT, BINARY, STRING, Field, Schema
 
 TWO = Schema((Field("a", BIGINT), Field("b", STRING)))
 JSON = build_json_decoder(JsonDecoder(TWO))

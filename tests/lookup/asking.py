@@ -12,16 +12,17 @@ import polars as pl
 
 from headrace.connectors.memory import InMemoryData, MemoryEvent
 from headrace.connectors.registry import REGISTRY
-from headrace.core.bench import KernelExecutor
-from headrace.core.channel import ChannelBounds
-from headrace.core.compile import OperatorContext
-from headrace.core.connector import Connectors
-from headrace.core.contracts import ConnectorError, RunContext
-from headrace.core.job import Job, JobOutcome
+from headrace.core.api.failures import ConnectorError
+from headrace.core.api.kernel_executor import KernelExecutor
+from headrace.core.api.run_context import RunContext
+from headrace.core.dataflow.channel import ChannelBounds
+from headrace.core.dataflow.operator_factory import OperatorContext
+from headrace.core.job.job import Job, JobOutcome
+from headrace.core.pipeline.connector import Connectors
 from headrace.core.plan import Plan
 from headrace.core.plan.layout import get_lookup
-from headrace.core.statistics import PartCounts
-from headrace.state.memory import MemoryBackend
+from headrace.core.worker.statistics import PartCounts
+from headrace.state.memory.backend import MemoryBackend
 from tests.runtime.running import plan_of
 
 PIPELINE = """

@@ -11,10 +11,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from headrace.connectors.tables.file import FileTable
-from headrace.connectors.tables.index import build_index
-from headrace.core.bench import KernelExecutor
-from headrace.core.contracts import LOOKUP_KEY_INDEX, ConnectorError, RunContext
+from headrace.connectors.tables.file import FileTable, build_index
+from headrace.core.api.failures import ConnectorError
+from headrace.core.api.kernel_executor import KernelExecutor
+from headrace.core.api.lookup_tables import LOOKUP_KEY_INDEX
+from headrace.core.api.run_context import RunContext
 from headrace.core.plan.layout import get_lookup
 from tests.lookup.asking import IDS, SCHEMA, Asking
 

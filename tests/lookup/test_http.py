@@ -8,9 +8,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from headrace.core.contracts import ConnectorError
+from headrace.core.api.failures import ConnectorError
 from headrace.core.plan.explain import explain
-from headrace.core.types import TIMESTAMP, to_polars
+from headrace.core.types.data_types import TIMESTAMP, to_polars
 from tests.lookup.asking import IDS, SCHEMA, Asking
 from tests.lookup.server import Answer, Site, serving, slow
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from headrace.core.messages import Failure
+from headrace.core.api.splits import Failure
 from tests.lookup.asking import IDS, SCHEMA, Asking
 from tests.lookup.server import Answer, serving
 

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.connectors.memory import InMemoryData
-from headrace.connectors.memory_table import LookupTableData
-from headrace.core.bench import KernelExecutor
-from headrace.core.channel import ChannelBounds
+from headrace.connectors.memory_lookup import LookupTableData
+from headrace.core.api.kernel_executor import KernelExecutor
+from headrace.core.dataflow.channel import ChannelBounds
 from tests.reference.interpreter import interpret
 from tests.runtime.running import cut, job_of, run_simulated
 

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, suppress
 
 import pytest
 
-from headrace.core.lookup.room import CallLimiter
+from headrace.core.operators.lookup.client import CallLimiter
 from tests.simulation import SimulatedLoop
 
 

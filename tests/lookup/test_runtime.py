@@ -9,13 +9,13 @@ import polars as pl
 import pytest
 
 from headrace.connectors.memory import InMemoryData, MemoryEvent
-from headrace.connectors.memory_table import Key, LookupTableData
-from headrace.core.bench import KernelExecutor
-from headrace.core.channel import ChannelBounds
-from headrace.core.contracts import ConnectorError
-from headrace.core.job import JobOutcome
-from headrace.core.lookup.asked import LookupStatistics
-from headrace.core.statistics import PartCounts
+from headrace.connectors.memory_lookup import Key, LookupTableData
+from headrace.core.api.failures import ConnectorError
+from headrace.core.api.kernel_executor import KernelExecutor
+from headrace.core.dataflow.channel import ChannelBounds
+from headrace.core.job.job import JobOutcome
+from headrace.core.operators.lookup.client import LookupStatistics
+from headrace.core.worker.statistics import PartCounts
 from tests.runtime.running import cut, job_of, run_simulated
 
 NAMES = pl.DataFrame({"id": range(0, 20, 2), "name": [f"n{i}" for i in range(0, 20, 2)]})

@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 import sqlalchemy as sa
 
-from headrace.core.contracts import ConnectorError
+from headrace.core.api.failures import ConnectorError
 from headrace.core.plan.explain import explain
 from tests.lookup.asking import IDS, SCHEMA, Asking
 from tests.lookup.postgres import PASSWORD, Server, running

@@ -18,9 +18,9 @@ import polars as pl
 import pytest
 
 from headrace.connectors.memory import MemoryEvent
-from headrace.connectors.memory_table import Key, LookupTableData
-from headrace.core.checkpoints import CheckpointSchedule
-from headrace.core.contracts import ConnectorError
+from headrace.connectors.memory_lookup import Key, LookupTableData
+from headrace.core.api.failures import ConnectorError
+from headrace.core.coordination.checkpoint_coordinator import CheckpointSchedule
 from tests.runtime.running import cut
 from tests.runtime.surviving import Fate, FlakyMemory, Life, live
 

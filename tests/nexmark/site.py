@@ -26,8 +26,9 @@ from headrace.connectors.memory import MemoryEvent, MemorySource
 from headrace.connectors.nexmark import NEXMARK, STREAMS, NexmarkSource
 from headrace.connectors.nexmark_events import NexmarkEvents
 from headrace.connectors.registry import REGISTRY
-from headrace.core.connector import Connectors
-from headrace.core.contracts import RunContext, SourceConnector
+from headrace.core.api.run_context import RunContext
+from headrace.core.api.sources import SourceConnector
+from headrace.core.pipeline.connector import Connectors
 from headrace.core.plan import nodes
 from tests.cli.shipped import Row, ended, in_order, named, written
 

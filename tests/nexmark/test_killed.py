@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli.pipelines import check_pipeline
-from headrace.state.memory import MemoryBackend
+from headrace.cli.pipeline_file import check_pipeline
+from headrace.state.memory.backend import MemoryBackend
 from tests.cli.processes import ended, start
 from tests.nexmark.site import CONFIGS, QUERIES, connectors, output, wanted
 from tests.recovery.lives import Lives

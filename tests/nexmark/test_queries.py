@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli.pipelines import check_pipeline
-from headrace.core.bench import KernelExecutor
-from headrace.core.channel import ChannelBounds
-from headrace.core.compile import OperatorContext
-from headrace.core.contracts import RunContext
-from headrace.core.job import Job
-from headrace.state.memory import MemoryBackend
+from headrace.cli.pipeline_file import check_pipeline
+from headrace.core.api.kernel_executor import KernelExecutor
+from headrace.core.api.run_context import RunContext
+from headrace.core.dataflow.channel import ChannelBounds
+from headrace.core.dataflow.operator_factory import OperatorContext
+from headrace.core.job.job import Job
+from headrace.state.memory.backend import MemoryBackend
 from tests.nexmark.site import CONFIGS, QUERIES, connectors, output, wanted
 from tests.runtime.running import run_simulated
 

@@ -21,8 +21,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from headrace.core.pipeline.load import LoadedPipeline, load_pipeline
-from headrace.core.rendering import render_problem
+from headrace.core.errors.rendering import render_problem
+from headrace.core.pipeline.loader import LoadedPipeline, load_pipeline
 from tests.pipeline.registry import REGISTRY
 
 BROKEN = Path(__file__).parent / "broken"

@@ -4,15 +4,15 @@ import time
 
 import pytest
 
-from headrace.core.pipeline.compose import MAX_DEPTH, MAX_NODES, compose_document
-from headrace.core.pipeline.file import SourceText
-from headrace.core.pipeline.nodes import (
+from headrace.core.pipeline.yaml_document.composer import MAX_DEPTH, MAX_NODES, compose_document
+from headrace.core.pipeline.yaml_document.nodes import (
     RejectedNode,
     YamlMapping,
     YamlNode,
     YamlScalar,
     YamlSequence,
 )
+from headrace.core.pipeline.yaml_document.source_file import SourceText
 
 
 def root(text: str) -> YamlNode:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headrace.core.rendering import render_problem
+from headrace.core.errors.rendering import render_problem
 from tests.pipeline.cases import loaded
 from tests.pipeline.test_load import WHOLE
 

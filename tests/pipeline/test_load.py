@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headrace.core.pipeline.fields import Assignment, Explode, OnError
-from headrace.core.pipeline.load import load_pipeline
+from headrace.core.pipeline.loader import load_pipeline
 from headrace.core.pipeline.settings import FixedRestart, Settings
 from headrace.core.pipeline.values import Rate
 from tests.pipeline.cases import loaded

@@ -3,11 +3,11 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.core.pipeline.compose import compose_document
-from headrace.core.pipeline.file import SourceText
-from headrace.core.pipeline.nodes import YamlMapping, YamlScalar
-from headrace.core.pipeline.offsets import compute_offsets
 from headrace.core.pipeline.text import Text
+from headrace.core.pipeline.yaml_document.composer import compose_document
+from headrace.core.pipeline.yaml_document.nodes import YamlMapping, YamlScalar
+from headrace.core.pipeline.yaml_document.scalar_offsets import compute_offsets
+from headrace.core.pipeline.yaml_document.source_file import SourceText
 
 BODY = st.text("ab x\n\t'\"\\:#,-1é😀", min_size=1, max_size=30)
 INDENT = st.sampled_from([" ", "  ", "    "])

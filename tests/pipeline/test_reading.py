@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.core.pipeline.reading import MAX_BYTES, read_source_file
-from headrace.core.rendering import render_problem
+from headrace.core.errors.rendering import render_problem
+from headrace.core.pipeline.yaml_document.source_file import MAX_BYTES, read_source_file
 from tests.pipeline.cases import said
 
 

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 from headrace.connectors.registry import REGISTRY
 from headrace.core.pipeline import build_reference
-from headrace.core.pipeline.later import CLAUSES, PLANNED_CLAUSES
+from headrace.core.pipeline.document_model import DocumentModel, get_nested_model
 from headrace.core.pipeline.model import SinkKeys, SourceKeys, StepKeys
-from headrace.core.pipeline.part import DocumentModel, get_nested_model
 from headrace.core.pipeline.settings import RESTART_MODELS, Settings
+from headrace.core.pipeline.unsupported import CLAUSES, PLANNED_CLAUSES
 
 PAGE = build_reference(REGISTRY)
 

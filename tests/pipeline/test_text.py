@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from headrace.core.pipeline.file import SourceText
-from headrace.core.pipeline.interpolate import MAX_TOTAL, Interpolator
-from headrace.core.pipeline.nodes import YamlScalar
+from headrace.core.pipeline.interpolation import MAX_TOTAL, Interpolator
 from headrace.core.pipeline.text import MASK, Text
+from headrace.core.pipeline.yaml_document.nodes import YamlScalar
+from headrace.core.pipeline.yaml_document.source_file import SourceText
 
 ENVIRONMENT = {"A": "alpha", "EMPTY": "", "HEADRACE_SECRET_TOKEN": "hunter2"}
 

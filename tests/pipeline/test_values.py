@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from headrace.core.pipeline.complaints import InvalidValue
+from headrace.core.pipeline.diagnostics import InvalidValue
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.values import (
     MAX_COUNT,

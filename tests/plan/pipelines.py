@@ -6,9 +6,9 @@ from pathlib import Path
 from textwrap import dedent
 
 from headrace.connectors.registry import REGISTRY
-from headrace.core.pipeline.load import load_pipeline
+from headrace.core.errors.problems import Problem
+from headrace.core.pipeline.loader import load_pipeline
 from headrace.core.plan import Plan, build_plan
-from headrace.core.problems import Problem
 
 SOURCE = """name: test
 sources:

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from headrace.core.plan import nodes
-from headrace.core.plan.changes import infer_join_kind
-from headrace.core.plan.matching import (
+from headrace.core.plan.changelog import infer_join_kind
+from headrace.core.plan.nodes.matching import (
     AsOfMatch,
     ChangelogMatch,
     IntervalMatch,
     JoinMatching,
     WindowMatch,
 )
-from headrace.core.plan.windows import Ttl, Tumble, Window
+from headrace.core.plan.nodes.windows import Ttl, Tumble, Window
 from tests.plan.pipelines import SOURCE, UNTIMED, plan_of, said
 
 SECOND_US = 1_000_000

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from headrace.core.plan import nodes
-from headrace.core.types import Schema
+from headrace.core.types.data_types import Schema
 from tests.plan.pipelines import built, plan_of
 
 HEAD = "name: t\nsettings: {{checkpoint: {{{checkpoint}}}}}\n"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.core.plan import Plan, nodes
-from headrace.core.plan.windows import (
+from headrace.core.plan.nodes.windows import (
     Count,
     Cumulate,
     Evict,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headrace.core.expressions import type_expression
-from headrace.core.plan.changes import ChangelogNotSupported, infer_kind, infer_union_kind
+from headrace.core.plan.changelog import ChangelogNotSupported, infer_kind, infer_union_kind
 from headrace.core.plan.layout import build_edges
 from headrace.core.plan.nodes import (
     Append,
@@ -23,7 +23,7 @@ from headrace.core.plan.nodes import (
     Stream,
     Upsert,
 )
-from headrace.core.types import BIGINT, STRING, Array, Field, Schema
+from headrace.core.types.data_types import BIGINT, STRING, Array, Field, Schema
 from tests.plan.pipelines import SOURCE, plan_of
 
 FORKED = """

@@ -8,12 +8,12 @@ from textwrap import dedent
 import pytest
 
 from headrace.connectors.registry import REGISTRY
-from headrace.core.pipeline.load import load_pipeline
+from headrace.core.errors.problems import Problem
+from headrace.core.pipeline.loader import load_pipeline
 from headrace.core.plan import Plan, build_plan
 from headrace.core.plan.canonical import list_clause_texts
 from headrace.core.plan.explain import explain
 from headrace.core.plan.layout import get_lookup
-from headrace.core.problems import Problem
 
 DOCUMENT = """
 name: t

@@ -10,17 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from headrace.core.elements import EVENT_TIME
-from headrace.core.operators.joins.make import build_join
-from headrace.core.operators.keyed import build_keyed_operator
-from headrace.core.operators.place import KeyedContext
-from headrace.core.ordinals import add_row_order
-from headrace.core.owner import StateOwnership
-from headrace.core.plan import nodes
-from headrace.core.plan.layout import get_keyed_operation, get_two_input_operation
-from headrace.core.plan.states import get_step_state
-from headrace.core.sizes import StateSize
-from headrace.core.state import (
+from headrace.core.api.state import (
     Entries,
     FrozenState,
     KeyedTable,
@@ -30,7 +20,17 @@ from headrace.core.state import (
     StepCounters,
     StepState,
 )
-from headrace.state.memory import MemoryBackend
+from headrace.core.api.state_backend import StateOwnership
+from headrace.core.api.state_sizes import StateSize
+from headrace.core.operators.joins.factory import build_join
+from headrace.core.operators.keyed_context import KeyedContext
+from headrace.core.operators.keyed_factory import build_keyed_operator
+from headrace.core.plan import nodes
+from headrace.core.plan.layout import get_keyed_operation, get_two_input_operation
+from headrace.core.plan.states import get_step_state
+from headrace.core.types.elements import EVENT_TIME
+from headrace.core.types.row_order import add_row_order
+from headrace.state.memory.backend import MemoryBackend
 from tests.plan.pipelines import SOURCE, over_orders, plan_of
 
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from headrace.core.operators.process.aging import MIN_PRUNE_SIZE, TtlList, TtlMap
-from headrace.core.operators.process.cells import CellFactory
+from headrace.core.operators.process.call_context import CallContext
+from headrace.core.operators.process.cell_class import CellFactory
+from headrace.core.operators.process.state_values import MIN_PRUNE_SIZE, TtlList, TtlMap
 from headrace.core.operators.process.timers import TimerHeap
-from headrace.core.operators.process.work import CallContext
-from headrace.core.process.declared import Declared, Kind
-from headrace.core.process.fitting import build_converter
-from headrace.core.types import BIGINT, STRING
+from headrace.core.process.declarations import Declared, Kind
+from headrace.core.process.value_conversion import build_converter
+from headrace.core.types.data_types import BIGINT, STRING
 
 TTL_US = 10
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.core.elements import MAX_WATERMARK_US
-from headrace.core.user_code import UserCodeError
+from headrace.core.api.user_code import UserCodeError
+from headrace.core.types.elements import MAX_WATERMARK_US
 from tests.process.test_process_freezing import CLASSES, step
 from tests.reference.pipelines import BEGIN, SCHEMA
 from tests.runtime.chains import Event, Subtasks, plan_of, planned

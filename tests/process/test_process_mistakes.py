@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from headrace.connectors.memory import InMemoryData
-from headrace.core.pipeline.load import load_pipeline
+from headrace.core.api.user_code import UserCodeError
+from headrace.core.pipeline.loader import load_pipeline
 from headrace.core.plan import build_plan
 from headrace.core.process import Process
 from headrace.core.testing import Trial
-from headrace.core.user_code import UserCodeError
 
 WRONG = Path(__file__).parent / "wrong.txt"
 

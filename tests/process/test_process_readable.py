@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.core.readable.step import StepStateReader
+from headrace.core.state_reader.step_states import StepStateReader
 from tests.process.test_process_freezing import step
 from tests.readable.stopping import Stopped, read, said
 

@@ -11,10 +11,10 @@ from typing import Any, Literal
 import polars as pl
 import pytest
 
+from headrace.core.api.user_code import UserCodeError
 from headrace.core.process import AllOut, AllState, Out, Process, Row, timer, value
 from headrace.core.testing import Trial
-from headrace.core.types import TIMESTAMP, to_polars
-from headrace.core.user_code import UserCodeError
+from headrace.core.types.data_types import TIMESTAMP, to_polars
 from tests.process.trials import ROWS, Payment, at
 
 

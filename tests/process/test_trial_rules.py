@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from headrace.core.operators.process.copies import copy_value
-from headrace.core.operators.process.ruled import BroadcastProcessOperator
+from headrace.core.api.user_code import UserCodeError
+from headrace.core.operators.process.process_broadcast import BroadcastProcessOperator
+from headrace.core.operators.process.state_values import copy_value
 from headrace.core.process import Out, Process, Row, list_of, map_of, shared, timer, value
 from headrace.core.testing import Trial
-from headrace.core.user_code import UserCodeError
 from tests.process.trials import ROWS, Payment, at
 
 RULES = {"k": "string", "most": "bigint", "at": "timestamp"}

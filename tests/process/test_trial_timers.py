@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import polars as pl
 import pytest
 
-from headrace.core.operators.process.processing import ProcessOperator
+from headrace.core.operators.process.process_operator import ProcessOperator
 from headrace.core.process import AllOut, AllState, Out, Process, timer, value
 from headrace.core.testing import Trial
 from tests.process.classes import Waking

@@ -10,13 +10,13 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
-from headrace.core.checkpoints import CheckpointSchedule
-from headrace.core.elements import DELETE
-from headrace.core.readable.lookup import parse_key
-from headrace.core.readable.step import StepStateReader
-from headrace.core.state import StateBackend
-from headrace.state.memory import MemoryBackend
-from headrace.state.savepoints.kept import StoredSnapshot, open_checkpoint
+from headrace.core.api.state_backend import StateBackend
+from headrace.core.coordination.checkpoint_coordinator import CheckpointSchedule
+from headrace.core.state_reader.keys import parse_key
+from headrace.core.state_reader.step_states import StepStateReader
+from headrace.core.types.elements import DELETE
+from headrace.state.memory.backend import MemoryBackend
+from headrace.state.savepoints.snapshot_lookup import StoredSnapshot, open_checkpoint
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
 from headrace.state.storage.memory_disk import MemoryDisk

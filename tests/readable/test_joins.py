@@ -7,12 +7,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from headrace.core.readable.joins import JoinStateReader
-from headrace.core.readable.meaning import JoinStateSchema
-from headrace.core.readable.step import StepStateReader
+from headrace.core.state_reader.join_states import JoinStateReader
+from headrace.core.state_reader.state_schema import JoinStateSchema
+from headrace.core.state_reader.step_states import StepStateReader
 from headrace.state.rocks.backend import RocksBackend
+from headrace.state.savepoints.creation import take_savepoint
 from headrace.state.savepoints.savepoint import open_savepoint
-from headrace.state.savepoints.taking import take_savepoint
 from tests.readable.stopping import Stopped, read, said
 
 SIDES = "left: {from: rows, as: a}, right: {from: rows, as: b}"

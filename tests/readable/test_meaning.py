@@ -10,11 +10,11 @@ import polars as pl
 import pytest
 
 from headrace.core.pipeline.text import MASK
-from headrace.core.readable.lookup import InvalidKey, parse_key
-from headrace.core.readable.meaning import UnreadableState, read_state_schema, rebuild_key
-from headrace.core.readable.raw import mask_secret_columns
-from headrace.core.readable.sizes import measure_state
-from headrace.core.readable.step import StepStateReader
+from headrace.core.state_reader.columns import mask_secret_columns
+from headrace.core.state_reader.keys import InvalidKey, parse_key
+from headrace.core.state_reader.state_schema import UnreadableState, read_state_schema, rebuild_key
+from headrace.core.state_reader.state_statistics import measure_state
+from headrace.core.state_reader.step_states import StepStateReader
 from tests.readable.stopping import Stopped
 
 RUNNING = "from: rows, key: {odd: k % 2, s: s}, aggregate: {n: count(*), last: last(s)}"

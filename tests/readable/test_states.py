@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.core.aggregates import AGGREGATES
-from headrace.core.elements import DELETE, HIDDEN_COLUMNS
-from headrace.core.keygroups import encode_keys
-from headrace.core.readable.keys import decode_keys
-from headrace.core.readable.meaning import StateSchema
-from headrace.core.readable.step import StepStateReader
-from headrace.core.types import STRING, Field, Schema
+from headrace.core.state_reader.keys import decode_keys
+from headrace.core.state_reader.state_schema import StateSchema
+from headrace.core.state_reader.step_states import StepStateReader
+from headrace.core.types.data_types import STRING, Field, Schema
+from headrace.core.types.elements import DELETE, HIDDEN_COLUMNS
+from headrace.core.types.key_groups import encode_keys
 from headrace.state.rocks.backend import RocksBackend
+from headrace.state.savepoints.creation import take_savepoint
 from headrace.state.savepoints.savepoint import open_savepoint
-from headrace.state.savepoints.taking import take_savepoint
 from tests.readable.stopping import Stopped, read, said, table
 
 USERS = Path(__file__).parent.parent / "runtime" / "users.py"
@@ -352,7 +352,7 @@ def test_a_state_without_rows_has_the_same_columns(tmp_path: Path) -> None:
 
 
 def read_nothing(step: StepStateReader, state: str) -> pl.DataFrame:
-    from headrace.core.readable.states import KeyedStateReader
+    from headrace.core.state_reader.keyed_states import KeyedStateReader
 
     assert isinstance(step.schema, StateSchema)
     return next(KeyedStateReader(step.schema).read(state, [], 0))

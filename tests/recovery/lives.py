@@ -14,24 +14,23 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from headrace.cli.pipelines import check_pipeline
-from headrace.core.asked import RequestRejected
-from headrace.core.bench import KernelExecutor
-from headrace.core.channel import ChannelBounds
-from headrace.core.checkpoints import CheckpointSchedule
-from headrace.core.compile import OperatorContext
-from headrace.core.connector import Connectors
-from headrace.core.contracts import RunContext
-from headrace.core.job import Job, JobOutcome
-from headrace.core.keeping import CheckpointStorage
-from headrace.core.messages import CheckpointCompleted, CheckpointFailed
-from headrace.core.news import JobEvent
+from headrace.cli.pipeline_file import check_pipeline
+from headrace.core.api.kernel_executor import KernelExecutor
+from headrace.core.api.run_context import RunContext
+from headrace.core.api.state_backend import StateBackend
+from headrace.core.checkpoint.storage import CheckpointStorage
+from headrace.core.coordination.checkpoint_coordinator import CheckpointSchedule
+from headrace.core.coordination.events import JobEvent
+from headrace.core.coordination.messages import CheckpointCompleted, CheckpointFailed
+from headrace.core.coordination.restart import RestartPolicy
+from headrace.core.dataflow.channel import ChannelBounds
+from headrace.core.dataflow.operator_factory import OperatorContext
+from headrace.core.job.job import Job, JobOutcome
+from headrace.core.job.requests import RequestRejected
+from headrace.core.pipeline.connector import Connectors
 from headrace.core.pipeline.settings import NoRestart
-from headrace.core.restart import RestartPolicy
-from headrace.core.state import StateBackend
-from headrace.state.savepoints.adopting import commit_as_checkpoint
-from headrace.state.savepoints.savepoint import open_savepoint
-from headrace.state.savepoints.taking import take_savepoint
+from headrace.state.savepoints.creation import take_savepoint
+from headrace.state.savepoints.savepoint import commit_as_checkpoint, open_savepoint
 from headrace.state.storage.home import Home
 from headrace.state.storage.memory_disk import MemoryDisk
 from tests.runtime.surviving import NOW, Crashed, MortalLoop

@@ -17,9 +17,9 @@ import pytest
 
 from docs.snippets import ROOT
 from headrace.connectors.registry import REGISTRY
-from headrace.core.channel import ChannelBounds
-from headrace.core.state import StateBackend
-from headrace.state.memory import MemoryBackend
+from headrace.core.api.state_backend import StateBackend
+from headrace.core.dataflow.channel import ChannelBounds
+from headrace.state.memory.backend import MemoryBackend
 from headrace.state.rocks.backend import RocksBackend
 from tests.cli.processes import ended, start
 from tests.cli.shipped import CONFIGS, STEADY, Rows, accounted, files, overrides

@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from headrace.core.snapshots import find_blobs
+from headrace.core.api.snapshots import find_blobs
 from tests.cli.processes import stop_behind
 from tests.cli.ran import Headrace
 

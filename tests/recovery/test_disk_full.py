@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from headrace.connectors.registry import REGISTRY
-from headrace.core.channel import ChannelBounds
-from headrace.core.messages import CheckpointCompleted, CheckpointFailed
-from headrace.core.news import JobEvent
-from headrace.state.memory import MemoryBackend
+from headrace.core.coordination.events import JobEvent
+from headrace.core.coordination.messages import CheckpointCompleted, CheckpointFailed
+from headrace.core.dataflow.channel import ChannelBounds
+from headrace.state.memory.backend import MemoryBackend
 from tests.cli.processes import ended, start
 from tests.recovery.lives import Lives
 from tests.runtime.recut import recut

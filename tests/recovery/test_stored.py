@@ -20,10 +20,10 @@ from typing import Any
 import pytest
 import yaml
 
-from headrace.cli.pipelines import check_pipeline
-from headrace.core.manifest import describe_parts
+from headrace.cli.pipeline_file import check_pipeline
+from headrace.core.checkpoint.manifest import describe_parts
 from headrace.core.plan.fingerprint import build_fingerprints
-from headrace.core.readable.described import build_reader_metadata
+from headrace.core.state_reader.reader_metadata import build_reader_metadata
 from tests.cli.conftest import headrace
 from tests.cli.ran import Headrace
 from tests.recovery.stored.site import (

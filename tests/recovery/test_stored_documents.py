@@ -10,16 +10,16 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from headrace.connectors.kafka.sink import ids
-from headrace.connectors.kafka.sink.batches import ProducerIdentity
+from headrace.connectors.kafka.sink import transactional_ids
+from headrace.connectors.kafka.sink.producer_batches import ProducerIdentity
 from headrace.connectors.kafka.sink.transactions import Transaction
-from headrace.connectors.kafka.source.places import LastRecord, PartitionPosition, parse_position
-from headrace.core.messages import Position
-from headrace.core.tally import JobCounters, PartCounters
+from headrace.connectors.kafka.source.positions import LastRecord, PartitionPosition, parse_position
+from headrace.core.api.splits import Position
+from headrace.core.checkpoint.counters import JobCounters, PartCounters
 from headrace.state.storage.home import Home
+from headrace.state.storage.home_lock import LockHolder
 from headrace.state.storage.local_disk import LocalDisk
-from headrace.state.storage.lock import LockHolder
-from headrace.state.storage.remote.owning import BucketOwnership, OwnershipRecord
+from headrace.state.storage.remote.ownership import BucketOwnership, OwnershipRecord
 from tests.remote.troubled import World
 
 LOCK = b'{"pid":7,"host":"pegasus","since":"2026-01-31T08:00:00Z"}\n'
@@ -93,8 +93,11 @@ def test_positions_in_topics_are_stored_as_they_were() -> None:
 
 def test_the_ids_of_transactions_are_noted_as_they_were() -> None:
     noted = {"job": "5eed", "sink": "out", "subtasks": 2, "slots": 3, "generation": 4}
-    record = ids.TransactionalIds("5eed", "out", 2, 3, 4)
-    assert (json.dumps(record.to_document()), ids.parse_ids(noted)) == (json.dumps(noted), record)
+    record = transactional_ids.TransactionalIds("5eed", "out", 2, 3, 4)
+    assert (json.dumps(record.to_document()), transactional_ids.parse_ids(noted)) == (
+        json.dumps(noted),
+        record,
+    )
     assert record.format_id(1, 2) == "headrace-5eed-out-4-1-2"
 
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from headrace.core.api.user_code import load_function
 from headrace.core.plan import nodes
 from headrace.core.process import Kind
-from headrace.core.user_code import load_function
 from tests.reference.rows import Row, Value, same
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -24,9 +24,9 @@ from headrace.core.aggregates import (
 from headrace.core.expressions.typed import TypedExpression
 from headrace.core.plan import nodes
 from headrace.core.plan.layout import get_two_input_operation
-from headrace.core.plan.matching import ConnectedMatch
-from headrace.core.plan.windows import Window
-from headrace.core.types import to_polars
+from headrace.core.plan.nodes.matching import ConnectedMatch
+from headrace.core.plan.nodes.windows import Window
+from headrace.core.types.data_types import to_polars
 from tests.reference import classes
 from tests.reference.joins import joined
 from tests.reference.lookups import looked_up

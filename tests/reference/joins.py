@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from headrace.core.plan import nodes
-from headrace.core.plan.matching import (
+from headrace.core.plan.nodes.matching import (
     AsOfMatch,
     BroadcastMatch,
     IntervalMatch,
     JoinMatching,
     WindowMatch,
 )
-from headrace.core.plan.windows import Window
+from headrace.core.plan.nodes.windows import Window
 from tests.reference.rows import Row, Value, evaluated, same
 from tests.reference.windows import windows
 

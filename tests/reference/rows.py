@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from headrace.core.expressions.typed import ColumnReference, TypedExpression, to_expr, walk
-from headrace.core.types import to_polars
+from headrace.core.types.data_types import to_polars
 
 Value = Any
 

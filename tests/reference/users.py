@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from headrace.core.api.user_code import get_instance
 from headrace.core.plan import nodes
-from headrace.core.plan.windows import Evict
-from headrace.core.types import Schema, to_polars
-from headrace.core.user_code import get_instance
+from headrace.core.plan.nodes.windows import Evict
+from headrace.core.types.data_types import Schema, to_polars
 from tests.reference.rows import Row, Value
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from headrace.core.plan.windows import (
+from headrace.core.plan.nodes.windows import (
     Count,
     Cumulate,
     Evict,

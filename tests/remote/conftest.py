@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from headrace.core.addresses import StorageUrl
+from headrace.core.api.storage_url import StorageUrl
 from headrace.state.storage.remote.bucket import Bucket, RequestTimeouts, open_bucket
 from tests.remote.server import BUCKET, Server, serving
 

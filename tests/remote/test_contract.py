@@ -10,12 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from headrace.core.snapshots import Blob, DamagedSnapshot, RefusedSnapshot, StoreError
-from headrace.state.storage.cabinet import CheckpointRepository, JobSnapshotStore
+from headrace.core.api.snapshots import Blob, DamagedSnapshot, RefusedSnapshot, StoreError
+from headrace.state.storage.checkpoint_repository import CheckpointRepository, JobSnapshotStore
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
 from headrace.state.storage.remote.bucket import Bucket
-from headrace.state.storage.remote.cabinet import RemoteCheckpointRepository, own_checkpoints
+from headrace.state.storage.remote.checkpoint_repository import (
+    RemoteCheckpointRepository,
+    own_checkpoints,
+)
 from tests.state.storing import NOW
 
 Spoil = Callable[[bytes], bytes | None]

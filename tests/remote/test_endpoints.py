@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from headrace.core.addresses import parse_storage_url
+from headrace.core.api.storage_url import parse_storage_url
 from headrace.state.storage.remote.bucket import open_bucket
+from headrace.state.storage.remote.bucket_errors import translate_bucket_errors
 from headrace.state.storage.remote.endpoints import InvalidEndpoint, check_endpoint
-from headrace.state.storage.remote.objects import RequestOutcomeUnknown
-from headrace.state.storage.remote.telling import translate_bucket_errors
+from headrace.state.storage.remote.object_storage import RequestOutcomeUnknown
 from tests.cli.conftest import headrace
 from tests.cli.ran import Headrace
 

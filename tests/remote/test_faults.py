@@ -7,8 +7,8 @@ from contextlib import suppress
 
 import pytest
 
-from headrace.core.snapshots import SnapshotError
-from headrace.state.storage.remote import uploads
+from headrace.core.api.snapshots import SnapshotError
+from headrace.state.storage.remote import blobs
 from tests.remote.troubled import FAULTS, Fault, RemoteJob
 from tests.state.storing import Crashed
 
@@ -16,7 +16,7 @@ from tests.state.storing import Crashed
 @pytest.fixture(autouse=True)
 def one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Requests in their order, as far as threads can be ordered."""
-    monkeypatch.setattr(uploads, "MAX_CONCURRENT_UPLOADS", 1)
+    monkeypatch.setattr(blobs, "MAX_CONCURRENT_UPLOADS", 1)
 
 
 def life(job: RemoteJob, plan: dict[int, Fault]) -> None:

@@ -9,17 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from headrace.core.addresses import StorageUrl
-from headrace.core.snapshots import (
-    DamagedSnapshot,
-    SnapshotError,
-    StoreError,
-    UnknownOutcome,
-)
+from headrace.core.api.snapshots import DamagedSnapshot, SnapshotError, StoreError, UnknownOutcome
+from headrace.core.api.storage_url import StorageUrl
 from headrace.state.storage.local_disk import LocalDisk
 from headrace.state.storage.remote.bucket import RequestTimeouts, open_bucket
-from headrace.state.storage.remote.cabinet import own_checkpoints
-from headrace.state.storage.remote.objects import RequestOutcomeUnknown
+from headrace.state.storage.remote.checkpoint_repository import own_checkpoints
+from headrace.state.storage.remote.object_storage import RequestOutcomeUnknown
 from headrace.state.storage.remote.store import RemoteSnapshotStore
 from tests.remote.proxy import SECRET, Harm, Proxy, between
 from tests.remote.server import Server

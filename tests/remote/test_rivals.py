@@ -7,11 +7,11 @@ from contextlib import suppress
 
 import pytest
 
-from headrace.core.snapshots import DamagedSnapshot, RefusedSnapshot, SnapshotError, StoreError
-from headrace.state.storage.lock import LockHolder
-from headrace.state.storage.remote import uploads
-from headrace.state.storage.remote.objects import ObjectVersion
-from headrace.state.storage.remote.owning import (
+from headrace.core.api.snapshots import DamagedSnapshot, RefusedSnapshot, SnapshotError, StoreError
+from headrace.state.storage.home_lock import LockHolder
+from headrace.state.storage.remote import blobs
+from headrace.state.storage.remote.object_storage import ObjectVersion
+from headrace.state.storage.remote.ownership import (
     OWNER_FILE,
     BucketHeld,
     BucketOwnership,
@@ -25,7 +25,7 @@ from tests.state.storing import NAME, NOW, Crashed
 @pytest.fixture(autouse=True)
 def one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Requests in their order, as far as threads can be ordered."""
-    monkeypatch.setattr(uploads, "MAX_CONCURRENT_UPLOADS", 1)
+    monkeypatch.setattr(blobs, "MAX_CONCURRENT_UPLOADS", 1)
 
 
 def two() -> tuple[RemoteJob, RemoteJob]:

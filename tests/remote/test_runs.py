@@ -13,7 +13,7 @@ from random import Random
 
 import pytest
 
-from headrace.core.addresses import StorageUrl
+from headrace.core.api.storage_url import StorageUrl
 from headrace.state.storage.remote.bucket import Bucket
 from tests.cli.conftest import headrace
 from tests.cli.processes import ended, start

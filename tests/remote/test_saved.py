@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from headrace.core.snapshots import RefusedSnapshot, SnapshotError
+from headrace.core.api.snapshots import RefusedSnapshot, SnapshotError
 from headrace.state.savepoints.names import LOCK, MANIFEST
 from headrace.state.savepoints.upload import check_empty, upload_savepoint
 from headrace.state.storage.remote.bucket import Bucket
-from headrace.state.storage.remote.reading import BucketDisk, resolve_storage_url
+from headrace.state.storage.remote.bucket_disk import BucketDisk, resolve_storage_url
 from tests.remote.troubled import FAULTS, Fault, Troubled, World
 from tests.state.storing import Crashed
 

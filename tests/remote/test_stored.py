@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.core.addresses import StorageUrl
+from headrace.core.api.storage_url import StorageUrl
 from headrace.state.storage.remote.bucket import open_bucket
 from tests.cli.conftest import headrace
 from tests.cli.ran import Headrace

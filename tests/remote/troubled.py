@@ -11,12 +11,12 @@ from typing import IO, Literal, TypeAlias, TypeVar
 
 from obstore.store import MemoryStore
 
-from headrace.core.snapshots import StoreError
-from headrace.state.storage.cabinet import JobSnapshotStore
+from headrace.core.api.snapshots import StoreError
+from headrace.state.storage.checkpoint_repository import JobSnapshotStore
 from headrace.state.storage.memory_disk import MemoryDisk
 from headrace.state.storage.remote.bucket import Bucket
-from headrace.state.storage.remote.cabinet import own_checkpoints
-from headrace.state.storage.remote.objects import (
+from headrace.state.storage.remote.checkpoint_repository import own_checkpoints
+from headrace.state.storage.remote.object_storage import (
     ListedObject,
     ObjectVersion,
     PreconditionFailed,

@@ -14,18 +14,23 @@ from typing import Any, TypeAlias
 import polars as pl
 
 from headrace.connectors.memory import InMemoryData
-from headrace.core.compile import OperatorContext, SubtaskOperators, SubtaskSlice, compile_steps
-from headrace.core.elements import EVENT_TIME, MAX_WATERMARK_US
+from headrace.core.api.state import NO_CLOCK_US, SLOT, FrozenState, RunsLayout
+from headrace.core.api.state_backend import StateOwnership
+from headrace.core.dataflow.operator_factory import (
+    OperatorContext,
+    SubtaskOperators,
+    SubtaskSlice,
+    compile_steps,
+)
 from headrace.core.expressions.typed import to_expr
-from headrace.core.keygroups import partition_by_owner
 from headrace.core.operators.operator import OperatorChain, Output
-from headrace.core.ordinals import add_row_order, number_rows
-from headrace.core.owner import StateOwnership
-from headrace.core.pipeline.load import load_pipeline
+from headrace.core.pipeline.loader import load_pipeline
 from headrace.core.plan import Plan, build_plan, nodes
-from headrace.core.state import NO_CLOCK_US, SLOT, FrozenState, RunsLayout
-from headrace.state.memory import MemoryBackend, MemoryState
-from headrace.state.runs import MemoryRuns
+from headrace.core.types.elements import EVENT_TIME, MAX_WATERMARK_US
+from headrace.core.types.key_groups import partition_by_owner
+from headrace.core.types.row_order import add_row_order, number_rows
+from headrace.state.memory.backend import MemoryBackend, MemoryState
+from headrace.state.memory.sorted_runs import MemoryRuns
 from tests.reference import pipelines
 
 Shown: TypeAlias = "Counter[tuple[str, str]]"

@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from headrace.connectors.memory import InMemoryData
-from headrace.core.fitting import RestoreOptions, check_compatibility
-from headrace.core.manifest import build_manifest
-from headrace.core.messages import Progress, Snapshot, Split, SubtaskId, WriteManifest
+from headrace.core.api.snapshots import RefusedSnapshot
+from headrace.core.api.splits import Progress, Split, SubtaskId
+from headrace.core.checkpoint.compatibility import RestoreOptions, check_compatibility
+from headrace.core.checkpoint.manifest import build_manifest
+from headrace.core.coordination.messages import Snapshot, WriteManifest
 from headrace.core.plan import Plan, nodes
-from headrace.core.snapshots import RefusedSnapshot
 from tests.runtime.running import plan_of
 
 HEAD = """

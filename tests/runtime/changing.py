@@ -9,18 +9,18 @@ from datetime import UTC, datetime
 import polars as pl
 
 from headrace.core.aggregates import type_aggregate_text
-from headrace.core.elements import DELETE, EVENT_TIME, HIDDEN_COLUMNS
+from headrace.core.api.state import StepState
+from headrace.core.api.state_backend import StateOwnership
 from headrace.core.expressions import type_expression
+from headrace.core.operators.keyed_context import KeyedContext
 from headrace.core.operators.operator import Operator, Output
-from headrace.core.operators.place import KeyedContext
-from headrace.core.ordinals import add_row_order
-from headrace.core.owner import StateOwnership
 from headrace.core.plan.nodes import Aggregate, AggregatedColumn, ComputedColumn, Filter
-from headrace.core.plan.windows import Ttl
-from headrace.core.state import StepState
-from headrace.core.type_parser import parse_type
-from headrace.core.types import Field, Schema
-from headrace.state.memory import MemoryBackend
+from headrace.core.plan.nodes.windows import Ttl
+from headrace.core.types.data_types import Field, Schema
+from headrace.core.types.elements import DELETE, EVENT_TIME, HIDDEN_COLUMNS
+from headrace.core.types.row_order import add_row_order
+from headrace.core.types.type_parser import parse_type
+from headrace.state.memory.backend import MemoryBackend
 
 ALL = StateOwnership("step", 0, range(8), 8)
 

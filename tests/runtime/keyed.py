@@ -7,17 +7,17 @@ from collections.abc import Iterable, Sequence
 import polars as pl
 
 from headrace.core.aggregates import type_aggregate_text
-from headrace.core.elements import DELETE, EVENT_TIME
+from headrace.core.api.state import StepState
+from headrace.core.api.state_backend import StateOwnership
 from headrace.core.expressions.typed import ColumnReference, Span
-from headrace.core.operators.keyed import build_keyed_operator
+from headrace.core.operators.keyed_context import KeyedContext
+from headrace.core.operators.keyed_factory import build_keyed_operator
 from headrace.core.operators.operator import Operator, Output
-from headrace.core.operators.place import KeyedContext
-from headrace.core.owner import StateOwnership
 from headrace.core.plan.nodes import Aggregate, AggregatedColumn, ComputedColumn
-from headrace.core.plan.windows import Window
-from headrace.core.state import StepState
-from headrace.core.types import BIGINT, Field, Schema
-from headrace.state.memory import MemoryBackend
+from headrace.core.plan.nodes.windows import Window
+from headrace.core.types.data_types import BIGINT, Field, Schema
+from headrace.core.types.elements import DELETE, EVENT_TIME
+from headrace.state.memory.backend import MemoryBackend
 
 Row = tuple[int | None, int, int]
 """A key, a time, a number."""

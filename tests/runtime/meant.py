@@ -18,10 +18,10 @@ from hypothesis import Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from headrace.connectors.memory import InMemoryData, MemoryEvent
-from headrace.core.bench import KernelExecutor
-from headrace.core.channel import ChannelBounds
-from headrace.core.checkpoints import CheckpointSchedule
-from headrace.core.job import JobOutcome
+from headrace.core.api.kernel_executor import KernelExecutor
+from headrace.core.coordination.checkpoint_coordinator import CheckpointSchedule
+from headrace.core.dataflow.channel import ChannelBounds
+from headrace.core.job.job import JobOutcome
 from headrace.core.plan import nodes
 from headrace.state.rocks.backend import RocksBackend
 from tests.reference import pipelines

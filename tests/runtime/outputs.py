@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from headrace.connectors.memory import InMemoryData
-from headrace.core.elements import DELETE
 from headrace.core.plan import nodes
+from headrace.core.types.elements import DELETE
 
 Values = tuple[Any, ...]
 

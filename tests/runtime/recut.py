@@ -15,9 +15,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from headrace.core.connector import Connector, Connectors
-from headrace.core.contracts import Chunk, RunContext, SourceConnector, SourceEvent, SplitReader
-from headrace.core.messages import Position, Progress, Split
+from headrace.core.api.run_context import RunContext
+from headrace.core.api.sources import Chunk, SourceConnector, SourceEvent, SplitReader
+from headrace.core.api.splits import Position, Progress, Split
+from headrace.core.pipeline.connector import Connector, Connectors
 from headrace.core.plan import nodes
 
 Cut = Literal["one", "all", "random"]

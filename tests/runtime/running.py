@@ -12,16 +12,16 @@ from textwrap import dedent
 import polars as pl
 
 from headrace.connectors.memory import InMemoryData
-from headrace.core.bench import KernelExecutor
-from headrace.core.channel import ChannelBounds
-from headrace.core.compile import OperatorContext
-from headrace.core.connector import Connectors
-from headrace.core.contracts import RunContext
-from headrace.core.job import Job, JobOutcome
-from headrace.core.pipeline.load import load_pipeline
+from headrace.core.api.kernel_executor import KernelExecutor
+from headrace.core.api.run_context import RunContext
+from headrace.core.api.state_backend import StateBackend
+from headrace.core.dataflow.channel import ChannelBounds
+from headrace.core.dataflow.operator_factory import OperatorContext
+from headrace.core.job.job import Job, JobOutcome
+from headrace.core.pipeline.connector import Connectors
+from headrace.core.pipeline.loader import load_pipeline
 from headrace.core.plan import Plan, build_plan
-from headrace.core.state import StateBackend
-from headrace.state.memory import MemoryBackend
+from headrace.state.memory.backend import MemoryBackend
 from tests.simulation import SimulatedLoop
 
 

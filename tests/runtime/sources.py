@@ -16,28 +16,29 @@ import polars as pl
 from hypothesis import strategies as st
 
 from headrace.connectors.memory import InMemoryData, MemoryEvent
-from headrace.core.bench import KernelExecutor
-from headrace.core.channel import Channel, ChannelBounds
-from headrace.core.contracts import RunContext, SourceConnector
-from headrace.core.coordinator import Coordinator
-from headrace.core.dealing import SplitAssigner
-from headrace.core.drift import WatermarkAlignment
-from headrace.core.elements import Batch, Element, EndOfStream
-from headrace.core.gate import InputGate
-from headrace.core.intake import SourceTask
-from headrace.core.messages import (
+from headrace.core.api.kernel_executor import KernelExecutor
+from headrace.core.api.run_context import RunContext
+from headrace.core.api.sources import SourceConnector
+from headrace.core.api.splits import SubtaskId
+from headrace.core.coordination.coordinator import Coordinator
+from headrace.core.coordination.messages import (
     AssignSplits,
     CoordinatorAction,
     CoordinatorEvent,
     SetDriftLimit,
     SubtaskFinished,
-    SubtaskId,
     WatermarkReport,
 )
-from headrace.core.outlets import OutputEdge
+from headrace.core.coordination.split_assignment import SplitAssigner
+from headrace.core.coordination.watermark_alignment import WatermarkAlignment
+from headrace.core.dataflow.channel import Channel, ChannelBounds
+from headrace.core.dataflow.input_gate import InputGate
+from headrace.core.dataflow.operator_task import OperatorTask, TaskOutput
+from headrace.core.dataflow.output_edges import OutputEdge
 from headrace.core.plan import nodes
-from headrace.core.task import OperatorTask, TaskOutput
-from headrace.core.timing import build_watermark_generator
+from headrace.core.sources.source_task import SourceTask
+from headrace.core.sources.watermarks import build_watermark_generator
+from headrace.core.types.elements import Batch, Element, EndOfStream
 from tests.runtime.running import plan_of
 from tests.simulation import SimulatedLoop
 

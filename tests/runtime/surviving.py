@@ -20,19 +20,21 @@ from typing import TypeAlias
 import polars as pl
 
 from headrace.connectors.memory import InMemoryData, MemorySource, MemorySplitReader
-from headrace.core.asked import RequestRejected
-from headrace.core.bench import KernelExecutor
-from headrace.core.channel import ChannelBounds
-from headrace.core.checkpoints import CheckpointSchedule
-from headrace.core.contracts import ConnectorError, RunContext, SourceEvent, SplitReader
-from headrace.core.job import Job, JobOutcome
-from headrace.core.keeping import CheckpointStorage
-from headrace.core.news import JobEvent
+from headrace.core.api.failures import ConnectorError
+from headrace.core.api.kernel_executor import KernelExecutor
+from headrace.core.api.run_context import RunContext
+from headrace.core.api.snapshots import SnapshotError
+from headrace.core.api.sources import SourceEvent, SplitReader
+from headrace.core.api.state_backend import StateBackend
+from headrace.core.checkpoint.storage import CheckpointStorage
+from headrace.core.coordination.checkpoint_coordinator import CheckpointSchedule
+from headrace.core.coordination.events import JobEvent
+from headrace.core.coordination.restart import RestartPolicy
+from headrace.core.dataflow.channel import ChannelBounds
+from headrace.core.job.job import Job, JobOutcome
+from headrace.core.job.requests import RequestRejected
 from headrace.core.pipeline.settings import FixedRestart, NoRestart, Restart
 from headrace.core.plan import nodes
-from headrace.core.restart import RestartPolicy
-from headrace.core.snapshots import SnapshotError
-from headrace.core.state import StateBackend
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
 from headrace.state.storage.memory_disk import MemoryDisk

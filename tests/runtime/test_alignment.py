@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import polars as pl
 
-from headrace.core.alignment import MIN_WATERMARK_US, InputAligner
-from headrace.core.elements import (
+from headrace.core.dataflow.input_aligner import InputAligner
+from headrace.core.types.elements import (
     MAX_WATERMARK_US,
+    MIN_WATERMARK_US,
     Barrier,
     Batch,
     Element,

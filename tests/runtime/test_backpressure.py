@@ -11,12 +11,13 @@ import polars as pl
 import pytest
 
 from headrace.connectors.memory import InMemoryData, MemorySink, MemoryWriter
-from headrace.core.bench import KernelExecutor
-from headrace.core.channel import ChannelBounds
-from headrace.core.contracts import RunContext, SinkWriter
+from headrace.core.api.kernel_executor import KernelExecutor
+from headrace.core.api.run_context import RunContext
+from headrace.core.api.sinks import SinkWriter
+from headrace.core.api.state import Document
+from headrace.core.dataflow.channel import ChannelBounds
 from headrace.core.plan import nodes
-from headrace.core.state import Document
-from headrace.core.types import Schema
+from headrace.core.types.data_types import Schema
 from tests.runtime.running import cut, job_of
 from tests.simulation import SimulatedLoop
 

@@ -10,15 +10,17 @@ from pathlib import Path
 import pytest
 
 from headrace.connectors.memory import InMemoryData, MemorySink
-from headrace.core.beginning import commit_restored_output
-from headrace.core.bench import KernelExecutor
-from headrace.core.contracts import ConnectorError, RunContext
-from headrace.core.ends import OpenConnectors
-from headrace.core.keeping import CheckpointStorage
-from headrace.core.manifest import RestoredCheckpoint
-from headrace.core.messages import Handle, RestoredState
+from headrace.core.api.failures import ConnectorError
+from headrace.core.api.kernel_executor import KernelExecutor
+from headrace.core.api.run_context import RunContext
+from headrace.core.api.splits import Handle
+from headrace.core.checkpoint.manifest import RestoredCheckpoint
+from headrace.core.checkpoint.storage import CheckpointStorage
+from headrace.core.coordination.messages import RestoredState
+from headrace.core.coordination.restart import RestartPolicy
+from headrace.core.job.recovery import commit_restored_output
 from headrace.core.pipeline.settings import NoRestart
-from headrace.core.restart import RestartPolicy
+from headrace.core.worker.connectors import OpenConnectors
 from headrace.state.storage.home import Home
 from headrace.state.storage.memory_disk import MemoryDisk
 

@@ -10,7 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 import polars as pl
 import pytest
 
-from headrace.core.bench import LARGE_KERNEL_ROWS, CostModel, KernelExecutor
+from headrace.core.api.kernel_executor import LARGE_KERNEL_ROWS, CostModel, KernelExecutor
+from headrace.core.dataflow.operator_task import OperatorTask, TaskOutput
 from headrace.core.operators.operator import (
     OFFLOAD_ROWS,
     OperatorChain,
@@ -18,7 +19,6 @@ from headrace.core.operators.operator import (
     StatelessOperator,
     request_offload,
 )
-from headrace.core.task import OperatorTask, TaskOutput
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ import polars as pl
 import pytest
 
 from headrace.connectors.memory import MemoryEvent
-from headrace.core.elements import DELETE
-from headrace.core.fitting import RestoreOptions, check_compatibility
+from headrace.core.checkpoint.compatibility import RestoreOptions, check_compatibility
+from headrace.core.types.elements import DELETE
 from headrace.state.rocks.backend import RocksBackend
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk

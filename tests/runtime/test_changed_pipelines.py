@@ -20,14 +20,14 @@ from headrace.core.aggregates import (
     merge_states,
     type_aggregate_text,
 )
-from headrace.core.checkpoints import CheckpointSchedule
-from headrace.core.elements import DELETE
-from headrace.core.fitting import RestoreOptions, check_compatibility
-from headrace.core.ordinals import add_row_order
-from headrace.core.state import StateBackend
-from headrace.core.type_parser import parse_type
-from headrace.core.types import Field, Schema, to_polars
-from headrace.state.memory import MemoryBackend
+from headrace.core.api.state_backend import StateBackend
+from headrace.core.checkpoint.compatibility import RestoreOptions, check_compatibility
+from headrace.core.coordination.checkpoint_coordinator import CheckpointSchedule
+from headrace.core.types.data_types import Field, Schema, to_polars
+from headrace.core.types.elements import DELETE
+from headrace.core.types.row_order import add_row_order
+from headrace.core.types.type_parser import parse_type
+from headrace.state.memory.backend import MemoryBackend
 from headrace.state.rocks.backend import RocksBackend
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.core.operators.changes.top import ChangelogTopOperator
-from headrace.core.snapshots import SnapshotError
+from headrace.core.api.snapshots import SnapshotError
+from headrace.core.operators.changelog.top import ChangelogTopOperator
 from tests.runtime import test_changed_pipelines as given
 from tests.runtime.changes import pipeline
 from tests.runtime.test_changed_pipelines import Backend, Job, backend

@@ -6,8 +6,9 @@ import asyncio
 
 import polars as pl
 
-from headrace.core.channel import Channel, ChannelBounds
-from headrace.core.elements import (
+from headrace.core.dataflow.channel import Channel, ChannelBounds
+from headrace.core.dataflow.input_gate import InputGate
+from headrace.core.types.elements import (
     MAX_WATERMARK_US,
     Barrier,
     Batch,
@@ -16,7 +17,6 @@ from headrace.core.elements import (
     IdleMarker,
     WatermarkElement,
 )
-from headrace.core.gate import InputGate
 
 
 def batch(*values: int) -> Batch:

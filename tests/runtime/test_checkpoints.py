@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headrace.core.checkpoints import CheckpointCoordinator, CheckpointSchedule
-from headrace.core.coordinator import Coordinator
-from headrace.core.dealing import SplitAssigner
-from headrace.core.messages import (
+from headrace.core.api.splits import Failure, Progress, Split, SubtaskId
+from headrace.core.coordination.checkpoint_coordinator import (
+    CheckpointCoordinator,
+    CheckpointSchedule,
+)
+from headrace.core.coordination.coordinator import Coordinator
+from headrace.core.coordination.messages import (
     AbortOutput,
     AttemptCancelled,
     Cancel,
@@ -16,25 +19,22 @@ from headrace.core.messages import (
     CommitOutput,
     CommitRecorded,
     CoordinatorAction,
-    Failure,
     ManifestFailed,
     ManifestWritten,
     OutputCommitted,
     PauseSources,
-    Progress,
     Snapshot,
     SnapshotAcknowledged,
     SnapshotDeclined,
-    Split,
     StopSources,
     SubtaskCommitted,
     SubtaskFailed,
     SubtaskFinished,
-    SubtaskId,
     TriggerCheckpoint,
     WatermarkReport,
     WriteManifest,
 )
+from headrace.core.coordination.split_assignment import SplitAssigner
 
 SOURCE, SINK = SubtaskId(0, 0), SubtaskId(1, 0)
 SPLIT = Split("s", "x")

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from headrace.core.coordinator import Coordinator
-from headrace.core.dealing import SplitAssigner
-from headrace.core.drift import WatermarkAlignment
-from headrace.core.messages import (
+from headrace.core.api.splits import Failure, Progress, Split, SubtaskId
+from headrace.core.coordination.coordinator import Coordinator
+from headrace.core.coordination.messages import (
     AbortOutput,
     AssignSplits,
     AttemptCancelled,
     Cancel,
     CommitOutput,
     Deploy,
-    Failure,
-    Progress,
     SetDriftLimit,
     Snapshot,
-    Split,
     StopSources,
     SubtaskCommitted,
     SubtaskFailed,
     SubtaskFinished,
-    SubtaskId,
     WatermarkReport,
 )
+from headrace.core.coordination.split_assignment import SplitAssigner
+from headrace.core.coordination.watermark_alignment import WatermarkAlignment
 
 A, B, C = SubtaskId(0, 0), SubtaskId(0, 1), SubtaskId(1, 0)
 SPLITS = [Split("s", name) for name in "xyz"]

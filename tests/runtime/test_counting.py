@@ -8,8 +8,8 @@ from math import nan
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.core.elements import MAX_WATERMARK_US
-from headrace.core.plan.windows import Count, Window
+from headrace.core.plan.nodes.windows import Count, Window
+from headrace.core.types.elements import MAX_WATERMARK_US
 from tests.reference.pipelines import BEGIN
 from tests.runtime.chains import Event, Subtasks, plan_of
 from tests.runtime.keyed import Keyed, Row, frame_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from headrace.core.dead_letters import from_failed_rows
+from headrace.core.operators.dead_letters import from_failed_rows
 
 
 def test_bytes_are_base64_wherever_they_are() -> None:

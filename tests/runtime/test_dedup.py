@@ -9,11 +9,15 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.core.operators.dedup import FirstRowOperator, LastRowOperator
-from headrace.core.operators.dedup_in_time import FirstByTimeOperator, LastByTimeOperator
+from headrace.core.operators.dedup import (
+    FirstByTimeOperator,
+    FirstRowOperator,
+    LastByTimeOperator,
+    LastRowOperator,
+)
 from headrace.core.operators.operator import Operator
 from headrace.core.plan.nodes import Dedup
-from headrace.core.plan.windows import Ttl
+from headrace.core.plan.nodes.windows import Ttl
 from tests.runtime.changing import (
     Clock,
     Table,

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from headrace.core.elements import MAX_WATERMARK_US
-from headrace.core.keygroups import compute_owned_groups, compute_row_groups
-from headrace.core.operators.divided import PerClockOperator
-from headrace.core.operators.keyed import build_keyed_operator
-from headrace.core.operators.place import KeyedContext
-from headrace.core.owner import StateOwnership
+from headrace.core.api.state import FrozenState, StepState
+from headrace.core.api.state_backend import StateOwnership
+from headrace.core.operators.keyed_context import KeyedContext
+from headrace.core.operators.keyed_factory import build_keyed_operator
+from headrace.core.operators.wrappers import PerClockOperator
 from headrace.core.plan.nodes import Aggregate
-from headrace.core.plan.windows import Session, Ttl, Window
-from headrace.core.state import FrozenState, StepState
-from headrace.state.memory import MemoryBackend
+from headrace.core.plan.nodes.windows import Session, Ttl, Window
+from headrace.core.types.elements import MAX_WATERMARK_US
+from headrace.core.types.key_groups import compute_owned_groups, compute_row_groups
+from headrace.state.memory.backend import MemoryBackend
 from tests.runtime.changing import aggregate as running
 from tests.runtime.changing import computed as column
 from tests.runtime.changing import schema_of

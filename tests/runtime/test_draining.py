@@ -9,9 +9,9 @@ import polars as pl
 import pytest
 
 from headrace.connectors.memory import MemoryEvent
-from headrace.core.checkpoints import CheckpointSchedule
-from headrace.core.fitting import RestoreOptions, check_compatibility
-from headrace.core.snapshots import RefusedSnapshot
+from headrace.core.api.snapshots import RefusedSnapshot
+from headrace.core.checkpoint.compatibility import RestoreOptions, check_compatibility
+from headrace.core.coordination.checkpoint_coordinator import CheckpointSchedule
 from tests.runtime.surviving import Crashed, Fate, FlakyMemory, Life
 
 ROWS = 60

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from headrace.core.drift import REPORT_INTERVAL_S, WatermarkAlignment, WatermarkReporter
-from headrace.core.elements import MAX_WATERMARK_US
-from headrace.core.messages import SubtaskId
+from headrace.core.api.splits import SubtaskId
+from headrace.core.coordination.watermark_alignment import (
+    REPORT_INTERVAL_S,
+    WatermarkAlignment,
+    WatermarkReporter,
+)
+from headrace.core.types.elements import MAX_WATERMARK_US
 
 A, B = SubtaskId(0, 0), SubtaskId(0, 1)
 

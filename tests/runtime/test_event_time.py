@@ -9,16 +9,15 @@ import polars as pl
 import pytest
 
 from headrace.connectors.memory import InMemoryData
-from headrace.core.alignment import MIN_WATERMARK_US
-from headrace.core.elements import MAX_WATERMARK_US
-from headrace.core.event_time import (
+from headrace.core.api.user_code import UserCodeError
+from headrace.core.plan import nodes
+from headrace.core.sources.event_time import (
     WatermarkExtractor,
     build_watermark_extractor,
     find_max_us,
     to_microseconds,
 )
-from headrace.core.plan import nodes
-from headrace.core.user_code import UserCodeError
+from headrace.core.types.elements import MAX_WATERMARK_US, MIN_WATERMARK_US
 from tests.runtime.running import plan_of
 
 TEXT = """

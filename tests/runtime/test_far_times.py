@@ -9,9 +9,9 @@ import polars as pl
 import pytest
 
 from headrace.connectors.memory import InMemoryData
-from headrace.connectors.memory_table import LookupTableData
-from headrace.core.contracts import ConnectorError
-from headrace.core.types import TIMESTAMP, to_polars
+from headrace.connectors.memory_lookup import LookupTableData
+from headrace.core.api.failures import ConnectorError
+from headrace.core.types.data_types import TIMESTAMP, to_polars
 from tests.runtime.running import simulated
 
 FAR = {

@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 
 from headrace.connectors.memory import InMemoryData
-from headrace.core.frames import concat_contiguous, copy_compact
+from headrace.core.types.frames import concat_contiguous, copy_compact
 from tests.runtime.running import simulated
 
 TIME = datetime.datetime(2026, 1, 31, 8, tzinfo=datetime.UTC)

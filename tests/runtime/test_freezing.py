@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headrace.core.api.state import NO_CLOCK_US
 from headrace.core.plan import Plan
-from headrace.core.state import NO_CLOCK_US
 from tests.reference import pipelines
 from tests.runtime.chains import END, Event, Subtasks, plan_of, planned, script
 

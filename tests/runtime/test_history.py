@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from headrace.core.history import CheckpointHistory, CheckpointRecord
-from headrace.core.messages import CheckpointCompleted, CheckpointFailed
-from headrace.core.snapshots import Blob
+from headrace.core.api.snapshots import Blob
+from headrace.core.checkpoint.history import CheckpointHistory, CheckpointRecord
+from headrace.core.coordination.messages import CheckpointCompleted, CheckpointFailed
 
 OLD, NEW = Blob("0" * 32, 100), Blob("1" * 32, 7)
 

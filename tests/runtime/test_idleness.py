@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from headrace.core.idleness import IdleDetector
-from headrace.core.messages import Split
+from headrace.core.api.splits import Split
+from headrace.core.sources.watermarks import IdleDetector
 
 A, B = Split("s", "a"), Split("s", "b")
 

@@ -10,15 +10,15 @@ import polars as pl
 import pytest
 
 from headrace.connectors.memory import InMemoryData
-from headrace.core.bench import KernelExecutor
-from headrace.core.channel import ChannelBounds
-from headrace.core.contracts import Chunk, SourceEvent
-from headrace.core.elements import ControlElement
-from headrace.core.intake import SourceTask
-from headrace.core.messages import Position, Progress, Split
+from headrace.core.api.kernel_executor import KernelExecutor
+from headrace.core.api.sources import Chunk, SourceEvent
+from headrace.core.api.splits import Position, Progress, Split
+from headrace.core.dataflow.channel import ChannelBounds
+from headrace.core.dataflow.operator_task import OperatorTask, TaskOutput
 from headrace.core.plan import nodes
-from headrace.core.task import OperatorTask, TaskOutput
-from headrace.core.timing import build_watermark_generator
+from headrace.core.sources.source_task import SourceTask
+from headrace.core.sources.watermarks import build_watermark_generator
+from headrace.core.types.elements import ControlElement
 from tests.runtime.running import plan_of
 from tests.simulation import SimulatedLoop
 

@@ -8,7 +8,7 @@ from decimal import Decimal
 import polars as pl
 import pytest
 
-from headrace.core.keygroups import (
+from headrace.core.types.key_groups import (
     compute_key_groups,
     compute_owned_groups,
     compute_row_groups,

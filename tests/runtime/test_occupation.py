@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.core.occupation import (
+from headrace.core.worker.time_shares import (
     TaskTime,
     TimeShares,
     TimeShareSampler,

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.core.elements import DELETE
+from headrace.core.api.state import StepState
 from headrace.core.expressions import type_expression
-from headrace.core.operators.changes.running import ChangelogAggregateOperator
-from headrace.core.operators.changes.top import ChangelogTopOperator
+from headrace.core.operators.changelog.aggregate import ChangelogAggregateOperator
+from headrace.core.operators.changelog.top import ChangelogTopOperator
 from headrace.core.operators.operator import Operator
 from headrace.core.plan import nodes
 from headrace.core.plan.nodes import Ranking
-from headrace.core.state import StepState
-from headrace.state.memory import MemoryBackend
+from headrace.core.types.elements import DELETE
+from headrace.state.memory.backend import MemoryBackend
 from tests.runtime.changing import (
     ALL,
     Table,

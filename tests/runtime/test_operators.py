@@ -8,18 +8,21 @@ from typing import Literal
 import polars as pl
 import pytest
 
-from headrace.core.elements import EVENT_TIME, ORDER
 from headrace.core.expressions import type_expression
 from headrace.core.expressions.typed import FunctionCall, Span, TypedExpression
-from headrace.core.operators.columns import ProjectionOperator, build_stages
-from headrace.core.operators.explode import ExplodeOperator
 from headrace.core.operators.map import MapOperator
 from headrace.core.operators.operator import Operator, OperatorChain
-from headrace.core.operators.route import RouteOperator
-from headrace.core.ordinals import add_row_order
+from headrace.core.operators.stateless_operators import (
+    ExplodeOperator,
+    ProjectionOperator,
+    RouteOperator,
+    build_stages,
+)
 from headrace.core.plan import nodes
 from headrace.core.plan.nodes import ComputedColumn, Filter, Project
-from headrace.core.types import BIGINT, TIMESTAMP, Array, Field, Schema
+from headrace.core.types.data_types import BIGINT, TIMESTAMP, Array, Field, Schema
+from headrace.core.types.elements import EVENT_TIME, ORDER
+from headrace.core.types.row_order import add_row_order
 
 SCHEMA = Schema((Field("a", BIGINT), Field("b", BIGINT), Field("list", Array(BIGINT))))
 ROWS = pl.DataFrame(
@@ -122,7 +125,7 @@ def test_explode_keeps_nulls_inside_an_array_and_drops_empty_ones() -> None:
 
 
 def test_explode_comes_out_in_bounded_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headrace.core.operators.explode.MAX_OUTPUT_ROWS", 10)
+    monkeypatch.setattr("headrace.core.operators.stateless_operators.MAX_OUTPUT_ROWS", 10)
     frame = pl.DataFrame({"list": [[1] * 4, [2] * 4, [3] * 25, [4], [5] * 9]})
     pieces = [rows.height for _, rows in explode(outer=False).process(frame)]
     assert pieces == [8, 10, 10, 5, 10]
@@ -184,7 +187,7 @@ def test_the_rows_of_one_array_are_parts_of_the_place_of_theirs(outer: bool) -> 
 
 
 def test_parts_are_told_apart_however_long_an_array_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headrace.core.operators.explode.MAX_OUTPUT_ROWS", 3)
+    monkeypatch.setattr("headrace.core.operators.stateless_operators.MAX_OUTPUT_ROWS", 3)
     frame = add_row_order(pl.DataFrame({"list": [[0, 1, 2, 3, 4, 5, 6]]}), pl.Series([4]))
     found = [row for _, rows in explode(outer=False).process(frame) for row in places(rows)]
     assert found == [(0, 4, part) for part in range(7)]

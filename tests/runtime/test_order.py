@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.connectors.memory import InMemoryData
-from headrace.core.elements import DELETE, HIDDEN_COLUMNS
+from headrace.core.types.elements import DELETE, HIDDEN_COLUMNS
 from tests.runtime.running import cut, simulated
 
 TEXT = """

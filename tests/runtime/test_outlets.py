@@ -9,12 +9,12 @@ from collections.abc import Sequence
 import polars as pl
 import pytest
 
-from headrace.core.channel import Channel, ChannelBounds
-from headrace.core.elements import Batch
+from headrace.core.dataflow.channel import Channel, ChannelBounds
+from headrace.core.dataflow.output_edges import OutputEdge, share_partitioners
 from headrace.core.expressions import type_expression
-from headrace.core.outlets import OutputEdge, share_partitioners
 from headrace.core.plan.nodes import ComputedColumn, Exchange
-from headrace.core.types import BIGINT, STRING, Field, Schema
+from headrace.core.types.data_types import BIGINT, STRING, Field, Schema
+from headrace.core.types.elements import Batch
 
 SCHEMA = Schema((Field("k", BIGINT), Field("s", STRING)))
 READERS = 3

@@ -10,18 +10,19 @@ import polars as pl
 import pytest
 
 from headrace.connectors.memory import InMemoryData, MemorySink, MemoryWriter
-from headrace.core.bench import KernelExecutor
-from headrace.core.channel import ChannelBounds
-from headrace.core.contracts import RunContext, SinkWriter
-from headrace.core.keeping import CheckpointStorage
-from headrace.core.messages import Handle
+from headrace.core.api.kernel_executor import KernelExecutor
+from headrace.core.api.run_context import RunContext
+from headrace.core.api.sinks import SinkWriter
+from headrace.core.api.splits import Handle
+from headrace.core.api.state import Document
+from headrace.core.api.user_code import UserCodeError
+from headrace.core.checkpoint.storage import CheckpointStorage
+from headrace.core.coordination.restart import RestartPolicy
+from headrace.core.dataflow.channel import ChannelBounds
 from headrace.core.pipeline.settings import FixedRestart
 from headrace.core.plan import nodes
-from headrace.core.restart import RestartPolicy
-from headrace.core.state import Document
-from headrace.core.types import Schema
-from headrace.core.user_code import UserCodeError
-from headrace.state.storage.local import LocalSnapshotStore
+from headrace.core.types.data_types import Schema
+from headrace.state.storage.local_store import LocalSnapshotStore
 from headrace.state.storage.memory_disk import MemoryDisk
 from tests.runtime.running import job_of, run_simulated, simulated, threaded
 

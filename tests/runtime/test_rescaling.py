@@ -12,9 +12,9 @@ import polars as pl
 import pytest
 
 from headrace.connectors.memory import MemoryEvent
-from headrace.core.asked import RequestRejected
-from headrace.core.checkpoints import CheckpointSchedule
-from headrace.core.job import Job
+from headrace.core.coordination.checkpoint_coordinator import CheckpointSchedule
+from headrace.core.job.job import Job
+from headrace.core.job.requests import RequestRejected
 from headrace.core.plan import nodes
 from tests.runtime.running import plan_of
 from tests.runtime.surviving import PATIENT, Fate, FlakyMemory, Life

@@ -8,7 +8,9 @@ from itertools import count
 
 import pytest
 
-from headrace.core.messages import Failure
+from headrace.core.api.failures import build_failure
+from headrace.core.api.splits import Failure
+from headrace.core.coordination.restart import RestartPolicy
 from headrace.core.pipeline.settings import (
     ExponentialRestart,
     FailureRateRestart,
@@ -17,8 +19,6 @@ from headrace.core.pipeline.settings import (
     Restart,
 )
 from headrace.core.pipeline.text import Text
-from headrace.core.restart import RestartPolicy
-from headrace.core.telling import build_failure
 
 
 def exponential(jitter: str = "0") -> ExponentialRestart:

@@ -9,8 +9,8 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.core.operators.running import RunningAggregateOperator
-from headrace.core.plan.windows import Ttl
+from headrace.core.operators.running_results import RunningAggregateOperator
+from headrace.core.plan.nodes.windows import Ttl
 from tests.runtime.changing import (
     Clock,
     Table,

@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.core.elements import MAX_WATERMARK_US
 from headrace.core.operators.operator import OperatorChain
-from headrace.core.operators.sessions.pieces import (
+from headrace.core.operators.sessions.fragments import (
     FRAGMENT_END,
     FRAGMENT_START,
     SESSION_END,
     find_continued,
 )
-from headrace.core.plan.windows import Session, Trigger, Window
+from headrace.core.plan.nodes.windows import Session, Trigger, Window
+from headrace.core.types.elements import MAX_WATERMARK_US
 from tests.runtime.keyed import Keyed, Row
 
 GAP = Window(Session(10))

@@ -4,7 +4,7 @@ import os
 import signal
 import threading
 
-from headrace.core.signals import HANDLED_SIGNALS, SignalHandler
+from headrace.core.job.signals import HANDLED_SIGNALS, SignalHandler
 
 LONGEST_S = 30.0
 

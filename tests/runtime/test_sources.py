@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.connectors.memory import MemoryEvent
-from headrace.core.channel import ChannelBounds
-from headrace.core.elements import MAX_WATERMARK_US, EndOfStream, IdleMarker, WatermarkElement
+from headrace.core.dataflow.channel import ChannelBounds
+from headrace.core.types.elements import MAX_WATERMARK_US, EndOfStream, IdleMarker, WatermarkElement
 from tests.runtime.sources import Alone, Seen, at, disordered, seen
 
 END = [WatermarkElement(MAX_WATERMARK_US), EndOfStream()]

@@ -15,17 +15,17 @@ import polars as pl
 import pytest
 
 from headrace.connectors.memory import InMemoryData, MemoryEvent
-from headrace.core.bench import KernelExecutor
-from headrace.core.channel import Channel, ChannelBounds
-from headrace.core.checkpoints import CheckpointSchedule
-from headrace.core.elements import Barrier, EndOfStream
-from headrace.core.gate import InputGate
-from headrace.core.job import Job
-from headrace.core.job_statistics import collect_checkpoint_history, collect_job_statistics
-from headrace.core.keeping import CheckpointStorage
+from headrace.core.api.kernel_executor import KernelExecutor
+from headrace.core.checkpoint.storage import CheckpointStorage
+from headrace.core.coordination.checkpoint_coordinator import CheckpointSchedule
+from headrace.core.coordination.restart import RestartPolicy
+from headrace.core.dataflow.channel import Channel, ChannelBounds
+from headrace.core.dataflow.input_gate import InputGate
+from headrace.core.job.job import Job
+from headrace.core.job.statistics import collect_checkpoint_history, collect_job_statistics
 from headrace.core.pipeline.settings import NoRestart
-from headrace.core.restart import RestartPolicy
-from headrace.state.storage.local import LocalSnapshotStore
+from headrace.core.types.elements import Barrier, EndOfStream
+from headrace.state.storage.local_store import LocalSnapshotStore
 from headrace.state.storage.memory_disk import MemoryDisk
 from tests.runtime.running import cut, job_of
 from tests.runtime.sources import at

@@ -5,8 +5,8 @@ from pathlib import Path
 import polars as pl
 
 from headrace.connectors.memory import MemoryEvent
-from headrace.core.checkpoints import CheckpointSchedule
-from headrace.core.job import JobOutcome
+from headrace.core.coordination.checkpoint_coordinator import CheckpointSchedule
+from headrace.core.job.job import JobOutcome
 from tests.runtime.surviving import Fate, FlakyMemory, Life
 
 PIPELINE = """\

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.connectors.memory import InMemoryData, MemoryEvent
-from headrace.core.job import JobOutcome
+from headrace.core.job.job import JobOutcome
 from tests.runtime.running import simulated
 from tests.runtime.sources import at, disordered
 

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.core.expressions import type_expression
-from headrace.core.operators.top import RunningTopOperator
+from headrace.core.operators.running_results import RunningTopOperator
 from headrace.core.plan import nodes
 from headrace.core.plan.nodes import Ranking
-from headrace.core.plan.windows import Ttl
+from headrace.core.plan.nodes.windows import Ttl
 from tests.runtime.changing import (
     Clock,
     Table,

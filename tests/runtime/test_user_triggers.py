@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.core.plan.windows import Cumulate, Global, Slide, Trigger, Tumble, Window
-from headrace.core.types import BIGINT, STRING, Field, Schema
-from headrace.core.user_code import UserCode, UserCodeError
+from headrace.core.api.user_code import UserCode, UserCodeError
+from headrace.core.plan.nodes.windows import Cumulate, Global, Slide, Trigger, Tumble, Window
+from headrace.core.types.data_types import BIGINT, STRING, Field, Schema
 from tests.reference import pipelines
 from tests.runtime.test_user_windows import AGGREGATES, APPLY, EVICT, USERS, survive
 from tests.runtime.windowing import aggregate, driven, us

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.core.alignment import MIN_WATERMARK_US
-from headrace.core.elements import MAX_WATERMARK_US, IdleMarker, WatermarkElement
-from headrace.core.messages import Split
-from headrace.core.watermarks import SplitWatermarks
+from headrace.core.api.splits import Split
+from headrace.core.sources.watermarks import SplitWatermarks
+from headrace.core.types.elements import (
+    MAX_WATERMARK_US,
+    MIN_WATERMARK_US,
+    IdleMarker,
+    WatermarkElement,
+)
 
 A, B, C = (Split("s", name) for name in "abc")
 END = WatermarkElement(MAX_WATERMARK_US)

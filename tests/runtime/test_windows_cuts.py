@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headrace.core.operators.windows import filing, spread
-from headrace.core.plan.windows import Cumulate, Slide, Trigger, Tumble, Window, WindowShape
+from headrace.core.operators.windows import pane_expander, pane_state
+from headrace.core.plan.nodes.windows import Cumulate, Slide, Trigger, Tumble, Window, WindowShape
 from tests.runtime.windowing import Driven, Row, aggregate, driven, frame_of, us
 
 Out = tuple[object, ...]
@@ -37,11 +37,11 @@ def sizes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     """Thresholds at which each of the ways in which windows are made is taken."""
     if request.param == "small pieces":
         for name, value in (("PIECE_ROWS", 7), ("ALONE_ROWS", 3), ("PIECE_WINDOWS", 4)):
-            monkeypatch.setattr(spread, name, value)
-        monkeypatch.setattr(filing, "FLUSH_ROWS", 5)
+            monkeypatch.setattr(pane_expander, name, value)
+        monkeypatch.setattr(pane_state, "FLUSH_ROWS", 5)
     if "dense" in request.param:
         monkeypatch.setattr(
-            spread, "CALL_COST_ROWS", -1_000_000 if request.param == "dense" else -20
+            pane_expander, "CALL_COST_ROWS", -1_000_000 if request.param == "dense" else -20
         )
 
 

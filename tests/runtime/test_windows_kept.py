@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import polars as pl
 
-from headrace.core.elements import EVENT_TIME, ORDER
-from headrace.core.plan.windows import Evict, Global, Slide, Trigger, Tumble, Window, WindowShape
+from headrace.core.plan.nodes.windows import (
+    Evict,
+    Global,
+    Slide,
+    Trigger,
+    Tumble,
+    Window,
+    WindowShape,
+)
+from headrace.core.types.elements import EVENT_TIME, ORDER
 from tests.runtime.windowing import FOREVER, aggregate, driven, frame_of, top, us
 
 TEN = Tumble(us(10))

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headrace.core.operators.windows import packing
-from headrace.core.state import SLOT
+from headrace.core.api.state import SLOT
+from headrace.core.operators.windows import pane_state
 
 KEYS = st.one_of(st.integers(-3, 3), st.integers(-(2**63), 2**63 - 1), st.none())
 SLOTS = st.sampled_from([0, 10, 253_402_300_800_000_000, -62_135_596_790_000_000])
@@ -25,7 +25,7 @@ def count(frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
 def test_packing_changes_nothing(
     monkeypatch: pytest.MonkeyPatch, pairs: list[tuple[int | None, int]], small: bool
 ) -> None:
-    monkeypatch.setattr(packing, "MIN_PACKED_ROWS", 0)
+    monkeypatch.setattr(pane_state, "MIN_PACKED_ROWS", 0)
     if small:
         pairs = [(None if key is None else key % 5, slot // 10**12) for key, slot in pairs]
     keys, slots = zip(*pairs, strict=True)
@@ -33,8 +33,8 @@ def test_packing_changes_nothing(
     frame = pl.DataFrame(
         {"k": pl.Series(keys, dtype=type), SLOT: pl.Series(slots, dtype=pl.Int64())}
     ).with_columns(x=pl.int_range(pl.len()))
-    found = packing.group_packed(frame, ("k", SLOT), count)
+    found = pane_state.group_packed(frame, ("k", SLOT), count)
     assert found.schema == count(frame, ("k", SLOT)).schema
     assert sorted(found.rows(), key=str) == sorted(count(frame, ("k", SLOT)).rows(), key=str)
     text = frame.with_columns(pl.col("k").cast(pl.String))
-    assert packing.group_packed(text, ("k", SLOT), count).height == found.height
+    assert pane_state.group_packed(text, ("k", SLOT), count).height == found.height

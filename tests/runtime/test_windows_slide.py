@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.core.operators.windows import spread
-from headrace.core.plan.windows import Cumulate, Slide, Window
+from headrace.core.operators.windows import pane_expander
+from headrace.core.plan.nodes.windows import Cumulate, Slide, Window
 from tests.runtime.windowing import Row, aggregate, driven, us
 
 SIX_EVERY_TWO = Window(Slide(us(6), us(2)))
@@ -14,7 +14,7 @@ SIX_EVERY_TWO = Window(Slide(us(6), us(2)))
 @pytest.fixture(params=[20_000, -1_000_000], ids=["spread", "trailing"], autouse=True)
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both ways in which windows that share panes are made."""
-    monkeypatch.setattr(spread, "CALL_COST_ROWS", request.param)
+    monkeypatch.setattr(pane_expander, "CALL_COST_ROWS", request.param)
 
 
 def test_a_row_is_in_every_window_over_it() -> None:
@@ -100,8 +100,8 @@ def test_cumulating_windows_grow_from_a_common_start() -> None:
 
 
 def test_only_windows_with_rows_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spread, "CHUNK_WINDOWS", 3)
-    monkeypatch.setattr(spread, "CHUNK_ROWS", 5)
+    monkeypatch.setattr(pane_expander, "CHUNK_WINDOWS", 3)
+    monkeypatch.setattr(pane_expander, "CHUNK_ROWS", 5)
     century = 100 * 365 * 86400
     step = driven(aggregate(SIX_EVERY_TWO))
     rows: list[Row] = [(at * century, key, at) for at in (-3, 0, 2) for key in ("a", "b")]

@@ -7,10 +7,10 @@ from collections import Counter
 import polars as pl
 import pytest
 
-from headrace.core.elements import EVENT_TIME, MAX_WATERMARK_US
-from headrace.core.operators.windows import counted, spread
+from headrace.core.operators.windows import pane_expander, trigger_windows
 from headrace.core.operators.windows.grid import Grid
-from headrace.core.plan.windows import Cumulate, Global, Slide, Trigger, Tumble, Window
+from headrace.core.plan.nodes.windows import Cumulate, Global, Slide, Trigger, Tumble, Window
+from headrace.core.types.elements import EVENT_TIME, MAX_WATERMARK_US
 from tests.runtime.windowing import aggregate, driven, frame_of, shown, us
 
 TEN = Tumble(us(10))
@@ -83,7 +83,7 @@ def test_shared_panes_are_cleared_for_all_windows() -> None:
 def test_what_was_cleared_is_not_merged_from_window_to_window(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(spread, "CALL_COST_ROWS", -1_000_000)
+    monkeypatch.setattr(pane_expander, "CALL_COST_ROWS", -1_000_000)
     window = Window(Slide(us(6), us(2)), trigger=EVERY_TWO, keeps_rows=False)
     step = driven(aggregate(window))
     step.time(0)
@@ -99,15 +99,15 @@ def test_what_was_cleared_is_not_merged_from_window_to_window(
 def test_rows_of_many_windows_are_spread_over_them_in_bounded_pieces(
     monkeypatch: pytest.MonkeyPatch, accumulate: bool
 ) -> None:
-    monkeypatch.setattr(counted, "CHUNK_ROWS", 8)
+    monkeypatch.setattr(trigger_windows, "CHUNK_ROWS", 8)
     sizes = []
 
     def noted(grid: Grid, panes: pl.DataFrame, lowest: int, highest: int) -> pl.DataFrame:
-        rows = spread.expand_panes(grid, panes, lowest, highest)
+        rows = pane_expander.expand_panes(grid, panes, lowest, highest)
         sizes.append(rows.height)
         return rows
 
-    monkeypatch.setattr(counted, "expand_panes", noted)
+    monkeypatch.setattr(trigger_windows, "expand_panes", noted)
     window = Window(Slide(us(6), us(2)), trigger=Trigger(count=2), keeps_rows=accumulate)
     step = driven(aggregate(window))
     came = step.rows(*[(at % 9, "a", at) for at in range(40)])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from headrace.core.elements import EVENT_TIME, ORDER
-from headrace.core.plan.windows import Tumble, Window
+from headrace.core.plan.nodes.windows import Tumble, Window
+from headrace.core.types.elements import EVENT_TIME, ORDER
 from tests.runtime.windowing import aggregate, driven, frame_of, us
 
 TEN = Window(Tumble(us(10)))
@@ -103,7 +103,7 @@ def test_rows_carry_the_last_instant_of_their_window_and_a_place() -> None:
 
 
 def test_many_rows_come_out_in_bounded_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headrace.core.operators.windows.results.MAX_OUTPUT_ROWS", 2)
+    monkeypatch.setattr("headrace.core.operators.windows.window_rows.MAX_OUTPUT_ROWS", 2)
     step = driven(aggregate(TEN))
     step.rows(*((at, "a", at) for at in range(0, 50, 10)))
     pieces = [frame.height for _, frame in step.operator.advance(us(100))]

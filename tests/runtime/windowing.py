@@ -9,20 +9,20 @@ from datetime import UTC, datetime, timedelta
 import polars as pl
 
 from headrace.core.aggregates import type_aggregate_text
-from headrace.core.elements import DELETE, EVENT_TIME, MAX_WATERMARK_US, ORDER
+from headrace.core.api.state import StepState
+from headrace.core.api.state_backend import StateOwnership
 from headrace.core.expressions import type_expression
-from headrace.core.keygroups import compute_owned_groups
-from headrace.core.operators.keyed import build_keyed_operator
+from headrace.core.operators.keyed_context import KeyedContext
+from headrace.core.operators.keyed_factory import build_keyed_operator
 from headrace.core.operators.operator import Operator, Output
-from headrace.core.operators.outgoing import WINDOW_END, WINDOW_START
-from headrace.core.operators.place import KeyedContext
-from headrace.core.ordinals import ORDER_TYPE
-from headrace.core.owner import StateOwnership
+from headrace.core.operators.result_rows import WINDOW_END, WINDOW_START
 from headrace.core.plan import nodes
-from headrace.core.plan.windows import Window
-from headrace.core.state import StepState
-from headrace.core.types import BIGINT, STRING, TIMESTAMP, Field, Schema, to_polars
-from headrace.state.memory import MemoryBackend
+from headrace.core.plan.nodes.windows import Window
+from headrace.core.types.data_types import BIGINT, STRING, TIMESTAMP, Field, Schema, to_polars
+from headrace.core.types.elements import DELETE, EVENT_TIME, MAX_WATERMARK_US, ORDER
+from headrace.core.types.key_groups import compute_owned_groups
+from headrace.core.types.row_order import ORDER_TYPE
+from headrace.state.memory.backend import MemoryBackend
 
 SCHEMA = Schema((Field("k", STRING), Field("x", BIGINT)))
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

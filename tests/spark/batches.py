@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headrace.cli.main import run_command_line
-from headrace.cli.pipelines import check_pipeline
+from headrace.cli.pipeline_file import check_pipeline
 from headrace.connectors.registry import REGISTRY
-from headrace.core.spark.inside import ExecutorContext
-from headrace.core.spark.running import BatchOutcome, run_batch
+from headrace.core.spark.batch_job import BatchOutcome, run_batch
+from headrace.core.spark.executor_context import ExecutorContext
 from headrace.state.backends import open_backend
 from tests.cli.shipped import Row, ended, in_order, named, written
 

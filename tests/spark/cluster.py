@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyspark
 
-from headrace.core.spark.java import find_java_home
+from headrace.core.spark.installation import find_java_home
 from tests.java import FOR_ALL
 
 HOME = Path(pyspark.__file__).parent

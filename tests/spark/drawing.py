@@ -23,7 +23,7 @@ from headrace.core.expressions.signature import (
     parse_signature,
 )
 from headrace.core.expressions.typed import ColumnReference, Constant
-from headrace.core.types import (
+from headrace.core.types.data_types import (
     BIGINT,
     BINARY,
     BOOLEAN,

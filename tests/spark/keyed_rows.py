@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from headrace.core.types import (
+from headrace.core.types.data_types import (
     BIGINT,
     BOOLEAN,
     DATE,

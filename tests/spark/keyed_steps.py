@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from random import Random
 
-from headrace.core.types import BIGINT, BOOLEAN, Array, Decimal, Struct, is_integer, is_numeric
+from headrace.core.types.data_types import (
+    BIGINT,
+    BOOLEAN,
+    Array,
+    Decimal,
+    Struct,
+    is_integer,
+    is_numeric,
+)
 from tests.spark.keyed_rows import COLUMNS, EXACT, KEYS
 
 NAMES = [f"`{name}`" if " " in name else name for name in COLUMNS]

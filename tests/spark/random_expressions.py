@@ -20,7 +20,7 @@ import polars as pl
 from headrace.core.expressions import TypedExpression, to_expr
 from headrace.core.expressions.typed import PROCESSING_TIME
 from headrace.core.spark.expressions import translate_expression, try_analysis, types_match
-from headrace.core.types import to_polars
+from headrace.core.types.data_types import to_polars
 from tests.spark.drawing import Drawing
 from tests.spark.rows import frame
 from tests.spark.session import started

@@ -21,8 +21,8 @@ import hypothesis
 import polars as pl
 from hypothesis import strategies as st
 
-from headrace.cli.pipelines import check_pipeline
-from headrace.core.spark.failing import decode_failure
+from headrace.cli.pipeline_file import check_pipeline
+from headrace.core.spark.arrow_functions import decode_failure
 from tests.reference import joined, pipelines
 from tests.reference.interpreter import interpret
 from tests.runtime.outputs import Values, shown

@@ -16,10 +16,19 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from headrace.core.elements import EVENT_TIME, ORDER
 from headrace.core.plan import Plan, nodes
 from headrace.core.spark.columns import Columns
-from headrace.core.types import DATE, INT, TIMESTAMP, Array, Field, Struct, Type, to_polars
+from headrace.core.types.data_types import (
+    DATE,
+    INT,
+    TIMESTAMP,
+    Array,
+    Field,
+    Struct,
+    Type,
+    to_polars,
+)
+from headrace.core.types.elements import EVENT_TIME, ORDER
 from tests.aggregates.pieces import same
 from tests.spark.coding import encode
 from tests.spark.keyed_rows import SCHEMA, frame

@@ -14,14 +14,13 @@ import polars as pl
 
 from headrace.connectors.memory import InMemoryData
 from headrace.connectors.registry import REGISTRY
-from headrace.core.job import JobOutcome
+from headrace.core.job.job import JobOutcome
 from headrace.core.pipeline.settings import State
-from headrace.core.plan.ends import DEAD_LETTER_SCHEMA
-from headrace.core.spark.build import DataFrameBuilder
-from headrace.core.spark.counts import BatchCounts, create_counts
-from headrace.core.spark.inside import ExecutorContext
-from headrace.core.spark.planning import to_batch_plan
-from headrace.core.spark.reading import find_inputs
+from headrace.core.plan.endpoints import DEAD_LETTER_SCHEMA
+from headrace.core.spark.batch_plan import to_batch_plan
+from headrace.core.spark.dataframe_builder import DataFrameBuilder
+from headrace.core.spark.executor_context import ExecutorContext
+from headrace.core.spark.sources import BatchCounts, create_counts, find_inputs
 from headrace.state.backends import open_backend
 from tests.connectors import on_disk
 from tests.runtime.running import plan_of

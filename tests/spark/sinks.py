@@ -10,18 +10,18 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from headrace.cli.pipelines import check_pipeline
+from headrace.cli.pipeline_file import check_pipeline
 from headrace.connectors.registry import REGISTRY
 from headrace.core.plan import nodes
-from headrace.core.spark.inside import ExecutorContext
-from headrace.core.spark.running import BatchOutcome, complete_previous_run, run_batch
+from headrace.core.spark.batch_job import BatchOutcome, complete_previous_run, run_batch
+from headrace.core.spark.executor_context import ExecutorContext
 from headrace.state.backends import open_backend
-from headrace.state.storage.batch import BatchHome, hold_batch_home
+from headrace.state.storage.batch_home import BatchHome, hold_batch_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from headrace.core.spark.committing import BatchCommitLog
+    from headrace.core.spark.committer import BatchCommitLog
 
 SINCE = "2026-01-31T08:00:00Z"
 

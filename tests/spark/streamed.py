@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from headrace.connectors.memory import InMemoryData
-from headrace.core.compile import OperatorContext, SubtaskSlice, compile_steps
-from headrace.core.elements import DELETE, EVENT_TIME, MAX_WATERMARK_US
-from headrace.core.ordinals import add_row_order
+from headrace.core.dataflow.operator_factory import OperatorContext, SubtaskSlice, compile_steps
 from headrace.core.plan import Plan, nodes
+from headrace.core.spark.batch_plan import to_batch_plan
 from headrace.core.spark.columns import Columns, columns_after_operation, format_ddl, stream_columns
-from headrace.core.spark.keyed import apply_keyed
-from headrace.core.spark.planning import to_batch_plan
-from headrace.core.types import to_polars
-from headrace.state.memory import MemoryBackend
+from headrace.core.spark.dataframe_operations import apply_keyed
+from headrace.core.types.data_types import to_polars
+from headrace.core.types.elements import DELETE, EVENT_TIME, MAX_WATERMARK_US
+from headrace.core.types.row_order import add_row_order
+from headrace.state.memory.backend import MemoryBackend
 from tests.runtime.running import plan_of
 
 if TYPE_CHECKING:

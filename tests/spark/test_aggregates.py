@@ -12,13 +12,12 @@ import polars as pl
 import pytest
 
 from headrace.core.aggregates import type_aggregate_text
-from headrace.core.elements import ORDER
-from headrace.core.ordinals import ORDER_TYPE
 from headrace.core.plan.nodes import AggregatedColumn
 from headrace.core.spark.columns import format_ddl
-from headrace.core.spark.expressions import types_match
-from headrace.core.spark.grouped import translate_aggregate
-from headrace.core.types import BIGINT, DOUBLE, Decimal, Field, Schema, to_polars
+from headrace.core.spark.expressions import translate_aggregate, types_match
+from headrace.core.types.data_types import BIGINT, DOUBLE, Decimal, Field, Schema, to_polars
+from headrace.core.types.elements import ORDER
+from headrace.core.types.row_order import ORDER_TYPE
 from tests.aggregates.pieces import FAMILIES, at_once, cases, input_of, same
 from tests.aggregates.test_answers import answered
 from tests.spark.coding import encode

@@ -17,7 +17,7 @@ from headrace.core.spark.expressions import (
     try_analysis,
     types_match,
 )
-from headrace.core.types import (
+from headrace.core.types.data_types import (
     BIGINT,
     DATE,
     DOUBLE,

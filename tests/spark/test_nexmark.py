@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headrace.cli.pipelines import check_pipeline
+from headrace.cli.pipeline_file import check_pipeline
 from tests.nexmark.site import CONFIGS, EVENTS, QUERIES, output, step_us, wanted
 from tests.spark.batches import batch
 

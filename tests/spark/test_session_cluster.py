@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headrace.core.spark.shipping import find_own_files, write_archive
+from headrace.core.spark.code_archive import find_own_files, write_archive
 from tests.cli.conftest import headrace
 from tests.cli.ran import Headrace
 from tests.java import FOR_ALL

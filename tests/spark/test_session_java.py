@@ -9,8 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from headrace.core.spark.absent import SparkUnavailable
-from headrace.core.spark.java import VECTOR_MODULE, JavaProgram, find_java_home, inspect_java
+from headrace.core.spark.installation import (
+    VECTOR_MODULE,
+    JavaProgram,
+    SparkUnavailable,
+    find_java_home,
+    inspect_java,
+)
 
 
 @pytest.fixture(autouse=True)

@@ -6,9 +6,13 @@ import socket
 
 import pytest
 
-from headrace.core.spark.absent import SparkUnavailable
-from headrace.core.spark.masters import check_reachable
-from headrace.core.spark.settings import SEMANTIC_SETTINGS, build_settings, parse_conf
+from headrace.core.spark.installation import SparkUnavailable
+from headrace.core.spark.settings import (
+    SEMANTIC_SETTINGS,
+    build_settings,
+    check_reachable,
+    parse_conf,
+)
 
 
 def test_here_all_cores_work_on_what_is_grouped_and_nothing_is_served() -> None:

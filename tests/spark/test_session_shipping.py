@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from headrace.connectors.registry import REGISTRY
-from headrace.core.pipeline.load import load_pipeline
+from headrace.core.api.user_code import SHIPPED_PACKAGE, UserCodeError, load_function, locate_file
+from headrace.core.pipeline.loader import load_pipeline
 from headrace.core.plan import build_plan
-from headrace.core.spark.shipping import find_own_files, find_user_files, write_archive
-from headrace.core.user_code import SHIPPED_PACKAGE, UserCodeError, load_function, locate_file
+from headrace.core.spark.code_archive import find_own_files, find_user_files, write_archive
 
 PIPELINE = """\
 name: p
@@ -29,7 +29,7 @@ sinks:
 def test_headrace_is_imported_from_its_archive(tmp_path: Path) -> None:
     archive = tmp_path / "headrace.zip"
     write_archive(archive, find_own_files())
-    code = "import headrace.core.problems as p, headrace.connectors as c; print(p.__file__)"
+    code = "import headrace.core.errors.problems as p, headrace.connectors as c; print(p.__file__)"
     ran = subprocess.run(
         [sys.executable, "-S", "-c", code],
         env={"PYTHONPATH": str(archive)},

@@ -9,9 +9,9 @@ import pytest
 from pyspark.errors import AnalysisException, PySparkRuntimeError
 from pyspark.sql import SparkSession, functions
 
-from headrace.core.messages import Failure
-from headrace.core.spark.failing import ExecutorFailure
-from headrace.core.spark.troubles import to_failure
+from headrace.core.api.splits import Failure
+from headrace.core.spark.arrow_functions import ExecutorFailure
+from headrace.core.spark.errors import to_failure
 
 JOB = "Job aborted due to stage failure: Task 0 in stage 1.0 failed 4 times, "
 LAST = "most recent failure: Lost task 0.3 in stage 1.0 (TID 7) (10.0.0.2 executor 1): "

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from headrace.core.blame import get_failed_part
-from headrace.core.contracts import ConnectorError
-from headrace.core.snapshots import RefusedSnapshot
-from headrace.core.spark.failing import decode_failure
-from headrace.core.spark.tries import wait_for_tasks
-from headrace.state.storage.lock import HomeLocked
+from headrace.core.api.failures import ConnectorError
+from headrace.core.api.snapshots import RefusedSnapshot
+from headrace.core.errors.attribution import get_failed_part
+from headrace.core.spark.arrow_functions import decode_failure
+from headrace.core.spark.spark_jobs import wait_for_tasks
+from headrace.state.storage.home_lock import HomeLocked
 from tests.spark.sinks import Batches
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headrace.core.contracts import ConnectorError
+from headrace.core.api.failures import ConnectorError
 from tests.kafka.broker import Broker
 from tests.kafka.topics import Topics
 from tests.spark.sinks import Batches

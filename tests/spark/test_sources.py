@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from headrace.core.contracts import ConnectorError
-from headrace.core.elements import ORDER
-from headrace.core.spark.counts import SourceCounts
-from headrace.core.spark.failing import decode_failure
+from headrace.core.api.failures import ConnectorError
+from headrace.core.spark.arrow_functions import decode_failure
+from headrace.core.spark.sources import SourceCounts
+from headrace.core.types.elements import ORDER
 from tests.spark.reads import Reads, batch, stream, text_of
 
 if TYPE_CHECKING:

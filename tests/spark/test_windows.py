@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from headrace.core.elements import EVENT_TIME
 from headrace.core.spark.columns import columns_after_operation, stream_columns
-from headrace.core.spark.keyed import apply_keyed
+from headrace.core.spark.dataframe_operations import apply_keyed
+from headrace.core.types.elements import EVENT_TIME
 from tests.spark.random_windows import Found, different, hold
 from tests.spark.streamed import made, natively, operation_of, planned, streamed
 

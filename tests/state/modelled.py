@@ -15,10 +15,8 @@ import polars as pl
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from headrace.core.keygroups import compute_owned_groups, compute_row_groups, encode_keys
-from headrace.core.owner import StateOwnership
-from headrace.core.snapshots import SnapshotStore
-from headrace.core.state import (
+from headrace.core.api.snapshots import SnapshotStore
+from headrace.core.api.state import (
     EXPIRY,
     KEY,
     KEY_INDEX,
@@ -27,9 +25,10 @@ from headrace.core.state import (
     KeyedTable,
     RunsLayout,
     SortedRuns,
-    StateBackend,
     StepState,
 )
+from headrace.core.api.state_backend import StateBackend, StateOwnership
+from headrace.core.types.key_groups import compute_owned_groups, compute_row_groups, encode_keys
 
 GROUPS = 8
 KEYS = st.integers(0, 12)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import polars as pl
 
-from headrace.core.keygroups import compute_owned_groups, compute_row_groups, encode_keys
-from headrace.core.owner import StateOwnership
-from headrace.core.snapshots import Manifest
-from headrace.core.state import EXPIRY, KEY, Document, Redistribution, RunsLayout, StateBackend
+from headrace.core.api.snapshots import Manifest
+from headrace.core.api.state import EXPIRY, KEY, Document, Redistribution, RunsLayout
+from headrace.core.api.state_backend import StateBackend, StateOwnership
+from headrace.core.types.key_groups import compute_owned_groups, compute_row_groups, encode_keys
 from headrace.state.storage.disk import Disk
 from headrace.state.storage.home import Home
-from headrace.state.storage.local import LocalSnapshotStore
+from headrace.state.storage.local_store import LocalSnapshotStore
 
 GROUPS = 8
 ROWS = 100
@@ -70,7 +70,7 @@ def _document(index: int, store: LocalSnapshotStore, backend: StateBackend) -> D
 def _within(
     rows: pl.DataFrame, key: tuple[str, ...], groups: range, *, is_table: bool = False
 ) -> pl.Series:
-    from headrace.core.keygroups import compute_key_groups
+    from headrace.core.types.key_groups import compute_key_groups
 
     of = (
         compute_key_groups(rows[KEY], GROUPS) if is_table else compute_row_groups(rows, key, GROUPS)

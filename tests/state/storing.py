@@ -6,10 +6,10 @@ import errno
 import random
 from dataclasses import dataclass, field
 
-from headrace.core.snapshots import Blob, StoreError, UnknownOutcome
-from headrace.state.storage.cabinet import JobSnapshotStore
+from headrace.core.api.snapshots import Blob, StoreError, UnknownOutcome
+from headrace.state.storage.checkpoint_repository import JobSnapshotStore
 from headrace.state.storage.home import Home
-from headrace.state.storage.local import LocalSnapshotStore
+from headrace.state.storage.local_store import LocalSnapshotStore
 from headrace.state.storage.memory_disk import MemoryDisk
 
 ROOT, NAME, WORK = "/jobs/home", "bids", "/jobs/work"

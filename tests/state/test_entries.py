@@ -8,12 +8,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from headrace.core.keygroups import compute_owned_groups
-from headrace.core.owner import StateOwnership
-from headrace.core.state import Document, Redistribution, StateBackend, StateDescriptor
-from headrace.state.memory import MemoryBackend
+from headrace.core.api.state import Document, Redistribution, StateDescriptor
+from headrace.core.api.state_backend import StateBackend, StateOwnership
+from headrace.core.types.key_groups import compute_owned_groups
+from headrace.state.memory.backend import MemoryBackend
 from headrace.state.rocks.backend import RocksBackend
-from headrace.state.storage.local import LocalSnapshotStore
+from headrace.state.storage.local_store import LocalSnapshotStore
 from tests.state.test_memory import store
 
 GROUPS = 8

@@ -7,7 +7,7 @@ import random
 import polars as pl
 import pytest
 
-from headrace.state.index import HashTable
+from headrace.state.memory.hash_table import HashTable
 
 
 @pytest.mark.parametrize(("bits", "most"), [(1, 40), (5, 40), (63, 40), (3, 200), (63, 200)])

@@ -9,11 +9,11 @@ import polars as pl
 import pytest
 from hypothesis import settings
 
-from headrace.core.keygroups import compute_row_groups, get_keyless_group
-from headrace.core.owner import StateOwnership
-from headrace.core.state import EXPIRY, KEY, SLOT, RunsLayout
-from headrace.state.memory import MemoryBackend
-from headrace.state.storage.local import LocalSnapshotStore
+from headrace.core.api.state import EXPIRY, KEY, SLOT, RunsLayout
+from headrace.core.api.state_backend import StateOwnership
+from headrace.core.types.key_groups import compute_row_groups, get_keyless_group
+from headrace.state.memory.backend import MemoryBackend
+from headrace.state.storage.local_store import LocalSnapshotStore
 from headrace.state.storage.memory_disk import MemoryDisk
 from tests.state.modelled import Modelled
 
@@ -35,18 +35,18 @@ class InMemory(Modelled):
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sizes at which everything happens that else takes millions of rows."""
-    monkeypatch.setattr("headrace.state.runs.MAX_SMALL_RUNS", 3)
-    monkeypatch.setattr("headrace.state.runs.MIN_MERGE_BYTES", 200)
-    monkeypatch.setattr("headrace.state.runs.MERGE_PARTITION_ROWS", 12)
-    monkeypatch.setattr("headrace.state.runs.MIN_LOOKUP_ROWS", 4)
-    monkeypatch.setattr("headrace.state.runs.LOOKUP_RATIO", 2)
-    monkeypatch.setattr("headrace.state.runs.DEFER_BELOW_ROWS", 4)
-    monkeypatch.setattr("headrace.state.places.MAX_SCALAR_KEYS", 2)
-    monkeypatch.setattr("headrace.state.finding.MIN_STALE_ENTRIES", 4)
-    monkeypatch.setattr("headrace.state.run.INITIAL_SCAN_ROWS", 1)
-    monkeypatch.setattr("headrace.state.table.MIN_GARBAGE", 3)
-    monkeypatch.setattr("headrace.state.table.DEFER_BELOW_ROWS", 3)
-    monkeypatch.setattr("headrace.state.index.MIN_SLOTS", 4)
+    monkeypatch.setattr("headrace.state.memory.sorted_runs.MAX_SMALL_RUNS", 3)
+    monkeypatch.setattr("headrace.state.memory.sorted_runs.MIN_MERGE_BYTES", 200)
+    monkeypatch.setattr("headrace.state.memory.sorted_runs.MERGE_PARTITION_ROWS", 12)
+    monkeypatch.setattr("headrace.state.memory.sorted_runs.MIN_LOOKUP_ROWS", 4)
+    monkeypatch.setattr("headrace.state.memory.sorted_runs.LOOKUP_RATIO", 2)
+    monkeypatch.setattr("headrace.state.memory.sorted_runs.DEFER_BELOW_ROWS", 4)
+    monkeypatch.setattr("headrace.state.memory.hash_index.MAX_SCALAR_KEYS", 2)
+    monkeypatch.setattr("headrace.state.memory.run_lookup.MIN_STALE_ENTRIES", 4)
+    monkeypatch.setattr("headrace.state.memory.sorted_run.INITIAL_SCAN_ROWS", 1)
+    monkeypatch.setattr("headrace.state.memory.table.MIN_GARBAGE", 3)
+    monkeypatch.setattr("headrace.state.memory.table.DEFER_BELOW_ROWS", 3)
+    monkeypatch.setattr("headrace.state.memory.hash_table.MIN_SLOTS", 4)
 
 
 TestInMemory = InMemory.TestCase

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import Phase, settings
 
 from headrace.state.rocks.backend import RocksBackend
-from headrace.state.storage.local import LocalSnapshotStore
 from headrace.state.storage.local_disk import LocalDisk
+from headrace.state.storage.local_store import LocalSnapshotStore
 from tests.state.modelled import Modelled
 
 FOLDER = tempfile.TemporaryDirectory(prefix="headrace-rocks-")
@@ -54,17 +54,17 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def shrink(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have such sizes."""
-    monkeypatch.setattr("headrace.state.index.MIN_SLOTS", 4)
-    monkeypatch.setattr("headrace.state.table.MIN_GARBAGE", 3)
-    monkeypatch.setattr("headrace.state.framing.MAX_BLOB_BYTES", 100)
+    monkeypatch.setattr("headrace.state.memory.hash_table.MIN_SLOTS", 4)
+    monkeypatch.setattr("headrace.state.memory.table.MIN_GARBAGE", 3)
+    monkeypatch.setattr("headrace.state.memory.frame_blobs.MAX_BLOB_BYTES", 100)
     monkeypatch.setattr("headrace.state.rocks.table.MIN_FLUSH_ROWS", 2)
     monkeypatch.setattr("headrace.state.rocks.table.FLUSH_FACTOR", 1)
     monkeypatch.setattr("headrace.state.rocks.table.TOMBSTONE_BATCH", 3)
     monkeypatch.setattr("headrace.state.rocks.table.USAGE_REPORT_ROWS", 1)
-    monkeypatch.setattr("headrace.state.rocks.runs.TARGET_FILE_BYTES", 100)
-    monkeypatch.setattr("headrace.state.rocks.runs.KEY_PARTITIONS", 2)
-    monkeypatch.setattr("headrace.state.rocks.runs.MAX_RUNS_PER_LEVEL", 2)
-    monkeypatch.setattr("headrace.state.rocks.cold.BATCH_ROWS", 4)
+    monkeypatch.setattr("headrace.state.rocks.sorted_runs.TARGET_FILE_BYTES", 100)
+    monkeypatch.setattr("headrace.state.rocks.sorted_runs.KEY_PARTITIONS", 2)
+    monkeypatch.setattr("headrace.state.rocks.sorted_runs.MAX_RUNS_PER_LEVEL", 2)
+    monkeypatch.setattr("headrace.state.rocks.disk_rows.BATCH_ROWS", 4)
 
 
 TestSpilling = Spilling.TestCase

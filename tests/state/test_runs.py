@@ -7,10 +7,15 @@ import random
 import polars as pl
 import pytest
 
-from headrace.core.state import SLOT, RunsLayout
-from headrace.state import finding
-from headrace.state.places import HashIndex, decode_row_numbers, encode_entries
-from headrace.state.runs import DEFER_BELOW_ROWS, MAX_SMALL_RUNS, MIN_LOOKUP_ROWS, MemoryRuns
+from headrace.core.api.state import SLOT, RunsLayout
+from headrace.state.memory import run_lookup
+from headrace.state.memory.hash_index import HashIndex, decode_row_numbers, encode_entries
+from headrace.state.memory.sorted_runs import (
+    DEFER_BELOW_ROWS,
+    MAX_SMALL_RUNS,
+    MIN_LOOKUP_ROWS,
+    MemoryRuns,
+)
 
 ROWS = 2 * MIN_LOOKUP_ROWS
 COLUMNS = {"k": pl.Int64(), "n": pl.Int64()}
@@ -133,7 +138,7 @@ def test_entries_are_found_until_they_are_forgotten_however_many_look_alike(bits
 def test_a_row_without_key_whose_hash_is_that_of_a_key_is_not_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(finding, "hash_expr", lambda key: pl.col("k").hash() & 0)
+    monkeypatch.setattr(run_lookup, "hash_expr", lambda key: pl.col("k").hash() & 0)
     state = runs()
     state.add(rows(*[1] * ROWS))
     state.add(rows(1).with_columns(pl.lit(None, dtype=pl.Int64).alias("k")))

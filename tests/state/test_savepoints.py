@@ -16,18 +16,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from headrace.core.snapshots import DamagedSnapshot, RefusedSnapshot, SnapshotError
-from headrace.core.state import EXPIRY, KEY, SLOT, FrozenState, Redistribution
-from headrace.state.memory import MemoryBackend
+from headrace.core.api.snapshots import DamagedSnapshot, RefusedSnapshot, SnapshotError
+from headrace.core.api.state import EXPIRY, KEY, SLOT, FrozenState, Redistribution
+from headrace.state.memory.backend import MemoryBackend
 from headrace.state.rocks.backend import RocksBackend
 from headrace.state.savepoints import export
-from headrace.state.savepoints.columns import decode_parquet, encode_parquet, get_sql_type
-from headrace.state.savepoints.kept import open_checkpoint, open_snapshot
+from headrace.state.savepoints.creation import take_savepoint
+from headrace.state.savepoints.parquet_frames import decode_parquet, encode_parquet, get_sql_type
 from headrace.state.savepoints.savepoint import NoSuchSnapshot, open_savepoint
-from headrace.state.savepoints.taking import take_savepoint
+from headrace.state.savepoints.snapshot_lookup import open_checkpoint, open_snapshot
+from headrace.state.storage.checksummed_json import encode_checksummed
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
-from headrace.state.storage.sealing import encode_checksummed
 from tests.state.saving import ALL, NAME, NOW, ROWS, filed, keyed, taken
 
 VALUES: dict[pl.DataType, st.SearchStrategy[object]] = {
@@ -128,8 +128,8 @@ def _same_rows(one: pl.DataFrame | None, other: pl.DataFrame | None) -> None:
 @pytest.fixture(params=["memory", "rocksdb", "spilled"])
 def home(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
     """One with a checkpoint of either backend; keys that are taken leave gaps in their frames."""
-    monkeypatch.setattr("headrace.state.runs.MIN_LOOKUP_ROWS", 4)
-    monkeypatch.setattr("headrace.state.runs.LOOKUP_RATIO", 2)
+    monkeypatch.setattr("headrace.state.memory.sorted_runs.MIN_LOOKUP_ROWS", 4)
+    monkeypatch.setattr("headrace.state.memory.sorted_runs.LOOKUP_RATIO", 2)
     memory = 1 if request.param == "spilled" else 1 << 28
     live = RocksBackend(str(tmp_path / "live"), memory)
     backend = MemoryBackend() if request.param == "memory" else live

@@ -10,13 +10,12 @@ from functools import cache, partial
 
 import pytest
 
-from headrace.core.snapshots import RefusedSnapshot, SnapshotError
-from headrace.state.memory import MemoryBackend
+from headrace.core.api.snapshots import RefusedSnapshot, SnapshotError
+from headrace.state.memory.backend import MemoryBackend
 from headrace.state.savepoints import export, names
-from headrace.state.savepoints.adopting import commit_as_checkpoint
-from headrace.state.savepoints.savepoint import Savepoint, open_savepoint
-from headrace.state.savepoints.taking import take_savepoint
-from headrace.state.savepoints.writing import write_savepoint
+from headrace.state.savepoints.creation import take_savepoint
+from headrace.state.savepoints.savepoint import Savepoint, commit_as_checkpoint, open_savepoint
+from headrace.state.savepoints.writer import write_savepoint
 from headrace.state.storage.home import Home
 from headrace.state.storage.memory_disk import MemoryDisk
 from tests.state.saving import NAME, NOW, ROOT, taken

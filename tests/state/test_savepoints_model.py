@@ -7,13 +7,12 @@ import itertools
 import pytest
 from hypothesis import Phase, settings
 
-from headrace.core.state import FrozenState
-from headrace.state.memory import MemoryBackend
+from headrace.core.api.state import FrozenState
+from headrace.state.memory.backend import MemoryBackend
 from headrace.state.rocks.backend import RocksBackend
-from headrace.state.savepoints.adopting import commit_as_checkpoint
 from headrace.state.savepoints.export import export_checkpoint
-from headrace.state.savepoints.savepoint import Savepoint, open_savepoint
-from headrace.state.savepoints.writing import write_savepoint
+from headrace.state.savepoints.savepoint import Savepoint, commit_as_checkpoint, open_savepoint
+from headrace.state.savepoints.writer import write_savepoint
 from headrace.state.storage.memory_disk import MemoryDisk
 from tests.state import test_memory, test_rocks
 from tests.state.modelled import Modelled
@@ -64,8 +63,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sizes at which everything happens that else takes millions of rows."""
     test_rocks.shrink(monkeypatch)
     monkeypatch.setattr("headrace.state.savepoints.export.TARGET_FILE_BYTES", 150)
-    monkeypatch.setattr("headrace.state.savepoints.columns.ROW_GROUP_ROWS", 2)
-    monkeypatch.setattr("headrace.state.savepoints.pieces.HASHES_PER_PASS", 5)
+    monkeypatch.setattr("headrace.state.savepoints.parquet_frames.ROW_GROUP_ROWS", 2)
+    monkeypatch.setattr("headrace.state.savepoints.checkpoint_rows.HASHES_PER_PASS", 5)
 
 
 TestSavedInMemory = SavedInMemory.TestCase

@@ -7,13 +7,13 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from headrace.core.owner import StateOwnership
-from headrace.core.sizes import StateSize
-from headrace.core.state import KEY, Redistribution, StateBackend
-from headrace.state.memory import MemoryBackend
+from headrace.core.api.state import KEY, Redistribution
+from headrace.core.api.state_backend import StateBackend, StateOwnership
+from headrace.core.api.state_sizes import StateSize
+from headrace.state.memory.backend import MemoryBackend
 from headrace.state.rocks.backend import RocksBackend
-from headrace.state.storage.local import LocalSnapshotStore
 from headrace.state.storage.local_disk import LocalDisk
+from headrace.state.storage.local_store import LocalSnapshotStore
 from tests.state.test_spilling import ALL, COLUMNS, LAYOUT, NONE, ROOM, ROWS, filed, rows
 
 

@@ -11,17 +11,17 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from headrace.core.keygroups import compute_owned_groups, encode_keys
-from headrace.core.owner import StateOwnership
-from headrace.core.snapshots import DamagedSnapshot, RefusedSnapshot, StoreError
-from headrace.core.state import EXPIRY, KEY, SLOT, Document, RunsLayout
-from headrace.state.memory import MemoryBackend
+from headrace.core.api.snapshots import DamagedSnapshot, RefusedSnapshot, StoreError
+from headrace.core.api.state import EXPIRY, KEY, SLOT, Document, RunsLayout
+from headrace.core.api.state_backend import StateOwnership
+from headrace.core.types.key_groups import compute_owned_groups, encode_keys
+from headrace.state.memory.backend import MemoryBackend
 from headrace.state.rocks.backend import RocksBackend
-from headrace.state.rocks.budget import FRAME_SHARE, MemoryBudget
-from headrace.state.rocks.rows import decode_rows, encode_rows
+from headrace.state.rocks.memory_budget import FRAME_SHARE, MemoryBudget
+from headrace.state.rocks.row_codec import decode_rows, encode_rows
 from headrace.state.rocks.state import RocksState
-from headrace.state.storage.local import LocalSnapshotStore
 from headrace.state.storage.local_disk import LocalDisk
+from headrace.state.storage.local_store import LocalSnapshotStore
 from tests.state.test_memory import resident_mb
 
 ALL = StateOwnership("step", 0, range(8), 8)
@@ -242,8 +242,8 @@ def test_nothing_of_rocksdb_is_loaded_before_rows_spill() -> None:
     program = """
 import sys
 import polars as pl
-from headrace.core.owner import Owner
-from headrace.core.state import KEY
+from headrace.core.api.state_backend import Owner
+from headrace.core.api.state import KEY
 from headrace.state.rocks.backend import RocksBackend
 state = RocksBackend("nowhere", 1 << 30).open(Owner("step", 0, range(8), 8))
 table = state.table("rows", {})

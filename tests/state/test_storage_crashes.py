@@ -11,7 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from headrace.core.snapshots import SnapshotError, StoreError, UnknownOutcome
+from headrace.core.api.snapshots import SnapshotError, StoreError, UnknownOutcome
 from headrace.state.storage import blobs
 from tests.state.storing import BLOBS, CHECKPOINTS, LARGE, Crashed, Job, Trouble
 

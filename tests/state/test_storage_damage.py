@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from headrace.core.snapshots import Blob, DamagedSnapshot, RefusedSnapshot, StoreError
+from headrace.core.api.snapshots import Blob, DamagedSnapshot, RefusedSnapshot, StoreError
 from headrace.state.storage.home import Home
-from headrace.state.storage.local import LocalSnapshotStore
 from headrace.state.storage.local_disk import LocalDisk
+from headrace.state.storage.local_store import LocalSnapshotStore
 from headrace.state.storage.memory_disk import MemoryDisk
 from tests.state.storing import NOW, Trouble
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from headrace.core.snapshots import StoreError
+from headrace.core.api.snapshots import StoreError
 from headrace.state.storage.home import Home
-from headrace.state.storage.lock import HomeLocked
+from headrace.state.storage.home_lock import HomeLocked
 from headrace.state.storage.memory_disk import MemoryDisk
 from tests.state.storing import NAME, NOW, ROOT, Crashed, Trouble
 

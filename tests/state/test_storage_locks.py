@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from headrace.core.snapshots import SnapshotStore, find_blobs
+from headrace.core.api.snapshots import SnapshotStore, find_blobs
 from headrace.state.storage.home import Home
+from headrace.state.storage.home_lock import HomeLocked
 from headrace.state.storage.local_disk import LocalDisk
-from headrace.state.storage.lock import HomeLocked
 from tests.state.storing import NOW
 
 HOLD = """

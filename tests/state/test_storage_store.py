@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from headrace.core.snapshots import Blob, StoreError, UnknownOutcome, find_blobs
-from headrace.state.storage.local import LocalSnapshotStore
+from headrace.core.api.snapshots import Blob, StoreError, UnknownOutcome, find_blobs
+from headrace.state.storage.local_store import LocalSnapshotStore
 from tests.state.storing import BLOBS, CHECKPOINTS, WORK, Job, Trouble
 
 MANIFESTS = f"{CHECKPOINTS}/manifests"

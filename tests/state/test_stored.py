@@ -8,12 +8,12 @@ from decimal import Decimal
 import polars as pl
 import pytest
 
-from headrace.core.owner import StateOwnership
-from headrace.core.snapshots import DamagedSnapshot, find_blobs
-from headrace.core.state import EXPIRY, KEY, SLOT, Document, RunsLayout, StateDescriptor
-from headrace.state.framing import decode_frame, encode_frame
-from headrace.state.memory import MemoryBackend, MemoryState
-from headrace.state.storage.local import LocalSnapshotStore
+from headrace.core.api.snapshots import DamagedSnapshot, find_blobs
+from headrace.core.api.state import EXPIRY, KEY, SLOT, Document, RunsLayout, StateDescriptor
+from headrace.core.api.state_backend import StateOwnership
+from headrace.state.memory.backend import MemoryBackend, MemoryState
+from headrace.state.memory.frame_blobs import decode_frame, encode_frame
+from headrace.state.storage.local_store import LocalSnapshotStore
 from headrace.state.storage.memory_disk import MemoryDisk
 from tests.state.test_memory import store
 

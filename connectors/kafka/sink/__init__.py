@@ -19,22 +19,22 @@ from functools import partial
 
 from headrace.connectors.formats import build_encoder
 from headrace.connectors.kafka.connection import REQUEST_TIMEOUT_S, build_outage, connect_client
-from headrace.connectors.kafka.fitting import list_record_columns
-from headrace.connectors.kafka.patience import RequestRetry
+from headrace.connectors.kafka.retry import RequestRetry
 from headrace.connectors.kafka.sink.encoding import RecordMapping
-from headrace.connectors.kafka.sink.ids import TransactionalIds
 from headrace.connectors.kafka.sink.link import BrokerLink
-from headrace.connectors.kafka.sink.pool import INITIAL_SLOTS
 from headrace.connectors.kafka.sink.sink import TopicSink
+from headrace.connectors.kafka.sink.transactional_ids import INITIAL_SLOTS, TransactionalIds
 from headrace.connectors.kafka.sink.transactions import SinkTransactions
 from headrace.connectors.kafka.sink.wire import BrokerRequests
 from headrace.connectors.kafka.sink.writer import BatchSettings
 from headrace.connectors.kafka.sink_options import KafkaSink
-from headrace.core.contracts import RunContext, SinkConnector
-from headrace.core.elements import DELETE, EVENT_TIME
+from headrace.connectors.kafka.sink_validation import list_record_columns
+from headrace.core.api.run_context import RunContext
+from headrace.core.api.sinks import SinkConnector
 from headrace.core.expressions import to_expr, type_expression
 from headrace.core.plan import nodes
-from headrace.core.types import Schema
+from headrace.core.types.data_types import Schema
+from headrace.core.types.elements import DELETE, EVENT_TIME
 
 MILLISECOND = timedelta(milliseconds=1)
 

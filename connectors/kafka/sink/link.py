@@ -11,14 +11,14 @@ from typing import Any, TypeVar
 from aiokafka import errors as kafka
 
 from headrace.connectors.kafka.errors import translate_error
-from headrace.connectors.kafka.metadata import (
+from headrace.connectors.kafka.retry import RequestBackoff, RequestRetry
+from headrace.connectors.kafka.sink.wire import BrokerRequests
+from headrace.connectors.kafka.topic_metadata import (
     CREATION_DELAY_S,
     TopicMetadata,
     build_missing_topic_error,
 )
-from headrace.connectors.kafka.patience import RequestBackoff, RequestRetry
-from headrace.connectors.kafka.sink.wire import BrokerRequests
-from headrace.core.contracts import ConnectorError
+from headrace.core.api.failures import ConnectorError
 
 T = TypeVar("T")
 

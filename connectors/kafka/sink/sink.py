@@ -8,9 +8,9 @@ from typing import Literal
 
 from aiokafka import errors as kafka
 
-from headrace.connectors.kafka.sink.batches import TopicPartitionId
 from headrace.connectors.kafka.sink.encoding import RecordEncoder, RecordMapping
 from headrace.connectors.kafka.sink.link import BrokerLink
+from headrace.connectors.kafka.sink.producer_batches import TopicPartitionId
 from headrace.connectors.kafka.sink.transactions import (
     SinkTransactions,
     build_timeout_error,
@@ -24,11 +24,13 @@ from headrace.connectors.kafka.sink.writer import (
     ProducerOutput,
     TransactionalWriter,
 )
-from headrace.core import faults
-from headrace.core.bench import KernelExecutor
-from headrace.core.contracts import CommitTiming, ConnectorError, SinkWriter
-from headrace.core.messages import Handle
-from headrace.core.state import Document
+from headrace.core.api.failures import ConnectorError
+from headrace.core.api.kernel_executor import KernelExecutor
+from headrace.core.api.run_context import CommitTiming
+from headrace.core.api.sinks import SinkWriter
+from headrace.core.api.splits import Handle
+from headrace.core.api.state import Document
+from headrace.core.errors import failpoints
 
 MAX_TIMEOUT_KEY = "transaction.max.timeout.ms"
 ABORT_TIMEOUT_S = 10.0
@@ -112,14 +114,14 @@ class TopicSink:
 
     async def commit(self, handle: Handle) -> None:
         """Commit a transaction, waiting for a broker that is away."""
-        faults.failpoint("sink.committing")
+        failpoints.failpoint("sink.committing")
         found = await end_transaction(
             handle, await self.link.get_wire(), self.link.retry, commit=True
         )
         if not found:
             self._handle_lost(describe_lost(handle))
         self.transactions.record_committed(handle)
-        faults.failpoint("sink.committed")
+        failpoints.failpoint("sink.committed")
 
     def _handle_lost(self, message: str) -> None:
         """Handle a lost transaction of a checkpoint: report it or raise ConnectorError."""

@@ -24,15 +24,15 @@ from headrace.connectors.kafka.errors import (
     NoBrokerAnswered,
     translate_error,
 )
-from headrace.connectors.kafka.patience import RequestRetry
-from headrace.connectors.kafka.sink.batches import ProducerIdentity, TopicPartitionId
-from headrace.connectors.kafka.sink.ids import TransactionalIds, parse_ids
-from headrace.connectors.kafka.sink.pool import SlotPool
+from headrace.connectors.kafka.retry import RequestRetry
+from headrace.connectors.kafka.sink.producer_batches import ProducerIdentity, TopicPartitionId
+from headrace.connectors.kafka.sink.transactional_ids import SlotPool, TransactionalIds, parse_ids
 from headrace.connectors.kafka.sink.wire import BrokerRequests
-from headrace.core import faults
-from headrace.core.bench import KernelExecutor
-from headrace.core.contracts import ConnectorError, JobNotes
-from headrace.core.messages import Handle
+from headrace.core.api.failures import ConnectorError
+from headrace.core.api.kernel_executor import KernelExecutor
+from headrace.core.api.run_context import JobNotes
+from headrace.core.api.splits import Handle
+from headrace.core.errors import failpoints
 
 START_TIMEOUT_S = 30.0
 """Seconds to end a transaction that was left open."""
@@ -102,7 +102,7 @@ class SinkTransactions:
         if noted is not None:
             last = parse_ids(noted)
             await self._end_all(list(last.iterate_ids()), wire, patience, places)
-            faults.failpoint("sink.initialised")
+            failpoints.failpoint("sink.initialised")
             self.ids = self.ids.with_next_generation(last)
         if noted is not None or self.opens_transactions:
             await self._store_ids(self.ids)
@@ -136,7 +136,7 @@ class SinkTransactions:
         write = partial(self.notes.write, record.sink, record.to_document())
         await self.kernel_executor.run_blocking(write)
         self.ids = record
-        faults.failpoint("sink.recorded")
+        failpoints.failpoint("sink.recorded")
 
     async def open_transaction(
         self, subtask: int, wire: BrokerRequests, patience: RequestRetry
@@ -149,7 +149,7 @@ class SinkTransactions:
             slot = await self._take_slot(subtask)
             producer = await self._init_safely(self.ids.format_id(subtask, slot), wire, patience)
             self._pools[subtask] = self._pools[subtask].open_slot(slot)
-        faults.failpoint("sink.opened")
+        failpoints.failpoint("sink.opened")
         opened_at = datetime.now(UTC).isoformat(" ", "seconds").removesuffix("+00:00")
         return Transaction(subtask, slot, producer, opened_at)
 

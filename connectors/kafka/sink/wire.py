@@ -29,8 +29,12 @@ from aiokafka.protocol.transaction import (
 from aiokafka.structs import TopicPartition
 
 from headrace.connectors.kafka.errors import build_error, has_moved
-from headrace.connectors.kafka.metadata import TopicMetadata, request_topics, send_to_any
-from headrace.connectors.kafka.sink.batches import ProducerIdentity, SealedBatch, TopicPartitionId
+from headrace.connectors.kafka.sink.producer_batches import (
+    ProducerIdentity,
+    SealedBatch,
+    TopicPartitionId,
+)
+from headrace.connectors.kafka.topic_metadata import TopicMetadata, request_topics, send_to_any
 
 NO_TIMEOUT_MS = 2**31 - 1
 """The timeout of a producer without transactions."""

@@ -13,21 +13,25 @@ from typing import TYPE_CHECKING
 from aiokafka import errors as kafka
 
 from headrace.connectors.kafka.errors import translate_error
-from headrace.connectors.kafka.sink.batches import ProducerBatches, ProducerIdentity, RecordColumns
+from headrace.connectors.kafka.sink.batch_compression import CODEC_NUMBERS
+from headrace.connectors.kafka.sink.batch_sender import BatchSender
 from headrace.connectors.kafka.sink.encoding import RecordEncoder
 from headrace.connectors.kafka.sink.link import BrokerLink
-from headrace.connectors.kafka.sink.outflow import RowSender
-from headrace.connectors.kafka.sink.packing import CODEC_NUMBERS
-from headrace.connectors.kafka.sink.sending import BatchSender
+from headrace.connectors.kafka.sink.producer_batches import (
+    ProducerBatches,
+    ProducerIdentity,
+    RecordColumns,
+)
+from headrace.connectors.kafka.sink.row_sender import RowSender
 from headrace.connectors.kafka.sink.transactions import (
     SinkTransactions,
     Transaction,
     end_transaction,
 )
-from headrace.core import faults
-from headrace.core.bench import KernelExecutor
-from headrace.core.contracts import ConnectorError
-from headrace.core.messages import Handle
+from headrace.core.api.failures import ConnectorError
+from headrace.core.api.kernel_executor import KernelExecutor
+from headrace.core.api.splits import Handle
+from headrace.core.errors import failpoints
 
 if TYPE_CHECKING:
     import polars as pl
@@ -117,7 +121,7 @@ class AtLeastOnceWriter:
         """Flush all rows; return None, as there is nothing to commit."""
         if self.output.row_sender is not None:
             await self.output.row_sender.flush()
-            faults.failpoint("sink.flushed")
+            failpoints.failpoint("sink.flushed")
         return None
 
     def snapshot_state(self) -> None:
@@ -159,12 +163,12 @@ class TransactionalWriter:
         if outflow is None or transaction is None:
             return None
         await outflow.flush()
-        faults.failpoint("sink.flushed")
+        failpoints.failpoint("sink.flushed")
         await self._check_alive(outflow, transaction)
         self.transactions.record_prepared(transaction)
         handle = transaction.build_handle(sorted(outflow.batch_sender.topics), outflow.row_count)
         await self.output.close()
-        faults.failpoint("sink.prepared")
+        failpoints.failpoint("sink.prepared")
         self._transaction = (
             None  # If cancelled earlier, no handle was returned, and `close` aborts.
         )

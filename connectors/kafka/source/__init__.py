@@ -6,17 +6,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headrace.connectors.formats import build_decoder
-from headrace.connectors.formats.opening import list_decoded_columns
-from headrace.connectors.kafka.source.beside import MetadataColumns
-from headrace.connectors.kafka.source.chunks import ChunkMaker
-from headrace.connectors.kafka.source.values import (
+from headrace.connectors.formats.factories import list_decoded_columns
+from headrace.connectors.kafka.source.chunk_maker import ChunkMaker
+from headrace.connectors.kafka.source.metadata_columns import MetadataColumns
+from headrace.connectors.kafka.source.value_decoding import (
     RawValueDecoder,
     ValueDecoder,
     build_csv_decoder,
     build_json_decoder,
 )
 from headrace.connectors.kafka.source_options import KafkaSource
-from headrace.core.contracts import BatchSplitReader, RunContext, SourceConnector
+from headrace.core.api.run_context import RunContext
+from headrace.core.api.sources import BatchSplitReader, SourceConnector
 from headrace.core.plan import nodes
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def build_source(source: nodes.Source, surroundings: RunContext) -> SourceConnec
 
 def build_batch_reader(source: nodes.Source, surroundings: RunContext) -> BatchSplitReader:
     """Build the batch reader of the source that the plan describes."""
-    from headrace.connectors.kafka.source.pieces import TopicBatchReader
+    from headrace.connectors.kafka.source.batch_reader import TopicBatchReader
 
     options = source.options
     assert isinstance(options, KafkaSource)

@@ -15,25 +15,25 @@ from headrace.connectors.kafka.errors import (
     is_transient,
     translate_error,
 )
-from headrace.connectors.kafka.metadata import (
+from headrace.connectors.kafka.source.cluster_requests import (
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    ClusterRequests,
+)
+from headrace.connectors.kafka.source.offset_queries import (
+    OffsetQueries,
+    PartitionBounds,
+    find_missing_partition,
+)
+from headrace.connectors.kafka.source.positions import Partition, PartitionPosition
+from headrace.connectors.kafka.source_options import KafkaSource
+from headrace.connectors.kafka.topic_metadata import (
     CREATION_DELAY_S,
     UNKNOWN_TOPIC,
     TopicMetadata,
     build_missing_topic_error,
 )
-from headrace.connectors.kafka.source.cluster import (
-    READ_COMMITTED,
-    READ_UNCOMMITTED,
-    ClusterRequests,
-)
-from headrace.connectors.kafka.source.places import Partition, PartitionPosition
-from headrace.connectors.kafka.source.starts import (
-    OffsetQueries,
-    PartitionBounds,
-    find_missing_partition,
-)
-from headrace.connectors.kafka.source_options import KafkaSource
-from headrace.core.contracts import ConnectorError
+from headrace.core.api.failures import ConnectorError
 
 
 @dataclass(frozen=True, slots=True)

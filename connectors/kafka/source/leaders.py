@@ -10,11 +10,11 @@ from functools import partial
 from aiokafka.errors import TopicAuthorizationFailedError
 
 from headrace.connectors.kafka.errors import translate_error
-from headrace.connectors.kafka.metadata import NO_LEADER, UNKNOWN_TOPIC, TopicMetadata
-from headrace.connectors.kafka.outage import REPORT_AFTER_S
-from headrace.connectors.kafka.source.cluster import ClusterRequests
-from headrace.connectors.kafka.source.places import Partition
-from headrace.core.contracts import ConnectorError
+from headrace.connectors.kafka.retry import REPORT_AFTER_S
+from headrace.connectors.kafka.source.cluster_requests import ClusterRequests
+from headrace.connectors.kafka.source.positions import Partition
+from headrace.connectors.kafka.topic_metadata import NO_LEADER, UNKNOWN_TOPIC, TopicMetadata
+from headrace.core.api.failures import ConnectorError
 
 DELETION_DELAY_S = 5.0
 """Seconds before a missing partition counts as deleted: a starting broker may not know it."""

@@ -11,28 +11,29 @@ from aiokafka.errors import KafkaError
 
 from headrace.connectors.kafka.connection import build_outage, connect_client
 from headrace.connectors.kafka.errors import describe_error
-from headrace.connectors.kafka.patience import RequestBackoff, RequestRetry
-from headrace.connectors.kafka.source.chunks import ChunkMaker
-from headrace.connectors.kafka.source.cluster import (
+from headrace.connectors.kafka.retry import RequestBackoff, RequestRetry
+from headrace.connectors.kafka.source.chunk_maker import ChunkMaker
+from headrace.connectors.kafka.source.cluster_requests import (
     READ_COMMITTED,
     READ_UNCOMMITTED,
     ClusterRequests,
 )
 from headrace.connectors.kafka.source.discovery import PartitionDiscovery
-from headrace.connectors.kafka.source.fetching import FetchConnection, Fetcher
+from headrace.connectors.kafka.source.fetcher import FetchConnection, Fetcher
 from headrace.connectors.kafka.source.leaders import LeaderlessTracker, LeaderLookup
-from headrace.connectors.kafka.source.limit import RowLimit
-from headrace.connectors.kafka.source.missing import MissingOffsetPolicy
-from headrace.connectors.kafka.source.places import (
+from headrace.connectors.kafka.source.missing_offsets import MissingOffsetPolicy
+from headrace.connectors.kafka.source.positions import (
     Partition,
     PartitionPosition,
     parse_partition,
     parse_position,
 )
-from headrace.connectors.kafka.source.reading import PartitionSplitReader
+from headrace.connectors.kafka.source.split_reader import PartitionSplitReader, RowLimit
 from headrace.connectors.kafka.source_options import KafkaSource
-from headrace.core.contracts import ConnectorError, RunContext, SplitReader
-from headrace.core.messages import Progress, Split
+from headrace.core.api.failures import ConnectorError
+from headrace.core.api.run_context import RunContext
+from headrace.core.api.sources import SplitReader
+from headrace.core.api.splits import Progress, Split
 
 START_TIMEOUT_S = 10.0
 """Seconds for the first discovery; later ones wait until brokers are reachable."""

@@ -17,7 +17,7 @@ from headrace.core.expressions.typed import (
     Span,
     TypedExpression,
 )
-from headrace.core.types import DATE, NULL, TIMESTAMP, Type
+from headrace.core.types.data_types import DATE, NULL, TIMESTAMP, Type
 
 
 def build_cast(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import polars as pl
 
-from headrace.core.expressions.batches import compute_on_column
-from headrace.core.expressions.casts import numbers, reading, shown, text, times
+from headrace.core.expressions.batch_forms import compute_on_column
+from headrace.core.expressions.casts import from_text, numbers, times, to_text
 from headrace.core.expressions.typed import PolarsForm
-from headrace.core.types import (
+from headrace.core.types.data_types import (
     BINARY,
     BOOLEAN,
     DATE,
@@ -37,9 +37,9 @@ def build_form(source: Type, target: Type, *, try_: bool) -> PolarsForm:
         case Struct(a), Struct(b):
             return _build_struct(a, b, try_=try_)
     if target == STRING:
-        return shown.to_text(source, plain=try_)
+        return to_text.to_text(source, plain=try_)
     if target == BINARY:
-        return shown.to_binary(source)
+        return to_text.to_binary(source)
     if source == STRING:
         return _build_from_text(target, try_=try_)
     if target == TIMESTAMP:
@@ -53,17 +53,17 @@ def build_form(source: Type, target: Type, *, try_: bool) -> PolarsForm:
 
 def _build_from_text(target: Type, *, try_: bool) -> PolarsForm:
     if target == BOOLEAN:
-        return text.parse_boolean
+        return from_text.parse_boolean
     if target in INTEGER_TYPES:
         return compute_on_column(
-            lambda value: text.parse_integer(value, target, fraction=not try_), target
+            lambda value: from_text.parse_integer(value, target, fraction=not try_), target
         )
     if target in FLOAT_TYPES:
-        return compute_on_column(lambda value: text.parse_double(value, target), target)
+        return compute_on_column(lambda value: from_text.parse_double(value, target), target)
     if isinstance(target, Decimal):
-        return compute_on_column(lambda value: text.parse_decimal(value, target), target)
+        return compute_on_column(lambda value: from_text.parse_decimal(value, target), target)
     return compute_on_column(
-        reading.parse_date if target == DATE else reading.parse_timestamp, target
+        from_text.parse_date if target == DATE else from_text.parse_timestamp, target
     )
 
 

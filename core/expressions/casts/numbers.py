@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import polars as pl
 
-from headrace.core.expressions.batches import compute_on_column, evaluate_once
-from headrace.core.expressions.exact import from_unscaled, int128, round_half, to_unscaled
-from headrace.core.expressions.rounding import double_to_decimal
+from headrace.core.expressions.arithmetic.decimals import (
+    from_unscaled,
+    int128,
+    round_half,
+    to_unscaled,
+)
+from headrace.core.expressions.arithmetic.rounding import double_to_decimal
+from headrace.core.expressions.batch_forms import compute_on_column, evaluate_once
 from headrace.core.expressions.typed import PolarsForm
-from headrace.core.types import (
+from headrace.core.types.data_types import (
     BIGINT,
     BOOLEAN,
     FLOAT_TYPES,

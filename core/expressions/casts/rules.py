@@ -1,11 +1,12 @@
 """The supported casts: Spark's, without those that have no exact form here, and the hints for the
-others."""
+others.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headrace.core.types import (
+from headrace.core.types.data_types import (
     BINARY,
     BOOLEAN,
     DATE,
@@ -15,6 +16,7 @@ from headrace.core.types import (
     INTEGER_DIGITS,
     INTEGER_TYPES,
     INTERVAL_TYPES,
+    JAVA_DIGITS,
     MAX_DIGITS,
     NULL,
     STRING,
@@ -144,6 +146,4 @@ def is_same_in_spark(source: Type, target: Type) -> bool:
     return (source, target) not in _DIFFERENT_IN_SPARK
 
 
-JAVA_DIGITS = 34
-"""The digits that Java keeps of a decimal number in a computation."""
 _DIFFERENT_IN_SPARK = ((DATE, TIMESTAMP), (STRING, TIMESTAMP), (BINARY, STRING))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import polars as pl
 
-from headrace.core.expressions.batches import compute_on_column, evaluate_once
-from headrace.core.expressions.exact import append_zeros, int128, to_unscaled
-from headrace.core.expressions.floating import divide_by
+from headrace.core.expressions.arithmetic.decimals import append_zeros, int128, to_unscaled
+from headrace.core.expressions.arithmetic.doubles import divide_by
+from headrace.core.expressions.batch_forms import compute_on_column, evaluate_once
 from headrace.core.expressions.typed import PolarsForm
-from headrace.core.types import (
+from headrace.core.types.data_types import (
     BIGINT,
     BOOLEAN,
     FLOAT_TYPES,

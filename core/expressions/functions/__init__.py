@@ -1,22 +1,22 @@
 """The table of functions and operators that an expression may call."""
 
 from headrace.core.expressions.function import SqlFunction
-from headrace.core.expressions.functions.bits import BITWISE
+from headrace.core.expressions.functions.between_case import BETWEEN_CASE
+from headrace.core.expressions.functions.bitwise import BITWISE
 from headrace.core.expressions.functions.collections import COLLECTIONS
 from headrace.core.expressions.functions.conversions import CONVERSIONS
+from headrace.core.expressions.functions.date_part import DATE_PART
 from headrace.core.expressions.functions.dates import DATES
-from headrace.core.expressions.functions.epochs import UNIX_TIME
 from headrace.core.expressions.functions.logic import LOGIC
 from headrace.core.expressions.functions.mathematics import MATHEMATICS
 from headrace.core.expressions.functions.numbers import NUMBERS
-from headrace.core.expressions.functions.parts import DATE_PART
 from headrace.core.expressions.functions.patterns import PATTERNS
 from headrace.core.expressions.functions.rounding import ROUNDING
-from headrace.core.expressions.functions.spans import TIME_DIFFERENCES
 from headrace.core.expressions.functions.strings import STRINGS
-from headrace.core.expressions.functions.subjects import BETWEEN_CASE
-from headrace.core.expressions.functions.times import TIMESTAMPS
-from headrace.core.expressions.functions.written_times import TIME_FORMATS
+from headrace.core.expressions.functions.time_differences import TIME_DIFFERENCES
+from headrace.core.expressions.functions.time_formats import TIME_FORMATS
+from headrace.core.expressions.functions.timestamps import TIMESTAMPS
+from headrace.core.expressions.functions.unix_time import UNIX_TIME
 
 FAMILIES: tuple[tuple[SqlFunction, ...], ...] = (
     LOGIC,

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from headrace.core.expressions.casts.rules import JAVA_DIGITS
 from headrace.core.expressions.function import Overload, TypedCall, choose_signature
 from headrace.core.expressions.signature import BoundArguments
 from headrace.core.expressions.typed import (
@@ -17,7 +16,7 @@ from headrace.core.expressions.typed import (
     PolarsForm,
     TypedExpression,
 )
-from headrace.core.types import Decimal
+from headrace.core.types.data_types import JAVA_DIGITS, Decimal
 
 if TYPE_CHECKING:
     import polars as pl
@@ -28,7 +27,7 @@ def build_evaluating_once(form: PolarsForm) -> Callable[[BoundArguments], Polars
     constant."""
 
     def build(bound: BoundArguments) -> PolarsForm:
-        from headrace.core.expressions.batches import evaluate_once
+        from headrace.core.expressions.batch_forms import evaluate_once
 
         return evaluate_once(form, bound.result)
 

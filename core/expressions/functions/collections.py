@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from headrace.core.errors.problems import suggest_name
 from headrace.core.expressions.coercion import common_type
 from headrace.core.expressions.function import SqlFunction, TypedCall, function, overload
-from headrace.core.expressions.functions.elements import (
+from headrace.core.expressions.functions.collection_forms import (
     build_array,
     build_column_access,
     build_constant_access,
@@ -21,7 +22,7 @@ from headrace.core.expressions.functions.elements import (
     build_struct,
     get_at_position,
 )
-from headrace.core.expressions.functions.meeting import mismatch_hint, widen, widen_all
+from headrace.core.expressions.functions.common_types import mismatch_hint, widen, widen_all
 from headrace.core.expressions.signature import BoundArguments
 from headrace.core.expressions.typed import (
     ColumnReference,
@@ -32,8 +33,7 @@ from headrace.core.expressions.typed import (
     TypedExpression,
     find_columns,
 )
-from headrace.core.problems import suggest_name
-from headrace.core.types import (
+from headrace.core.types.data_types import (
     BIGINT,
     BOOLEAN,
     INT,

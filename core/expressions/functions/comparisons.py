@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from headrace.core.expressions.coercion import common_argument_type
 from headrace.core.expressions.function import SqlFunction, TypedCall, function
-from headrace.core.expressions.functions.meeting import mismatch_hint, widen, widen_all
-from headrace.core.expressions.functions.membership import MEMBERSHIP
+from headrace.core.expressions.functions.common_types import mismatch_hint, widen, widen_all
+from headrace.core.expressions.functions.in_list import MEMBERSHIP
 from headrace.core.expressions.typed import (
     Constant,
     ExpressionError,
@@ -22,7 +22,7 @@ from headrace.core.expressions.typed import (
     PolarsForm,
     TypedExpression,
 )
-from headrace.core.types import BOOLEAN, FLOAT_TYPES, NULL, Type, is_ordered
+from headrace.core.types.data_types import BOOLEAN, FLOAT_TYPES, NULL, Type, is_ordered
 
 if TYPE_CHECKING:
     import polars as pl
@@ -105,7 +105,7 @@ def _build_extreme_resolver(
 def _build_greatest(type: Type) -> PolarsForm:
     import polars as pl
 
-    from headrace.core.expressions.batches import evaluate_once
+    from headrace.core.expressions.batch_forms import evaluate_once
 
     if type not in FLOAT_TYPES:
         return lambda *values: pl.max_horizontal(values)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from headrace.core.expressions.casts import build_cast
 from headrace.core.expressions.function import SqlFunction, TypedCall, function
 from headrace.core.expressions.typed import ExpressionError, TypedExpression
-from headrace.core.types import (
+from headrace.core.types.data_types import (
     BIGINT,
     BINARY,
     BOOLEAN,

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.core.expressions import calendar
 from headrace.core.expressions.function import SqlFunction, function, overload
 from headrace.core.expressions.functions.arguments import build_evaluating_once, literal_int
-from headrace.core.expressions.functions.units import THURSDAY, build_unit_start, find_next_weekday
+from headrace.core.expressions.functions.time_units import (
+    THURSDAY,
+    build_unit_start,
+    find_next_weekday,
+)
 from headrace.core.expressions.signature import BoundArguments
 from headrace.core.expressions.typed import NO_SPARK_FORM, ExpressionError, PolarsForm
-from headrace.core.types import BIGINT, DATE
+from headrace.core.types import calendar
+from headrace.core.types.data_types import BIGINT, DATE
 
 if TYPE_CHECKING:
     import polars as pl
@@ -52,7 +56,7 @@ def subtract_days(date: pl.Expr, days: pl.Expr) -> pl.Expr:
 
 def build_add_months(bound: BoundArguments) -> PolarsForm:
     """Return the form of a date plus months, which are the second argument."""
-    from headrace.core.expressions.batches import evaluate_once
+    from headrace.core.expressions.batch_forms import evaluate_once
 
     months = literal_int(bound.arguments[1])
     if months is None:
@@ -110,7 +114,7 @@ def _compute_dates(frame: pl.DataFrame) -> pl.Series:
 
 
 def _build_make_date(bound: BoundArguments) -> PolarsForm:
-    from headrace.core.expressions.batches import compute_on_frame
+    from headrace.core.expressions.batch_forms import compute_on_frame
 
     return compute_on_frame(_compute_dates, DATE)
 

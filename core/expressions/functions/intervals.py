@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from headrace.core.expressions import calendar
 from headrace.core.expressions.function import Overload, overload
 from headrace.core.expressions.functions.arguments import build_evaluating_once, literal_int
 from headrace.core.expressions.functions.dates import add_days, refuse_bigint, subtract_days
 from headrace.core.expressions.signature import BoundArguments
 from headrace.core.expressions.typed import AS_WRITTEN, NO_SPARK_FORM, ExpressionError, PolarsForm
-from headrace.core.types import DOUBLE, FLOAT_TYPES, YEAR_MONTH, Decimal, Type
+from headrace.core.types import calendar
+from headrace.core.types.data_types import DOUBLE, FLOAT_TYPES, YEAR_MONTH, Decimal, Type
 
 if TYPE_CHECKING:
     import polars as pl
@@ -54,7 +54,7 @@ def _build_month_shift(
     argument."""
 
     def build(bound: BoundArguments) -> PolarsForm:
-        from headrace.core.expressions.batches import evaluate_once
+        from headrace.core.expressions.batch_forms import evaluate_once
 
         months = literal_int(bound.arguments[1])
         if months is None:
@@ -262,7 +262,7 @@ def _build_scaling(bound: BoundArguments, form: Callable[[Type], PolarsForm]) ->
 def _build_product(type: Type) -> PolarsForm:
     import polars as pl
 
-    from headrace.core.expressions.exact import round_half
+    from headrace.core.expressions.arithmetic.decimals import round_half
 
     if type in FLOAT_TYPES:
         return lambda count, number: _round_half_up(
@@ -279,8 +279,8 @@ def _build_product(type: Type) -> PolarsForm:
 def _build_quotient(type: Type) -> PolarsForm:
     import polars as pl
 
-    from headrace.core.expressions.batches import compute_on_frame
-    from headrace.core.expressions.floating import divide_floats
+    from headrace.core.expressions.arithmetic.doubles import divide_floats
+    from headrace.core.expressions.batch_forms import compute_on_frame
 
     if type in FLOAT_TYPES:
         quotient = compute_on_frame(divide_floats, DOUBLE)

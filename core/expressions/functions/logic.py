@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headrace.core.expressions.function import SqlFunction, TypedCall, function, overload
+from headrace.core.expressions.functions.common_types import to_condition, widen, widen_all
 from headrace.core.expressions.functions.comparisons import COMPARISONS, widen_pair
-from headrace.core.expressions.functions.meeting import to_condition, widen, widen_all
 from headrace.core.expressions.signature import BoundArguments
 from headrace.core.expressions.typed import (
     ColumnReference,
@@ -24,7 +24,7 @@ from headrace.core.expressions.typed import (
     find_columns,
     spark_form_of_parts,
 )
-from headrace.core.types import BOOLEAN, FLOAT, NULL, to_polars
+from headrace.core.types.data_types import BOOLEAN, FLOAT, NULL, to_polars
 
 if TYPE_CHECKING:
     import polars as pl
@@ -99,7 +99,7 @@ def _resolve_nvl(call: TypedCall) -> TypedExpression:
 def _resolve_nullif(call: TypedCall) -> TypedExpression:
     import polars as pl
 
-    from headrace.core.expressions.batches import evaluate_once
+    from headrace.core.expressions.batch_forms import evaluate_once
 
     value = _expect_arguments(call, 2, "nullif(value, unwanted)")[0]
     left, right = widen_pair(call)
@@ -130,7 +130,7 @@ def _expect_arguments(call: TypedCall, count: int, text: str) -> Sequence[TypedE
 def _build_nanvl(bound: BoundArguments) -> PolarsForm:
     import polars as pl
 
-    from headrace.core.expressions.batches import evaluate_once
+    from headrace.core.expressions.batch_forms import evaluate_once
 
     def form(value: pl.Expr, other: pl.Expr) -> pl.Expr:
         return pl.when(value.is_nan()).then(other).otherwise(value)

@@ -15,7 +15,7 @@ from headrace.core.expressions.typed import (
     PolarsForm,
     TypedExpression,
 )
-from headrace.core.types import DOUBLE, INTERVAL_TYPES, STRING, Array, Struct, Type
+from headrace.core.types.data_types import DOUBLE, INTERVAL_TYPES, STRING, Array, Struct, Type
 
 _FAMILY = "numbers"
 
@@ -25,10 +25,10 @@ def _define_logarithm(name: str) -> SqlFunction:
     base = {"ln": "e", "log10": "10", "log2": "2"}[name]
 
     def build(bound: BoundArguments) -> PolarsForm:
-        from headrace.core.expressions import floating
-        from headrace.core.expressions.batches import compute_on_column
+        from headrace.core.expressions.arithmetic import doubles
+        from headrace.core.expressions.batch_forms import compute_on_column
 
-        return compute_on_column(floating.LOGARITHMS[name], DOUBLE)
+        return compute_on_column(doubles.LOGARITHMS[name], DOUBLE)
 
     return function(
         *(
@@ -47,22 +47,22 @@ def _define_logarithm(name: str) -> SqlFunction:
 
 
 def _build_natural_log(bound: BoundArguments) -> PolarsForm:
-    from headrace.core.expressions import floating
-    from headrace.core.expressions.batches import compute_on_column
+    from headrace.core.expressions.arithmetic import doubles
+    from headrace.core.expressions.batch_forms import compute_on_column
 
-    return compute_on_column(floating.LOGARITHMS["ln"], DOUBLE)
+    return compute_on_column(doubles.LOGARITHMS["ln"], DOUBLE)
 
 
 def _build_log(bound: BoundArguments) -> PolarsForm:
-    from headrace.core.expressions.batches import compute_on_frame
-    from headrace.core.expressions.floating import compute_logarithm
+    from headrace.core.expressions.arithmetic.doubles import compute_logarithm
+    from headrace.core.expressions.batch_forms import compute_on_frame
 
     return compute_on_frame(compute_logarithm, DOUBLE)
 
 
 def _build_power(bound: BoundArguments) -> PolarsForm:
-    from headrace.core.expressions.batches import compute_on_frame
-    from headrace.core.expressions.floating import raise_to_power
+    from headrace.core.expressions.arithmetic.doubles import raise_to_power
+    from headrace.core.expressions.batch_forms import compute_on_frame
 
     return compute_on_frame(raise_to_power, DOUBLE)
 

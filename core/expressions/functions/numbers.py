@@ -12,7 +12,10 @@ from ctypes import c_float
 from dataclasses import replace
 from decimal import Decimal as PythonDecimal
 
-from headrace.core.expressions.decimals import DECIMAL_OPERATORS, decimal_operands
+from headrace.core.expressions.arithmetic.decimal_operators import (
+    DECIMAL_OPERATORS,
+    decimal_operands,
+)
 from headrace.core.expressions.function import Overload, SqlFunction, TypedCall, function, overload
 from headrace.core.expressions.functions.arguments import spark_form_of_negation
 from headrace.core.expressions.functions.intervals import (
@@ -23,7 +26,7 @@ from headrace.core.expressions.functions.intervals import (
     POSITIVE_OVERLOADS,
     TIMES_OVERLOADS,
 )
-from headrace.core.expressions.functions.operands import operand_error
+from headrace.core.expressions.functions.operand_errors import operand_error
 from headrace.core.expressions.signature import BoundArguments, SignatureMismatch, bind_arguments
 from headrace.core.expressions.typed import (
     Constant,
@@ -32,7 +35,7 @@ from headrace.core.expressions.typed import (
     TypedExpression,
     find_columns,
 )
-from headrace.core.types import (
+from headrace.core.types.data_types import (
     DOUBLE,
     FLOAT,
     FLOAT_TYPES,
@@ -75,8 +78,8 @@ def _define_arithmetic(
 
 
 def _build_division(bound: BoundArguments) -> PolarsForm:
-    from headrace.core.expressions.batches import compute_on_column, compute_on_frame
-    from headrace.core.expressions.floating import divide_by, divide_floats
+    from headrace.core.expressions.arithmetic.doubles import divide_by, divide_floats
+    from headrace.core.expressions.batch_forms import compute_on_column, compute_on_frame
 
     divisor = _find_constant(bound.arguments[1])
     if not divisor:
@@ -96,25 +99,25 @@ def _find_constant(typed: TypedExpression) -> int | float | PythonDecimal | None
 
 
 def _build_integer_remainder(bound: BoundArguments) -> PolarsForm:
-    from headrace.core.expressions.batches import evaluate_once
-    from headrace.core.expressions.integers import truncating_remainder
+    from headrace.core.expressions.arithmetic.integers import truncating_remainder
+    from headrace.core.expressions.batch_forms import evaluate_once
 
     return evaluate_once(truncating_remainder, bound.result)
 
 
 def _build_double_remainder(bound: BoundArguments) -> PolarsForm:
-    from headrace.core.expressions.batches import compute_on_frame
-    from headrace.core.expressions.floating import compute_remainder
+    from headrace.core.expressions.arithmetic.doubles import compute_remainder
+    from headrace.core.expressions.batch_forms import compute_on_frame
 
     return compute_on_frame(compute_remainder, bound.result)
 
 
 def _build_pmod(bound: BoundArguments) -> PolarsForm:
-    from headrace.core.expressions import floating, integers
-    from headrace.core.expressions.batches import compute_on_frame, evaluate_once
+    from headrace.core.expressions.arithmetic import doubles, integers
+    from headrace.core.expressions.batch_forms import compute_on_frame, evaluate_once
 
     if not is_integer(bound.result):
-        return compute_on_frame(floating.compute_pmod, bound.result)
+        return compute_on_frame(doubles.compute_pmod, bound.result)
     # Java computes types narrower than int as int.
     wide = INT if bound.result in (TINYINT, SMALLINT) else bound.result
     form = integers.build_pmod(to_polars(wide), to_polars(bound.result))
@@ -122,18 +125,18 @@ def _build_pmod(bound: BoundArguments) -> PolarsForm:
 
 
 def _build_negation(bound: BoundArguments) -> PolarsForm:
-    from headrace.core.expressions import exact
-    from headrace.core.expressions.batches import evaluate_once
+    from headrace.core.expressions.arithmetic import decimals
+    from headrace.core.expressions.batch_forms import evaluate_once
 
     type = bound.result
-    if not isinstance(type, Decimal) or type.precision <= exact.NEGATED_DIGITS:
+    if not isinstance(type, Decimal) or type.precision <= decimals.NEGATED_DIGITS:
         return lambda value: -value
-    return evaluate_once(lambda value: exact.negate(value, type), type)
+    return evaluate_once(lambda value: decimals.negate(value, type), type)
 
 
 def _build_checked(operator: str) -> Callable[[BoundArguments], PolarsForm]:
     def build(bound: BoundArguments) -> PolarsForm:
-        from headrace.core.expressions.integers import WIDE_OPERATORS
+        from headrace.core.expressions.arithmetic.integers import WIDE_OPERATORS
 
         type = to_polars(bound.result)
         return lambda a, b: WIDE_OPERATORS[operator](a, b).cast(type, strict=False)
@@ -142,8 +145,8 @@ def _build_checked(operator: str) -> Callable[[BoundArguments], PolarsForm]:
 
 
 def _build_sum(bound: BoundArguments) -> PolarsForm:
-    from headrace.core.expressions.batches import compute_on_frame, evaluate_once
-    from headrace.core.expressions.floating import normalize_zero
+    from headrace.core.expressions.arithmetic.doubles import normalize_zero
+    from headrace.core.expressions.batch_forms import compute_on_frame, evaluate_once
 
     left, right = map(_find_zero, bound.arguments)
     if bound.result in FLOAT_TYPES and any(map(_is_computed_constant, bound.arguments)):
@@ -154,8 +157,8 @@ def _build_sum(bound: BoundArguments) -> PolarsForm:
 
 
 def _build_difference(bound: BoundArguments) -> PolarsForm:
-    from headrace.core.expressions.batches import compute_on_frame, evaluate_once
-    from headrace.core.expressions.floating import normalize_zero
+    from headrace.core.expressions.arithmetic.doubles import normalize_zero
+    from headrace.core.expressions.batch_forms import compute_on_frame, evaluate_once
 
     left, right = map(_find_zero, bound.arguments)
     if bound.result in FLOAT_TYPES and any(map(_is_computed_constant, bound.arguments)):

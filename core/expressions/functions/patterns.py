@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from headrace.core.expressions.function import SqlFunction, function, overload
 from headrace.core.expressions.functions.arguments import resolve_ignoring_case
 from headrace.core.expressions.regex.errors import RegexError, ReplacementError
-from headrace.core.expressions.regex.like import match_like, parse_like
+from headrace.core.expressions.regex.like_patterns import match_like, parse_like
 from headrace.core.expressions.signature import BoundArguments
 from headrace.core.expressions.typed import Constant, ExpressionError, PolarsForm
 
@@ -125,7 +125,7 @@ def _translate_extraction(bound: BoundArguments, every: bool) -> tuple[str, int]
 
 
 def _build_extract(bound: BoundArguments) -> PolarsForm:
-    from headrace.core.expressions.batches import evaluate_once
+    from headrace.core.expressions.batch_forms import evaluate_once
 
     pattern, group = _translate_extraction(bound, every=False)
 
@@ -151,7 +151,7 @@ def _build_extract_all(bound: BoundArguments) -> PolarsForm:
 
 
 def _build_split(bound: BoundArguments) -> PolarsForm:
-    from headrace.core.expressions.batches import compute_on_frame
+    from headrace.core.expressions.batch_forms import compute_on_frame
     from headrace.core.expressions.regex import rust
 
     limit = bound.constants.get(2, -1)

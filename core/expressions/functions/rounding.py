@@ -10,7 +10,7 @@ from headrace.core.expressions.function import SqlFunction, function, overload
 from headrace.core.expressions.functions.arguments import spark_form_of_negation
 from headrace.core.expressions.signature import BoundArguments
 from headrace.core.expressions.typed import AS_WRITTEN, NO_SPARK_FORM, ExpressionError, PolarsForm
-from headrace.core.types import (
+from headrace.core.types.data_types import (
     BIGINT,
     FLOAT,
     FLOAT_TYPES,
@@ -29,13 +29,13 @@ _STEP_DECIMALS = {"float": Decimal(14, 7), "double": Decimal(30, 15)}
 
 
 def _build_absolute(bound: BoundArguments) -> PolarsForm:
-    from headrace.core.expressions import exact
-    from headrace.core.expressions.batches import evaluate_once
+    from headrace.core.expressions.arithmetic import decimals
+    from headrace.core.expressions.batch_forms import evaluate_once
 
     type = bound.result
-    if not isinstance(type, Decimal) or type.precision <= exact.NEGATED_DIGITS:
+    if not isinstance(type, Decimal) or type.precision <= decimals.NEGATED_DIGITS:
         return lambda value: value.abs()
-    return evaluate_once(lambda value: exact.absolute_value(value, type), type)
+    return evaluate_once(lambda value: decimals.absolute_value(value, type), type)
 
 
 def _rounding_digits(bound: BoundArguments) -> int:
@@ -83,8 +83,8 @@ def _check_digits(bound: BoundArguments) -> None:
 
 def _build_rounding(*, half_even: bool) -> Callable[[BoundArguments], PolarsForm]:
     def build(bound: BoundArguments) -> PolarsForm:
-        from headrace.core.expressions import rounding
-        from headrace.core.expressions.batches import compute_on_column, evaluate_once
+        from headrace.core.expressions.arithmetic import rounding
+        from headrace.core.expressions.batch_forms import compute_on_column, evaluate_once
 
         type, result, digits = bound.types[0], bound.result, _rounding_digits(bound)
         if isinstance(type, Decimal) and isinstance(result, Decimal):
@@ -150,8 +150,8 @@ def _build_step(*, up: bool) -> Callable[[BoundArguments], PolarsForm]:
 
 
 def _build_decimal_step(value: Type, result: Decimal, digits: int, *, up: bool) -> PolarsForm:
-    from headrace.core.expressions import rounding
-    from headrace.core.expressions.batches import evaluate_once
+    from headrace.core.expressions.arithmetic import rounding
+    from headrace.core.expressions.batch_forms import evaluate_once
 
     source = _step_source(value)
     number = build_cast_form(value, source)

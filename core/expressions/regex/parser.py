@@ -19,9 +19,8 @@ from headrace.core.expressions.regex.characters import (
     add_other_case,
     single_character,
 )
-from headrace.core.expressions.regex.errors import RegexError
+from headrace.core.expressions.regex.errors import REFUSED_GROUPS, RegexError, refuse_construct
 from headrace.core.expressions.regex.reader import PatternReader
-from headrace.core.expressions.regex.refusals import REFUSED_GROUPS, refuse_construct
 from headrace.core.expressions.regex.tree import (
     Alternation,
     CaptureGroup,

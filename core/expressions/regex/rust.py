@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from headrace.core.expressions.regex.characters import CharacterRange, write_set
-from headrace.core.expressions.regex.errors import RegexError, ReplacementError
-from headrace.core.expressions.regex.parser import can_be_empty, parse_regex
-from headrace.core.expressions.regex.shape import (
+from headrace.core.expressions.regex.analysis import (
     check_last_lines,
     find_repeated_groups,
     starts_at_start,
 )
+from headrace.core.expressions.regex.characters import CharacterRange, write_set
+from headrace.core.expressions.regex.errors import RegexError, ReplacementError
+from headrace.core.expressions.regex.parser import can_be_empty, parse_regex
 from headrace.core.expressions.regex.tree import (
     Alternation,
     CaptureGroup,

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from math import gcd
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from headrace.core.elements import MAX_WATERMARK_US
-from headrace.core.plan.windows import Cumulate, Slide, Tumble, WindowShape
+from headrace.core.plan.nodes.windows import Cumulate, Slide, Tumble, WindowShape
+from headrace.core.types.elements import MAX_WATERMARK_US
 
 if TYPE_CHECKING:
     import polars as pl

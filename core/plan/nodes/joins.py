@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from headrace.core.plan.matching import (
+from headrace.core.plan.nodes.matching import (
     BroadcastMatch,
     ChangelogMatch,
     ConnectedMatch,

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from headrace.core.elements import HIDDEN_COLUMNS
+from headrace.core.api.user_code import UserCode
 from headrace.core.expressions.typed import TypedExpression
 from headrace.core.plan.nodes.rows import ComputedColumn, Filter
-from headrace.core.plan.windows import Ttl, Window
-from headrace.core.process.declared import Declared
-from headrace.core.process.declared import Kind as StateKind
-from headrace.core.types import Schema
-from headrace.core.user_code import UserCode
+from headrace.core.plan.nodes.windows import Ttl, Window
+from headrace.core.process.declarations import Declared
+from headrace.core.process.declarations import Kind as StateKind
+from headrace.core.types.data_types import Schema
+from headrace.core.types.elements import HIDDEN_COLUMNS
 
 if TYPE_CHECKING:
     from headrace.core.aggregates.calls import AggregateExpression

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.pipeline.model import Watermark
-from headrace.core.pipeline.part import DocumentModel
-from headrace.core.plan.matching import ConnectedMatch
 from headrace.core.plan.nodes.joins import Join, TwoSided
 from headrace.core.plan.nodes.keyed import KeyedOperation, Process, ProcessBody
+from headrace.core.plan.nodes.matching import ConnectedMatch
 from headrace.core.plan.nodes.rows import (
     ComputedColumn,
     Explode,
@@ -21,7 +21,7 @@ from headrace.core.plan.nodes.rows import (
     Route,
 )
 from headrace.core.plan.nodes.streams import Stream
-from headrace.core.types import Schema
+from headrace.core.types.data_types import Schema
 
 Operation: TypeAlias = Explode | Filter | Project | Map | Lookup | Route | KeyedOperation | TwoSided
 

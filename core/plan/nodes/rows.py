@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from headrace.core.expressions.typed import TypedExpression
-from headrace.core.pipeline.part import DocumentModel
-from headrace.core.types import Field, Schema
+from headrace.core.pipeline.document_model import DocumentModel
+from headrace.core.types.data_types import Field, Schema
 
 
 @dataclass(frozen=True, slots=True)

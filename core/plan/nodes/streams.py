@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from headrace.core.elements import DELETE
-from headrace.core.types import BOOLEAN, Field, Schema
+from headrace.core.types.data_types import BOOLEAN, Field, Schema
+from headrace.core.types.elements import DELETE
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,25 +11,56 @@ harm, because the name of a blob is the hash of its bytes.
     durable     a manifest may name it
 
 A failed upload is reported when a manifest is to name its blob, and then dropped.
-"""
+
+Uploads run in a few background threads: a round trip to a bucket takes tens of milliseconds, so
+small blobs are uploaded in parallel. A caller with one more than the limit waits for a slot, so
+that the data in flight fits into memory."""
 
 from __future__ import annotations
 
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from concurrent.futures import Future, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TypeVar
 
-from headrace.core.snapshots import Blob, StoreError
+from headrace.core.api.snapshots import Blob, StoreError
 from headrace.state.storage import names
+from headrace.state.storage.checksummed_json import CorruptData, HashingIterator
 from headrace.state.storage.disk import Disk, remove_quietly
 from headrace.state.storage.remote.bucket import NAMES_PER_LIST
-from headrace.state.storage.remote.objects import ListedObject, ObjectStorage, SizeMismatch
-from headrace.state.storage.remote.uploads import UploadPool
-from headrace.state.storage.sealing import CorruptData, HashingIterator
+from headrace.state.storage.remote.object_storage import ListedObject, ObjectStorage, SizeMismatch
+
+MAX_CONCURRENT_UPLOADS = 8
+
+
+class UploadPool:
+    """Thread pool with as many slots as threads."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(
+            MAX_CONCURRENT_UPLOADS, thread_name_prefix="headrace-upload"
+        )
+        self._slots = threading.BoundedSemaphore(MAX_CONCURRENT_UPLOADS)
+
+    def submit(self, work: Callable[[], None]) -> Future[None]:
+        """Start the upload as soon as a slot is free."""
+        self._slots.acquire()
+        try:
+            begun = self._threads.submit(work)
+        except BaseException:
+            self._slots.release()
+            raise
+        begun.add_done_callback(lambda _: self._slots.release())
+        return begun
+
+    def close(self) -> None:
+        """Start no more uploads; running ones end by their own time-outs."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
 
 T = TypeVar("T")
+
 
 MAX_READS = 2
 """Number of reads before a blob is called damaged: the network may have caused the damage."""

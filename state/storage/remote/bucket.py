@@ -16,16 +16,16 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import IO, TYPE_CHECKING
 
-from headrace.core.addresses import StorageUrl
+from headrace.core.api.storage_url import StorageUrl
+from headrace.state.storage.remote.bucket_errors import translate_bucket_errors
 from headrace.state.storage.remote.endpoints import check_endpoint
-from headrace.state.storage.remote.objects import (
+from headrace.state.storage.remote.object_storage import (
     ListedObject,
     ObjectVersion,
     PreconditionFailed,
     SizeMismatch,
     StoredObject,
 )
-from headrace.state.storage.remote.telling import translate_bucket_errors
 
 if TYPE_CHECKING:
     from obstore import UpdateVersion

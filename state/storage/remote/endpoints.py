@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 
-from headrace.core.rendering import escape_unprintable
-from headrace.core.snapshots import RefusedSnapshot
+from headrace.core.api.snapshots import RefusedSnapshot
+from headrace.core.errors.rendering import escape_unprintable
 
 _ENDPOINT_VARIABLES = {
     "s3": ("AWS_ENDPOINT", "AWS_ENDPOINT_URL"),

@@ -15,18 +15,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
-from headrace.core.snapshots import Blob, Manifest, StoreError, UnknownOutcome, find_blobs
+from headrace.core.api.snapshots import Blob, Manifest, StoreError, UnknownOutcome, find_blobs
 from headrace.state.storage import names
+from headrace.state.storage.checksummed_json import (
+    CorruptData,
+    decode_checksummed,
+    encode_checksummed,
+)
 from headrace.state.storage.manifests import check_owner
-from headrace.state.storage.remote.objects import (
+from headrace.state.storage.remote.object_storage import (
     ListedObject,
     ObjectStorage,
     ObjectVersion,
     PreconditionFailed,
     RequestOutcomeUnknown,
 )
-from headrace.state.storage.remote.owning import BucketOwnership
-from headrace.state.storage.sealing import CorruptData, decode_checksummed, encode_checksummed
+from headrace.state.storage.remote.ownership import BucketOwnership
 
 FENCE = b"fence %s\n"
 FENCE_BYTES = len(FENCE % (b"0" * 32))

@@ -9,11 +9,10 @@ from collections.abc import Callable, Collection
 
 from headrace.state.storage import names
 from headrace.state.storage.disk import Disk
-from headrace.state.storage.remote.blobs import RemoteBlobs
+from headrace.state.storage.remote.blobs import RemoteBlobs, UploadPool
 from headrace.state.storage.remote.manifests import RemoteManifests
-from headrace.state.storage.remote.objects import ObjectStorage
-from headrace.state.storage.remote.owning import BucketOwnership
-from headrace.state.storage.remote.uploads import UploadPool
+from headrace.state.storage.remote.object_storage import ObjectStorage
+from headrace.state.storage.remote.ownership import BucketOwnership
 from headrace.state.storage.store import FolderSnapshotStore
 
 

@@ -11,7 +11,7 @@ from decimal import Decimal as Number
 import polars as pl
 from hypothesis import strategies as st
 
-from headrace.core.types import (
+from headrace.core.types.data_types import (
     BIGINT,
     BINARY,
     BOOLEAN,

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 import polars as pl
 
 from headrace.connectors.formats.contract import Decoder
-from headrace.core.contracts import BadRecord
-from headrace.core.type_parser import parse_type
-from headrace.core.types import Field, Schema, to_polars
+from headrace.core.api.sources import BadRecord
+from headrace.core.types.data_types import Field, Schema, to_polars
+from headrace.core.types.type_parser import parse_type
 
 
 def schema(**types: str) -> Schema:

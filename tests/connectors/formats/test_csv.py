@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from headrace.connectors.formats.csv_decode import CsvDecoder
 from headrace.connectors.formats.csv_encode import CsvEncoder
-from headrace.connectors.formats.csv_shape import CsvSyntax
-from headrace.core.contracts import ConnectorError
-from headrace.core.types import STRING, Field, Schema
+from headrace.connectors.formats.csv_syntax import CsvSyntax
+from headrace.core.api.failures import ConnectorError
+from headrace.core.types.data_types import STRING, Field, Schema
 from tests.connectors.formats.rows import atoms, frame, frames
 from tests.connectors.formats.schemas import cuts, decoded, schema
 

@@ -13,7 +13,7 @@ from headrace.connectors.formats.csv_encode import CsvEncoder
 from headrace.connectors.formats.json_decode import JsonDecoder
 from headrace.connectors.formats.json_encode import JsonEncoder
 from headrace.core.expressions import to_expr, type_expression
-from headrace.core.types import Schema
+from headrace.core.types.data_types import Schema
 from tests.connectors.formats.schemas import schema
 
 INFINITY = 9223372036825200000

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from headrace.connectors.formats.json_decode import JsonDecoder
-from headrace.core.contracts import BadRecord
+from headrace.core.api.sources import BadRecord
 from tests.connectors.formats.schemas import decoded, empty, schema
 from tests.connectors.on_disk import PACK
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from headrace.connectors.formats.json_decode import JsonDecoder
 from headrace.connectors.formats.json_encode import MAX_ARRAY_ROWS, JsonEncoder
-from headrace.core.types import Schema
+from headrace.core.types.data_types import Schema
 from tests.connectors.formats.rows import frame, frames
 from tests.connectors.formats.schemas import schema
 

@@ -6,7 +6,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from headrace.connectors.formats.json_decode import JsonDecoder
-from headrace.core.types import Schema
+from headrace.core.types.data_types import Schema
 from tests.connectors.formats.schemas import cuts, decoded, schema
 
 COLUMNS = schema(

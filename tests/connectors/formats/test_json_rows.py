@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.exceptions import PolarsError
 
-from headrace.connectors.formats.json_read import read_lines
+from headrace.connectors.formats.json_reader import read_lines
 from headrace.connectors.formats.lines import BLANK
 
 TYPES: dict[str, pl.DataType] = {"a": pl.Int64(), "b": pl.String()}

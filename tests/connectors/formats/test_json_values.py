@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from headrace.connectors.formats.json_decode import JsonDecoder
 from headrace.connectors.formats.json_wire import UNITS_PER_SECOND
-from headrace.core.types import to_polars
+from headrace.core.types.data_types import to_polars
 from tests.connectors.formats.schemas import schema
 
 BAD = object()

@@ -13,7 +13,7 @@ from headrace.connectors.formats import (
     build_parquet_encoder,
     build_parquet_reader,
 )
-from headrace.core.contracts import ConnectorError
+from headrace.core.api.failures import ConnectorError
 from headrace.core.plan import nodes
 from tests.plan.pipelines import plan_of
 

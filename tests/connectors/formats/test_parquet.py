@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from headrace.connectors.formats import parquet_write
 from headrace.connectors.formats.parquet_read import ParquetReader
 from headrace.connectors.formats.parquet_write import ParquetEncoder
-from headrace.core.contracts import BadRecord, ConnectorError
-from headrace.core.types import Schema
+from headrace.core.api.failures import ConnectorError
+from headrace.core.api.sources import BadRecord
+from headrace.core.types.data_types import Schema
 from tests.connectors.formats.rows import frames
 from tests.connectors.formats.schemas import schema
 

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from headrace.connectors.formats.raw import RawDecoder, RawEncoder
-from headrace.core.contracts import BadRecord
+from headrace.core.api.sources import BadRecord
 from tests.connectors.formats.schemas import schema
 
 TEXT = RawDecoder(schema(value="string"))

@@ -15,13 +15,14 @@ import polars as pl
 
 from headrace.connectors.kafka.sink import build_sink
 from headrace.connectors.kafka.sink_options import KafkaSink
-from headrace.core.bench import KernelExecutor
-from headrace.core.contracts import CommitTiming, RunContext, SinkConnector, SinkWriter
-from headrace.core.messages import Handle
+from headrace.core.api.kernel_executor import KernelExecutor
+from headrace.core.api.run_context import CommitTiming, RunContext
+from headrace.core.api.sinks import SinkConnector, SinkWriter
+from headrace.core.api.splits import Handle
+from headrace.core.api.state import Document
 from headrace.core.pipeline.text import Text
 from headrace.core.plan import nodes
-from headrace.core.state import Document
-from headrace.core.types import BIGINT, STRING, Field, Schema
+from headrace.core.types.data_types import BIGINT, STRING, Field, Schema
 from tests.kafka.opened import said
 
 T = TypeVar("T")

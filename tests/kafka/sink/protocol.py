@@ -16,8 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
-from headrace.connectors.kafka.sink.ids import TransactionalIds
-from headrace.connectors.kafka.sink.pool import SlotPool
+from headrace.connectors.kafka.sink.transactional_ids import SlotPool, TransactionalIds
 from tests.kafka.sink.coordinator import Broker, Row
 
 SLOTS = 2

@@ -16,8 +16,8 @@ from confluent_kafka.admin import (
 )
 
 from headrace.connectors.registry import REGISTRY
-from headrace.core.contracts import ConnectorError
-from headrace.core.pipeline.load import load_pipeline
+from headrace.core.api.failures import ConnectorError
+from headrace.core.pipeline.loader import load_pipeline
 from headrace.core.plan import nodes
 from tests.kafka.secured import OTHER, OTHER_PASSWORD, USER, Secured
 from tests.kafka.sink.opened import NAME, ROWS, opened, rows, run

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.connectors.kafka.sink.batches import (
+from headrace.connectors.kafka.sink.batch_compression import CODEC_NUMBERS
+from headrace.connectors.kafka.sink.batch_queue import MAX_REQUEST_BYTES, BatchQueue
+from headrace.connectors.kafka.sink.producer_batches import (
     SEQUENCE_COUNT,
     ProducerBatches,
     ProducerIdentity,
@@ -16,8 +18,6 @@ from headrace.connectors.kafka.sink.batches import (
     TopicPartitionId,
     iterate_rows,
 )
-from headrace.connectors.kafka.sink.outbox import MAX_REQUEST_BYTES, BatchQueue
-from headrace.connectors.kafka.sink.packing import CODEC_NUMBERS
 
 ALL = float("inf")
 

@@ -16,11 +16,15 @@ from aiokafka.partitioner import murmur2
 
 from headrace.connectors.formats.csv_encode import CsvEncoder
 from headrace.connectors.formats.json_encode import JsonEncoder
-from headrace.connectors.kafka.sink.encoding import RecordEncoder, RecordMapping, encode_separately
-from headrace.connectors.kafka.sink.keys import encode_keys
+from headrace.connectors.kafka.sink.encoding import (
+    RecordEncoder,
+    RecordMapping,
+    encode_keys,
+    encode_separately,
+)
 from headrace.connectors.kafka.sink.murmur import FEW_KEYS, LONG_KEY_BYTES, assign_partitions
-from headrace.core.contracts import ConnectorError
-from headrace.core.types import (
+from headrace.core.api.failures import ConnectorError
+from headrace.core.types.data_types import (
     BIGINT,
     BINARY,
     BOOLEAN,
@@ -84,7 +88,7 @@ def test_partitions_of_keys_of_great_length_and_of_none_at_all() -> None:
     ],
 )
 def test_a_key_of_one_column_is_its_text(type: Type, value: object, text: bytes | None) -> None:
-    from headrace.core.types import to_polars
+    from headrace.core.types.data_types import to_polars
 
     frame = pl.DataFrame({"x": pl.Series([value, None], dtype=to_polars(type))})
     assert encode_keys(frame, Schema((Field("x", type),))).to_list() == [text, None]

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from headrace.core.contracts import CommitTiming, ConnectorError
+from headrace.core.api.failures import ConnectorError
+from headrace.core.api.run_context import CommitTiming
 from tests.kafka.broker import Broker
 from tests.kafka.opened import soon
 from tests.kafka.sink.opened import EXACTLY, node, opened, rows, run

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.connectors.kafka.sink.ids import TransactionalIds, parse_ids
-from headrace.connectors.kafka.sink.pool import SlotPool
+from headrace.connectors.kafka.sink.transactional_ids import SlotPool, TransactionalIds, parse_ids
 
 
 def test_an_id_is_free_again_at_the_barrier_behind_its_commit_and_not_before() -> None:

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from headrace.connectors.kafka.sink.pool import INITIAL_SLOTS
 from headrace.connectors.kafka.sink.sink import TopicSink
+from headrace.connectors.kafka.sink.transactional_ids import INITIAL_SLOTS
 from headrace.connectors.kafka.sink.writer import TransactionalWriter
-from headrace.core.contracts import SinkWriter
-from headrace.core.messages import Handle
-from headrace.core.state import Document
+from headrace.core.api.sinks import SinkWriter
+from headrace.core.api.splits import Handle
+from headrace.core.api.state import Document
 from tests.kafka.broker import Broker
 from tests.kafka.opened import soon
 from tests.kafka.sink.opened import EXACTLY, LONGEST_S, Kept, node, numbers, opened, rows, run

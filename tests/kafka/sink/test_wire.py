@@ -10,7 +10,7 @@ from aiokafka.protocol import produce, transaction
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from headrace.connectors.kafka.errors import EXTRA_ERRORS, build_error
-from headrace.connectors.kafka.sink.batches import (
+from headrace.connectors.kafka.sink.producer_batches import (
     ProducerBatches,
     ProducerIdentity,
     RecordColumns,

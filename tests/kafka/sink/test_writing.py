@@ -11,10 +11,10 @@ import polars as pl
 import pytest
 from confluent_kafka import Producer
 
-from headrace.connectors.kafka.sink.sending import MAX_PENDING_BYTES
-from headrace.core.contracts import ConnectorError
-from headrace.core.elements import DELETE
-from headrace.core.types import BOOLEAN, STRING, TIMESTAMP, Field, Schema
+from headrace.connectors.kafka.sink.batch_sender import MAX_PENDING_BYTES
+from headrace.core.api.failures import ConnectorError
+from headrace.core.types.data_types import BOOLEAN, STRING, TIMESTAMP, Field, Schema
+from headrace.core.types.elements import DELETE
 from tests.kafka.broker import Broker
 from tests.kafka.opened import soon
 from tests.kafka.sink.opened import ROWS, node, numbers, opened, rows, run

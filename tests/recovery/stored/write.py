@@ -30,7 +30,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from headrace.core.addresses import StorageUrl
+from headrace.core.api.storage_url import StorageUrl
 from headrace.state.storage.remote.bucket import Bucket, open_bucket
 from tests.recovery.stored.site import STORED, Stored, feed, final, has_read, lay_out, newest
 from tests.remote.server import BUCKET, serving

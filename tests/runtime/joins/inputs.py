@@ -7,20 +7,20 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from headrace.core.elements import DELETE, EVENT_TIME, MAX_WATERMARK_US
+from headrace.core.api.state import FrozenState, StepState
+from headrace.core.api.state_backend import StateBackend, StateOwnership
 from headrace.core.expressions import type_expression
 from headrace.core.expressions.typed import to_expr
-from headrace.core.keygroups import compute_owned_groups, partition_by_owner
-from headrace.core.operators.joins.make import build_join
+from headrace.core.operators.joins.factory import build_join
+from headrace.core.operators.keyed_context import KeyedContext
 from headrace.core.operators.operator import Output, TwoInputOperator
-from headrace.core.operators.place import KeyedContext
-from headrace.core.ordinals import add_row_order
-from headrace.core.owner import StateOwnership
-from headrace.core.plan.matching import JoinMatching
 from headrace.core.plan.nodes import ComputedColumn, Filter, Join, JoinSide, JoinType
-from headrace.core.state import FrozenState, StateBackend, StepState
-from headrace.core.types import Field, Schema, to_polars
-from headrace.state.memory import MemoryBackend
+from headrace.core.plan.nodes.matching import JoinMatching
+from headrace.core.types.data_types import Field, Schema, to_polars
+from headrace.core.types.elements import DELETE, EVENT_TIME, MAX_WATERMARK_US
+from headrace.core.types.key_groups import compute_owned_groups, partition_by_owner
+from headrace.core.types.row_order import add_row_order
+from headrace.state.memory.backend import MemoryBackend
 from tests.runtime.changing import Clock, computed
 
 GROUPS = 16

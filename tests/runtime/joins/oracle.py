@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
-from headrace.core.elements import MAX_WATERMARK_US
 from headrace.core.plan.nodes import JoinType
+from headrace.core.types.elements import MAX_WATERMARK_US
 from tests.runtime.joins.inputs import Row
 
 LEFT, RIGHT = 0, 1

@@ -8,11 +8,11 @@ from itertools import pairwise
 import polars as pl
 import pytest
 
-from headrace.core.elements import EVENT_TIME, MAX_WATERMARK_US, ORDER
-from headrace.core.plan.matching import AsOfMatch
+from headrace.core.api.state_backend import StateBackend
 from headrace.core.plan.nodes import JoinType
-from headrace.core.state import StateBackend
-from headrace.state.memory import MemoryBackend
+from headrace.core.plan.nodes.matching import AsOfMatch
+from headrace.core.types.elements import EVENT_TIME, MAX_WATERMARK_US, ORDER
+from headrace.state.memory.backend import MemoryBackend
 from tests.runtime.changing import schema_of
 from tests.runtime.joins.inputs import Inputs, Row, join, shown
 

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from headrace.core.elements import DELETE, EVENT_TIME
-from headrace.core.operators.joins import differing
+from headrace.core.operators.joins import changelog_join
 from headrace.core.operators.operator import Output
-from headrace.core.plan.matching import ChangelogMatch
 from headrace.core.plan.nodes import JoinType
-from headrace.core.plan.windows import Ttl
+from headrace.core.plan.nodes.matching import ChangelogMatch
+from headrace.core.plan.nodes.windows import Ttl
+from headrace.core.types.elements import DELETE, EVENT_TIME
 from tests.runtime.changing import Clock, Table, schema_of
 from tests.runtime.joins.inputs import Inputs, Row, join
 
@@ -218,7 +218,7 @@ def test_changes_come_to_the_join_of_what_is_there(
     chance = random.Random(f"{type}{seed}{only}")
     keys = (chance.choice([("k", "i"), ("i", "k"), ("k",)]), chance.choice([("k", "j"), ("k",)]))
     if seed == 0:  # As if there were far too many pairs.
-        monkeypatch.setattr(differing, "MAX_PAIRS", 3)
+        monkeypatch.setattr(changelog_join, "MAX_PAIRS", 3)
     inputs = changing(
         type, keys=keys, only="l_v < r_p" if only else None, parallelism=chance.randint(1, 3)
     )

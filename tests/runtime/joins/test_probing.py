@@ -8,9 +8,9 @@ from itertools import product
 import polars as pl
 import pytest
 
-from headrace.core.operators.joins import probing
-from headrace.core.operators.joins.probing import JoinProbe
-from headrace.core.state import SLOT
+from headrace.core.api.state import SLOT
+from headrace.core.operators.joins import join_probe
+from headrace.core.operators.joins.join_probe import JoinProbe
 
 NAN = float("nan")
 SCHEMA = {"k": pl.Float64, "s": pl.String, SLOT: pl.Int64}
@@ -28,14 +28,14 @@ def frame_of(chance: random.Random, rows: int) -> pl.DataFrame:
 def test_the_rows_that_meet_are_found(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(seed)
     most = chance.choice([1, 2, 7, 65536])
-    monkeypatch.setattr(probing, "MAX_OUTPUT_ROWS", most)
+    monkeypatch.setattr(join_probe, "MAX_OUTPUT_ROWS", most)
     for name, values in {
         "SPARSE": [0, 1, 2, 100],
         "FEW_ROWS": [0, 2, 2000],
         "STEPS": [1, 2, 16],
         "FEW_KEYS": [-1, 2, 16],
     }.items():
-        monkeypatch.setattr(probing, name, chance.choice(values))
+        monkeypatch.setattr(join_probe, name, chance.choice(values))
     one, other = frame_of(chance, chance.randrange(12)), frame_of(chance, chance.randrange(12))
     least = chance.randrange(-5, 5)
     for near in ((least, least + chance.randrange(6)), None):
@@ -58,9 +58,11 @@ def test_the_rows_that_meet_are_found(seed: int, monkeypatch: pytest.MonkeyPatch
 def test_keys_whose_hashes_look_alike_are_told_apart(
     hash: int, few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(probing, "FEW_ROWS", few)
-    monkeypatch.setattr(probing, "MAX_BISECTED_KEYS", -1)
-    monkeypatch.setattr(probing, "_hash_key", lambda on: pl.col("k") * 0 + pl.lit(hash, pl.UInt64))
+    monkeypatch.setattr(join_probe, "FEW_ROWS", few)
+    monkeypatch.setattr(join_probe, "MAX_BISECTED_KEYS", -1)
+    monkeypatch.setattr(
+        join_probe, "_hash_key", lambda on: pl.col("k") * 0 + pl.lit(hash, pl.UInt64)
+    )
     one = pl.DataFrame({"k": pl.Series([1, 2, 3, 9], dtype=pl.UInt64)})
     other = pl.DataFrame({"k": pl.Series([3, 2, 2, 5], dtype=pl.UInt64)})
     probe = JoinProbe(one, other, ("k",))

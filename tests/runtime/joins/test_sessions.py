@@ -7,10 +7,10 @@ import random
 import polars as pl
 import pytest
 
-from headrace.core.elements import EVENT_TIME, MAX_WATERMARK_US, ORDER
-from headrace.core.plan.matching import WindowMatch
 from headrace.core.plan.nodes import JoinType
-from headrace.core.plan.windows import Session, Window
+from headrace.core.plan.nodes.matching import WindowMatch
+from headrace.core.plan.nodes.windows import Session, Window
+from headrace.core.types.elements import EVENT_TIME, MAX_WATERMARK_US, ORDER
 from tests.runtime.changing import schema_of
 from tests.runtime.joins import oracle
 from tests.runtime.joins.inputs import Inputs, join, kept, plain, shown

@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 import polars as pl
 import pytest
 
-from headrace.core.elements import EVENT_TIME, MAX_WATERMARK_US, ORDER
-from headrace.core.operators.joins import windows as joins
+from headrace.core.operators.joins import window_join as joins
 from headrace.core.operators.operator import Output
-from headrace.core.operators.windows import spread
-from headrace.core.plan.matching import WindowMatch
+from headrace.core.operators.windows import pane_expander
 from headrace.core.plan.nodes import JoinType
-from headrace.core.plan.windows import Cumulate, Global, Slide, Tumble, Window, WindowShape
+from headrace.core.plan.nodes.matching import WindowMatch
+from headrace.core.plan.nodes.windows import Cumulate, Global, Slide, Tumble, Window, WindowShape
+from headrace.core.types.elements import EVENT_TIME, MAX_WATERMARK_US, ORDER
 from tests.runtime.changing import schema_of
 from tests.runtime.joins import oracle
 from tests.runtime.joins.inputs import Inputs, Row, join, kept, plain, shown
@@ -215,8 +215,8 @@ def test_whatever_comes_a_join_puts_out_what_nested_loops_do(type: JoinType, see
 def test_so_it_does_when_windows_are_made_few_at_a_time(
     type: JoinType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spread, "CHUNK_ROWS", 4)
-    monkeypatch.setattr(spread, "CHUNK_WINDOWS", 2)
+    monkeypatch.setattr(pane_expander, "CHUNK_ROWS", 4)
+    monkeypatch.setattr(pane_expander, "CHUNK_WINDOWS", 2)
     monkeypatch.setattr(joins, "CHUNK_ROWS", 4)
     for seed in range(5):
         compared(type, f"few{seed}")

@@ -9,12 +9,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from headrace.core.elements import EVENT_TIME, MAX_WATERMARK_US, ORDER
+from headrace.core.api.state_backend import StateBackend
 from headrace.core.operators.operator import MAX_OUTPUT_ROWS
-from headrace.core.plan.matching import IntervalMatch
 from headrace.core.plan.nodes import JoinType
-from headrace.core.state import StateBackend
-from headrace.state.memory import MemoryBackend
+from headrace.core.plan.nodes.matching import IntervalMatch
+from headrace.core.types.elements import EVENT_TIME, MAX_WATERMARK_US, ORDER
+from headrace.state.memory.backend import MemoryBackend
 from headrace.state.rocks.backend import RocksBackend
 from tests.runtime.changing import Clock, schema_of
 from tests.runtime.joins import oracle

@@ -1,0 +1,58 @@
+"""Connection of control to a job of `headrace run`."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+
+from headrace.cli.control.api import build_routes
+from headrace.cli.control.job_control import JobControl
+from headrace.cli.control.job_summary import JobSummary
+from headrace.cli.control.rescale_plans import RescalePlans
+from headrace.cli.control.savepoint_export import ByteProgress, SavepointWriter
+from headrace.cli.errors import save_bug_report
+from headrace.core.api.storage_url import is_url
+from headrace.core.job.launch import LaunchOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from headrace.core.coordination.events import JobEvent
+    from headrace.core.pipeline.loader import LoadedPipeline
+    from headrace.state.storage.home import Home
+
+
+def add_control(
+    how: LaunchOptions,
+    home: Home,
+    loaded: LoadedPipeline,
+    figures: JobSummary,
+    tell: Callable[[JobEvent], None],
+) -> LaunchOptions:
+    """Add the control of the job to its launch."""
+    saving = SavepointWriter(partial(_export_savepoint, home, figures.description.version))
+    control = JobControl(
+        home.folder, figures, RescalePlans(loaded), saving, tell, _report_bug, build_routes
+    )
+    return replace(how, watchers=(*how.watchers, control.watch), on_ended=control.finish_operations)
+
+
+def _export_savepoint(
+    home: Home, version: str, number: int, to: str | None, tell: ByteProgress
+) -> str:
+    from headrace.cli.control.savepoint_export import export_savepoint
+
+    where = export_savepoint(home, version, number, to, tell)
+    return where if is_url(where) else os.path.abspath(where)
+
+
+def _report_bug(error: BaseException) -> None:
+    """Report a bug in headrace; the job continues."""
+    import traceback
+
+    what = f"{type(error).__name__}: {error}".splitlines()[0]
+    click.echo(save_bug_report(what, "".join(traceback.format_exception(error))), err=True)

@@ -1,0 +1,240 @@
+"""Routes of a server: a table of methods and paths.
+
+A small HTTP server on a job's event loop, over any stream socket: Unix or TCP.
+
+Nothing that a client sends, or fails to send, ends the server or disturbs the job. Time and size of
+a request and the number of connections are limited. A failing handler gets an answer of status 500,
+and the exception is passed to `failed`. If a client disconnects, its handler is cancelled, but not
+the work that the handler has started elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from headrace.cli.control.http_messages import (
+    END_OF_HEAD,
+    MAX_HEAD,
+    Request,
+    RequestError,
+    Response,
+    encode_response,
+    make_error_response,
+    parse_body,
+    parse_head,
+)
+
+Handler: TypeAlias = "Callable[[Request], Awaitable[Response]]"
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A method, a path and a handler; a word of the path in braces matches any word."""
+
+    method: str
+    path: str
+    handler: Handler
+
+
+class MethodNotAllowed(RequestError):
+    """The path exists, but only for other methods."""
+
+    def __init__(self, path: str, methods: Sequence[str]) -> None:
+        super().__init__(405, "not_allowed", f"{path} is for {' and '.join(methods)}")
+        self.methods = methods
+
+
+def find_route(routes: Sequence[Route], method: str, path: str) -> tuple[Route, Mapping[str, str]]:
+    """Find the route of a request, and the values of its words in braces. Raises Bad.
+
+    HEAD is answered as GET is.
+    """
+    method = "GET" if method == "HEAD" else method
+    others = []
+    for route in routes:
+        names = match_path(route.path, path)
+        if names is None:
+            continue
+        if route.method == method:
+            return route, names
+        others.append(route.method)
+    if others:
+        raise MethodNotAllowed(path, others)
+    there = ", ".join(dict.fromkeys(route.path for route in routes))
+    raise RequestError(404, "no_such_path", f"there is no {path}", f"there are {there}")
+
+
+def match_path(pattern: str, path: str) -> dict[str, str] | None:
+    """Return the values of the words in braces, if the path matches the pattern.
+
+    >>> match_path("/v1/operations/{id}", "/v1/operations/7")
+    {'id': '7'}
+    >>> match_path("/v1/operations/{id}", "/v1/job")
+    """
+    wanted, got = pattern.split("/"), path.split("/")
+    if len(wanted) != len(got):
+        return None
+    names = {}
+    for want, word in zip(wanted, got, strict=True):
+        if want.startswith("{") and word:
+            names[want.strip("{}")] = word
+        elif want != word:
+            return None
+    return names
+
+
+CLIENT_TIMEOUT_S = 10.0
+"""The time that a client may take to send its request, or to receive the answer."""
+
+
+CLOSE_GRACE_S = 2.0
+"""The time that the end of the server waits for answers in progress."""
+
+
+MAX_CONNECTIONS = 200
+"""The most connections at a time."""
+
+
+CONNECTION_ERRORS = (OSError, asyncio.IncompleteReadError, TimeoutError, asyncio.CancelledError)
+"""Exceptions that end a connection. Streams log a cancelled task, so cancellation is caught too."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerLimits:
+    """Limits of clients."""
+
+    timeout_s: float = CLIENT_TIMEOUT_S
+    grace_s: float = CLOSE_GRACE_S
+    connections: int = MAX_CONNECTIONS
+
+
+@dataclass(slots=True)
+class HttpServer:
+    """A running server."""
+
+    routes: Sequence[Route]
+    limits: ServerLimits
+    report_bug: Callable[[BaseException], None]
+    """Called with the exception of a failing handler, which is a bug in headrace."""
+    connections: set[asyncio.Task[None]] = field(default_factory=set)
+    busy_connections: set[asyncio.Task[None]] = field(default_factory=set)
+    """The connections whose request has arrived and whose answer has not been sent."""
+
+    async def handle_connection(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        """Handle one connection, from its request to its end."""
+        task = asyncio.current_task()
+        assert task is not None
+        self.connections.add(task)
+        try:
+            # An incomplete request, an answer that the client did not read, or the server's end.
+            with suppress(*CONNECTION_ERRORS):
+                await self._exchange(reader, writer, task)
+        finally:
+            self.connections.discard(task)
+            writer.close()
+
+    async def _exchange(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, task: asyncio.Task[None]
+    ) -> None:
+        try:
+            data = await self._answer(reader, task)
+            if data:
+                async with asyncio.timeout(self.limits.timeout_s):
+                    writer.write(data)
+                    await writer.drain()
+        finally:
+            self.busy_connections.discard(task)
+        async with asyncio.timeout(self.limits.timeout_s):
+            writer.write_eof()
+            # Unread input would make the system reset the connection and drop the answer.
+            while await reader.read(MAX_HEAD):
+                pass
+
+    async def _answer(self, reader: asyncio.StreamReader, task: asyncio.Task[None]) -> bytes:
+        """Return the encoded answer to a request; empty if the client has disconnected."""
+        method = ""
+        try:
+            if len(self.connections) > self.limits.connections:
+                raise RequestError(503, "busy", "there are too many connections", "try again")
+            async with asyncio.timeout(self.limits.timeout_s):
+                request = await _read_request(reader)
+            self.busy_connections.add(task)
+            method = request.method
+            response = await self._call_handler(reader, request)
+        except MethodNotAllowed as bad:
+            response = make_error_response(bad, {"Allow": ", ".join(bad.methods)})
+        except RequestError as bad:
+            response = make_error_response(bad)
+        return encode_response(response, with_body=method != "HEAD") if response else b""
+
+    async def _call_handler(
+        self, reader: asyncio.StreamReader, request: Request
+    ) -> Response | None:
+        """Return the handler's answer; None if the client has disconnected."""
+        route, names = find_route(self.routes, request.method, request.path)
+        handling = asyncio.ensure_future(route.handler(replace(request, path_values=names)))
+        going = asyncio.ensure_future(_wait_for_disconnect(reader))
+        try:
+            await asyncio.wait([handling, going], return_when=asyncio.FIRST_COMPLETED)
+            return handling.result() if handling.done() else None
+        except RequestError:
+            raise
+        except Exception as error:
+            self.report_bug(error)
+            said = f"{type(error).__name__}: {error}"
+            raise RequestError(500, "defect", said, "a bug in headrace: please report it") from None
+        finally:
+            handling.cancel()
+            going.cancel()
+            await asyncio.gather(handling, going, return_exceptions=True)
+
+
+async def _read_request(reader: asyncio.StreamReader) -> Request:
+    """Read a request. Raises Bad; IncompleteReadError if it is empty or incomplete."""
+    try:
+        head = parse_head(await reader.readuntil(END_OF_HEAD))
+    except asyncio.LimitOverrunError:
+        raise RequestError(400, "malformed", f"wanted a head of at most {MAX_HEAD} bytes") from None
+    body = parse_body(head, await reader.readexactly(head.length))
+    return Request(head.method, head.path, head.query, body)
+
+
+async def _wait_for_disconnect(reader: asyncio.StreamReader) -> None:
+    """Wait until the client disconnects; input after its request is ignored."""
+    with suppress(OSError):
+        while await reader.read(MAX_HEAD):
+            pass
+
+
+@asynccontextmanager
+async def run_server(
+    routes: Sequence[Route],
+    listener: socket.socket,
+    failed: Callable[[BaseException], None] = lambda error: None,
+    limits: ServerLimits | None = None,
+) -> AsyncIterator[HttpServer]:
+    """Serve on a listening socket; at the end, answers in progress are sent, and it is closed."""
+    serving = HttpServer(routes, limits or ServerLimits(), failed)
+    listener.setblocking(False)
+    server = await asyncio.start_server(serving.handle_connection, sock=listener, limit=MAX_HEAD)
+    try:
+        yield serving
+    finally:
+        server.close()
+        await _close_server(serving)
+
+
+async def _close_server(serving: HttpServer) -> None:
+    """Send the last answers, for a limited time."""
+    if serving.busy_connections:
+        await asyncio.wait(serving.busy_connections, timeout=serving.limits.grace_s)
+    for task in (left := list(serving.connections)):
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)

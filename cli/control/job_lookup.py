@@ -1,0 +1,80 @@
+"""Resolution of a command's JOB argument: the name of a pipeline, or its file."""
+
+from __future__ import annotations
+
+import os
+
+from headrace.cli.errors import Refusal
+from headrace.core.api.storage_url import is_url
+from headrace.state.storage import names
+from headrace.state.storage.home import Home
+from headrace.state.storage.local_disk import LocalDisk
+
+SAVEPOINTS_FOLDER = "savepoints"
+"""The folder among the homes that is not a home."""
+
+
+class NoSuchJob(Refusal):
+    """There is no home of that name (yet)."""
+
+
+def list_homes(root: str) -> list[Home]:
+    """List the existing homes, by name. Raises Refusal."""
+    disk = LocalDisk()
+    try:
+        found = sorted(name for name in disk.list_names(root) if name != SAVEPOINTS_FOLDER)
+    except OSError as error:
+        raise Refusal(f"{root}: {(error.strerror or str(error)).lower()}") from None
+    every = (Home(disk, root, name) for name in found)
+    return [home for home in every if is_home(home)]
+
+
+def find_home(job: str, root: str) -> Home:
+    """Return the home of a job. Raises Refusal; NoSuchJob if the name is unknown."""
+    if os.sep not in job and job not in ("", ".", ".."):
+        home = Home(LocalDisk(), root, job)
+        if is_home(home):
+            return home
+    if os.path.isfile(job):
+        return Home(LocalDisk(), root, _read_pipeline_name(job))
+    raise _unknown_job(job, root)
+
+
+def is_home(home: Home) -> bool:
+    """Whether it is the home of a job; a copied home may have only its checkpoints."""
+    has_lock = os.path.exists(os.path.join(home.folder, names.LOCK))
+    return has_lock or os.path.isdir(home.checkpoint_folder)
+
+
+def _read_pipeline_name(file: str) -> str:
+    """Return the name of a pipeline, even if it has errors."""
+    from headrace.core.pipeline.loader import load_pipeline
+
+    return str(load_pipeline(file, {}).pipeline.name)
+
+
+def _unknown_job(job: str, root: str) -> Refusal:
+    from headrace.core.errors.problems import suggest_name
+
+    if os.sep in job or job.endswith((".yaml", ".yml")):
+        return Refusal(f'there is no file "{job}"', "wanted the name of a pipeline, or its file")
+    there = [home.name for home in list_homes(root)]
+    hint = suggest_name(job, there) or (f"there are {', '.join(there)}" if there else "")
+    return NoSuchJob(
+        f'there is no job "{job}" in {root}', hint or "--home names the folder of jobs"
+    )
+
+
+def resolve_savepoint_folder(folder: str) -> str:
+    """Resolve a savepoint's folder to an absolute path or URL. Raises Refusal."""
+    if not folder:
+        raise Refusal('wanted the folder of a savepoint, got ""', "it must be new or empty")
+    if not is_url(folder):
+        return os.path.abspath(folder)
+    from headrace.state.storage.remote.bucket_disk import NotAStorageUrl
+    from headrace.state.storage.remote.bucket_disk import resolve_storage_url as address_of
+
+    try:
+        return address_of(folder).url
+    except NotAStorageUrl as error:
+        raise Refusal(error.message, error.hint) from None

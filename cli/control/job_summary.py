@@ -1,0 +1,102 @@
+"""Summary of a job as plain data, for `GET /v1/job` and `headrace jobs`."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from headrace.cli.run_json import build_failure_document, build_progress_document
+from headrace.cli.run_progress import JobProgress, compute_progress
+from headrace.core.coordination.events import JobEvent, JobResumed
+from headrace.core.coordination.messages import CheckpointCompleted, CheckpointFailed
+from headrace.core.job.job import Job
+from headrace.core.worker.statistics import PartCounts
+
+SAMPLE_INTERVAL_S = 5.0
+"""Rates are over the last five to ten seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobDescription:
+    """The properties of a job that do not change while it runs."""
+
+    name: str
+    pipeline: str
+    """The pipeline's file."""
+    version: str
+    home: str
+    """The folder of all homes."""
+    started_at: str
+
+
+@dataclass(slots=True)
+class JobSummary:
+    """Recent counts of a job, and its newest checkpoint."""
+
+    description: JobDescription
+    checkpoint: Mapping[str, object] | None = None
+    failed_checkpoint: Mapping[str, object] | None = None
+    """The last checkpoint, if it has failed."""
+    _began_s: float = field(default_factory=time.monotonic)
+    _samples: deque[tuple[float, Mapping[str, PartCounts]]] = field(
+        default_factory=lambda: deque(maxlen=2)
+    )
+
+    def record_event(self, news: JobEvent) -> None:
+        """Take note of an event of the job."""
+        match news:
+            case CheckpointCompleted(number, seconds, size):
+                self.failed_checkpoint = None
+                self.checkpoint = {
+                    "number": number,
+                    "time": format_now(),
+                    "seconds": round(seconds, 3),
+                    "bytes": size,
+                }
+            case CheckpointFailed(number, why):
+                self.failed_checkpoint = {"number": number, "time": format_now(), "message": why}
+            case JobResumed(number, taken_at):
+                self.checkpoint = {"number": number, "time": taken_at}
+
+    def record_sample(self, job: Job) -> None:
+        """Store the current counts, against which rates are computed."""
+        if counts := job.collect_counts():
+            self._samples.append((time.monotonic(), counts))
+
+    def compute_progress(self, job: Job) -> JobProgress:
+        """Return current counts and rates."""
+        now = time.monotonic()
+        then, before = self._samples[0] if self._samples else (now, job.initial_counts)
+        return compute_progress(
+            job.plan, job.collect_counts(), before, now - self._began_s, now - then
+        )
+
+    def build_document(self, job: Job) -> dict[str, object]:
+        """All of it."""
+        about, look = self.description, self.compute_progress(job)
+        parallelism = {part.name: part.parallelism for part in job.plan}
+        return {
+            "name": about.name,
+            "id": job.run_context.job_id,
+            "status": job.status,
+            "pipeline": os.path.abspath(about.pipeline),
+            "home": about.home,
+            "pid": os.getpid(),
+            "version": about.version,
+            "since": about.started_at,
+            "uptime_s": round(time.monotonic() - self._began_s, 3),
+            "attempt": job.attempt_number,
+            "failure": job.failure and build_failure_document(job.failure),
+            "checkpoint": self.checkpoint,
+            "failed_checkpoint": self.failed_checkpoint,
+            "parallelism": parallelism,
+            **build_progress_document(look),
+        }
+
+
+def format_now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,93 @@
+"""Plans of a running pipeline for another parallelism, built from the document loaded at the start.
+
+The file and its environment variables may have changed since: a rescale changes the numbers of
+subtasks, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from headrace.cli.control.http_messages import RequestError
+from headrace.core.errors.problems import suggest_name
+from headrace.core.pipeline.loader import LoadedPipeline
+from headrace.core.pipeline.model import Pipeline
+from headrace.core.plan import Plan, build_plan
+
+
+@dataclass(frozen=True, slots=True)
+class RescalePlans:
+    """The running document."""
+
+    loaded_pipeline: LoadedPipeline
+
+    def replan(
+        self, parallelism: int | None, parts: Mapping[str, int]
+    ) -> tuple[RescalePlans, Plan]:
+        """Return the plan after a rescale; a step's own parallelism stays unless the step is named.
+
+        Raises Bad.
+        """
+        pipeline = self.loaded_pipeline.pipeline
+        groups = pipeline.settings.key_groups
+        for name, wanted in (("parallelism", parallelism), *parts.items()):
+            if wanted is not None and not 1 <= wanted <= groups:
+                message = f"{name}: wanted a whole number from 1 to {groups}, got {wanted}"
+                raise _parallelism_error(
+                    message, f"the job has {groups} key groups, for all its life"
+                )
+        for name in parts:
+            _check_own_parallelism(pipeline, name)
+        loaded = replace(
+            self.loaded_pipeline, pipeline=_set_parallelism(pipeline, parallelism, parts)
+        )
+        plan, problems = build_plan(loaded)
+        if plan is None:
+            wrong = next(each for each in problems if each.severity == "error")
+            raise _parallelism_error(wrong.message, wrong.hint)
+        return RescalePlans(loaded), plan
+
+
+def parallelism_of(plan: Plan) -> dict[str, int]:
+    """Return the number of subtasks of each part."""
+    return {part.name: part.parallelism for part in plan}
+
+
+def changed_parallelism(before: Plan, after: Plan) -> dict[str, int]:
+    """Return the new number of subtasks of parts that change."""
+    was = parallelism_of(before)
+    return {name: now for name, now in parallelism_of(after).items() if was[name] != now}
+
+
+def _check_own_parallelism(pipeline: Pipeline, name: str) -> None:
+    """Check that a part can have its own parallelism. Raises Bad."""
+    own = [*pipeline.steps, *pipeline.sinks]
+    if name in pipeline.sources:
+        message = f'"{name}" is a source, which has the parallelism of the job'
+        raise _parallelism_error(message, f"there are {', '.join(own)}")
+    if name not in own:
+        hint = suggest_name(name, own) or f"there are {', '.join(own)}"
+        raise _parallelism_error(f'there is no step or sink "{name}"', hint)
+
+
+def _set_parallelism(
+    pipeline: Pipeline, parallelism: int | None, parts: Mapping[str, int]
+) -> Pipeline:
+    """Return the document with another parallelism."""
+    settings = pipeline.settings
+    if parallelism is not None:
+        settings = settings.model_copy(update={"parallelism": parallelism})
+    steps = {
+        name: step.model_copy(update={"parallelism": parts[name]}) if name in parts else step
+        for name, step in pipeline.steps.items()
+    }
+    sinks = {
+        name: sink.model_copy(update={"parallelism": parts[name]}) if name in parts else sink
+        for name, sink in pipeline.sinks.items()
+    }
+    return replace(pipeline, settings=settings, steps=steps, sinks=sinks)
+
+
+def _parallelism_error(message: str, hint: str) -> RequestError:
+    return RequestError(400, "wrong_parallelism", message, hint)

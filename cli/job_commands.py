@@ -1,0 +1,266 @@
+"""`headrace jobs`: lists running jobs and jobs that can be resumed.
+
+`headrace savepoint`: takes a savepoint of a running job.
+
+`headrace stop`: stops a running job, which can be resumed later.
+
+`headrace rescale`: changes the parallelism of a running job.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from headrace.cli.command_group import WholeNumber
+from headrace.cli.completion import JobName
+from headrace.cli.errors import report_unsent
+from headrace.cli.pipeline_file import add_home_option, check_home
+
+if TYPE_CHECKING:
+    from headrace.cli.control.job_list import JobEntry
+if TYPE_CHECKING:
+    from headrace.state.storage.home import Home
+
+
+STATUS_COLOURS = {
+    "running": "green",
+    "stopped": "dim",
+    "restarting": "bold red",
+    "damaged": "bold red",
+}
+
+
+NUMBER_COLUMNS = range(2, 6)
+"""The columns that are right-aligned."""
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+@add_home_option
+def jobs(as_json: bool, home: str) -> None:
+    """List running jobs, and jobs that can be resumed.
+
+    They are the jobs of one home: --home, or .headrace in this folder. Rates are over the last five
+    to ten seconds. A job that was stopped or killed resumes from its newest checkpoint when its
+    pipeline is run again. Runs without checkpoints (--limit, standard input) are not listed.
+    """
+    from headrace.cli.control.job_list import list_jobs
+
+    check_home(home)
+    found = list_jobs(home)
+    if as_json:
+        import orjson
+
+        documents = [one.build_document() for one in found]
+        options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+        click.echo(orjson.dumps(documents, option=options), nl=False)
+    elif not found:
+        click.echo(f"there are no jobs in {home}", err=True)
+    else:
+        _print_jobs(found)
+
+
+def _print_jobs(found: Sequence[JobEntry]) -> None:
+    from datetime import UTC, datetime
+
+    from headrace.cli.control.job_list import format_rows
+
+    heads, *cells = format_rows(found, datetime.now(UTC))
+    if sys.stdout.isatty():
+        _print_table(heads, cells)
+    else:
+        widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
+        for row in (heads, *cells):
+            click.echo(_format_line(row, widths))
+
+
+def _format_line(row: Sequence[str], widths: Sequence[int]) -> str:
+    """Align the cells of a row.
+
+    >>> _format_line(("a", "b", "1", "", "", "", ""), (2, 2, 3, 1, 1, 1, 1))
+    'a   b     1'
+    """
+    pairs = enumerate(zip(row, widths, strict=True))
+    set_ = [cell.rjust(w) if at in NUMBER_COLUMNS else cell.ljust(w) for at, (cell, w) in pairs]
+    return "  ".join(set_).rstrip()
+
+
+def _print_table(heads: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for at, head in enumerate(heads):
+        table.add_column(head, justify="right" if at in NUMBER_COLUMNS else "left")
+    for name, status, *rest in cells:
+        colour = STATUS_COLOURS.get(status)
+        shown = f"[{colour}]{status}[/]" if colour else status
+        table.add_row(escape(name), shown, *map(escape, rest))
+    Console(highlight=False).print(table)
+
+
+@click.command()
+@click.argument("job", type=JobName())
+@click.option(
+    "--to",
+    metavar="DIR",
+    help="The savepoint's folder, which must be new or empty; by default a folder among the job's "
+    "savepoints, named after the time.",
+)
+@add_home_option
+def savepoint(job: str, to: str | None, home: str) -> None:
+    """Take a savepoint of a running job.
+
+    JOB is the name of a pipeline or its file. The job takes a checkpoint, and writes a savepoint
+    of it while it continues. A savepoint is a self-contained folder that may be moved, and that
+    headrace never removes. When it is complete, its path alone is printed on standard output.
+    Ctrl-C ends only the waiting, not the savepoint.
+    """
+    with report_unsent(job):
+        from headrace.cli.control.client import find_client
+        from headrace.cli.control.job_lookup import resolve_savepoint_folder
+        from headrace.cli.control.operation_wait import carry_out
+
+        client = find_client(job, home)
+        export = f"headrace state export {client.home.name}"
+        client.wait_for_job(f"{export} makes a savepoint of its newest checkpoint")
+    body = {} if to is None else {"to": resolve_savepoint_folder(to)}
+    click.echo(carry_out(client, "/v1/savepoints", body)["path"])
+
+
+DEFAULT_FOLDER = ""
+"""The value of `--savepoint` without a folder."""
+
+
+@click.command()
+@click.argument("job", type=JobName())
+@click.option(
+    "--savepoint",
+    "to",
+    metavar="[DIR]",
+    is_flag=False,
+    flag_value=DEFAULT_FOLDER,
+    help="Make a savepoint of its last checkpoint, in this folder or among the job's savepoints, "
+    "and print its path.",
+)
+@click.option(
+    "--drain",
+    is_flag=True,
+    help="First process all rows that were read, as at the end of time: every window and timer "
+    "fires. For the end of a job: to resume, use run --resume-drained.",
+)
+@add_home_option
+def stop(job: str, to: str | None, drain: bool, home: str) -> None:
+    """Stop a running job, with a checkpoint to resume from.
+
+    JOB is the name of a pipeline or its file. The command has the same effect as the first Ctrl-C
+    in a run, and waits until the job's process has ended. Ctrl-C ends only the waiting. A second
+    stop joins the first.
+    """
+    with report_unsent(job):
+        from headrace.cli.control.client import find_client
+        from headrace.cli.control.job_lookup import resolve_savepoint_folder
+        from headrace.cli.control.operation_wait import OperationFailed, carry_out, watch_process
+
+        client = find_client(job, home)
+        client.wait_for_job("there is nothing to stop")
+    body: dict[str, object] = {"drain": drain}
+    if to is not None:
+        body["savepoint"] = True if to == DEFAULT_FOLDER else resolve_savepoint_folder(to)
+    with watch_process(client) as until_ended:
+        try:
+            result = carry_out(client, "/v1/stop", body)
+        except OperationFailed as error:
+            until_ended()
+            if to is not None:
+                error.hint = "\n      ".join(
+                    filter(None, (error.hint, _describe_leftovers(client.home)))
+                )
+            raise
+        until_ended()
+    if to is not None:
+        click.echo(result["path"])
+    else:
+        click.echo(_format_result(client.home.name, result), err=True)
+
+
+def _describe_leftovers(home: Home) -> str:
+    """Return a hint for a job that has ended without the requested savepoint."""
+    from headrace.core.api.snapshots import SnapshotError
+    from headrace.state.storage.remote.checkpoint_repository import open_repository
+
+    try:
+        store = open_repository(home).open_read_only()
+        numbers = store.list_checkpoints() if store else []
+    except SnapshotError:
+        numbers = []
+    if not numbers:
+        return f"{home.name} has stopped"
+    makes = f"make the savepoint with: headrace state export {home.name}"
+    return f"{home.name} has stopped at checkpoint {numbers[-1]}; {makes}"
+
+
+def _format_result(name: str, result: dict[str, object]) -> str:
+    if result["checkpoint"] is None:
+        return f"{name} had already finished"
+    stopped = f"{name} has stopped at checkpoint {result['checkpoint']}"
+    if result["drained"]:
+        return f"{stopped}, drained; run --resume-drained resumes from it"
+    return f"{stopped}; the next run resumes from it"
+
+
+@click.command()
+@click.argument("job", type=JobName())
+@click.option("--parallelism", type=WholeNumber(1), help="Subtasks of each part.")
+@click.option(
+    "--step",
+    "parts",
+    metavar="NAME=N",
+    multiple=True,
+    help="Subtasks of one step or sink, kept by later rescales; may be repeated.",
+)
+@add_home_option
+@click.pass_context
+def rescale(
+    ctx: click.Context, job: str, parallelism: int | None, parts: Sequence[str], home: str
+) -> None:
+    """Change the parallelism of a running job.
+
+    JOB is the name of a pipeline or its file. The job takes a checkpoint and restarts from it with
+    the new numbers of subtasks, in the same process; the length of the pause is printed. A step
+    that has its own `parallelism` keeps it unless --step names it. The next run takes the
+    parallelism of the file again. Ctrl-C ends only the waiting, not the rescale.
+    """
+    if parallelism is None and not parts:
+        raise click.UsageError("wanted --parallelism, or --step, or both", ctx)
+    body: dict[str, object] = {"parts": dict(_parse_part(each, ctx) for each in parts)}
+    if parallelism is not None:
+        body["parallelism"] = parallelism
+    with report_unsent(job):
+        from headrace.cli.control.client import find_client
+        from headrace.cli.control.operation_wait import carry_out
+
+        client = find_client(job, home)
+        client.wait_for_job("headrace run --parallelism starts it with another parallelism")
+    result = carry_out(client, "/v1/rescale", body)
+    if result["checkpoint"] is None:
+        click.echo(f"{client.home.name} has that parallelism already")
+    else:
+        click.echo(f"{client.home.name} paused for {result['stood_still_s']:.2f} s")
+
+
+def _parse_part(said: str, ctx: click.Context) -> tuple[str, int]:
+    """Parse a part and its number of subtasks.
+
+    >>> _parse_part("totals=4", click.Context(rescale))
+    ('totals', 4)
+    """
+    name, equals, number = said.partition("=")
+    if not name or not equals or not number.isascii() or not number.isdigit():
+        raise click.UsageError(f'--step: wanted NAME=N, as in totals=4, got "{said}"', ctx)
+    return name, int(number)

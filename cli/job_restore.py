@@ -1,0 +1,253 @@
+"""Restoring a job at its start: opens its home, and finds the checkpoint to resume from.
+
+Events are passed to the report; a snapshot that cannot be resumed raises SnapshotError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from time import time_ns
+from typing import TYPE_CHECKING
+
+from headrace.cli.savepoint_restore import RestoredSavepoint, adopt_savepoint, open_compatible
+from headrace.cli.source_progress import describe_progress
+from headrace.cli.start_options import StartOptions, format_now
+from headrace.core.api.snapshots import RefusedSnapshot, SnapshotError
+from headrace.core.coordination.events import JobEvent, JobResumed
+from headrace.state.storage.checkpoint_location import (
+    clear_location,
+    record_location,
+    resolve_home_id,
+)
+from headrace.state.storage.home import Home
+from headrace.state.storage.local_disk import LocalDisk
+
+if TYPE_CHECKING:
+    from headrace.core.api.snapshots import Manifest, SnapshotStore
+    from headrace.core.checkpoint.manifest import RestoredCheckpoint
+    from headrace.core.checkpoint.storage import CheckpointStorage
+    from headrace.core.coordination.checkpoint_coordinator import CheckpointSchedule
+    from headrace.core.pipeline.settings import Settings
+    from headrace.core.plan import Plan
+    from headrace.state.storage.checkpoint_repository import CheckpointRepository, JobSnapshotStore
+    from headrace.state.storage.home_lock import LockHolder
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedJob:
+    """A job whose home is locked by this process, ready to run."""
+
+    home: Home
+    repository: CheckpointRepository
+    job: str
+    storage: CheckpointStorage
+    restored_checkpoint: RestoredCheckpoint | None
+
+    def finish(self) -> None:
+        """Clear the marks of a finished job, once its end has been reported."""
+        self.repository.clear_finished()
+
+
+@contextmanager
+def prepare_job(
+    plan: Plan,
+    settings: Settings,
+    start: StartOptions,
+    tell: Callable[[JobEvent], None],
+    look: Callable[[], None],
+) -> Iterator[PreparedJob | None]:
+    """Lock the home, and find the checkpoint to resume from; None: the job had finished.
+
+    `look` raises the errors for which a new job is rejected, before anything is removed.
+    """
+    home = Home(LocalDisk(), start.home_root, str(plan.name))
+    saved = None if start.savepoint is None else open_compatible(start.savepoint, plan, start)
+    with (
+        home.hold(format_now()) as held,
+        _open_repository(home, settings, start, held) as (cabinet, id, killed),
+    ):
+        if saved is not None:
+            saved = adopt_savepoint(saved, cabinet, look)
+        elif start.fresh:
+            look()
+            cabinet.delete_job()
+            cabinet.clear_finished()
+        elif cabinet.read_finished() is not None:
+            # The previous run was killed after the job's end, before that was reported.
+            cabinet.delete_job()
+            clear_location(home)
+            cabinet.clear_finished()
+            yield None
+            return
+        record_location(home, id, settings.checkpoint.dir)
+        job = cabinet.ensure_job_id(format_now())
+        store = cabinet.open_store(job)
+        keeping = _build_storage(home, cabinet, store, settings, tell)
+        number = saved.number if saved else _choose_checkpoint(store, start)
+        restored = None
+        if number is not None:
+            restored, resumed = _restore_checkpoint(number, plan, start, store, keeping, saved)
+            if not restored.is_final:  # else nothing is left to read
+                tell(replace(resumed, killed_process=str(killed) if killed else None))
+        yield PreparedJob(home, cabinet, job, keeping, restored)
+
+
+@contextmanager
+def _open_repository(
+    home: Home, settings: Settings, start: StartOptions, killed: LockHolder | None
+) -> Iterator[tuple[CheckpointRepository, str, LockHolder | None]]:
+    """Open the checkpoints of a locked home: the repository, the home's id, and a killed holder."""
+    place = settings.checkpoint.dir
+    is_anew = start.fresh or start.savepoint is not None
+    identity = resolve_home_id(home, place, anew=is_anew)
+    if place is None:
+        yield home, identity, killed
+        return
+    from headrace.core.api.storage_url import parse_storage_url
+    from headrace.state.storage.remote.bucket import open_reachable_bucket
+    from headrace.state.storage.remote.checkpoint_repository import own_checkpoints
+
+    objects = open_reachable_bucket(parse_storage_url(place).child(home.name))
+    with own_checkpoints(
+        objects, home.name, identity, home.disk, format_now, take_over=start.take_over
+    ) as cabinet:
+        yield cabinet, identity, killed or cabinet.previous_owner
+
+
+def _build_storage(
+    home: Home,
+    cabinet: CheckpointRepository,
+    store: SnapshotStore,
+    settings: Settings,
+    tell: Callable[[JobEvent], None],
+) -> CheckpointStorage:
+    from headrace.cli.command_group import find_installed_version
+    from headrace.core.checkpoint.storage import CheckpointStorage
+    from headrace.core.coordination.restart import RestartPolicy
+
+    checkpoint = settings.checkpoint
+
+    def finish() -> None:
+        cabinet.mark_finished({"time": format_now()})
+        cabinet.delete_job()
+        clear_location(home)
+
+    return CheckpointStorage(
+        store,
+        RestartPolicy(settings.restart),
+        _build_schedule(settings),
+        checkpoint.retain,
+        checkpoint.mode == "aligned",
+        find_installed_version(),
+        format_now,
+        tell,
+        finish,
+        cabinet.write_commit_record,
+        cabinet.read_commit_record,
+        cabinet.notes,
+        now_us=lambda: time_ns() // 1000,
+    )
+
+
+def _build_schedule(settings: Settings) -> CheckpointSchedule:
+    from headrace.core.coordination.checkpoint_coordinator import CheckpointSchedule
+
+    checkpoint = settings.checkpoint
+    return CheckpointSchedule(
+        checkpoint.every.total_seconds() if checkpoint.every else None,
+        checkpoint.min_pause.total_seconds(),
+        checkpoint.timeout.total_seconds(),
+        checkpoint.tolerable_failures,
+    )
+
+
+def _choose_checkpoint(store: SnapshotStore, start: StartOptions) -> int | None:
+    """Return the checkpoint to resume from, if there is one."""
+    numbers = store.list_checkpoints()
+    if start.checkpoint is None:
+        return max(numbers, default=None)
+    if start.checkpoint not in numbers:
+        there = ", ".join(map(str, numbers)) or "none"
+        raise RefusedSnapshot(f"there is no checkpoint {start.checkpoint}", f"there are: {there}")
+    return start.checkpoint
+
+
+def _find_newer(
+    store: JobSnapshotStore, number: int, plan: Plan
+) -> tuple[tuple[int, ...], tuple[tuple[str, int], ...]]:
+    """Return the checkpoints newer than the requested one, after verifying that it is complete.
+
+    Also return how many rows sinks have written after it, as far as the newest checkpoint knows.
+    """
+    newer = tuple(each for each in store.list_checkpoints() if each > number)
+    if newer:
+        store.verify(number)
+    return newer, _count_rewritten_rows(store, newer, store.read_manifest(number), plan)
+
+
+def _count_rewritten_rows(
+    store: JobSnapshotStore, newer: Sequence[int], document: Manifest, plan: Plan
+) -> tuple[tuple[str, int], ...]:
+    """Return how many rows each sink has written after this manifest, as far as is known."""
+    from headrace.core.checkpoint.manifest import count_written_rows
+
+    if newer:
+        with suppress(SnapshotError):
+            before = count_written_rows(document, plan)
+            rows = count_written_rows(store.read_manifest(newer[-1]), plan).items()
+            return tuple((sink, n - before[sink]) for sink, n in rows if n > before[sink])
+    return ()
+
+
+def _remove_checkpoints(store: SnapshotStore, numbers: Sequence[int]) -> None:
+    """Remove newer checkpoints, once the job has resumed from an older one."""
+    for number in reversed(numbers):
+        store.discard(number)
+
+
+def _restore_checkpoint(
+    number: int,
+    plan: Plan,
+    start: StartOptions,
+    store: JobSnapshotStore,
+    keeping: CheckpointStorage,
+    saved: RestoredSavepoint | None,
+) -> tuple[RestoredCheckpoint, JobResumed]:
+    """Restore a checkpoint, if the pipeline is compatible with it; also return what to report."""
+    from headrace.core.checkpoint import manifest
+    from headrace.core.checkpoint.compatibility import RestoreOptions, check_compatibility
+
+    document = keeping.read_manifest(number)
+    changes = check_compatibility(
+        number,
+        document,
+        plan,
+        RestoreOptions(start.reset, start.allow_lost_state, start.resume_drained),
+    )
+    if saved is None:
+        removed, again = _find_newer(store, number, plan)
+    else:
+        removed = saved.find_newer_checkpoints(store)
+        again = _count_rewritten_rows(store, removed, document, plan)
+    keeping.resumed_number, keeping.fresh_parts = number, start.reset
+    keeping.on_deployed = partial(_remove_checkpoints, store, removed)
+    restored = manifest.parse_manifest(number, document, plan, start.reset)
+    sources = tuple(
+        (name, describe_progress([(s.name, p.position, p.is_finished) for s, p in splits.items()]))
+        for name, splits in restored.restored_state.splits.items()
+    )
+    resumed = JobResumed(
+        number,
+        restored.taken_at,
+        sources,
+        changes=changes,
+        removed_checkpoints=removed,
+        repeated_rows=again,
+    )
+    if saved is not None:
+        folder = saved.savepoint.folder
+        resumed = replace(resumed, savepoint=folder, dropped_checkpoints=saved.removed_checkpoints)
+    return restored, resumed

@@ -1,0 +1,94 @@
+"""A pipeline's file as commands use it: loaded and planned, with all its problems."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+from click.core import ParameterSource
+
+from headrace.cli.errors import Refusal
+
+if TYPE_CHECKING:
+    from headrace.core.errors.problems import Problem
+    from headrace.core.pipeline.loader import LoadedPipeline
+    from headrace.core.pipeline.model import Pipeline
+    from headrace.core.plan.nodes import Plan
+
+F = TypeVar("F", bound=Callable[..., object])
+
+
+def add_set_option(command: F) -> F:
+    """Add `--set a.b=value`, an option of every command that reads a pipeline."""
+    return click.option(
+        "--set",
+        "overrides",
+        metavar="KEY=VALUE",
+        multiple=True,
+        help="Override one value: --set settings.parallelism=4. May be repeated.",
+    )(command)
+
+
+def add_home_option(command: F) -> F:
+    """Add `--home DIR`, an option of every command that works on jobs."""
+    return click.option(
+        "--home",
+        type=click.Path(file_okay=False),
+        default=".headrace",
+        envvar="HEADRACE_HOME",
+        show_default=True,
+        show_envvar=True,
+        help="The folder of the jobs' checkpoints.",
+    )(command)
+
+
+def check_home(home: str) -> None:
+    """Check that a home given by the user exists; the default one may be created later."""
+    source = click.get_current_context().get_parameter_source("home")
+    if source is not ParameterSource.DEFAULT and not os.path.isdir(home):
+        raise Refusal(f"there is no folder {home}", "--home names the folder of jobs")
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedPipeline:
+    """The valid parts of a file, the plan if all are valid, and all problems in file order."""
+
+    file: str
+    loaded_pipeline: LoadedPipeline
+    plan: Plan | None
+    problems: Sequence[Problem]
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """The valid parts of the pipeline."""
+        return self.loaded_pipeline.pipeline
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether the pipeline can run: there are no errors."""
+        return all(problem.severity == "warning" for problem in self.problems)
+
+
+def check_pipeline(path: str, overrides: Sequence[str]) -> CheckedPipeline:
+    """Load and plan the pipeline of a file. User errors are problems, not exceptions."""
+    from headrace.connectors.registry import REGISTRY
+    from headrace.core.pipeline.loader import load_pipeline
+    from headrace.core.plan import build_plan
+
+    loaded = load_pipeline(path, REGISTRY, overrides=overrides)
+    plan, problems = build_plan(loaded)
+    return CheckedPipeline(path, loaded, plan, problems)
+
+
+def paint_problem(problem: Problem) -> str:
+    """Return the problem in colours; `click.echo` drops them if it does not print to a terminal."""
+    from headrace.core.errors.rendering import render_problem
+
+    return render_problem(problem, _paint_text)
+
+
+def _paint_text(text: str, role: str) -> str:
+    return click.style(text, fg={"error": "red", "warning": "yellow"}.get(role), bold=True)

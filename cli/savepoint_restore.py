@@ -1,0 +1,109 @@
+"""Restoring a job from a savepoint, which becomes a checkpoint of the job's home.
+
+In the home of the job that it was taken of, it is one more checkpoint of that job; in any other
+home it is the first one of a new job. Running the same command again goes back to the savepoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from headrace.core.api.snapshots import RefusedSnapshot
+
+if TYPE_CHECKING:
+    from headrace.cli.start_options import StartOptions
+    from headrace.core.api.snapshots import SnapshotStore
+    from headrace.core.pipeline.connector import Connectors
+    from headrace.core.plan import Plan
+    from headrace.state.savepoints.savepoint import Savepoint
+    from headrace.state.storage.checkpoint_repository import CheckpointRepository
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredSavepoint:
+    """A savepoint, and the checkpoint made of it."""
+
+    savepoint: Savepoint
+    number: int = 0
+    """The number of the checkpoint in the home."""
+    is_same_job: bool = False
+    """Whether the savepoint belongs to the job of this home."""
+    removed_checkpoints: int = 0
+    """The number of another job's checkpoints that were removed."""
+
+    def find_newer_checkpoints(self, store: SnapshotStore) -> tuple[int, ...]:
+        """Return the job's checkpoints that are newer than the savepoint."""
+        if not self.is_same_job:
+            return ()
+        return tuple(n for n in store.list_checkpoints() if self.savepoint.number < n < self.number)
+
+
+def open_compatible(path: str, plan: Plan, start: StartOptions) -> RestoredSavepoint:
+    """Open a savepoint, and check that the pipeline is compatible with it. Raises SnapshotError."""
+    from headrace.core.checkpoint.compatibility import (
+        FRESH_HINT,
+        RestoreOptions,
+        check_compatibility,
+    )
+    from headrace.state.savepoints.savepoint import open_savepoint
+
+    savepoint = open_savepoint(path)
+    number = savepoint.number
+    try:
+        check_compatibility(
+            number,
+            savepoint.document,
+            plan,
+            RestoreOptions(start.reset, start.allow_lost_state, start.resume_drained),
+        )
+    except RefusedSnapshot as error:
+        said = error.message.replace(f"checkpoint {number}", savepoint.title, 1)
+        # --fresh is no way to resume from a savepoint: the two options exclude each other.
+        hint = error.hint.removesuffix(FRESH_HINT).removesuffix("; ")
+        raise RefusedSnapshot(said, hint) from error
+    return RestoredSavepoint(savepoint)
+
+
+async def check_continued_sinks(plan: Plan, connectors: Connectors, folder: Path) -> None:
+    """Check that sinks accept output that continues another job's. Raises ConnectorError."""
+    from headrace.core.api.kernel_executor import KernelExecutor
+    from headrace.core.api.run_context import RunContext
+    from headrace.core.worker.connectors import open_connectors
+
+    surroundings = RunContext(folder, uuid4().hex, KernelExecutor(), is_resumed=True)
+    ends = open_connectors(plan, connectors, surroundings)
+    try:
+        await ends.check_sinks()
+    finally:
+        await ends.close()
+
+
+def adopt_savepoint(
+    saved: RestoredSavepoint, home: CheckpointRepository, look: Callable[[], None]
+) -> RestoredSavepoint:
+    """Make the savepoint a checkpoint of the home; if this raises, nothing has changed.
+
+    `look` raises the errors for which a new job is rejected.
+    """
+    from headrace.cli.start_options import format_now
+    from headrace.state.savepoints.savepoint import commit_as_checkpoint
+
+    kept = home.open_read_only()
+    if kept is not None and kept.job_id == saved.savepoint.job:
+        store = home.open_store(kept.job_id)
+        # Greater than all numbers ever used: notes on another checkpoint must not apply here.
+        number = (
+            max((*store.list_checkpoints(), saved.savepoint.number, home.read_commit_record() or 0))
+            + 1
+        )
+        commit_as_checkpoint(saved.savepoint, store, number)
+        return replace(saved, number=number, is_same_job=True)
+    look()
+    forgotten = 0 if kept is None else len(kept.list_checkpoints())
+    with home.replace_job(format_now()) as renewed:
+        commit_as_checkpoint(saved.savepoint, renewed, 1)
+    return replace(saved, number=1, removed_checkpoints=forgotten)

@@ -1,0 +1,80 @@
+"""SQL tables of a snapshot: one for each state, and those of its manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from headrace.core.state_reader.columns import make_unique_name
+from headrace.core.types.elements import MAX_WATERMARK_US
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from headrace.cli.state.snapshot_argument import OpenSnapshot
+    from headrace.core.state_reader.step_states import StepStateReader
+
+TableFactory: TypeAlias = "Callable[[], pl.DataFrame]"
+"""Builds a table on demand."""
+
+COUNT_COLUMNS = ("rows_in", "rows_out", "bad", "late", "unfilled")
+
+
+def build_tables(opened: OpenSnapshot) -> dict[str, TableFactory]:
+    """Return all tables by name; the step's own name is its first state."""
+    found: dict[str, TableFactory] = {}
+    for step in opened.read_steps():
+        for number, name in enumerate(step.state_names):
+            if not number:
+                found[step.step] = partial(_read_state, step, name)
+            found[make_unique_name(f"{step.step}_{name}", [*found])] = partial(
+                _read_state, step, name
+            )
+    found[make_unique_name("sources", [*found])] = partial(_build_sources, opened.manifest)
+    found[make_unique_name("counts", [*found])] = partial(_build_counts, opened.manifest)
+    return found
+
+
+def _read_state(step: StepStateReader, name: str) -> pl.DataFrame:
+    import polars as pl
+
+    frames = list(step.read_rows(name))
+    return pl.concat(frames, how="diagonal") if frames else pl.DataFrame()
+
+
+def _build_sources(said: Any) -> pl.DataFrame:
+    """Build the table of splits and their positions."""
+    import json
+
+    import polars as pl
+
+    time = pl.Datetime("us", "UTC")
+    rows = [
+        (
+            *(source, each["split"], each["number"]),
+            None if each["position"] is None else json.dumps(each["position"]).strip('"'),
+            *(each["rows"], each["bad"], each["ended"]),
+            None if each["at_us"] == MAX_WATERMARK_US else each["at_us"],
+        )
+        for source, splits in said["sources"].items()
+        for each in splits
+    ]
+    schema: Mapping[str, pl.DataType] = {
+        **{"source": pl.String(), "split": pl.String(), "number": pl.Int64()},
+        **{"position": pl.String(), "rows": pl.Int64(), "bad": pl.Int64(), "ended": pl.Boolean()},
+        "watermark": pl.Int64(),
+    }
+    frame = pl.DataFrame(rows, schema, orient="row")
+    return frame.with_columns(pl.col("watermark").cast(time))
+
+
+def _build_counts(said: Any) -> pl.DataFrame:
+    """Build the table of row counts by part."""
+    import polars as pl
+
+    schema = {"part": pl.String(), **dict.fromkeys(COUNT_COLUMNS, pl.Int64())}
+    rows = [
+        (part, *counts[: len(COUNT_COLUMNS)]) for part, counts in said["counts"]["parts"].items()
+    ]
+    return pl.DataFrame(rows, schema, orient="row")

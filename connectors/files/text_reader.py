@@ -1,0 +1,119 @@
+"""Reader of text files: blocks of whole records, each decoded at once.
+
+A block ends after the last record that is complete in it; the rest is read again at the start of
+the next block, which costs less than carrying it over. The position of a chunk is the byte after
+its last record, so reading resumes with the same records, wherever blocks were cut before.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from headrace.connectors.files.open_file import FileVersion, OpenFile, open_file
+from headrace.connectors.files.row_quota import RowQuota
+from headrace.connectors.formats.contract import Decoder
+from headrace.core.api.failures import ConnectorError
+from headrace.core.api.sources import Chunk
+from headrace.core.api.splits import Position, Split
+
+MAX_RECORD_BYTES = 256 << 20
+HEADER_BYTES = 64 << 10
+"""Bytes within which a header is expected to end."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextFileReader:
+    """Reads files of a folder; can be pickled, except its quota, which belongs to one process."""
+
+    folder: str
+    decoder: Decoder
+    block: int
+    quota: RowQuota | None = None
+    max_record_bytes: int = MAX_RECORD_BYTES
+
+    def read(self, split: Split, position: Position) -> Iterator[Chunk]:
+        """Yield the chunks from a byte on."""
+        return self.read_range(split, position if isinstance(position, int) else 0)
+
+    def read_range(
+        self, split: Split, at: int, end: int | None = None, seen: FileVersion | None = None
+    ) -> Iterator[Chunk]:
+        """Yield the chunks from byte `at` to byte `end`; records begin at both."""
+        with open_file(os.path.join(self.folder, split.name), split.name, end, seen) as text:
+            decoder = self.decoder
+            if decoder.has_header:
+                header = self._read_records(text, split, 0, 1, min(HEADER_BYTES, self.block))
+                if not header:
+                    return
+                decoder = begin_decoder(decoder, header, split.name)
+                at = max(at, len(header))
+            while chunk := self._read_chunk(text, decoder, split, at):
+                yield chunk
+                assert isinstance(chunk.position, int)
+                at = chunk.position
+                # Frees the chunk's memory for the next one.
+                del chunk
+
+    def _read_chunk(self, text: OpenFile, decoder: Decoder, split: Split, at: int) -> Chunk | None:
+        block = self._read_records(text, split, at, self._count_wanted(), self.block)
+        if not block:
+            return None
+        frame, bad = decoder.decode(block, at)
+        if self.quota:
+            self.quota.subtract_rows(frame.height)
+        return Chunk(split, frame, at + len(block), bad)
+
+    def _count_wanted(self) -> int | None:
+        return self.quota.left if self.quota else None
+
+    def _read_records(
+        self, text: OpenFile, split: Split, at: int, wanted: int | None, size: int
+    ) -> bytes:
+        """Return the next whole records, up to `wanted`; `size` grows until it holds one."""
+        if wanted is not None and wanted <= 0:
+            return b""
+        while size < 2 * self.max_record_bytes:
+            fitting = text.fit_to_line_end(at, size)
+            data = text.read_at(at, fitting)
+            ended = len(data) < fitting
+            whole = len(data) if ended else self.decoder.find_cut(data)
+            if whole or ended:
+                data = data[:whole]
+                return (
+                    data
+                    if wanted is None
+                    else cut_first_records(data, wanted, self.decoder.find_cut)
+                )
+            size *= 2
+        raise ConnectorError(
+            f"{split.name} has a record longer than {self.max_record_bytes >> 20} MB",
+            "a record ends in a newline; in CSV, a quote may lack its partner",
+            split=split.name,
+            position=at,
+        )
+
+
+def begin_decoder(decoder: Decoder, header: bytes, split: str) -> Decoder:
+    """Return the decoder of a split with this header; an error of the header names the split."""
+    try:
+        return decoder.with_header(header)
+    except ConnectorError as error:
+        error.split, error.position = split, 0
+        raise
+
+
+def cut_first_records(data: bytes, records: int, cut: Callable[[bytes], int]) -> bytes:
+    """Return at most `records` records from the start of whole ones, and at least one."""
+    if data.count(b"\n") < records:
+        return data
+    end = lines = whole = 0
+    while lines < records or not whole:
+        end = data.find(b"\n", end) + 1
+        if not end:
+            return data
+        lines += 1
+        if lines >= records:
+            whole = cut(data[:end])
+    return data[:whole]

@@ -1,0 +1,107 @@
+"""Factories of a source's decoder and a sink's encoder, by their format.
+
+A format is loaded on first use: a run needs one or two of them.
+
+The options of CSV, converted for the decoder and the encoder.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headrace.connectors.formats.contract import BytesEncoder, Decoder
+from headrace.connectors.formats.csv_syntax import CsvSyntax
+from headrace.core.api.failures import ConnectorError
+from headrace.core.pipeline.document_model import DocumentModel
+from headrace.core.pipeline.formats import CsvOptions, JsonOptions
+from headrace.core.plan import nodes
+from headrace.core.types.data_types import Field, Schema
+
+if TYPE_CHECKING:
+    from headrace.connectors.formats.parquet_read import ParquetReader
+    from headrace.connectors.formats.parquet_write import ParquetEncoder
+
+
+def build_decoder(source: nodes.Source) -> Decoder:
+    """Build the decoder of a source's records; Parquet has no self-contained records."""
+    schema = list_decoded_columns(source)
+    format = source.format or nodes.Format("json", None)
+    match format.name:
+        case "json":
+            from headrace.connectors.formats.json_decode import JsonDecoder
+
+            options = format.options
+            return JsonDecoder(schema, options.epoch if isinstance(options, JsonOptions) else None)
+        case "csv":
+            from headrace.connectors.formats.csv_decode import CsvDecoder
+
+            habits = build_dialect(format.options)
+            names = () if habits.has_header else source.schema.names
+            return CsvDecoder(schema, source.schema, names, habits.syntax, habits.null.encode())
+        case "raw":
+            from headrace.connectors.formats.raw import RawDecoder
+
+            return RawDecoder(schema)
+    raise _build_format_error(source.name, format)
+
+
+def build_encoder(sink: nodes.Sink, schema: Schema) -> BytesEncoder:
+    """Build the encoder of a sink's rows; Parquet has an encoder of files instead."""
+    format = sink.format or nodes.Format("json", None)
+    match format.name:
+        case "json":
+            from headrace.connectors.formats.json_encode import JsonEncoder
+
+            return JsonEncoder(schema)
+        case "csv":
+            from headrace.connectors.formats.csv_encode import CsvEncoder
+
+            habits = build_dialect(format.options)
+            return CsvEncoder(schema, habits.has_header, habits.syntax, habits.null)
+        case "raw":
+            from headrace.connectors.formats.raw import RawEncoder
+
+            return RawEncoder(schema)
+    raise _build_format_error(sink.name, format)
+
+
+def build_parquet_reader(source: nodes.Source) -> ParquetReader:
+    """Build the reader of a source's Parquet files."""
+    from headrace.connectors.formats.parquet_read import ParquetReader
+
+    return ParquetReader(list_decoded_columns(source), source.schema)
+
+
+def build_parquet_encoder(schema: Schema) -> ParquetEncoder:
+    """Build the encoder of Parquet files."""
+    from headrace.connectors.formats.parquet_write import ParquetEncoder
+
+    return ParquetEncoder(schema)
+
+
+def list_decoded_columns(source: nodes.Source) -> Schema:
+    """Return the columns to decode; those required in each record are not nullable."""
+    needed = source.not_null_columns | ({source.event_time} if source.event_time else frozenset())
+    fields = (source.schema.get(name) for name in source.decoded_columns)
+    return Schema(tuple(Field(f.name, f.type, f.name not in needed) for f in fields if f))
+
+
+def _build_format_error(name: str, format: nodes.Format) -> ConnectorError:
+    return ConnectorError(f'"{name}" cannot carry {format}', exit_status=2)
+
+
+@dataclass(frozen=True, slots=True)
+class CsvDialect:
+    """A CSV dialect; `null` is the unquoted text that means null."""
+
+    has_header: bool
+    syntax: CsvSyntax
+    null: str
+
+
+def build_dialect(options: DocumentModel | None) -> CsvDialect:
+    """Return the dialect of the options."""
+    given = options if isinstance(options, CsvOptions) else CsvOptions()
+    delimiter, quote, null = (text.reveal() for text in (given.delimiter, given.quote, given.null))
+    return CsvDialect(given.header, CsvSyntax(delimiter.encode(), quote.encode()), null)

@@ -1,0 +1,184 @@
+"""Detection of outages: unreachable brokers are reported once, and once more when they are back.
+
+A client retries silently, so an outage would go unnoticed. Therefore each sender of requests
+records their results here, and gets the line to show to the user, if there is one.
+
+Retries of requests: until an unreachable broker is back.
+
+The user gets a line about the outage, and the wait can be cancelled at any time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from aiokafka.errors import KafkaConnectionError, KafkaError
+
+from headrace.connectors.kafka.errors import UNREACHABLE_ERRORS, NoBrokerAnswered, is_transient
+
+REPORT_AFTER_S = 5.0
+"""Seconds of an outage before it is reported; a restarting broker is away for less."""
+
+
+@dataclass(slots=True)
+class Outage:
+    """Tracks the results of requests, with times of any monotonic clock.
+
+    >>> outage = Outage("bids", "localhost:9092")
+    >>> outage.failed(100.0), outage.failed(104.9), outage.failed(105.0), outage.failed(110.0)
+    ('', '', 'bids: no broker has answered for 5 s (localhost:9092), waiting', '')
+    >>> outage.answered(117.0), outage.answered(118.0)
+    ('bids: a broker is back after 17 s', '')
+    """
+
+    name: str
+    """The source or sink."""
+    brokers: str
+    started_at_s: float | None = None
+    """The start of the outage, as far as known."""
+    is_reported: bool = False
+
+    def record_failure(self, now_s: float, since_s: float | None = None) -> str:
+        """Record a request of `since_s` without an answer; return the line to report, if any."""
+        if self.started_at_s is None:
+            self.started_at_s = now_s if since_s is None else since_s
+        away_s = now_s - self.started_at_s
+        if self.is_reported or away_s < REPORT_AFTER_S:
+            return ""
+        self.is_reported = True
+        return f"{self.name}: no broker has answered for {away_s:.0f} s ({self.brokers}), waiting"
+
+    def record_answer(self, now_s: float) -> str:
+        """Record that a broker answered; return the line to report, if any."""
+        began_s, told = self.started_at_s, self.is_reported
+        self.started_at_s, self.is_reported = None, False
+        if began_s is None or not told:
+            return ""
+        return f"{self.name}: a broker is back after {now_s - began_s:.0f} s"
+
+
+T = TypeVar("T")
+
+
+MIN_PAUSE_S = 0.05
+
+
+MAX_PAUSE_S = 1.0
+
+
+WATCH_INTERVAL_S = 1.0
+"""Seconds between two checks of an unanswered request."""
+
+
+@dataclass(slots=True)
+class RequestBackoff:
+    """The backoff: each pause is longer than the one before, until a success resets it."""
+
+    next_pause_s: float = MIN_PAUSE_S
+
+    def reset(self) -> None:
+        """Start again with the shortest pause, after a success."""
+        self.next_pause_s = MIN_PAUSE_S
+
+    async def pause(self) -> None:
+        """Wait, and lengthen the next pause."""
+        pause_s, self.next_pause_s = self.next_pause_s, min(2 * self.next_pause_s, MAX_PAUSE_S)
+        await asyncio.sleep(pause_s)
+
+
+async def _do_nothing(_: KafkaError) -> None:
+    """Do nothing between two tries."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestRetry:
+    """Retries the requests of a source or sink; `tell` shows a line about an outage to the user."""
+
+    outage: Outage
+    notify_user: Callable[[str], None]
+
+    def record_answer(self) -> None:
+        """Record that a broker answered."""
+        self._notify(self.outage.record_answer(_loop_time()))
+
+    def record_failure(self, since_s: float) -> None:
+        """Record that a broker did not answer a request of that time."""
+        self._notify(self.outage.record_failure(_loop_time(), since_s))
+
+    def _notify(self, line: str) -> None:
+        if line:
+            self.notify_user(line)
+
+    async def watch_request(self, asking: Awaitable[T]) -> T:
+        """Await a response, reporting an outage meanwhile. Raises KafkaError."""
+        since_s = _loop_time()
+        task = asyncio.ensure_future(asking)
+        try:
+            while not (await asyncio.wait([task], timeout=WATCH_INTERVAL_S))[0]:
+                self.record_failure(since_s)
+        finally:
+            if not task.done():
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+        try:
+            answer = task.result()
+        except UNREACHABLE_ERRORS:
+            self.record_failure(since_s)
+            raise
+        except (OSError, EOFError) as error:
+            self.record_failure(since_s)
+            raise KafkaConnectionError(str(error)) from error
+        except KafkaError:
+            self.record_answer()
+            raise
+        self.record_answer()
+        return answer
+
+    async def retry_request(
+        self,
+        ask: Callable[[], Awaitable[T]],
+        *,
+        otherwise: Callable[[KafkaError], Awaitable[None]] = _do_nothing,
+        within_s: float | None = None,
+    ) -> T:
+        """Send one request with retries, as `persist` does."""
+        return await self.retry_work(
+            lambda: self.watch_request(ask()), otherwise=otherwise, within_s=within_s
+        )
+
+    async def retry_work(
+        self,
+        work: Callable[[], Awaitable[T]],
+        *,
+        otherwise: Callable[[KafkaError], Awaitable[None]] = _do_nothing,
+        within_s: float | None = None,
+    ) -> T:
+        """Retry work made of watched requests; `otherwise` runs before each retry.
+
+        Raises KafkaError if it is not transient, or persists beyond `within_s`.
+        """
+        until_s = None if within_s is None else _loop_time() + within_s
+        pauses = RequestBackoff()
+        while True:
+            try:
+                return await _run_until(until_s, work())
+            except KafkaError as error:
+                if not is_transient(error) or (until_s is not None and _loop_time() >= until_s):
+                    raise
+                await pauses.pause()
+                await otherwise(error)
+
+
+async def _run_until(until_s: float | None, work: Awaitable[T]) -> T:
+    try:
+        async with asyncio.timeout_at(until_s):
+            return await work
+    except TimeoutError:
+        raise NoBrokerAnswered from None
+
+
+def _loop_time() -> float:
+    return asyncio.get_running_loop().time()

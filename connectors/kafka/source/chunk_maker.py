@@ -1,0 +1,146 @@
+"""Chunks from batches of several partitions: unpacked, decoded in one block, and split again.
+
+The fixed cost of a block is paid once for all partitions with data, so that many partitions with
+few records each are no slower than one with all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headrace.connectors.kafka.source.fetched_batches import FetchedBatch
+from headrace.connectors.kafka.source.metadata_columns import MetadataColumns
+from headrace.connectors.kafka.source.positions import Partition, PartitionPosition
+from headrace.connectors.kafka.source.record_unpacking import UnpackedRecords
+from headrace.connectors.kafka.source.value_decoding import (
+    DecodedValues,
+    RecordValues,
+    ValueDecoder,
+)
+from headrace.core.api.sources import BadRecord, Chunk
+from headrace.core.api.splits import Split
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkInput:
+    """The input of a chunk: batches of a partition, from a position on.
+
+    Reading resumes at `to` after them, if all their records are taken.
+    """
+
+    split: Split
+    partition: Partition
+    position: PartitionPosition
+    batches: Sequence[FetchedBatch]
+    resume_offset: int
+
+    @property
+    def record_count(self) -> int:
+        """The maximum number of records."""
+        return sum(batch.record_count for batch in self.batches)
+
+    @property
+    def byte_count(self) -> int:
+        """The number of bytes as fetched."""
+        return sum(len(batch.data) for batch in self.batches)
+
+
+@dataclass(frozen=True, slots=True)
+class MadeChunk:
+    """A chunk, and the position at which reading resumes."""
+
+    chunk: Chunk
+    position: PartitionPosition
+    is_complete: bool
+    """Whether all records of the batches were taken."""
+    skipped_records: int = 0
+    """The number of records without a value, which were left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkMaker:
+    """Makes chunks with these columns, in this order."""
+
+    value_decoder: ValueDecoder
+    metadata_columns: MetadataColumns
+    columns: tuple[str, ...]
+
+    def make_chunks(self, loads: Sequence[ChunkInput], most: int | None = None) -> list[MadeChunk]:
+        """Make the chunks of loads, of at most `most` records in total. Raises Damaged."""
+        unpacking = self.metadata_columns.unpacker
+        unpacked: list[UnpackedRecords] = []
+        left = most
+        for load in loads:
+            place = load.position
+            records = unpacking.unpack_batches(load.batches, place.offset, place.stop, left)
+            unpacked.append(records)
+            if left is not None:
+                left -= len(records.values)
+                if left <= 0:
+                    break
+        return self._decode_batch(loads, unpacked)
+
+    def _decode_batch(
+        self, loads: Sequence[ChunkInput], unpacked: Sequence[UnpackedRecords]
+    ) -> list[MadeChunk]:
+        """Decode all loads in one batch, and give each its rows."""
+        if len(unpacked) == 1:
+            rows = self.value_decoder.decode_values(unpacked[0].values)
+            return [self._make_chunk(loads[0], unpacked[0], rows)]
+        together: list[bytes | None] = []
+        for records in unpacked:
+            together += records.values
+        every = self.value_decoder.decode_values(together)
+        made, at, row = [], 0, 0
+        for load, records in zip(loads, unpacked, strict=False):
+            end = at + len(records.values)
+            bad = {n - at: error for n, error in every.errors.items() if at <= n < end}
+            skipped = [n - at for n in every.skipped if at <= n < end]
+            count = end - at - len(bad) - len(skipped)
+            part = DecodedValues(every.frame.slice(row, count), bad, skipped)
+            made.append(self._make_chunk(load, records, part))
+            at, row = end, row + count
+        return made
+
+    def _make_chunk(
+        self, load: ChunkInput, records: UnpackedRecords, rows: DecodedValues
+    ) -> MadeChunk:
+        frame = self._add_metadata(load.partition, records, rows)
+        bad = tuple(
+            BadRecord(error, records.get_offset(number), _format_raw(records.values, number))
+            for number, error in rows.errors.items()
+        )
+        last = records.last_record or load.position.last_record
+        whole = records.next_offset >= (load.batches[-1].next_offset if load.batches else 0)
+        go_on = load.resume_offset if whole else records.next_offset
+        if load.position.stop is not None:
+            go_on = min(go_on, max(load.position.stop, load.position.offset))
+        place = PartitionPosition(max(go_on, load.position.offset), last, load.position.stop)
+        chunk = Chunk(load.split, frame, place.stored_form, bad)
+        return MadeChunk(chunk, place, whole, len(rows.skipped))
+
+    def _add_metadata(
+        self, partition: Partition, records: UnpackedRecords, rows: DecodedValues
+    ) -> pl.DataFrame:
+        """Add the metadata columns to the rows."""
+        import polars as pl
+
+        if not self.metadata_columns.columns:
+            return rows.frame
+        metadata = self.metadata_columns.build_columns(partition, records)
+        if out := [*rows.errors, *rows.skipped]:
+            good = pl.Series([True]).new_from_index(0, metadata.height).scatter(sorted(out), False)
+            metadata = metadata.filter(good)
+        if not rows.frame.width:
+            return metadata.select(self.columns)
+        return rows.frame.hstack(metadata.get_columns()).select(self.columns)
+
+
+def _format_raw(values: RecordValues, number: int) -> str:
+    value = values[number]
+    return "" if value is None else value.decode("utf-8", "replace")

@@ -1,0 +1,222 @@
+"""Sources whose rows are a function of their number: replayable, splittable, deterministic.
+
+Numbers are assigned in blocks: split k of n has the blocks k, k + n, k + 2n, ... A position is
+the number of the next row. With a rate, blocks are small and are emitted when they are due.
+
+The name of a split says which rows it has: `1/2x40` has every second block of 40 rows, starting
+with block 1. A job that resumes from a checkpoint with another rate or parallelism therefore
+repeats and misses no rows. A single split has all rows and is called `0`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headrace.connectors.formats.bad_records import split_null_violations
+from headrace.connectors.thread_adapters import ThreadedSource, ThreadedSplitReader
+from headrace.core.api.run_context import RunContext
+from headrace.core.api.sources import (
+    BatchSplit,
+    BatchSplitReader,
+    Chunk,
+    SourceConnector,
+    SourceEvent,
+    SplitFinished,
+    SplitReader,
+)
+from headrace.core.api.splits import Position, Split
+from headrace.core.plan import nodes
+from headrace.core.types.data_types import Schema
+
+if TYPE_CHECKING:
+    import polars as pl
+
+BLOCK_ROWS = 32768
+_SPLIT_NAME = re.compile(r"(\d+)/(\d+)x(\d+)")
+BLOCKS_PER_BATCH_SPLIT, ROW_BYTES = 16, 128
+"""Blocks computed at once in a batch, and the assumed size of a row for sizing batch splits."""
+BLOCKS_PER_SECOND = 50
+"""With a rate, a block holds the rows of a fiftieth of a second, so that rows flow evenly."""
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedRows:
+    """A range of row numbers, its rate, and the function that makes rows of numbers."""
+
+    source: str
+    make_rows: Callable[[int, int], pl.DataFrame]
+    """Returns the rows of the numbers from the first up to, not including, the second."""
+    row_count: int | None
+    rows_per_second: float | None
+    split_count: int
+    checked_schema: Schema | None = None
+    """The columns to check for nulls that are not allowed; None: there are none."""
+
+    def list_splits(self) -> Sequence[Split]:
+        """List the splits."""
+        of, block = self.split_count, self._block_rows
+        names = ["0"] if of == 1 else [f"{at}/{of}x{block}" for at in range(of)]
+        return [Split(self.source, name) for name in names]
+
+    @property
+    def _block_rows(self) -> int:
+        """The number of rows in a block."""
+        if self.rows_per_second is None:
+            return BLOCK_ROWS
+        return max(1, min(BLOCK_ROWS, int(self.rows_per_second / BLOCKS_PER_SECOND)))
+
+    def parse_split(self, split: Split) -> tuple[int, int, int]:
+        """Return a split's first number, its block size, and the distance between its blocks."""
+        if found := _SPLIT_NAME.fullmatch(split.name):
+            at, of, block = map(int, found.groups())
+            return at * block, block, of * block
+        return 0, self._block_rows, self._block_rows
+
+    def read(self, split: Split, position: Position) -> Iterator[Chunk]:
+        """Yield the blocks of a split from that row on."""
+        first, block, stride = self.parse_split(split)
+        first = position if isinstance(position, int) else first
+        while self.row_count is None or first < self.row_count:
+            last = first + block
+            last = last if self.row_count is None else min(last, self.row_count)
+            yield self.make_block(split, first, last, first + stride)
+            first += stride
+
+    def make_block(self, split: Split, first: int, last: int, position: int) -> Chunk:
+        """Make the rows `first` up to, not including, `last`; reading resumes at `position`."""
+        frame = self.make_rows(first, last)
+        frame, bad = (
+            split_null_violations(frame, self.checked_schema, first)
+            if self.checked_schema
+            else (frame, ())
+        )
+        return Chunk(split, frame, position, bad)
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedSource:
+    """A `BlockingSource` over numbered rows."""
+
+    numbers: NumberedRows
+    run_context: RunContext
+    discovery_interval_s: None = None
+    is_ordered: bool = False
+
+    def discover_splits(self) -> Sequence[Split]:
+        """List one split for each subtask of the source."""
+        return self.numbers.list_splits()
+
+    def create_reader(self) -> SplitReader:
+        """Return a reader of blocks, which emits each when it is due if there is a rate."""
+        threaded = ThreadedSplitReader(self.numbers, self.run_context)
+        return (
+            PacedSplitReader(threaded, self.numbers) if self.numbers.rows_per_second else threaded
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedBatchReader:
+    """The batch reader of numbered rows; it ignores the rate."""
+
+    numbers: NumberedRows
+
+    async def plan_splits(self, many: int) -> Sequence[BatchSplit]:
+        """Return ranges of whole blocks as batch splits."""
+        count = self.numbers.row_count
+        assert count is not None, "an endless source is refused before"
+        blocks = min(max(-(-count // (many * BLOCK_ROWS)), 1), BLOCKS_PER_BATCH_SPLIT)
+        split, step = Split(self.numbers.source, "0"), blocks * BLOCK_ROWS
+        runs = (range(at, min(at + step, count)) for at in range(0, count, step))
+        return [BatchSplit(split, run, len(run) * ROW_BYTES) for run in runs]
+
+    def read(self, piece: BatchSplit) -> Iterator[tuple[int, Chunk]]:
+        """Yield the blocks of a range, each with its first number."""
+        assert isinstance(piece.record_range, range)
+        for first in range(piece.record_range.start, piece.record_range.stop, BLOCK_ROWS):
+            last = min(first + BLOCK_ROWS, piece.record_range.stop)
+            yield first, self.numbers.make_block(piece.split, first, last, last)
+
+
+class PacedSplitReader:
+    """A `SplitReader` that holds each block until it is due: row n at n / rate after the start."""
+
+    def __init__(self, reading: SplitReader, numbers: NumberedRows) -> None:
+        self._reading = reading
+        self._numbers = numbers
+        self._start: tuple[float, int] | None = None
+        self._held: Chunk | None = None
+        self._open: set[Split] = set()
+        self._held_splits: Collection[Split] = ()
+        self._waiting_since: float | None = None
+
+    def assign(self, splits: Sequence[tuple[Split, Position]], *, last: bool) -> None:
+        """Add splits to read."""
+        self._open.update(split for split, _ in splits)
+        self._reading.assign(splits, last=last)
+
+    def pause(self, splits: Collection[Split]) -> None:
+        """Return nothing of these splits until the next call."""
+        self._held_splits = splits
+        self._reading.pause(splits)
+
+    def list_exhausted(self) -> Mapping[Split, float]:
+        """Return all open splits while the next block is not due yet."""
+        since = self._waiting_since
+        if since is None:
+            return {}
+        return {split: since for split in self._open if split not in self._held_splits}
+
+    def measure_lags(self) -> Mapping[Split, int]:
+        return self._reading.measure_lags()
+
+    def measure_busy_s(self) -> float:
+        return self._reading.measure_busy_s()
+
+    async def fetch(self) -> SourceEvent | None:
+        """Return the next block once it is due."""
+        loop = asyncio.get_running_loop()
+        if self._held is None:
+            arrival = await self._reading.fetch()
+            if isinstance(arrival, SplitFinished):
+                self._open.discard(arrival.split)
+            if not isinstance(arrival, Chunk):
+                return arrival
+            self._held = arrival
+        *_, stride = self._numbers.parse_split(self._held.split)
+        number = int(str(self._held.position)) - stride
+        if self._start is None:
+            self._start = (loop.time(), number)
+        since, first = self._start
+        due = since + (number - first) / (self._numbers.rows_per_second or 1)
+        self._waiting_since = loop.time()
+        # The chunk stays in `_held` if the caller stops waiting for it.
+        await asyncio.sleep(max(due - loop.time(), 0))
+        self._waiting_since = None
+        chunk, self._held = self._held, None
+        return chunk
+
+    async def close(self) -> None:
+        await self._reading.close()
+
+
+def make_source_opener(
+    numbers: Callable[[nodes.Source, RunContext], NumberedRows],
+) -> Callable[[nodes.Source, RunContext], SourceConnector]:
+    """Return a function that opens a source over these numbered rows."""
+
+    def opened(source: nodes.Source, surroundings: RunContext) -> SourceConnector:
+        numbered = NumberedSource(numbers(source, surroundings), surroundings)
+        return ThreadedSource(numbered, surroundings.kernel_executor)
+
+    return opened
+
+
+def make_batch_opener(
+    numbers: Callable[[nodes.Source, RunContext], NumberedRows],
+) -> Callable[[nodes.Source, RunContext], BatchSplitReader]:
+    """Return a function that opens a batch reader over these numbered rows."""
+    return lambda source, surroundings: NumberedBatchReader(numbers(source, surroundings))

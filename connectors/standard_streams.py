@@ -1,0 +1,78 @@
+"""The `console` connector: a table of the rows on the terminal, for people to read.
+
+The `stdin` and `stdout` connectors, for use in a shell's pipe.
+"""
+
+from __future__ import annotations
+
+from headrace.connectors.thread_adapters import ThreadedSink, ThreadedSource
+from headrace.core.api.run_context import RunContext
+from headrace.core.api.sinks import SinkConnector
+from headrace.core.api.sources import SourceConnector
+from headrace.core.pipeline.connector import Connector, SinkSide, SourceSide
+from headrace.core.pipeline.document_model import DocumentModel
+from headrace.core.plan import nodes
+from headrace.core.types.data_types import Schema
+
+
+class ConsoleSink(DocumentModel):
+    """The options of the console sink: none."""
+
+
+def _open_console(sink: nodes.Sink, schema: Schema, surroundings: RunContext) -> SinkConnector:
+    # Loaded when a pipeline runs, so that help and completion stay fast.
+    from headrace.connectors.print_sinks import build_console_sink
+
+    return ThreadedSink(build_console_sink(schema, surroundings), surroundings.kernel_executor)
+
+
+CONSOLE = Connector(
+    "console",
+    "Rows on the terminal, to be read by people.",
+    sink=SinkSide(ConsoleSink, open=_open_console, prints_rows=True),
+)
+
+
+TEXT_FORMATS = ("json", "csv", "raw")
+
+
+class StdinSource(DocumentModel):
+    """The options of the stdin source: none."""
+
+
+class StdoutSink(DocumentModel):
+    """The options of the stdout sink: none."""
+
+
+def _open_stdin(source: nodes.Source, surroundings: RunContext) -> SourceConnector:
+    # Loaded when a pipeline runs, so that help and completion stay fast.
+    from headrace.connectors.stdin import build_standard_input
+
+    return ThreadedSource(build_standard_input(source, surroundings), surroundings.kernel_executor)
+
+
+def _open_stdout(sink: nodes.Sink, schema: Schema, surroundings: RunContext) -> SinkConnector:
+    from headrace.connectors.print_sinks import build_stdout_sink
+
+    return ThreadedSink(build_stdout_sink(sink, schema, surroundings), surroundings.kernel_executor)
+
+
+STDIN = Connector(
+    "stdin",
+    "Records from standard input, one a line.",
+    source=SourceSide(
+        StdinSource,
+        TEXT_FORMATS,
+        open=_open_stdin,
+        describe_exclusive=lambda _: "standard input",
+        is_bounded=lambda _: False,
+        is_replayable=False,
+    ),
+)
+
+
+STDOUT = Connector(
+    "stdout",
+    "Records on standard output, one a line.",
+    sink=SinkSide(StdoutSink, TEXT_FORMATS, open=_open_stdout, prints_rows=True),
+)

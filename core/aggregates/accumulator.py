@@ -1,0 +1,75 @@
+"""Accumulators: aggregates as three steps of column expressions, so that the work can be split.
+
+    partial   over rows, inside `group_by(...).agg(...)`: the columns of a partial state
+    merge     over partial states of the same group, inside `group_by(...).agg(...)`: those columns
+    finish    over merged columns, one row a group: the result
+
+Merging is associative and commutative: rows may be split into batches and partial states merged in
+any order and grouping, and the result is the same (except for the rounding of sums of floats).
+State has plain column types, so that it can be written as Arrow.
+
+An aggregate whose result depends on the order of rows stores the order key with its values: the
+column `__order`, which the plan provides where `needs_order` is set. It may have any type that
+Polars sorts (an integer is fastest), must differ from row to row and never be null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headrace.core.types.data_types import Array, Atom, Field, Struct, Type
+
+if TYPE_CHECKING:
+    import polars as pl
+
+ORDER_KEY = Atom("order key")
+"""The placeholder for the type of the order key in the types of a state."""
+
+
+@dataclass(frozen=True, slots=True)
+class AccumulatorInput:
+    """The input of a partial: arguments and order key, all NULL in a row that the filter drops.
+
+    They are NULL and not filtered, because Polars 2.1 reads beyond its memory where a `filter`
+    inside of `agg` leaves a group empty and the rest is sorted: no aggregate here may sort what it
+    has filtered.
+    """
+
+    values: tuple[pl.Expr, ...]
+    order: pl.Expr
+    count: pl.Expr
+
+    @property
+    def value(self) -> pl.Expr:
+        """The first argument."""
+        return self.values[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulator:
+    """The three steps; `state` has the names and types of the columns of partial and merge."""
+
+    state: tuple[tuple[str, Type], ...]
+    partial: Callable[[AccumulatorInput], tuple[pl.Expr, ...]]
+    merge: Callable[..., tuple[pl.Expr, ...]]
+    finish: Callable[..., pl.Expr]
+    needs_order: bool = False
+
+
+def replace_order_key(type: Type, order: Type) -> Type:
+    """Return the type of a state column for a known type of the order key."""
+    match type:
+        case Array(element):
+            return Array(replace_order_key(element, order))
+        case Struct(fields):
+            return Struct(
+                tuple(Field(f.name, replace_order_key(f.type, order), f.nullable) for f in fields)
+            )
+    return order if type == ORDER_KEY else type
+
+
+def explode_group_lists(lists: pl.Expr) -> pl.Expr:
+    """Return the elements of the lists of a group, as its rows."""
+    return lists.explode(empty_as_null=False, keep_nulls=False)

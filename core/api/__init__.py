@@ -1,0 +1,1 @@
+"""The contracts that connectors, state backends, user code and the runtime share."""

@@ -1,0 +1,1 @@
+"""Checkpoints of a job: manifests, storage, counters, compatibility with a changed pipeline."""

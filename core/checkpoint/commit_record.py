@@ -1,0 +1,90 @@
+"""The durable record that a checkpoint's output is committed.
+
+No checkpoint begins before it is written.
+
+A disk that is full for a while costs the job only checkpoints, so writing the record is retried for
+as long as a checkpoint may take; but not if the home is missing.
+
+The report of a job's source positions to external systems after each complete checkpoint.
+
+Nothing depends on the reports, so nothing waits for them: while the last report of a source is in
+progress, the next is skipped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+
+from headrace.core.api.run_context import RunContext
+from headrace.core.api.snapshots import RefusedSnapshot, SnapshotError
+from headrace.core.api.sources import SourceConnector
+from headrace.core.api.splits import Progress, Split
+from headrace.core.checkpoint.storage import CheckpointStorage
+from headrace.core.coordination.messages import WriteManifest
+
+MIN_RETRY_S, MAX_RETRY_S = 0.2, 10.0
+"""The first and the longest pause between two tries."""
+
+
+async def record_committed(
+    number: int, keeping: CheckpointStorage, surroundings: RunContext
+) -> None:
+    """Record the commits of a checkpoint; report to the user when that has to wait.
+
+    Raises SnapshotError on timeout.
+    """
+    loop = asyncio.get_running_loop()
+    until, pause_s = loop.time() + keeping.schedule.timeout_s, MIN_RETRY_S
+    while True:
+        try:
+            await surroundings.kernel_executor.run_blocking(
+                partial(keeping.record_committed, number)
+            )
+        except RefusedSnapshot:
+            raise
+        except SnapshotError as error:
+            if loop.time() + pause_s > until:
+                raise
+            if pause_s == MIN_RETRY_S:
+                surroundings.notify_user(f"checkpoints wait: {error.message}")
+            await asyncio.sleep(pause_s)
+            await surroundings.kernel_executor.run_blocking(keeping.newest_number)
+            pause_s = min(2 * pause_s, MAX_RETRY_S)
+        else:
+            return
+
+
+CLOSE_TIMEOUT_S = 5.0
+"""The time to wait at the end for reports in progress."""
+
+
+@dataclass(slots=True)
+class OffsetReporter:
+    """Reports the positions of each checkpoint to its sources."""
+
+    sources: Mapping[str, SourceConnector] = field(default_factory=dict)
+    _reports: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+
+    def report(self, keep: WriteManifest) -> None:
+        """Report a complete checkpoint to its sources."""
+        positions: dict[str, dict[Split, Progress]] = {}
+        for snapshot in keep.snapshots.values():
+            for split, progress in snapshot.splits.items():
+                positions.setdefault(split.source, {})[split] = progress
+        for name, splits in positions.items():
+            before = self._reports.get(name)
+            if before is None or before.done():
+                telling = self.sources[name].on_checkpoint_complete(splits)
+                self._reports[name] = asyncio.ensure_future(telling)
+
+    async def close(self) -> None:
+        """Wait a little for reports in progress; their errors are ignored."""
+        if not self._reports:
+            return
+        _, left = await asyncio.wait(self._reports.values(), timeout=CLOSE_TIMEOUT_S)
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*self._reports.values(), return_exceptions=True)

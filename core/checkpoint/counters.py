@@ -1,0 +1,84 @@
+"""The row counters of subtasks, by part, as plain data: part of a checkpoint.
+
+A job continues its counters from there at any parallelism: a checkpoint has the sums over the
+subtasks of a part, and new subtasks count from 0.
+
+    {"parts": {"orders": [120, 118, 2], ...},    rows in, rows out, bad rows of each part
+     "failed": {"scored": 2},                    rows that failed since the job began: they number
+                                                 dead letters, so a subtask has each number once
+     "windows": {"totals": [3, 0]}}              late, unfilled
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from headrace.core.coordination.messages import Snapshot
+
+if TYPE_CHECKING:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class PartCounters:
+    """The row counters of a part."""
+
+    rows_in: int = 0
+    rows_out: int = 0
+    bad_rows: int = 0
+    late_rows: int = 0
+    unfilled_rows: int = 0
+
+    def document(self) -> list[int]:
+        """Returns the numbers in the order in which they are stored."""
+        return [self.rows_in, self.rows_out, self.bad_rows, self.late_rows, self.unfilled_rows]
+
+    @classmethod
+    def of(cls, document: Iterable[int]) -> PartCounters:
+        """Returns what was stored."""
+        rows_in, rows_out, bad, late, unfilled = document
+        return cls(
+            rows_in=rows_in, rows_out=rows_out, bad_rows=bad, late_rows=late, unfilled_rows=unfilled
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class JobCounters:
+    """The counters of all subtasks at a checkpoint."""
+
+    parts: Mapping[str, PartCounters] = field(default_factory=dict)
+    failed_rows: Mapping[str, int] = field(default_factory=dict)
+    """The number of failed rows, by step: subtasks number dead letters from there."""
+
+    def to_document(self) -> dict[str, object]:
+        """Return the counters as plain data."""
+        parts = {name: passed.document() for name, passed in self.parts.items()}
+        return {"parts": parts, "failed": dict(self.failed_rows)}
+
+    @classmethod
+    def from_document(cls, document: Any) -> JobCounters:
+        """Return the counters of plain data."""
+        parts = {name: PartCounters.of(five) for name, five in document["parts"].items()}
+        return cls(parts, document["failed"])
+
+
+def add_snapshots(before: JobCounters, snapshots: Iterable[Snapshot]) -> JobCounters:
+    """Add the counters of snapshots to those of earlier attempts.
+
+    A stored state has its own counts of late and unfilled rows.
+    """
+    parts, failed = dict(before.parts), dict(before.failed_rows)
+    for snapshot in snapshots:
+        counted: Any = snapshot.counts or {"parts": {}, "failed": {}, "windows": {}}
+        for name, three in counted["parts"].items():
+            two = (0, 0) if snapshot.states.get(name) else counted["windows"].get(name, (0, 0))
+            parts[name] = _add_counters(parts.get(name, PartCounters()), (*three, *two))
+        for step, count in counted["failed"].items():
+            failed[step] = max(failed.get(step, 0), count)
+    return JobCounters(parts, failed)
+
+
+def _add_counters(one: PartCounters, more: Iterable[int]) -> PartCounters:
+    return PartCounters.of(a + b for a, b in zip(one.document(), more, strict=True))

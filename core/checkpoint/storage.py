@@ -1,0 +1,166 @@
+"""The pins of checkpoints that are being read, so that they are not collected meanwhile.
+
+The checkpoint storage of a job and its rules: where, how often, and what follows a failure.
+
+Nothing here is asynchronous: what waits for a disk is called on the KernelExecutor.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+from headrace.core.api.run_context import CommitTiming, JobNotes, NoJobNotes
+from headrace.core.api.snapshots import Manifest, RefusedSnapshot, SnapshotError, SnapshotStore
+from headrace.core.checkpoint import manifest
+from headrace.core.checkpoint.history import CheckpointHistory, CheckpointPauses
+from headrace.core.checkpoint.manifest import RestoredCheckpoint
+from headrace.core.coordination.checkpoint_coordinator import CheckpointSchedule
+from headrace.core.coordination.events import JobEvent, JobRestarting
+from headrace.core.coordination.messages import CheckpointCompleted, CheckpointFailed, WriteManifest
+from headrace.core.coordination.restart import RestartPolicy
+from headrace.core.plan import nodes
+
+
+@dataclass(slots=True)
+class CheckpointPins:
+    """The number of readers of each checkpoint, by its number."""
+
+    _counts: Counter[int] = field(default_factory=Counter)
+    _release_event: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def pin(self, number: int) -> None:
+        """Add a reader of a checkpoint."""
+        self._counts[number] += 1
+
+    def release(self, number: int) -> None:
+        """Remove a reader of a checkpoint."""
+        self._counts = self._counts - Counter([number])
+        self._release_event.set()
+
+    @property
+    def numbers(self) -> frozenset[int]:
+        """The pinned checkpoints. Safe to call from any thread."""
+        return frozenset(self._counts)
+
+    async def wait_until_unpinned(self) -> None:
+        """Wait until no checkpoint is pinned."""
+        while self._counts:
+            self._release_event.clear()
+            await self._release_event.wait()
+
+
+@dataclass(slots=True)
+class CheckpointStorage:
+    """The checkpoint store of one job, its history and its rules."""
+
+    store: SnapshotStore
+    restarts: RestartPolicy
+    schedule: CheckpointSchedule = field(default_factory=CheckpointSchedule)
+    retained_count: int = 3
+    is_aligned: bool = True
+    """Whether inputs wait for each other's barriers, so that each row counts exactly once."""
+    version: str = ""
+    time: Callable[[], str] = str
+    """Returns the wall-clock time as text for people."""
+    on_event: Callable[[JobEvent], None] = lambda news: None
+    on_finished: Callable[[], None] = lambda: None
+    """Called when all input was read and all output is committed."""
+    write_commit_record: Callable[[int], None] = lambda number: None
+    """Records durably that all output of a checkpoint is committed."""
+    read_commit_record: Callable[[], int | None] = lambda: None
+    """Returns the last recorded checkpoint; its output may have been removed since."""
+    notes: JobNotes = field(default_factory=NoJobNotes)
+    """The storage in which sources and sinks record what must survive a crash."""
+    on_deployed: Callable[[], None] = lambda: None
+    """Called when the first attempt is deployed: the run can no longer be refused."""
+    resumed_number: int = 0
+    """The checkpoint that the run resumed from."""
+    fresh_parts: frozenset[str] = frozenset()
+    """The steps and sources that start fresh after that checkpoint, but not after a later one."""
+    now_us: Callable[[], int] = lambda: 0
+    """Returns the wall-clock time for the history."""
+    history: CheckpointHistory = field(default_factory=CheckpointHistory)
+    pins: CheckpointPins = field(default_factory=CheckpointPins)
+    """The checkpoints that stay because they are being read."""
+    _reported_bytes: int = 0
+    _written_number: int = 0
+    """The number of the last checkpoint that was written."""
+
+    def find_last_number(self) -> int:
+        """Return the number of the newest checkpoint, 0 if there is none."""
+        return max(self.store.list_checkpoints(), default=0)
+
+    def newest_number(self) -> int:
+        """Return the number of the newest checkpoint.
+
+        Raises SnapshotError if a newer one is missing.
+        """
+        number, known = self.find_last_number(), max(self._written_number, self.resumed_number)
+        if number < known:
+            hint = "restore its folder: without it, output would be written twice"
+            raise RefusedSnapshot(f"checkpoint {known} is missing from the job's home", hint)
+        return number
+
+    def find_highest_number(self) -> int:
+        """Return the highest number of a checkpoint that exists or whose commits are recorded."""
+        return max(self.find_last_number(), self.read_commit_record() or 0)
+
+    def record_committed(self, number: int) -> None:
+        """Record that all output up to this checkpoint is committed. Raises SnapshotError.
+
+        After a return to an older checkpoint, the record of the newer ones remains.
+        """
+        if number > (self.read_commit_record() or 0):
+            self.write_commit_record(number)
+
+    def write(self, keep: WriteManifest, plan: nodes.Plan, base: RestoredCheckpoint | None) -> None:
+        """Write a checkpoint; `base`: the one that the attempt resumed from.
+
+        Raises SnapshotError.
+        """
+        document = manifest.build_manifest(keep, plan, self.version, self.time(), base)
+        self.store.commit(keep.number, document)
+        self._written_number = keep.number
+        self.history.record_size(keep.number, document)
+        # A failed cleanup does not invalidate the checkpoint.
+        with suppress(SnapshotError):
+            self.store.collect(
+                {*self.store.list_checkpoints()[-self.retained_count :], *self.pins.numbers}
+            )
+
+    def read_newest(self, plan: nodes.Plan) -> RestoredCheckpoint | None:
+        """Return the newest checkpoint. Raises SnapshotError."""
+        number = self.newest_number()
+        if not number:
+            return None
+        fresh = self.fresh_parts if number <= self.resumed_number else ()
+        return manifest.parse_manifest(number, self.read_manifest(number), plan, fresh)
+
+    @property
+    def commit_timing(self) -> CommitTiming:
+        """The times at which output is committed."""
+        rhythm = self.schedule
+        longest_s = self.restarts.max_delay_s
+        return CommitTiming(rhythm.interval_s, rhythm.timeout_s, longest_s)
+
+    def read_manifest(self, number: int) -> Manifest:
+        """Return the manifest of a checkpoint, without output that is recorded as committed."""
+        document = self.store.read_manifest(number)
+        noted = self.read_commit_record()
+        is_visible = noted is not None and number <= noted
+        return manifest.drop_committed_output(document) if is_visible else document
+
+    def report_event(self, news: JobEvent, pauses: CheckpointPauses | None = None) -> None:
+        """Report an event, with the bytes that a checkpoint has added to the store."""
+        if isinstance(news, CheckpointCompleted):
+            before, self._reported_bytes = self._reported_bytes, self.store.bytes_written
+            news = replace(news, bytes=self._reported_bytes - before)
+        if isinstance(news, CheckpointCompleted | CheckpointFailed):
+            self.history.record_outcome(news, self.now_us(), pauses)
+        elif isinstance(news, JobRestarting):
+            self.history.restart_count += 1
+        self.on_event(news)

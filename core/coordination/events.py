@@ -1,0 +1,92 @@
+"""The events of a running job that are reported to the user, in addition to its statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from headrace.core.api.splits import Failure
+from headrace.core.coordination.messages import CheckpointCompleted, CheckpointFailed
+
+
+@dataclass(frozen=True, slots=True)
+class JobResumed:
+    """The job has resumed from a checkpoint."""
+
+    number: int
+    taken_at: str
+    sources: tuple[tuple[str, str], ...]
+    """The position from which each source resumes, in words."""
+    killed_process: str | None = None
+    """The process that was killed before, if one was."""
+    changes: tuple[str, ...] = ()
+    """The differences that follow from changes of the pipeline."""
+    removed_checkpoints: tuple[int, ...] = ()
+    """The newer checkpoints, where an older one was requested."""
+    repeated_rows: tuple[tuple[str, int], ...] = ()
+    """By sink, the maximum number of rows that were written after the checkpoint and are repeated.
+    """
+    savepoint: str | None = None
+    """The path of the savepoint that the checkpoint was made of, if it was made of one."""
+    dropped_checkpoints: int = 0
+    """The number of checkpoints of another job that were in the home and have been removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobRestarting:
+    """The job has failed, and restarts from its newest checkpoint after a delay."""
+
+    failure: Failure
+    delay_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class StopRequested:
+    """A client has requested the end of the job."""
+
+    is_drain: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SavepointTaken:
+    """A savepoint was made of a checkpoint."""
+
+    number: int
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobRescaled:
+    """The job continues at another parallelism of these parts."""
+
+    parallelism: Mapping[str, int]
+    downtime_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class RequestFailed:
+    """A client's request has failed."""
+
+    request: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalWarning:
+    """An external condition that the job tolerates or waits for."""
+
+    message: str
+
+
+JobEvent: TypeAlias = (
+    JobResumed
+    | CheckpointCompleted
+    | CheckpointFailed
+    | JobRestarting
+    | StopRequested
+    | SavepointTaken
+    | JobRescaled
+    | RequestFailed
+    | ExternalWarning
+)

@@ -1,0 +1,136 @@
+"""A bounded channel from one subtask to another, with backpressure: a fast sender has to wait.
+
+The bounds are in rows and in bytes; a batch larger than the bounds passes an empty channel, so
+nothing is ever stuck. The receiver takes everything queued before the next barrier: the rows as one
+batch, then the last watermark. Under load batches grow, and more rows share the cost of a call;
+when idle, a single row passes at once. Backpressure is the share of time that senders wait.
+
+So a watermark may arrive after rows that were sent later, but never after a barrier sent later.
+That makes fewer rows late, never more. Otherwise no batch could grow where each is followed by a
+watermark.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from headrace.core.api.stopwatch import Stopwatch
+from headrace.core.types.elements import (
+    Barrier,
+    Batch,
+    Element,
+    EndOfStream,
+    IdleMarker,
+    WatermarkElement,
+)
+from headrace.core.types.frames import concat_contiguous
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelBounds:
+    """The capacity of a channel, and how long a source gathers rows into larger batches."""
+
+    rows: int = 8192
+    bytes: int = 16 * 2**20
+    linger_s: float = 0.0
+
+
+@dataclass(slots=True)
+class ChannelStatistics:
+    """Totals of a channel, its queue, and the time that its sender was blocked."""
+
+    rows: int = 0
+    batches: int = 0
+    waiting_rows: int = 0
+    waiting_bytes: int = 0
+    waiting_elements: int = 0
+    blocked_s: float = 0.0
+
+
+@dataclass(slots=True)
+class Channel:
+    """A channel with one sender and one receiver. `arrived` is called after each `put`."""
+
+    bounds: ChannelBounds
+    on_arrival: Callable[[], None] = lambda: None
+    _queue: deque[tuple[Element, int]] = field(default_factory=deque)
+    """The elements, each with its size when it was put: the estimate of a batch may change."""
+    _room_future: asyncio.Future[None] | None = None
+    _blocked_time: Stopwatch = field(default_factory=Stopwatch)
+    _statistics: ChannelStatistics = field(default_factory=ChannelStatistics)
+
+    async def put(self, element: Element) -> None:
+        """Append an element; wait until the channel has room for it."""
+        size = 0
+        if isinstance(element, Batch):
+            size = element.bytes
+            if not self._has_room(element.rows, size):
+                await self._wait_for_room(element.rows, size)
+            self._count_batch(element.rows, size)
+        self._queue.append((element, size))
+        self.on_arrival()
+
+    def take(self) -> list[Element]:
+        """Remove and return the elements before the next barrier or end, or that element itself.
+
+        All batches become one, followed by the last watermark. Empty if the channel is empty.
+        """
+        if self._queue and isinstance(self._queue[0][0], Barrier | EndOfStream):
+            return [self._queue.popleft()[0]]
+        frames: list[pl.DataFrame] = []
+        watermark: WatermarkElement | None = None
+        idle: IdleMarker | None = None
+        while self._queue and not isinstance(self._queue[0][0], Barrier | EndOfStream):
+            element, size = self._queue.popleft()
+            idle = element if isinstance(element, IdleMarker) else None
+            if isinstance(element, WatermarkElement):
+                watermark = element
+            elif isinstance(element, Batch):
+                frames.append(element.frame)
+                self._statistics.waiting_rows -= element.rows
+                self._statistics.waiting_bytes -= size
+        if frames and self._room_future is not None and not self._room_future.done():
+            self._room_future.set_result(None)
+        taken = (Batch(concat_contiguous(frames)) if frames else None, watermark, idle)
+        return [element for element in taken if element is not None]
+
+    @property
+    def has_elements(self) -> bool:
+        """Whether there is an element to take."""
+        return bool(self._queue)
+
+    def statistics(self) -> ChannelStatistics:
+        """Return the current figures; the object is updated in place later."""
+        self._statistics.blocked_s = self._blocked_time.seconds
+        self._statistics.waiting_elements = len(self._queue)
+        return self._statistics
+
+    def _has_room(self, rows: int, size: int) -> bool:
+        now = self._statistics
+        return now.waiting_rows == 0 or (
+            now.waiting_rows + rows <= self.bounds.rows
+            and now.waiting_bytes + size <= self.bounds.bytes
+        )
+
+    async def _wait_for_room(self, rows: int, size: int) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            with self._blocked_time:
+                while not self._has_room(rows, size):
+                    self._room_future = loop.create_future()
+                    await self._room_future
+        finally:
+            self._room_future = None
+
+    def _count_batch(self, rows: int, size: int) -> None:
+        self._statistics.rows += rows
+        self._statistics.batches += 1
+        self._statistics.waiting_rows += rows
+        self._statistics.waiting_bytes += size

@@ -1,0 +1,114 @@
+"""Alignment of watermarks and barriers over several inputs. No clock, no queue, no waiting.
+
+Watermarks. The combined watermark is the minimum over the inputs that are not idle, and it never
+decreases: an input that resumes after being idle holds it until it has caught up. The end of
+idleness is announced by repeating the watermark, because the rows that ended it may be filtered out
+before they reach the next subtask.
+
+An input at MAX_WATERMARK_US holds nothing back and does not count, whether its end has arrived or
+not. While all remaining inputs are idle, the combined watermark does not advance to that maximum.
+
+Barriers. With aligned checkpoints (exactly once), barrier n blocks its input until barrier n has
+arrived on all inputs; otherwise (at least once) it blocks nothing. A finished input counts as
+having sent every barrier and the last watermark. The choice of the next input never depends on the
+contents of the inputs, so alignment over bounded channels cannot deadlock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from headrace.core.types.elements import (
+    MAX_WATERMARK_US,
+    MIN_WATERMARK_US,
+    Barrier,
+    Batch,
+    Element,
+    EndOfStream,
+    IdleMarker,
+    WatermarkElement,
+)
+
+
+@dataclass(slots=True)
+class _Input:
+    watermark_us: int = MIN_WATERMARK_US
+    is_idle: bool = False
+    has_ended: bool = False
+
+
+@dataclass(slots=True)
+class InputAligner:
+    """Combines the elements of `count` inputs into one sequence."""
+
+    input_count: int
+    is_aligned: bool = True
+    timeless_inputs: frozenset[int] = frozenset()
+    """Inputs whose rows have no event time: they hold back the last watermark only."""
+    blocked_inputs: set[int] = field(default_factory=set)
+    """Inputs that wait for a barrier: their next element must not be taken yet."""
+    _inputs: list[_Input] = field(default_factory=list)
+    _watermark_us: int = MIN_WATERMARK_US
+    _is_idle: bool = False
+    _barrier_inputs: dict[int, set[int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._inputs = [_Input() for _ in range(self.input_count)]
+
+    def receive(self, at: int, element: Element) -> Iterator[Element]:
+        """Take the next element of input `at`; yield the elements to hand on."""
+        match element:
+            case Batch():
+                yield element
+                self._inputs[at].is_idle = False
+                if self._is_idle:
+                    yield from self._advance_time()
+            case WatermarkElement(at_us):
+                self._inputs[at].is_idle = False
+                self._inputs[at].watermark_us = max(self._inputs[at].watermark_us, at_us)
+                yield from self._advance_time()
+            case IdleMarker():
+                self._inputs[at].is_idle = True
+                yield from self._advance_time()
+            case Barrier(checkpoint):
+                self._barrier_inputs.setdefault(checkpoint, set()).add(at)
+                if self.is_aligned:
+                    self.blocked_inputs.add(at)
+                yield from self._complete_barriers()
+            case EndOfStream():
+                self._inputs[at].has_ended = True
+                self._inputs[at].watermark_us = MAX_WATERMARK_US
+                yield from self._complete_barriers()
+                yield from self._advance_time()
+                if all(input.has_ended for input in self._inputs):
+                    yield EndOfStream()
+
+    def _advance_time(self) -> Iterator[Element]:
+        """Yield the watermark if it has advanced, and any change of idleness."""
+        timed = [each for at, each in enumerate(self._inputs) if at not in self.timeless_inputs]
+        open_ = [input for input in timed if input.watermark_us < MAX_WATERMARK_US]
+        if not open_ and not all(self._inputs[at].has_ended for at in self.timeless_inputs):
+            # Only inputs without event time are left; their rows hold no time back.
+            self._is_idle = True
+            yield IdleMarker()
+            return
+        live = [input.watermark_us for input in open_ if not input.is_idle]
+        was_idle, self._is_idle = self._is_idle, bool(open_) and not live
+        if self._is_idle:
+            if not was_idle:
+                yield IdleMarker()
+            return
+        low = min(live, default=MAX_WATERMARK_US)
+        if low > self._watermark_us or was_idle:
+            self._watermark_us = max(low, self._watermark_us)
+            yield WatermarkElement(self._watermark_us)
+
+    def _complete_barriers(self) -> Iterator[Element]:
+        """Yield the barriers that have arrived on all unfinished inputs, oldest first."""
+        live = {at for at, input in enumerate(self._inputs) if not input.has_ended}
+        for checkpoint in sorted(self._barrier_inputs):
+            if live <= self._barrier_inputs[checkpoint]:
+                del self._barrier_inputs[checkpoint]
+                self.blocked_inputs.clear()
+                yield Barrier(checkpoint)

@@ -1,0 +1,345 @@
+"""Construction of the operator chain of a task from its steps.
+
+Adjacent `where`, `select`, `with` and `drop` operations become one operator, across steps; every
+other operation becomes an operator of its own. Streams between the operators of a step have
+internal names, which no pipeline can use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from headrace.core.api.state import FrozenState, StepCounters, StepState
+from headrace.core.api.state_backend import StateBackend, StateOwnership
+from headrace.core.api.user_code import UserCode
+from headrace.core.operators import dead_letters
+from headrace.core.operators.keyed_context import KeyedContext
+from headrace.core.operators.map import MapOperator
+from headrace.core.operators.operator import (
+    FailedRow,
+    Operator,
+    OperatorChain,
+    Output,
+    TwoInputOperator,
+)
+from headrace.core.operators.stateless_operators import (
+    ExplodeOperator,
+    ProjectionOperator,
+    RouteOperator,
+)
+from headrace.core.plan import nodes
+from headrace.core.plan.nodes.matching import BroadcastMatch, ConnectedMatch
+from headrace.core.types.key_groups import compute_owned_groups
+from headrace.core.types.row_order import add_row_order, number_rows
+
+if TYPE_CHECKING:
+    from headrace.core.operators.lookup.lookup_join import LookupJoin
+    from headrace.core.operators.process.process_operator import UserCodeContext
+
+
+OperatorT = TypeVar("OperatorT", bound=Operator)
+"""A type of operator."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorContext:
+    """The job's clock, pipeline folder, streams with readers, and state backend, for operators."""
+
+    now_us: Callable[[], int]
+    folder: Path
+    consumed_streams: frozenset[str]
+    backend: StateBackend
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskSlice:
+    """The share of one subtask in its task: its index, key groups, and states to restore."""
+
+    index: int
+    parallelism: int
+    key_groups: int
+    restored_states: Mapping[str, tuple[FrozenState, ...]] = field(default_factory=dict)
+    """The restored states of all subtasks, by step; each subtask takes its key groups of them."""
+
+    @property
+    def groups(self) -> range:
+        """The key groups that the subtask owns."""
+        return compute_owned_groups(self.index, self.parallelism, self.key_groups)
+
+
+@dataclass(slots=True)
+class SubtaskOperators:
+    """The operators of a subtask, with their states and their counts of rows."""
+
+    chain: OperatorChain | None
+    column_operators: list[ProjectionOperator] = field(default_factory=list)
+    counted_steps: set[str] = field(default_factory=set)
+    """The steps whose output leaves an operator, so that the chain counts it."""
+    failed_rows: dict[str, int] = field(default_factory=dict)
+    """The number of rows on which user code failed, by step."""
+    failed_rows_before: dict[str, int] = field(default_factory=dict)
+    """The same of earlier attempts; the order of dead letters continues from there."""
+    states: dict[str, list[StepState]] = field(default_factory=dict)
+    """The open states by step: one each, or one per clock (`PerClockOperator`)."""
+    lookup_join: LookupJoin | None = None
+    """The lookup of the first step; it precedes the chain."""
+    chain_before_lookup: OperatorChain | None = None
+    """The operators of the first step that precede its lookup."""
+
+    def close(self) -> None:
+        """Close all states."""
+        for states in self.states.values():
+            for state in states:
+                state.close()
+
+    def sum_counters(self, step: str) -> StepCounters:
+        """Return the counters of a step, summed over its states."""
+        counts = [state.counters for state in self.states[step]]
+        return StepCounters(sum(c.late for c in counts), sum(c.unfilled for c in counts))
+
+    def count_output_rows(self, step: nodes.Step, came: int) -> int:
+        """Return the number of output rows of a step that has received `came` rows."""
+        if self.lookup_join is not None and self.lookup_join.output_stream == step.name:
+            return self.lookup_join.emitted_rows
+        if self.chain is not None and step.name in self.counted_steps:
+            return sum(self.chain.emitted_rows[out.name] for out in step.main_outputs)
+        passed = [
+            columns.passed_rows[step.name]
+            for columns in self.column_operators
+            if step.name in columns.passed_rows
+        ]
+        return passed[-1] if passed else came
+
+
+def compile_steps(
+    steps: Sequence[nodes.Step], context: OperatorContext, subtask: SubtaskSlice
+) -> SubtaskOperators:
+    """Build the operators of consecutive steps; without steps there is no chain."""
+    compiled = SubtaskOperators(None)
+    work = [(step, operation) for step in steps for operation in step.operations or (None,)]
+    operators: list[tuple[str, Operator]] = []
+    two_sided: TwoInputOperator | None = None
+    name = steps[0].name + "#" if steps else ""
+    at = 0
+    while at < len(work):
+        step, operation = work[at]
+        run = _find_column_operations(work, at)
+        last = work[at + len(run) - 1][0] if run else step
+        at += max(len(run), 1)
+        ends = at == len(work) or work[at][0] is not last
+        if ends:
+            compiled.counted_steps.add(last.name)
+        output_stream = last.name if ends else f"{last.name}#{at}"
+        if run or operation is None:
+            columns = ProjectionOperator(output_stream, run, context.now_us)
+            compiled.column_operators.append(columns)
+            operators.append((name, columns))
+        else:
+            factory = _OperatorFactory(step, output_stream, context, subtask, compiled)
+            if isinstance(operation, nodes.Lookup):
+                assert step is steps[0], "a step that looks rows up begins a task"
+                compiled.lookup_join = factory.build_lookup(operation, name)
+                compiled.chain_before_lookup = OperatorChain(operators) if operators else None
+                operators = []
+            elif isinstance(operation, nodes.TwoSided):
+                assert not operators, "a step with two inputs begins a task"
+                two_sided = factory.build_two_sided(operation)
+                operators.append((name, two_sided))
+            else:
+                operators.append((name, factory.build_operator(operation)))
+        name = work[at][0].inputs[0] if ends and at < len(work) else output_stream
+    compiled.chain = OperatorChain(operators, two_sided) if operators else None
+    return compiled
+
+
+def _find_column_operations(
+    work: Sequence[tuple[nodes.Step, nodes.Operation | None]], at: int
+) -> list[tuple[str, nodes.Filter | nodes.Project]]:
+    """Return the adjacent column operations from `at` on, which become one operator."""
+    run: list[tuple[str, nodes.Filter | nodes.Project]] = []
+    for step, operation in work[at:]:
+        if not isinstance(operation, nodes.Filter | nodes.Project):
+            break
+        run.append((step.name, operation))
+    return run
+
+
+@dataclass(frozen=True, slots=True)
+class _OperatorFactory:
+    """Builds the operators of a step's operations; their output is the stream `output_stream`."""
+
+    step: nodes.Step
+    output_stream: str
+    context: OperatorContext
+    subtask_slice: SubtaskSlice
+    built: SubtaskOperators
+
+    def build_operator(self, operation: nodes.Operation) -> Operator:
+        """Build the operator of an operation."""
+        match operation:
+            case nodes.Explode():
+                return ExplodeOperator(self.output_stream, operation)
+            case nodes.Route():
+                return RouteOperator(self.step.name, operation, self.context.consumed_streams)
+            case nodes.Map():
+                failed = self._handle_failed_rows if self.step.on_error != "fail" else None
+                return MapOperator(
+                    self.step.name, self.output_stream, operation, self.context.folder, failed
+                )
+            case nodes.Aggregate() | nodes.Apply() | nodes.Top() | nodes.Dedup():
+                return self._build_keyed(operation)
+            case nodes.Process():
+                return self._build_process(operation)
+        raise AssertionError(operation)
+
+    def _build_process(self, operation: nodes.Process) -> Operator:
+        """Build the operator of a user's class, one for each clock."""
+        from headrace.core.operators.process.factory import build_process
+
+        call_context = self._build_call_context(operation.body)
+        parts = self._build_per_clock(
+            lambda keyed_context: build_process(operation, keyed_context, call_context)
+        )
+        return self._combine(operation.key, parts)
+
+    def _build_per_clock(
+        self, factory: Callable[[KeyedContext], OperatorT]
+    ) -> list[tuple[range, OperatorT]]:
+        """Build an operator for each range of key groups with the same clock."""
+        return [
+            (each.groups, factory(self._build_keyed_context(each)))
+            for each in self._build_ownership().split_by_clock()
+        ]
+
+    def _combine(
+        self, key: Sequence[nodes.ComputedColumn], parts: list[tuple[range, Operator]]
+    ) -> Operator:
+        """Combine the operators of several clocks into one."""
+        from headrace.core.operators.wrappers import PerClockOperator
+
+        return (
+            parts[0][1]
+            if len(parts) == 1
+            else PerClockOperator(key, self.subtask_slice.key_groups, parts)
+        )
+
+    def _build_call_context(self, body: nodes.ProcessBody) -> UserCodeContext:
+        """Build the call context of an operator of a user's class."""
+        from headrace.core.operators.process.process_operator import UserCodeContext
+
+        step = self.step
+        code = UserCode(self.context.folder, body.file, body.name)
+        failed = self._handle_failed_rows if step.on_error != "fail" else None
+        ordered = {stream.name for stream in step.main_outputs if stream.has_row_order}
+        main = (
+            {self.output_stream}
+            if self.output_stream != step.name and step.name in ordered
+            else set()
+        )
+        return UserCodeContext(step.name, code, failed, frozenset(ordered | main))
+
+    def build_lookup(self, operation: nodes.Lookup, reads: str) -> LookupJoin:
+        """Build the lookup of the rows of stream `reads`."""
+        from headrace.core.operators.lookup.lookup_join import LookupJoin
+
+        step, context = self.step, self.context
+        failed = self._handle_failed_rows if step.on_error != "fail" else None
+        return LookupJoin(
+            step.name,
+            (reads, self.output_stream),
+            operation,
+            context.now_us,
+            failed,
+            reads_missed=operation.miss_stream in context.consumed_streams,
+        )
+
+    def _build_keyed(self, operation: nodes.KeyedOperation) -> Operator:
+        """Build a keyed operator, one for each clock."""
+        # Loaded only for pipelines with keyed steps, because it loads all aggregates.
+        from headrace.core.operators.keyed_factory import build_keyed_operator
+        from headrace.core.operators.wrappers import ErrorAttributingOperator
+        from headrace.core.plan.window_clauses import list_user_code
+
+        parts = self._build_per_clock(
+            lambda keyed_context: build_keyed_operator(operation, keyed_context)
+        )
+        made = self._combine(operation.key, parts)
+        codes = list_user_code(operation)
+        return ErrorAttributingOperator(self.step.name, codes, made) if codes else made
+
+    def build_two_sided(self, operation: nodes.TwoSided) -> TwoInputOperator:
+        """Build an operator of two inputs, one for each clock."""
+        from headrace.core.operators.joins.factory import build_join
+
+        if isinstance(operation.matching, ConnectedMatch):
+            return self._build_connect(operation, operation.matching)
+        if isinstance(operation.matching, BroadcastMatch):
+            keyed_context = self._build_keyed_context(owner := self._build_ownership())
+            # The restored rows come from all subtasks: with the least clock none of them is late.
+            keyed_context.state.clock_us = owner.least_clock_us
+            return build_join(operation, keyed_context)
+        return self._combine_two_sided(
+            operation,
+            self._build_per_clock(lambda keyed_context: build_join(operation, keyed_context)),
+        )
+
+    def _build_connect(self, operation: nodes.Join, matching: ConnectedMatch) -> TwoInputOperator:
+        """Build the operator of a user's class with two inputs."""
+        from headrace.core.operators.process.factory import build_two_input_process
+        from headrace.core.operators.wrappers import PerClockBroadcastOperator
+
+        call_context = self._build_call_context(matching.body)
+        parts = self._build_per_clock(
+            lambda keyed_context: build_two_input_process(
+                operation, matching, keyed_context, call_context
+            )
+        )
+        if matching.is_broadcast and len(parts) > 1:
+            return PerClockBroadcastOperator(
+                operation.left.key, self.subtask_slice.key_groups, parts
+            )
+        return self._combine_two_sided(operation, parts)
+
+    def _combine_two_sided(
+        self, operation: nodes.Join, parts: Sequence[tuple[range, TwoInputOperator]]
+    ) -> TwoInputOperator:
+        """Combine the operators of several clocks, with two keyed inputs, into one."""
+        from headrace.core.operators.wrappers import PerClockTwoInputOperator
+
+        if len(parts) == 1:
+            return parts[0][1]
+        return PerClockTwoInputOperator(operation.keys, self.subtask_slice.key_groups, parts)
+
+    def _build_ownership(self) -> StateOwnership:
+        """Return the ownership of the step's state in this subtask."""
+        step, subtask = self.step.name, self.subtask_slice
+        restored = subtask.restored_states.get(step, ())
+        return StateOwnership(step, subtask.index, subtask.groups, subtask.key_groups, restored)
+
+    def _build_keyed_context(self, owner: StateOwnership) -> KeyedContext:
+        step, context = self.step, self.context
+        state = context.backend.open_state(owner)
+        self.built.states.setdefault(step.name, []).append(state)
+        ordered = any(stream.has_row_order for stream in step.main_outputs)
+        first = owner.groups.start == 0
+        return KeyedContext(
+            self.output_stream, state, context.now_us, ordered, context.consumed_streams, first
+        )
+
+    def _handle_failed_rows(self, rows: list[FailedRow]) -> Iterator[Output]:
+        """Count the rows on which user code failed, and emit them as dead letters if requested."""
+        step, compiled = self.step, self.built
+        failed = compiled.failed_rows.get(step.name, 0)
+        compiled.failed_rows[step.name] = failed + len(rows)
+        before = compiled.failed_rows_before.get(step.name, 0) + failed
+        if step.on_error != "skip":
+            pairs = ((row.error, row.row) for row in rows)
+            letters = dead_letters.from_failed_rows(step.name, pairs, self.context.now_us())
+            if any(out.has_row_order for out in step.outputs if out.name == step.on_error):
+                letters = add_row_order(
+                    letters, number_rows(0, self.subtask_slice.index, before, len(rows))
+                )
+            yield step.on_error, letters

@@ -1,0 +1,251 @@
+"""One subtask as one asyncio task: it takes elements, runs operators, and emits elements.
+
+A subtask runs the parts of its plan task as a chain: the input is a source's reader or a gate, then
+come operators, and the output is a sink's writer or output edges. Rows pass between parts by calls;
+only the input and the output wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from headrace.core.api.kernel_executor import CostModel, KernelExecutor
+from headrace.core.api.sinks import SinkWriter
+from headrace.core.api.splits import Handle, Progress, Split
+from headrace.core.api.state import Document
+from headrace.core.api.stopwatch import Stopwatch
+from headrace.core.coordination.messages import Snapshot
+from headrace.core.dataflow.input_gate import InputGate
+from headrace.core.dataflow.output_edges import OutputEdge
+from headrace.core.dataflow.snapshotter import Snapshotter
+from headrace.core.errors.attribution import attribute_errors_to
+from headrace.core.operators.operator import OFFLOAD, OperatorChain, Output
+from headrace.core.types.elements import (
+    MIN_WATERMARK_US,
+    Barrier,
+    Batch,
+    ControlElement,
+    Element,
+    EndOfStream,
+    WatermarkElement,
+)
+from headrace.core.types.frames import copy_compact
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+COPY_FRACTION = 4
+"""A result with fewer than one in this number of the input rows is copied, so that the memory of
+the others is released."""
+
+
+@dataclass(slots=True)
+class TaskOutput:
+    """The output of a subtask: the edges of each stream, and the writer of a sink, if any."""
+
+    edges: Mapping[str, Sequence[OutputEdge]]
+    writer: SinkWriter | None
+    writer_stream: str = ""
+    """The stream that the writer takes."""
+    sink_name: str = ""
+    """The name of the writer's sink."""
+    rows_out: dict[str, int] = field(default_factory=dict)
+    write_time: Stopwatch = field(default_factory=Stopwatch)
+    """The time in which the parts before the sink waited for its writer."""
+
+    async def send_rows(self, stream: str, frame: pl.DataFrame) -> None:
+        """Send rows of a stream to its writer and edges."""
+        self.rows_out[stream] = self.rows_out.get(stream, 0) + frame.height
+        if self.writer is not None and stream == self.writer_stream:
+            with attribute_errors_to(self.sink_name), self.write_time:
+                await self.writer.write(frame)
+        for outlet in self.edges.get(stream, ()):
+            await outlet.send_rows(frame)
+
+    async def send_control(self, mark: ControlElement) -> None:
+        """Send a control element on all edges, after all rows before it."""
+        for outlets in self.edges.values():
+            for outlet in outlets:
+                await outlet.send_control(mark)
+
+    async def prepare(self) -> Handle | None:
+        """Prepare the written rows, and return the handle to commit them, if there is any."""
+        if self.writer is None:
+            return None
+        with attribute_errors_to(self.sink_name):
+            return await self.writer.prepare()
+
+    def snapshot_writer(self) -> Document | None:
+        """Return the state that the writers of the next attempt start with."""
+        return None if self.writer is None else self.writer.snapshot_state()
+
+
+@dataclass(slots=True)
+class OperatorTask:
+    """The operators and the output of a subtask; its input passes elements here."""
+
+    chain: OperatorChain | None
+    output: TaskOutput
+    kernel_executor: KernelExecutor
+    rows_in: int = 0
+    watermark_us: int | None = None
+    """The watermark sent last; None: none yet."""
+    snapshotter: Snapshotter | None = None
+    """Takes the snapshots at barriers; None: the job takes no checkpoints."""
+    collect_counts: Callable[[], Document] = dict
+    """Returns the counters of the subtask for its snapshot."""
+    run_time: Stopwatch = field(default_factory=Stopwatch)
+    """The time for which the subtask has run."""
+    barrier_time: Stopwatch = field(default_factory=Stopwatch)
+    """The time for which barriers have blocked the subtask."""
+    _clock_us: int = MIN_WATERMARK_US
+    _row_cost: CostModel = field(default_factory=CostModel)
+    _timer_cost: CostModel = field(default_factory=CostModel)
+
+    async def process_rows(self, stream: str, frame: pl.DataFrame, side: int = 0) -> None:
+        """Process rows of the stream that the first operator reads, on one of its sides."""
+        self.rows_in += frame.height
+        await self.process_counted_rows(stream, frame, side)
+
+    async def process_counted_rows(self, stream: str, frame: pl.DataFrame, side: int = 0) -> None:
+        """Process rows that were counted before, when they reached the subtask."""
+        if self.chain is None:
+            await self.output.send_rows(stream, frame)
+        else:
+            await self._drain_outputs(self._row_cost, frame.height, self.chain.process(frame, side))
+
+    async def send_side_rows(self, stream: str, frame: pl.DataFrame) -> None:
+        """Emit rows of another stream, which no operator of this subtask reads."""
+        await self.output.send_rows(stream, frame)
+
+    async def process_control(self, mark: ControlElement) -> None:
+        """Process a control element; rows that a watermark triggers are emitted before it.
+
+        Operators receive each watermark once; a repeated one only ends idleness.
+        """
+        match mark:
+            case Barrier():
+                await self.process_barrier(mark)
+                return
+            case WatermarkElement(at_us):
+                if at_us > self._clock_us:
+                    await self._advance_watermark(at_us)
+                mark = WatermarkElement(
+                    MIN_WATERMARK_US if self.watermark_us is None else self.watermark_us
+                )
+        await self.output.send_control(mark)
+
+    async def process_barrier(
+        self, barrier: Barrier, splits: Mapping[Split, Progress] | None = None
+    ) -> None:
+        """Take a snapshot of the effect of all rows before the barrier; store it in the background.
+
+        `splits` has the progress of a source.
+        """
+        freezer = self.snapshotter
+        assert freezer is not None, barrier
+        with self.barrier_time:
+            await freezer.wait_for_previous()
+            await self.flush_to_state()
+            frozen = freezer.freeze_states()
+            snapshot = await self.build_snapshot(splits)
+            await self.output.send_control(barrier)
+            freezer.start_storing(barrier.checkpoint, frozen, snapshot)
+
+    async def flush_to_state(self) -> None:
+        """Make the operators flush everything they have buffered into their states."""
+        if self.chain is not None:
+            await self.kernel_executor.run(self.chain.pending_rows, self.chain.flush_to_state)
+
+    async def build_snapshot(self, splits: Mapping[Split, Progress] | None = None) -> Snapshot:
+        """Prepare the written output, and return the snapshot of the subtask without its states."""
+        counts = self.collect_counts()
+        handle = await self.output.prepare()
+        return Snapshot(splits or {}, {}, counts, handle, self.output.snapshot_writer())
+
+    async def _advance_watermark(self, at_us: int) -> None:
+        self._clock_us = at_us
+        if self.chain is not None:
+            await self._drain_outputs(
+                self._timer_cost, self.chain.pending_rows, self.chain.advance(at_us)
+            )
+            at_us = self.chain.delay_watermark(at_us)
+        self.watermark_us = at_us
+
+    def get_next_timer_us(self) -> int | None:
+        """Return the wall-clock time of the operators' next timer, if there is any."""
+        return None if self.chain is None else self.chain.next_tick_us()
+
+    async def advance_clock(self, now_us: int) -> None:
+        """Advance the wall clock, and fire the timers that are due."""
+        if self.chain is not None:
+            await self._drain_outputs(
+                self._timer_cost, self.chain.pending_rows, self.chain.tick(now_us)
+            )
+
+    async def _drain_outputs(self, pace: CostModel, rows: int, outputs: Iterator[Output]) -> None:
+        """Pull an operator's output batch by batch: at most one batch is in memory."""
+        pull = partial(self._pull_output, rows, outputs)
+        longest_s, is_long, was_announced = 0.0, pace.is_long(rows), False
+        while True:
+            output, took_s = await self.kernel_executor.run_blocking(pull) if is_long else pull()
+            longest_s = max(longest_s, took_s)
+            if output is None:
+                break
+            if output[0] == OFFLOAD:
+                is_long = was_announced = True
+            else:
+                await self.output.send_rows(*output)
+        if not was_announced:  # otherwise earlier rows made it long
+            pace.learn(rows, longest_s)
+
+    def _pull_output(self, rows: int, outputs: Iterator[Output]) -> tuple[Output | None, float]:
+        """Return the next batch, without the memory of dropped rows, and how long it took."""
+        start = perf_counter()
+        output = next(outputs, None)
+        if output is not None and output[0] in self.output.edges:
+            stream, frame = output
+            output = stream, copy_compact(frame) if frame.height * COPY_FRACTION < rows else frame
+        return output, perf_counter() - start
+
+
+async def run_task(
+    gate: InputGate,
+    inputs: Sequence[tuple[str, int]],
+    flow: OperatorTask,
+    now_us: Callable[[], int],
+) -> None:
+    """Run a subtask that reads from a gate; `inputs` has the stream and side of each input."""
+    with flow.run_time:
+        while True:
+            at, element = await _get_next_element(gate, flow, now_us)
+            match element:
+                case Batch(frame):
+                    await flow.process_rows(inputs[at][0], frame, inputs[at][1])
+                case EndOfStream():
+                    await flow.process_control(element)
+                    return
+                case _:
+                    await flow.process_control(element)
+
+
+async def _get_next_element(
+    gate: InputGate, flow: OperatorTask, now_us: Callable[[], int]
+) -> tuple[int, Element]:
+    """Return the next element; until it arrives, fire the wall-clock timers that are due."""
+    while (due_us := flow.get_next_timer_us()) is not None:
+        left_us = due_us - now_us()
+        if left_us > 0:
+            try:
+                async with asyncio.timeout(left_us / 1e6):
+                    return await gate.get()
+            except TimeoutError:
+                pass
+        await flow.advance_clock(max(due_us, now_us()))
+    return await gate.get()

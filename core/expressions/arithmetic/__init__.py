@@ -1,0 +1,1 @@
+"""Arithmetic with the results of Spark: decimals, wide integers, rounding, floats."""

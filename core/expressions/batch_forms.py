@@ -1,0 +1,72 @@
+"""Forms that use their arguments more than once, without computing them more than once.
+
+A Polars expression is a tree: a form that mentions its argument twice doubles the computation of
+that argument, and nested forms multiply it. So such a form gets its arguments as computed columns:
+it is evaluated inside one `map_batches` over them, vectorised as before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import polars as pl
+
+from headrace.core.expressions.typed import PolarsForm
+from headrace.core.types.data_types import Type, to_polars
+
+
+def evaluate_once(form: PolarsForm, result: Type) -> PolarsForm:
+    """Wrap a form so that each argument is computed once, however often the form mentions it."""
+
+    def evaluate(*arguments: pl.Expr) -> pl.Expr:
+        if all(a.meta.is_column() or a.meta.is_literal() for a in arguments):
+            return form(*arguments)
+        names = [f"a{i}" for i in range(len(arguments))]
+        body = form(*map(pl.col, names))
+
+        def compute(frame: pl.DataFrame) -> pl.Series:
+            return frame.select(body.alias("result")).to_series()
+
+        return compute_on_frame(compute, result)(*arguments)
+
+    return evaluate
+
+
+def compute_on_frame(compute: Callable[[pl.DataFrame], pl.Series], result: Type) -> PolarsForm:
+    """Return a form that computes step by step over a frame of its arguments, named a0, a1, ..."""
+
+    def on_columns(columns: Sequence[pl.Series]) -> pl.Series:
+        return compute(
+            pl.DataFrame([c.alias(f"a{i}") for i, c in enumerate(_align_lengths(columns))])
+        )
+
+    def evaluate(*arguments: pl.Expr) -> pl.Expr:
+        type = to_polars(result)
+        if len(arguments) == 1:
+            return arguments[0].map_batches(
+                lambda column: on_columns([column]), return_dtype=type, is_elementwise=True
+            )
+        return pl.map_batches(list(arguments), on_columns, return_dtype=type, is_elementwise=True)
+
+    return evaluate
+
+
+def compute_on_column(compute: Callable[[pl.Series], pl.Series], result: Type) -> PolarsForm:
+    """Return a form of one argument that computes on the column as a whole."""
+    type = to_polars(result)
+    return lambda value: value.map_batches(compute, return_dtype=type, is_elementwise=True)
+
+
+def fill_unparsed(
+    text: pl.Series, read: pl.Series, slowly: Callable[[pl.Series], pl.Series]
+) -> pl.Series:
+    """Return the parsed values, with nulls replaced by the result of a slower parser."""
+    left = read.is_null() & text.is_not_null()
+    return read.scatter(left.arg_true(), slowly(text.filter(left))) if left.any() else read
+
+
+def _align_lengths(columns: Sequence[pl.Series]) -> list[pl.Series]:
+    """Extend the columns to one length: a constant comes as a single value."""
+    lengths = {len(column) for column in columns if len(column) != 1}
+    height = lengths.pop() if lengths else 1
+    return [c if len(c) == height else c.new_from_index(0, height) for c in columns]

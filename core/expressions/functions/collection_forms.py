@@ -1,0 +1,92 @@
+"""The Polars forms of `collections`: array elements, struct fields, and building both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from headrace.core.types.data_types import BIGINT, BOOLEAN, Type
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from headrace.core.expressions.typed import PolarsForm
+
+
+def build_constant_access(index: int | None, element: pl.DataType) -> PolarsForm:
+    """Return the form of the element at an index from 0; a negative index has no element."""
+    import polars as pl
+
+    if index is None or index < 0:
+        return lambda array: pl.lit(None, dtype=element)
+    return lambda array: array.list.get(index, null_on_oob=True)
+
+
+def build_column_access(index: Type, element: Type) -> PolarsForm:
+    """Return the form of the element at a computed index; only the lowest 32 bits of a bigint
+    count."""
+    import polars as pl
+
+    from headrace.core.expressions.batch_forms import evaluate_once
+
+    wide = index == BIGINT
+
+    def form(array: pl.Expr, index: pl.Expr) -> pl.Expr:
+        at = index.cast(pl.Int32, wrap_numerical=True) if wide else index
+        if not array.meta.root_names():  # one array for all rows, which may be NULL
+            array = pl.when(at.is_not_null()).then(array)
+        return array.list.get(pl.when(at >= 0).then(at), null_on_oob=True)
+
+    return evaluate_once(form, element)
+
+
+def get_at_position(array: pl.Expr, position: int) -> pl.Expr:
+    """Return the element at a position from 1, or a negative position from the end."""
+    return array.list.get(position - 1 if position > 0 else position, null_on_oob=True)
+
+
+def build_contains() -> PolarsForm:
+    """Return the form: true if found; NULL for NULLs, or if a NULL element might be the value."""
+    import polars as pl
+
+    from headrace.core.expressions.batch_forms import evaluate_once
+
+    def form(array: pl.Expr, value: pl.Expr) -> pl.Expr:
+        found = array.list.contains(value, nulls_equal=False)
+        return pl.when(found | ~array.list.contains(None)).then(found)
+
+    return evaluate_once(form, BOOLEAN)
+
+
+def build_element_field(name: str) -> PolarsForm:
+    """Return the form of the array of one field of an array of structs."""
+    import polars as pl
+
+    inner = pl.element().struct.field(name)
+    return lambda array, _: array.list.eval(inner)
+
+
+def build_array(element: pl.DataType, *, nested: bool) -> PolarsForm:
+    """Return the form of an array of values; Polars would join arrays instead of nesting them, so
+    they are boxed."""
+    import polars as pl
+
+    def form(*values: pl.Expr) -> pl.Expr:
+        if not values:
+            return pl.lit([], dtype=pl.List(element))
+        if not nested:
+            return pl.concat_list(values)
+        boxes = pl.concat_list([pl.struct(value.alias("value")) for value in values])
+        return boxes.list.eval(pl.element().struct.field("value"))
+
+    return form
+
+
+def build_struct(names: Sequence[str]) -> PolarsForm:
+    """Return the form of a struct of values under these names."""
+    import polars as pl
+
+    def form(*values: pl.Expr) -> pl.Expr:
+        return pl.struct([v.alias(name) for name, v in zip(names, values, strict=True)])
+
+    return form

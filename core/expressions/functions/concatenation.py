@@ -1,0 +1,258 @@
+"""Functions that concatenate and repeat texts, and replace parts of them.
+
+`||`, `concat` and `concat_ws` convert their arguments to text, except doubles and types without a
+text; `concat` joins arrays as well.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from headrace.core.expressions.casts import build_cast
+from headrace.core.expressions.coercion import coerce_to, common_type
+from headrace.core.expressions.function import SqlFunction, TypedCall, function, overload
+from headrace.core.expressions.functions.arguments import (
+    build_evaluating_once,
+    clip_at_zero,
+    literal_text,
+)
+from headrace.core.expressions.signature import BoundArguments
+from headrace.core.expressions.typed import (
+    Constant,
+    ExpressionError,
+    FunctionCall,
+    PolarsForm,
+    TypedExpression,
+)
+from headrace.core.types.data_types import BINARY, BOOLEAN, INTERVAL_TYPES, STRING, Array, Struct
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+def _resolve_concat(call: TypedCall) -> TypedExpression:
+    """Resolve `||` and `concat`: arrays with arrays, binaries with binaries, all else as text."""
+    import polars as pl
+
+    types = {argument.type for argument in call.arguments}
+    if any(isinstance(type, Array) for type in types):
+        return _resolve_array_concat(call)
+    if types == {BINARY}:
+        return _build_call(call, call.arguments, lambda *b: reduce(lambda x, y: x + y, b))
+    if not call.arguments:
+        return Constant(STRING, False, call.span, "")
+    if call.name == "||" and types == {BOOLEAN}:
+        hint = 'write "or"; concat(...) joins them as text'
+        raise ExpressionError("|| joins texts, got two booleans", call.span, hint)
+    texts = tuple(_cast_to_text(call, argument) for argument in call.arguments)
+    return _build_call(call, texts, lambda *parts: pl.concat_str(parts))
+
+
+def _build_call(
+    call: TypedCall, arguments: tuple[TypedExpression, ...], form: PolarsForm
+) -> TypedExpression:
+    nullable = any(argument.nullable for argument in arguments)
+    return FunctionCall(arguments[0].type, nullable, call.span, call.name, arguments, form)
+
+
+def _resolve_array_concat(call: TypedCall) -> TypedExpression:
+    import polars as pl
+
+    arrays = call.arguments
+    for argument in arrays:
+        if not isinstance(argument.type, Array):
+            message = f"{call.name} joins arrays here, got {argument.type}"
+            raise ExpressionError(message, argument.span, "array(...) makes an array of a value")
+    common = arrays[0].type
+    for argument in arrays[1:]:
+        wider = common_type(common, argument.type)
+        if wider is None:
+            message = f"{call.name} wants arrays of one type, got {common} and {argument.type}"
+            raise ExpressionError(message, argument.span)
+        common = wider
+    same = tuple(coerced for array in arrays if (coerced := coerce_to(array, common)))
+    return _build_call(call, same, lambda *parts: pl.concat_list(parts))
+
+
+def _cast_to_text(call: TypedCall, argument: TypedExpression) -> TypedExpression:
+    refused = isinstance(argument.type, Array | Struct) or argument.type in (
+        BINARY,
+        *INTERVAL_TYPES,
+    )
+    if refused:
+        message = f"{call.name} cannot convert {argument.type} to text"
+        raise ExpressionError(message, argument.span, "only texts and scalar values can be joined")
+    return build_cast(argument, STRING, argument.span)
+
+
+def _resolve_concat_ws(call: TypedCall) -> TypedExpression:
+    """Resolve a separator, then texts and arrays of texts; NULLs are skipped."""
+    from headrace.core.expressions.batch_forms import evaluate_once
+
+    if not call.arguments:
+        raise ExpressionError(f"{call.name} wants a separator and texts, got nothing", call.span)
+    separator = coerce_to(call.arguments[0], STRING)
+    if separator is None:
+        first = call.arguments[0]
+        message = f"{call.name} wants a text as separator, got {first.type}"
+        raise ExpressionError(message, first.span, "the separator is the first argument")
+    parts = tuple(_cast_to_joinable(call, part) for part in call.arguments[1:])
+    plain = literal_text(separator)
+    if plain is not None and parts and not any(isinstance(p.type, Array) for p in parts):
+        form = _build_plain_join(plain)
+        return FunctionCall(STRING, False, call.span, call.name, parts, form)
+    arrays = [isinstance(part.type, Array) for part in parts]
+    form = evaluate_once(_build_join(arrays), STRING)
+    return FunctionCall(STRING, separator.nullable, call.span, call.name, (separator, *parts), form)
+
+
+def _cast_to_joinable(call: TypedCall, part: TypedExpression) -> TypedExpression:
+    if isinstance(part.type, Array):
+        part = coerce_to(part, Array(STRING)) or part
+    return part if part.type == Array(STRING) else _cast_to_text(call, part)
+
+
+def _build_plain_join(separator: str) -> PolarsForm:
+    import polars as pl
+
+    return lambda *texts: pl.concat_str(texts, separator=separator, ignore_nulls=True)
+
+
+def _build_join(arrays: list[bool]) -> PolarsForm:
+    """Return the form over a separator per row; an array without elements adds nothing."""
+
+    def form(separator: pl.Expr, *parts: pl.Expr) -> pl.Expr:
+        import polars as pl
+
+        if not parts:
+            return pl.when(separator.is_not_null()).then(pl.lit(""))
+        texts = [
+            _join_elements(part, separator) if array else part
+            for part, array in zip(parts, arrays, strict=True)
+        ]
+        joinable = _repeat_over_rows(separator, pl.concat_list(texts).list.drop_nulls())
+        return joinable.list.join(separator)
+
+    return form
+
+
+def _join_elements(array: pl.Expr, separator: pl.Expr) -> pl.Expr:
+    import polars as pl
+
+    present = _repeat_over_rows(separator, array.list.drop_nulls())
+    return pl.when(present.list.len() > 0).then(present.list.join(separator))
+
+
+def _repeat_over_rows(column: pl.Expr, value: pl.Expr) -> pl.Expr:
+    """Repeat the value in every row of the column: Polars joins a constant list only once."""
+    import polars as pl
+
+    return pl.when(column.is_not_null()).then(value)
+
+
+def _repeat_text(text: pl.Expr, times: pl.Expr) -> pl.Expr:
+    """Repeat the text; Polars would repeat a NULL as a value, and skip it when joining."""
+    import polars as pl
+
+    return pl.when(text.is_not_null()).then(text.repeat_by(clip_at_zero(times)).list.join(""))
+
+
+def _build_replace(bound: BoundArguments) -> PolarsForm:
+    """Return the form: one Polars call for literals, otherwise a split and a join, since Polars
+    wants a constant search text."""
+    search, by = (*map(literal_text, bound.arguments[1:]), "")[:2]
+    if search is None or by is None:
+        return build_evaluating_once(_replace_by_splitting)(bound)
+    if not search:
+        return lambda text, *_: text
+    return lambda text, *_: text.str.replace_all(search, by, literal=True)
+
+
+def _replace_by_splitting(text: pl.Expr, search: pl.Expr, by: pl.Expr | None = None) -> pl.Expr:
+    import polars as pl
+
+    other = pl.lit("") if by is None else by
+    whole = _repeat_over_rows(other, text)
+    joined = whole.str.split(search).list.join(other)
+    # The empty text is never found.
+    return pl.when(search == "").then(whole).otherwise(joined)
+
+
+def _build_translate(bound: BoundArguments) -> PolarsForm:
+    found, by = bound.constants[1], bound.constants[2]
+    assert isinstance(found, str) and isinstance(by, str)
+    pairs: dict[str, str] = {}
+    for index, character in enumerate(found):
+        pairs.setdefault(character, by[index : index + 1])
+    if not pairs:
+        return lambda text, *_: text
+    return lambda text, *_: text.str.replace_many(pairs)
+
+
+CONCATENATION: tuple[SqlFunction, ...] = (
+    function(
+        "||",
+        "strings",
+        "Two values joined as text, or two arrays joined; NULL if one of them is NULL.",
+        example=("'a' || 1", "a1"),
+        more=(("'a' || null", "NULL"), ("array(1) || array(2)", "[1, 2]")),
+        resolve=_resolve_concat,
+        signatures=("left || right -> string", "array<T> || array<T> -> array<T>"),
+    ),
+    function(
+        "concat",
+        "strings",
+        "Values joined as text, or arrays joined; NULL if one of them is NULL.",
+        example=("concat('a', 1, true)", "a1true"),
+        more=(("concat('a', null)", "NULL"),),
+        resolve=_resolve_concat,
+        signatures=("concat(value...) -> string", "concat(array<T>...) -> array<T>"),
+    ),
+    function(
+        "concat_ws",
+        "strings",
+        "Values, and the elements of arrays of texts, joined with a separator between them; NULLs"
+        " are skipped.",
+        example=("concat_ws(',', 'a', null, 'b')", "a,b"),
+        more=(("concat_ws('-', array('a', 'b'), 'c')", "a-b-c"),),
+        resolve=_resolve_concat_ws,
+        signatures=("concat_ws(separator: string, value...) -> string",),
+    ),
+    function(
+        "repeat",
+        "strings",
+        "The text repeated a number of times; empty if the number is 0 or negative.",
+        overload(
+            "repeat(text: string, times: int) -> string",
+            build=build_evaluating_once(_repeat_text),
+            nulls="strict",
+        ),
+        example=("repeat('ab', 2)", "abab"),
+    ),
+    function(
+        "replace",
+        "strings",
+        "The text with every occurrence of a part (not a pattern) replaced, or removed.",
+        overload(
+            "replace(text: string, part: string, [by: string]) -> string",
+            build=_build_replace,
+            nulls="strict",
+        ),
+        example=("replace('a.b.c', '.', '-')", "a-b-c"),
+        more=(("replace('a.b.c', '.')", "abc"),),
+    ),
+    function(
+        "translate",
+        "strings",
+        "The text with each character of the second argument replaced by the one at the same"
+        " position in the third, or removed if the third is shorter.",
+        overload(
+            "translate(text: string, characters: constant string, by: constant string) -> string",
+            build=_build_translate,
+            nulls="strict",
+        ),
+        example=("translate('abc', 'ab', 'x')", "xc"),
+    ),
+)
+"""The functions that join and replace texts."""

@@ -1,0 +1,61 @@
+"""Errors for the operands of arithmetic operators."""
+
+from __future__ import annotations
+
+from headrace.core.expressions.function import TypedCall
+from headrace.core.expressions.typed import ExpressionError
+from headrace.core.types.data_types import (
+    BOOLEAN,
+    DATE,
+    FLOAT_TYPES,
+    INTERVAL_TYPES,
+    NULL,
+    STRING,
+    TIMESTAMP,
+    Type,
+    is_numeric,
+)
+
+_SIGNS = {"negative": "-", "positive": "+"}
+_TIMES = (DATE, TIMESTAMP)
+
+
+def operand_error(call: TypedCall) -> ExpressionError:
+    """Return the error for operands that no overload takes: for the operand that is not a number,
+    or for all."""
+    name = _SIGNS.get(call.name, call.name)
+    for argument in call.arguments:
+        if not _is_computable(argument.type):
+            message = f"{name} wants a number, got {argument.type}"
+            return ExpressionError(message, argument.span, _number_hint(name, argument.type))
+    types = [argument.type for argument in call.arguments]
+    message = f"{name} does not take {' and '.join(map(str, types))}"
+    return ExpressionError(message, call.span, _pair_hint(name, types))
+
+
+def _is_computable(type: Type) -> bool:
+    """Whether there are operators that compute with the type."""
+    return is_numeric(type) or type in (*_TIMES, NULL) or _is_interval(type)
+
+
+def _is_interval(type: Type) -> bool:
+    return type in INTERVAL_TYPES or str(type).startswith("interval")
+
+
+def _number_hint(name: str, type: Type) -> str:
+    if type == STRING:
+        joined = "; || joins texts" if name == "+" else ""
+        return f"cast(... as double) converts text to a number{joined}"
+    return "cast(... as int) converts true to 1 and false to 0" if type == BOOLEAN else ""
+
+
+def _pair_hint(name: str, types: list[Type]) -> str:
+    if name == "div" and any(type in FLOAT_TYPES for type in types):
+        return "cast(... / ... as bigint) drops the decimals"
+    if all(type in _TIMES for type in types):
+        return (
+            "subtract one from the other for the time between; datediff(..., ...) counts its days"
+        )
+    if TIMESTAMP in types and any(map(is_numeric, types)):
+        return "give the number a unit: ... + interval 1 hour"
+    return ""

@@ -1,0 +1,194 @@
+"""Functions of text by position: characters are counted from 1, or from the end if negative.
+
+Polars and Spark agree on positions beyond the ends: positions before the first character count
+towards a length, but have no character.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.core.expressions.function import SqlFunction, function, overload
+from headrace.core.expressions.functions.arguments import (
+    build_evaluating_once,
+    clip_at_zero,
+    literal_int,
+    literal_text,
+)
+from headrace.core.expressions.signature import BoundArguments
+from headrace.core.expressions.typed import ExpressionError, PolarsForm
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+# The default length; Spark adds it to any start.
+_MAX_LENGTH = 2**31 - 1
+
+
+def _build_substring(bound: BoundArguments) -> PolarsForm:
+    numbers = [literal_int(argument) for argument in bound.arguments[1:]]
+    start, length = (*numbers, None)[:2]
+    if start is None or None in numbers:
+        return build_evaluating_once(_slice_text)(bound)
+    offset = start - 1 if start > 0 else start
+    count = _MAX_LENGTH if length is None else max(length, 0)
+    return lambda text, *_: text.str.slice(offset, count)
+
+
+def _slice_text(text: pl.Expr, start: pl.Expr, length: pl.Expr | None = None) -> pl.Expr:
+    import polars as pl
+
+    at = start.cast(pl.Int64)
+    offset = pl.when(at > 0).then(at - 1).otherwise(at)
+    if length is None:
+        return text.str.slice(offset, _MAX_LENGTH)
+    # Polars takes a length of NULL as all.
+    return pl.when(length.is_not_null()).then(text.str.slice(offset, clip_at_zero(length)))
+
+
+def _build_left(bound: BoundArguments) -> PolarsForm:
+    count = literal_int(bound.arguments[1])
+    if count is None:
+        return lambda text, count: text.str.head(clip_at_zero(count))
+    return lambda text, _: text.str.head(max(count, 0))
+
+
+def _build_right(bound: BoundArguments) -> PolarsForm:
+    count = literal_int(bound.arguments[1])
+    if count is None:
+        return lambda text, count: text.str.tail(clip_at_zero(count))
+    return lambda text, _: text.str.tail(max(count, 0))
+
+
+def _find_part(text: pl.Expr, part: pl.Expr, skipped: int = 0) -> pl.Expr:
+    """Return the position of the part in characters; Polars finds bytes, so the characters before
+    are counted."""
+    import polars as pl
+
+    at = text.str.find(part, literal=True)
+    before = text.cast(pl.Binary).bin.slice(0, at).cast(pl.String)
+    position = before.str.len_chars().cast(pl.Int32) + (skipped + 1)
+    found = pl.when(at.is_not_null()).then(position).otherwise(0)
+    return pl.when(text.is_not_null() & part.is_not_null()).then(found)
+
+
+def _build_locate(bound: BoundArguments) -> PolarsForm:
+    from headrace.core.expressions.batch_forms import compute_on_frame, evaluate_once
+
+    start = literal_int(bound.arguments[2]) if len(bound.arguments) > 2 else 1
+    if start is None or start < 1 or (start > 1 and not literal_text(bound.arguments[0])):
+        return compute_on_frame(_locate_parts, bound.result)
+    search = evaluate_once(lambda text, part: _find_part(text, part, start - 1), bound.result)
+    return lambda part, text, _=None: search(text.str.slice(start - 1), part)
+
+
+def _locate_parts(frame: pl.DataFrame) -> pl.Series:
+    """Return the position of the part a0 in the text a1, from the position a2 on."""
+    import polars as pl
+
+    part, start, found = pl.col("a0"), pl.col("a2"), pl.col("found")
+    rest = pl.col("a1").str.slice(clip_at_zero(start.cast(pl.Int64) - 1))
+    frame = frame.with_columns(rest=rest).with_columns(found=_find_part(pl.col("rest"), part))
+    # A part that is not found is at 0, and the empty part is at 1, whatever the start is.
+    skipped = pl.when((found > 0) & (part != "")).then(start - 1).otherwise(0)
+    at = pl.when(start >= 1).then(found + skipped).otherwise(found * 0)
+    # With a NULL start the part is never found.
+    position = pl.when(start.is_not_null()).then(at).otherwise(0)
+    return frame.select(position.cast(pl.Int32)).to_series()
+
+
+def _check_part_number(bound: BoundArguments) -> None:
+    if bound.constants[2] == 0:
+        message = "parts are numbered from 1, or from the end with negative numbers; got 0"
+        raise ExpressionError(message, bound.arguments[2].span)
+
+
+def _build_split_part(bound: BoundArguments) -> PolarsForm:
+    from headrace.core.expressions.batch_forms import evaluate_once
+
+    number = bound.constants[2]
+    assert isinstance(number, int)
+    index = number - 1 if number > 0 else number
+    plain = literal_text(bound.arguments[1])
+
+    def form(text: pl.Expr, delimiter: pl.Expr) -> pl.Expr:
+        import polars as pl
+
+        parts = text.str.split(delimiter).list.get(index, null_on_oob=True)
+        # The empty text does not split; Polars would return each character.
+        whole = text if index in (0, -1) else pl.lit("")
+        found = parts if plain else pl.when(delimiter == "").then(whole).otherwise(parts)
+        return pl.when(text.is_not_null() & delimiter.is_not_null()).then(found.fill_null(""))
+
+    both = evaluate_once(form, bound.result)
+    return lambda text, delimiter, _: both(text, delimiter)
+
+
+SUBSTRINGS: tuple[SqlFunction, ...] = (
+    function(
+        "substring",
+        "strings",
+        "The characters from a position on, at most `length` if it is given; a negative position"
+        " counts from the end.",
+        overload(
+            "substring(text: string, start: int, [length: int]) -> string",
+            build=_build_substring,
+            nulls="strict",
+        ),
+        example=("substring('hello', -3, 2)", "ll"),
+        more=(("substring('hello' from 2 for 3)", "ell"),),
+        aliases=("substr",),
+    ),
+    function(
+        "left",
+        "strings",
+        "The first characters of a text; none if the count is negative.",
+        overload("left(text: string, count: int) -> string", build=_build_left, nulls="strict"),
+        example=("left('hello', 2)", "he"),
+    ),
+    function(
+        "right",
+        "strings",
+        "The last characters of a text; none if the count is negative.",
+        overload("right(text: string, count: int) -> string", build=_build_right, nulls="strict"),
+        example=("right('hello', 2)", "lo"),
+    ),
+    function(
+        "instr",
+        "strings",
+        "The position of the first occurrence of the part in the text, counted from 1; 0 if there"
+        " is none.",
+        overload(
+            "instr(text: string, part: string) -> int",
+            build=build_evaluating_once(_find_part),
+            nulls="strict",
+        ),
+        example=("instr('hello', 'l')", "3"),
+        more=(("position('z' in 'hello')", "0"),),
+    ),
+    function(
+        "locate",
+        "strings",
+        "The position of the first occurrence of the part in the text, from a position on; 0 if"
+        " there is none, or if the position is below 1 or NULL.",
+        overload("locate(part: string, text: string, [start: int]) -> int", build=_build_locate),
+        example=("locate('l', 'hello', 4)", "4"),
+        aliases=("position",),
+    ),
+    function(
+        "split_part",
+        "strings",
+        "The part at a position between delimiters (plain text, not a pattern); negative positions"
+        " count from the end, and a missing part is empty.",
+        overload(
+            "split_part(text: string, delimiter: string, number: constant int) -> string",
+            build=_build_split_part,
+            check=_check_part_number,
+            nulls="strict",
+        ),
+        example=("split_part('a.b.c', '.', 2)", "b"),
+        more=(("split_part('a.b.c', '.', -1)", "c"),),
+    ),
+)
+"""The functions of parts of a text."""

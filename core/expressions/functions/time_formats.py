@@ -1,0 +1,210 @@
+"""Dates and timestamps as text: parsed and formatted by patterns of Java's letters."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from headrace.core.expressions.casts import build_cast
+from headrace.core.expressions.function import Overload, SqlFunction, TypedCall, function, overload
+from headrace.core.expressions.signature import BoundArguments
+from headrace.core.expressions.typed import (
+    NO_SPARK_FORM,
+    ExpressionError,
+    FunctionCall,
+    PolarsForm,
+    ProcessingTime,
+    TypedExpression,
+)
+from headrace.core.types import calendar
+from headrace.core.types.data_types import BIGINT, BOOLEAN, DATE, TIMESTAMP, Type
+
+if TYPE_CHECKING:
+    import polars as pl
+
+FAMILY = "times"
+DEFAULT_PATTERN = "yyyy-MM-dd HH:mm:ss"
+"""The default pattern of `unix_timestamp` and `from_unixtime`."""
+
+
+def _build_parser(bound: BoundArguments) -> PolarsForm:
+    """Return the form that parses the first argument by the pattern of the second."""
+    from headrace.core.expressions.java_time.pattern import TimePatternError
+    from headrace.core.expressions.java_time.time_parser import build_parser
+
+    pattern = bound.constants.get(1, DEFAULT_PATTERN)
+    try:
+        return build_parser(str(pattern))
+    except TimePatternError as error:
+        raise _pattern_error(error, bound) from None
+
+
+def _build_formatter(bound: BoundArguments) -> PolarsForm:
+    from headrace.core.expressions.java_time.pattern import TimePatternError
+    from headrace.core.expressions.java_time.time_formatter import build_formatter
+
+    try:
+        return build_formatter(str(bound.constants.get(1, DEFAULT_PATTERN)))
+    except TimePatternError as error:
+        raise _pattern_error(error, bound) from None
+
+
+def _pattern_error(error: Exception, bound: BoundArguments) -> ExpressionError:
+    hint = f"a pattern is written as {DEFAULT_PATTERN}"
+    return ExpressionError(str(error), bound.arguments[1].span, hint)
+
+
+def _build_to_timestamp(bound: BoundArguments) -> PolarsForm:
+    form = _build_parser(bound)
+    return lambda text, _=None: form(text)
+
+
+def _build_to_date(bound: BoundArguments) -> PolarsForm:
+    form = _build_parser(bound)
+    return lambda text, _: calendar.truncate_to_day(form(text))
+
+
+def _build_unix_timestamp(bound: BoundArguments) -> PolarsForm:
+    form = _build_parser(bound)
+    return lambda text, _=None: _to_seconds(form(text))
+
+
+def _to_seconds(time: pl.Expr) -> pl.Expr:
+    """Return whole seconds, truncated: half a second before 1970 is 0, unlike in `unix_seconds`."""
+    return calendar.to_micros(time).truncdiv(calendar.SECOND_US)
+
+
+def _build_date_format(bound: BoundArguments) -> PolarsForm:
+    form = _build_formatter(bound)
+    return lambda time, _: form(time)
+
+
+def _build_from_unixtime(bound: BoundArguments) -> PolarsForm:
+    """Return the form; the seconds wrap around where their microseconds do not fit, as in Spark."""
+    form = _build_formatter(bound)
+    return lambda seconds, _=None: form(calendar.to_timestamp(seconds * calendar.SECOND_US))
+
+
+def _allow_cast(row: SqlFunction, target: Type) -> SqlFunction:
+    """Make a call with one argument a cast; a boolean is refused, as no function returns a time
+    from it."""
+
+    def resolve(call: TypedCall) -> TypedExpression:
+        if len(call.arguments) != 1:
+            return row.resolve(call)
+        (value,) = call.arguments
+        if value.type == BOOLEAN:
+            message = f"{call.name} wants text, a date or a timestamp, got boolean"
+            raise ExpressionError(message, value.span)
+        return build_cast(value, target, call.span)
+
+    return replace(row, resolve_own=resolve)
+
+
+def _allow_clock(row: SqlFunction) -> SqlFunction:
+    """Make a call without arguments return the processing time."""
+
+    def resolve(call: TypedCall) -> TypedExpression:
+        if call.arguments or call.name != row.name:
+            return row.resolve(call)
+        now = ProcessingTime(TIMESTAMP, False, call.span)
+        return FunctionCall(BIGINT, False, call.span, call.name, (now,), _to_seconds)
+
+    return replace(
+        row, resolve_own=resolve, signatures=("unix_timestamp() -> bigint", *row.signatures)
+    )
+
+
+def _define_timestamp_overload(name: str, result: str, form: PolarsForm) -> Overload:
+    """Define the overload for a timestamp, where the pattern is ignored."""
+    optional = "[pattern: constant string]" if result == "bigint" else "pattern: constant string"
+    return overload(
+        f"{name}(time: timestamp, {optional}) -> {result}",
+        lambda time, _=None: form(time),
+        nulls="strict",
+    )
+
+
+TIME_FORMATS: tuple[SqlFunction, ...] = (
+    _allow_cast(
+        function(
+            "to_timestamp",
+            FAMILY,
+            "The timestamp of a text, parsed like cast(... as timestamp) or by a pattern of Java's"
+            " letters; NULL if the text is not a timestamp.",
+            overload(
+                "to_timestamp(text: string, pattern: constant string) -> timestamp",
+                build=_build_to_timestamp,
+                spark=NO_SPARK_FORM,
+            ),
+            _define_timestamp_overload("to_timestamp", "timestamp", lambda time: time),
+            example=("to_timestamp('6/5/2024 7:08', 'd/M/yyyy H:mm')", "2024-05-06 07:08:00"),
+            more=(("to_timestamp('2024-05-06T07:08:09Z')", "2024-05-06 07:08:09"),),
+            aliases=("try_to_timestamp",),
+        ),
+        TIMESTAMP,
+    ),
+    _allow_cast(
+        function(
+            "to_date",
+            "dates",
+            "The date of a text, parsed like cast(... as date) or by a pattern of Java's letters;"
+            " NULL if the text is not a date. Of a timestamp, its day.",
+            overload(
+                "to_date(text: string, pattern: constant string) -> date",
+                build=_build_to_date,
+                spark=NO_SPARK_FORM,
+            ),
+            _define_timestamp_overload("to_date", "date", calendar.truncate_to_day),
+            example=("to_date('6 May 2024', 'd MMM yyyy')", "2024-05-06"),
+            more=(("to_date('2024-05-06')", "2024-05-06"),),
+            aliases=("try_to_date",),
+        ),
+        DATE,
+    ),
+    function(
+        "date_format",
+        FAMILY,
+        "The time formatted by a pattern of Java's letters, such as 'yyyy-MM-dd HH:mm:ss'.",
+        overload(
+            "date_format(time: timestamp, pattern: constant string) -> string",
+            build=_build_date_format,
+            nulls="strict",
+        ),
+        example=(
+            "date_format(timestamp '2024-05-06 17:08:09', 'EEE d MMM, h:mm a')",
+            "Mon 6 May, 5:08 PM",
+        ),
+    ),
+    _allow_clock(
+        function(
+            "unix_timestamp",
+            FAMILY,
+            "The whole seconds since 1970 of a time, or of a text parsed by a pattern; NULL if the"
+            " text is not a time. Without arguments, of the processing time, which differs between"
+            " runs.",
+            overload(
+                "unix_timestamp(text: string, [pattern: constant string]) -> bigint",
+                build=_build_unix_timestamp,
+                spark=NO_SPARK_FORM,
+            ),
+            _define_timestamp_overload("unix_timestamp", "bigint", _to_seconds),
+            example=("unix_timestamp('2024-05-06 07:08:09')", "1714979289"),
+            more=(("unix_timestamp('6.5.24', 'd.M.yy')", "1714953600"),),
+            aliases=("to_unix_timestamp",),
+        )
+    ),
+    function(
+        "from_unixtime",
+        FAMILY,
+        "The time this many seconds after 1970-01-01 00:00:00, formatted by a pattern of Java's"
+        " letters.",
+        overload(
+            "from_unixtime(seconds: bigint, [pattern: constant string]) -> string",
+            build=_build_from_unixtime,
+            nulls="strict",
+        ),
+        example=("from_unixtime(1714979289)", "2024-05-06 07:08:09"),
+    ),
+)
+"""The functions between text and dates or timestamps."""

@@ -1,0 +1,170 @@
+"""Functions of the ends of a text: trimming, and padding to a length.
+
+Only spaces are trimmed unless other characters are given, as SQL defines it: a tab or a line end
+stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from headrace.core.expressions.function import Overload, SqlFunction, function, overload
+from headrace.core.expressions.functions.arguments import (
+    clip_at_zero,
+    count_characters,
+    literal_int,
+    literal_text,
+)
+from headrace.core.expressions.signature import BoundArguments
+from headrace.core.expressions.typed import PolarsForm
+
+if TYPE_CHECKING:
+    import polars as pl
+
+TextSide: TypeAlias = Literal["start", "end", "both"]
+
+
+def _strip_side(text: pl.Expr, side: TextSide, unwanted: pl.Expr | str) -> pl.Expr:
+    match side:
+        case "start":
+            return text.str.strip_chars_start(unwanted)
+        case "end":
+            return text.str.strip_chars_end(unwanted)
+    return text.str.strip_chars(unwanted)
+
+
+def _build_trim_builder(side: TextSide, unwanted_at: int) -> Callable[[BoundArguments], PolarsForm]:
+    """Return the builder of the form with given characters, which come before or after the text."""
+
+    def build(bound: BoundArguments) -> PolarsForm:
+        from headrace.core.expressions.batch_forms import evaluate_once
+
+        plain = literal_text(bound.arguments[unwanted_at])
+        if plain is not None:
+            return lambda *both: _strip_side(both[1 - unwanted_at], side, plain)
+
+        def form(*both: pl.Expr) -> pl.Expr:
+            import polars as pl
+
+            unwanted, text = both[unwanted_at], both[1 - unwanted_at]
+            # Polars takes NULL as no unwanted characters.
+            return pl.when(unwanted.is_not_null()).then(_strip_side(text, side, unwanted))
+
+        return evaluate_once(form, bound.result)
+
+    return build
+
+
+def _trim_overloads(name: str, side: TextSide) -> tuple[Overload, Overload]:
+    return (
+        overload(
+            f"{name}(text: string) -> string",
+            lambda text: _strip_side(text, side, " "),
+            nulls="strict",
+        ),
+        overload(
+            f"{name}(unwanted: string, text: string) -> string",
+            build=_build_trim_builder(side, unwanted_at=0),
+            nulls="strict",
+        ),
+    )
+
+
+def _build_pad(bound: BoundArguments, side: TextSide) -> PolarsForm:
+    from headrace.core.expressions.batch_forms import evaluate_once
+
+    width = literal_int(bound.arguments[1])
+    fill = literal_text(bound.arguments[2]) if len(bound.arguments) > 2 else " "
+    if fill is None or len(fill) > 1:
+        return evaluate_once(lambda *arguments: _pad_text(*arguments, side=side), bound.result)
+
+    def form(text: pl.Expr, count: pl.Expr, _: object = None) -> pl.Expr:
+        to = max(width, 0) if width is not None else clip_at_zero(count)
+        short = text.str.head(to)
+        if not fill:
+            return short
+        return short.str.pad_start(to, fill) if side == "start" else short.str.pad_end(to, fill)
+
+    return form if width is not None else evaluate_once(form, bound.result)
+
+
+def _pad_text(text: pl.Expr, width: pl.Expr, fill: pl.Expr, *, side: TextSide) -> pl.Expr:
+    """Cut the text to the width, or pad it with the repeated filling."""
+    import polars as pl
+
+    to = clip_at_zero(width.cast(pl.Int64))
+    lacking = clip_at_zero(to - count_characters(text))
+    times = (lacking + count_characters(fill) - 1) // count_characters(fill).clip(1)
+    filling = fill.repeat_by(clip_at_zero(times)).list.join("").str.head(lacking)
+    short = text.str.head(to)
+    joined = pl.concat_str([filling, short] if side == "start" else [short, filling])
+    return pl.when(fill.is_not_null()).then(joined)
+
+
+TRIM_PAD: tuple[SqlFunction, ...] = (
+    function(
+        "trim",
+        "strings",
+        "The text without spaces, or the unwanted characters, at both ends.",
+        *_trim_overloads("trim", "both"),
+        example=("trim('  a b ')", "a b"),
+        more=(("trim(both 'x' from 'xxaxx')", "a"),),
+    ),
+    function(
+        "btrim",
+        "strings",
+        "The same as trim, but the unwanted characters are the second argument.",
+        overload(
+            "btrim(text: string) -> string",
+            lambda text: _strip_side(text, "both", " "),
+            nulls="strict",
+        ),
+        overload(
+            "btrim(text: string, unwanted: string) -> string",
+            build=_build_trim_builder("both", unwanted_at=1),
+            nulls="strict",
+        ),
+        example=("btrim('xyaxbyx', 'xy')", "axb"),
+    ),
+    function(
+        "ltrim",
+        "strings",
+        "The text without spaces, or the unwanted characters, at its start.",
+        *_trim_overloads("ltrim", "start"),
+        example=("ltrim('0', '0070')", "70"),
+    ),
+    function(
+        "rtrim",
+        "strings",
+        "The text without spaces, or the unwanted characters, at its end.",
+        *_trim_overloads("rtrim", "end"),
+        example=("rtrim('.', 'end...')", "end"),
+    ),
+    function(
+        "lpad",
+        "strings",
+        "The text padded at its start to a length, with spaces or another text; a longer text is"
+        " truncated.",
+        overload(
+            "lpad(text: string, length: int, [filling: string]) -> string",
+            build=lambda bound: _build_pad(bound, "start"),
+            nulls="strict",
+        ),
+        example=("lpad('7', 3, '0')", "007"),
+        more=(("lpad('12345', 3, '0')", "123"),),
+    ),
+    function(
+        "rpad",
+        "strings",
+        "The text padded at its end to a length, with spaces or another text; a longer text is"
+        " truncated.",
+        overload(
+            "rpad(text: string, length: int, [filling: string]) -> string",
+            build=lambda bound: _build_pad(bound, "end"),
+            nulls="strict",
+        ),
+        example=("rpad('7', 4, 'ab')", "7aba"),
+    ),
+)
+"""The functions of the ends of a text."""

@@ -1,0 +1,1 @@
+"""The lexer and parser of expressions."""

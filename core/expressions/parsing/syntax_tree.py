@@ -1,0 +1,113 @@
+"""The syntax tree of an expression, before any name or type is known.
+
+Every node has its span in the text. Operators are calls whose name is their symbol, so that typing
+treats both alike; `a between b and c` and similar forms are rewritten to calls by the parser.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from headrace.core.expressions.typed import ConstantValue, Span
+from headrace.core.types.data_types import Type
+
+
+@dataclass(frozen=True, slots=True)
+class SyntaxNode:
+    """A part of an expression; the subclasses below are the only ones."""
+
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Literal(SyntaxNode):
+    r"""A literal value; `lost` is an escape in its text that has no meaning, like `\d`."""
+
+    value: ConstantValue
+    type: Type
+    lost_escape: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TypedText(SyntaxNode):
+    """`date '2026-01-31'` and similar: text to be parsed as that type."""
+
+    text: str
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Name(SyntaxNode):
+    """A column, or the first part of a dotted name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Member(SyntaxNode):
+    """`base.name`: a field of a struct, or a column of a named input."""
+
+    base: SyntaxNode
+    name: str
+    name_span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Star(SyntaxNode):
+    """The `*` of `count(*)`."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallNode(SyntaxNode):
+    """A function or operator applied; `name` is in lower case, `name_span` is its position."""
+
+    name: str
+    name_span: Span
+    arguments: tuple[SyntaxNode, ...]
+    is_distinct: bool = False
+    filter: SyntaxNode | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cast(SyntaxNode):
+    """`cast(operand as type)`, `try_cast(...)` or `operand::type`."""
+
+    operand: SyntaxNode
+    type: Type
+    is_try: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Lambda(SyntaxNode):
+    """`x -> body`, allowed only as an argument."""
+
+    parameters: tuple[str, ...]
+    body: SyntaxNode
+
+
+def child_nodes(node: SyntaxNode) -> tuple[SyntaxNode, ...]:
+    """Return the nodes directly below."""
+    match node:
+        case CallNode():
+            return (*node.arguments, *((node.filter,) if node.filter else ()))
+        case Member(base=below) | Cast(operand=below) | Lambda(body=below):
+            return (below,)
+    return ()
+
+
+def walk(node: SyntaxNode) -> Iterator[SyntaxNode]:
+    """Yield the node and all nodes below it, from the left."""
+    yield node
+    for child in child_nodes(node):
+        yield from walk(child)
+
+
+def tree_depth(node: SyntaxNode) -> int:
+    """Return the depth of the tree, computed without recursion."""
+    deepest, pending = 0, [(node, 1)]
+    while pending:
+        current, level = pending.pop()
+        deepest = max(deepest, level)
+        pending.extend((child, level + 1) for child in child_nodes(current))
+    return deepest

@@ -1,0 +1,213 @@
+"""The resolver: from the syntax tree to the typed tree.
+
+Names become columns, and calls become functions of the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import TypeAlias
+
+from headrace.core.errors.problems import suggest_name
+from headrace.core.expressions import function
+from headrace.core.expressions.casts import build_cast
+from headrace.core.expressions.coercion import parse_literal
+from headrace.core.expressions.functions import FUNCTIONS
+from headrace.core.expressions.functions.spark_functions import SPARK_FUNCTION_NAMES
+from headrace.core.expressions.parsing import foreign_syntax, syntax_tree
+from headrace.core.expressions.typed import (
+    ColumnReference,
+    Constant,
+    ExpressionError,
+    ExpressionErrors,
+    TypedExpression,
+)
+from headrace.core.types.data_types import STRING, Array, Field, Schema, Struct
+
+TableColumns: TypeAlias = Mapping[str, Mapping[str, str]]
+"""Table names, which stand before a dot, with the columns of each and their names in the schema."""
+
+NO_TABLES: TableColumns = MappingProxyType({})
+
+
+class ExpressionResolver:
+    """Types the expressions over one schema. A subclass may add calls, as aggregates do."""
+
+    def __init__(self, schema: Schema, tables: TableColumns = NO_TABLES) -> None:
+        self.schema = schema
+        self.tables = tables
+
+    def resolve(self, node: syntax_tree.SyntaxNode) -> TypedExpression:
+        """Return the typed node, or raise ExpressionErrors with all errors in it."""
+        try:
+            return self._resolve_node(node)
+        except ExpressionError as error:
+            raise ExpressionErrors([error]) from None
+
+    def _resolve_node(self, node: syntax_tree.SyntaxNode) -> TypedExpression:
+        match node:
+            case syntax_tree.Literal():
+                return Constant(
+                    node.type, node.value is None, node.span, node.value, node.lost_escape
+                )
+            case syntax_tree.TypedText():
+                text = Constant(STRING, False, node.span, node.text)
+                return parse_literal(text, node.type)
+            case syntax_tree.Name():
+                return self.resolve_column(node)
+            case syntax_tree.Member():
+                return self._resolve_member(node)
+            case syntax_tree.Cast():
+                operand = self.resolve(node.operand)
+                return build_cast(operand, node.type, node.span, try_=node.is_try)
+            case syntax_tree.CallNode():
+                return self.resolve_call(node)
+            case syntax_tree.Star():
+                raise ExpressionError("* is allowed only in count(*)", node.span)
+        raise ExpressionError("a function (x -> ...) is not allowed here", node.span)
+
+    def resolve_column(self, node: syntax_tree.Name) -> TypedExpression:
+        """Return the column of that name."""
+        field = self.schema.get(node.name) or self._find_in_tables(node)
+        if field is None and node.name.lower() in CLOCK_FUNCTIONS:
+            return resolve_clock(node)
+        if field is None:
+            hint = suggest_name(node.name, self._unqualified_names()) or self._column_hint(
+                node.name
+            )
+            if not all(self.tables.values()):
+                hint += " (semi and anti joins keep only the left columns)"
+            raise ExpressionError(f'unknown column "{node.name}"', node.span, hint)
+        return ColumnReference(field.type, field.nullable, node.span, field.name)
+
+    def _find_in_tables(self, node: syntax_tree.Name) -> Field | None:
+        """Return the column of that name in one of the tables."""
+        having = [name for name, columns in self.tables.items() if node.name in columns]
+        if len(having) > 1:
+            message = f'"{node.name}" is a column of {" and ".join(having)}'
+            hint = f"write {' or '.join(f'{name}.{node.name}' for name in having)}"
+            raise ExpressionError(message, node.span, hint)
+        return self.schema.get(self.tables[having[0]][node.name]) if having else None
+
+    def _unqualified_names(self) -> tuple[str, ...]:
+        """Return the names of columns that need no table before them."""
+        tables = (name for columns in self.tables.values() for name in columns)
+        return tuple(dict.fromkeys((*tables, *self.schema.names)))
+
+    def _column_hint(self, name: str) -> str:
+        if name.lower() in foreign_syntax.NAME_HINTS:
+            return foreign_syntax.NAME_HINTS[name.lower()]
+        if name in self.tables:
+            return f"{name} is an input: write {name}.{next(iter(self.tables[name]), 'column')}"
+        shown = ", ".join(self.schema.names[:8]) + (", ..." if len(self.schema) > 8 else "")
+        return f"the columns are {shown}; text goes in quotes: '{name}'"
+
+    def _resolve_member(self, node: syntax_tree.Member) -> TypedExpression:
+        base, name = node.base, node.name
+        if isinstance(base, syntax_tree.Name) and base.name in self.tables:
+            return self._resolve_table_column(node, base.name)
+        if (
+            isinstance(base, syntax_tree.Name)
+            and base.name not in self.schema
+            and name in self.schema
+        ):
+            message = f'unknown column "{base.name}"'
+            raise ExpressionError(message, base.span, f"write {name}: names have no table prefix")
+        meant = self._qualified_names(name)
+        if (
+            isinstance(base, syntax_tree.Name)
+            and meant
+            and base.name not in self._unqualified_names()
+        ):
+            hint = suggest_name(base.name, tuple(self.tables)) or f"write {meant}"
+            raise ExpressionError(f'unknown input "{base.name}"', base.span, hint)
+        of = self.resolve(base)
+        if not isinstance(of.type, Struct | Array) and (meant or name.lower() in FUNCTIONS):
+            message = f'no field "{name}": {of.type} has no fields'
+            written = base.name if isinstance(base, syntax_tree.Name) else "..."
+            hint = f"write {meant or f'{name.lower()}({written})'}"
+            raise ExpressionError(message, node.name_span, hint)
+        field = Constant(STRING, False, node.name_span, name)
+        return FUNCTIONS["."].resolve(function.TypedCall(".", (of, field), node.span))
+
+    def _qualified_names(self, name: str) -> str:
+        """Return the column of that name with its table before it, for each table that has one."""
+        having = (f"{table}.{name}" for table, columns in self.tables.items() if name in columns)
+        return " or ".join(having)
+
+    def _resolve_table_column(self, node: syntax_tree.Member, table: str) -> TypedExpression:
+        """Return a column of one of the tables."""
+        columns = self.tables[table]
+        field = self.schema.get(columns.get(node.name, ""))
+        if field is None and not columns:
+            message = (
+                f"no columns of {table} are left: semi and anti joins keep only the left columns"
+            )
+            raise ExpressionError(message, node.span)
+        if field is None:
+            known = suggest_name(node.name, tuple(columns)) or f"it has {', '.join(columns)}"
+            hint = f"write {other}" if (other := self._qualified_names(node.name)) else known
+            message = f'unknown column "{node.name}" of {table}'
+            raise ExpressionError(message, node.name_span, hint)
+        return ColumnReference(field.type, field.nullable, node.span, field.name)
+
+    def resolve_call(self, node: syntax_tree.CallNode) -> TypedExpression:
+        """Return the typed call of a function or operator of the table."""
+        row = FUNCTIONS.get(node.name)
+        if row is None:
+            raise unknown_function_error(node)
+        if node.is_distinct or node.filter:
+            word = "distinct" if node.is_distinct else "filter"
+            message = f"{word} is for aggregates, and {node.name} is not one"
+            raise ExpressionError(message, node.name_span)
+        arguments = self.resolve_arguments(node.arguments)
+        return row.resolve(function.TypedCall(node.name, arguments, node.span))
+
+    def resolve_arguments(
+        self, nodes: Iterable[syntax_tree.SyntaxNode]
+    ) -> tuple[TypedExpression, ...]:
+        """Return the typed arguments; the errors of all of them are raised at once."""
+        typed: list[TypedExpression] = []
+        errors: list[ExpressionError] = []
+        for node in nodes:
+            try:
+                typed.append(self.resolve(node))
+            except ExpressionErrors as failed:
+                errors.extend(failed.errors)
+        if errors:
+            raise ExpressionErrors(errors)
+        return tuple(typed)
+
+
+CLOCK_FUNCTIONS = ("current_timestamp", "current_date")
+
+
+def resolve_clock(node: syntax_tree.Name) -> TypedExpression:
+    """Return the call of `current_timestamp` or `current_date` written without parentheses."""
+    return FUNCTIONS[node.name.lower()].resolve(
+        function.TypedCall(node.name.lower(), (), node.span)
+    )
+
+
+def unknown_function_error(node: syntax_tree.CallNode) -> ExpressionError:
+    """Return the error for an unknown function: misspelt, an aggregate, or not built yet."""
+    from headrace.core.aggregates import AGGREGATES as AGGREGATES
+
+    name = node.name
+    if name in AGGREGATES:
+        hint = "write it under aggregate: of a step"
+        return ExpressionError(f"{name} is an aggregate", node.name_span, hint)
+    known = (*filter(str.isidentifier, FUNCTIONS), "cast", "extract")
+    if name in SPARK_FUNCTION_NAMES:
+        # The name is a function of Spark and not misspelt: suggest only another spelling of it.
+        other = next((k for k in known if _normalize_name(k) == _normalize_name(name)), None)
+        hint = f'did you mean "{other}"?' if other else ""
+        return ExpressionError(f'function "{name}" is not built yet', node.name_span, hint)
+    hint = suggest_name(name, known) or "`headrace functions` lists them"
+    return ExpressionError(f'unknown function "{name}"', node.name_span, hint)
+
+
+def _normalize_name(name: str) -> str:
+    """Normalize the spelling of a name: no underscores and no plural."""
+    return name.replace("_", "").removesuffix("s")

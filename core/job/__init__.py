@@ -1,0 +1,1 @@
+"""A job: its attempts, recovery, requests, statistics and launch."""

@@ -1,0 +1,341 @@
+"""One attempt of a job: the shell around a coordinator, a worker and the checkpoint store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeAlias
+
+from headrace.core.api.failures import build_failure
+from headrace.core.api.kernel_executor import wait_until_done
+from headrace.core.api.run_context import RunContext
+from headrace.core.api.snapshots import RefusedSnapshot, SnapshotError, UnknownOutcome
+from headrace.core.api.sources import SourceConnector
+from headrace.core.api.splits import Failure, Split
+from headrace.core.checkpoint.commit_record import OffsetReporter, record_committed
+from headrace.core.checkpoint.counters import JobCounters
+from headrace.core.checkpoint.manifest import RestoredCheckpoint
+from headrace.core.checkpoint.storage import CheckpointPins, CheckpointStorage
+from headrace.core.coordination.checkpoint_coordinator import CheckpointCoordinator
+from headrace.core.coordination.coordinator import Coordinator
+from headrace.core.coordination.messages import (
+    CheckpointCompleted,
+    CheckpointFailed,
+    CommitRecorded,
+    CoordinatorAction,
+    CoordinatorEvent,
+    ManifestFailed,
+    ManifestWritten,
+    OutputCommitted,
+    WriteManifest,
+)
+from headrace.core.dataflow.channel import ChannelBounds
+from headrace.core.dataflow.operator_factory import OperatorContext
+from headrace.core.errors import failpoints
+from headrace.core.errors.attribution import attribute_errors_to
+from headrace.core.job.recovery import commit_restored_output, discover_splits
+from headrace.core.job.requests import CheckpointRequests, RequestRejected
+from headrace.core.pipeline.connector import Connectors
+from headrace.core.plan import nodes
+from headrace.core.plan.layout import list_subtask_ids
+from headrace.core.worker.connectors import (
+    OpenConnectors,
+    build_split_assigners,
+    build_watermark_alignments,
+    open_connectors,
+)
+from headrace.core.worker.statistics import PartCounts, collect_part_counts, measure_pauses
+from headrace.core.worker.subtask_builder import Subtask, SubtaskBuilder
+from headrace.core.worker.worker import Worker
+
+CoordinatorCall: TypeAlias = "Callable[[Coordinator, float], list[CoordinatorAction]]"
+"""A call of the coordinator at a time of the loop; it returns the messages to deliver."""
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One attempt: from a checkpoint, or from the start, to the end or the first failure."""
+
+    plan: nodes.Plan
+    connectors: Connectors
+    run_context: RunContext
+    operator_context: OperatorContext
+    bounds: ChannelBounds = field(default_factory=ChannelBounds)
+    storage: CheckpointStorage | None = None
+    restored_checkpoint: RestoredCheckpoint | None = None
+    number: int = 1
+    _worker: Worker | None = None
+    _mailbox: asyncio.Queue[CoordinatorCall] = field(default_factory=asyncio.Queue)
+    _subtask_builder: SubtaskBuilder | None = None
+    _manifest_task: asyncio.Task[None] | None = None
+    _commit_record_task: asyncio.Task[None] | None = None
+    _permanent_error: RefusedSnapshot | None = None
+    """The error after which no checkpoint may be written."""
+    _requests: CheckpointRequests = field(init=False)
+    _offset_reporter: OffsetReporter = field(default_factory=OffsetReporter)
+
+    def __post_init__(self) -> None:
+        self._requests = CheckpointRequests(self.storage.pins if self.storage else CheckpointPins())
+
+    async def run(self, deployed: Callable[[], None] = lambda: None) -> Coordinator:
+        """Run to the end. Return the coordinator, which knows how the attempt ended.
+
+        Raises ConnectorError or SnapshotError for errors before anything is read.
+        """
+        try:
+            return await self._run_with_connectors(deployed)
+        finally:
+            self._requests.close(
+                RequestRejected("the job has failed or ended before", "ask again if it runs")
+            )
+
+    async def _run_with_connectors(self, deployed: Callable[[], None]) -> Coordinator:
+        ends = open_connectors(self.plan, self.connectors, self.run_context)
+        try:
+            return await self._run_opened(ends, deployed)
+        finally:
+            await wait_until_done(asyncio.create_task(ends.close()))
+
+    async def _run_opened(self, ends: OpenConnectors, deployed: Callable[[], None]) -> Coordinator:
+        if self.restored_checkpoint is not None and self.storage is not None:
+            await commit_restored_output(
+                self.restored_checkpoint, ends, self.storage, self.run_context
+            )
+            if self.restored_checkpoint.is_final:
+                # Output that belongs to no checkpoint is left to remove.
+                await ends.check_sinks()
+                return Coordinator((), {}, state="done")
+        begins, splits = await discover_splits(ends, self.restored_checkpoint)
+        coordinator = await self._build_coordinator(ends)
+        now = asyncio.get_running_loop().time()
+        discovering = [
+            asyncio.create_task(self._rediscover_splits(name, source, coordinator))
+            for name, source in ends.sources.items()
+            if source.discovery_interval_s is not None
+        ]
+        try:
+            await self._deliver_messages(
+                coordinator, coordinator.start(splits, begins, now), deployed
+            )
+        finally:
+            for task in discovering:
+                task.cancel()
+            await asyncio.gather(*discovering, return_exceptions=True)
+            if self._worker is not None:
+                await self._worker.cancel()
+            if self._manifest_task is not None:
+                await asyncio.gather(self._manifest_task, return_exceptions=True)
+            if self._commit_record_task is not None:
+                self._commit_record_task.cancel()
+                await asyncio.gather(self._commit_record_task, return_exceptions=True)
+            await self._offset_reporter.close()
+        if self._permanent_error is not None:
+            raise self._permanent_error
+        return coordinator
+
+    async def _build_coordinator(self, ends: OpenConnectors) -> Coordinator:
+        """Build the worker with all its subtasks. Return their coordinator."""
+        keeping = self.storage
+        self._subtask_builder = SubtaskBuilder(
+            self.plan,
+            ends,
+            self.run_context,
+            self.bounds,
+            self.operator_context,
+            keeping.store if keeping else None,
+            aligned=keeping is None or keeping.is_aligned,
+            changed=self.restored_checkpoint.migrated_steps
+            if self.restored_checkpoint
+            else frozenset(),
+        )
+        self._worker = Worker(
+            self._subtask_builder, ends, self.run_context.kernel_executor, self._post_event
+        )
+        self._offset_reporter = OffsetReporter(ends.sources)
+        return Coordinator(
+            list_subtask_ids(self.plan),
+            build_split_assigners(self.plan, ends),
+            build_watermark_alignments(self.plan),
+            await self._build_checkpoint_coordinator(),
+            self.number,
+        )
+
+    def stop(self, *, drains: bool = False) -> None:
+        """Request the end of the attempt."""
+
+        def said(coordinator: Coordinator, now: float) -> list[CoordinatorAction]:
+            messages = coordinator.stop(now, drains=drains)
+            if coordinator.is_draining and coordinator.checkpoints is not None:
+                # While draining, only the final checkpoint is valid.
+                why = RequestRejected("the job is draining, and takes no checkpoint before its end")
+                self._requests.reject_after(coordinator.checkpoints.number, why)
+            return messages
+
+        self._post(said)
+
+    def stop_for_rescale(self, halted: Callable[[], None]) -> None:
+        """Request the end of the attempt, and call back when the stop has begun."""
+
+        def said(coordinator: Coordinator, now: float) -> list[CoordinatorAction]:
+            halted()
+            return coordinator.stop(now)
+
+        self._post(said)
+
+    async def take_checkpoint(self) -> int:
+        """Take a checkpoint of all input so far. Return its number once its output is committed.
+
+        It is pinned until the caller releases it. Raises RequestRejected.
+        """
+        asked = self._requests.add()
+        self._post(partial(self._request_checkpoint, asked=asked))
+        try:
+            return await asked
+        except asyncio.CancelledError:
+            self._requests.cancel(asked)
+            raise
+
+    def _request_checkpoint(
+        self, coordinator: Coordinator, now: float, asked: asyncio.Future[int]
+    ) -> list[CoordinatorAction]:
+        begun = coordinator.request_checkpoint(now)
+        if begun is None:
+            why = "the job is about to end, and takes no more checkpoints"
+            self._requests.reject(asked, RequestRejected(why))
+            return []
+        number, messages = begun
+        self._requests.assign_checkpoint(asked, number)
+        return messages
+
+    def collect_counts(self) -> dict[str, PartCounts]:
+        """Return the row counts of every part so far."""
+        running = self._worker.subtasks.values() if self._worker else ()
+        channels = self._subtask_builder.channels if self._subtask_builder else {}
+        before = self.restored_checkpoint.counters if self.restored_checkpoint else JobCounters()
+        return collect_part_counts(self.plan, running, channels, before)
+
+    def list_subtasks(self) -> tuple[Subtask, ...]:
+        """Return all deployed subtasks, also those that have ended."""
+        return tuple(self._worker.subtasks.values()) if self._worker else ()
+
+    def _post(self, what: CoordinatorCall) -> None:
+        self._mailbox.put_nowait(what)
+
+    def _fail(self, failed: Failure) -> None:
+        self._post(lambda coordinator, now: coordinator.fail(failed))
+
+    def _post_event(self, message: CoordinatorEvent) -> None:
+        self._post(lambda coordinator, now: coordinator.receive(message, now))
+
+    async def _deliver_messages(
+        self,
+        coordinator: Coordinator,
+        first: Sequence[CoordinatorAction],
+        deployed: Callable[[], None],
+    ) -> None:
+        """Deliver messages until the attempt is over."""
+        loop = asyncio.get_running_loop()
+        for message in first:
+            await self._deliver_message(message)
+        deployed()
+        if self.storage is not None and self.number == 1:
+            await self.run_context.kernel_executor.run_blocking(self.storage.on_deployed)
+        while not coordinator.is_over:
+            said = await self._next_call(coordinator.next_deadline())
+            for message in said(coordinator, loop.time()):
+                await self._deliver_message(message)
+
+    async def _next_call(self, due: float | None) -> CoordinatorCall:
+        """Return the next call of the coordinator; `tick` if none comes before its time."""
+        try:
+            async with asyncio.timeout_at(due):
+                return await self._mailbox.get()
+        except TimeoutError:
+            return Coordinator.tick
+
+    async def _deliver_message(self, message: CoordinatorAction) -> None:
+        assert self._worker is not None
+        match message:
+            case WriteManifest():
+                self._manifest_task = asyncio.create_task(self._write_manifest(message))
+            case OutputCommitted(number):
+                self._commit_record_task = asyncio.create_task(self._record_commit(number))
+            case CheckpointCompleted() | CheckpointFailed():
+                assert self.storage is not None
+                self.storage.report_event(message, measure_pauses(self.list_subtasks()))
+                if isinstance(message, CheckpointFailed):
+                    self._requests.fail(message.number, message.reason)
+            case _:
+                await self._worker.receive(message)
+
+    async def _write_manifest(self, keep: WriteManifest) -> None:
+        """Write the manifest of a checkpoint."""
+        assert self.storage is not None
+        failpoints.failpoint("manifest.before")
+        try:
+            archive = self.run_context.snapshot_executor or self.run_context.kernel_executor
+            await archive.run_blocking(
+                partial(self.storage.write, keep, self.plan, self.restored_checkpoint)
+            )
+        except UnknownOutcome as error:
+            # Only the next attempt can find out whether the manifest exists.
+            self._fail(Failure(error.message, "checkpoints", hint=error.hint))
+        except RefusedSnapshot as error:
+            self._fail_permanently(error)
+        except SnapshotError as error:
+            self._post_event(ManifestFailed(keep.number, error.message))
+        except BaseException as error:
+            self._fail(build_failure(error, "checkpoints"))
+            raise
+        else:
+            failpoints.failpoint("manifest.after")
+            self._post_event(ManifestWritten(keep.number))
+            self._offset_reporter.report(keep)
+
+    async def _record_commit(self, number: int) -> None:
+        """Record that the output of a checkpoint is committed."""
+        assert self.storage is not None
+        failpoints.failpoint("noting")
+        try:
+            await record_committed(number, self.storage, self.run_context)
+        except RefusedSnapshot as error:
+            self._fail_permanently(error)
+        except SnapshotError as error:
+            self._fail(build_failure(error, "checkpoints"))
+        else:
+            failpoints.failpoint("noted")
+            self._requests.complete(number)
+            self._post_event(CommitRecorded(number))
+
+    def _fail_permanently(self, error: RefusedSnapshot) -> None:
+        """Fail the attempt and the job: no attempt may write any more."""
+        self._permanent_error = error
+        self._fail(Failure(error.message, "checkpoints", hint=error.hint))
+
+    async def _build_checkpoint_coordinator(self) -> CheckpointCoordinator | None:
+        if self.storage is None:
+            return None
+        last = await self.run_context.kernel_executor.run_blocking(self.storage.find_highest_number)
+        return CheckpointCoordinator(list_subtask_ids(self.plan), self.storage.schedule, last)
+
+    async def _rediscover_splits(
+        self, name: str, source: SourceConnector, coordinator: Coordinator
+    ) -> None:
+        """Discover the splits of a source at its interval, while they are read."""
+        while coordinator.can_assign_splits(name):
+            await asyncio.sleep(source.discovery_interval_s or 0)
+            try:
+                with attribute_errors_to(name):
+                    found = await source.discover_splits(first=False)
+            except Exception as error:
+                self._fail(build_failure(error, name))
+                return
+            self._post(partial(_assign_discovered, source=name, splits=found))
+
+
+def _assign_discovered(
+    coordinator: Coordinator, now: float, source: str, splits: Sequence[Split]
+) -> list[CoordinatorAction]:
+    return coordinator.assign_discovered(source, splits)

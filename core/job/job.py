@@ -1,0 +1,354 @@
+"""A job from start to end: its attempts, and the restarts between them."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+
+from headrace.core.api.failures import ConnectorError, build_failure
+from headrace.core.api.run_context import RunContext
+from headrace.core.api.snapshots import SnapshotError
+from headrace.core.api.splits import Failure, SubtaskId
+from headrace.core.checkpoint.manifest import RestoredCheckpoint
+from headrace.core.checkpoint.storage import CheckpointStorage
+from headrace.core.coordination.events import JobRestarting
+from headrace.core.dataflow.channel import ChannelBounds
+from headrace.core.dataflow.operator_factory import OperatorContext
+from headrace.core.job.attempt import Attempt
+from headrace.core.job.requests import JobStatus, PendingRescale, RequestRejected, RescaleResult
+from headrace.core.pipeline.connector import Connectors
+from headrace.core.plan import nodes
+from headrace.core.worker.statistics import (
+    PartCounts,
+    SubtaskStatistics,
+    collect_subtask_statistics,
+)
+from headrace.core.worker.time_shares import TimeShareSampler
+
+
+@dataclass(frozen=True, slots=True)
+class JobOutcome:
+    """The outcome of a job."""
+
+    failure: Failure | None
+    is_stopped: bool
+    part_counts: Mapping[str, PartCounts]
+    seconds: float
+    initial_counts: Mapping[str, PartCounts] = field(default_factory=dict)
+    """The row counts of its parts when this run began."""
+    checkpoint: int | None = None
+    """The checkpoint to resume from, if the job has not ended."""
+    is_drained: bool = False
+    """Whether the job was drained: all that was read has been emitted."""
+
+
+@dataclass(slots=True)
+class Job:
+    """One run of a plan. Nothing of it is global: clock, threads and connectors are passed in.
+
+    Without a CheckpointStorage it cannot resume from a checkpoint: its first failure ends it.
+    """
+
+    plan: nodes.Plan
+    connectors: Connectors
+    run_context: RunContext
+    operator_context: OperatorContext
+    bounds: ChannelBounds = field(default_factory=ChannelBounds)
+    storage: CheckpointStorage | None = None
+    initial_checkpoint: RestoredCheckpoint | None = None
+    """The checkpoint to start from."""
+    random: random.Random = field(default_factory=random.Random)
+    time_share_sampler: TimeShareSampler[tuple[int, SubtaskId]] = field(
+        default_factory=TimeShareSampler
+    )
+    """The samples of the time of its subtasks, by attempt and subtask."""
+    _attempt: Attempt | None = None
+    _deployed_attempt: Attempt | None = None
+    """The last attempt whose subtasks were deployed."""
+    _initial_counts: Mapping[str, PartCounts] | None = None
+    _stop_requested: asyncio.Event = field(default_factory=asyncio.Event)
+    _is_complete: bool = False
+    """Whether all input was read and all output committed."""
+    _is_stopped: bool = False
+    """Whether the job ended because of a stop request."""
+    _is_draining: bool = False
+    """Whether the stop request asked to drain: to finish what was read."""
+    _is_drained: bool = False
+    """Whether the job was drained."""
+    _pending_rescale: PendingRescale | None = None
+    """The rescale that was requested."""
+    failure: Failure | None = None
+    """The failure after which the job waits to restart, or is over."""
+    _is_over: bool = False
+
+    async def run(self) -> JobOutcome:
+        """Run to the end. Raises errors that come before anything is read."""
+        loop = asyncio.get_running_loop()
+        start = loop.time()
+        try:
+            failed = await self._run_attempts()
+        finally:
+            self._is_over = True
+            self._reject_rescale(RequestRejected("the job has ended"))
+        return JobOutcome(
+            failed,
+            self._is_stopped,
+            self.collect_counts(),
+            loop.time() - start,
+            self._initial_counts or {},
+            await self._read_last_number(),
+            self._is_drained,
+        )
+
+    def stop(self, *, drain: bool = False) -> None:
+        """Request the end.
+
+        With checkpoints the job ends after one to resume from, without when all that was read is
+        finished. `drain`: finish all that was read before that, as at the end of event time.
+        """
+        self._is_draining = self._is_draining or (drain and not self._stop_requested.is_set())
+        self._stop_requested.set()
+        if self._attempt is not None:
+            self._attempt.stop(drains=self._is_draining)
+
+    @property
+    def status(self) -> JobStatus:
+        """The status of the job."""
+        attempt = self._attempt
+        if self._is_over:
+            return "over"
+        if self.failure is not None:
+            return "restarting"
+        if self._pending_rescale is not None and self._pending_rescale.paused_at_s is not None:
+            return "rescaling"
+        if self._stop_requested.is_set():
+            return "draining" if self._is_draining else "stopping"
+        if attempt is None or attempt is not self._deployed_attempt:
+            return (
+                "restoring" if attempt is not None and attempt.restored_checkpoint else "starting"
+            )
+        return "running"
+
+    async def take_checkpoint(self) -> int:
+        """Take a checkpoint of all input so far. Return its number.
+
+        It is complete then, and all its output is committed. It stays until `release_checkpoint`,
+        for which the end of the job waits. Raises RequestRejected.
+        """
+        return await self._require_attempt().take_checkpoint()
+
+    def release_checkpoint(self, number: int) -> None:
+        """Unpin a checkpoint that is no longer read."""
+        assert self.storage is not None
+        self.storage.pins.release(number)
+
+    async def rescale(self, plan: nodes.Plan) -> RescaleResult:
+        """Continue with the same plan at another parallelism. Raises RequestRejected.
+
+        The job stands still from a checkpoint to the restore from it; another checkpoint before
+        that leaves little to write meanwhile. If the caller is cancelled, a rescale that has begun
+        is completed.
+        """
+        if self._pending_rescale is not None:
+            raise RequestRejected(
+                "the job is being rescaled already", "ask again when that is done"
+            )
+        change = self._pending_rescale = PendingRescale(
+            plan, asyncio.get_running_loop().create_future()
+        )
+        try:
+            self.release_checkpoint(await self.take_checkpoint())
+            self._require_attempt().stop_for_rescale(change.record_pause)
+        except BaseException:
+            self._pending_rescale = None
+            raise
+        return await asyncio.shield(change.result)
+
+    def _require_attempt(self) -> Attempt:
+        """Return the attempt that can serve a request. Raises RequestRejected."""
+        if self.storage is None:
+            raise RequestRejected(
+                "this run takes no checkpoints", "leave out --limit, or read files"
+            )
+        status, attempt = self.status, self._attempt
+        if status == "restarting" and self.failure is not None:
+            why = f"the job has failed, and waits to restart: {self.failure.message}"
+            raise RequestRejected(why, "ask again when it runs")
+        if attempt is None or status not in ("starting", "restoring", "running"):
+            raise RequestRejected(
+                f"the job is {status}", "" if status == "over" else "ask again later"
+            )
+        return attempt
+
+    def collect_counts(self) -> dict[str, PartCounts]:
+        """Return the row counts of every part, in this run and in those that it resumed from."""
+        shown = self._deployed_attempt or self._attempt
+        return shown.collect_counts() if shown else {}
+
+    @property
+    def attempt_number(self) -> int:
+        """The number of the current attempt, from 1; 0 before the first."""
+        return self._attempt.number if self._attempt else 0
+
+    def collect_subtask_statistics(self) -> list[SubtaskStatistics]:
+        """Return the statistics of each subtask since it began."""
+        shown = self._deployed_attempt or self._attempt
+        if shown is None:
+            return []
+        return [
+            collect_subtask_statistics(s, shown.plan, shown.number) for s in shown.list_subtasks()
+        ]
+
+    @property
+    def initial_counts(self) -> Mapping[str, PartCounts]:
+        """The row counts of every part when this run began."""
+        return self._initial_counts or {}
+
+    async def _run_attempts(self) -> Failure | None:
+        """Run attempts until one ends or no restart is left. Return the last failure."""
+        number = 1
+        while True:
+            failed = await self._try_attempt(number)
+            number += 1
+            if failed is None:
+                if not self._switch_plan():
+                    return None
+                continue
+            if self._revert_rescale(failed):
+                if self._is_stopping:
+                    self._is_stopped = True
+                    return None
+                continue
+            delay_s = self._choose_delay(failed)
+            self.failure = failed
+            if delay_s is None:
+                return failed
+            await self._wait_for_stop(delay_s)
+            self.failure = None
+            if self._is_stopping:
+                self._is_stopped = True
+                return None
+
+    @property
+    def _is_stopping(self) -> bool:
+        """Whether the job ends with the newest checkpoint; to be drained it has to run."""
+        return self._stop_requested.is_set() and not self._is_draining
+
+    def _switch_plan(self) -> bool:
+        """Whether the attempt has ended for a rescale: then switch to the new plan."""
+        change = self._pending_rescale
+        if change is None or change.paused_at_s is None or self._is_complete or self._is_drained:
+            return False
+        if self._is_stopping:
+            return False
+        change.old_plan, self.plan = self.plan, change.plan
+        self._is_stopped = False
+        return True
+
+    def _revert_rescale(self, failed: Failure) -> bool:
+        """Undo a rescale because an attempt failed. Return whether its plan was in use."""
+        change = self._pending_rescale
+        goes_back = change is not None and change.old_plan is not None
+        if change is not None and change.old_plan is not None:
+            self.plan = change.old_plan
+        self._reject_rescale(RequestRejected(f"the job has failed: {failed.message}", failed.hint))
+        return goes_back
+
+    def _reject_rescale(self, refused: RequestRejected) -> None:
+        change, self._pending_rescale = self._pending_rescale, None
+        if change is not None and not change.result.done():
+            change.result.set_exception(refused)
+            # The caller may have been cancelled: mark the exception as retrieved.
+            change.result.exception()
+
+    async def _try_attempt(self, number: int) -> Failure | None:
+        """Run one attempt. Return its failure."""
+        try:
+            restored = (
+                self.initial_checkpoint if number == 1 else await self._read_newest_checkpoint()
+            )
+            return await self._run_attempt(restored, number)
+        except (ConnectorError, SnapshotError) as error:
+            changes = (
+                self._pending_rescale is not None and self._pending_rescale.old_plan is not None
+            )
+            if not changes and (number == 1 or error.exit_status != 1):
+                raise
+            return build_failure(error, "restart")
+
+    async def _run_attempt(
+        self, restored: RestoredCheckpoint | None, number: int
+    ) -> Failure | None:
+        """Run one attempt from a checkpoint. Return its failure."""
+        attempt = self._attempt = Attempt(
+            self.plan,
+            self.connectors,
+            self.run_context,
+            self.operator_context,
+            self.bounds,
+            self.storage,
+            restored,
+            number,
+        )
+        if self._stop_requested.is_set():
+            attempt.stop(drains=self._is_draining)
+        coordinator = await attempt.run(self._on_deployed)
+        self._is_complete = coordinator.failure is None and coordinator.is_complete
+        self._is_stopped = coordinator.is_stopped and coordinator.failure is None
+        self._is_drained = self._is_stopped and coordinator.is_draining
+        if self.storage is not None and self._is_complete:
+            # The stop request came too late: nothing is left to resume.
+            self._is_stopped = False
+            await self.storage.pins.wait_until_unpinned()
+            await self.run_context.kernel_executor.run_blocking(self.storage.on_finished)
+        return coordinator.failure
+
+    def _on_deployed(self) -> None:
+        self._deployed_attempt = self._attempt
+        change = self._pending_rescale
+        if change is not None and change.old_plan is not None and self._attempt is not None:
+            restored = self._attempt.restored_checkpoint
+            change.complete(restored.number if restored else 0)
+            self._pending_rescale = None
+        if self._initial_counts is None:
+            self._initial_counts = self.collect_counts()
+
+    def _choose_delay(self, failed: Failure) -> float | None:
+        """Return the delay before the next attempt; None: there is none."""
+        if self.storage is None or self._stop_requested.is_set():
+            return None
+        now = asyncio.get_running_loop().time()
+        attempt = self._attempt
+        from_ = attempt.restored_checkpoint.number if attempt and attempt.restored_checkpoint else 0
+        decided = self.storage.restarts.decide_delay_s(failed, now, self.random.random(), from_)
+        if decided is not None:
+            self.storage.report_event(JobRestarting(failed, decided))
+        return decided
+
+    async def _wait_for_stop(self, delay_s: float) -> None:
+        """Wait for the delay, or until a stop is requested."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(delay_s):
+                await self._stop_requested.wait()
+
+    async def _read_last_number(self) -> int | None:
+        """Return the checkpoint to resume from, if there is one and the store can be read."""
+        if self.storage is None or self._is_complete:
+            return None
+        with suppress(SnapshotError):
+            return (
+                await self.run_context.kernel_executor.run_blocking(self.storage.find_last_number)
+                or None
+            )
+        return None
+
+    async def _read_newest_checkpoint(self) -> RestoredCheckpoint | None:
+        if self.storage is None:
+            return None
+        return await self.run_context.kernel_executor.run_blocking(
+            partial(self.storage.read_newest, self.plan)
+        )

@@ -1,0 +1,135 @@
+"""A job in a process of its own: the event loop, the threads, the signals.
+
+The first SIGINT or SIGTERM stops the job, with a checkpoint to resume from. A second ends it at
+once: uncommitted output is dropped, and a running thread is waited for, up to a limit. A third does
+not wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+from headrace.core.api.kernel_executor import KernelExecutor
+from headrace.core.api.run_context import NoJobNotes, RunContext
+from headrace.core.api.state_backend import StateBackend
+from headrace.core.checkpoint.manifest import RestoredCheckpoint
+from headrace.core.checkpoint.storage import CheckpointStorage
+from headrace.core.dataflow.channel import ChannelBounds
+from headrace.core.dataflow.operator_factory import OperatorContext
+from headrace.core.job.job import Job, JobOutcome
+from headrace.core.job.signals import SignalHandler
+from headrace.core.pipeline.connector import Connectors
+from headrace.core.plan import Plan
+
+THREADS = 4
+ARCHIVE_THREADS = 2
+
+Watcher: TypeAlias = "Callable[[Job], Coroutine[object, object, None]]"
+"""A coroutine that watches a running job; it is cancelled when the job is over."""
+
+
+async def _do_nothing(job: Job, outcome: JobOutcome) -> None:
+    """Do nothing."""
+
+
+class JobInterrupted(Exception):
+    """The job was ended at once by a second signal."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchOptions:
+    """The settings for running a job in this process, in addition to its plan."""
+
+    folder: Path
+    """The pipeline's folder."""
+    bounds: ChannelBounds = field(default_factory=ChannelBounds)
+    limit: int | None = None
+    watchers: tuple[Watcher, ...] = ()
+    on_ended: Callable[[Job, JobOutcome], Awaitable[None]] = _do_nothing
+    """Awaited when the job has ended, before its process releases anything."""
+    on_stop_requested: Callable[[], None] = lambda: None
+    """Called on the first request to end."""
+    report_warning: Callable[[str], None] = lambda line: None
+    """Reports an external warning to the user, in one line."""
+    storage: CheckpointStorage | None = None
+    """The checkpoint storage, if the job can resume from checkpoints."""
+    initial_checkpoint: RestoredCheckpoint | None = None
+    """The checkpoint to start from."""
+    job_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    """The id of the job."""
+    signals: SignalHandler = field(default_factory=SignalHandler)
+    """The signal handlers.
+
+    Unless the caller has entered them, they do nothing: signals are the caller's.
+    """
+
+
+def launch_job(
+    plan: Plan, connectors: Connectors, backend: StateBackend, how: LaunchOptions
+) -> JobOutcome:
+    """Run a job to its end.
+
+    Raises ConnectorError or SnapshotError for errors before anything is read.
+    """
+    import polars  # noqa: F401 - not later, within the job: it puts its hook on SIGINT
+
+    how.signals.reinstall()
+    with (
+        ThreadPoolExecutor(THREADS, thread_name_prefix="headrace") as executor,
+        ThreadPoolExecutor(ARCHIVE_THREADS, thread_name_prefix="headrace-archive") as archive,
+    ):
+        surroundings = RunContext(
+            how.folder,
+            how.job_id,
+            KernelExecutor(executor),
+            how.limit,
+            lambda: job.stop(),
+            KernelExecutor(archive),
+            pipeline_name=str(plan.name),
+            notes=how.storage.notes if how.storage else NoJobNotes(),
+            notify_user=how.report_warning,
+            commit_timing=how.storage.commit_timing if how.storage else None,
+        )
+        read = frozenset(edge.stream for edge in plan.edges)
+        setting = OperatorContext(lambda: time.time_ns() // 1000, how.folder, read, backend)
+        job = Job(
+            plan, connectors, surroundings, setting, how.bounds, how.storage, how.initial_checkpoint
+        )
+        return asyncio.run(_run_watched(job, how))
+
+
+async def _run_watched(job: Job, how: LaunchOptions) -> JobOutcome:
+    watching = [asyncio.create_task(watcher(job)) for watcher in how.watchers]
+    running = asyncio.create_task(_run_job(job, how))
+
+    def ask() -> None:
+        how.on_stop_requested()
+        job.stop()
+
+    loop = asyncio.get_running_loop()
+    with how.signals.send_to_job(
+        lambda: loop.call_soon_threadsafe(ask), lambda: loop.call_soon_threadsafe(running.cancel)
+    ):
+        try:
+            return await running
+        except asyncio.CancelledError:
+            if how.signals.count > 1:
+                raise JobInterrupted from None
+            raise
+        finally:
+            for task in watching:
+                task.cancel()
+            await asyncio.gather(*watching, return_exceptions=True)
+
+
+async def _run_job(job: Job, how: LaunchOptions) -> JobOutcome:
+    outcome = await job.run()
+    await how.on_ended(job, outcome)
+    return outcome

@@ -1,0 +1,145 @@
+"""An aggregate over a changelog: each group that changes is aggregated again from its current rows.
+
+A folded value cannot be removed from a minimum or a last value, nor exactly from a sum of doubles.
+So the rows of a group are stored, and all of them are folded when one of them changes: the cost of
+a batch is the size of the groups that it touches. A group without rows is deleted; for that, its
+emitted row is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from headrace.core.api.state import KEY, KEY_INDEX, NO_CLOCK_US, SLOT, RunsLayout
+from headrace.core.expressions.typed import to_expr
+from headrace.core.operators.changelog.rows import (
+    IS_DELETE,
+    NEWEST_TIME,
+    ROW_ID,
+    ROWS_STATE,
+    ChangeCompactor,
+)
+from headrace.core.operators.folds import AggregateFold
+from headrace.core.operators.keyed_context import GroupingKey, KeyedContext
+from headrace.core.operators.operator import Output, StatelessOperator, request_offload
+from headrace.core.operators.result_rows import ResultRows
+from headrace.core.operators.ttl_operator import KEYS_STATE
+from headrace.core.plan.nodes import Aggregate
+from headrace.core.types.data_types import TIMESTAMP, to_polars
+from headrace.core.types.elements import DELETE, EVENT_TIME, ORDER
+from headrace.core.types.row_order import ORDER_TYPE
+
+if TYPE_CHECKING:
+    import polars as pl
+
+EMITTED_ROW = "__row"
+"""The emitted row of a group; null where it did not pass `having`."""
+EARLIER_TIME = "__earlier"
+
+
+def get_fold_columns(fold: AggregateFold) -> dict[str, pl.DataType]:
+    """Return the types of the stored columns of rows, without the key's and ROW_ID."""
+    types = {**fold.input_types, ORDER: to_polars(ORDER_TYPE)}
+    return {name: types[name] for name in sorted(fold.input_columns)}
+
+
+def get_output_columns(operation: Aggregate) -> dict[str, pl.DataType]:
+    """Return the types of the output columns."""
+    key = {each.name: to_polars(each.value.type) for each in operation.key}
+    row = {column.name: to_polars(column.expression.type) for column in operation.columns}
+    return {**key, **row}
+
+
+class ChangelogAggregateOperator(StatelessOperator):
+    """The operator of `aggregate` without a window, over a changelog."""
+
+    def __init__(self, operation: Aggregate, place: KeyedContext) -> None:
+        import polars as pl
+
+        assert operation.changelog_key is not None, "append-only rows have another operator"
+        self._grouping = grouping = GroupingKey(operation.key)
+        self._compactor = ChangeCompactor(grouping, operation.changelog_key)
+        self._fold = AggregateFold(operation, grouping)
+        self._results_out = ResultRows(operation, place.stream, ordered=place.is_ordered)
+        self._having = to_expr(operation.having.condition) if operation.having else pl.lit(True)
+        reads = get_fold_columns(self._fold)
+        self._input_columns = tuple(reads)
+        kept = {**grouping.types, **reads, ROW_ID: pl.String()}
+        self._stored_columns = (*kept, SLOT)
+        layout = RunsLayout(kept, grouping.internal_names, lambda rows: rows)
+        self._rows = place.state.open_runs(ROWS_STATE, layout)
+        row = get_output_columns(operation)
+        self._row = tuple(row)
+        columns = {EMITTED_ROW: pl.Struct(row), NEWEST_TIME: to_polars(TIMESTAMP)}
+        self._table = place.state.open_table(KEYS_STATE, columns)
+
+    def process(self, frame: pl.DataFrame) -> Iterator[Output]:
+        """Emit the new row of each group that has changes in the batch."""
+        import polars as pl
+
+        if not frame.height:
+            return
+        yield from request_offload(
+            self._rows.estimate_deferred_rows(asking=True)
+            + self._table.estimate_deferred_rows(NO_CLOCK_US)
+        )
+        changes = self._compactor.compact(frame, self._input_columns)
+        groups = self._compactor.find_groups(changes)
+        found = self._table.find(groups[KEY]).drop(KEY_INDEX).rename({NEWEST_TIME: EARLIER_TIME})
+        groups = groups.join(found, on=KEY, how="left", maintain_order="left")
+        groups = groups.with_columns(
+            pl.max_horizontal(NEWEST_TIME, EARLIER_TIME).alias(NEWEST_TIME)
+        )
+        results = self._compute_results(self._update_rows(changes, groups))
+        self._store_results(groups, results)
+        out = self._diff_results(groups, results)
+        yield from self._results_out.emit(
+            out if EVENT_TIME in frame.columns else out.drop(EVENT_TIME)
+        )
+
+    def _update_rows(self, changes: pl.DataFrame, groups: pl.DataFrame) -> pl.DataFrame:
+        """Apply the changes to the stored rows of these groups, and return their current rows."""
+        import polars as pl
+
+        slot = pl.lit(0, dtype=pl.Int64).alias(SLOT)
+        now = changes.filter(~changes[IS_DELETE]).with_columns(slot).select(self._stored_columns)
+        before = self._rows.take_keys(groups.select(self._grouping.internal_names))
+        if before is not None:
+            stay = before.filter(~pl.col(ROW_ID).is_in(changes[ROW_ID].implode()))
+            now = pl.concat([stay.select(self._stored_columns), now])
+        self._rows.add(now)
+        return now
+
+    def _compute_results(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Return the results of the groups that have rows and pass `having`, with KEY."""
+        encoded = self._grouping.encode_keys(rows)
+        if not encoded.height:
+            return encoded.clear().select(KEY)
+        by = (KEY, *self._grouping.internal_names)
+        results = self._fold.finish(self._fold.begin(encoded, by), by)
+        return results.filter(self._having)
+
+    def _store_results(self, groups: pl.DataFrame, results: pl.DataFrame) -> None:
+        import polars as pl
+
+        if results.height:
+            shown = results.select(KEY, pl.struct(self._row).alias(EMITTED_ROW))
+            self._table.put(shown.join(groups.select(KEY, NEWEST_TIME), on=KEY))
+        self._table.remove(groups.join(results, on=KEY, how="anti")[KEY])
+
+    def _diff_results(self, groups: pl.DataFrame, results: pl.DataFrame) -> pl.DataFrame:
+        """Return the current result rows, and deletes of those that no longer exist."""
+        import polars as pl
+
+        columns = [*self._row, DELETE, EVENT_TIME]
+        time = groups.select(KEY, pl.col(NEWEST_TIME).alias(EVENT_TIME))
+        gone = groups.filter(pl.col(EMITTED_ROW).is_not_null()).join(results, on=KEY, how="anti")
+        deleted = gone.select(EMITTED_ROW, pl.col(NEWEST_TIME).alias(EVENT_TIME)).unnest(
+            EMITTED_ROW
+        )
+        out = deleted.with_columns(pl.lit(True).alias(DELETE)).select(columns)
+        if results.height:
+            new = results.join(time, on=KEY).with_columns(pl.lit(False).alias(DELETE))
+            out = pl.concat([new.select(columns), out])
+        return out

@@ -1,0 +1,122 @@
+"""The compaction of a batch of changelog rows to the last one of each row, with its group.
+
+The current rows of large groups: the last version of each row.
+
+A changelog row is stored without a lookup. The versions of a row are merged when runs are
+compacted, and when all rows of a group are read. A version is the slot it is stored under: the
+number of the batch among those that touched its group, which the operator counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from headrace.core.api.state import KEY, SLOT, RunsLayout, StepState
+from headrace.core.operators.keyed_context import GroupingKey
+from headrace.core.types.data_types import TIMESTAMP, to_polars
+from headrace.core.types.elements import DELETE, EVENT_TIME
+from headrace.core.types.frames import add_columns, select_columns
+from headrace.core.types.key_groups import encode_keys
+
+if TYPE_CHECKING:
+    import polars as pl
+if TYPE_CHECKING:
+    import polars as pl
+
+
+ROW_ID = "__id"
+"""The key of a changelog row, encoded as one string, which identifies the row."""
+
+
+IS_DELETE = "__gone"
+"""Whether a changelog row is a delete."""
+
+
+NEWEST_TIME = "__last"
+"""The greatest event time of the changelog rows of a group."""
+
+
+class ChangeCompactor:
+    """The compaction of changelog batches, whose rows have these columns as their key."""
+
+    def __init__(self, grouping: GroupingKey, id: Sequence[str]) -> None:
+        self._grouping = grouping
+        self._id = list(id)
+
+    def compact(self, frame: pl.DataFrame, columns: Iterable[str]) -> pl.DataFrame:
+        """Return one row per changed row, with its group.
+
+        The columns are KEY, the key of the group, these columns, EVENT_TIME, ROW_ID and IS_DELETE.
+        """
+        import polars as pl
+
+        gone = pl.col(DELETE) if DELETE in frame.columns else pl.lit(False)
+        rows = add_columns(frame, gone.alias(IS_DELETE), pl.lit("").alias(ROW_ID))
+        if self._id:
+            rows = rows.with_columns(encode_keys(frame[self._id]).alias(ROW_ID))
+        rows = self._grouping.project_rows(rows, (*columns, ROW_ID, IS_DELETE))
+        return self._grouping.encode_keys(rows.unique(ROW_ID, keep="last", maintain_order=True))
+
+    def find_groups(self, changes: pl.DataFrame) -> pl.DataFrame:
+        """Return the groups of these rows: KEY, the columns of the key, NEWEST_TIME."""
+        import polars as pl
+
+        timed = EVENT_TIME in changes.columns
+        last = pl.col(EVENT_TIME).max() if timed else pl.lit(None, dtype=to_polars(TIMESTAMP))
+        key = (pl.col(name).first() for name in self._grouping.internal_names)
+        return changes.group_by(KEY, maintain_order=True).agg(*key, last.alias(NEWEST_TIME))
+
+
+ROWS_STATE = "rows"
+"""The name of the runs in the state."""
+
+
+VERSION = "__version"
+"""The number of batches that have touched a group."""
+
+
+class VersionedRows:
+    """Versioned rows with these columns, including ROW_ID, and the key of the group."""
+
+    def __init__(
+        self, state: StepState, grouping: GroupingKey, columns: Mapping[str, pl.DataType]
+    ) -> None:
+        import polars as pl
+
+        kept = {**grouping.types, **columns, IS_DELETE: pl.Boolean()}
+        self._key = list(grouping.internal_names)
+        self._names = (*kept, SLOT)
+        self._runs = state.open_runs(
+            ROWS_STATE, RunsLayout(kept, grouping.internal_names, select_newest)
+        )
+
+    @property
+    def deferred_rows(self) -> int:
+        """The number of earlier rows that the next calls work on."""
+        return self._runs.estimate_deferred_rows(asking=True)
+
+    def add(self, changes: pl.DataFrame) -> None:
+        """Store changelog rows, each of another row, with their group, IS_DELETE and VERSION."""
+        import polars as pl
+
+        if changes.height:
+            slotted = add_columns(changes, pl.col(VERSION).alias(SLOT))
+            self._runs.add(select_columns(slotted, *self._names))
+
+    def put_back(self, rows: pl.DataFrame) -> None:
+        """Store rows that were taken."""
+        self._runs.add(select_columns(rows, *self._names))
+
+    def take(self, groups: pl.DataFrame) -> pl.DataFrame | None:
+        """Remove and return the current rows of these groups."""
+        taken = self._runs.take_keys(groups.select(self._key))
+        if taken is None:
+            return None
+        last = select_newest(taken)
+        return last.filter(~last[IS_DELETE])
+
+
+def select_newest(versions: pl.DataFrame) -> pl.DataFrame:
+    """Return the last version of each row."""
+    return versions.sort(SLOT).unique(ROW_ID, keep="last", maintain_order=True)

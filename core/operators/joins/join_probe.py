@@ -1,0 +1,267 @@
+"""The pairs of rows of two frames with equal keys, and with times near each other.
+
+The stored rows become sorted numbers: the hash of the key in the upper bits, the row's rank in the
+order of time in the lower bits. So the candidates of a probing row are adjacent. The probing rows
+are sorted by their hashes too, and both are merged; or, if the probing rows are few, the start and
+end of their candidates is found by bisection. The number of pairs is known before any is made, and
+pairs are made in bounded batches: a key that nearly all rows have takes time, but no memory. (A
+hash join by the key alone, then filtered by time, makes a hundred times the pairs where a key has a
+hundred rows; where it has one, it takes as long.)
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING, TypeAlias
+
+from headrace.core.api.state import SLOT
+from headrace.core.operators.operator import MAX_OUTPUT_ROWS
+from headrace.core.types.frames import FEW_ROWS, select_columns
+
+if TYPE_CHECKING:
+    import polars as pl
+
+RowPair: TypeAlias = "tuple[pl.Series, pl.Series]"
+"""The numbers of probing rows, and of the rows that they match, side by side."""
+
+PROBE_ROW, KEY_HASH, RANGE_START, RANGE_END = "__asks", "__hash", "__from", "__to"
+"""A probing row, its hash, and the start and end of its candidates."""
+
+FULL_MASK = (1 << 64) - 1
+
+
+MAX_SPARSE_MATCHES = 2
+"""Up to this average number of candidates per row, times are compared instead of looked up."""
+MAX_BISECTED_KEYS = 16
+"""Up to this number, bisecting each key is faster than the overhead of `search_sorted`."""
+MAX_STEPS = 16
+"""Up to this number of candidates of a row, all rows step from candidate to candidate together."""
+PAIR_FACTOR = 1 << 32
+
+
+class JoinProbe:
+    """The matches of rows; `asking` and `there` have the columns `on`, none of them null."""
+
+    def __init__(
+        self,
+        asking: pl.DataFrame,
+        there: pl.DataFrame,
+        on: Sequence[str],
+        near: tuple[int, int] | None = None,
+    ) -> None:
+        """`near`: the inclusive bounds of a match's SLOT less that of the probing row."""
+        import polars as pl
+
+        self._probe_rows, self._stored_rows, self._key, self._time_range = asking, there, on, near
+        bits = max(asking.height, there.height).bit_length()
+        bounds = FULL_MASK >> bits << bits, (1 << bits) - 1
+        self._upper, self._lower = (pl.Series([each], dtype=pl.UInt64) for each in bounds)
+        self._order: pl.Series | None = None
+        hashes = select_columns(there, _hash_key(on).alias("hash"))["hash"]
+        if near is not None and not there[SLOT].is_sorted():
+            self._order = there[SLOT].arg_sort()
+            hashes = hashes[self._order]
+        # A sentinel after the last code, which no search reaches.
+        self._codes = self._number_hashes(hashes, pl.Series([FULL_MASK], dtype=pl.UInt64))
+        asks, hashes, begin = self._find_starts()
+        self._candidates = _list_candidates(
+            self._codes, asks, begin, hashes | self._lower, MAX_SPARSE_MATCHES * asking.height
+        )
+        """Each probing row and each candidate, as one number; None: there are too many."""
+        self._found_ranges = (
+            None if self._candidates is not None else self._find_ranges(asks, hashes, begin)
+        )
+
+    def iterate_pairs(self) -> Iterator[RowPair]:
+        """Return all pairs, in bounded batches, in the order of the probing rows."""
+        for asks, places in self._iterate_candidates():
+            meets = self._get_row_numbers(places)
+            same = self._match_pairs(asks, meets)
+            if not same.all():
+                asks, meets = asks.filter(same), meets.filter(same)
+            if len(asks):
+                yield asks, meets
+
+    def find_matched(self) -> pl.Series:
+        """Return the probing rows that have a match, each once, in order."""
+        import polars as pl
+
+        found = [pl.Series([], dtype=pl.UInt32)]
+        if self._found_ranges is not None:
+            asks, meets = (
+                self._found_ranges[PROBE_ROW],
+                self._get_row_numbers(self._found_ranges[RANGE_START]),
+            )
+            same = self._match_pairs(asks, meets)
+            if same.all():
+                return asks
+            # The first candidate has another key or time: all candidates of these are checked.
+            found.append(asks.filter(same))
+            self._found_ranges = self._found_ranges.filter(~same)
+        found += [asks for asks, _ in self.iterate_pairs()]
+        return pl.concat(found).unique().sort()
+
+    def _iterate_candidates(self) -> Iterator[RowPair]:
+        """Return probing rows and their candidates, in bounded batches."""
+        import polars as pl
+
+        if self._candidates is not None:
+            for start in range(0, len(self._candidates), MAX_OUTPUT_ROWS):
+                each = self._candidates.slice(start, MAX_OUTPUT_ROWS)
+                yield (
+                    (each // PAIR_FACTOR).cast(pl.UInt32),
+                    (each & (PAIR_FACTOR - 1)).cast(pl.UInt32),
+                )
+            return
+        assert self._found_ranges is not None, "ranges exist if single candidates do not"
+        for ranges in _split_ranges(self._found_ranges):
+            to = pl.int_ranges(ranges[RANGE_START], ranges[RANGE_END], dtype=pl.UInt32, eager=True)
+            whole = pl.DataFrame([ranges[PROBE_ROW], to.alias(RANGE_END)]).explode(RANGE_END)
+            yield whole[PROBE_ROW], whole[RANGE_END]
+
+    def _number_hashes(self, hashes: pl.Series, *more: pl.Series) -> pl.Series:
+        """Combine hashes with their row numbers in the lower bits, append `more`, and sort."""
+        import polars as pl
+
+        numbers = pl.int_range(len(hashes), dtype=pl.UInt64, eager=True)
+        whole = (hashes & self._upper) | numbers
+        for each in more:
+            whole.append(each)
+        return whole.sort(multithreaded=False)
+
+    def _find_starts(self) -> tuple[pl.Series, pl.Series, pl.Series]:
+        """Return the probing rows that have candidates, their hashes, and the first candidates."""
+        asking = self._number_hashes(
+            select_columns(self._probe_rows, _hash_key(self._key).alias("hash"))["hash"]
+        )
+        asks, hashes = asking & self._lower, asking & self._upper
+        begin = _search_starts(self._codes, hashes)
+        some = self._codes[begin] < (hashes | self._lower)
+        return asks.filter(some), hashes.filter(some), begin.filter(some)
+
+    def _find_ranges(self, asks: pl.Series, hashes: pl.Series, begin: pl.Series) -> pl.DataFrame:
+        """Return the start and end of the candidates of each probing row."""
+        import polars as pl
+
+        end = _search_starts(self._codes, hashes | self._lower)
+        columns = {
+            PROBE_ROW: asks.cast(pl.UInt32),
+            KEY_HASH: hashes,
+            RANGE_START: begin,
+            RANGE_END: end,
+        }
+        found = pl.DataFrame([column.alias(name) for name, column in columns.items()])
+        if (
+            self._time_range is not None
+            and _count_candidates(found) > MAX_SPARSE_MATCHES * self._probe_rows.height
+        ):
+            found = self._narrow_ranges(found, self._time_range)
+        return found[found[PROBE_ROW].arg_sort()]
+
+    def _narrow_ranges(self, found: pl.DataFrame, near: tuple[int, int]) -> pl.DataFrame:
+        """Restrict the ranges to the candidates that are near in time."""
+        import polars as pl
+
+        slots, times = self._probe_rows[SLOT][found[PROBE_ROW]], self._stored_rows[SLOT]
+        times = times if self._order is None else times[self._order]
+        first = times.search_sorted(slots + near[0], "left").cast(pl.UInt64)
+        last = times.search_sorted(slots + near[1], "right").cast(pl.UInt64)
+        self._time_range = None
+        begin, end = (
+            self._codes.search_sorted(found[KEY_HASH] | place, "left") for place in (first, last)
+        )
+        found = found[[PROBE_ROW, KEY_HASH]].hstack(
+            [begin.alias(RANGE_START), end.alias(RANGE_END)]
+        )
+        return found.filter(end > begin)
+
+    def _get_row_numbers(self, found: pl.Series) -> pl.Series:
+        """Return the row numbers of these candidates."""
+        import polars as pl
+
+        rows = (self._codes[found] & self._lower).cast(pl.UInt32)
+        return rows if self._order is None else self._order[rows]
+
+    def _match_pairs(self, asks: pl.Series, meets: pl.Series) -> pl.Series:
+        """Return which pairs really have equal keys, not only half a hash, and are near in time."""
+        same = [self._probe_rows[n][asks] == self._stored_rows[n][meets] for n in self._key]
+        if self._time_range is not None:
+            apart = self._stored_rows[SLOT][meets] - self._probe_rows[SLOT][asks]
+            same.append(apart.is_between(*self._time_range))
+        return reduce(lambda one, other: one & other, same)
+
+
+def _search_starts(codes: pl.Series, bounds: pl.Series) -> pl.Series:
+    """Return the index of the first code not less than each bound; both are sorted."""
+    import polars as pl
+
+    if len(bounds) <= MAX_BISECTED_KEYS:
+        found = (bisect_left(codes, bound) for bound in bounds)
+        return pl.Series(list(found), dtype=pl.UInt32)
+    if len(bounds) < FEW_ROWS:
+        return codes.search_sorted(bounds, "left")
+    numbers = pl.int_range(len(codes), dtype=pl.UInt32, eager=True).alias(RANGE_START)
+    ahead = pl.DataFrame([codes.alias(KEY_HASH), numbers])
+    asked = bounds.alias(KEY_HASH).to_frame()
+    return asked.join_asof(ahead, on=KEY_HASH, strategy="forward", check_sortedness=False)[
+        RANGE_START
+    ]
+
+
+def _list_candidates(
+    codes: pl.Series, asks: pl.Series, begin: pl.Series, end: pl.Series, limit: int
+) -> pl.Series | None:
+    """Return sorted numbers made of each probing row and each of its candidates.
+
+    None: there are more than `limit`, or one row has more than a few.
+    """
+    import polars as pl
+
+    found = pl.Series([], dtype=pl.UInt64)
+    for _ in range(MAX_STEPS):
+        if not len(asks):
+            return found.sort(multithreaded=False)
+        found.append(asks * PAIR_FACTOR | begin.cast(pl.UInt64))
+        if len(found) > limit:
+            return None
+        begin = begin + 1
+        more = codes[begin] < end
+        asks, begin, end = asks.filter(more), begin.filter(more), end.filter(more)
+    return None
+
+
+def _count_candidates(ranges: pl.DataFrame) -> int:
+    """Return the total length of the ranges."""
+    import polars as pl
+
+    return int((ranges[RANGE_END] - ranges[RANGE_START]).cast(pl.Int64).sum())
+
+
+def _split_ranges(ranges: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """Split the ranges into lots of about one output batch each."""
+    import polars as pl
+
+    length = pl.col(RANGE_END) - pl.col(RANGE_START)
+    total = _count_candidates(ranges)
+    if total <= MAX_OUTPUT_ROWS:
+        if total:
+            yield ranges
+        return
+    begin = pl.int_ranges(RANGE_START, RANGE_END, MAX_OUTPUT_ROWS, dtype=pl.UInt32)
+    parts = ranges.with_columns(begin.alias(RANGE_START)).explode(RANGE_START)
+    parts = parts.with_columns(pl.min_horizontal(RANGE_END, pl.col(RANGE_START) + MAX_OUTPUT_ROWS))
+    ends = parts.select(length.cast(pl.Int64).cum_sum()).to_series()
+    start = done = 0
+    while start < parts.height:
+        end = max(start + 1, int(ends.search_sorted(done + MAX_OUTPUT_ROWS, side="right")))
+        yield parts.slice(start, end - start)
+        start, done = end, int(ends[end - 1])
+
+
+def _hash_key(on: Sequence[str]) -> pl.Expr:
+    """Return the expression of a hash of the key columns."""
+    import polars as pl
+
+    return reduce(lambda one, other: one.hash() ^ other.hash(1), map(pl.col, on)).hash(2)

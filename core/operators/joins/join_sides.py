@@ -1,0 +1,261 @@
+"""One side of a join: the stored columns of its rows, which can be combined with the other side's.
+
+The key has the same columns on both sides, computed and normalised for comparison: zero has no
+sign, and all NaNs are equal. A row with a null in its key equals nothing. The columns are the
+output columns of the join; they and the hidden columns of both sides are distinct.
+
+The base of joins that process the rows of both sides in the same way.
+
+The time arithmetic of `within`: until when a row may find matches, and how long it is stored.
+
+The times of a pair are `least` to `most` apart, seen from the left row. So a left row can match
+future rows until the clock is later than its time plus `most`, a right one until it is later than
+its time less `least`; only then is it known whether the row had a match. To find out, the stored
+rows of the other side are probed, which are therefore stored as long as some row that they may have
+matched is undecided.
+
+The stored rows of one side of a join that others may still match, in runs by time.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from headrace.core.api.state import NO_CLOCK_US, SLOT, RunsLayout
+from headrace.core.expressions.typed import to_expr
+from headrace.core.operators.keyed_context import GroupingKey, KeyedContext
+from headrace.core.operators.operator import Output
+from headrace.core.plan import nodes
+from headrace.core.plan.nodes import JoinType
+from headrace.core.types.data_types import BIGINT, to_polars
+from headrace.core.types.elements import EVENT_TIME, MAX_WATERMARK_US, ORDER
+from headrace.core.types.frames import pick_columns, select_columns
+
+if TYPE_CHECKING:
+    import polars as pl
+if TYPE_CHECKING:
+    import polars as pl
+if TYPE_CHECKING:
+    import polars as pl
+
+
+LEFT, RIGHT = 0, 1
+
+
+TIME_COLUMNS = ("__left_time", "__right_time")
+"""The event time of a row of each side (microseconds); null where rows have none."""
+
+
+NUMBER_COLUMNS = ("__left_at", "__right_at")
+"""The number of a row of each side in the row order, where rows must carry it."""
+
+
+class JoinSideColumns:
+    """The stored columns of one side: its key, its columns, its hidden columns."""
+
+    def __init__(self, operation: nodes.Join, which: int, *, ordered: bool) -> None:
+        side = operation.right if which == RIGHT else operation.left
+        self.grouping = GroupingKey(side.key)
+        self.key = self.grouping.internal_names
+        """The internal names of the key's columns, on both sides."""
+        self.columns = tuple(each.name for each in side.columns)
+        self.time = TIME_COLUMNS[which]
+        self.number = NUMBER_COLUMNS[which] if ordered else None
+        hidden = (self.time,) if self.number is None else (self.time, self.number)
+        self.types: dict[str, pl.DataType] = {
+            **self.grouping.types,
+            **{each.name: to_polars(each.value.type) for each in side.columns},
+            **dict.fromkeys(hidden, to_polars(BIGINT)),
+        }
+        """The types of all stored columns."""
+        self._exprs = [to_expr(each.value).alias(each.name) for each in side.columns]
+
+    def project_input(self, frame: pl.DataFrame, *more: pl.Expr) -> pl.DataFrame:
+        """Project input rows to the stored columns and the given expressions, in order."""
+        import polars as pl
+
+        if EVENT_TIME in frame.columns:
+            time = pl.col(EVENT_TIME).cast(pl.Int64)
+        else:
+            time = pl.repeat(None, pl.len(), dtype=pl.Int64)
+        hidden = [time.alias(self.time)]
+        if self.number is not None:
+            hidden.append(pl.col(ORDER).struct.field("at").alias(self.number))
+        return self.grouping.project_columns(frame, (), *self._exprs, *hidden, *more)
+
+    def encode_keys(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Return the rows with KEY, their encoded key, which is never null."""
+        return self.grouping.encode_keys(rows)
+
+    def find_null_keys(self, rows: pl.DataFrame) -> pl.Series | None:
+        """Return which rows have a null in their key and so match nothing; None if none has."""
+        import polars as pl
+
+        if not any(rows[name].null_count() for name in self.key):
+            return None
+        null = pl.any_horizontal(pl.col(name).is_null() for name in self.key)
+        return select_columns(rows, null.alias("null"))["null"]
+
+
+class SymmetricJoin(ABC):
+    """An operator that processes the rows of both sides in the same way."""
+
+    def process(self, frame: pl.DataFrame) -> Iterator[Output]:
+        """Process left rows."""
+        return self._process_side(LEFT, frame)
+
+    def process_right(self, frame: pl.DataFrame) -> Iterator[Output]:
+        """Process right rows."""
+        return self._process_side(RIGHT, frame)
+
+    @abstractmethod
+    def _process_side(self, which: int, frame: pl.DataFrame) -> Iterator[Output]:
+        """Process rows of a side."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeBounds:
+    """The time bounds of both sides of a join, by its type."""
+
+    least_us: int
+    most_us: int
+    type: JoinType
+
+    def get_range(self, which: int) -> tuple[int, int]:
+        """Return the bounds of a matching row's time less that of a row of this side."""
+        if which == LEFT:
+            return self.least_us, self.most_us
+        return -self.most_us, -self.least_us
+
+    def get_open_us(self, which: int) -> int:
+        """Return how long a row of this side may match future rows."""
+        return self.get_range(which)[1]
+
+    def get_retention_us(self, which: int) -> int:
+        """Return how long a row of this side is stored."""
+        open_us = self.get_open_us(which)
+        return (
+            max(open_us, self.most_us - self.least_us) if self.needs_matches(1 - which) else open_us
+        )
+
+    def needs_matches(self, which: int) -> bool:
+        """Whether it matters if rows of this side had a match before."""
+        return emits_unmatched(self.type, which) or (self.type == "semi" and which == LEFT)
+
+    @property
+    def watermark_delay_us(self) -> int:
+        """The greatest age of a row that is emitted unmatched."""
+        return max(
+            [0, *(self.get_open_us(which) for which in (LEFT, RIGHT) if self.needs_matches(which))]
+        )
+
+
+def emits_unmatched(type: JoinType, which: int) -> bool:
+    """Whether rows of this side without a match are emitted."""
+    return type in (("left", "full", "anti") if which == LEFT else ("right", "full"))
+
+
+def compute_expired_us(clock_us: int, for_us: int) -> int:
+    """Return the latest start time of a period of this length that is over at the clock."""
+    if clock_us in (NO_CLOCK_US, MAX_WATERMARK_US):
+        return clock_us
+    return max(clock_us - for_us - 1, NO_CLOCK_US)
+
+
+SIDE_STATES = ("left", "right")
+"""The names of the states of both sides."""
+
+
+LOOKUP_FACTOR = 8
+"""Keys are looked up if the stored rows are more than this many times the probing rows.
+
+Otherwise all stored rows are read.
+"""
+
+
+class JoinSideBuffer:
+    """Stored rows with the columns of their side and SLOT."""
+
+    def __init__(
+        self,
+        operation: nodes.Join,
+        which: int,
+        place: KeyedContext,
+        time: Literal["kept", "slot", "lost"] = "kept",
+    ) -> None:
+        """`time`: whether a row's time is a column, the slot, or not stored."""
+        self.side = side = JoinSideColumns(operation, which, ordered=place.is_ordered)
+        self.key = side.key
+        self._time = side.time if time == "slot" else None
+        types = dict(side.types)
+        if time != "kept":
+            del types[side.time]
+        self.runs = place.state.open_runs(
+            SIDE_STATES[which], RunsLayout(types, side.key, _skip_merge)
+        )
+        hidden = [name for name in (side.time, side.number) if name in types]
+        self._output_columns = (*side.columns, *hidden)
+        self._columns = tuple(types)
+        self._types = {**types, SLOT: to_polars(BIGINT)}
+
+    @property
+    def row_count(self) -> int:
+        """The number of stored rows."""
+        return self.runs.rows
+
+    @property
+    def empty_frame(self) -> pl.DataFrame:
+        """An empty frame of stored rows."""
+        import polars as pl
+
+        return pl.DataFrame(schema=self._types)
+
+    def project_input(self, frame: pl.DataFrame, slot: pl.Expr | None = None) -> pl.DataFrame:
+        """Convert input rows to stored rows; SLOT is their time, or the given expression."""
+        rows = self.side.project_input(frame)
+        if slot is not None:
+            return select_columns(rows, *self._columns, slot.alias(SLOT))
+        return pick_columns(rows, self._columns, rows[self.side.time].alias(SLOT))
+
+    def project_output(self, rows: pl.DataFrame, *more: pl.Expr) -> pl.DataFrame:
+        """Return the output columns of stored rows, and the given expressions."""
+        if more:
+            assert self._time is None, "with window bounds, rows are emitted without their time"
+            return select_columns(rows, *self._output_columns, *more)
+        time = [] if self._time is None else [rows[SLOT].alias(self._time)]
+        return pick_columns(rows, self._output_columns, *time)
+
+    def is_selective(self, asking: int) -> bool:
+        """Whether this number of probing rows is small compared with the stored rows."""
+        return asking * LOOKUP_FACTOR < self.runs.rows
+
+    def find_candidates(
+        self, asking: pl.DataFrame, near: tuple[int, int] | None
+    ) -> pl.DataFrame | None:
+        """Return a superset of the rows that these may match; None if there are none."""
+        after, until = _compute_reach(asking[SLOT], near)
+        if not self.is_selective(asking.height):
+            return self.runs.read(after, until)
+        keys = asking[[*self.key]]
+        return self.runs.read_keys(keys.unique() if keys.height > 1 else keys, after)
+
+    def count_deferred_rows(self, asking: int) -> int:
+        """Return the number of stored rows that a probe with this many rows works on."""
+        return (
+            self.runs.estimate_deferred_rows(asking=True)
+            if self.is_selective(asking)
+            else self.runs.rows
+        )
+
+
+def _compute_reach(slots: pl.Series, near: tuple[int, int] | None) -> tuple[int, int]:
+    if near is None:
+        return -1, MAX_WATERMARK_US
+    return int(slots.min()) + near[0] - 1, int(slots.max()) + near[1]  # type: ignore[arg-type]
+
+
+def _skip_merge(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows

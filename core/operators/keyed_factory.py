@@ -1,0 +1,82 @@
+"""The factory of keyed operators."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from headrace.core.operators.changelog.aggregate import ChangelogAggregateOperator
+from headrace.core.operators.changelog.top import ChangelogTopOperator
+from headrace.core.operators.count_windows import PANES_STATE, CountWindowOperator
+from headrace.core.operators.dedup import (
+    FirstByTimeOperator,
+    FirstRowOperator,
+    LastByTimeOperator,
+    LastRowOperator,
+)
+from headrace.core.operators.keyed_context import KeyedContext
+from headrace.core.operators.operator import Operator
+from headrace.core.operators.running_results import RunningAggregateOperator, RunningTopOperator
+from headrace.core.operators.sessions.open_sessions import OPEN_STATE
+from headrace.core.operators.sessions.session_operator import SessionWindowOperator
+from headrace.core.operators.windows.factory import LazyWindowOperator, build_window_operator
+from headrace.core.operators.windows.pane_state import WINDOWS_STATE
+from headrace.core.operators.windows.window_operator import compute_watermark_delay
+from headrace.core.plan import nodes
+from headrace.core.plan.nodes.windows import Count, Session, Window
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+_STATE_NAMES = {Session: OPEN_STATE, Count: PANES_STATE}
+"""The name of the state that keeps the rows of a window shape, if not that of time windows."""
+
+
+def build_keyed_operator(operation: nodes.KeyedOperation, place: KeyedContext) -> Operator:
+    """Build the operator of a keyed operation, over the state of its subtask."""
+    match operation:
+        case nodes.Aggregate(window=None):
+            return (
+                RunningAggregateOperator
+                if operation.changelog_key is None
+                else ChangelogAggregateOperator
+            )(operation, place)
+        case nodes.Top(window=None):
+            return (
+                RunningTopOperator if operation.changelog_key is None else ChangelogTopOperator
+            )(operation, place)
+        case nodes.Aggregate() | nodes.Apply():
+            return _build_windowed(operation, place, {})
+        case nodes.Top(window=Window() as window):
+            return LazyWindowOperator(
+                lambda types: _build_windowed(operation, place, types),
+                place.state,
+                _STATE_NAMES.get(type(window.shape), WINDOWS_STATE),
+                by_event=not window.uses_processing_time,
+                watermark_delay_us=1
+                if isinstance(window.shape, Session)
+                else compute_watermark_delay(window),
+            )
+        case nodes.Dedup(keep="first"):
+            return (FirstByTimeOperator if operation.uses_event_time else FirstRowOperator)(
+                operation, place
+            )
+        case nodes.Dedup():
+            return (LastByTimeOperator if operation.uses_event_time else LastRowOperator)(
+                operation, place
+            )
+    raise AssertionError(operation)
+
+
+def _build_windowed(
+    operation: nodes.WindowedOperation, place: KeyedContext, types: Mapping[str, pl.DataType]
+) -> Operator:
+    """Build the operator of a window; `types` are the types of the input columns."""
+    assert operation.window is not None
+    match operation.window.shape:
+        case Session():
+            return SessionWindowOperator(operation, place, types)
+        case Count():
+            return CountWindowOperator(operation, place, types)
+    return build_window_operator(operation, place, types)

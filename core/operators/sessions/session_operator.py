@@ -1,0 +1,206 @@
+"""Session windows: rows of a key that follow each other at most the gap apart make one window.
+
+A row exactly at the end of a session still belongs to it, so a session closes when the watermark is
+past its end, and not at its end. Its output is then that much older than the watermark:
+`watermark_delay_us`.
+
+A window that may change after it was emitted (`lateness`, `trigger`) is stored among the emitted
+sessions. A row that touches it retracts it: its row is deleted, and the session is emitted again
+when it is due. So a window's row is deleted as soon as the window no longer exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from headrace.core.api.state import NO_CLOCK_US, SLOT
+from headrace.core.operators.folds import ROW_COUNT, ROW_TIME
+from headrace.core.operators.keyed_context import GroupingKey, KeyedContext
+from headrace.core.operators.operator import Output, WriteThroughOperator, request_offload
+from headrace.core.operators.result_rows import WINDOW_END, WINDOW_START, ResultRows
+from headrace.core.operators.sessions.fragments import (
+    FRAGMENT_END,
+    FRAGMENT_START,
+    find_continued,
+    merge_fragments,
+)
+from headrace.core.operators.sessions.open_sessions import EmittedSessions, OpenSessions
+from headrace.core.operators.windows.factory import build_fold
+from headrace.core.operators.windows.periodic_trigger import PeriodicTrigger
+from headrace.core.plan.nodes import Top, WindowedOperation
+from headrace.core.plan.nodes.windows import Session
+from headrace.core.types.elements import DELETE, EVENT_TIME, MAX_WATERMARK_US
+
+if TYPE_CHECKING:
+    import polars as pl
+
+ROW_NUMBER = "__row"
+"""The number of a row in its batch."""
+
+
+class SessionWindowOperator(WriteThroughOperator):
+    """The operator of `window: {session: ...}`."""
+
+    def __init__(
+        self, operation: WindowedOperation, place: KeyedContext, types: Mapping[str, pl.DataType]
+    ) -> None:
+        """`types` are the types of the input columns; only `top` keeps all of them."""
+        window, state = operation.window, place.state
+        assert window is not None and isinstance(window.shape, Session)
+        self._window = window
+        self._count = window.trigger.count if window.trigger else None
+        self._gap_us = window.shape.gap_us
+        self._context, self._state = place, state
+        self._grouping = grouping = GroupingKey(operation.key)
+        self._fold = fold = build_fold(operation, grouping, types)
+        self._shows_bounds = not isinstance(operation, Top)
+        self._out = ResultRows(operation, place.stream, ordered=place.is_ordered)
+        self._open = OpenSessions(state, grouping, fold, self._gap_us)
+        self._emitted = (
+            EmittedSessions(state, window, self._open) if window.can_fire_again else None
+        )
+        self._group_columns = self._open.group_columns
+        self._trigger = PeriodicTrigger(window, place.now_us)
+        if self._open.find_first_due() is not None:
+            self._trigger.record_arrival()
+
+    watermark_delay_us = 1
+
+    @property
+    def pending_rows(self) -> int:
+        """The number of fragments of open sessions."""
+        return self._open.fragment_count
+
+    def process(self, frame: pl.DataFrame) -> Iterator[Output]:
+        """Store rows as fragments; rows too late for any session are left out."""
+        if not frame.height:
+            return
+        rows = self._assign_sessions(frame)
+        suspects = self._find_suspects(rows)
+        yield from request_offload(self._count_deferred_rows(asking=suspects is not None))
+        late = None if suspects is None else self._find_late_rows(suspects)
+        if late is not None and late.height:
+            yield from self._context.emit_late_rows(
+                self._window.late_to, frame[late[ROW_NUMBER].sort()]
+            )
+            rows = rows.join(late, on=ROW_NUMBER, how="anti", maintain_order="left")
+        if rows.height:
+            self._trigger.record_arrival()
+            yield from self._store_fragments(self._open.fold_fragments(rows))
+
+    def advance(self, watermark_us: int) -> Iterator[Output]:
+        """Emit the sessions whose gap has passed."""
+        if self._window.uses_processing_time and watermark_us < MAX_WATERMARK_US:
+            return
+        before_us = self._state.clock_us
+        self._state.clock_us = max(before_us, watermark_us)
+        yield from self._emit_closed(watermark_us)
+        if self._trigger.fires_between(before_us, watermark_us):
+            yield from self._emit_sessions(self._open.take_all())
+        if self._emitted is not None:
+            self._emitted.drop(watermark_us)
+
+    def next_tick_us(self) -> int | None:
+        """Return the wall-clock time at which a session closes or the trigger fires."""
+        closes = self._open.find_first_due() if self._window.uses_processing_time else None
+        due = [at for at in (closes, self._trigger.next_firing_us()) if at is not None]
+        return min(due, default=None)
+
+    def tick(self, now_us: int) -> Iterator[Output]:
+        """Advance the wall clock."""
+        if self._window.uses_processing_time:
+            yield from self._emit_closed(now_us)
+            if self._emitted is not None:
+                self._emitted.drop(now_us)
+        if self._trigger.fire_if_due(now_us):
+            yield from self._emit_sessions(self._open.take_all())
+
+    def _assign_sessions(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Give each row the start and end of its session among these rows."""
+        import polars as pl
+
+        rows = self._grouping.project_rows(frame, self._fold.input_columns)
+        if self._window.uses_processing_time:
+            time = pl.lit(self._context.now_us(), dtype=pl.Int64)
+        else:
+            time = pl.col(EVENT_TIME).cast(pl.Int64)
+        times = (time.alias(FRAGMENT_START), time.alias(FRAGMENT_END), time.alias(ROW_TIME))
+        numbered = rows.with_columns(*times, pl.int_range(pl.len()).alias(ROW_NUMBER))
+        return merge_fragments(numbered, self._open.key, self._gap_us)
+
+    def _count_deferred_rows(self, *, asking: bool) -> int:
+        """Return the number of earlier rows that the arrival of rows works on."""
+        rows = self._open.count_deferred_rows(asking=asking or self._count is not None)
+        return rows if self._emitted is None else rows + self._emitted.deferred_rows
+
+    def _find_suspects(self, rows: pl.DataFrame) -> pl.DataFrame | None:
+        """Return the rows that would be too late if they were alone in their session."""
+        import polars as pl
+
+        clock_us = self._state.clock_us
+        if self._window.uses_processing_time or clock_us == NO_CLOCK_US:
+            return None
+        over = pl.col(FRAGMENT_END) + (self._gap_us + 1 + self._window.lateness_us) <= clock_us
+        suspects = rows.filter(over)
+        return suspects if suspects.height else None
+
+    def _find_late_rows(self, suspects: pl.DataFrame) -> pl.DataFrame:
+        """Return the numbers of the rows whose session is over."""
+        sessions = suspects.select(self._group_columns).unique()
+        kept = [
+            each.read_keys(sessions) for each in (self._open, self._emitted) if each is not None
+        ]
+        for pieces in kept:
+            if pieces is not None:
+                saved = find_continued(sessions, pieces, self._open.key, self._gap_us)
+                sessions = sessions.join(
+                    saved, on=self._group_columns, how="anti", nulls_equal=True
+                )
+        return suspects.join(sessions, on=self._group_columns, how="semi", nulls_equal=True).select(
+            ROW_NUMBER
+        )
+
+    def _store_fragments(self, pieces: pl.DataFrame) -> Iterator[Output]:
+        """Store fragments, and emit the changes that they cause at once."""
+        if self._emitted is not None and self._emitted.session_count:
+            touched = self._emitted.take_touched(pieces)
+            if touched is not None:
+                self._open.reopen(touched)
+                yield from self._out.emit(self._finish_sessions(touched, deleted=True))
+        self._open.add_fragments(pieces)
+        if not self._window.uses_processing_time:
+            yield from self._emit_closed(self._state.clock_us)
+        if self._count is not None:
+            yield from self._emit_sessions(self._open.take_full(pieces, self._count))
+
+    def _emit_closed(self, until_us: int) -> Iterator[Output]:
+        """Emit the sessions that closed up to this time."""
+        first = self._open.find_first_due()
+        if first is not None and first <= until_us:
+            yield from request_offload(self._open.deferred_closing_rows)
+            yield from self._emit_sessions(self._open.take_closed(until_us))
+
+    def _emit_sessions(self, sessions: pl.DataFrame | None) -> Iterator[Output]:
+        """Emit sessions, and store those that may still change."""
+        if sessions is None or not sessions.height:
+            return
+        yield from self._out.emit(self._finish_sessions(sessions, deleted=False))
+        if self._emitted is not None:
+            self._emitted.add(sessions)
+
+    def _finish_sessions(self, sessions: pl.DataFrame, *, deleted: bool) -> pl.DataFrame:
+        """Return the results of complete sessions."""
+        import polars as pl
+
+        if not sessions.height:
+            return sessions
+        done = self._fold.finish(sessions.drop(SLOT, ROW_COUNT), self._group_columns)
+        stamp = pl.Datetime("us", "UTC")
+        end = pl.col(FRAGMENT_END) + self._gap_us
+        if self._shows_bounds:
+            start = pl.col(FRAGMENT_START).cast(stamp)
+            done = done.with_columns(start.alias(WINDOW_START), end.cast(stamp).alias(WINDOW_END))
+        if not self._window.uses_processing_time:
+            done = done.with_columns((end - 1).cast(stamp).alias(EVENT_TIME))
+        return done.with_columns(pl.lit(deleted).alias(DELETE)) if deleted else done

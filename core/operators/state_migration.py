@@ -1,0 +1,353 @@
+"""Migration of the state of a step that was changed to its new definition.
+
+Compatibility is checked before (`core/checkpoint/compatibility`): here columns are only added and
+dropped. A new aggregate call begins as the partial state of no rows: a count from 0, a sum from
+null. So in an open window, or for a key of a running aggregate, the new call covers only the rows
+after the restart. New columns of stored rows are null.
+
+Frames are migrated as they are restored, which works the same for every backend: a backend that
+would link its files reads them instead, this once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+from headrace.core.api.snapshots import SnapshotStore
+from headrace.core.api.state import (
+    EXPIRY,
+    SLOT,
+    Document,
+    FrozenState,
+    StateDescriptor,
+    StepCounters,
+)
+from headrace.core.operators.changelog.aggregate import (
+    EMITTED_ROW,
+    get_fold_columns,
+    get_output_columns,
+)
+from headrace.core.operators.changelog.rows import IS_DELETE, ROW_ID
+from headrace.core.operators.dedup import NEWEST_TIME
+from headrace.core.operators.folds import KEPT_ROWS, ROW_TIME, AggregateFold, get_row_types
+from headrace.core.operators.joins.state_layout import build_join_migrations
+from headrace.core.operators.keyed_context import GroupingKey
+from headrace.core.operators.process.timers import TIMER_NAME
+from headrace.core.operators.running_results import BEST_ROWS, IS_EMITTED
+from headrace.core.plan import nodes
+from headrace.core.plan.fingerprint import get_stored_columns
+from headrace.core.plan.layout import get_keyed_operation, get_two_input_operation
+from headrace.core.plan.nodes.matching import ConnectedMatch
+from headrace.core.plan.nodes.windows import Global, Window
+from headrace.core.plan.states import (
+    HELD_RIGHT_ROWS,
+    HELD_ROWS,
+    get_read_columns,
+    get_step_state,
+    list_process_states,
+)
+from headrace.core.types.data_types import TIMESTAMP, Schema, Type, to_polars
+from headrace.core.types.elements import EVENT_TIME, ORDER
+from headrace.core.types.row_order import ORDER_TYPE
+
+if TYPE_CHECKING:
+    import polars as pl
+
+FrameMigration: TypeAlias = "Callable[[pl.DataFrame], pl.DataFrame]"
+StateMigration: TypeAlias = "Callable[[str, pl.DataFrame], pl.DataFrame]"
+"""A migration of a frame of the state of that name."""
+
+BUFFERED_HIDDEN_COLUMNS = (EVENT_TIME, ORDER)
+"""The hidden columns of rows that are buffered for the watermark."""
+
+
+def migrate_state(step: nodes.PlanPart, plan: nodes.Plan, frozen: FrozenState) -> FrozenState:
+    """Migrate the restored state of a changed step."""
+    assert isinstance(step, nodes.Step)
+    if (join := get_two_input_operation(step)) is not None:
+        if isinstance(join.matching, ConnectedMatch):
+            return MigratedState(frozen, *_build_connected_migration(join, join.matching.body))
+        changes_of = build_join_migrations(
+            join, ordered=any(s.has_row_order for s in step.main_outputs)
+        )
+        return MigratedState(
+            frozen, frozenset(changes_of), lambda name, rows: changes_of[name](rows)
+        )
+    keyed, kept = get_keyed_operation(step), get_step_state(step, plan.key_groups)
+    assert keyed is not None and kept is not None
+    changes = list(_build_migrations(step, keyed, plan))
+    names = frozenset(state.name for state in kept.states)
+
+    def migrate(name: str, frame: pl.DataFrame) -> pl.DataFrame:
+        for change in changes:
+            frame = change(frame)
+        return frame
+
+    return MigratedState(frozen, names, migrate)
+
+
+class MigratedState:
+    """A frozen state with migrated columns, without the states that the step no longer opens."""
+
+    def __init__(self, frozen: FrozenState, names: frozenset[str], change: StateMigration) -> None:
+        self._frozen = frozen
+        self._change = change
+        self.names = frozen.names & names
+
+    @property
+    def groups(self) -> range:
+        """The key groups that the state covers."""
+        return self._frozen.groups
+
+    @property
+    def clock_us(self) -> int:
+        """The step's clock."""
+        return self._frozen.clock_us
+
+    @property
+    def counters(self) -> StepCounters:
+        """The step's counts."""
+        return self._frozen.counters
+
+    def describe_state(self, name: str) -> StateDescriptor:
+        """Return the shape of a state."""
+        return self._frozen.describe_state(name)
+
+    def read_runs(self, name: str, groups: range) -> Sequence[pl.DataFrame]:
+        """Return the migrated frames of a state of runs."""
+        if name not in self.names:
+            return ()
+        return [self._change(name, frame) for frame in self._frozen.read_runs(name, groups)]
+
+    def read_table(self, name: str, groups: range) -> pl.DataFrame | None:
+        """Return the migrated rows of a table."""
+        rows = self._frozen.read_table(name, groups) if name in self.names else None
+        return None if rows is None else self._change(name, rows)
+
+    def read_entries(self, name: str) -> pl.DataFrame | None:
+        """Return the migrated entries."""
+        rows = self._frozen.read_entries(name) if name in self.names else None
+        return None if rows is None else self._change(name, rows)
+
+    def persist(self, store: SnapshotStore) -> Document:
+        """Fail: a migrated state is only read; the state restored from it is stored."""
+        raise AssertionError("a migrated state is read, not stored")
+
+    def release(self) -> None:
+        """Do nothing: no snapshot waits for this one."""
+
+
+def _build_migrations(
+    step: nodes.Step, keyed: nodes.KeyedOperation, plan: nodes.Plan
+) -> list[FrameMigration]:
+    """Return the migrations applied to each frame of any state."""
+    match keyed:
+        case nodes.Dedup():
+            remembered = _migrate_dedup_keys(forgets=keyed.ttl is not None)
+            if not keyed.uses_event_time:
+                return [remembered]
+            return [
+                remembered,
+                _restrict_to_runs(
+                    _migrate_input_rows(
+                        _get_stored_types(step, keyed, plan), *BUFFERED_HIDDEN_COLUMNS, SLOT
+                    )
+                ),
+            ]
+        case nodes.Process():
+            return [
+                _restrict_to_runs(
+                    _migrate_input_rows(
+                        _get_polars_types(keyed.columns), *BUFFERED_HIDDEN_COLUMNS, SLOT
+                    )
+                )
+            ]
+        case nodes.Top():
+            wanted = _get_stored_types(step, keyed, plan)
+            if keyed.changelog_key is not None:
+                return [
+                    _migrate_row_lists(wanted),
+                    _restrict_to_runs(_migrate_input_rows(wanted, ORDER, ROW_ID, IS_DELETE, SLOT)),
+                ]
+            is_evicted = keyed.window is not None and keyed.window.evict is not None
+            return [
+                _migrate_row_lists(wanted, as_evicted=is_evicted),
+                _migrate_ttl(keep=keyed.ttl is not None),
+            ]
+        case nodes.Apply():
+            return [_migrate_row_lists(_map_polars_types(get_read_columns(keyed)), as_evicted=True)]
+        case nodes.Aggregate(window=None) if keyed.changelog_key is not None:
+            reads = get_fold_columns(AggregateFold(keyed, GroupingKey(keyed.key)))
+            return [
+                _restrict_to_runs(_migrate_input_rows(reads, ROW_ID, SLOT)),
+                _migrate_emitted_rows(get_output_columns(keyed)),
+            ]
+        case nodes.Aggregate(window=None):
+            shown = _migrate_emitted_flag(has=keyed.having is not None)
+            return [
+                _migrate_calls(keyed, newest=True),
+                shown,
+                _migrate_ttl(keep=keyed.ttl is not None),
+            ]
+        case nodes.Aggregate(window=window) if window and window.evict:
+            return [_migrate_row_lists(_map_polars_types(get_read_columns(keyed)), as_evicted=True)]
+    assert isinstance(keyed.window, Window)
+    return [_migrate_calls(keyed, newest=isinstance(keyed.window.shape, Global))]
+
+
+def _get_stored_types(
+    step: nodes.Step, keyed: nodes.Top | nodes.Dedup, plan: nodes.Plan
+) -> dict[str, pl.DataType]:
+    return _get_polars_types(get_stored_columns(step, keyed, plan))
+
+
+def _get_polars_types(columns: Schema) -> dict[str, pl.DataType]:
+    return {field.name: to_polars(field.type) for field in columns}
+
+
+def _map_polars_types(types: Mapping[str, Type]) -> dict[str, pl.DataType]:
+    return {name: to_polars(type) for name, type in types.items()}
+
+
+def _migrate_calls(operation: nodes.Aggregate, *, newest: bool) -> FrameMigration:
+    """Add the new aggregate calls, and drop those that the step no longer has."""
+    import polars as pl
+
+    fold = AggregateFold(operation, GroupingKey(operation.key), newest=newest)
+    order = {ORDER: to_polars(ORDER_TYPE)}
+    nothing = fold.begin(pl.DataFrame(schema={**order, **fold.input_types}), ())
+
+    def change(frame: pl.DataFrame) -> pl.DataFrame:
+        kept = [name for name in frame.columns if _is_call_column(name)]
+        if not kept:
+            return frame
+        at = frame.columns.index(kept[0])
+        before, after = (
+            frame.columns[:at],
+            [n for n in frame.columns[at:] if not _is_call_column(n)],
+        )
+        new = [nothing[name].new_from_index(0, frame.height) for name in nothing.columns]
+        whole = frame.with_columns(c for c in new if c.name not in frame.columns)
+        return whole.select(*before, *fold.state_columns, *after)
+
+    return change
+
+
+def _is_call_column(name: str) -> bool:
+    """Whether a state column belongs to an aggregate call: such columns contain the call's text."""
+    return name.startswith("__") and "(" in name
+
+
+def _migrate_row_lists(
+    wanted: Mapping[str, pl.DataType], *, as_evicted: bool = False
+) -> FrameMigration:
+    """Give the rows stored as lists these columns, in addition to their hidden ones."""
+    import polars as pl
+
+    def column(name: str, there: Sequence[str]) -> pl.Expr:
+        if name in there:
+            return pl.element().struct.field(name)
+        return pl.lit(None, dtype=wanted[name]).alias(name)
+
+    def change(frame: pl.DataFrame) -> pl.DataFrame:
+        for name in {KEPT_ROWS, BEST_ROWS}.intersection(frame.columns):
+            there = list(get_row_types(frame.schema, name))
+            hidden = [n for n in there if n.startswith("__")]
+            names = [n for n in (*wanted, *hidden) if n not in (ORDER, ROW_TIME, ROW_ID)]
+            last = [n for n in (ORDER, ROW_TIME, ROW_ID) if n in there]
+            columns = [*(sorted(names) if as_evicted else names), *last]
+            row = pl.struct(column(n, there) for n in columns)
+            frame = frame.with_columns(pl.col(name).list.eval(row))
+        return frame
+
+    return change
+
+
+def _migrate_input_rows(wanted: Mapping[str, pl.DataType], *hidden: str) -> FrameMigration:
+    """Give stored input rows these columns, in the order of the input.
+
+    The columns of the key come before them, and those of these hidden columns that exist after
+    them.
+    """
+    import polars as pl
+
+    def change(frame: pl.DataFrame) -> pl.DataFrame:
+        key = [name for name in frame.columns if name.startswith("__k")]
+        new = [pl.lit(None, t).alias(n) for n, t in wanted.items() if n not in frame.columns]
+        trailing = [name for name in hidden if name in frame.columns]
+        return frame.with_columns(new).select(*key, *wanted, *trailing)
+
+    return change
+
+
+def _restrict_to_runs(change: FrameMigration) -> FrameMigration:
+    """Restrict a migration to stored input rows; tables and timers are left unchanged."""
+
+    def of_rows(frame: pl.DataFrame) -> pl.DataFrame:
+        is_of_rows = SLOT in frame.columns and TIMER_NAME not in frame.columns
+        return change(frame) if is_of_rows else frame
+
+    return of_rows
+
+
+def _migrate_emitted_rows(wanted: Mapping[str, pl.DataType]) -> FrameMigration:
+    """Give the emitted rows of groups these columns."""
+    import polars as pl
+
+    def change(frame: pl.DataFrame) -> pl.DataFrame:
+        if EMITTED_ROW not in frame.columns:
+            return frame
+        there = pl.Schema(frame.schema[EMITTED_ROW])  # type: ignore[arg-type]
+        row = [
+            (pl.col(EMITTED_ROW).struct.field(n) if n in there else pl.lit(None, t)).alias(n)
+            for n, t in wanted.items()
+        ]
+        return frame.with_columns(pl.struct(row).alias(EMITTED_ROW))
+
+    return change
+
+
+def _build_connected_migration(
+    join: nodes.Join, body: nodes.ProcessBody
+) -> tuple[frozenset[str], StateMigration]:
+    """Return the states of a class with two inputs, and the migration of their frames."""
+    sides = ((HELD_ROWS, join.left), (HELD_RIGHT_ROWS, join.right))
+    types = {name: {c.name: c.value.type for c in side.columns} for name, side in sides}
+    held = {
+        name: _migrate_input_rows(_map_polars_types(of), *BUFFERED_HIDDEN_COLUMNS, SLOT)
+        for name, of in types.items()
+    }
+    names = frozenset((*(state.name for state in list_process_states(body)), *held))
+    return names, lambda name, rows: held[name](rows) if name in held else rows
+
+
+def _migrate_emitted_flag(*, has: bool) -> FrameMigration:
+    """Migrate the flag of emitted rows: without `having`, a running aggregate emitted all rows."""
+    import polars as pl
+
+    def change(frame: pl.DataFrame) -> pl.DataFrame:
+        if has and IS_EMITTED not in frame.columns:
+            return frame.with_columns(pl.lit(True).alias(IS_EMITTED))
+        return frame if has else frame.drop(IS_EMITTED, strict=False)
+
+    return change
+
+
+def _migrate_ttl(*, keep: bool) -> FrameMigration:
+    """Drop the expiry times if the step has no TTL."""
+    return lambda frame: frame if keep else frame.drop(EXPIRY, strict=False)
+
+
+def _migrate_dedup_keys(*, forgets: bool) -> FrameMigration:
+    """Migrate dedup keys: with a TTL, a key has the greatest time of its rows, null if unknown."""
+    import polars as pl
+
+    def change(frame: pl.DataFrame) -> pl.DataFrame:
+        if not forgets:
+            return frame.drop(EXPIRY, NEWEST_TIME, strict=False)
+        if NEWEST_TIME in frame.columns or SLOT in frame.columns:
+            return frame
+        return frame.with_columns(pl.lit(None, dtype=to_polars(TIMESTAMP)).alias(NEWEST_TIME))
+
+    return change

@@ -1,0 +1,179 @@
+"""The factory of window operators and their folds.
+
+An operator that is created with the first rows, because it stores all their columns.
+
+If rows were restored it is created at once: their columns are known, and time may reach the end of
+their windows before new rows arrive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, TypeAlias
+
+from headrace.core.api.state import StepState
+from headrace.core.operators.folds import (
+    AggregateFold,
+    CountingFold,
+    EvictingFold,
+    Fold,
+    TopNFold,
+    get_row_types,
+)
+from headrace.core.operators.group_error_context import GroupErrorContext
+from headrace.core.operators.keyed_context import GroupingKey, KeyedContext
+from headrace.core.operators.operator import Operator, Output
+from headrace.core.operators.result_rows import ResultRows
+from headrace.core.operators.user_functions import ApplyFold, UserEvictingFold
+from headrace.core.operators.windows.ended_windows import SharedPaneWindows, SinglePaneWindows
+from headrace.core.operators.windows.grid import Grid, SeparateGrid, build_grid
+from headrace.core.operators.windows.pane_expander import PaneExpander
+from headrace.core.operators.windows.pane_state import PaneState
+from headrace.core.operators.windows.periodic_trigger import DirtyPanes
+from headrace.core.operators.windows.trigger_windows import (
+    CountTriggerWindows,
+    TriggerStateFold,
+    UserTriggerWindows,
+)
+from headrace.core.operators.windows.window_operator import WindowComponents, WindowOperator
+from headrace.core.operators.windows.window_rows import WindowClock, WindowResults, WindowRows
+from headrace.core.plan import nodes
+from headrace.core.plan.nodes.windows import Trigger
+
+if TYPE_CHECKING:
+    import polars as pl
+if TYPE_CHECKING:
+    import polars as pl
+
+
+def build_window_operator(
+    operation: nodes.WindowedOperation, place: KeyedContext, types: Mapping[str, pl.DataType]
+) -> Operator:
+    """Build the operator of an operation over time windows.
+
+    `types` are the types of the input columns.
+    """
+    window = operation.window
+    assert window is not None
+    grouping = GroupingKey(operation.key)
+    panes = build_grid(window.shape)
+    fold = build_fold(operation, grouping, types, newest=not window.has_bounds)
+    clock = WindowClock(window, place)
+    out = ResultRows(operation, place.stream, ordered=place.is_ordered)
+    results = WindowResults(operation, panes, grouping, fold, out)
+    trigger = window.trigger
+    # Rows arrive by pane; windows with a row-based trigger each get their own copy.
+    by_rows = trigger is not None and trigger.depends_on_rows
+    grid: Grid = SeparateGrid(panes) if by_rows else panes
+    marked = _add_trigger_columns(fold, trigger)
+    rows = WindowRows(panes, clock, grouping, marked)
+    filed = PaneState(place.state, grouping, marked)
+    spread = PaneExpander(grid, filed)
+    keep = window.lateness_us > 0 and window.keeps_rows
+    due = (
+        SinglePaneWindows(filed, keep=keep)
+        if grid.is_one_to_one
+        else SharedPaneWindows(grid, filed, spread)
+    )
+    every = trigger is not None and trigger.every_us is not None
+    changed = DirtyPanes(place.state, grouping, filed) if every and window.keeps_rows else None
+    parts = WindowComponents(window, grid, clock, rows, filed, spread, due, results, place, changed)
+    if trigger is None or not by_rows:
+        return WindowOperator(parts)
+    if trigger.count is None:
+        return UserTriggerWindows(parts, panes, GroupErrorContext(grouping, window))
+    return CountTriggerWindows(parts, panes, trigger.count)
+
+
+def _add_trigger_columns(fold: Fold, trigger: Trigger | None) -> Fold:
+    """Add the columns that a row-based trigger needs to the fold."""
+    if trigger is None or not trigger.depends_on_rows:
+        return fold
+    return CountingFold(fold) if trigger.code is None else TriggerStateFold(fold, trigger)
+
+
+def build_fold(
+    operation: nodes.WindowedOperation,
+    grouping: GroupingKey,
+    types: Mapping[str, pl.DataType],
+    *,
+    newest: bool = False,
+) -> Fold:
+    """Build the fold of a windowed operation; `types` are the types of the input columns."""
+    window = operation.window
+    telling = GroupErrorContext(grouping, window)
+    fold: AggregateFold | ApplyFold | TopNFold
+    if isinstance(operation, nodes.Top):
+        fold = TopNFold(operation, types, newest=newest)
+    else:
+        fold = (
+            ApplyFold(operation, grouping, telling, newest=newest)
+            if isinstance(operation, nodes.Apply)
+            else AggregateFold(operation, grouping, newest=newest)
+        )
+        types = fold.input_types
+    evict = window.evict if window else None
+    if evict is None:
+        return fold
+    evicted = EvictingFold if evict.code is None else UserEvictingFold
+    return evicted(evict, fold, types, telling)
+
+
+OperatorFactory: TypeAlias = "Callable[[Mapping[str, pl.DataType]], Operator]"
+
+
+class LazyWindowOperator:
+    """A wrapper of a window operator that is created with its first rows."""
+
+    def __init__(
+        self,
+        make: OperatorFactory,
+        state: StepState,
+        kept: str,
+        *,
+        by_event: bool,
+        watermark_delay_us: int,
+    ) -> None:
+        """`make` takes the types of the columns; `kept` is the name of the state with the rows.
+
+        `by_event`: whether the clock is the watermark.
+        """
+        self._make = make
+        self._state = state
+        self._by_event = by_event
+        columns = state.get_restored_columns(kept)
+        self._operator = None if columns is None else make(get_row_types(columns))
+        self.watermark_delay_us = watermark_delay_us
+
+    def process(self, frame: pl.DataFrame) -> Iterator[Output]:
+        """Process rows; the first ones create the operator."""
+        if self._operator is None:
+            if not frame.height:
+                return
+            self._operator = self._make(frame.schema)
+        yield from self._operator.process(frame)
+
+    def advance(self, watermark_us: int) -> Iterator[Output]:
+        """Advance the watermark; without rows, only the clock changes."""
+        if self._operator is not None:
+            yield from self._operator.advance(watermark_us)
+        elif self._by_event:
+            self._state.clock_us = max(self._state.clock_us, watermark_us)
+
+    def next_tick_us(self) -> int | None:
+        """Return the operator's next tick; None before there are rows."""
+        return None if self._operator is None else self._operator.next_tick_us()
+
+    def tick(self, now_us: int) -> Iterator[Output]:
+        """Advance the wall clock."""
+        return iter(()) if self._operator is None else self._operator.tick(now_us)
+
+    def flush_to_state(self) -> None:
+        """Flush buffered rows to the state."""
+        if self._operator is not None:
+            self._operator.flush_to_state()
+
+    @property
+    def pending_rows(self) -> int:
+        """The number of pending rows."""
+        return 0 if self._operator is None else self._operator.pending_rows

@@ -1,0 +1,1 @@
+"""The clauses of steps in a pipeline document."""

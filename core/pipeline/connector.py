@@ -1,0 +1,187 @@
+"""The record by which a pipeline document knows a connector; nothing in it runs.
+
+It has the connector's name, the options of its sides, the formats it supports, the origin of its
+columns, and what it cannot be combined with. Its `open` functions return the objects that run,
+behind the protocols of `core/api`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from headrace.core.api.lookup_tables import LookupTable
+from headrace.core.api.run_context import RunContext
+from headrace.core.api.sinks import SinkConnector
+from headrace.core.api.sources import BatchSplitReader, SourceConnector
+from headrace.core.api.splits import Handle
+from headrace.core.pipeline.document_model import DocumentModel
+from headrace.core.types.data_types import Field, Schema, Type
+
+if TYPE_CHECKING:
+    from headrace.core.pipeline.settings import Checkpoint
+    from headrace.core.pipeline.text import Text
+    from headrace.core.plan import nodes
+
+
+@dataclass(frozen=True, slots=True)
+class ExpressionOption:
+    """An option that holds expressions.
+
+    The option's value is a `Text`, or a tuple of `Assignment`. `over` has the columns that the
+    expressions may use; on a sink it is None: the columns of the stream that the sink writes.
+    `types` are the allowed result types; none: any type.
+    """
+
+    option: str
+    input_columns: Schema | None = None
+    makes_columns: bool = False
+    types: tuple[Type, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnOption:
+    """An option of a sink that names one or several columns of the stream that it writes.
+
+    `refuses` returns why a column of a type is not allowed, and a hint; empty texts if it is.
+    """
+
+    option: str
+    find_objection: Callable[[Type], tuple[str, str]] = lambda _: ("", "")
+    keywords: frozenset[str] = frozenset()
+    """Words with a meaning of their own in this option; they do not name columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExtraColumnsOption:
+    """The option of a source that adds columns to those that the user declares."""
+
+    option: str
+    columns: Callable[[DocumentModel], Sequence[tuple[Text, Field]]]
+    """Returns the added columns, each with the text that names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SinkInput:
+    """The stream that a sink writes, and the kind of job that it is part of."""
+
+    schema: Schema
+    kind: nodes.StreamKind
+    is_timed: bool
+    """Whether rows have an event time."""
+    checkpoint: Checkpoint
+    """The checkpoint settings of the pipeline."""
+    unreplayable_sources: tuple[str, ...]
+    """The sources that cannot be replayed; if there are any, the job takes no checkpoints."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorMismatch:
+    """The reason why a connector cannot handle a stream.
+
+    `at` is the text of the document to point at; by default it is the connector's key.
+    """
+
+    message: str
+    text: Text | None = None
+    hint: str = ""
+
+
+def keep_all_columns(options: DocumentModel, schema: Schema, format: str) -> Schema:
+    """Return all columns: each of them is part of a record."""
+    return schema
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSide:
+    """The reading side of a connector. `columns` returns the columns that the options imply."""
+
+    options: type[DocumentModel]
+    formats: tuple[str, ...] = ()
+    columns: Callable[[DocumentModel], Schema] | None = None
+    extra_columns: ExtraColumnsOption | None = None
+    expressions: tuple[ExpressionOption, ...] = ()
+    open: Callable[[nodes.Source, RunContext], SourceConnector] | None = None
+    describe_exclusive: Callable[[DocumentModel], str] | None = None
+    """Describes the resource that no two sources of a pipeline can share."""
+    open_batch: Callable[[nodes.Source, RunContext], BatchSplitReader] | None = None
+    """Opens the reader of a batch run; None: a batch run cannot read the connector."""
+    is_bounded: Callable[[DocumentModel], bool] = lambda _: True
+    """Whether the source has an end."""
+    bounding_hint: str = ""
+    """The hint for users on how to give the source an end."""
+    is_replayable: bool = True
+    """Whether it can be read again from a position, which resuming from a checkpoint needs."""
+    holds_time_back: Callable[[DocumentModel], bool] = lambda _: False
+    """Whether unread splits, perhaps many, hold event time back."""
+    describe_external: Callable[[nodes.Source, RunContext], Awaitable[str]] | None = None
+    """Describes what there is to read, and changes nothing; raises ConnectorError. None: there is
+    no external system to inspect."""
+
+    @property
+    def declares_columns(self) -> bool:
+        """Whether the user declares the columns, under `schema:`."""
+        return self.columns is None and not any(e.makes_columns for e in self.expressions)
+
+
+@dataclass(frozen=True, slots=True)
+class SinkSide:
+    """The writing side of a connector."""
+
+    options: type[DocumentModel]
+    formats: tuple[str, ...] = ()
+    expressions: tuple[ExpressionOption, ...] = ()
+    column_options: tuple[ColumnOption, ...] = ()
+    record_columns: Callable[[DocumentModel, Schema, str], Schema] = keep_all_columns
+    """Returns the columns of a record, given the options, all columns, and the format."""
+    find_mismatches: Callable[[DocumentModel, SinkInput], Iterator[ConnectorMismatch]] = lambda *_: (
+        iter(())
+    )
+    """Yields the reasons why the sink cannot write a stream."""
+    open: Callable[[nodes.Sink, Schema, RunContext], SinkConnector] | None = None
+    describe_exclusive: Callable[[DocumentModel], str] | None = None
+    """Describes the resource that no two sinks of a pipeline can share."""
+    describe_external: Callable[[nodes.Sink, Schema, RunContext], Awaitable[str]] | None = None
+    """Describes the destination, and changes nothing; raises ConnectorError. None: there is no
+    external system to inspect."""
+    prints_rows: bool = False
+    """Whether rows are printed where the command runs, and cannot be taken back."""
+    needs_writer_count: bool = False
+    """Whether the largest number of writers must be known before the first row."""
+    merge_handles: Callable[[Sequence[Handle]], Sequence[Handle]] = tuple
+    """Merges the handles of all writers of a batch run, perhaps none, into those to commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class LookupSide:
+    """The lookup side of a connector, which finds rows by their keys."""
+
+    options: type[DocumentModel]
+    open: Callable[[nodes.Lookup, RunContext], LookupTable]
+    describe_external: Callable[[nodes.Lookup, RunContext], Awaitable[str]]
+    """Describes the table, and changes nothing; raises ConnectorError."""
+    find_mismatches: Callable[[DocumentModel, Schema, Schema], Iterator[ConnectorMismatch]] = (
+        lambda *_: iter(())
+    )
+    """Yields the reasons against these key columns and these added columns."""
+    is_in_memory: bool = False
+    """Whether the whole table is in memory, so that a cache is of no use."""
+
+
+@dataclass(frozen=True, slots=True)
+class Connector:
+    """A connector: its key in the document, a sentence for the docs, and its sides."""
+
+    name: str
+    doc: str
+    source: SourceSide | None = None
+    sink: SinkSide | None = None
+    lookup: LookupSide | None = None
+    describe_feedback: Callable[[nodes.Source, nodes.Sink, Path], str] = lambda *_: ""
+    """Describes the data that the source would read back from the sink's output; empty if there is
+    none. The path is the pipeline's folder."""
+
+
+Connectors: TypeAlias = Mapping[str, Connector]

@@ -1,0 +1,124 @@
+"""Keys that are planned but not built, and hints for keys that are unknown or misplaced.
+
+A newcomer writes `filter` for `where`, or puts a step's clause into a source. Each table here gives
+a hint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from headrace.core.pipeline.connector import Connector, Connectors
+from headrace.core.pipeline.model import SinkKeys, SourceKeys, StepKeys
+from headrace.core.pipeline.settings import Settings
+
+PLANNED_CLAUSES = ("match", "iterate", "sql")
+
+CLAUSES = (
+    *(
+        "join",
+        "connect",
+        "broadcast",
+        "explode",
+        "where",
+        "map",
+        "with",
+        "lookup",
+        "key",
+        "window",
+        "aggregate",
+        "apply",
+        "top",
+    ),
+    *("ttl", "dedup", "process", "having", "select", "drop", "route"),
+)
+
+QUALIFYING_CLAUSES = ("key", "window", "ttl", "having")
+"""Clauses that only qualify another clause."""
+
+STEP_KEY_ALIASES: Mapping[str, str] = {
+    **dict.fromkeys(("filter", "if", "condition"), "where"),
+    **dict.fromkeys(("input", "inputs", "source", "sources", "in", "depends_on"), "from"),
+    **dict.fromkeys(("columns", "project", "projection", "fields"), "select"),
+    **dict.fromkeys(("add", "compute", "with_columns", "assign"), "with"),
+    **dict.fromkeys(("remove", "exclude"), "drop"),
+    **dict.fromkeys(("unnest", "flatten"), "explode"),
+    **dict.fromkeys(("switch", "branch", "split", "case"), "route"),
+    **dict.fromkeys(("group_by", "groupby", "group", "partition_by", "by"), "key"),
+    **dict.fromkeys(("agg", "aggregates", "aggregation", "summarize", "reduce"), "aggregate"),
+    **dict.fromkeys(("distinct", "unique", "deduplicate"), "dedup"),
+    **dict.fromkeys(("limit", "rank", "top_n"), "top"),
+    **dict.fromkeys(("python", "udf", "function", "apply_python"), "map"),
+}
+WINDOW_KEYS = (
+    *("lateness", "trigger", "evict", "tumble", "slide", "session", "cumulate"),
+    *("accumulate", "every", "offset", "global"),
+)
+
+
+def suggest_in_step(key: str, connectors: Connectors) -> str:
+    """Return the hint for a key that a step does not have."""
+    if key in STEP_KEY_ALIASES:
+        return f'did you mean "{STEP_KEY_ALIASES[key]}"?'
+    if key == "union":
+        return "a union is a list: from: [a, b]"
+    if key in WINDOW_KEYS:
+        return 'it belongs inside "window"'
+    if key == "late_to":
+        return "it belongs inside window, process, join, connect or broadcast"
+    if key in connectors:
+        return _suggest_connector_section(connectors[key])
+    if key in SourceKeys.fields_by_key():
+        return "it belongs in a source" + (" or a sink" if key in SinkKeys.fields_by_key() else "")
+    return ""
+
+
+def _suggest_connector_section(connector: Connector) -> str:
+    """Return the hint that says where a connector belongs."""
+    if connector.source is None and connector.sink is None:
+        return 'it belongs inside "lookup", in a step'
+    return "a connector belongs in a source or a sink"
+
+
+def suggest_in_endpoint(key: str, kind: str, connectors: Connectors, mine: str) -> str:
+    """Return the hint for a key that a source or a sink does not have; `mine` is its connector."""
+    hint = suggest_connector_option(key, kind, connectors, mine)
+    if hint:
+        return hint
+    other, written = ("sink", SinkKeys) if kind == "source" else ("source", SourceKeys)
+    if key in ("from", "input") and kind == "source":
+        return "a source reads from its connector; it belongs in a step or a sink"
+    if key == "parallelism":
+        return "it belongs in settings, a step or a sink"
+    if key in written.fields_by_key():
+        return f"it belongs in a {other}"
+    if key in StepKeys.fields_by_key() or key in PLANNED_CLAUSES:
+        return "it belongs in a step"
+    return ""
+
+
+def suggest_connector_option(key: str, kind: str, connectors: Connectors, mine: str = "") -> str:
+    """Return the hint for a key that is a connector's option, or a key such as `type`."""
+    for name in (mine,) if mine else connectors:
+        side = getattr(connectors.get(name), kind, None)
+        if side is not None and key in side.options.written():
+            return f'it belongs inside "{name}": {name}: {{{key}: ...}}'
+    if key in ("type", "connector", "kind"):
+        return "the connector is a key of its own, as in files: {path: ...}"
+    return ""
+
+
+def suggest_at_top_level(key: str, connectors: Connectors) -> str:
+    """Return the hint for a key that a document does not have at its top level."""
+    if key in Settings.fields_by_key():
+        return 'it belongs inside "settings"'
+    if key in connectors:
+        place = _suggest_connector_section(connectors[key])
+        ends = connectors[key].source or connectors[key].sink
+        return f"{place}: sources: {{name: {{files: ...}}}}" if ends else place
+    places = [
+        kind
+        for kind, model in (("source", SourceKeys), ("step", StepKeys), ("sink", SinkKeys))
+        if key in model.fields_by_key()
+    ]
+    return f"it belongs in a {' or a '.join(places)}" if places else ""

@@ -1,0 +1,1 @@
+"""Python files that a pipeline names, read as text."""

@@ -1,0 +1,197 @@
+"""Checks of the functions that a pipeline names; the user's file is read, not run."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from headrace.core.errors.problems import find_nearest_file, suggest_name
+from headrace.core.pipeline.diagnostics import DocumentProblems
+from headrace.core.pipeline.user_files.references import UserFunction
+
+MAX_BYTES = 2**20
+ONE_ARGUMENT_WANTED = "wanted a function of one argument"
+ONE_OR_TWO_ARGUMENTS_WANTED = "wanted a function of one argument, or of two: rows and their window"
+FUNCTION_EXAMPLE = "as in def {}(rows): ... return ..."
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleNames:
+    """The names that a file defines at its top level: functions, and others with their kind."""
+
+    functions: tuple[str, ...] = ()
+    others: tuple[tuple[str, str], ...] = ()
+    uncallable: tuple[tuple[str, str], ...] = ()
+    """Functions that cannot be called with one argument and return a value, and why."""
+    uncallable_with_two: tuple[tuple[str, str], ...] = ()
+    """Functions that can be called neither with one argument nor with two, and why."""
+    problem: str = ""
+
+
+def check_function(
+    function: UserFunction,
+    folder: Path,
+    key: str,
+    subject: str,
+    findings: DocumentProblems,
+    most: int = 1,
+) -> None:
+    """Report the error of a reference such as `scoring.py:score`.
+
+    The function may take up to `most` arguments, 1 or 2.
+    """
+    text = function.text
+    file_end = len(text) - len(function.name) - 1
+    file_place = text.locate(0, file_end)
+    path = function.resolve_path(folder)
+    try:
+        names = read_names(path) if path.is_file() else None
+    except (OSError, ValueError):
+        names = None
+    if names is None:
+        message = f'{key}: there is no file "{function.file}" next to the pipeline'
+        findings.add(message, file_place, _suggest_file(path), subject)
+    elif names.problem:
+        findings.add(f'{key}: "{function.file}" {names.problem}', file_place, "", subject)
+    elif why := dict(names.uncallable if most == 1 else names.uncallable_with_two).get(
+        function.name
+    ):
+        message = (
+            f"{key}: {ONE_ARGUMENT_WANTED if most == 1 else ONE_OR_TWO_ARGUMENTS_WANTED}, but {why}"
+        )
+        findings.add(
+            message, text.locate(file_end + 1), FUNCTION_EXAMPLE.format(function.name), subject
+        )
+    elif function.name not in names.functions:
+        what = dict(names.others).get(function.name)
+        if what == "":
+            return
+        message = f'{key}: "{function.file}" has no function "{function.name}"'
+        if what:
+            message = f'{key}: wanted a function, but "{function.name}" is {what}'
+        hint = suggest_name(function.name, names.functions) or _list_functions(names.functions)
+        findings.add(message, text.locate(file_end + 1), hint, subject)
+
+
+def _list_functions(functions: Iterable[str]) -> str:
+    shown = ", ".join(list(functions)[:8])
+    return f"it has {shown}" if shown else "it has no function at its top level"
+
+
+def _suggest_file(path: Path) -> str:
+    try:
+        found = find_nearest_file(
+            path.name, sorted(p.name for p in path.parent.glob("*.py"))[:1000]
+        )
+        return f'did you mean "{found}"?' if found else ""
+    except (OSError, ValueError):
+        return ""
+
+
+def read_names(path: Path) -> ModuleNames:
+    """Return the names that a file defines; it is read again only when it has changed."""
+    found = path.stat()
+    return _parse_names(path, found.st_mtime_ns, found.st_size)
+
+
+def contains_yield(body: Iterable[ast.AST]) -> bool:
+    """Whether statements contain a yield outside of nested functions."""
+    inner = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+    left = list(body)
+    while left:
+        node = left.pop()
+        if isinstance(node, ast.Yield | ast.YieldFrom):
+            return True
+        left += () if isinstance(node, inner) else ast.iter_child_nodes(node)
+    return False
+
+
+@lru_cache(maxsize=64)
+def _parse_names(path: Path, changed: int, size: int) -> ModuleNames:
+    if size > MAX_BYTES:
+        return ModuleNames(problem=f"is larger than {MAX_BYTES // 1024} KB")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(path.read_bytes())
+    except SyntaxError as error:
+        return ModuleNames(problem=f"is not Python: {error.msg} on line {error.lineno}")
+    except (ValueError, RecursionError, MemoryError):
+        return ModuleNames(problem="is not Python")
+    except OSError as error:
+        return ModuleNames(
+            problem=f"cannot be read: {(error.strerror or 'unknown reason').lower()}"
+        )
+    found = dict(_list_names(tree.body))
+    written = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    unfit = {node.name: _explain_uncallable(node, 1) for node in written}
+    for_two = {node.name: _explain_uncallable(node, 2) for node in written}
+    functions = tuple(name for name, what in found.items() if what == "function")
+    return ModuleNames(
+        functions,
+        tuple((n, what) for n, what in found.items() if what != "function"),
+        tuple((n, why) for n, why in unfit.items() if why and found[n] == "function"),
+        tuple((n, why) for n, why in for_two.items() if why and found[n] == "function"),
+    )
+
+
+def _explain_uncallable(function: ast.FunctionDef, most: int) -> str:
+    """Return why a call with `most` arguments fails or returns no rows; "" if it may succeed.
+
+    A decorator may change the arguments, so that a decorated function is always accepted.
+    """
+    if function.decorator_list:
+        return ""
+    taken = function.args
+    names = [arg.arg for arg in (*taken.posonlyargs, *taken.args)]
+    needed = names[: len(names) - len(taken.defaults)]
+    keywords = [
+        arg.arg
+        for arg, default in zip(taken.kwonlyargs, taken.kw_defaults, strict=True)
+        if default is None
+    ]
+    if keywords:
+        return f'"{function.name}" needs {" and ".join(keywords)} by name'
+    if len(needed) > most:
+        return f'"{function.name}" needs {" and ".join(needed)}'
+    if not names and not taken.vararg:
+        return f'"{function.name}" takes no argument'
+    return f'"{function.name}" yields instead of returning' if contains_yield(function.body) else ""
+
+
+def _list_names(body: Iterable[ast.stmt]) -> Iterator[tuple[str, str]]:
+    """Yield names with their kind; "" for a name that may be a function."""
+    for statement in body:
+        match statement:
+            case ast.FunctionDef():
+                yield statement.name, "function"
+            case ast.AsyncFunctionDef():
+                yield statement.name, "an async function"
+            case ast.ClassDef():
+                yield statement.name, "a class"
+            case ast.Import() | ast.ImportFrom():
+                for alias in statement.names:
+                    yield alias.asname or alias.name, ""
+            case _:
+                yield from _list_bound_names(statement)
+
+
+def _list_bound_names(statement: ast.stmt) -> Iterator[tuple[str, str]]:
+    """Yield the names that other statements bind, including their nested statements."""
+    match statement:
+        case ast.If() | ast.Try() | ast.With() | ast.For() | ast.While():
+            for inner in ast.iter_child_nodes(statement):
+                if isinstance(inner, ast.stmt):
+                    yield from _list_names([inner])
+                elif isinstance(inner, ast.ExceptHandler):
+                    yield from _list_names(inner.body)
+        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant()):
+            yield name, "a constant"
+        case ast.Assign() | ast.AnnAssign():
+            for node in ast.walk(statement):
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                    yield node.id, ""

@@ -1,0 +1,1 @@
+"""YAML as nodes that know their positions in the file."""

@@ -1,0 +1,118 @@
+"""The text around a YAML error: lines, indentation, quotes.
+
+Quoted values for hints: quotes fix most values that YAML reads as something else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from headrace.core.errors.problems import Problem
+from headrace.core.pipeline.yaml_document.source_file import SourceText
+
+# An entry on a line of its own: dashes of lists, a key, and the text after its colon.
+ENTRY_PATTERN = re.compile(
+    r"""(?P<dashes>(?:-[ ]+)*)
+        (?P<key>"[^"]*"|'[^']*'|[^\s#'"\[{%@`&*!|>?,\]}:-](?:[^#:\n]|:(?!\s|$)|\#(?<![ ]\#))*?)
+        [ ]*:(?:[ \t]+(?P<value>[^\s#].*?))?[ \t]*$""",
+    re.VERBOSE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ContextLine:
+    """One line: its start in the file, and its text."""
+
+    start: int
+    text: str
+
+    @property
+    def indent(self) -> int:
+        """The number of spaces it begins with."""
+        return len(self.text) - len(self.text.lstrip(" "))
+
+    @property
+    def body(self) -> str:
+        """The text without indentation and without a comment."""
+        return re.sub(r"(^|\s+)#.*", "", self.text[self.indent :]).rstrip()
+
+    @property
+    def entry(self) -> re.Match[str] | None:
+        """The line as `key: value`, if it is one."""
+        return ENTRY_PATTERN.match(self.text, self.indent)
+
+
+@dataclass(frozen=True, slots=True)
+class YamlErrorContext:
+    """A YAML error: the file, where YAML stopped, where the node it read began, and its message."""
+
+    file: SourceText
+    offset: int
+    node_start: int
+    yaml_message: str
+
+    @property
+    def text(self) -> str:
+        """The text of the whole file."""
+        return self.file.text
+
+    @property
+    def character(self) -> str:
+        """The character at which YAML stopped; "" at the end."""
+        return self.text[self.offset : self.offset + 1]
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether only blanks and comments are left."""
+        return not any(line.body for line in self.lines_below(self.offset))
+
+    def get_line(self, at: int) -> ContextLine:
+        """Return the line of an offset."""
+        start = self.text.rfind("\n", 0, at) + 1
+        end = self.text.find("\n", at)
+        text = self.text[start : len(self.text) if end < 0 else end].rstrip("\r")
+        return ContextLine(start, text)
+
+    def lines_below(self, at: int) -> Iterator[ContextLine]:
+        """Yield the rest of the offset's line, then the lines after it."""
+        end = self.text.find("\n", at)
+        yield ContextLine(at, self.text[at : len(self.text) if end < 0 else end])
+        while end >= 0:
+            line = self.get_line(end + 1)
+            yield line
+            end = self.text.find("\n", line.start)
+
+    def lines_above(self, line: ContextLine) -> Iterator[ContextLine]:
+        """Yield the lines before a line, nearest first, without empty lines and comments."""
+        while line.start > 0:
+            line = self.get_line(line.start - 1)
+            if line.body:
+                yield line
+
+    def make_problem(self, message: str, start: int, end: int, hint: str = "") -> Problem:
+        """Return a problem at the characters `[start, end)`."""
+        return Problem(message, self.file.locate(start, end), hint)
+
+
+MAX_SHOWN = 60
+
+
+def quote_yaml(value: str) -> str:
+    """Return the value in the kind of quotes that needs fewer escapes.
+
+    >>> quote_yaml("a = 'b'"), quote_yaml('"x" || y'), quote_yaml("x rlike 'a.b'")
+    ('"a = \\'b\\'"', '\\'"x" || y\\'', '"x rlike \\'a.b\\'"')
+    """
+    if '"' not in value and "\\" not in value:
+        return f'"{value}"'
+    return "'" + value.replace("'", "''") + "'"
+
+
+def suggest_quotes(value: str, key: str = "") -> str:
+    """Return the hint to quote a value; a long value is not shown."""
+    value = value.strip()
+    if len(value) > MAX_SHOWN or "\n" in value:
+        return "put the value in quotes"
+    return f"put it in quotes: {key + ': ' if key else ''}{quote_yaml(value)}"

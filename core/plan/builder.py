@@ -1,0 +1,356 @@
+"""The build of a plan from a document: names are resolved, columns typed, all errors reported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from headrace.core.errors.problems import Problem, find_nearest_name, sort_problems
+from headrace.core.pipeline.connector import SinkInput
+from headrace.core.pipeline.loader import LoadedPipeline
+from headrace.core.pipeline.model import Pipeline, Sink, Source, Step
+from headrace.core.pipeline.step_reader import is_pass_through
+from headrace.core.pipeline.stream_names import get_input_aliases
+from headrace.core.pipeline.text import Text
+from headrace.core.plan import nodes
+from headrace.core.plan.changelog import (
+    ChangelogNotSupported,
+    infer_join_kind,
+    infer_kind,
+    infer_union_kind,
+    with_changelog_key,
+)
+from headrace.core.plan.columns import UNKNOWN_COLUMNS, KnownColumns, PlanProblems
+from headrace.core.plan.connected_inputs import build_connected_inputs
+from headrace.core.plan.endpoints import (
+    DEAD_LETTER_SCHEMA,
+    build_sink,
+    build_source,
+    check_event_time,
+    check_sink,
+    resolve_source_columns,
+)
+from headrace.core.plan.join_conditions import JoinInput
+from headrace.core.plan.joins import BroadcastJoinBuilder, JoinBuilder, report_ambiguous_columns
+from headrace.core.plan.layout import build_edges, build_tasks
+from headrace.core.plan.operations import OperationsBuilder
+from headrace.core.plan.output_streams import (
+    DEAD_LETTER_COLUMNS,
+    build_dead_letter_stream,
+    build_late_streams,
+    build_main_streams,
+    list_declared_streams,
+    list_main_outputs,
+)
+from headrace.core.plan.pushdown import push_down
+from headrace.core.plan.repeated_lateness import warn_of_late_again
+from headrace.core.plan.row_order_demand import mark_ordered_streams
+from headrace.core.plan.stream_graph import (
+    check_loops,
+    find_cycles,
+    report_unknown_stream,
+    sort_topologically,
+)
+from headrace.core.plan.unbounded_state import warn_of_growth, warn_of_waiting
+from headrace.core.plan.unions import unite_columns
+
+
+def build_plan(loaded: LoadedPipeline) -> tuple[nodes.Plan | None, tuple[Problem, ...]]:
+    """Return the plan if there is no error, and every problem of the file in any case."""
+    builder = PlanBuilder(loaded)
+    parts = builder.build_parts()
+    problems = tuple(sort_problems([*loaded.problems, *builder.report.problems]))
+    if any(problem.severity == "error" for problem in problems):
+        return None, problems
+    parts = mark_ordered_streams(push_down(parts))
+    between = build_edges(parts)
+    pipeline = loaded.pipeline
+    laid_out = build_tasks(parts, between)
+    groups = pipeline.settings.key_groups
+    return nodes.Plan(str(pipeline.name), groups, parts, between, laid_out), problems
+
+
+class PlanBuilder:
+    """A single pass over a document; `known` has the columns of every stream seen so far."""
+
+    def __init__(self, loaded: LoadedPipeline) -> None:
+        self.loaded = loaded
+        self.pipeline: Pipeline = loaded.pipeline
+        self.report = PlanProblems(folder=loaded.folder)
+        self.known_columns: dict[str, KnownColumns] = {
+            name: UNKNOWN_COLUMNS for name in loaded.broken_names
+        }
+        self.streams: dict[str, nodes.Stream] = {}
+        self.cycles: list[tuple[str, ...]] = []
+        self.misspelt_streams: set[str] = set()
+        """Streams that a misspelt name probably refers to; they count as read."""
+        self.producers = self._find_producers()
+
+    def build_parts(self) -> tuple[nodes.PlanPart, ...]:
+        """Return the sources, the steps in topological order, and the sinks."""
+        self._check_cycles()
+        self._check_sink_names()
+        self._check_locations()
+        sources = [self._build_source(source) for source in self.pipeline.sources.values()]
+        reads = {name: self._list_upstream(step) for name, step in self.pipeline.steps.items()}
+        steps = [self._build_step(self.pipeline.steps[name]) for name in sort_topologically(reads)]
+        sinks = [self._build_sink(sink) for sink in self.pipeline.sinks.values()]
+        self._check_readers()
+        warn_of_growth(self.pipeline, (*sources, *steps), self.report)
+        warn_of_waiting(self.pipeline, (*sources, *steps), self.report)
+        warn_of_late_again(self.pipeline, steps, self.report)
+        parts: tuple[nodes.PlanPart, ...] = (*sources, *steps, *sinks)
+        check_loops(self.pipeline, parts, self.loaded.folder, self.report)
+        return parts
+
+    def _find_producers(self) -> Mapping[str, str]:
+        """Return the part that produces each stream; report names that two parts define."""
+        owners: dict[str, str] = {}
+        for part, stream in list_declared_streams(self.pipeline):
+            self.report.subject = _format_subject(part)
+            of_a_part = stream != part.name and stream in self._part_names()
+            if stream in owners or of_a_part:
+                other = f'a stream of "{owners[stream]}"' if stream in owners else "another part"
+                hint = "every stream needs a name of its own; from: [a, b] unites two"
+                self.report.add(f'the name "{stream}" is taken by {other}', stream.locate(), hint)
+            if not of_a_part:
+                owners.setdefault(stream, part.name)
+        return owners
+
+    def _part_names(self) -> frozenset[str]:
+        pipeline = self.pipeline
+        return frozenset((*pipeline.sources, *pipeline.steps, *pipeline.sinks))
+
+    def _check_sink_names(self) -> None:
+        """Check that no sink shares its name: state, metrics and messages refer to names."""
+        for sink in self.pipeline.sinks.values():
+            if sink.name in self.pipeline.sources or sink.name in self.pipeline.steps:
+                self.report.subject = _format_subject(sink)
+                kind = "source" if sink.name in self.pipeline.sources else "step"
+                message = f'the name "{sink.name}" is taken by a {kind}'
+                self.report.add(message, sink.name.locate(), "give the sink another name")
+
+    def _check_locations(self) -> None:
+        """Check that no two sinks write into one folder, and no two sources read standard input."""
+        taken: dict[tuple[str, str], str] = {}
+        ends: list[Source | Sink] = [*self.pipeline.sources.values()]
+        for end in (*ends, *self.pipeline.sinks.values()):
+            is_source = isinstance(end, Source)
+            side = end.connector.source if is_source else end.connector.sink
+            if side is None or side.describe_exclusive is None:
+                continue
+            self.report.subject = _format_subject(end)
+            place = side.describe_exclusive(end.options)
+            other = taken.setdefault((_kind(end), place), end.name)
+            if other != end.name:
+                message = f'{place} is taken by the {_kind(end)} "{other}"'
+                hint = "several steps can read one source" if is_source else "a step can unite both"
+                self.report.add(message, end.name.locate(), hint)
+
+    def _list_upstream(self, step: Step) -> list[str]:
+        """Return the parts that a step reads from."""
+        return [self.producers[name] for name in step.input_streams if name in self.producers]
+
+    def _check_cycles(self) -> None:
+        reads = {name: self._list_upstream(step) for name, step in self.pipeline.steps.items()}
+        steps = {name: [b for b in below if b in reads] for name, below in reads.items()}
+        self.cycles = find_cycles(steps)
+        for circle in self.cycles:
+            step = self.pipeline.steps[circle[0]]
+            self.report.subject = _format_subject(step)
+            shown = " from ".join((*circle, circle[0]))
+            message = f"steps read each other in a cycle: {shown}"
+            self.report.add(message, step.keys_at["from"].locate(), "start from a source")
+
+    def _build_source(self, source: Source) -> nodes.Source:
+        self.report.subject = _format_subject(source)
+        known = resolve_source_columns(source, self.report)
+        check_event_time(source, known, self.report)
+        part = build_source(source, known, self.pipeline.settings.parallelism)
+        self._add_streams(
+            (s, DEAD_LETTER_COLUMNS if s.schema is DEAD_LETTER_SCHEMA else known)
+            for s in part.outputs
+        )
+        return part
+
+    def _add_streams(self, streams: Iterable[tuple[nodes.Stream, KnownColumns]]) -> None:
+        for stream, known in streams:
+            self.streams[stream.name] = stream
+            self.known_columns[stream.name] = known
+
+    def _build_step(self, step: Step) -> nodes.Step:
+        self.report.subject = _format_subject(step)
+        self._check_parallelism(step)
+        inputs = [(name, self._get_columns(name)) for name in step.input_streams]
+        # With a broadcast, rows keep the event time of the first input.
+        of_time = step.input_streams[:1] if step.broadcast else step.input_streams
+        timed = all(self.streams[n].has_event_time for n in of_time if n in self.streams)
+        known, begins = self._combine_inputs(step, inputs)
+        operations = OperationsBuilder(step, known, timed, self.report, begins)
+        done = operations.build()
+        report_ambiguous_columns(operations.known_columns, step, self.report)
+        kind, done = self._infer_kinds(step, done)
+        rows = build_main_streams(
+            step, operations.known_columns, kind, timed=operations.has_event_time
+        )
+        sources = [(known, timed), *map(self._get_input, inputs)]
+        asides = [*build_late_streams(step, sources), *build_dead_letter_stream(step)]
+        self._add_streams((*rows, *asides))
+        to = step.on_error.to
+        return nodes.Step(
+            name=str(step.name),
+            inputs=tuple(map(str, step.input_streams)),
+            operations=done,
+            on_error=str(to) if to else step.on_error.action,
+            outputs=tuple(stream for stream, _ in (*rows, *asides)),
+            parallelism=step.parallelism or self.pipeline.settings.parallelism,
+            side_outputs=frozenset(stream.name for stream, _ in asides),
+        )
+
+    def _combine_inputs(
+        self, step: Step, inputs: Sequence[tuple[Text, KnownColumns]]
+    ) -> tuple[KnownColumns, tuple[nodes.Operation, ...]]:
+        """Return the columns of the input rows, and the operation that combines two inputs."""
+        rules = step.broadcast
+        if step.connect is not None or (rules is not None and (step.process or rules.on is None)):
+            names = (
+                str(name or came[0])
+                for name, came in zip(get_input_aliases(step), inputs, strict=True)
+            )
+            sides = [(n, *self._get_input(came)) for n, came in zip(names, inputs, strict=True)]
+            return build_connected_inputs(step, sides, self.report)
+        if step.join is not None or step.broadcast is not None:
+            return self._build_join(step, inputs)
+        return unite_columns(inputs, self.report), ()
+
+    def _get_input(self, came: tuple[Text, KnownColumns]) -> tuple[KnownColumns, bool]:
+        """Return the known columns of an input, and whether its rows have an event time."""
+        name, known = came
+        return known, name not in self.streams or self.streams[name].has_event_time
+
+    def _build_join(
+        self, step: Step, inputs: Sequence[tuple[Text, KnownColumns]]
+    ) -> tuple[KnownColumns, tuple[nodes.Operation, ...]]:
+        """Return the output columns of a join, and the join itself if it is valid."""
+        kinds = (self.streams[n].kind if n in self.streams else nodes.Append() for n, _ in inputs)
+        left, right = (
+            JoinInput(str(name or came[0]), kind, *self._get_input(came))
+            for name, came, kind in zip(get_input_aliases(step), inputs, kinds, strict=True)
+        )
+        clause: JoinBuilder = (
+            JoinBuilder(step, step.join, left, right, self.report)
+            if step.join is not None
+            else BroadcastJoinBuilder(step, left, right, self.report)
+        )
+        found = clause.build()
+        return clause.known_columns, () if found is None else (found,)
+
+    def _infer_kinds(
+        self, step: Step, operations: tuple[nodes.Operation, ...]
+    ) -> tuple[nodes.StreamKind, tuple[nodes.Operation, ...]]:
+        """Return the kind of the output, and the operations with the kinds of their inputs.
+
+        An operation that does not accept its input is reported.
+        """
+        inputs = tuple(self.streams[n].kind for n in step.input_streams if n in self.streams)
+        typed: list[nodes.Operation] = []
+        try:
+            match operations:
+                case (nodes.Join() as join, *_) if len(inputs) == 2:
+                    kind = infer_join_kind(join, *inputs)
+                    typed.append(join)
+                case _ if step.join or step.broadcast or step.connect:
+                    return nodes.Append(), operations
+                case _:
+                    kind = infer_union_kind(inputs)
+            for operation in operations[len(typed) :]:
+                typed.append(with_changelog_key(operation, kind))
+                kind = infer_kind(operation, kind)
+        except ChangelogNotSupported as refused:
+            self.report.add(refused.message, step.keys_at[refused.clause].locate(), refused.hint)
+            return nodes.Append(), operations
+        return kind, tuple(typed)
+
+    def _check_parallelism(self, part: Step | Sink) -> None:
+        groups = self.pipeline.settings.key_groups
+        if part.parallelism and part.parallelism > groups:
+            message = f"parallelism {part.parallelism} is more than the {groups} key groups"
+            self.report.add(message, part.keys_at["parallelism"].locate())
+
+    def _build_sink(self, sink: Sink) -> nodes.Sink:
+        self.report.subject = _format_subject(sink)
+        self._check_parallelism(sink)
+        known = self._get_columns(sink.from_)
+        stream = self.streams.get(sink.from_)
+        kind = stream.kind if stream else nodes.Append()
+        outgoing = SinkInput(
+            known.schema,
+            kind,
+            stream is not None and stream.has_event_time,
+            self.pipeline.settings.checkpoint,
+            tuple(self._list_unrepeatable_sources()),
+        )
+        check_sink(sink, known, outgoing, self.report)
+        return build_sink(sink, kind, self.pipeline.settings.parallelism)
+
+    def _list_unrepeatable_sources(self) -> Iterator[str]:
+        """Yield the sources that cannot be read again from a position."""
+        for name, source in self.pipeline.sources.items():
+            side = source.connector.source
+            if side is not None and not side.is_replayable:
+                yield name
+
+    def _get_columns(self, name: Text) -> KnownColumns:
+        """Return the known columns of a stream; report a name that no stream has."""
+        if name in self.known_columns:
+            return self.known_columns[name]
+        owner = name.partition(".")[0]
+        broken = self.loaded.broken_names
+        lost = self.loaded.has_unknown_names or owner in broken or find_nearest_name(name, broken)
+        if name not in self.producers and not lost:
+            streams = tuple(self.producers)
+            self.misspelt_streams.update(
+                report_unknown_stream(name, streams, self.pipeline.sinks, self.report)
+            )
+        return UNKNOWN_COLUMNS
+
+    def _check_readers(self) -> None:
+        """Report streams without a reader; with a broken part, readers are not known.
+
+        A step that does nothing is rejected already, and needs no reader.
+        """
+        if self.loaded.broken_names or self.loaded.has_unknown_names or self.cycles:
+            return
+        steps, sinks = self.pipeline.steps.values(), self.pipeline.sinks.values()
+        read = {
+            *self.misspelt_streams,
+            *(n for step in steps for n in step.input_streams),
+            *(sink.from_ for sink in sinks),
+        }
+        for part, stream in list_declared_streams(self.pipeline):
+            if stream in read or (isinstance(part, Step) and is_pass_through(part, part.keys_at)):
+                continue
+            self.report.subject = _format_subject(part)
+            named = isinstance(part, Step) and stream.startswith(f"{part.name}.")
+            of_rows = named or stream == part.name
+            siblings = list_main_outputs(part) if isinstance(part, Step) and of_rows else ()
+            if any(name in read for name in siblings):
+                message = f'nothing reads "{stream}": its rows are dropped'
+                self.report.warn(message, stream.locate())
+            elif not named or stream.endswith(".else"):
+                hint = f"add a sink with from: {stream}"
+                self.report.add(f'nothing reads "{stream}"', stream.locate(), hint)
+
+
+def _format_subject(part: Source | Step | Sink) -> str:
+    """Return the subject of a problem of that part: `step "totals"`."""
+    return f'{_kind(part)} "{part.name}"'
+
+
+def _kind(part: Source | Step | Sink) -> str:
+    match part:
+        case Source():
+            return "source"
+        case Step():
+            return "step"
+        case Sink():
+            return "sink"

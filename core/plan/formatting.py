@@ -1,0 +1,80 @@
+"""Options in the form that users write: only those given, durations with a unit, no secret.
+
+Checkpoints store texts that are made of these: changing one makes checkpoints incompatible.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from headrace.core.pipeline.document_model import DocumentModel
+from headrace.core.pipeline.fields import Assignment
+from headrace.core.pipeline.text import Text
+
+_UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1))
+
+
+def format_options(options: DocumentModel) -> str:
+    """Return the options that were given, in the order of the document.
+
+    >>> from headrace.core.pipeline.settings import Buffer
+    >>> format_options(Buffer(rows=Text("100")))
+    'rows 100'
+    """
+    keys = {field: key for key, field in options.fields_by_key().items()}
+    given = [
+        f"{keys[name]} {format_value(getattr(options, name))}"
+        for name in type(options).model_fields
+        if name in options.model_fields_set
+    ]
+    return ", ".join(given)
+
+
+def format_changelog_suffix(key: tuple[str, ...] | None) -> str:
+    """Return the suffix for an operation that reads changes: the key of the changes.
+
+    >>> format_changelog_suffix(("id",)), format_changelog_suffix(()), format_changelog_suffix(None)
+    (' of the changes of each id', ' of the changes of one row', '')
+    """
+    if key is None:
+        return ""
+    return f" of the changes of {'each ' + ', '.join(key) if key else 'one row'}"
+
+
+def format_value(value: object) -> str:
+    """Return a value as it is written in a pipeline."""
+    match value:
+        case None:
+            return "never"
+        case bool():
+            return str(value).lower()
+        case Text():
+            return value.printable
+        case timedelta():
+            return format_duration(value)
+        case DocumentModel():
+            return "{" + format_options(value) + "}"
+        case Assignment():
+            text = value.expression.printable if value.expression else value.name.printable
+            return str(value.name) if text == value.name else f"{value.name} = {text}"
+        case tuple():
+            return "{" + ", ".join(map(format_value, value)) + "}"
+    return str(value)
+
+
+def format_duration(value: timedelta) -> str:
+    """Return a duration as a whole number of the largest possible unit.
+
+    >>> format_duration(timedelta(minutes=90)), format_duration(timedelta())
+    ('90m', '0s')
+    """
+    milliseconds = value // timedelta(milliseconds=1)
+    for unit, length in _UNITS:
+        if milliseconds and milliseconds % length == 0:
+            return f"{milliseconds // length}{unit}"
+    return "0s"
+
+
+def format_microseconds(us: int) -> str:
+    """Return a duration in microseconds as a whole number of the largest possible unit."""
+    return format_duration(timedelta(microseconds=us))

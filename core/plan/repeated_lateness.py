@@ -1,0 +1,79 @@
+"""Warnings about windows over rows that were already too late for a window.
+
+The rows of a stream of late rows are behind the watermark. Windows in event time that wait no
+longer than the earlier windows have ended as well: all of the rows are late again, or most of them
+if the windows end at other times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from headrace.core.pipeline.model import Pipeline
+from headrace.core.plan.columns import PlanProblems
+from headrace.core.plan.layout import get_keyed_operation
+from headrace.core.plan.nodes import Dedup, KeyedOperation, Map, PlanPart, Process, Step
+from headrace.core.plan.nodes.windows import Cumulate, Session, Slide, Tumble, Window
+
+LATE_AGAIN_HINT = "they are late again: use window: global, time: processing or more lateness"
+
+ARRIVAL_HINT = "order: arrival accepts them"
+
+
+def warn_of_late_again(pipeline: Pipeline, parts: Iterable[PlanPart], report: PlanProblems) -> None:
+    """Warn of windows over streams of late rows for which the rows are late again."""
+    waits: dict[str, int] = {}
+    """The longest time that windows waited for the late rows of a stream, by stream."""
+    for part in parts:
+        if not isinstance(part, Step):
+            continue
+        window = _get_event_time_window(get_keyed_operation(part))
+        late = [name for name in part.inputs if name in waits]
+        dedup = get_keyed_operation(part)
+        if isinstance(dedup, Process):
+            continue
+        if isinstance(dedup, Dedup) and dedup.uses_event_time:
+            if late:
+                report.subject = f'step "{part.name}"'
+                message = f'the rows of "{late[0]}" are behind the watermark: all are late again'
+                report.warn(
+                    message, pipeline.steps[part.name].keys_at["dedup"].locate(), ARRIVAL_HINT
+                )
+            if dedup.late_to is not None:
+                waits[dedup.late_to] = max((waits[name] for name in late), default=0)
+            continue
+        if window is None:
+            if late and _keeps_event_time(part):
+                waits.update((s.name, max(waits[n] for n in late)) for s in part.main_outputs)
+            continue
+        again = [name for name in late if _get_wait_us(window) <= waits[name]]
+        if again:
+            report.subject = f'step "{part.name}"'
+            message = f'the rows of "{again[0]}" were too late for windows as long as these'
+            report.warn(
+                message, pipeline.steps[part.name].keys_at["window"].locate(), LATE_AGAIN_HINT
+            )
+        if window.late_to is not None:
+            waits[window.late_to] = max(_get_wait_us(window), *(waits[name] for name in late), 0)
+
+
+def _get_event_time_window(keyed: KeyedOperation | None) -> Window | None:
+    window = None if keyed is None or isinstance(keyed, Dedup) else keyed.window
+    return window if window and window.has_bounds and not window.uses_processing_time else None
+
+
+def _get_wait_us(window: Window) -> int:
+    """Return the longest time that a window waits for a row, in event time."""
+    match window.shape:
+        case Tumble(size_us=wait_us) | Slide(size_us=wait_us) | Cumulate(size_us=wait_us):
+            return wait_us + window.lateness_us
+        case Session(gap_us):
+            return gap_us + window.lateness_us
+    raise AssertionError(f"{window.shape} is not a window of time")
+
+
+def _keeps_event_time(step: Step) -> bool:
+    """Whether output rows keep the event time of the input rows."""
+    given = any(isinstance(each, Map) and each.event_time for each in step.operations)
+    keyed = get_keyed_operation(step)
+    return not given and (keyed is None or isinstance(keyed, Dedup))

@@ -1,0 +1,74 @@
+"""The streams whose rows carry their row order, because a reader depends on it.
+
+The plan is traversed from the readers up to the sources, which number their rows. An aggregation
+orders its output rows itself, by time and key; every other step keeps the order of its input rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from headrace.core.plan.nodes import (
+    Aggregate,
+    Apply,
+    Dedup,
+    Join,
+    Operation,
+    PlanPart,
+    Process,
+    Sink,
+    Step,
+    Top,
+)
+from headrace.core.plan.nodes.matching import AsOfMatch, BroadcastMatch, ConnectedMatch
+
+
+def mark_ordered_streams(
+    parts: Iterable[PlanPart], needs: Callable[[Operation], bool] | None = None
+) -> tuple[PlanPart, ...]:
+    """Return the parts with `ordered` set on the streams whose rows need their row order.
+
+    `needs` is true for an operation that depends on row order; by default `needs_row_order`.
+    """
+    parts = tuple(parts)
+    ordered: set[str] = set()
+    for part in reversed(parts):
+        if isinstance(part, Step) and _requires_row_order(part, ordered, needs or needs_row_order):
+            ordered.update(part.inputs)
+    return tuple(_mark_outputs(part, ordered) for part in parts) if ordered else parts
+
+
+def _requires_row_order(step: Step, ordered: set[str], needs: Callable[[Operation], bool]) -> bool:
+    """Whether the input rows of a step must carry their row order."""
+    if any(map(needs, step.operations)):
+        return True
+    reorders = any(isinstance(operation, Aggregate | Apply) for operation in step.operations)
+    forwarded = step.side_outputs if reorders else {stream.name for stream in step.outputs}
+    return not ordered.isdisjoint(forwarded)
+
+
+def needs_row_order(operation: Operation) -> bool:
+    """Whether the result of an operation depends on the row order, not on the arrival order."""
+    match operation:
+        case Aggregate():
+            return operation.needs_order
+        case Dedup():
+            return operation.uses_event_time
+        case Process():
+            return operation.body.uses_event_time
+        case Join():
+            match operation.matching:
+                case BroadcastMatch(uses_event_time=in_time):
+                    return in_time
+                case ConnectedMatch(body):
+                    return body.uses_event_time
+            return isinstance(operation.matching, AsOfMatch)
+    return isinstance(operation, Apply | Top)
+
+
+def _mark_outputs(part: PlanPart, ordered: set[str]) -> PlanPart:
+    if isinstance(part, Sink):
+        return part
+    outputs = tuple(replace(s, has_row_order=s.name in ordered) for s in part.outputs)
+    return replace(part, outputs=outputs)

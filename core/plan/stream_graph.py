@@ -1,0 +1,127 @@
+"""Checks of sources that read the output of a sink of the same pipeline.
+
+If the sink is downstream of the source, this is a loop: the output is read again, immediately with
+`watch`, otherwise when the job is resumed. Elsewhere it is undefined how much of the output is
+read.
+
+The graph of streams: topological order, cycles, and references to unknown streams.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headrace.core.errors.problems import find_nearest_name
+from headrace.core.pipeline.model import Pipeline
+from headrace.core.plan.columns import PlanProblems
+from headrace.core.plan.nodes import PlanPart, Sink, Source
+from headrace.core.plan.unbounded_state import find_reached_streams
+
+if TYPE_CHECKING:
+    from headrace.core.pipeline.text import Text
+
+
+def check_loops(
+    pipeline: Pipeline, parts: Iterable[PlanPart], folder: Path, report: PlanProblems
+) -> None:
+    """Reject loops; warn of sources that read the output of other sinks."""
+    parts = tuple(parts)
+    sinks = [part for part in parts if isinstance(part, Sink)]
+    for source in (part for part in parts if isinstance(part, Source)):
+        below = find_reached_streams(parts, {source.name})
+        for sink in sinks:
+            if sink.connector == source.connector:
+                _check_loop(pipeline, source, sink, folder, sink.input in below, report)
+
+
+def _check_loop(
+    pipeline: Pipeline, source: Source, sink: Sink, folder: Path, circle: bool, report: PlanProblems
+) -> None:
+    found = pipeline.sources[source.name].connector.describe_feedback(source, sink, folder)
+    if not found:
+        return
+    report.subject = f'sink "{sink.name}"'
+    place = pipeline.sinks[sink.name].keys_at[sink.connector].locate()
+    message = f'the source "{source.name}" reads what is written here: {found}'
+    if circle:
+        report.add(message, place, "its own output would be read again: write somewhere else")
+    else:
+        hint = f"how much of it is read is undefined: let a step read {sink.input}"
+        report.warn(message, place, hint)
+
+
+def sort_topologically(reads: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """Yield the names in topological order, inputs first; cycles are cut."""
+    done: set[str] = set()
+    for start in reads:
+        pending: list[tuple[str, bool]] = [(start, False)]
+        path: set[str] = set()
+        while pending:
+            name, left = pending.pop()
+            if left:
+                path.discard(name)
+                done.add(name)
+                yield name
+            elif name not in done and name not in path and name in reads:
+                path.add(name)
+                pending.append((name, True))
+                pending.extend((below, False) for below in reversed(reads[name]))
+
+
+def find_cycles(reads: Mapping[str, Sequence[str]]) -> list[tuple[str, ...]]:
+    """Return each cycle of names that read each other, once, beginning with its first in the file.
+
+    >>> find_cycles({"a": ["b"], "b": ["a"], "c": ["a"]})
+    [('a', 'b')]
+    """
+    found: dict[frozenset[str], tuple[str, ...]] = {}
+    settled: set[str] = set()
+    for start in reads:
+        path = [start]
+        choices = [iter(reads[start])]
+        while choices:
+            below = next(choices[-1], None)
+            if below is None:
+                settled.add(path.pop())
+                choices.pop()
+            elif below in path:
+                circle = tuple(path[path.index(below) :])
+                found.setdefault(frozenset(circle), circle)
+            elif below in reads and below not in settled:
+                path.append(below)
+                choices.append(iter(reads[below]))
+    return list(found.values())
+
+
+def report_unknown_stream(
+    name: Text, streams: Collection[str], dead_ends: Collection[str], report: PlanProblems
+) -> tuple[str, ...]:
+    """Report a `from` without a stream: a misspelt name, a sink, or a route without its output.
+
+    Return the streams that were probably meant; these count as read.
+    """
+    if name in dead_ends:
+        report.add(f'"{name}" is a sink: nothing comes out of it', name.locate())
+        return ()
+    outputs = tuple(sorted(stream for stream in streams if stream.startswith(f"{name}.")))
+    if outputs:
+        hint = f"one of {', '.join(outputs)}"
+        report.add(f'"{name}" is a route and has only named outputs', name.locate(), hint)
+        return outputs
+    step = name.partition(".")[0]
+    siblings = tuple(stream for stream in streams if stream.startswith(f"{step}."))
+    if step != name and step in streams and siblings:
+        hint = f'did you mean "{near}"?' if (near := find_nearest_name(name, siblings)) else ""
+        message = f'"{step}" has no output "{name.removeprefix(f"{step}.")}"'
+        report.add(message, name.locate(), hint or f"it has {', '.join(siblings)}")
+        return (step, *siblings)
+    if step != name and step in streams:
+        report.add(f'"{step}" is not a route and has no outputs', name.locate(), f"write {step}")
+        return (step,)
+    near = find_nearest_name(name, streams)
+    known = f"there are {', '.join(streams)}" if streams else "there are no sources"
+    hint = f'did you mean "{near}"?' if near else known
+    report.add(f'unknown source or step "{name}"', name.locate(), hint)
+    return (near, *siblings) if near else siblings

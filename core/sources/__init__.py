@@ -1,0 +1,1 @@
+"""Sources of a job: reading splits, event time, watermarks and idleness."""

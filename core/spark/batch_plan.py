@@ -1,0 +1,160 @@
+"""The plan as a batch runs it, without the parts that matter only while rows still arrive.
+
+No row is late, so lateness has no effect. A window that fires early is emitted again later, so only
+its last firing counts. Operations that depend on the order of arrival take rows in the order of
+their event time, then of their position among all rows.
+
+Checks that a batch can run a pipeline, reported before anything starts, with file positions.
+
+A batch reads all existing rows, possibly more than once and in no particular order. So it rejects
+sources without an end, sources that cannot be read a second time, and operations that depend on the
+time of arrival.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from headrace.core.errors.problems import Problem, sort_problems
+from headrace.core.pipeline.connector import Connectors
+from headrace.core.pipeline.model import Pipeline
+from headrace.core.plan import nodes
+from headrace.core.plan.nodes.matching import (
+    BroadcastMatch,
+    ChangelogMatch,
+    IntervalMatch,
+    JoinMatching,
+)
+from headrace.core.plan.nodes.windows import Count, Ttl, Window
+from headrace.core.plan.row_order_demand import mark_ordered_streams, needs_row_order
+
+
+def to_batch_plan(plan: nodes.Plan) -> nodes.Plan:
+    """Convert the plan of a stream to that of a batch."""
+    parts = (_convert_step(part) if isinstance(part, nodes.Step) else part for part in plan)
+    return replace(plan, parts=mark_ordered_streams(parts, _needs_batch_order))
+
+
+def _convert_step(step: nodes.Step) -> nodes.Step:
+    return replace(step, operations=tuple(map(_convert_operation, step.operations)))
+
+
+def _convert_operation(operation: nodes.Operation) -> nodes.Operation:
+    if not isinstance(operation, nodes.WindowedOperation):
+        return operation
+    if isinstance(operation, nodes.Apply):
+        return replace(operation, window=_fire_once(operation.window))
+    window = None if operation.window is None else _fire_once(operation.window)
+    # A changelog becomes its final table, whose rows are never retracted.
+    return replace(operation, window=window, changelog_key=None)
+
+
+def _fire_once(window: Window) -> Window:
+    trigger = None if window.keeps_rows else window.trigger
+    return replace(window, lateness_us=0, trigger=trigger)
+
+
+def _needs_batch_order(operation: nodes.Operation) -> bool:
+    """Whether the operation needs sorted rows; also if a stream would take the order of arrival."""
+    if isinstance(operation, nodes.Dedup):
+        return True
+    if isinstance(operation, nodes.Aggregate | nodes.Apply) and operation.window is not None:
+        return isinstance(operation.window.shape, Count) or needs_row_order(operation)
+    return needs_row_order(operation)
+
+
+NOT_REPLAYABLE = "it cannot be read twice, which a batch may have to do"
+
+
+FILE_HINT = "save it as a file, and read that: files: {path: rows.jsonl}"
+
+
+TIME_OF_RUN = "the result would depend on when the batch runs"
+
+
+EVENT_TIME_HINT = "leave out time: processing, and set event_time in the source"
+
+
+ACCUMULATE_HINT = "leave out accumulate: false: then only the last firing of a window counts"
+
+
+def find_problems(
+    pipeline: Pipeline, plan: nodes.Plan, connectors: Connectors
+) -> tuple[Problem, ...]:
+    """List all problems of running a plan as a batch."""
+    found: list[Problem] = []
+    for part in plan:
+        if isinstance(part, nodes.Source):
+            found += _check_source(pipeline, part, connectors)
+        elif isinstance(part, nodes.Step):
+            found += _check_step(pipeline, part)
+    return tuple(sort_problems(found))
+
+
+def _check_source(
+    pipeline: Pipeline, source: nodes.Source, connectors: Connectors
+) -> Iterator[Problem]:
+    side = connectors[source.connector].source
+    assert side is not None
+    place = pipeline.sources[source.name].keys_at[source.connector].locate()
+    subject = f'source "{source.name}"'
+    if not side.is_replayable or side.open_batch is None:
+        message = f"--batch cannot read {source.connector}: {NOT_REPLAYABLE}"
+        yield Problem(message, place, FILE_HINT, subject)
+    elif not side.is_bounded(source.options):
+        yield Problem(
+            "it has no end, but --batch reads to the end", place, side.bounding_hint, subject
+        )
+
+
+def _check_step(pipeline: Pipeline, step: nodes.Step) -> Iterator[Problem]:
+    keys, subject = pipeline.steps[step.name].keys_at, f'step "{step.name}"'
+    for operation in step.operations:
+        if isinstance(operation, nodes.Join) and (why := _check_join(operation.matching)):
+            at = keys["join"] if "join" in keys else keys["broadcast"]
+            yield Problem(why[0], at.locate(), why[1], subject)
+        if (body := nodes.find_process_body(operation)) is not None:
+            for message, hint in _check_process(body):
+                yield Problem(message, keys["process"].locate(), hint, subject)
+        for key in ("window", "ttl"):
+            if why := _check_window_or_ttl(getattr(operation, key, None)):
+                at = keys.get(key) or keys["dedup"]
+                yield Problem(why[0], at.locate(), why[1], subject)
+
+
+def _check_process(body: nodes.ProcessBody) -> Iterator[tuple[str, str]]:
+    if not body.uses_event_time:
+        message = "--batch has no order of arrival for process to follow"
+        yield message, "leave out order: arrival, and set event_time in the source"
+    clocked = [name for name, said in body.states if said.processing]
+    if clocked:
+        message = f'--batch has no processing time, which "{clocked[0]}" uses: {TIME_OF_RUN}'
+        yield message, 'leave out time="processing" where the class declares it'
+
+
+def _check_join(matching: JoinMatching) -> tuple[str, str] | None:
+    """Return why a batch rejects a join, and a hint; None if it does not."""
+    match matching:
+        case (
+            IntervalMatch(uses_processing_time=True)
+            | ChangelogMatch(ttl=Ttl(uses_processing_time=True))
+        ):
+            return f"--batch has no joins by processing time: {TIME_OF_RUN}", EVENT_TIME_HINT
+        case BroadcastMatch(uses_event_time=False):
+            message = "--batch has no order of arrival for broadcast to follow"
+            return message, "leave out order: arrival, and set event_time in both sources"
+    return None
+
+
+def _check_window_or_ttl(asked: object) -> tuple[str, str] | None:
+    """Return why a batch rejects a window or ttl, and a hint; None if it does not."""
+    match asked:
+        case Window(uses_processing_time=True):
+            return f"--batch has no windows of processing time: {TIME_OF_RUN}", EVENT_TIME_HINT
+        case Window(keeps_rows=False, trigger=trigger) if trigger is not None:
+            message = "--batch has no early firings without accumulated rows"
+            return f"{message}: their rows would depend on when rows arrive", ACCUMULATE_HINT
+        case Ttl(uses_processing_time=True):
+            return f"--batch has no ttl by processing time: {TIME_OF_RUN}", EVENT_TIME_HINT
+    return None

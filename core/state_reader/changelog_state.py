@@ -1,0 +1,99 @@
+"""The state of steps that read a changelog: the result of each group, and its current rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from headrace.core.api.state import SLOT
+from headrace.core.operators.changelog.aggregate import EMITTED_ROW, get_output_columns
+from headrace.core.operators.changelog.rows import (
+    IS_DELETE,
+    NEWEST_TIME,
+    ROW_ID,
+    VERSION,
+    select_newest,
+)
+from headrace.core.operators.changelog.top import IS_COMPLETE, RERANK_AFTER
+from headrace.core.operators.running_results import BEST_ROWS
+from headrace.core.plan import nodes
+from headrace.core.state_reader.columns import explode_stored_rows, make_unique_name
+from headrace.core.state_reader.state_schema import StateSchema
+from headrace.core.types.data_types import TIMESTAMP, quote_name, to_polars
+from headrace.core.types.elements import EVENT_TIME, ORDER
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+def build_group_columns(
+    meaning: StateSchema, row: dict[str, pl.DataType]
+) -> dict[str, pl.DataType]:
+    """Return the columns that are stored of a group; `row` are those of stored rows."""
+    import polars as pl
+
+    if isinstance(meaning.operation, nodes.Top):
+        best = {
+            BEST_ROWS: pl.List(pl.Struct({**row, ROW_ID: pl.String()})),
+            NEWEST_TIME: to_polars(TIMESTAMP),
+        }
+        return {**best, IS_COMPLETE: pl.Boolean(), VERSION: pl.Int64(), RERANK_AFTER: pl.Int64()}
+    assert isinstance(meaning.operation, nodes.Aggregate), "nothing else reads changes"
+    return {
+        EMITTED_ROW: pl.Struct(get_output_columns(meaning.operation)),
+        NEWEST_TIME: to_polars(TIMESTAMP),
+    }
+
+
+def read_groups(meaning: StateSchema, table: pl.DataFrame) -> pl.DataFrame:
+    """Return the emitted rows of each group; `table` has the columns of the key in front."""
+    import polars as pl
+
+    if isinstance(meaning.operation, nodes.Top):
+        shown = table.with_columns(pl.col(BEST_ROWS).list.head(meaning.operation.rows))
+        names = meaning.key.names
+        return explode_stored_rows(shown, BEST_ROWS, meaning.key, names, "rank").drop(
+            ROW_ID, IS_COMPLETE, VERSION, RERANK_AFTER
+        )
+    rows = table.select(EMITTED_ROW, NEWEST_TIME).unnest(EMITTED_ROW)
+    return rows.drop(meaning.hidden_aggregates, strict=False)
+
+
+def build_row_columns(
+    key: dict[str, pl.DataType], row: dict[str, pl.DataType]
+) -> dict[str, pl.DataType]:
+    """Return the columns with which rows are stored."""
+    import polars as pl
+
+    return {**key, **row, ROW_ID: pl.String(), IS_DELETE: pl.Boolean(), SLOT: pl.Int64()}
+
+
+def read_current_rows(
+    meaning: StateSchema, inside: Sequence[str], rows: pl.DataFrame
+) -> pl.DataFrame:
+    """Return the current rows, each with its id; the key comes first."""
+    if IS_DELETE in rows.columns:
+        rows = select_newest(rows)
+        rows = rows.filter(~rows[IS_DELETE])
+    shown = add_key_columns(meaning, inside, rows.drop(ORDER, SLOT, IS_DELETE, strict=False))
+    return shown.sort(shown.columns[: len(inside) + 1])
+
+
+def add_key_columns(
+    meaning: StateSchema, inside: Sequence[str], rows: pl.DataFrame
+) -> pl.DataFrame:
+    """Return rows with the columns of their key in front, under their names."""
+    import polars as pl
+
+    names, taken = meaning.key.names, [*meaning.key.names]
+    same = {
+        n for n, text in zip(names, meaning.key.expressions, strict=True) if text == quote_name(n)
+    }
+    shown = [pl.col(k).alias(n) for k, n in zip(inside, names, strict=True)]
+    if ROW_ID in rows.columns:
+        taken.append(make_unique_name("row", taken))
+        shown.append(pl.col(ROW_ID).alias(taken[-1]))
+    for name in (n for n in rows.columns if n not in (*inside, *same, EVENT_TIME, ROW_ID)):
+        taken.append(make_unique_name(name, taken))
+        shown.append(pl.col(name).alias(taken[-1]))
+    return rows.select(*shown, *(n for n in (EVENT_TIME,) if n in rows.columns))

@@ -1,0 +1,98 @@
+"""The columns for display: the key under its names, stored rows, then metadata columns.
+
+State as it is stored: all columns under the operators' names, except for secrets.
+
+A call is stored under its text. A checkpoint marks a text that contains a secret and names it by a
+hash; the display does the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from headrace.core.operators.folds import ROW_TIME, get_row_types
+from headrace.core.pipeline.text import MASK
+from headrace.core.state_reader.state_schema import StateKey
+from headrace.core.types.data_types import quote_name
+from headrace.core.types.elements import HIDDEN_COLUMNS, ORDER
+
+if TYPE_CHECKING:
+    import polars as pl
+if TYPE_CHECKING:
+    import polars as pl
+
+
+ROW_NUMBER = "__row"
+"""The rank of a stored row among those of its key."""
+
+
+def move_to_end(frame: pl.DataFrame, beside: Sequence[tuple[str, str]]) -> pl.DataFrame:
+    """Move those of these columns that the frame has to its end, under their display names.
+
+    >>> import polars as pl
+    >>> move_to_end(pl.DataFrame({"__until": [1], "until": ["x"]}), [("__until", "until")]).columns
+    ['until', 'until_']
+    """
+    import polars as pl
+
+    last = {name: shown for name, shown in beside if name in frame.columns}
+    taken = [name for name in frame.columns if name not in last]
+    columns = [pl.col(name) for name in taken]
+    for name, shown in last.items():
+        taken.append(make_unique_name(shown, taken))
+        columns.append(pl.col(name).alias(taken[-1]))
+    return frame.select(columns)
+
+
+def make_unique_name(name: str, taken: Sequence[str]) -> str:
+    """Return the name with as many underscores as make it unique."""
+    while name in taken:
+        name += "_"
+    return name
+
+
+def explode_stored_rows(
+    frame: pl.DataFrame, kept: str, key: StateKey, before: Sequence[str], number: str
+) -> pl.DataFrame:
+    """Return a row for each row that is stored in a list, numbered, after the columns `before`.
+
+    A key column that the rows contain as well is shown once.
+    """
+    import polars as pl
+
+    same = {n for n, text in zip(key.names, key.expressions, strict=True) if text == quote_name(n)}
+    inside = [n for n in get_row_types(frame.schema, kept) if n not in (*HIDDEN_COLUMNS, ROW_TIME)]
+    taken, rows = [*before, number], list[pl.Expr]()
+    for name in inside:
+        if name not in same:
+            taken.append(make_unique_name(name, taken))
+            rows.append(pl.col(kept).struct.field(name).alias(taken[-1]))
+    count = pl.int_ranges(1, pl.col(kept).list.len() + 1, dtype=pl.Int32).alias(ROW_NUMBER)
+    exploded = frame.with_columns(count).explode(kept, ROW_NUMBER, empty_as_null=False)
+    beside = [name for name in frame.columns if name not in (*before, kept)]
+    shown = pl.col(ROW_NUMBER).alias(make_unique_name(number, [*before]))
+    return exploded.select(*before, shown, *rows, *beside)
+
+
+def sort_stored_rows(frame: pl.DataFrame, kept: str) -> pl.DataFrame:
+    """Sort the rows that are stored in a list by their position among all rows."""
+    import polars as pl
+
+    place = pl.element().struct.field(ORDER)
+    return frame.with_columns(pl.col(kept).list.eval(pl.element().sort_by(place)))
+
+
+def mask_secret_columns(frame: pl.DataFrame, kept: Mapping[str, Any]) -> pl.DataFrame:
+    """Rename the columns that have secrets in their names; `kept` is the meaning of the state."""
+    secret = {call for call in kept["calls"] if call.startswith(MASK)}
+    if not secret:
+        return frame
+    return frame.rename({name: _mask_name(name, secret) for name in frame.columns})
+
+
+def _mask_name(name: str, secret: set[str]) -> str:
+    call, dot, part = name.removeprefix("__").rpartition(".")
+    masked = f"{MASK} {sha256(call.encode()).hexdigest()[:8]}"
+    return f"{masked}{dot}{part}" if masked in secret else name

@@ -1,0 +1,112 @@
+"""The metadata to read the states of a join, as plain data for a checkpoint, and the join rebuilt.
+
+{"type": "left", "ordered": false,
+ "sides": [{"name": "orders", "timed": true,
+            "key": [["id", "bigint", "id"]],              a column, and which of the input's
+            "columns": [["amount", "double", "amount"]]}, ...],     it is; "" for none of them
+ "matching": {"within": {"least_us": 0, "most_us": 60000000, "processing": false}}}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from headrace.core.expressions import Span
+from headrace.core.expressions.typed import ColumnReference
+from headrace.core.plan import nodes
+from headrace.core.plan.nodes.matching import (
+    AsOfMatch,
+    BroadcastMatch,
+    ChangelogMatch,
+    IntervalMatch,
+    JoinMatching,
+    WindowMatch,
+)
+from headrace.core.plan.nodes.windows import Ttl, Window
+from headrace.core.types.data_types import ATOMS
+from headrace.core.types.type_parser import parse_type
+
+NO_SPAN = Span(0, 0)
+
+
+def describe_join(step: nodes.Step, join: nodes.Join, plan: nodes.Plan) -> dict[str, Any]:
+    """Return the metadata of a join."""
+    streams = [plan.streams[name] for name in step.inputs]
+    return {
+        "type": join.type,
+        "ordered": any(stream.has_row_order for stream in step.main_outputs),
+        "sides": [
+            {
+                "name": side.name,
+                "timed": stream.has_event_time,
+                "key": _describe_columns(side.key),
+                "columns": _describe_columns(side.columns),
+            }
+            for side, stream in zip((join.left, join.right), streams, strict=True)
+        ],
+        "matching": _describe_matching(join.matching),
+    }
+
+
+def rebuild_join(said: Mapping[str, Any], window: Window | None) -> nodes.Join:
+    """Rebuild a join, as far as its states are concerned."""
+    left, right = (
+        nodes.JoinSide(
+            each["name"], _rebuild_columns(each["key"]), _rebuild_columns(each["columns"])
+        )
+        for each in said["sides"]
+    )
+    ((kind, of),) = said["matching"].items()
+    return nodes.Join(left, right, said["type"], _rebuild_matching(kind, of, window), None, "")
+
+
+def _describe_columns(columns: Iterable[nodes.ComputedColumn]) -> list[list[str]]:
+    return [
+        [c.name, str(c.value.type), c.value.name if isinstance(c.value, ColumnReference) else ""]
+        for c in columns
+    ]
+
+
+def _rebuild_columns(columns: Iterable[tuple[str, str, str]]) -> tuple[nodes.ComputedColumn, ...]:
+    types = {text: ATOMS[text] if text in ATOMS else parse_type(text)[0] for _, text, _ in columns}
+    return tuple(
+        nodes.ComputedColumn(name, ColumnReference(types[text], True, NO_SPAN, of))
+        for name, text, of in columns
+    )
+
+
+def _describe_matching(matching: JoinMatching) -> dict[str, Any]:
+    match matching:
+        case IntervalMatch(least_us, most_us, processing):
+            bounds = {"least_us": least_us, "most_us": most_us}
+            return {"within": {**bounds, "processing": processing}}
+        case WindowMatch():
+            return {"window": {}}
+        case AsOfMatch(ttl_us):
+            return {"as_of": {"ttl_us": ttl_us}}
+        case ChangelogMatch(ttl, keys):
+            stored = ttl and {"after_us": ttl.after_us, "processing": ttl.uses_processing_time}
+            return {"changes": {"ttl": stored, "keys": [list(key) for key in keys]}}
+        case BroadcastMatch(key, ttl_us, in_time):
+            of = None if key is None else _describe_columns(key)
+            return {"everywhere": {"key": of, "ttl_us": ttl_us, "in_time": in_time}}
+    raise AssertionError(matching)
+
+
+def _rebuild_matching(kind: str, said: Mapping[str, Any], window: Window | None) -> JoinMatching:
+    match kind:
+        case "within":
+            return IntervalMatch(said["least_us"], said["most_us"], said["processing"])
+        case "as_of":
+            return AsOfMatch(said["ttl_us"])
+        case "changes":
+            left, right = said["keys"]
+            ttl = said["ttl"] and Ttl(said["ttl"]["after_us"], said["ttl"]["processing"])
+            return ChangelogMatch(ttl, (tuple(left), tuple(right)))
+        case "everywhere":
+            key = None if said["key"] is None else _rebuild_columns(said["key"])
+            return BroadcastMatch(key, said["ttl_us"], said["in_time"])
+    if window is None:
+        raise KeyError(kind)
+    return WindowMatch(window)

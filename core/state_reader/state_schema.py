@@ -1,0 +1,239 @@
+"""The operation of a step, rebuilt from what a checkpoint says of its state.
+
+The operation is rebuilt from texts and types, without the pipeline: it has everything that folds
+and window grids need, and nothing that computes rows. Aggregates whose text contains a secret are
+left out, and named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from headrace.core.aggregates import type_aggregate_text
+from headrace.core.api.snapshots import Manifest
+from headrace.core.api.user_code import UserCode
+from headrace.core.expressions import ExpressionErrors, Span, type_expression
+from headrace.core.expressions.typed import ColumnReference
+from headrace.core.pipeline.text import MASK
+from headrace.core.plan import nodes
+from headrace.core.plan.nodes.matching import WindowMatch
+from headrace.core.plan.nodes.windows import Evict, Trigger, Window
+from headrace.core.plan.rankings import parse_ordering
+from headrace.core.process.declarations import Declared, Kind
+from headrace.core.state_reader.join_metadata import rebuild_join
+from headrace.core.state_reader.user_aggregates import build_partials_column
+from headrace.core.state_reader.window_shapes import read_shape
+from headrace.core.types.data_types import ATOMS, TIMESTAMP, Field, Schema, Type
+from headrace.core.types.type_parser import TypeTextError, parse_type
+
+NO_SPAN = Span(0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class StateKey:
+    """The key of a step: its columns under their names, and their expressions."""
+
+    columns: Schema
+    expressions: tuple[str, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return self.columns.names
+
+
+@dataclass(frozen=True, slots=True)
+class StateSchema:
+    """The schema of a step's states: the operation that they belong to."""
+
+    key: StateKey
+    operation: nodes.KeyedOperation
+    stored_columns: Schema
+    """The columns of the rows that are stored as they came."""
+    is_timed: bool
+    """Whether input rows have event times."""
+    has_ttl: bool = False
+    """Whether keys expire."""
+    has_having: bool = False
+    """Whether the state has a column for which rows were emitted."""
+    is_changelog: bool = False
+    """Whether the step reads a changelog."""
+    hidden_aggregates: tuple[str, ...] = ()
+    """The aggregates that cannot be read, because their text contains a secret."""
+
+    @property
+    def window(self) -> Window | None:
+        """The window of the step."""
+        return None if isinstance(self.operation, nodes.Dedup) else self.operation.window
+
+
+@dataclass(frozen=True, slots=True)
+class JoinStateSchema:
+    """The schema of a join's states."""
+
+    key: StateKey
+    operation: nodes.Join
+    timed_inputs: tuple[bool, bool]
+    """Whether the rows of each input have event times."""
+    is_ordered: bool
+    """Whether rows are stored with their position among all rows."""
+
+    @property
+    def hidden_aggregates(self) -> tuple[str, ...]:
+        """Always empty: a join has no computed state with secrets."""
+        return ()
+
+    @property
+    def window(self) -> Window | None:
+        """The window of the step."""
+        matching = self.operation.matching
+        return matching.window if isinstance(matching, WindowMatch) else None
+
+
+class UnreadableState(Exception):
+    """State that can only be shown as it is stored; the reason."""
+
+
+def read_state_schema(document: Manifest, step: str) -> StateSchema | JoinStateSchema:
+    """Return the schema of a step's states. Raises Unreadable."""
+    said: Any = document
+    reading = said.get("readings", {}).get(step)
+    if reading is None:
+        raise UnreadableState("it was written by a version that did not say how to read it")
+    try:
+        if "join" in reading:
+            return _build_join_schema(said["kept"][step], reading)
+        return _build_state_schema(said["kept"][step], reading)
+    except (KeyError, TypeError, TypeTextError, ExpressionErrors) as error:
+        raise UnreadableState(f"it was written by another version: {error}") from error
+
+
+def _build_state_schema(kept: Mapping[str, Any], reading: Mapping[str, Any]) -> StateSchema:
+    key = rebuild_key(kept["key"], reading["key"])
+    of = parse_schema(reading["of"])
+    made = tuple(
+        nodes.ComputedColumn(field.name, ColumnReference(field.type, True, NO_SPAN, field.name))
+        for field in key.columns
+    )
+    window = _rebuild_window(reading["window"], of) if reading["window"] else None
+    timed, ttl, having = bool(reading["timed"]), bool(kept["ttl"]), bool(kept["having"])
+    if top := reading["top"]:
+        by = tuple(_parse_ranking(text, of) for text in top["by"])
+        changes = "rows" in kept["states"]
+        return StateSchema(
+            key, nodes.Top(made, window, top["rows"], by), of, timed, ttl, False, changes
+        )
+    if (states := reading.get("process")) is not None:
+        return StateSchema(key, nodes.Process(made, of, timed, rebuild_body(states)), of, timed)
+    if kept["does"].startswith("dedup"):
+        return StateSchema(key, nodes.Dedup(made, "first"), of, timed, ttl)
+    if kept["does"].startswith("apply"):
+        assert window is not None, "what is applied to rows of windows"
+        return StateSchema(
+            key, nodes.Apply(made, window, _MISSING_USER_CODE, of, Schema(())), of, timed
+        )
+    keys = _add_window_bounds(key.columns, window)
+    texts = {name: text for name, text in reading["columns"].items() if MASK not in text}
+    columns = tuple(
+        nodes.AggregatedColumn(name, type_aggregate_text(text, of, keys), text)
+        for name, text in texts.items()
+    )
+    users = reading.get("users", {})
+    columns += tuple(
+        build_partials_column(name, call) for name, call in users.items() if call["keeps"]
+    )
+    secret = (name for name, call in users.items() if not call["keeps"])
+    hidden = (*(name for name in reading["columns"] if name not in texts), *secret)
+    changes = "rows" in kept["states"]
+    operation = nodes.Aggregate(made, window, columns)
+    return StateSchema(key, operation, of, timed, ttl, having, changes, hidden)
+
+
+def _build_join_schema(kept: Mapping[str, Any], reading: Mapping[str, Any]) -> JoinStateSchema:
+    said = reading["join"]
+    left, right = said["sides"]
+    return JoinStateSchema(
+        rebuild_key(kept["key"], reading["key"]),
+        rebuild_join(
+            said, _rebuild_window(reading["window"], Schema(())) if reading["window"] else None
+        ),
+        (left["timed"], right["timed"]),
+        said["ordered"],
+    )
+
+
+def rebuild_body(states: Mapping[str, Any]) -> nodes.ProcessBody:
+    """Rebuild a user-defined class, as far as its states are concerned."""
+    read = tuple(
+        (
+            name,
+            Declared(
+                Kind(kind), tuple(map(_parse_type_text, types)), ttl_us, shared="shared" in more
+            ),
+        )
+        for name, (kind, types, is_aged, *more) in states.items()
+        for ttl_us in (0 if is_aged else None,)
+    )
+    return nodes.ProcessBody("", "", Schema(()), (), True, read)
+
+
+def rebuild_key(kept: Iterable[tuple[str, str]], names: Iterable[str] | None = None) -> StateKey:
+    """Return the key of a checkpoint; without names, its expressions are the names."""
+    kept = tuple(kept)
+    texts = tuple(text for text, _ in kept)
+    types = (_parse_type_text(type) for _, type in kept)
+    fields = (Field(n, type) for n, type in zip(names or texts, types, strict=True))
+    return StateKey(Schema(tuple(fields)), texts)
+
+
+def parse_schema(columns: Mapping[str, str]) -> Schema:
+    """Return the schema of columns with types as texts."""
+    return Schema(tuple(Field(name, _parse_type_text(text)) for name, text in columns.items()))
+
+
+def _add_window_bounds(keys: Schema, window: Window | None) -> Schema:
+    bounds = nodes.WINDOW_BOUNDS if window and window.has_bounds else ()
+    return Schema((*keys, *(Field(name, TIMESTAMP) for name in bounds)))
+
+
+def _parse_type_text(text: str) -> Type:
+    return ATOMS[text] if text in ATOMS else parse_type(text)[0]
+
+
+def _parse_ranking(text: str, rows: Schema) -> nodes.Ranking:
+    if MASK in text:
+        raise UnreadableState("what it ranks by is a secret")
+    end, descending, nulls_last = parse_ordering(text)
+    return nodes.Ranking(type_expression(text[:end], rows), descending, nulls_last, text)
+
+
+_EMPTY_SCHEMA = Schema(())
+_MISSING_USER_CODE = UserCode(Path(), "", "")
+"""Stands in for user code, which is not run to show state."""
+
+
+def _rebuild_evictor(said: Mapping[str, Any], of: Schema) -> Evict:
+    if said.get("python"):
+        return Evict(code=_MISSING_USER_CODE, input_columns=of)
+    return Evict(said["last"], said["within_us"])
+
+
+def _rebuild_trigger(said: Mapping[str, Any]) -> Trigger:
+    if said.get("python"):
+        return Trigger(code=_MISSING_USER_CODE, input_columns=Schema(()), state=Schema(()))
+    return Trigger(said["every_us"], said["count"], said["processing"])
+
+
+def _rebuild_window(said: Mapping[str, Any], of: Schema = _EMPTY_SCHEMA) -> Window:
+    return Window(
+        read_shape(said["shape"]),
+        said["lateness_us"],
+        None,
+        said["processing"],
+        _rebuild_trigger(said["trigger"]) if said["trigger"] else None,
+        said["accumulate"],
+        _rebuild_evictor(said["evict"], of) if said["evict"] else None,
+    )

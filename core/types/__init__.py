@@ -1,0 +1,1 @@
+"""Data types, rows in frames, key groups, and the values that travel with batches."""

@@ -1,0 +1,261 @@
+"""The data types of columns: Spark SQL's names, and the Polars types that represent them.
+
+A type is a small immutable value that prints as Spark writes it, so the same text serves the YAML,
+the messages and Spark's DDL. Timestamps are UTC in microseconds. `void` is the type of a bare NULL.
+`void` and the interval types occur only in expressions, never as the type of a pipeline's column.
+Of Spark's many interval types three are distinguished; whole days are a type of their own, because
+a date plus days is a date, while a date plus days and time is a timestamp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+JAVA_DIGITS = 34
+"""The digits that Java keeps of a decimal number in a computation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """Any type; the subclasses below are all there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Atom(Type):
+    """A type without parameters.
+
+    >>> str(BIGINT)
+    'bigint'
+    """
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Decimal(Type):
+    """An exact number of at most `precision` digits, `scale` of them after the point.
+
+    >>> str(Decimal(10, 2))
+    'decimal(10,2)'
+    """
+
+    precision: int
+    scale: int
+
+    def __str__(self) -> str:
+        return f"decimal({self.precision},{self.scale})"
+
+
+@dataclass(frozen=True, slots=True)
+class Array(Type):
+    """A list of values of one type; any value may be null.
+
+    >>> str(Array(STRING))
+    'array<string>'
+    """
+
+    element: Type
+
+    def __str__(self) -> str:
+        return f"array<{self.element}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A named field of a struct, or a column of a schema."""
+
+    name: str
+    type: Type
+    nullable: bool = True
+
+    def __str__(self) -> str:
+        return f"{quote_name(self.name)}:{self.type}{'' if self.nullable else ' not null'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Struct(Type):
+    """Named fields in order.
+
+    >>> str(Struct((Field("a", INT), Field("b", STRING, nullable=False))))
+    'struct<a:int,b:string not null>'
+    """
+
+    fields: tuple[Field, ...]
+
+    def __str__(self) -> str:
+        return f"struct<{','.join(map(str, self.fields))}>"
+
+    def get(self, name: str) -> Field | None:
+        """Return the field of that name (case-sensitive), if there is one."""
+        return next((field for field in self.fields if field.name == name), None)
+
+
+BOOLEAN = Atom("boolean")
+
+
+TINYINT = Atom("tinyint")
+
+
+SMALLINT = Atom("smallint")
+
+
+INT = Atom("int")
+
+
+BIGINT = Atom("bigint")
+
+
+FLOAT = Atom("float")
+
+
+DOUBLE = Atom("double")
+
+
+STRING = Atom("string")
+
+
+BINARY = Atom("binary")
+
+
+DATE = Atom("date")
+
+
+TIMESTAMP = Atom("timestamp")
+
+
+NULL = Atom("void")
+
+
+DAY = Atom("interval day")
+
+
+DAY_TIME = Atom("interval day to second")
+
+
+YEAR_MONTH = Atom("interval year to month")
+
+
+ATOMS: dict[str, Type] = {
+    str(atom): atom
+    for atom in (
+        *(BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, STRING, BINARY, DATE, TIMESTAMP),
+        *(NULL, DAY, DAY_TIME, YEAR_MONTH),
+    )
+}
+
+
+INTEGER_TYPES = (TINYINT, SMALLINT, INT, BIGINT)
+
+
+FLOAT_TYPES = (FLOAT, DOUBLE)
+
+
+INTERVAL_TYPES = (DAY, DAY_TIME, YEAR_MONTH)
+
+
+# The decimal digits that hold every value of an integer type: Spark's rule for mixing the two.
+INTEGER_DIGITS = {TINYINT: 3, SMALLINT: 5, INT: 10, BIGINT: 20}
+
+
+MAX_DIGITS = 38
+
+
+def is_integer(type: Type) -> bool:
+    """Whether the type is one of the four integer types."""
+    return type in INTEGER_TYPES
+
+
+def is_numeric(type: Type) -> bool:
+    """Whether the type is an integer, decimal or floating-point type."""
+    return type in INTEGER_TYPES or type in FLOAT_TYPES or isinstance(type, Decimal)
+
+
+def is_ordered(type: Type) -> bool:
+    """Whether values can be compared and sorted: single values, not arrays or structs."""
+    return not isinstance(type, Array | Struct)
+
+
+def quote_name(name: str) -> str:
+    """Quote a name for Spark's DDL: in back quotes unless it is a plain word.
+
+    >>> quote_name("price"), quote_name("a b")
+    ('price', '`a b`')
+    """
+    return name if name.isidentifier() and name.isascii() else f"`{name.replace('`', '``')}`"
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """The columns of a stream, in order; names are unique and case-sensitive."""
+
+    fields: tuple[Field, ...]
+
+    def __iter__(self) -> Iterator[Field]:
+        return iter(self.fields)
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+    def __contains__(self, name: str) -> bool:
+        return self.get(name) is not None
+
+    def get(self, name: str) -> Field | None:
+        """Return the column of that name, if there is one."""
+        return next((field for field in self.fields if field.name == name), None)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns' names, in order."""
+        return tuple(field.name for field in self.fields)
+
+    def __str__(self) -> str:
+        return ", ".join(
+            f"{field.name} {field.type}{'' if field.nullable else ' not null'}"
+            for field in self.fields
+        )
+
+
+def to_polars(type: Type) -> pl.DataType:
+    """Return the Polars type that represents a type.
+
+    Intervals are durations, or a number of months.
+
+    >>> to_polars(Decimal(10, 2))
+    Decimal(precision=10, scale=2)
+    """
+    import polars as pl
+
+    match type:
+        case Decimal(precision, scale):
+            return pl.Decimal(precision, scale)
+        case Array(element):
+            return pl.List(to_polars(element))
+        case Struct(fields):
+            return pl.Struct([pl.Field(field.name, to_polars(field.type)) for field in fields])
+    atoms: dict[Type, pl.DataType] = {
+        BOOLEAN: pl.Boolean(),
+        TINYINT: pl.Int8(),
+        SMALLINT: pl.Int16(),
+        INT: pl.Int32(),
+        BIGINT: pl.Int64(),
+        FLOAT: pl.Float32(),
+        DOUBLE: pl.Float64(),
+        STRING: pl.String(),
+        BINARY: pl.Binary(),
+        DATE: pl.Date(),
+        TIMESTAMP: pl.Datetime("us", "UTC"),
+        NULL: pl.Null(),
+        DAY: pl.Duration("us"),
+        DAY_TIME: pl.Duration("us"),
+        YEAR_MONTH: pl.Int32(),
+    }
+    return atoms[type]

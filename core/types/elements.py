@@ -1,0 +1,89 @@
+"""The elements of a stream: batches of rows, and control elements in order between them.
+
+    WatermarkElement  no row with an earlier event time will follow
+    Barrier           separates the rows before a checkpoint from those after it
+    IdleMarker        this input has no rows for now and does not hold event time back, until its
+                      next batch or watermark
+    EndOfStream       the last element of a channel
+
+A control element never overtakes a batch. Whether a stream carries facts or a changelog is a
+property of the plan; a batch of changelog rows has the hidden column `_delete`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+MIN_WATERMARK_US = -(1 << 63)
+
+
+EVENT_TIME = "__time"
+"""The hidden column with a row's event time."""
+
+
+DELETE = "_delete"
+"""The hidden column of changelog rows: true if the row's key is deleted."""
+
+
+ORDER = "__order"
+"""The hidden column with a row's position in the order of all rows (`types/row_order`)."""
+
+
+HIDDEN_COLUMNS = (EVENT_TIME, DELETE, ORDER)
+"""The columns that stay with a row, whichever columns a step selects."""
+
+
+MAX_WATERMARK_US = (1 << 63) - 1
+"""The watermark after the last row of a stream that ends: no row can be later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """At least one row, as columns."""
+
+    frame: pl.DataFrame
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return self.frame.height
+
+    @property
+    def bytes(self) -> int:
+        """About how much memory the rows take, in bytes."""
+        return int(self.frame.estimated_size())
+
+
+@dataclass(frozen=True, slots=True)
+class WatermarkElement:
+    """No row with an earlier event time will follow (microseconds since the epoch)."""
+
+    at_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class IdleMarker:
+    """No rows for now: event time does not wait for this input."""
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """All rows before it belong to the checkpoint, all rows after it do not."""
+
+    checkpoint: int
+
+
+@dataclass(frozen=True, slots=True)
+class EndOfStream:
+    """The end of an input: no element follows."""
+
+
+ControlElement: TypeAlias = WatermarkElement | IdleMarker | Barrier | EndOfStream
+
+
+Element: TypeAlias = Batch | ControlElement

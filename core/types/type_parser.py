@@ -1,0 +1,219 @@
+"""The parser of type texts, as in the YAML and in `cast`.
+
+    bigint not null      decimal(10,2)      array<struct<a: int, b: string>>
+
+Spark's aliases are accepted (`long`, `integer`, `numeric`); names from other systems (`text`,
+`datetime`) are rejected with a hint.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from headrace.core.errors.problems import suggest_name
+from headrace.core.types.data_types import (
+    ATOMS,
+    BIGINT,
+    FLOAT,
+    INT,
+    INTERVAL_TYPES,
+    MAX_DIGITS,
+    NULL,
+    SMALLINT,
+    TIMESTAMP,
+    TINYINT,
+    Array,
+    Decimal,
+    Field,
+    Struct,
+    Type,
+)
+
+MAX_DEPTH = 20
+
+SIMPLE_TYPES: dict[str, Type] = {
+    **{name: type for name, type in ATOMS.items() if type not in (*INTERVAL_TYPES, NULL)},
+    **{"byte": TINYINT, "short": SMALLINT, "integer": INT, "long": BIGINT, "real": FLOAT},
+    "timestamp_ltz": TIMESTAMP,
+}
+DECIMAL_NAMES = ("decimal", "dec", "numeric")
+KNOWN_NAMES = (*SIMPLE_TYPES, *DECIMAL_NAMES, "array", "struct")
+
+# Names from other systems, and the name here.
+FOREIGN_NAMES = {
+    **dict.fromkeys(("text", "str", "varchar", "char", "character", "uuid", "json"), "string"),
+    **dict.fromkeys(("datetime", "timestamptz", "timestamp_ntz"), "timestamp"),
+    **dict.fromkeys(("bool",), "boolean"),
+    **dict.fromkeys(("int64", "int8", "i64", "uint32", "bigserial"), "bigint"),
+    **dict.fromkeys(("int32", "int4", "i32", "uint16", "serial"), "int"),
+    **dict.fromkeys(("int16", "int2", "i16", "uint8"), "smallint"),
+    **dict.fromkeys(("float64", "float8", "f64", "number"), "double"),
+    **dict.fromkeys(("float32", "float4", "f32"), "float"),
+    **dict.fromkeys(("bytes", "blob", "bytea", "varbinary"), "binary"),
+    **dict.fromkeys(("list",), "array<...>"),
+    **dict.fromkeys(("row", "record", "object"), "struct<...>"),
+}
+UNSUPPORTED_NAMES = ("map", "variant")
+NON_COLUMN_NAMES = ("void", "null", "interval")
+
+TOKEN_PATTERN = re.compile(
+    r"\s*(?:(?P<word>[^\W\d]\w*)|(?P<number>\d+)|`(?P<quoted>(?:[^`]|``)+)`|(?P<sign>\S))"
+)
+
+
+class TypeTextError(Exception):
+    """An invalid type text: the error, its characters `[start, end)`, and a hint."""
+
+    def __init__(self, message: str, start: int, end: int, hint: str = "") -> None:
+        super().__init__(message)
+        self.message, self.start, self.end, self.hint = message, start, end, hint
+
+
+@dataclass(frozen=True, slots=True)
+class TypeToken:
+    """A word, a number, a name in back quotes, or a sign; the end has an empty kind."""
+
+    text: str
+    kind: str
+    start: int
+    end: int
+
+    def __str__(self) -> str:
+        return f'"{self.text}"' if self.kind else "the end"
+
+
+def parse_type(text: str) -> tuple[Type, bool]:
+    """Return the type, and whether the column may be null.
+
+    >>> type, nullable = parse_type("struct<a: long, b: decimal(10,2)> not null")
+    >>> str(type), nullable
+    ('struct<a:bigint,b:decimal(10,2)>', False)
+    """
+    parser = _Parser(text)
+    type = parser.parse(0)
+    nullable = not parser.skip_not_null()
+    if parser.token.kind:
+        raise parser.build_mismatch('"not null" or the end of the type')
+    return type, nullable
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.position = 0
+        self.token = self._scan()
+
+    def _scan(self) -> TypeToken:
+        found = TOKEN_PATTERN.match(self.text, self.position)
+        if not found or not found.lastgroup:
+            return TypeToken("", "", len(self.text), len(self.text))
+        self.position = found.end()
+        start = found.end() - len(found[0].lstrip())
+        return TypeToken(found[found.lastgroup], found.lastgroup, start, found.end())
+
+    def advance(self) -> TypeToken:
+        """Consume and return the current token."""
+        token, self.token = self.token, self._scan()
+        return token
+
+    def build_error(
+        self, message: str, hint: str = "", token: TypeToken | None = None
+    ) -> TypeTextError:
+        token = token or self.token
+        return TypeTextError(message, token.start, token.end, hint)
+
+    def build_mismatch(self, wanted: str, hint: str = "") -> TypeTextError:
+        return self.build_error(f"wanted {wanted}, got {self.token}", hint)
+
+    def is_sign(self, sign: str) -> bool:
+        return self.token.kind == "sign" and self.token.text == sign
+
+    def expect_sign(self, sign: str, hint: str = "") -> None:
+        if not self.is_sign(sign):
+            raise self.build_mismatch(f'"{sign}"', hint)
+        self.advance()
+
+    def parse(self, depth: int) -> Type:
+        if depth > MAX_DEPTH:
+            raise self.build_error(f"a type is nested at most {MAX_DEPTH} deep")
+        if self.token.kind != "word":
+            raise self.build_mismatch("a type such as bigint or array<string>")
+        word = self.advance()
+        match name := word.text.lower():
+            case "array":
+                return self.parse_array(depth)
+            case "struct":
+                return self.parse_struct(depth)
+            case _ if name in DECIMAL_NAMES:
+                return self.parse_decimal()
+            case _ if name in SIMPLE_TYPES:
+                return SIMPLE_TYPES[name]
+        raise self.build_unknown_error(word)
+
+    def build_unknown_error(self, word: TypeToken) -> TypeTextError:
+        name = word.text.lower()
+        if name in UNSUPPORTED_NAMES:
+            return self.build_error(f'the type "{name}" is not built yet', token=word)
+        if name in NON_COLUMN_NAMES:
+            return self.build_error(f'no column has the type "{word.text}"', token=word)
+        habit = FOREIGN_NAMES.get(name)
+        hint = f'did you mean "{habit}"?' if habit else suggest_name(name, KNOWN_NAMES)
+        return self.build_error(f'unknown type "{word.text}"', hint, word)
+
+    def parse_array(self, depth: int) -> Type:
+        self.expect_sign("<", "as in: array<bigint>")
+        element = self.parse(depth + 1)
+        if self.token.text.lower() == "not":
+            raise self.build_error('the elements of an array cannot be "not null"')
+        self.expect_sign(">")
+        return Array(element)
+
+    def parse_decimal(self) -> Type:
+        if not self.is_sign("("):
+            return Decimal(10, 0)
+        self.advance()
+        precision = self.parse_digits(1, MAX_DIGITS, "precision")
+        scale = 0
+        if self.is_sign(","):
+            self.advance()
+            scale = self.parse_digits(0, precision, "scale")
+        self.expect_sign(")")
+        return Decimal(precision, scale)
+
+    def parse_digits(self, low: int, high: int, what: str) -> int:
+        token = self.token
+        is_number = token.kind == "number" and token.text.isascii() and len(token.text) < 9
+        if not is_number or not low <= int(token.text) <= high:
+            raise self.build_mismatch(f"a {what} from {low} to {high}")
+        self.advance()
+        return int(token.text)
+
+    def parse_struct(self, depth: int) -> Type:
+        self.expect_sign("<", "as in: struct<a: int, b: string>")
+        fields: dict[str, Field] = {}
+        while not fields or self.is_sign(","):
+            if fields:
+                self.advance()
+            if self.token.kind not in ("word", "quoted"):
+                raise self.build_mismatch("the name of a field")
+            token = self.advance()
+            name = token.text.replace("``", "`") if token.kind == "quoted" else token.text
+            if name in fields:
+                raise self.build_error(f'the struct has two fields "{name}"', token=token)
+            if self.is_sign(":"):
+                self.advance()
+            type = self.parse(depth + 1)
+            fields[name] = Field(name, type, not self.skip_not_null())
+        self.expect_sign(">")
+        return Struct(tuple(fields.values()))
+
+    def skip_not_null(self) -> bool:
+        """Consume `not null` if it comes next, and return whether it did."""
+        if self.token.kind != "word" or self.token.text.lower() != "not":
+            return False
+        self.advance()
+        if self.token.text.lower() != "null":
+            raise self.build_mismatch('"null"')
+        self.advance()
+        return True

@@ -1,0 +1,1 @@
+"""The worker: subtasks built from the plan, run, and measured."""

@@ -1,0 +1,337 @@
+"""Construction of a plan's subtasks: their operators, connectors, and the channels between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+from headrace.core.api.run_context import RunContext
+from headrace.core.api.snapshots import SnapshotStore
+from headrace.core.api.splits import SubtaskId
+from headrace.core.api.state import Document, FrozenState
+from headrace.core.checkpoint.counters import PartCounters
+from headrace.core.coordination.messages import (
+    CoordinatorEvent,
+    RestoredState,
+    Snapshot,
+    WatermarkReport,
+)
+from headrace.core.dataflow.channel import Channel, ChannelBounds
+from headrace.core.dataflow.input_gate import InputGate
+from headrace.core.dataflow.lookup_task import LookupTask
+from headrace.core.dataflow.operator_factory import (
+    OperatorContext,
+    SubtaskOperators,
+    SubtaskSlice,
+    compile_steps,
+)
+from headrace.core.dataflow.operator_task import OperatorTask, TaskOutput, run_task
+from headrace.core.dataflow.output_edges import OutputEdge, share_partitioners
+from headrace.core.dataflow.snapshotter import Snapshotter
+from headrace.core.plan import nodes
+from headrace.core.plan.layout import enumerate_subtasks, get_two_input_operation
+from headrace.core.sources.source_task import SourceTask
+from headrace.core.sources.watermarks import build_watermark_generator
+from headrace.core.worker.connectors import OpenConnectors
+
+
+def count_parts(
+    subtask: Subtask, plan: nodes.Plan
+) -> Iterator[tuple[nodes.PlanPart, PartCounters]]:
+    """Yield the counters of each part of a subtask: the rows out of one are the rows in of the
+    next.
+    """
+    compiled, flow = subtask.operators, subtask.operator_task.rows_in
+    for name in subtask.task.parts:
+        part, bad, came = plan.part(name), 0, flow
+        if subtask.source_task is not None and isinstance(part, nodes.Source):
+            flow, bad = subtask.source_task.rows_in, subtask.source_task.bad_records
+            came = flow + bad
+        if isinstance(part, nodes.Step):
+            flow, bad = compiled.count_output_rows(part, flow), compiled.failed_rows.get(name, 0)
+        yield part, PartCounters(came, flow, bad)
+
+
+def collect_counters(subtask: Subtask, plan: nodes.Plan) -> Document:
+    """Return all counters of a subtask as plain data."""
+    compiled = subtask.operators
+    failed = compiled.failed_rows_before | {
+        step: compiled.failed_rows_before.get(step, 0) + count
+        for step, count in compiled.failed_rows.items()
+    }
+    windows = {step: compiled.sum_counters(step) for step in compiled.states}
+    return {
+        "parts": {
+            p.name: [c.rows_in, c.rows_out, c.bad_rows] for p, c in count_parts(subtask, plan)
+        },
+        "failed": failed,
+        "windows": {step: [counts.late, counts.unfilled] for step, counts in windows.items()},
+    }
+
+
+RESTORE_THREADS = 2
+"""The number of subtasks whose states are restored at the same time."""
+
+
+@dataclass(slots=True)
+class Subtask:
+    """One subtask of a task: its components, and the coroutine that runs it."""
+
+    id: SubtaskId
+    task: nodes.Task
+    operators: SubtaskOperators
+    operator_task: OperatorTask
+    gate: InputGate | None
+    inputs: tuple[tuple[str, int], ...]
+    """The stream and the side of each channel of the gate."""
+    source_task: SourceTask | None
+    now_us: Callable[[], int]
+    lookup_task: LookupTask | None = None
+    """Runs the subtask if its first step is a lookup."""
+    keeps_final_state: bool = False
+    """Whether the final snapshot includes the states; only a job that is drained needs them."""
+
+    async def run(self) -> Snapshot:
+        """Process all elements, from the first to the end; return the final snapshot."""
+        if self.source_task is not None:
+            await self.source_task.run()
+        elif self.lookup_task is not None:
+            await self.lookup_task.run()
+        else:
+            assert self.gate is not None
+            await run_task(self.gate, self.inputs, self.operator_task, self.now_us)
+        if self.operator_task.snapshotter is not None:
+            # Its part in a checkpoint must be reported before its end is.
+            await self.operator_task.snapshotter.wait_for_previous()
+        snapshot = await self.operator_task.build_snapshot(
+            self.source_task.progress_with_watermarks if self.source_task else None
+        )
+        if not self.keeps_final_state or self.operator_task.snapshotter is None:
+            return snapshot
+        await self.operator_task.flush_to_state()
+        return replace(snapshot, states=await self.operator_task.snapshotter.store_states())
+
+    async def close(self) -> None:
+        """Release the states and the writer; output that was not prepared is dropped."""
+        if self.operator_task.snapshotter is not None:
+            await self.operator_task.snapshotter.close()
+        if self.operator_task.output.writer is not None:
+            await self.operator_task.output.writer.close()
+        self.operators.close()
+
+
+class SubtaskBuilder:
+    """Builds all subtasks of a plan within one process."""
+
+    def __init__(
+        self,
+        plan: nodes.Plan,
+        connectors: OpenConnectors,
+        run_context: RunContext,
+        bounds: ChannelBounds,
+        operator_context: OperatorContext,
+        store: SnapshotStore | None = None,
+        *,
+        aligned: bool = True,
+        changed: Collection[str] = (),
+    ) -> None:
+        """Without a store, subtasks take no part in checkpoints. `aligned`: exactly once.
+
+        `changed`: the steps whose restored states must be migrated to the changed pipeline.
+        """
+        self.plan = plan
+        self._connectors = connectors
+        self._run_context = run_context
+        self._operator_context = operator_context
+        self._bounds = bounds
+        self._store = store
+        self._is_aligned = aligned
+        self._changed_steps = changed
+        self._tasks_by_part: Mapping[str, nodes.Task] = {
+            name: task for task in plan.tasks for name in task.parts
+        }
+        self._channels = {
+            (at, writer, reader): Channel(bounds)
+            for at, edge in enumerate(plan.edges)
+            if not self._is_internal(edge)
+            for writer in range(plan.part(edge.producer).parallelism)
+            for reader in range(plan.part(edge.consumer).parallelism)
+            if edge.exchange != "forward" or writer == reader
+        }
+
+    @property
+    def channels(self) -> Mapping[tuple[int, int, int], Channel]:
+        """The channels by edge, writing subtask and reading subtask."""
+        return self._channels
+
+    def build_subtasks(
+        self, send: Callable[[CoordinatorEvent], None], restored: RestoredState
+    ) -> list[Subtask]:
+        """Build every subtask, ready to run; `send` sends messages to the coordinator.
+
+        Restoring states reads from a disk. Raises SnapshotError.
+        """
+        all_ = [(id, task) for task, ids in enumerate_subtasks(self.plan) for id in ids]
+        compiled = self._build_operators(all_, self._thaw_states(restored))
+        for each in compiled:
+            each.failed_rows_before.update(restored.failed_rows)
+        return [
+            self._build_subtask(id, task, send, each, restored)
+            for (id, task), each in zip(all_, compiled, strict=True)
+        ]
+
+    def _build_operators(
+        self,
+        subtasks: Sequence[tuple[SubtaskId, nodes.Task]],
+        states: Mapping[str, tuple[FrozenState, ...]],
+    ) -> list[SubtaskOperators]:
+        """Build the operators of each subtask, several at a time if there are states to restore."""
+
+        def compiled(subtask: tuple[SubtaskId, nodes.Task]) -> SubtaskOperators:
+            id, task = subtask
+            parts = [self.plan.part(name) for name in task.parts]
+            steps = [part for part in parts if isinstance(part, nodes.Step)]
+            subtask_slice = SubtaskSlice(id.index, task.parallelism, self.plan.key_groups, states)
+            return compile_steps(steps, self._operator_context, subtask_slice)
+
+        if not states:
+            return [compiled(subtask) for subtask in subtasks]
+        with ThreadPoolExecutor(RESTORE_THREADS) as pool:
+            return list(pool.map(compiled, subtasks))
+
+    def _thaw_states(self, restored: RestoredState) -> dict[str, tuple[FrozenState, ...]]:
+        """Return the states of the restored checkpoint, by step."""
+        backend, store = self._operator_context.backend, self._store
+        if store is None:
+            return {}
+        return {
+            step: tuple(
+                self._migrate_states(step, [backend.thaw(each, store) for each in documents])
+            )
+            for step, documents in restored.states.items()
+        }
+
+    def _migrate_states(self, step: str, states: Iterable[FrozenState]) -> Iterable[FrozenState]:
+        if step not in self._changed_steps:
+            return states
+        # Loaded only for a changed pipeline, because it loads all aggregates.
+        from headrace.core.operators.state_migration import migrate_state
+
+        return [migrate_state(self.plan.part(step), self.plan, each) for each in states]
+
+    def _is_internal(self, edge: nodes.Edge) -> bool:
+        return self._tasks_by_part[edge.producer] is self._tasks_by_part[edge.consumer]
+
+    def _build_subtask(
+        self,
+        id: SubtaskId,
+        task: nodes.Task,
+        send: Callable[[CoordinatorEvent], None],
+        compiled: SubtaskOperators,
+        restored: RestoredState,
+    ) -> Subtask:
+        first, last_part = self.plan.part(task.parts[0]), self.plan.part(task.parts[-1])
+        writer_states = restored.writers.get(last_part.name, ())
+        flow = OperatorTask(
+            compiled.chain,
+            self._build_output(task, last_part, id.index, writer_states),
+            self._run_context.kernel_executor,
+        )
+        if self._store is not None:
+            archive = self._run_context.snapshot_executor or self._run_context.kernel_executor
+            flow.snapshotter = Snapshotter(
+                id, task.parts, compiled.states, self._store, archive, send
+            )
+        source_task = self._build_source_task(
+            first, flow, lambda at_us: send(WatermarkReport(id, at_us))
+        )
+        inputs, gate = self._build_gate(first, id.index)
+        subtask = Subtask(
+            id=id,
+            task=task,
+            operators=compiled,
+            operator_task=flow,
+            gate=gate if source_task is None else None,
+            inputs=inputs,
+            source_task=source_task,
+            now_us=self._operator_context.now_us,
+        )
+        if compiled.lookup_join is not None and gate is not None:
+            client = self._connectors.lookups[first.name]
+            max_rows = self._bounds.rows
+            subtask.lookup_task = LookupTask(
+                gate, compiled.lookup_join, client, flow, compiled.chain_before_lookup, max_rows
+            )
+        flow.collect_counts = lambda: collect_counters(subtask, self.plan)
+        return subtask
+
+    def _build_source_task(
+        self, first: nodes.PlanPart, flow: OperatorTask, report: Callable[[int | None], None]
+    ) -> SourceTask | None:
+        if not isinstance(first, nodes.Source):
+            return None
+        opened = self._connectors.sources[first.name]
+        reading = opened.create_reader()
+        return SourceTask(
+            first,
+            reading,
+            flow,
+            self._operator_context.now_us,
+            build_watermark_generator(
+                first, reading, self._operator_context.folder, report, ordered=opened.is_ordered
+            ),
+            self._bounds,
+            source_number=self.plan.parts.index(first),
+        )
+
+    def _build_gate(
+        self, first: nodes.PlanPart, index: int
+    ) -> tuple[tuple[tuple[str, int], ...], InputGate]:
+        """Build the gate of a subtask, with the stream and the side of each of its channels."""
+        edges, streams = self.plan.edges, self.plan.streams
+        into = [
+            (edges[at], channel)
+            for (at, _, reader), channel in self._channels.items()
+            if reader == index and edges[at].consumer == first.name
+        ]
+        timeless: frozenset[int] = frozenset()
+        if get_two_input_operation(first):
+            timed = [streams[edge.stream].has_event_time for edge, _ in into]
+            timeless = frozenset(at for at, has in enumerate(timed) if not has and any(timed))
+        gate = InputGate(
+            [channel for _, channel in into], aligned=self._is_aligned, timeless=timeless
+        )
+        return tuple((edge.stream, edge.side) for edge, _ in into), gate
+
+    def _build_output(
+        self, task: nodes.Task, last: nodes.PlanPart, index: int, writer_states: Sequence[Document]
+    ) -> TaskOutput:
+        edges_by_stream: dict[str, list[OutputEdge]] = {}
+        for at, edge in enumerate(self.plan.edges):
+            if edge.producer in task.parts and not self._is_internal(edge):
+                edges_by_stream.setdefault(edge.stream, []).append(
+                    self._build_edge(at, edge, index)
+                )
+        for each in edges_by_stream.values():
+            share_partitioners(each)
+        if isinstance(last, nodes.Sink):
+            writer = self._connectors.sinks[last.name].create_writer(index, writer_states)
+            return TaskOutput(edges_by_stream, writer, last.input, last.name)
+        return TaskOutput(edges_by_stream, None)
+
+    def _build_edge(self, at: int, edge: nodes.Edge, index: int) -> OutputEdge:
+        readers = range(self.plan.part(edge.consumer).parallelism)
+        channels = {
+            r: self._channels[at, index, r] for r in readers if (at, index, r) in self._channels
+        }
+        if edge.exchange == "forward":
+            return OutputEdge("forward", [channels[index]], 0)
+        return OutputEdge(
+            edge.exchange,
+            [channels[r] for r in readers],
+            index,
+            edge.key,
+            self.plan.key_groups,
+            self._run_context.kernel_executor,
+        )

@@ -1,0 +1,1 @@
+"""The state backend in memory: tables and runs of columns."""

@@ -1,0 +1,118 @@
+"""The backend `state: {backend: memory}`, also the model that other backends are tested against."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from headrace.core.api.snapshots import RefusedSnapshot, SnapshotStore
+from headrace.core.api.state import Document, Redistribution, RunsLayout
+from headrace.core.api.state_backend import StateOwnership
+from headrace.core.api.state_sizes import StateSize, measure_states
+from headrace.state.memory.entries import MemoryEntries
+from headrace.state.memory.frame_blobs import FrameBlobs
+from headrace.state.memory.frozen_state import (
+    FrozenOrUnopened,
+    MemoryFrozenState,
+    collect_unopened,
+    thaw_memory_state,
+)
+from headrace.state.memory.sorted_runs import MemoryRuns
+from headrace.state.memory.table import MemoryKeyedTable
+
+if TYPE_CHECKING:
+    import polars as pl
+
+SPILLED_FORMAT = "rocksdb"
+"""Format of the documents of state that is partly on disk."""
+
+
+class MemoryBackend:
+    """Opens states in the memory of this process."""
+
+    def __init__(self) -> None:
+        self._blobs = FrameBlobs()
+
+    def open_state(self, owner: StateOwnership) -> MemoryState:
+        """Open the state of a subtask of a step, including restored state."""
+        return MemoryState(owner, self._blobs)
+
+    def thaw(self, document: Document, store: SnapshotStore) -> MemoryFrozenState:
+        """Read back a stored state at once. Raises SnapshotError."""
+        if document.get("format") == SPILLED_FORMAT:
+            raise RefusedSnapshot(
+                "wanted state that is all in memory, got state that is partly on disk",
+                "it was written with `state: {backend: rocksdb}`, which can read it",
+            )
+        return thaw_memory_state(document, store, self._blobs)
+
+
+class MemoryState:
+    """State of one subtask of one step."""
+
+    def __init__(self, owner: StateOwnership, blobs: FrameBlobs) -> None:
+        self.clock_us = owner.clock_us
+        self.counters = owner.counters
+        self.buffered_sizes: dict[str, Callable[[], StateSize]] = {}
+        self._owner = owner
+        self._blobs = blobs
+        self._unopened_states = collect_unopened(owner)
+        self._entries: dict[str, MemoryEntries] = {}
+        self._runs: dict[str, MemoryRuns] = {}
+        self._tables: dict[str, MemoryKeyedTable] = {}
+
+    def open_runs(self, name: str, layout: RunsLayout) -> MemoryRuns:
+        runs = self._runs[name] = MemoryRuns(layout)
+        if kept := self._unopened_states.pop(name, None):
+            runs.restore(kept.frames)
+        return runs
+
+    def open_table(
+        self, name: str, columns: Mapping[str, pl.DataType], group: tuple[str, ...] | None = None
+    ) -> MemoryKeyedTable:
+        table = self._tables[name] = MemoryKeyedTable(columns, group)
+        if kept := self._unopened_states.pop(name, None):
+            if log := kept.log:
+                table.adopt(log)
+            else:
+                for rows in kept.tables:
+                    table.put(rows)
+        return table
+
+    def open_entries(self, name: str, spread: Redistribution) -> MemoryEntries:
+        kept = self._unopened_states.pop(name, None)
+        entries = MemoryEntries(spread, kept.rows if kept else None)
+        self._entries[name] = entries
+        return entries
+
+    def get_restored_columns(self, name: str) -> Mapping[str, pl.DataType] | None:
+        """Return the columns of a restored state that is not open yet."""
+        kept = self._unopened_states.get(name)
+        return None if kept is None else kept.columns
+
+    def measure_sizes(self) -> Mapping[str, StateSize]:
+        """Return the size of each open state."""
+        return measure_states({**self._runs, **self._tables, **self._entries}, self.buffered_sizes)
+
+    def freeze(self) -> MemoryFrozenState:
+        """Freeze the state: keep references to frames, which never change."""
+        runs = {name: runs.freeze() for name, runs in self._runs.items()}
+        tables = {name: table.freeze() for name, table in self._tables.items()}
+        entries = {name: entries.freeze() for name, entries in self._entries.items()}
+        states: Mapping[str, FrozenOrUnopened] = {
+            **self._unopened_states,
+            **runs,
+            **tables,
+            **entries,
+        }
+        groups, key_groups = self._owner.groups, self._owner.key_groups
+        counts = replace(self.counters)
+        return MemoryFrozenState(groups, key_groups, self.clock_us, counts, states, self._blobs)
+
+    def close(self) -> None:
+        """Drop all references to the state."""
+        self._runs.clear()
+        self._tables.clear()
+        self._entries.clear()
+        self._unopened_states.clear()

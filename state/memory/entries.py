@@ -1,0 +1,69 @@
+"""Operator state that has no key: rows, and their redistribution at a restart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headrace.core.api.state import FrozenState, Redistribution
+from headrace.core.api.state_backend import StateOwnership
+from headrace.core.api.state_sizes import StateSize
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True, slots=True)
+class FrozenEntries:
+    """Entries as they were when the state was frozen."""
+
+    redistribution: Redistribution
+    rows: pl.DataFrame | None
+
+
+@dataclass(slots=True)
+class MemoryEntries:
+    """Live entries."""
+
+    redistribution: Redistribution
+    rows: pl.DataFrame | None = None
+
+    @property
+    def size(self) -> StateSize:
+        rows = self.rows
+        return StateSize() if rows is None else StateSize(rows.height, int(rows.estimated_size()))
+
+    def freeze(self) -> FrozenEntries:
+        return FrozenEntries(self.redistribution, self.rows)
+
+
+def redistribute_entries(
+    name: str, restored: Sequence[FrozenState], owner: StateOwnership
+) -> pl.DataFrame | None:
+    """Return the rows that an owner starts with, of the entries of all subtasks."""
+    import polars as pl
+
+    ordered = sorted((each for each in restored if name in each.names), key=_get_first_group)
+    spread = ordered[0].describe_state(name).redistribution
+    if spread is Redistribution.GROUPS:
+        # A finished subtask stores nothing: its key groups take their neighbour's entries.
+        before = [each for each in ordered if each.groups.start <= owner.groups.start]
+        return (before[-1] if before else ordered[0]).read_entries(name)
+    kept = [
+        rows for each in ordered if (rows := each.read_entries(name)) is not None and rows.height
+    ]
+    if not kept:
+        return None
+    if spread is Redistribution.BROADCAST:
+        return kept[0]
+    rows = pl.concat(kept) if len(kept) > 1 else kept[0]
+    if spread is Redistribution.LIST:
+        # Row i of n counts as being in key group i * groups // n, whatever the parallelism.
+        groups = pl.int_range(rows.height, eager=True) * owner.key_groups // rows.height
+        rows = rows.filter(groups.is_between(owner.groups.start, owner.groups.stop, closed="left"))
+    return rows if rows.height else None
+
+
+def _get_first_group(frozen: FrozenState) -> int:
+    return frozen.groups.start

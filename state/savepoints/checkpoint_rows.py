@@ -1,0 +1,291 @@
+"""Rows of a checkpoint's step state, read in chunks, so that no state is in memory as a whole.
+
+State of the memory backend is read blob by blob. Of a table, the keys are read first, to find the
+rows of the log that count, and then the rows. A database and run files are read as the `rocksdb`
+backend reads them, in chunks too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from headrace.core.api.snapshots import SnapshotStore
+from headrace.core.api.state import EXPIRY, KEY, Document, StateDescriptor, StepCounters
+from headrace.core.api.state_backend import StateBackend
+from headrace.core.types.key_groups import hash_keys
+from headrace.state.memory.documents import (
+    FrameBlobNames,
+    FrameSegment,
+    RunsDocument,
+    StepDocument,
+    TableDocument,
+    to_blobs,
+    to_typed,
+)
+from headrace.state.memory.frame_blobs import decode_frame
+from headrace.state.memory.sorted_run import build_deletion_mask
+from headrace.state.rocks.frozen_table import FrozenSpillingTable
+from headrace.state.rocks.sorted_runs import FrozenSpillingRuns
+from headrace.state.rocks.thawed_state import RocksThawedState
+
+if TYPE_CHECKING:
+    import polars as pl
+
+RowChunks: TypeAlias = "Iterator[tuple[pl.DataFrame, bool]]"
+"""Rows, and whether they belong to the same frame as the rows before them."""
+
+HASHES_PER_PASS = 1 << 20
+"""Number of hashes compared per pass, which takes ten times their memory."""
+
+ReportBytes: TypeAlias = Callable[[int], None]
+
+
+class StoredStepState(Protocol):
+    """State of a step in some key groups that have one clock."""
+
+    @property
+    def groups(self) -> range:
+        """Key groups of this part."""
+        ...
+
+    @property
+    def key_groups(self) -> int:
+        """Number of key groups of the step."""
+        ...
+
+    @property
+    def clock_us(self) -> int:
+        """Clock of these key groups."""
+        ...
+
+    @property
+    def counters(self) -> StepCounters:
+        """Counters of the step."""
+        ...
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Names of all states."""
+        ...
+
+    def describe_state(self, name: str) -> StateDescriptor:
+        """Return the shape of a state."""
+        ...
+
+    def read_chunks(self, name: str) -> RowChunks:
+        """Yield the rows of a state. Raises SnapshotError."""
+        ...
+
+
+def open_step_state(
+    document: Document,
+    store: SnapshotStore,
+    backend: StateBackend,
+    told: ReportBytes = lambda bytes: None,
+) -> StoredStepState:
+    """Open the step state of a checkpoint's document; `told` gets the number of bytes of each read.
+
+    Raises SnapshotError.
+    """
+    if document.get("format") == "frames":
+        return MemoryStoredState(to_typed(document, StepDocument), store, told)
+    frozen = backend.thaw(document, store)
+    assert isinstance(frozen, RocksThawedState)
+    return RocksStoredState(frozen, told)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryStoredState:
+    """Step state that the memory backend stored."""
+
+    document: StepDocument
+    store: SnapshotStore
+    report_bytes: ReportBytes
+
+    @property
+    def groups(self) -> range:
+        """Key groups of this part."""
+        return range(*self.document.groups)
+
+    @property
+    def key_groups(self) -> int:
+        """Number of key groups of the step."""
+        return self.document.key_groups
+
+    @property
+    def clock_us(self) -> int:
+        """Clock of these key groups."""
+        return self.document.clock_us
+
+    @property
+    def counters(self) -> StepCounters:
+        """Counters of the step."""
+        return StepCounters(self.document.late, self.document.unfilled)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Names of all states."""
+        return frozenset(self.document.states)
+
+    def describe_state(self, name: str) -> StateDescriptor:
+        """Return the shape of a state."""
+        state = self.document.states[name]
+        if isinstance(state, RunsDocument):
+            return StateDescriptor(is_table=False, key=state.key)
+        if isinstance(state, TableDocument):
+            return StateDescriptor(is_table=True, key=state.group)
+        return StateDescriptor(is_table=False, key=None, redistribution=state.spread)
+
+    def read_chunks(self, name: str) -> RowChunks:
+        """Yield the rows of a state."""
+        state = self.document.states[name]
+        if isinstance(state, RunsDocument):
+            for piece in state.frames:
+                yield from self._read_segment(piece)
+        elif isinstance(state, TableDocument):
+            yield from self._read_log(state)
+        elif state.rows is not None:
+            yield from ((rows, False) for rows in self._read_frames(state.rows))
+
+    def _read_segment(self, piece: FrameSegment) -> RowChunks:
+        """Yield the live rows of a frame."""
+        gone = None if piece.gone is None else self._read_numbers(piece.gone)
+        start, goes_on = 0, False
+        for rows in self._read_frames(piece.frame):
+            height, skip = rows.height, min(max(0, piece.skip - start), rows.height)
+            if gone is not None:
+                here = _slice_numbers(gone, start, start + height)
+                rows = rows.filter(build_deletion_mask(rows, here) == 0) if len(here) else rows
+                skip -= int((here < skip).sum())
+            yield rows.slice(skip), goes_on
+            start, goes_on = start + height, True
+
+    def _read_log(self, state: TableDocument) -> RowChunks:
+        """Yield the rows of a log that count."""
+        log = tuple(blob for piece in state.frames for blob in piece.frame)
+        if not log:
+            return
+        gone, start = self._find_superseded(log), 0
+        if state.removed is not None:
+            gone = gone.append(self._read_numbers(state.removed).cast(gone.dtype)).unique().sort()
+        for rows in self._read_frames(log):
+            here = _slice_numbers(gone, start, start + rows.height)
+            start += rows.height
+            rows = rows.filter(build_deletion_mask(rows, here) == 0) if len(here) else rows
+            yield _drop_expired(rows, state.now_us), True
+
+    def _find_superseded(self, log: FrameBlobNames) -> pl.Series:
+        """Return the ascending numbers of the rows whose key occurs again later in the log.
+
+        Most keys are ruled out by their hash alone; the keys themselves are compared only for equal
+        hashes.
+        """
+        import polars as pl
+
+        twice = _find_duplicates(
+            pl.concat([hash_keys(rows[KEY]) for rows in self._read_frames(log, [KEY])])
+        )
+        if not len(twice):
+            return twice
+        start, keys = 0, []
+        for part in self._read_frames(log, [KEY]):
+            keys.append(part[KEY][_slice_numbers(twice, start, start + part.height)])
+            start += part.height
+        rows = pl.DataFrame([pl.concat(keys), twice])
+        return rows.filter(~rows[KEY].is_last_distinct())[twice.name]
+
+    def _read_frames(
+        self, names: FrameBlobNames, columns: list[str] | None = None
+    ) -> Iterator[pl.DataFrame]:
+        for blob in to_blobs(names):
+            yield decode_frame(self.store.read(blob), columns)
+            self.report_bytes(0 if columns else blob.bytes)
+
+    def _read_numbers(self, names: FrameBlobNames) -> pl.Series:
+        import polars as pl
+
+        return pl.concat(list(self._read_frames(names)))["row"]
+
+
+@dataclass(frozen=True, slots=True)
+class RocksStoredState:
+    """Step state that was partly on disk."""
+
+    thawed_state: RocksThawedState
+    report_bytes: ReportBytes
+
+    @property
+    def groups(self) -> range:
+        """Key groups of this part."""
+        return self.thawed_state.groups
+
+    @property
+    def key_groups(self) -> int:
+        """Number of key groups of the step."""
+        return self.thawed_state.key_groups
+
+    @property
+    def clock_us(self) -> int:
+        """Clock of these key groups."""
+        return self.thawed_state.clock_us
+
+    @property
+    def counters(self) -> StepCounters:
+        """Counters of the step."""
+        return self.thawed_state.counters
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Names of all states."""
+        return self.thawed_state.names
+
+    def describe_state(self, name: str) -> StateDescriptor:
+        """Return the shape of a state."""
+        return self.thawed_state.describe_state(name)
+
+    def read_chunks(self, name: str) -> RowChunks:
+        """Yield the rows of a state."""
+        state = self.thawed_state.states[name]
+        if isinstance(state, FrozenSpillingRuns):
+            yield from ((rows, False) for rows in state.memory.frames)
+            for spilled in state.run_files:
+                rows = state.read_file(spilled)
+                yield rows, False
+                self.report_bytes(int(rows.estimated_size()))
+        elif isinstance(state, FrozenSpillingTable):
+            yield from ((rows, True) for rows in state.read_chunks(None, self.key_groups))
+        elif state.rows is not None:
+            yield state.rows, False
+
+
+def _slice_numbers(numbers: pl.Series, start: int, stop: int) -> pl.Series:
+    """Return the numbers within the range, counted from its start; `numbers` is ascending."""
+    low, high = numbers.search_sorted(start), numbers.search_sorted(stop)
+    return numbers.slice(low, high - low) - start
+
+
+def _find_duplicates(hashes: pl.Series) -> pl.Series:
+    """Return the ascending positions of hashes that occur more than once, in several passes."""
+    import polars as pl
+
+    rows = pl.int_range(len(hashes), dtype=pl.UInt32, eager=True)
+    parts = hashes.len() // HASHES_PER_PASS + 1
+    found = []
+    for part in range(parts):
+        inside = hashes % parts == part if parts > 1 else None
+        some = hashes if inside is None else hashes.filter(inside)
+        twice = some.is_duplicated()
+        if twice.any():
+            found.append((rows if inside is None else rows.filter(inside)).filter(twice))
+    return pl.concat(found).sort() if found else rows.clear()
+
+
+def _drop_expired(rows: pl.DataFrame, now_us: int) -> pl.DataFrame:
+    """Return the rows that have not expired."""
+    import polars as pl
+
+    if EXPIRY not in rows.columns:
+        return rows
+    return rows.filter(pl.col(EXPIRY).is_null() | (pl.col(EXPIRY) >= now_us))

@@ -1,0 +1,109 @@
+"""Home of a batch run: inside the home of the job of that name, and independent of it.
+
+    home of a batch = home of the job "/batch"
+
+It is a home like any other: locked by the process that runs, with an id that data written elsewhere
+carries, and with notes. Instead of checkpoints it has only the record of the output that all sinks
+have prepared. Once that record exists the batch is decided and its output is committed, by a later
+run if need be; before, prepared output is removed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from headrace.core.api.run_context import JobNotes
+from headrace.core.api.snapshots import DamagedSnapshot
+from headrace.core.api.state import Document
+from headrace.state.storage import names
+from headrace.state.storage.checksummed_json import (
+    CorruptData,
+    decode_checksummed,
+    encode_checksummed,
+)
+from headrace.state.storage.disk import Disk, write_atomically
+from headrace.state.storage.disk_errors import translate_os_errors
+from headrace.state.storage.home import Home
+from headrace.state.storage.local_disk import LocalDisk
+
+FRESH_HINT = "--fresh starts from scratch, and discards output that was not committed"
+
+
+@dataclass(slots=True)
+class BatchHome:
+    """`core.spark.committing.BatchCommitLog` on a disk, in a locked home."""
+
+    home: Home
+    started_at: str
+    _job: str = ""
+
+    @property
+    def job(self) -> str:
+        """Id of the batch; `forget` gives the next batch another one."""
+        self._job = self._job or self.home.ensure_job_id(self.started_at)
+        return self._job
+
+    @property
+    def notes(self) -> JobNotes:
+        """Notes that sources and sinks must not lose."""
+        return self.home.notes
+
+    def record(self, document: Document) -> None:
+        """Decide the batch: all of this output must be committed."""
+        path = self._record_path
+        with translate_os_errors(f"write {path}"):
+            write_atomically(
+                self.home.disk, path, names.get_temporary_path(path), encode_checksummed(document)
+            )
+
+    def read_record(self) -> Document | None:
+        """Return the record of a batch that is decided and not finished."""
+        disk, path = self.home.disk, self._record_path
+        with translate_os_errors(f"read {path}"):
+            if disk.get_size(path) is None:
+                return None
+            try:
+                return decode_checksummed(path, disk.read(path))
+            except CorruptData as error:
+                message = f"{path} is damaged: {error}"
+                raise DamagedSnapshot(message, FRESH_HINT, file=path) from error
+
+    def revoke(self) -> None:
+        """Remove the record: nothing of it was committed."""
+        with translate_os_errors(f"remove {self._record_path}"):
+            self.home.disk.remove(self._record_path)
+            self.home.disk.sync_folder(self.home.checkpoint_folder)
+
+    def finish(self) -> None:
+        """Mark that all output is committed."""
+        self.home.mark_finished({"time": self.started_at})
+
+    def is_finished(self) -> bool:
+        """Whether all output was marked as committed."""
+        return self.home.read_finished() is not None
+
+    def forget(self) -> None:
+        """Remove the record and the id atomically: the next batch is another one."""
+        self.home.delete_job()
+        self._job = ""
+
+    def clear_finished(self) -> None:
+        """Remove the mark: the end of the batch was reported."""
+        self.home.clear_finished()
+
+    @property
+    def _record_path(self) -> str:
+        return os.path.join(self.home.checkpoint_folder, names.OUTPUT)
+
+
+@contextmanager
+def hold_batch_home(
+    root: str, name: str, since: str, disk: Disk | None = None
+) -> Iterator[BatchHome]:
+    """Lock the home of the batch of that name. Raises HomeLocked, SnapshotError."""
+    home = Home(disk or LocalDisk(), names.get_home_folder(root, name), names.BATCH_FOLDER)
+    with home.hold(since):
+        yield BatchHome(home, since)

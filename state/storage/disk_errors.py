@@ -1,0 +1,41 @@
+"""Translation of the operating system's errors about a store's files into messages."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from headrace.core.api.snapshots import StoreError
+
+_NO_SPACE_HINT = "free some space: earlier checkpoints are intact"
+_PERMISSION_HINT = "look at its permissions, and at those of the folders above it"
+_HINTS = {
+    errno.ENOSPC: _NO_SPACE_HINT,
+    errno.EDQUOT: _NO_SPACE_HINT,
+    errno.EACCES: _PERMISSION_HINT,
+    errno.EPERM: _PERMISSION_HINT,
+    errno.EROFS: "it is on a disk that is mounted read-only; --home names another folder",
+    errno.EMFILE: "see ulimit -n",
+    errno.EIO: "the disk may be failing: see dmesg",
+    errno.ENOLCK: "its disk has no locks; --home names another folder",
+    errno.ENOTSUP: "its disk cannot do that; --home names another folder",
+}
+
+
+@contextmanager
+def translate_os_errors(doing: str) -> Iterator[None]:
+    """Translate an OSError into what could not be done, and why: `cannot write checkpoint 7: no
+    space left`.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(
+            f"cannot {doing}: {describe_os_error(error)}", _HINTS.get(error.errno or 0, "")
+        ) from error
+
+
+def describe_os_error(error: OSError) -> str:
+    """Return the system's error text."""
+    return (error.strerror or str(error)).lower()

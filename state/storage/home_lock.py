@@ -1,0 +1,124 @@
+"""Lock of a home: one process writes into it at a time, and a second one learns which process that
+is.
+
+The system's lock on the file decides, and it ends with its process, however that ends; the contents
+of the file only name the holder. So a stale lock is recognised for certain: a file that names a
+process, and is not locked, was left by a killed one. Forked children share the lock of their
+parent: the home is not free while one of them lives.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+import orjson
+
+from headrace.core.api.snapshots import SnapshotError
+from headrace.state.storage.disk import Disk, FileLock
+from headrace.state.storage.disk_errors import translate_os_errors
+
+
+@dataclass(frozen=True, slots=True)
+class LockHolder:
+    """Process that holds a lock, or held it when it was killed."""
+
+    pid: int
+    host: str
+    since: str
+    """Time at which it took the lock, as 2026-01-31T08:00:00Z."""
+
+    def document(self) -> dict[str, object]:
+        """Returns the holder as the file has it."""
+        return {"pid": self.pid, "host": self.host, "since": self.since}
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host}, since {self.since}"
+
+
+class HomeLocked(SnapshotError):
+    """Another process holds the home's lock; the error has its holder, if known."""
+
+    exit_status = 3
+
+    def __init__(self, message: str, hint: str, holder: LockHolder | None) -> None:
+        super().__init__(message, hint)
+        self.holder = holder
+
+
+@contextmanager
+def hold_lock(disk: Disk, path: str, since: str) -> Iterator[LockHolder | None]:
+    """Hold the lock. Yields the process that was killed while it held the lock, if one was.
+
+    Raises HomeLocked.
+    """
+    with translate_os_errors(f"lock {path}"):
+        lock = disk.lock(path)
+    if lock is None:
+        with translate_os_errors(f"lock {path}"):
+            raise _build_locked_error(path, _parse_holder(disk.read(path)))
+    try:
+        yield _write_holder(lock, path, since)
+    finally:
+        with suppress(OSError):
+            lock.write(b"")
+        lock.release()
+
+
+def find_holder(disk: Disk, path: str) -> tuple[bool, LockHolder | None]:
+    """Return whether a process holds the lock, and which, as far as the file names it. Raises
+    SnapshotError.
+
+    If the file names no process, the lock is free, except while a process is just taking it.
+    Otherwise the lock is tried, as only the system knows: a process that takes the lock of a killed
+    run in that instant may be refused.
+    """
+    with translate_os_errors(f"lock {path}"):
+        said = _parse_holder(disk.read(path)) if disk.get_size(path) else None
+        if said is None:
+            return False, None
+        lock = disk.lock(path)
+    if lock is None:
+        return True, said
+    lock.release()
+    return False, said
+
+
+def _write_holder(lock: FileLock, path: str, since: str) -> LockHolder | None:
+    with translate_os_errors(f"lock {path}"):
+        killed = _parse_holder(lock.read())
+        me = LockHolder(os.getpid(), socket.gethostname(), since)
+        lock.write(orjson.dumps(me.document(), option=orjson.OPT_APPEND_NEWLINE))
+    return killed
+
+
+def _parse_holder(data: bytes) -> LockHolder | None:
+    """Return the holder that the file names; None if it names none or is just being written."""
+    try:
+        said = orjson.loads(data)
+        return LockHolder(int(said["pid"]), str(said["host"]), str(said["since"]))
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _build_locked_error(path: str, holder: LockHolder | None) -> HomeLocked:
+    if holder is None:
+        return HomeLocked(f"{path} is held by another process", "it has only just begun", None)
+    is_here = holder.host == socket.gethostname()
+    hint = f"wait for it, or stop it: kill {holder.pid}{'' if is_here else f' on {holder.host}'}"
+    if is_here and not _is_alive(holder.pid):
+        hint = "it has ended; a process that it began has not, and holds the lock still"
+    return HomeLocked(f"{path} is held by {holder}", hint, holder)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True

@@ -1,0 +1,34 @@
+"""Snapshot store of a home: blobs and manifests in two folders of a disk with durable syncs.
+
+A writer holds the lock of the home and has called `prepare`; a reader needs neither.
+"""
+
+from __future__ import annotations
+
+from headrace.state.storage import names
+from headrace.state.storage.blobs import LocalBlobs
+from headrace.state.storage.disk import Disk
+from headrace.state.storage.disk_errors import translate_os_errors
+from headrace.state.storage.manifests import LocalManifests
+from headrace.state.storage.store import FolderSnapshotStore
+
+
+class LocalSnapshotStore(FolderSnapshotStore):
+    """`SnapshotStore` of a job in a folder."""
+
+    def __init__(self, disk: Disk, folder: str, job: str) -> None:
+        folders = names.get_blob_folder(folder), names.get_manifest_folder(folder)
+        self.job_id = job
+        blobs, manifests = LocalBlobs(disk, folders[0]), LocalManifests(disk, folders[1], job)
+        super().__init__(blobs, manifests, folders, job)
+        self._disk = disk
+        self._local_folders = blobs, manifests
+
+    def prepare(self) -> None:
+        """Start writing: create missing folders, and remove what a killed run left unfinished."""
+        with translate_os_errors(f"write into {self._folders[1]}"):
+            for folder in self._folders:
+                self._disk.make_folder(folder)
+            blobs, manifests = self._local_folders
+            manifests.prepare()
+            blobs.prepare(self._find_needed_blobs(manifests.list_numbers())[0])

@@ -233,7 +233,7 @@ class Source(SourceKeys):
 class Step(StepKeys):
     """A step. `keys_at` has each key with its position."""
 
-    loader_fields = ("name", "keys_at", "reads", "states")
+    loader_fields = ("name", "keys_at", "input_streams", "states")
     lookup: Lookup | None = None
     name: Text
     keys_at: Mapping[str, Text]

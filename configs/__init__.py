@@ -1,1 +1,1 @@
-"""Small runnable pipelines, one a feature, shipped with the package."""
+"""Small runnable pipelines, one per feature, shipped with the package."""

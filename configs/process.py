@@ -18,7 +18,7 @@ from headrace.core.process import (
 
 
 class Bid(Row):
-    """The columns of a bid that `Suspicious` looks at."""
+    """The columns of a bid that `Suspicious` reads."""
 
     auction: int
     bidder: int
@@ -26,20 +26,20 @@ class Bid(Row):
 
 
 class Auction(Row):
-    """That there is an auction; its number is the key."""
+    """An auction, without columns: its id is the key."""
 
 
 class FirstBid(Row):
-    """The columns of a bid that `Opened` looks at."""
+    """The columns of a bid that `Opened` reads."""
 
     auction: int
     price: int
 
 
 class Suspicious(Process):
-    """A bidder who tries an auction with little, and bids ten thousand times as much soon after.
+    """Emits bidders who raise their own bid on an auction more than 10,000-fold within 5 seconds.
 
-    Of each bidder who comes to an end it is told how many bids there were.
+    After two seconds without a bid, it also emits the bidder's number of bids to `quiet`.
     """
 
     tried = map_of("bigint", "bigint", ttl="5s")
@@ -61,7 +61,7 @@ class Suspicious(Process):
 
 
 class Opened(Process):
-    """When the first bid came for an auction, and which had none in their first 100 ms."""
+    """Emits the wait for the first bid of each auction; null after 100 ms without a bid."""
 
     opened = value("timestamp")
     waiting = timer()
@@ -82,7 +82,7 @@ class Opened(Process):
 
 
 class Spent(Process):
-    """How much all bids of an auction come to, of many bids at once."""
+    """Emits the total of all bids of an auction once it is above 100 million; takes batches."""
 
     total = value("bigint", default=0)
 
@@ -95,21 +95,21 @@ class Spent(Process):
 
 
 class Limit(Row):
-    """A limit of a channel."""
+    """The limit of a channel."""
 
     channel: str
     most: int
 
 
 class ChannelBid(Row):
-    """The columns of a bid that `Over` looks at."""
+    """The columns of a bid that `Over` reads."""
 
     channel: str
     price: int
 
 
 class Over(Process):
-    """Bidders who were over the limits of channels three times, and each time after that."""
+    """Emits bidders whose bids exceed a limit of a channel, from the third time on."""
 
     limits = shared(map_of("string", "bigint"))
     times = value("bigint", default=0, ttl="1h")

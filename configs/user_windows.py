@@ -1,4 +1,4 @@
-"""What user_windows.yaml names: an aggregate, a function of rows, an evictor, a trigger."""
+"""The code that user_windows.yaml names: an aggregate, a function, an evictor, a trigger."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -9,7 +9,7 @@ from headrace.core.windows import Aggregate, Trigger, Window
 
 
 class P99(Aggregate[dict[str, pl.Series]]):
-    """The price that 99 of 100 bids do not exceed; all prices are kept."""
+    """The 99th percentile of prices; its state holds all prices."""
 
     state: ClassVar = {"prices": "array<bigint>"}
 
@@ -24,19 +24,19 @@ class P99(Aggregate[dict[str, pl.Series]]):
 
 
 def jumps(bids: pl.DataFrame, window: Window) -> pl.DataFrame:
-    """The bids of a window that are more than twice the bid before them."""
+    """Return the bids of a window that are more than twice the previous bid."""
     risen = pl.col("price") > 2 * pl.col("price").shift()
     after = (pl.col("date_time") - window.start).dt.total_milliseconds()
     return bids.select("price", after_ms=after, risen=risen).filter("risen").drop("risen")
 
 
 def without_doubles(bids: pl.DataFrame) -> pl.DataFrame:
-    """One bid a bidder: the last."""
+    """Return the last bid of each bidder."""
     return bids.unique("bidder", keep="last", maintain_order=True)
 
 
 class EveryBigBid(Trigger):
-    """Fires when a bid is higher than all that have come to the window before, and high."""
+    """Fires when a bid is above 9 million and above all earlier bids of the window."""
 
     state: ClassVar = {"highest": "bigint"}
 

@@ -1,4 +1,4 @@
-"""The price at which an auction is sold, for q6: known when it closes, and not before."""
+"""The selling price of an auction for q6: known only when the auction closes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from headrace.core.process import Out, Process, Row, timer, value
 
 
 class Bid(Row):
-    """A bid, with what is needed of its auction."""
+    """A bid, with the columns of its auction that `Winning` needs."""
 
     id: int
     seller: int
@@ -17,18 +17,18 @@ class Bid(Row):
 
 
 class Winning(Process):
-    """Puts out each auction that was sold, at the time when it closes."""
+    """Emits each sold auction with its highest bid, at the time when it closes."""
 
     seller = value("bigint")
     price = value("bigint", default=0)
     closes = timer()
 
     def on_row(self, bid: Bid, state: Winning, out: Out) -> None:
-        """A bid while the auction is open."""
+        """Store the highest bid, and set the timer to the end of the auction."""
         state.seller, state.closes = bid.seller, bid.expires
         state.price = max(bid.price, state.price)
 
     def on_timer(self, at: datetime, state: Winning, out: Out) -> None:
-        """It closes, and is forgotten."""
+        """Emit the closed auction, and clear its state."""
         out(id=self.key, seller=state.seller, price=state.price)
         state.seller, state.price = None, 0

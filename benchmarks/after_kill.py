@@ -1,8 +1,8 @@
-"""From `kill -9` to the first new row, when the same command is run again: median of 5, in seconds.
+"""Time from `kill -9` to the first new row after a restart: median of 5, in seconds.
 
-A row that is printed is the first that can be seen; files are seen when the first checkpoint behind
-it is complete, and when that is, the pipeline says. `after_kill 1000` keeps a thousand keys only:
-what the others cost is the restore.
+The first visible row is a printed one; files become visible at the first checkpoint after it, which
+depends on the interval in the pipeline. `after_kill 1000` stores only a thousand keys: the
+difference is the cost of restoring the others.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ sinks:
 
 
 class Run:
-    """The command, running; what is said of it is in a file."""
+    """The running command; its log is in a file."""
 
     def __init__(self, folder: Path, *arguments: str) -> None:
         self.said = folder / "said"
@@ -48,22 +48,22 @@ class Run:
         )
 
     def row(self) -> int:
-        """The next row that it prints."""
+        """Return the next printed row."""
         assert self.process.stdout is not None
         return int(json.loads(self.process.stdout.readline())["x"])
 
     def checkpoints(self) -> int:
-        """How many are complete."""
+        """Return the number of complete checkpoints."""
         return self.said.read_text().count('"event":"checkpoint"')
 
     def kill(self) -> None:
-        """It is no more."""
+        """Kill the process and wait for its end."""
         self.process.kill()
         self.process.communicate()
 
 
 def main(keys: int = KEYS) -> None:
-    """Print the figure; on stderr, what a start from nothing takes in the same way."""
+    """Print the figure; on stderr, the time of a start from scratch."""
     compile_all()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -81,7 +81,7 @@ def main(keys: int = KEYS) -> None:
             again.append(perf_counter() - start)
         running.kill()
     print(f"after_kill {median(again):.2f} s")
-    print(f"{median(anew):.2f} s where there is nothing to go on from", file=sys.stderr)
+    print(f"{median(anew):.2f} s for a start from scratch", file=sys.stderr)
     print(f"of {TIMES}: {', '.join(f'{s:.2f}' for s in sorted(again))}", file=sys.stderr)
 
 
@@ -95,7 +95,7 @@ def _first_row_s(folder: Path, *arguments: str) -> float:
 
 
 def _wait(running: Run, keys: int) -> None:
-    """Until all keys are kept, and a checkpoint has been taken behind that."""
+    """Wait until all keys are stored and a checkpoint was taken after that."""
     for at in count():
         row = running.row()
         if at == 0 or row < keys:

@@ -1,8 +1,9 @@
-"""Rows that arrive in memory by and by, and how long after that they leave a sink.
+"""Rows that arrive in memory over time, and their latency to a sink.
 
-Which frame a row came with is its column `arrival`. Under load, a frame has arrived when it is due,
-not when a runtime that is late takes it: what waits before the door has waited too. At rest it is
-when the source has it, because timers of a loop are late by up to two milliseconds.
+The column `arrival` is the number of the frame of a row. Under load, a frame arrives when it is
+due, not when a late runtime takes it: the time it waits before that counts too. Otherwise it
+arrives when the source has it, because timers of an event loop are late by up to two
+milliseconds.
 """
 
 from __future__ import annotations
@@ -44,11 +45,11 @@ sinks:
   much: {{from: parted.much, memory: {{data: much}}}}
   rest: {{from: parted.else, memory: {{data: rest}}}}
 """
-"""Five steps; where `other` is not `parallelism`, an exchange stands between any two of them."""
+"""Five steps. If `other` differs from `parallelism`, there is an exchange between every two."""
 
 
 def bids(rows: int, arrival: int) -> pl.DataFrame:
-    """Rows for `FIVE_STEPS` that arrive together; each leaves it once."""
+    """Generate rows for `FIVE_STEPS` that arrive together; each row leaves the pipeline once."""
     number = pl.int_range(rows, dtype=pl.Int64)
     return pl.select(
         pl.repeat(arrival, rows, dtype=pl.Int32).alias("arrival"),
@@ -61,22 +62,22 @@ def bids(rows: int, arrival: int) -> pl.DataFrame:
 
 @dataclass(slots=True)
 class Arriving:
-    """A source that gives each frame at its time, and the memory that it goes into."""
+    """A source that gives each frame at its time, and the memory that the rows go to."""
 
     frames: Sequence[pl.DataFrame]
     every_s: float
     alone: bool
-    """Whether the loop is at rest when a frame comes."""
+    """Whether the event loop is idle when a frame arrives."""
     memory: InMemoryData = field(default_factory=InMemoryData)
     _arrived: list[float] = field(default_factory=list)
 
     def connector(self) -> Connector:
-        """The connector of the memory, with another source."""
+        """Return the connector of the memory, with this source."""
         source = SourceSide(MemoryOptions, open=lambda source, _: _Source(self, source))
         return replace(self.memory.build_connector(), source=source)
 
     def latencies(self) -> pl.DataFrame:
-        """How long each row took from its arrival to its sink: `arrival`, `ms`."""
+        """Return the time from the arrival to the sink of each row: `arrival`, `ms`."""
         arrived = pl.DataFrame({"arrival": range(len(self._arrived)), "came": self._arrived})
         written = [batch for batches in self.memory.write_times.values() for batch in batches]
         rows = [frame.select("arrival", at=pl.lit(at)) for at, frame in written]
@@ -84,7 +85,7 @@ class Arriving:
         return both.select("arrival", ms=(pl.col("at") - pl.col("came")) * 1000)
 
     async def give(self, number: int) -> pl.DataFrame:
-        """The frame of that number, when it has arrived."""
+        """Return the frame of that number when it has arrived."""
         loop = asyncio.get_running_loop()
         due = self._arrived[0] + number * self.every_s if number else loop.time()
         if due > loop.time():
@@ -107,11 +108,11 @@ class _Source:
         return _Reading(self.arriving)
 
     async def restore(self, splits: Mapping[Split, Progress]) -> Mapping[Split, Progress]:
-        """From where they were left."""
+        """Resume where the splits were left."""
         return splits
 
     async def on_checkpoint_complete(self, splits: Mapping[Split, Progress]) -> None:
-        """Nobody looks."""
+        """There are no offsets to report."""
 
     async def close(self) -> None:
         """Nothing is open."""
@@ -127,7 +128,7 @@ class _Reading:
         self.splits += [split for split, _ in splits]
 
     def pause(self, splits: Collection[Split]) -> None:
-        """There is one."""
+        """There is only one split."""
 
     def list_exhausted(self) -> Mapping[Split, float]:
         return {}
@@ -165,7 +166,7 @@ def run(
 
 
 def latencies(arriving: Arriving, parallelism: int, other: int) -> pl.DataFrame:
-    """How long each row takes through five steps: `arrival`, `ms`; none is lost."""
+    """Return the latency of each row through five steps: `arrival`, `ms`. No row may be lost."""
     text = FIVE_STEPS.format(parallelism=parallelism, other=other)
     with tempfile.TemporaryDirectory() as folder:
         outcome = run(Path(folder), text, arriving.connector())

@@ -1,8 +1,9 @@
 """An `as_of` join of 1 M rows with versions of 1 M keys: CPU seconds of the whole pipeline.
 
-Both inputs come in the order of their times, cut into chunks, and what is joined goes on as time
-does. DuckDB's ASOF JOIN is over all rows at once, on one thread, from columns in memory to columns
-in memory. On stderr the ratio, and the same in chunks of 8192 rows. Of the rounds it is the least.
+Both inputs come in event-time order, cut into chunks, and joined rows are emitted as time advances.
+DuckDB's ASOF JOIN runs over all rows at once, on one thread, from columns in memory to columns in
+memory. On stderr: the ratio to DuckDB, and the same in chunks of 8192 rows. The figure is the least
+of the rounds.
 `python -m benchmarks.as_of [ROUNDS]`
 """
 
@@ -46,7 +47,7 @@ HOUR_MS = 3_600_000
 
 
 def inputs() -> dict[str, pl.DataFrame]:
-    """Orders of any items, and a price for each item, all within an hour."""
+    """Generate orders of random items, and a price for each item, all within an hour."""
     chance = np.random.default_rng(10)
     every = np.arange(MILLION)
     return {
@@ -63,7 +64,7 @@ def _timed(name: str, chance: np.random.Generator, **columns: np.ndarray) -> pl.
 
 
 def duckdb(rows: dict[str, pl.DataFrame]) -> Ran:
-    """The same join by a vectorised engine, in batch."""
+    """Run the same join with a vectorised engine, as a batch."""
     import duckdb
 
     tables = {name: frame.to_arrow() for name, frame in rows.items()}

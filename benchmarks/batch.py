@@ -1,9 +1,9 @@
 """W1 to W4 with --batch, from JSON lines to JSON lines or from Parquet to Parquet, against Spark.
 
-The other is a program written for Spark by hand (`batch_references`); both have two cores. The
-figure is the time inside of Spark over that of the other, of the rounds the least of each. On
-stderr are both times, and the ratios of whole processes, Java's start and end in them: of their
-time, and of the CPU that they took, which counts where others use the machine.
+The reference is a program written for Spark by hand (`batch_references`); both use two cores. The
+figure is the ratio of the times inside of Spark, the least of the rounds of each. On stderr: both
+times, and the ratios for whole processes, including the start and end of Java. These are in
+wall-clock time and in CPU, which is what counts when the machine has other work.
 `python -m benchmarks.batch [w1|w2|w3|w4] [json|parquet] [MILLIONS] [ROUNDS]`
 """
 
@@ -43,7 +43,7 @@ def main(work: str = "w1", format: str = "json", millions: str = "5", rounds: st
 
 
 def _prepare(root: Path, work: str, format: str, rows: int) -> None:
-    """The bids and the pipeline."""
+    """Write the bids and the pipeline."""
     lines = root / "bids.jsonl"
     with lines.open("wb") as file:
         file.write(bids(rows))
@@ -60,7 +60,7 @@ def _prepare(root: Path, work: str, format: str, rows: int) -> None:
 
 
 def _round(root: Path, work: str, format: str) -> dict[str, float]:
-    """The seconds of each, one after the other."""
+    """Return the seconds of each, one after the other."""
     source = str(next(root.glob("bids.*")))
     shutil.rmtree(root / "out", ignore_errors=True)
     shutil.rmtree(root / "hand", ignore_errors=True)
@@ -74,7 +74,7 @@ def _round(root: Path, work: str, format: str) -> dict[str, float]:
 
 
 def _seconds(command: list[str]) -> tuple[float, float, float]:
-    """What a command says that it took, and what it took, of time and of CPU."""
+    """Return the seconds that a command prints, its wall-clock time and its CPU."""
     start, before = time.perf_counter(), _cpu_s()
     ran = subprocess.run(
         [sys.executable, "-m", *command],
@@ -87,13 +87,13 @@ def _seconds(command: list[str]) -> tuple[float, float, float]:
 
 
 def _cpu_s() -> float:
-    """The CPU of all processes that have ended."""
+    """Return the CPU seconds of all processes that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def _rows(folder: Path, format: str) -> int:
-    """How many rows were written."""
+    """Count the written rows."""
     parts = folder.glob("part-*")
     if format == "parquet":
         return sum(pl.scan_parquet(part).select(pl.len()).collect().item() for part in parts)

@@ -1,7 +1,7 @@
-"""`headrace run --batch` on two cores, and how long that was at work on Spark.
+"""`headrace run --batch` on two cores, and the time that it spends in Spark.
 
-`python -m benchmarks.batch_inside PIPELINE` prints the seconds between the session's start and its
-end.
+`python -m benchmarks.batch_inside PIPELINE` prints the seconds between the start and the end of the
+session.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from headrace.core.spark.batch_job import BatchOutcome, run_batch
 
 
 def inside(pipeline: str) -> int:
-    """Run it as users do; the exit status."""
+    """Run the pipeline as users do, and return the exit status."""
     took = []
 
     def timed(*arguments: object) -> BatchOutcome:

@@ -1,7 +1,7 @@
-"""What --batch costs before Spark starts and after it ends: seconds together, median of five.
+"""Time of --batch before Spark starts and after it ends, together: seconds, median of five.
 
-Java is started by a script that notes when that is, and when Java has ended. Between them is Spark,
-starting, at work on ten rows, and ending.
+Java is started by a script that records the times at which Java starts and ends. Between them Spark
+starts, processes ten rows, and ends.
 `python -m benchmarks.batch_overhead [ROUNDS]`
 """
 
@@ -34,7 +34,7 @@ exit $status
 
 
 def main(rounds: str = "5") -> None:
-    """Print the figure; its parts go to stderr."""
+    """Print the figure, and its parts on stderr."""
     compile_all()
     with tempfile.TemporaryDirectory() as folder:
         taken = [_round(Path(folder)) for _ in range(int(rounds))]
@@ -58,7 +58,7 @@ def _round(root: Path) -> tuple[float, float]:
 
 
 def _java(root: Path, times: Path) -> Path:
-    """A home of Java whose program notes when it begins and ends."""
+    """Create a Java home whose program records its start and end."""
     real = shutil.which("java")
     assert real is not None, "there is no Java"
     program = root / "java" / "bin" / "java"

@@ -1,7 +1,7 @@
-"""The same work as W1 to W4 by programs that one would write for Spark by hand.
+"""The work of W1 to W4 as programs written for Spark by hand.
 
 `python -m benchmarks.batch_references w1|w2|w3|w4 json|parquet INPUT OUTPUT` prints the seconds
-between the session's start and its end.
+between the start and the end of the session.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ WINDOWS = {"w3": ("auction", "10 seconds"), "w4": ("bidder", "60 seconds")}
 
 
 def session() -> SparkSession:
-    """Of two cores, and nothing that takes time."""
+    """Start a session with two cores and without features that take time."""
     from pyspark.sql import SparkSession
 
     os.environ |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
@@ -31,7 +31,7 @@ def session() -> SparkSession:
 
 
 def made(work: str, bids: DataFrame) -> DataFrame:
-    """What a work makes of bids."""
+    """Apply a work to the bids."""
     from pyspark.sql import functions as f
 
     if work == "w1":
@@ -49,7 +49,7 @@ def made(work: str, bids: DataFrame) -> DataFrame:
 
 
 def computed(work: str, format: str, source: str, target: str) -> None:
-    """Do it, and print how long it took."""
+    """Do the work, and print how long it took."""
     spark = session()
     start = time.perf_counter()
     read = spark.read.schema(FIELDS) if format == "json" else spark.read
@@ -60,7 +60,7 @@ def computed(work: str, format: str, source: str, target: str) -> None:
 
 
 def _wait() -> None:
-    """Be there until Java has ended, so that what it took is counted."""
+    """Wait until Java has ended, so that its time is counted."""
     from pyspark import SparkContext
 
     gateway = SparkContext._gateway

@@ -1,4 +1,4 @@
-"""The bids that benchmarks read: 145 bytes of JSON each, always the same for the same number."""
+"""The bids that benchmarks read: 145 bytes of JSON each, the same in every run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SCHEMA = Schema(
 
 
 def bids(rows: int) -> bytes:
-    """So many lines; `ts` is an epoch in milliseconds."""
+    """Generate this number of lines; `ts` is an epoch in milliseconds."""
     random.seed(42)
     return b"".join(_bid(row) for row in range(rows))
 

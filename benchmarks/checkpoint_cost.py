@@ -1,6 +1,6 @@
-"""What checkpoints cost: W3 and W4 with one each second against none, CPU of the whole process.
+"""Cost of checkpoints: W3 and W4 with one each second against none, CPU of the whole process.
 
-The figure is the ratio of the least of the rounds; behind it those of the single rounds.
+The figure is the ratio of the least times of all rounds; the ratios of the single rounds follow.
 `python -m benchmarks.checkpoint_cost [w3|w4] [ROUNDS] [MILLIONS]`
 """
 
@@ -31,7 +31,7 @@ def main(work: str = "w3", rounds: str = "3", millions: str = "6") -> None:
 
 
 def _round(root: Path) -> tuple[float, float]:
-    """The CPU seconds with checkpoints and without."""
+    """Return the CPU seconds with and without checkpoints."""
 
     def measured(checkpoints: str) -> float:
         shutil.rmtree(root / "out", ignore_errors=True)

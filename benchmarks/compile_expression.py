@@ -1,7 +1,7 @@
-"""How long one expression takes from text to Polars: parsed, typed, compiled; in milliseconds.
+"""Time to compile one expression from text to Polars: parsed, typed, compiled; in milliseconds.
 
-The mean over expressions of the kinds that pipelines have, none of them met before by the process,
-so that nothing can be answered from a cache.
+The mean over expressions that are typical of pipelines. Each is new to the process, so that no
+cache can answer.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ TEXTS = (
 
 
 def main() -> None:
-    """Print the figure; on stderr, the slowest kind."""
+    """Print the figure; on stderr, the slowest kind of expression."""
 
     _compile_all(1)  # the first call of anything imports
     rounds = 50

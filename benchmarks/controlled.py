@@ -1,7 +1,7 @@
-"""A running job under control: its rate while a savepoint is written, how long a rescale stops it.
+"""A controlled running job: its rate during a savepoint, and its pause for a rescale.
 
 `controlled savepoint [KEYS]`: rows per second while a savepoint of a running aggregate is written,
-in parts of what they are without; on stderr the checkpoint that it begins with, and the writing.
+relative to the rate without one; on stderr the checkpoint that it starts with, and the writing.
 `controlled rescale [KEYS]`: seconds without a row when the job goes from 2 subtasks to 3.
 """
 
@@ -42,7 +42,7 @@ sinks:
 
 @contextmanager
 def running(keys: int, rate: str, every: str, parallelism: int) -> Iterator[JobClient]:
-    """The job, when it has a row of each key."""
+    """Yield a client of the job when the job has read a row of each key."""
     compile_all()
     with tempfile.TemporaryDirectory() as folder:
         text = PIPELINE.replace("KEYS", str(keys)).replace("RATE", rate).replace("EVERY", every)
@@ -61,7 +61,7 @@ def running(keys: int, rate: str, every: str, parallelism: int) -> Iterator[JobC
 
 
 def rows(client: JobClient) -> int:
-    """How many rows have been read."""
+    """Return the number of rows read."""
     try:
         return int(client.fetch_job()["rows_in"])
     except (NotListening, NoAnswer):
@@ -69,14 +69,14 @@ def rows(client: JobClient) -> int:
 
 
 def rate(client: JobClient, seconds: float) -> float:
-    """Rows per second, for so long."""
+    """Return the rows per second, measured for that time."""
     before, start = rows(client), time.perf_counter()
     time.sleep(seconds)
     return (rows(client) - before) / (time.perf_counter() - start)
 
 
 def savepoint(keys: int) -> None:
-    """Print the part of the rate that is left."""
+    """Print the share of the rate that remains."""
     with running(keys, "", "1h", 1) as client:
         before = rate(client, BEFORE_S)
         marks = [(time.perf_counter(), rows(client), "")]
@@ -100,7 +100,7 @@ def savepoint(keys: int) -> None:
 
 
 def rescale(keys: int) -> None:
-    """Print how long it stood still, and how much was moved."""
+    """Print the length of the pause, and the size of the state."""
     stood = []
     with running(keys, "rate: 100000/s, ", "2s", 2) as client:
         for parallelism in (3, 2) * TIMES:

@@ -1,7 +1,7 @@
-"""How fast JSON lines become frames: million records a CPU second, bids with all their columns.
+"""Speed of decoding JSON lines to frames: million records per CPU second, bids with all columns.
 
-On stderr, the same for other columns and other data, and what Polars' bare reader takes: the
-difference is what counting, checking and converting cost.
+On stderr: the same for other columns and other data, and for Polars' bare reader. The difference to
+that is the cost of counting, checking and converting.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ ISO = '"ts":"2023-11-14T22:13:19.123Z"'
 
 
 def _schema(**types: Type) -> Schema:
-    """The bids, but with these types."""
+    """Return the schema of the bids with these types."""
     return Schema(tuple(Field(f.name, types.get(f.name, f.type)) for f in SCHEMA))
 
 
@@ -58,7 +58,7 @@ def _types(schema: Schema) -> dict[str, pl.DataType]:
 
 
 def _spoilt(block: bytes, every: int) -> bytes:
-    """The block with a text for a number in some records."""
+    """Return the block with text instead of a number in some records."""
     lines = block.splitlines(keepends=True)
     lines[::every] = [line.replace(b'"price":', b'"price":"x","p":') for line in lines[::every]]
     return b"".join(lines)

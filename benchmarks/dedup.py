@@ -1,9 +1,9 @@
-"""What dedup costs: CPU of 5 M rows with 1 M keys, in times of what DuckDB takes for the same rows.
+"""CPU of dedup over 5 M rows with 1 M keys, relative to DuckDB's for the same rows.
 
-The rows are made before, in memory; DuckDB reads them as Arrow, on one thread, in a batch. The
-figure is `dedup: {key: ...}`, which takes the first row of a key that comes. On stderr the same by
-event time, where DuckDB sorts by it, with what DuckDB takes then; and a step that only passes rows
-on, which is what of the figure is not dedup. Of the rounds it is the least.
+The rows are generated in memory beforehand; DuckDB reads them as Arrow, on one thread, as a batch.
+The figure is that of `dedup: {key: ...}`, which passes the first row of a key to arrive. On stderr:
+the same by event time, for which DuckDB sorts; and a step that only passes rows on, which is the
+part of the figure that is not dedup. All figures are the least of the rounds.
 `python -m benchmarks.dedup [ROUNDS] [MILLIONS]`
 """
 
@@ -33,7 +33,7 @@ QUERIES = {
 
 
 def bids(millions: int) -> pl.DataFrame:
-    """A thousand bids a second, by a million bidders in no order."""
+    """Generate a thousand bids a second, by a million bidders in random order."""
     at = pl.int_range(millions * MILLION, dtype=pl.Int64, eager=True)
     ts = pl.lit(BEGIN).dt.cast_time_unit("us") + pl.duration(milliseconds=pl.col("at"))
     return pl.DataFrame({"at": at}).select(
@@ -48,7 +48,7 @@ def main(rounds: str = "3", millions: str = "5") -> None:
     """Print the figure."""
     rows = bids(int(millions))
     chunks = [rows.slice(at, TOGETHER) for at in range(0, rows.height, TOGETHER)]
-    ran(STEPS["no dedup"], chunks.__getitem__, 1)  # the first run of anything imports
+    ran(STEPS["no dedup"], chunks.__getitem__, 1)  # the first run imports modules
     keys = rows["bidder"].n_unique()
     ours: dict[str, list[float]] = {name: [] for name in STEPS}
     theirs: dict[str, list[float]] = {name: [] for name in QUERIES}
@@ -68,7 +68,7 @@ def main(rounds: str = "3", millions: str = "5") -> None:
 
 
 def duckdb(query: str, bids: pl.DataFrame) -> None:
-    """A vectorised engine, in batch, on one thread."""
+    """Run the query with a vectorised engine, as a batch, on one thread."""
     import duckdb
 
     with duckdb.connect() as connection:
@@ -78,7 +78,7 @@ def duckdb(query: str, bids: pl.DataFrame) -> None:
 
 
 def cpu_s(work: Callable[[], None]) -> float:
-    """Seconds of CPU, all threads together."""
+    """Return the CPU seconds of the work, all threads together."""
     start = process_time()
     work()
     return process_time() - start

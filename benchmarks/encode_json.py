@@ -1,7 +1,7 @@
-"""How fast frames become JSON lines: million rows a CPU second, bids with all their columns.
+"""Speed of encoding frames as JSON lines: million rows per CPU second, bids with all columns.
 
-On stderr, the same for what W2 writes (four columns, a double among them), for doubles that are no
-finite number, which take the slower way, for Polars' bare writer, and for few rows at a time.
+On stderr: the same for the output of W2 (four columns, one of them a double), for doubles that are
+not finite, which take a slower path, for Polars' bare writer, and for small batches.
 """
 
 from __future__ import annotations

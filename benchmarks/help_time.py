@@ -1,4 +1,4 @@
-"""How long `headrace --help` takes, from nothing: the median of 15 processes, in milliseconds."""
+"""Time of `headrace --help`: the median of 15 processes, in milliseconds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from time import perf_counter
 
 
 def main() -> None:
-    """Print the figure; on stderr, how many empty interpreters it is worth."""
+    """Print the figure; on stderr, its ratio to an empty interpreter."""
     took = _median_ms("-m", "headrace.cli", "--help")
     empty = _median_ms("-c", "pass")
     print(f"help_time {took:.0f} ms")

@@ -1,4 +1,4 @@
-"""Pipelines of two inputs over rows that are made in memory: what joins cost, without JSON."""
+"""Pipelines with two inputs, over rows generated in memory: the cost of joins without JSON."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from headrace.core.plan import nodes
 
 
 def ran(pipeline: str, chunks: Mapping[str, Sequence[pl.DataFrame]]) -> Ran:
-    """Run a pipeline whose sources are `memory` and give these chunks; sinks count their rows."""
+    """Run a pipeline whose `memory` sources give these chunks, and whose sinks count their rows."""
     out = Counting()
 
     def source(node: nodes.Source, around: RunContext) -> SourceConnector:
@@ -28,7 +28,7 @@ def ran(pipeline: str, chunks: Mapping[str, Sequence[pl.DataFrame]]) -> Ran:
 
     ends = Connector(
         "memory",
-        "Rows that are made, and a sink that counts them.",
+        "Generated rows, and a sink that counts rows.",
         source=SourceSide(MemoryOptions, open=source),
         sink=SinkSide(MemoryOptions, open=lambda *_: out),
     )
@@ -42,5 +42,5 @@ def ran(pipeline: str, chunks: Mapping[str, Sequence[pl.DataFrame]]) -> Ran:
 
 
 def cut(frame: pl.DataFrame, rows: int) -> list[pl.DataFrame]:
-    """The frame in chunks of so many rows."""
+    """Cut the frame into chunks of that many rows."""
     return [frame.slice(at, rows) for at in range(0, frame.height, rows)]

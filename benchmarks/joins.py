@@ -1,10 +1,11 @@
 """An interval join of two inputs of 1 M rows: CPU seconds of the whole pipeline, both inputs.
 
-Orders of 100 k items within 1000 s, and payments; those of one item that are at most 10 s apart
-meet, which is one pair for every fifth row. Both inputs come in the order of their times, cut into
-chunks, and a pair goes on when its second row comes. DuckDB joins all rows at once, on one thread,
-from columns in memory to columns in memory. Of the rounds it is the least. On stderr the ratios: in
-chunks of 50 k and of 8192 rows, of an outer join, and where an item has ten times as many rows.
+There are orders of 100 k items within 1000 s, and payments. Rows of one item that are at most 10 s
+apart match, which is one pair for every fifth row. Both inputs come in event-time order, cut into
+chunks, and a pair is emitted when its second row arrives. DuckDB joins all rows at once, on one
+thread, from columns in memory to columns in memory. The figure is the least of the rounds. On
+stderr: the ratio to DuckDB for chunks of 50 k and of 8192 rows, for an outer join, and for ten
+times as many rows per item.
 `python -m benchmarks.joins [ROUNDS] [CASE]`
 """
 
@@ -51,7 +52,7 @@ SPAN_MS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is joined: how many items there are, in chunks of how many rows."""
+    """A case: the number of items, the rows of a chunk, and the type of the join."""
 
     items: int = 100_000
     rows: int = TOGETHER
@@ -67,7 +68,7 @@ CASES = {
 
 
 def inputs(items: int) -> dict[str, pl.DataFrame]:
-    """Orders and payments of any items."""
+    """Generate orders and payments of random items."""
     chance = np.random.default_rng(10)
     every = np.arange(MILLION)
     return {
@@ -84,7 +85,7 @@ def _timed(name: str, chance: np.random.Generator, **columns: np.ndarray) -> pl.
 
 
 def duckdb(rows: dict[str, pl.DataFrame], type: str) -> Ran:
-    """The same join by a vectorised engine, in batch."""
+    """Run the same join with a vectorised engine, as a batch."""
     import duckdb
 
     tables = {name: frame.to_arrow() for name, frame in rows.items()}
@@ -98,7 +99,7 @@ def duckdb(rows: dict[str, pl.DataFrame], type: str) -> Ran:
 
 
 def compared(case: Case, rounds: int) -> tuple[float, float]:
-    """The least CPU seconds of a join, and of DuckDB's."""
+    """Return the least CPU seconds of our join and of DuckDB's."""
     rows = inputs(case.items)
     chunks = {name: cut(frame, case.rows) for name, frame in rows.items()}
     ours, theirs = [], []

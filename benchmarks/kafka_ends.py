@@ -1,9 +1,9 @@
-"""The two ends of a measurement of latency, each a process of its own on librdkafka.
+"""The two ends of a latency measurement, each a process of its own with librdkafka.
 
 `python -m benchmarks.kafka_ends produce BROKERS TOPIC RATE SECONDS` writes bids whose `ts` is the
-microsecond at which they are handed to the client. `... consume BROKERS TOPIC COUNT SKIP` reads so
-many that are committed; it says when it is ready, and at last how old they were: median, p99 and
-the most, in milliseconds, but for those that it is to skip at first.
+microsecond at which the client got them. `... consume BROKERS TOPIC COUNT SKIP` reads COUNT
+committed records. It reports when it is ready, and finally the ages of the records in milliseconds
+(median, p99 and maximum), without the first SKIP records.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from benchmarks.bids import bids
 from benchmarks.kafka_work import PARTITIONS
 
 DIGITS = 16
-"""Of a time in microseconds."""
+"""The digits of a time in microseconds."""
 TICK_S = 0.001
 LONGEST_S = 60.0
 
 
 def stamped(line: bytes) -> bytes:
-    """A bid of this moment."""
+    """Return the bid with the current time."""
     return line[:-14] + b"%d}" % (time.time_ns() // 1000)
 
 
 def produce(address: str, topic: str, rate: int, seconds: int) -> None:
-    """At an even rate; what is late is made up for."""
+    """Produce at an even rate, and catch up if late."""
     producer = Producer({"bootstrap.servers": address, "linger.ms": 1})
     lines = bids(rate).splitlines()
     began, sent = time.perf_counter(), 0
@@ -43,7 +43,7 @@ def produce(address: str, topic: str, rate: int, seconds: int) -> None:
 
 
 def consume(address: str, topic: str, count: int, skip: int) -> None:
-    """Until all have come."""
+    """Consume until all records have arrived, and print their ages."""
     consumer = Consumer(
         {
             "bootstrap.servers": address,

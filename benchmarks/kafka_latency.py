@@ -1,11 +1,11 @@
-"""How long a record takes through a broker, a filter and the broker again: p99, in milliseconds.
+"""Time of a record through a broker, a filter and the broker again: p99, in milliseconds.
 
-10,000 records a second for 20 s, of which the first 3 do not count, from the moment at which a
-producer has each to that at which a consumer has it, both of librdkafka and processes of their own.
-The figure is that of at_least_once with its usual linger of 5 ms, less what a consumer of the input
-sees at the same time: the broker's own, on the way in; the way out has one more. On stderr all of
-them: without a pipeline, with no linger, and exactly_once with a checkpoint each second, where a
-record waits for the next one, up to a second.
+There are 10,000 records a second for 20 s, of which the first 3 do not count. The time is from the
+producer to the consumer, which are processes of their own with librdkafka. The figure is that of
+at_least_once with its default linger of 5 ms, minus the time of a consumer of the input at the same
+time, which is the broker's share on the way in; the way out has another such share. On stderr: all
+times, without a pipeline, with no linger, and with exactly_once and a checkpoint each second, where
+a record waits up to a second for the next checkpoint.
 `python -m benchmarks.kafka_latency [SECONDS] [RATE]`
 """
 
@@ -53,19 +53,19 @@ WAYS = {
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """What a consumer saw, in milliseconds."""
+    """The latency that a consumer measured, in milliseconds."""
 
     p50: float
     p99: float
     most: float
 
     def __str__(self) -> str:
-        return f"p50 {self.p50:.1f} ms, p99 {self.p99:.1f} ms, the most {self.most:.1f} ms"
+        return f"p50 {self.p50:.1f} ms, p99 {self.p99:.1f} ms, maximum {self.most:.1f} ms"
 
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """A broker, and how much goes through it."""
+    """A broker, and the load on it."""
 
     address: str
     folder: Path
@@ -73,7 +73,7 @@ class Bench:
     seconds: int
 
     def through(self, name: str, delivery: str, linger: str) -> list[Latency]:
-        """What consumers of the input and of the output see."""
+        """Measure with consumers of the input and of the output."""
         source, target = self.topic(f"in-{name}"), self.topic(f"out-{name}")
         said = {"source": source, "target": target, "delivery": delivery, "linger": linger}
         text = PIPELINE.format(address=self.address, **said)
@@ -82,15 +82,15 @@ class Bench:
             return self.measured(source, target, already=1)
 
     def topic(self, name: str) -> str:
-        """A new one."""
+        """Create a new topic."""
         return Topics(self.address).create(name, PARTITIONS)
 
     def directly(self, name: str) -> Latency:
-        """What a consumer of the input sees where there is no pipeline."""
+        """Measure a consumer of the input without a pipeline."""
         return self.measured(self.topic(name))[0]
 
     def measured(self, *topics: str, already: int = 0) -> list[Latency]:
-        """Produce to the first of them, and consume all."""
+        """Produce to the first topic, and consume all topics."""
         counts = (str(self.rate * self.seconds + already), str(self.rate * WARM_S + already))
         consumers = [self._end("consume", topic, *counts) for topic in topics]
         for consumer in consumers:
@@ -102,7 +102,7 @@ class Bench:
         return [Latency(*map(float, each.split())) for each in said]
 
     def _until_it_reads(self, source: str, target: str) -> None:
-        """Give the pipeline a record, and wait for it: starting is not what is measured."""
+        """Send a record through the pipeline and wait for it, so that the start is not measured."""
         topics = Topics(self.address)
         topics.write(source, [Record(stamped(bids(1).rstrip()))])
         deadline = time.monotonic() + LONGEST_S
@@ -116,7 +116,7 @@ class Bench:
 
 
 def written(topics: Topics, topic: str) -> bool:
-    """Whether anything was committed there; a new topic's leader may not know of itself yet."""
+    """Whether the topic has committed records; a new topic's leader may not know of itself yet."""
     with suppress(KafkaException):
         return any(topics.ends(topic, committed=True).values())
     return False
@@ -124,7 +124,7 @@ def written(topics: Topics, topic: str) -> bool:
 
 @contextmanager
 def running(command: list[str]) -> Iterator[None]:
-    """Have it run meanwhile."""
+    """Run the command during the context."""
     with subprocess.Popen([sys.executable, *command]) as process:
         try:
             yield
@@ -138,7 +138,7 @@ def main(seconds: str = "20", rate: str = "10000") -> None:
     compile_all()
     with tempfile.TemporaryDirectory() as name, Broker(Path(name) / "broker") as broker:
         bench = Bench(broker.address, Path(name), int(rate), int(seconds))
-        bench.directly("warm")  # a broker that is new is slow
+        bench.directly("warm")  # a new broker is slow
         print(f"the broker alone: {bench.directly('in')}", file=sys.stderr)
         found: dict[str, list[Latency]] = {}
         for at, (way, (delivery, linger)) in enumerate(WAYS.items()):

@@ -1,9 +1,9 @@
-"""A loop in Python that consumes, filters and produces in transactions: what users would write.
+"""A Python loop that consumes, filters and produces in transactions, as users would write it.
 
-librdkafka under both ends, the positions in the transaction, which is committed each second.
-`tuned` reads many at once with larger queues, decodes with orjson, and sends the values that pass
-on as they are, so nothing is encoded; `plain` is how it stands in tutorials: a record at a time,
-decoded and encoded with json, with the usual settings. A process of its own:
+Both ends use librdkafka. Positions are part of the transaction, which is committed each second.
+`tuned` reads in batches with larger queues, decodes with orjson, and sends values on unchanged, so
+it encodes nothing. `plain` is the loop of tutorials: one record at a time, decoded and encoded with
+json, with the default settings. It runs as a process of its own:
 `python -m benchmarks.kafka_loop tuned|plain BROKERS FROM TO filter|w1 RECORDS LEAST_PRICE`
 """
 
@@ -40,7 +40,7 @@ WRITING: dict[str, str | int] = {
 
 
 def loop(how: str, address: str, source: str, target: str, passes: Passes, records: int) -> None:
-    """Until so many records were read."""
+    """Run until that many records were read."""
     tuned = how == "tuned"
     at = {"bootstrap.servers": address}
     consumer = Consumer((READING if tuned else USUAL) | at | {"group.id": target})
@@ -72,18 +72,18 @@ def loop(how: str, address: str, source: str, target: str, passes: Passes, recor
 
 
 def one(consumer: Consumer) -> list[Message[bytes, bytes]]:
-    """The next record, if there is any."""
+    """Return the next record, if there is one."""
     message = consumer.poll(0.1)
     return [] if message is None else [message]
 
 
 def by_price(least: int) -> Passes:
-    """Those whose price is higher."""
+    """Return a filter for bids with a higher price."""
     return lambda row: row["price"] > least
 
 
 def by_url(row: Row) -> bool:
-    """Those of some items."""
+    """Whether a bid is for certain items."""
     return "item7" in row["url"]
 
 

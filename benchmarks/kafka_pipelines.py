@@ -1,14 +1,14 @@
-"""Kafka to Kafka, each row once: what a filter moves, and what transactions cost windows.
+"""Kafka to Kafka: throughput of a filter exactly once, and cost of transactions for windows.
 
-Bids of 146 bytes of JSON in four partitions, zstd on both sides; each run is a process, its
-starting included, and what it wrote is counted by an independent client.
+The input is bids of 146 bytes of JSON in four partitions, with zstd on both sides. Each run is a
+process, including its start, and an independent client counts its output.
 
-`filter` keeps the half of a million bids whose price is higher, with a checkpoint each second: the
-figure is million records a second exactly once, of the rounds the best; on stderr the same with two
-subtasks, at least once, and loops in Python over librdkafka that commit each second: a tuned one,
-and, once, a plain one. `w1` keeps 11 %. `w3` makes windows of 10 s by auction of 6 million bids
-with a checkpoint every 5 s: the figure is the time exactly once over that at least once, of each
-the least of the rounds.
+`filter` keeps the half of a million bids with the higher price, with a checkpoint each second. The
+figure is million records a second exactly once, the best of the rounds. On stderr: the same with
+two subtasks, at least once, and Python loops over librdkafka that commit each second, a tuned one
+and, once, a plain one. `w1` keeps 11 %. `w3` aggregates 6 million bids in windows of 10 s by
+auction with a checkpoint every 5 s. Its figure is the time exactly once relative to at least once,
+the least of the rounds of each.
 `python -m benchmarks.kafka_pipelines [filter|w1|w3] [RECORDS] [ROUNDS]`
 """
 
@@ -31,9 +31,9 @@ from tests.kafka.topics import Topics
 
 RECORDS = {"filter": 1_000_000, "w1": 1_000_000, "w3": 6_000_000}
 SMALL = 1_000_000
-"""Windows of fewer records have their checkpoints each second, or there would be none."""
+"""With fewer records, windows have a checkpoint each second; otherwise there would be none."""
 LEAST_PRICE = 125_100
-"""Half of the bids are higher."""
+"""Half of the bids have a higher price."""
 ONCE, AGAIN = "exactly_once", "at_least_once"
 PIPELINE = """
 name: {work}
@@ -61,7 +61,7 @@ FILTERS = {
 
 @dataclass(slots=True)
 class Bench:
-    """A broker whose topic `bids` is full, and what was measured on it."""
+    """A broker whose topic `bids` is full, and the measurements with it."""
 
     work: str
     records: int
@@ -71,7 +71,7 @@ class Bench:
     rows: dict[str, int] = field(default_factory=dict)
 
     def measure(self, name: str, command: Callable[[str], list[str]]) -> None:
-        """Run a command that writes to the topic it is given."""
+        """Run a command that writes to a new topic."""
         took = self.took.setdefault(name, [])
         target = f"out-{len(self.took)}-{len(took)}"
         Topics(self.address).create(target, PARTITIONS)
@@ -83,7 +83,7 @@ class Bench:
     def pipeline(
         self, delivery: str, parallelism: int = 1, source: str = "bids"
     ) -> Callable[[str], list[str]]:
-        """The command of the pipeline."""
+        """Return the command of the pipeline."""
         windowed = self.work == "w3"
         step = STEPS["w3"] if windowed else f"    where: {FILTERS[self.work][0]}"
         said = {
@@ -100,17 +100,17 @@ class Bench:
         return command
 
     def loop(self, how: str, target: str) -> list[str]:
-        """The command of the loop in Python."""
+        """Return the command of the Python loop."""
         numbers = (self.work, str(self.records), str(LEAST_PRICE))
         return ["-m", "benchmarks.kafka_loop", how, self.address, "bids", target, *numbers]
 
     def least(self, name: str) -> Took:
-        """Of the rounds."""
+        """Return the least times of all rounds."""
         took = self.took[name]
         return Took(min(each.wall_s for each in took), min(each.cpu_s for each in took))
 
     def tell(self, beside: str) -> None:
-        """What each way came to, and what of that `beside` did."""
+        """Print the results of each way, and their ratios to `beside`."""
         other = self.least(beside)
         for name, took in self.took.items():
             rates = ", ".join(f"{self.records / each.wall_s / 1e6:.3f}" for each in took)
@@ -134,7 +134,7 @@ def main(work: str = "filter", records: str = "", rounds: str = "3") -> None:
 
 
 def filters(bench: Bench, rounds: int) -> None:
-    """A filter, and who else does it."""
+    """Measure a filter, and other implementations of it."""
     Topics(bench.address).create("none", PARTITIONS)
     ways: Mapping[str, Callable[[str], list[str]]] = {
         "exactly once": bench.pipeline(ONCE),
@@ -153,12 +153,12 @@ def filters(bench: Bench, rounds: int) -> None:
     ours = bench.least("exactly once")
     print(f"kafka_pipelines {bench.work} {bench.records / ours.wall_s / 1e6:.3f} M records/s")
     said = f"{nothing.wall_s:.2f} s, {nothing.cpu_s:.2f} s of CPU"
-    print(f"a start, and nothing to read: {said}", file=sys.stderr)
+    print(f"a start with nothing to read: {said}", file=sys.stderr)
     bench.tell("the loop")
 
 
 def expected(bench: Bench) -> int:
-    """How many bids pass the filter."""
+    """Count the bids that pass the filter."""
     _, sought = FILTERS[bench.work]
     found = (sought.search(value) for value in later(bench.records))
     if bench.work == "w1":
@@ -167,7 +167,7 @@ def expected(bench: Bench) -> int:
 
 
 def windows(bench: Bench, rounds: int) -> None:
-    """Windows, with transactions and without."""
+    """Measure windows with and without transactions."""
     for _ in range(rounds):
         bench.measure("exactly once", bench.pipeline(ONCE))
         bench.measure("at least once", bench.pipeline(AGAIN))

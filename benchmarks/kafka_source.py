@@ -1,9 +1,9 @@
-"""How fast a topic becomes columns: million records a second from a broker beside it.
+"""Speed of reading a topic into columns: million records a second, from a local broker.
 
-A million bids of 145 bytes of JSON, four partitions, zstd, all six columns; of several rounds the
-fastest. On stderr, what else reads the same records in the same run, each into the same columns by
-Polars: a bare loop over fetch answers, aiokafka's `getmany`, librdkafka's `consume`; and what the
-stages take for a record. `kafka_source 200000` reads fewer records.
+A million bids of 145 bytes of JSON, four partitions, zstd, all six columns; the fastest of the
+rounds. On stderr, from the same run, other readers of the same records, each into the same columns
+with Polars: a bare loop over fetch responses, aiokafka's `getmany`, librdkafka's `consume`; and the
+time of each stage for a record. `kafka_source 200000` reads fewer records.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def main() -> None:
         asyncio.run(fill(broker.address, bids(records).splitlines()))
         ways: dict[str, Callable[[], int]] = {
             "the source": lambda: asyncio.run(source(broker.address)),
-            "a bare loop over fetch answers": lambda: asyncio.run(bare(broker.address)),
+            "a bare loop over fetch responses": lambda: asyncio.run(bare(broker.address)),
             "getmany": lambda: asyncio.run(getmany(broker.address, records)),
             "librdkafka's consume": lambda: consume(broker.address, records),
         }
@@ -104,7 +104,7 @@ async def fill(address: str, values: list[bytes]) -> None:
 
 
 async def source(address: str) -> int:
-    """By the source that pipelines have."""
+    """Read with the source of pipelines."""
     said = {"brokers": Text(address), "topic": Text(TOPIC), "stop": Text("latest")}
     options = KafkaSource.model_validate(said)
     format = nodes.Format("json", JsonOptions.model_validate({"epoch": Text("ms")}))
@@ -129,12 +129,12 @@ async def source(address: str) -> int:
 
 
 def columns(values: list[bytes]) -> int:
-    """What all others make of values."""
+    """Decode values as the references do."""
     return pl.read_ndjson(b"\n".join(values), schema=dict(TYPES)).height
 
 
 async def bare(address: str) -> int:
-    """Fetch, and while the next fetch is in flight decode: no errors, no positions, no ends."""
+    """Decode while the next fetch is in flight, without handling errors, positions or ends."""
     client = AIOKafkaClient(bootstrap_servers=address)
     await client.bootstrap()
     node = client.get_random_node()
@@ -166,7 +166,7 @@ async def bare(address: str) -> int:
 
 
 def decoded(found: list[object]) -> int:
-    """The rows of some batches."""
+    """Count the rows of some batches."""
     values: list[bytes] = []
     for batch in found:
         assert batch.validate_crc()  # type: ignore[attr-defined]
@@ -175,7 +175,7 @@ def decoded(found: list[object]) -> int:
 
 
 async def getmany(address: str, records: int) -> int:
-    """By aiokafka's consumer."""
+    """Read with aiokafka's consumer."""
     consumer = AIOKafkaConsumer(bootstrap_servers=address, isolation_level="read_committed")
     await consumer.start()
     mine = [TopicPartition(TOPIC, partition) for partition in range(PARTITIONS)]
@@ -190,7 +190,7 @@ async def getmany(address: str, records: int) -> int:
 
 
 def consume(address: str, records: int) -> int:
-    """By librdkafka, tuned: by default it keeps 100,000 messages, and rests for a second."""
+    """Read with librdkafka, tuned: by default it queues 100,000 messages and pauses."""
     consumer = Consumer(
         {
             "bootstrap.servers": address,
@@ -211,7 +211,7 @@ def consume(address: str, records: int) -> int:
 
 
 def stages(rows: int = 50_000) -> None:
-    """What each stage takes for a record, by itself."""
+    """Print the time of each stage for a record, measured by itself."""
     from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
     values = bids(rows).splitlines()

@@ -1,7 +1,7 @@
-"""What benchmarks of pipelines from topic to topic share: topics, runs, and who does the same work.
+"""Helpers of benchmarks from topic to topic: topics, runs, and counting.
 
-A run is a process, and what it took is its time from beginning to end and the processor time of all
-its threads: starting is in both. The broker's own work is not, though it is on the same machine.
+A run is a process. It takes its wall-clock time and the CPU of all its threads, both including the
+start. The work of the broker is not included, though it is on the same machine.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ BATCH = 512 << 10
 READING: dict[str, str | int | bool] = {
     "enable.auto.commit": False,
     "isolation.level": "read_committed",
-    # By default it keeps 100,000 messages, and then rests for a second.
+    # By default it queues 100,000 messages and then pauses for a second.
     "queued.min.messages": 1_000_000,
     "fetch.queue.backoff.ms": 5,
 }
-"""librdkafka as fast as it can be had."""
+"""The fastest settings of librdkafka."""
 
 
 @dataclass(frozen=True, slots=True)
 class Took:
-    """What a process took."""
+    """The times of a process."""
 
     wall_s: float
     cpu_s: float
@@ -54,7 +54,7 @@ def ran(command: list[str]) -> Took:
 
 
 def headrace(folder: Path, pipeline: str, parallelism: int = 1) -> list[str]:
-    """The command that runs a pipeline."""
+    """Return the command that runs a pipeline."""
     (folder / "p.yaml").write_text(pipeline)
     return [
         *("-m", "headrace.cli", "run", str(folder / "p.yaml"), "--quiet", "--fresh"),
@@ -63,7 +63,7 @@ def headrace(folder: Path, pipeline: str, parallelism: int = 1) -> list[str]:
 
 
 def later(records: int, at_once: int = 1_000_000) -> Iterator[bytes]:
-    """So many bids, as values of records; after a million the same ones come later."""
+    """Yield bids as record values; after a million, the same ones with later times."""
     lines = bids(min(records, at_once)).splitlines()
     for first in range(0, records, at_once):
         shift = first // 10
@@ -96,7 +96,7 @@ async def fill(address: str, topic: str, values: Iterable[bytes]) -> None:
 
 
 def committed(address: str, topic: str) -> int:
-    """How many records of a topic a reader sees that reads what is committed."""
+    """Count the records of a topic that a `read_committed` reader sees."""
     ends = {at: end for at, end in Topics(address).ends(topic).items() if end}
     own = {"bootstrap.servers": address, "group.id": "count", "enable.partition.eof": True}
     consumer = Consumer(READING | own)
@@ -104,8 +104,8 @@ def committed(address: str, topic: str) -> int:
     rows, ended = 0, 0
     deadline = time.monotonic() + LONGEST_S
     while ended < len(ends):
-        assert time.monotonic() < deadline, f"{topic} is not to be read to its ends"
-        found = consumer.consume(10_000, 0.1)  # it waits that long for so many
+        assert time.monotonic() < deadline, f"cannot read {topic} to its end"
+        found = consumer.consume(10_000, 0.1)  # returns fewer after that time
         failed = [message for message in found if is_end(message)]
         rows, ended = rows + len(found) - len(failed), ended + len(failed)
     consumer.close()
@@ -113,7 +113,7 @@ def committed(address: str, topic: str) -> int:
 
 
 def is_end(message: Message[bytes, bytes]) -> bool:
-    """Whether it says that a partition has no more."""
+    """Whether the message marks the end of a partition."""
     error = message.error()
     assert error is None or error.code() == KafkaError._PARTITION_EOF, error
     return error is not None

@@ -1,4 +1,4 @@
-"""States of many keys, for the benchmarks of what is stored of them."""
+"""State of many keys, for the benchmarks of stored state."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ COLUMNS = {"n": pl.Int64(), "total": pl.Float64(), "name": pl.String()}
 
 
 def backend(folder: str, memory: int) -> RocksBackend:
-    """A backend, in a folder of that one."""
+    """Create a backend in that folder."""
     return RocksBackend(os.path.join(folder, "state"), memory)
 
 
 def store(folder: str) -> LocalSnapshotStore:
-    """An empty store, in a folder of that one."""
+    """Create an empty store in that folder."""
     made = LocalSnapshotStore(LocalDisk(), os.path.join(folder, "checkpoints"), "0" * 32)
     made.prepare()
     return made
 
 
 def owner(*restored: FrozenState) -> StateOwnership:
-    """Who owns all key groups."""
+    """Return the owner of all key groups."""
     return StateOwnership("totals", 0, range(GROUPS), GROUPS, restored)
 
 
 def table(state: StepState) -> KeyedTable:
-    """The one table, of about 100 bytes a row."""
+    """Return the only table, of about 100 bytes a row."""
     return state.open_table("keys", COLUMNS)
 
 
 def rows(keys: pl.Series, round: int) -> pl.DataFrame:
-    """A row of each key, other ones in each round; the texts do not get smaller by packing."""
+    """Return a row of each key, different in each round; its text cannot be compressed."""
     noise = keys.hash(round).cast(pl.String) + keys.hash(round + 1).cast(pl.String)
     frame = pl.DataFrame({"key": keys})
     return pl.DataFrame(
@@ -57,26 +57,26 @@ def rows(keys: pl.Series, round: int) -> pl.DataFrame:
 
 
 def fill(into: KeyedTable, keys: int) -> None:
-    """Put so many keys."""
+    """Put that many keys."""
     for part in parts(pl.int_range(keys, eager=True)):
         put(into, part, 0)
 
 
 def put(into: KeyedTable, keys: pl.Series, round: int) -> None:
-    """Put rows of these keys as operators do, who look for them before."""
+    """Put rows of these keys as operators do, which look them up first."""
     frame = rows(keys, round)
     into.find(frame[KEY])
     into.put(frame)
 
 
 def parts(keys: pl.Series) -> Iterator[pl.Series]:
-    """So many at a time as come in a batch."""
+    """Yield the keys in chunks of the size of a batch."""
     for start in range(0, len(keys), ROWS):
         yield keys.slice(start, ROWS)
 
 
 def checkpoint(state: StepState, into: LocalSnapshotStore) -> int:
-    """Take one and drop the one before; how many bytes it wrote."""
+    """Take a checkpoint and drop the previous one; return the bytes written."""
     before = into.bytes_written
     document = state.freeze().persist(into)
     number = max(into.list_checkpoints(), default=0) + 1

@@ -1,9 +1,9 @@
-"""How long rows take through five steps at 200,000 rows/s: p99 of a second, in milliseconds.
+"""Latency of rows through five steps at 200,000 rows/s: p99 of a second, in milliseconds.
 
-Two hundred rows arrive every millisecond, whether the last ones are through or not. Of ten seconds
-it is the median one: others use the machine too. On stderr: p99 of all seconds, with an exchange
-between any two of the steps, and of a loop that merely is busy for half a millisecond with all that
-has arrived: what of the tail is the machine's.
+Two hundred rows arrive every millisecond, whether the previous ones are through or not. The figure
+is the median of ten seconds, because the machine has other work too. On stderr: the p99 of all
+seconds, with an exchange between every two steps, and of a loop that is only busy for half a
+millisecond with all rows that have arrived, which is the machine's share of the tail.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""What a lone row costs more where a step keeps a million keys than where it keeps a thousand: ms.
+"""Extra cost of a single row in a step with a million keys compared with a thousand keys: ms.
 
-The rows come one by one to operators that look for their key in what they keep, or write it there,
-those of joins from both sides by turns;
-each row's CPU time, of all threads, the median of so many. The figure is that of the worst kind. On
-stderr, by kind: the medians; and of the pieces of work in which an operator answers the rows, the
-longest of those done on the loop, and of those that are said to take long and done in a thread.
+Single rows go to operators that look up their key in state, or write it; for joins, from both sides
+in turn. Each row takes its CPU time, of all threads; the median counts. The figure is that of the
+worst kind. On stderr, by kind: the medians; and the longest piece of work on the event loop, and of
+the work that was announced as long and done in a thread.
 `python -m benchmarks.lone_row_in_state [ROWS] [KEYS]`
 """
 
@@ -86,7 +85,7 @@ def main(rows: str = "500", keys: str = "1000000") -> None:
 def _in_turn(
     kind: Window | IntervalMatch | None, kept: tuple[int, int], count: int
 ) -> tuple[Took, Took]:
-    """So many rows for each of two operators that keep so many keys; a busy machine slows both."""
+    """Send rows to two operators with few and many keys in turn; a busy machine slows both."""
     took, operators = (Took(), Took()), [_filled(kind, keys) for keys in kept]
     for number in range(count):
         for keys, inputs, each in zip(kept, operators, took, strict=True):
@@ -97,7 +96,7 @@ def _in_turn(
 
 
 def _filled(kind: Window | IntervalMatch | None, keys: int) -> list[Takes]:
-    """The inputs of an operator, to each of which a row of each key has come."""
+    """Return the inputs of an operator; each has received a row of each key."""
     operator, inputs = _joining(kind) if isinstance(kind, IntervalMatch) else _aggregating(kind)
     for at in range(0, keys, TOGETHER):
         for takes in inputs:
@@ -110,7 +109,7 @@ def _filled(kind: Window | IntervalMatch | None, keys: int) -> list[Takes]:
 
 
 def _answered(outputs: Iterator[Output], took: Took) -> float:
-    """How long an operator is at work on a row, piece by piece as it is asked."""
+    """Return the time that an operator works on a row, measured for each piece of work."""
     total, is_long = 0.0, False
     while True:
         start = process_time()
@@ -127,7 +126,7 @@ def _answered(outputs: Iterator[Output], took: Took) -> float:
 
 
 def _aggregating(window: Window | None) -> tuple[Operator, list[Takes]]:
-    """`count(*), sum(v)` by `k`."""
+    """Build `count(*), sum(v)` by `k`."""
     keys = Schema((Field("k", BIGINT),))
     columns = tuple(
         AggregatedColumn(name, type_aggregate_text(text, SCHEMA, keys), text)
@@ -138,7 +137,7 @@ def _aggregating(window: Window | None) -> tuple[Operator, list[Takes]]:
 
 
 def _joining(matching: IntervalMatch) -> tuple[Operator, list[Takes]]:
-    """The columns of two rows that meet by `k`."""
+    """Build a join by `k` of the columns of both rows."""
     left, right = (
         JoinSide(
             name,
@@ -158,7 +157,7 @@ def _place() -> KeyedContext:
 
 
 def _rows(first: int, end: int) -> pl.DataFrame:
-    """A row of each of these keys, within a millisecond."""
+    """Return a row of each of these keys, within a millisecond."""
     key = pl.int_range(first, end, dtype=pl.Int64)
     at = (key % 1000).cast(pl.Datetime("us", "UTC"))
     return pl.select(key.alias("k"), pl.lit(1, dtype=pl.Int64).alias("v"), at.alias(EVENT_TIME))

@@ -1,7 +1,7 @@
-"""How long a row that arrives alone takes through five steps: median of 300, in milliseconds.
+"""Latency of a single row through five steps: median of 300, in milliseconds.
 
-On stderr: with an exchange between any two of the steps, and the same five steps as calls of Polars
-and nothing else, after as long a rest.
+On stderr: with an exchange between every two steps, and the same five steps as bare Polars calls
+after an equally long pause.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""`process` over JSON lines, with a value a key, against a plain Python loop with a dict.
+"""`process` over JSON lines, with one value per key, against a plain Python loop with a dict.
 
-Each row adds to the total of its card, and the new total goes out: JSON in, JSON out. `on_row` is
-called for each row, `on_rows` for many at once. The figure is CPU seconds of the whole process per
-million rows, of the rounds the least; the ratio is the loop's over ours, so 1 is as fast and 3 is
+Each row adds to the total of its card, and the new total is emitted: JSON in, JSON out. `on_row` is
+called for each row, `on_rows` for batches. The figure is the CPU seconds of the whole process per
+million rows, the least of the rounds. The ratio is the loop's time over ours: 1 is as fast, 3 is
 three times as fast.
 `python -m benchmarks.process [on_row|on_rows] [CARDS] [ROUNDS]`
 """
@@ -84,7 +84,7 @@ with open(sys.argv[1], "rb", 1 << 20) as lines, open(sys.argv[2], "wb", 1 << 20)
 
 
 def main(kind: str = "on_row", cards: str = "100000", rounds: str = "3") -> None:
-    """Print the figure; the ratios go to stderr."""
+    """Print the figure, and the ratios on stderr."""
     compile_all()
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
@@ -100,7 +100,7 @@ def main(kind: str = "on_row", cards: str = "100000", rounds: str = "3") -> None
 
 
 def payments(rows: int, cards: int) -> bytes:
-    """So many lines, in the order of their times."""
+    """Generate that many lines, in event-time order."""
     random.seed(42)
     return b"".join(
         b'{"card":%d,"amount":%.2f,"ts":%d}\n'
@@ -110,7 +110,7 @@ def payments(rows: int, cards: int) -> bytes:
 
 
 def _round(root: Path) -> tuple[float, float]:
-    """The CPU seconds of ours and of the loop, one after the other."""
+    """Return our CPU seconds and those of the loop, one after the other."""
     shutil.rmtree(root / "out", ignore_errors=True)
     loop = [str(root / name) for name in ("loop.py", "in.jsonl", "loop.jsonl")]
     return cpu_s([sys.executable, *run(root)]), cpu_s([sys.executable, *loop])

@@ -1,6 +1,6 @@
-"""The same work as W1 to W4 by others, each a process of its own: DuckDB, and a plain Python loop.
+"""The work of W1 to W4 by other means, each a process of its own: DuckDB, and a plain Python loop.
 
-DuckDB answers in batch; the loop has windows that close by a watermark, as ours.
+DuckDB runs a batch; the windows of the loop close by a watermark, as ours.
 python -m benchmarks.references duckdb|loop w1|w2|w3|w4 INPUT OUTPUT
 """
 
@@ -26,7 +26,7 @@ COLUMNS = (
 
 
 def duckdb(work: str, source: str, target: str) -> None:
-    """A vectorised engine, in batch, on one thread."""
+    """Run the work with a vectorised engine, as a batch, on one thread."""
     import duckdb
 
     bids = f"read_json('{source}', format='newline_delimited', columns={COLUMNS})"
@@ -37,7 +37,7 @@ def duckdb(work: str, source: str, target: str) -> None:
 
 
 def loop(work: str, source: str, target: str) -> None:
-    """One loop over the lines: what any engine that handles records in Python pays at least."""
+    """Loop over the lines: the least cost of any engine that handles records in Python."""
     import orjson
 
     if work in WINDOWS:
@@ -60,7 +60,7 @@ def loop(work: str, source: str, target: str) -> None:
 
 
 def windows(key: str, size: int, source: str, target: str) -> None:
-    """The loop with a dict a window, which is put out when the watermark passes its end."""
+    """Loop with a dict per window, which is emitted when the watermark passes its end."""
     import orjson
 
     open_windows: dict[int, dict[int, list[int]]] = {}

@@ -1,7 +1,7 @@
-"""The state of 10 M keys from 2 subtasks to 3, in times of `cp` of the same bytes.
+"""Moving the state of 10 M keys from 2 subtasks to 3, relative to `cp` of the same bytes.
 
-From a checkpoint on the disk to three states that find their keys; `rescale MILLIONS MEMORY_MB TO`
-for other sizes, and another number of subtasks.
+It goes from a checkpoint on disk to three states that find their keys. `rescale MILLIONS MEMORY_MB
+TO` sets other sizes, and another number of subtasks.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _owner(subtask: int, parallelism: int, *restored: FrozenState) -> StateOwner
 
 
 def _checkpoint(folder: str, memory: int, keys: int, kept: LocalSnapshotStore) -> list[Document]:
-    """The states of the first subtasks, in a store."""
+    """Store the states of the first subtasks."""
     import polars as pl
 
     home = backend(folder, memory)
@@ -76,7 +76,7 @@ def _restored(
     to: int,
     keys: int,
 ) -> int:
-    """How many of some keys the states of that many subtasks find together."""
+    """Restore that many subtasks; return how many of some keys they find."""
     home = backend(folder, memory)
     thawed = [home.thaw(document, kept) for document in documents]
     probe = rows(some(keys), 0)[KEY]

@@ -1,4 +1,4 @@
-"""How long `headrace run` takes for ten rows, from nothing: median of 7 processes, in seconds."""
+"""Time of `headrace run` for ten rows: median of 7 processes, in seconds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ sinks: {out: {from: some, files: {path: out, mode: overwrite}}}
 
 
 def main() -> None:
-    """Print the figure; on stderr, how many empty interpreters it is worth."""
+    """Print the figure; on stderr, its ratio to an empty interpreter."""
     compile_all()
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "ten.yaml")

@@ -1,9 +1,9 @@
-"""A savepoint of 12 M keys, written and gone on from, in times of `cp` of the checkpoint's bytes.
+"""Writing and importing a savepoint of 12 M keys, relative to `cp` of the checkpoint's bytes.
 
-The checkpoint is there; its bytes are copied to new files and synced for the measure. The figure is
-the slower of the two: making the savepoint, and having it as a checkpoint of another home. On
-stderr: both, with CPU, with the longest that a thread beside them had to wait for the interpreter,
-and with how much memory they took; and how long the files of the savepoint are.
+The checkpoint exists beforehand; the reference copies its bytes to new files and syncs them. The
+figure is the slower of two operations: making the savepoint, and importing it as a checkpoint of
+another home. On stderr: both, with CPU, the longest time that a concurrent thread waited for the
+interpreter, and their memory; and the size of the savepoint's files.
 `python -m benchmarks.savepoint [MILLIONS] [MEMORY_MB]`
 """
 
@@ -29,14 +29,14 @@ NOW = "2026-01-31T08:00:00Z"
 
 
 class Memory:
-    """How much more this process has at most than when it began."""
+    """The peak memory of this process above its initial memory."""
 
     def __init__(self) -> None:
         self.peak_mb = 0.0
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Look at it now and then."""
+        """Measure the memory every ten milliseconds."""
         before, over = _resident_mb(), threading.Event()
 
         def look() -> None:
@@ -74,7 +74,7 @@ def main(millions: str = "12", memory_mb: str = "4000") -> None:
     for name, (took, beside, memory) in figures.items():
         print(
             f"{name} {took:.2f} s ({beside.cpu_s:.2f} s of CPU), {took / copy_s:.1f} times cp"
-            f" ({copy_s:.2f} s) of {written_mb:.0f} MB; a thread beside waited"
+            f" ({copy_s:.2f} s) of {written_mb:.0f} MB; a concurrent thread waited"
             f" {beside.worst_s * 1e3:.0f} ms at most; {memory.peak_mb:.0f} MB more",
             file=sys.stderr,
         )
@@ -82,14 +82,14 @@ def main(millions: str = "12", memory_mb: str = "4000") -> None:
 
 
 def _checkpointed(folder: str, keys: int, memory: int) -> Home:
-    """A home with a checkpoint of so many keys, made by a process that has ended."""
+    """Return a home with a checkpoint of that many keys, made by a process that has ended."""
     script = f"from benchmarks.savepoint import fill_home; fill_home({folder!r}, {keys}, {memory})"
     subprocess.run([sys.executable, "-c", script], check=True)
     return Home(LocalDisk(), folder, "job")
 
 
 def fill_home(folder: str, keys: int, memory: int) -> None:
-    """Have the checkpoint."""
+    """Write the checkpoint."""
     home = Home(LocalDisk(), folder, "job")
     with home.hold(NOW):
         store = home.open_store(home.ensure_job_id(NOW))

@@ -1,9 +1,10 @@
-"""Peak memory of 10 M rows into a slow sink, in times of that of 2 M: above 1, something piles up.
+"""Peak memory of 10 M rows into a slow sink, relative to 2 M; above 1, something accumulates.
 
-A sink takes a quarter of a million rows a second, a fraction of what the sources make. On stderr:
-both peaks, in megabytes of the whole process. `python -m benchmarks.slow_sink_memory [SOURCE]`:
-`memory` makes rows as fast as they go, through five steps with an exchange between any two; `files`
-reads JSON lines and `nexmark` makes bids, and a channel stands between their task and the sink's.
+The sink takes a quarter of a million rows a second, a fraction of what the sources produce. On
+stderr: both peaks, in megabytes of the whole process. `python -m benchmarks.slow_sink_memory
+[SOURCE]`: `memory` generates rows as fast as possible, through five steps with an exchange between
+every two; `files` reads JSON lines and `nexmark` generates bids, with a channel between the task of
+the source and that of the sink.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ FILES = """files: {path: "*.jsonl"},
 
 
 def main(source: str = "memory", rows: str = "") -> None:
-    """Print the figure; with a number of rows, how many megabytes this process takes for them."""
+    """Print the figure; with a number of rows, the megabytes of this process for them."""
     if rows:
         _fill(source, int(rows))
         print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)
@@ -64,7 +65,7 @@ def _peak_mb(source: str, rows: int) -> int:
 
 
 def _fill(source: str, rows: int) -> None:
-    """Put so many rows of a source into the slow sink."""
+    """Write that many rows of a source to the slow sink."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         text = FIVE_STEPS.format(parallelism=1, other=2)
@@ -77,7 +78,7 @@ def _fill(source: str, rows: int) -> None:
                 os.link(folder / "0.jsonl", folder / f"{number}.jsonl")
         ends = Connector(
             "memory",
-            "Rows without end, and a sink that is slow.",
+            "Generated rows, and a slow sink.",
             source=SourceSide(MemoryOptions, open=lambda _, around: Making(rows, around)),
             sink=SinkSide(MemoryOptions, open=lambda *_: Slow()),
         )
@@ -88,7 +89,7 @@ def _fill(source: str, rows: int) -> None:
 
 @dataclass(slots=True)
 class Making:
-    """A source of rows that nobody else has: each chunk is memory of its own."""
+    """A source of generated rows: each chunk has its own memory."""
 
     rows: int
     surroundings: RunContext
@@ -96,41 +97,41 @@ class Making:
     is_ordered: bool = False
 
     async def discover_splits(self, first: bool) -> Sequence[Split]:
-        """One split."""
+        """Return the only split."""
         return [Split("bids", "0")]
 
     def create_reader(self) -> SplitReader:
-        """Makes chunks in a thread, as files are read."""
+        """Read chunks in a thread, as files are read."""
         return ThreadedSplitReader(self, self.surroundings)
 
     async def restore(self, splits: Mapping[Split, Progress]) -> Mapping[Split, Progress]:
-        """From where they were left."""
+        """Resume where the splits were left."""
         return splits
 
     async def on_checkpoint_complete(self, splits: Mapping[Split, Progress]) -> None:
-        """Nobody looks."""
+        """There are no offsets to report."""
 
     async def close(self) -> None:
         """Nothing is open."""
 
     def read(self, split: Split, position: Position) -> Iterator[Chunk]:
-        """The chunks, one after the other."""
+        """Yield the chunks, one after another."""
         for number in range(self.rows // TOGETHER):
             yield Chunk(split, bids(TOGETHER, number), number + 1)
 
 
 class Slow:
-    """A sink, and a writer to it, that keeps nothing and takes its time."""
+    """A slow sink, and its writer, that stores nothing."""
 
     async def check(self) -> None:
-        """It takes everything."""
+        """Accept everything."""
 
     def create_writer(self, subtask: int, begun: Sequence[Document] = ()) -> Slow:
-        """One is as slow as the other."""
+        """Return the sink itself."""
         return self
 
     async def write(self, frame: pl.DataFrame) -> None:
-        """Take rows, slowly."""
+        """Accept rows, slowly."""
         await asyncio.sleep(frame.height / A_SECOND)
 
     async def prepare(self) -> Handle | None:
@@ -138,7 +139,7 @@ class Slow:
         return None
 
     def snapshot_state(self) -> Document | None:
-        """It keeps nothing."""
+        """Return no state."""
         return None
 
     async def close(self) -> None:

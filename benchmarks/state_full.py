@@ -1,9 +1,9 @@
-"""A full checkpoint of 10 M keys and its restore, in times of `cp` of the same bytes.
+"""A full checkpoint of 10 M keys and its restore, relative to `cp` of the same bytes.
 
-The bytes are those that the checkpoint wrote, copied to new files and synced; the state that they
-stand for takes about twice as many in memory. The figure is the slower of the two. On stderr: both,
-in seconds and in MB/s of what was written, the longest that a thread beside them had to wait for
-the interpreter, and how long `freeze` itself takes.
+The reference copies the bytes that the checkpoint wrote to new files and syncs them; the state
+takes about twice as many bytes in memory. The figure is the slower of the two. On stderr: both, in
+seconds and in MB/s of written bytes, the longest time that a concurrent thread waited for the
+interpreter, and the time of `freeze` itself.
 `python -m benchmarks.state_full [MILLIONS] [MEMORY_MB]`
 """
 
@@ -26,7 +26,7 @@ TICK_S = 0.001
 
 
 class Beside:
-    """A thread that wants to run every millisecond, and the longest that it could not."""
+    """A concurrent thread that runs every millisecond, and its longest delay."""
 
     def __init__(self) -> None:
         self.worst_s = self.cpu_s = 0.0
@@ -41,7 +41,7 @@ class Beside:
             self.worst_s, last = max(self.worst_s, now - last - TICK_S), now
 
     def watched(self, work: Callable[[], object]) -> float:
-        """The seconds that the work takes."""
+        """Return the seconds that the work takes."""
         self._thread.start()
         start, cpu_s = perf_counter(), process_time()
         work()
@@ -89,7 +89,7 @@ def main(millions: str = "10", memory_mb: str = "4000") -> None:
             f"{name} {took:.2f} s ({beside.cpu_s:.2f} s of CPU), {took / copy_s:.1f} times cp"
             f" ({copy_s:.2f} s),"
             f" {written / took:.0f} MB/s of {written:.0f} MB;"
-            f" a thread beside waited {beside.worst_s * 1e3:.0f} ms at most",
+            f" a concurrent thread waited {beside.worst_s * 1e3:.0f} ms at most",
             file=sys.stderr,
         )
     print(f"freeze {froze_s * 1e3:.1f} ms", file=sys.stderr)
@@ -100,7 +100,7 @@ def some(keys: int) -> pl.Series:
 
 
 def copied_s(folder: str) -> float:
-    """The seconds of copying the blobs, and of having them on the disk."""
+    """Return the seconds to copy the blobs and sync them."""
     blobs = os.path.join(folder, "checkpoints", "blobs")
     start = perf_counter()
     subprocess.run(["cp", "-r", blobs, os.path.join(folder, "copy")], check=True)

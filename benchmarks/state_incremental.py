@@ -1,8 +1,8 @@
-"""What a checkpoint writes when 1 % of the keys have changed, in parts of what a full one writes.
+"""Bytes that a checkpoint writes after 1 % of the keys have changed, relative to a full one.
 
-A table of many keys is filled and stored, and then 1 % of the keys, drawn anew each time, change
-between one checkpoint and the next, twenty times. The figure is the mean of what they write, and
-behind it the most; the goals are 0.08 and 0.25.
+A table of many keys is filled and stored. Then 1 % of the keys, chosen at random each time, change
+between one checkpoint and the next, twenty times. The figure is the mean of their bytes; the
+largest follows. The goals are 0.08 and 0.25.
 `python -m benchmarks.state_incremental [MILLIONS] [MEMORY_MB]`
 """
 
@@ -36,7 +36,7 @@ def main(millions: str = "10", memory_mb: str = "256") -> None:
         state.close()
     print(f"state_incremental {mean(written):.3f}")
     print(
-        f"the most {max(written):.3f}; a full one is {full / 1e6:.0f} MB, {full / keys:.0f} bytes a"
+        f"largest {max(written):.3f}; a full one is {full / 1e6:.0f} MB, {full / keys:.0f} bytes a"
         f" key: {' '.join(f'{part:.3f}' for part in written)}",
         file=sys.stderr,
     )

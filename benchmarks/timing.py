@@ -1,4 +1,4 @@
-"""What work costs: CPU time, of several rounds the cheapest, for others use the machine too."""
+"""CPU time of work: the least of several rounds, because the machine has other work too."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ROUNDS = 12
 
 
 def cpu_us(work: Callable[[], object], rows: int) -> float:
-    """Microseconds of CPU a row, all threads together."""
+    """Return the microseconds of CPU per row, all threads together."""
     work()
     took = []
     for _ in range(ROUNDS):
@@ -22,7 +22,7 @@ def cpu_us(work: Callable[[], object], rows: int) -> float:
 
 
 def compile_all() -> None:
-    """Leave bytecode beside the modules, as installing them does; a work tree may have none."""
+    """Compile all modules, as installing them does; a work tree may have no bytecode."""
     root = Path(__file__).parent.parent
     for folder in ("cli", "connectors", "core", "state"):
         compileall.compile_dir(root / folder, quiet=1)

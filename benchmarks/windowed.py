@@ -1,4 +1,4 @@
-"""Pipelines of windows over rows that are made in memory: what windows cost, without JSON.
+"""Pipelines with windows over rows generated in memory: the cost of windows without JSON.
 
 The source is named `memory`, and so is the sink, which counts its rows and drops them.
 """
@@ -47,25 +47,25 @@ MILLION = 1_000_000
 
 @dataclass(slots=True)
 class Ran:
-    """What running a pipeline took, and what it put out."""
+    """The CPU time of a pipeline, and the number of emitted rows."""
 
     cpu_s: float
     rows: int
 
 
 def window(key: str, shape: str) -> str:
-    """The clauses of a step: W3's aggregates in that window."""
+    """Return the clauses of a step: W3's aggregates in that window."""
     return f"key: {key}\n    window: {{{shape}}}\n    {AGGREGATE}"
 
 
 def ran(
     step: str, made: Callable[[int], pl.DataFrame], many: int, watch: Watcher | None = None
 ) -> Ran:
-    """Run that step over so many chunks, in this process."""
+    """Run that step over that many chunks, in this process."""
     out = Counting()
     ends = Connector(
         "memory",
-        "Rows that are made, and a sink that counts them.",
+        "Generated rows, and a sink that counts rows.",
         source=SourceSide(MemoryOptions, open=lambda _, around: Making(made, many, around)),
         sink=SinkSide(MemoryOptions, open=lambda *_: out),
     )
@@ -79,7 +79,7 @@ def ran(
 
 
 def again_and_again() -> Callable[[int], pl.DataFrame]:
-    """The million bids of W3, decoded; then again, but later, as often as is asked for."""
+    """Return a source of the decoded million bids of W3, repeated with later times."""
     rows, _ = JsonDecoder(SCHEMA, "ms").decode(bids(MILLION), 0)
     rows = rows.select("auction", "bidder", "price", "ts")
     chunks = [rows.slice(at, TOGETHER) for at in range(0, MILLION, TOGETHER)]
@@ -93,7 +93,7 @@ def again_and_again() -> Callable[[int], pl.DataFrame]:
 
 @dataclass(slots=True)
 class Making:
-    """A source of so many chunks, each made when it is read."""
+    """A source of chunks, each generated when it is read."""
 
     made: Callable[[int], pl.DataFrame]
     many: int
@@ -108,11 +108,11 @@ class Making:
         return ThreadedSplitReader(self, self.surroundings)
 
     async def restore(self, splits: Mapping[Split, Progress]) -> Mapping[Split, Progress]:
-        """From where they were left."""
+        """Resume where the splits were left."""
         return splits
 
     async def on_checkpoint_complete(self, splits: Mapping[Split, Progress]) -> None:
-        """Nobody looks."""
+        """There are no offsets to report."""
 
     async def close(self) -> None:
         """Nothing is open."""
@@ -124,12 +124,12 @@ class Making:
 
 @dataclass(slots=True)
 class Counting:
-    """A sink, and its writers."""
+    """A sink that counts rows, and its writers."""
 
     rows: int = 0
 
     async def check(self) -> None:
-        """It takes everything."""
+        """Accept everything."""
 
     def create_writer(self, subtask: int, begun: Sequence[Document] = ()) -> Counting:
         return self

@@ -1,8 +1,9 @@
-"""What windows cost by their kind, over W3's keys: CPU seconds per 1 M records, decoding left out.
+"""Cost of windows by kind, over W3's keys: CPU seconds per 1 M records, without decoding.
 
-Sliding 60 s every 1 s is the figure; on stderr the same for tumbling 10 s and sessions of 10 s, per
-record and per row that is put out, and for a step that only passes rows on: what is not windows.
-The rows are decoded once, before, and the sink drops what it gets. Of the rounds it is the least.
+The figure is for sliding windows of 60 s every 1 s. On stderr: the same for tumbling windows of
+10 s and sessions of 10 s, per record and per emitted row, and for a step without windows, which
+only passes rows on. The rows are decoded once, beforehand, and the sink drops its rows. All figures
+are the least of the rounds.
 `python -m benchmarks.windows_cost [ROUNDS] [MILLIONS]`
 """
 
@@ -24,7 +25,7 @@ FIGURE = "sliding 60 s every 1 s"
 def main(rounds: str = "3", millions: str = "2") -> None:
     """Print the figure."""
     made, many = again_and_again(), int(millions) * MILLION // TOGETHER
-    ran(STEPS["no window"], made, 1)  # the first run of anything imports
+    ran(STEPS["no window"], made, 1)  # the first run imports modules
     taken: dict[str, list[Ran]] = {name: [] for name in STEPS}
     for _ in range(int(rounds)):
         for name, step in STEPS.items():
@@ -36,7 +37,7 @@ def main(rounds: str = "3", millions: str = "2") -> None:
 
 
 def _told(run: Ran, tumbling: Ran, millions: int) -> str:
-    """A line of figures."""
+    """Format a line of figures."""
     a_record, times = run.cpu_s / millions, run.cpu_s / tumbling.cpu_s
     return (
         f"{a_record:.3f} s per 1 M records ({1 / a_record:.1f} M/s), {times:.1f} times tumbling;"

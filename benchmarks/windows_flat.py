@@ -1,8 +1,8 @@
-"""What a record costs in tumbling windows when many have come before it: 20 M against 1 M records.
+"""Cost of a record in tumbling windows after many others: 20 M against 1 M records.
 
-CPU per record over that of the shorter run, each run in a process that has run once before. On
-stderr the figures, and the peaks of memory, most of it the text of the bids before decoding.
-Of the rounds it is the least.
+The figure is the CPU per record relative to the shorter run, each in a process with a warm-up run.
+On stderr: the figures, and the memory peaks, most of it the text of the bids before decoding. All
+figures are the least of the rounds.
 `python -m benchmarks.windows_flat [ROUNDS] [SHAPE]`, such as `"session: 10s"`.
 """
 
@@ -18,7 +18,7 @@ FEW, MANY = 1, 20
 
 
 def main(rounds: str = "3", shape: str = "tumble: 10s", millions: str = "") -> None:
-    """Print the figure; with a number of millions, what they take in this process."""
+    """Print the figure; with a number of millions, their cost in this process."""
     if millions:
         step, made = window("auction", shape), again_and_again()
         ran(step, made, MILLION // TOGETHER)
@@ -31,11 +31,11 @@ def main(rounds: str = "3", shape: str = "tumble: 10s", millions: str = "") -> N
     print(f"windows_flat {least[MANY] / least[FEW]:.2f}")
     for many, runs in taken.items():
         peaks = ", ".join(f"{peak:.0f}" for _, peak in runs)
-        print(f"{least[many]:.3f} CPU s per 1 M of {many} M, {peaks} MB at most", file=sys.stderr)
+        print(f"{least[many]:.3f} CPU s per 1 M of {many} M, peaks {peaks} MB", file=sys.stderr)
 
 
 def _process(shape: str, millions: int) -> tuple[float, float]:
-    """CPU seconds per million, and the peak of memory in megabytes."""
+    """Return the CPU seconds per million, and the memory peak in megabytes."""
     command = [sys.executable, "-m", "benchmarks.windows_flat", "1", shape, str(millions)]
     said = subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout.split()
     return float(said[0]), float(said[1])

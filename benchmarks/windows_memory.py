@@ -1,9 +1,9 @@
-"""What W4's windows take of memory, in times of the live keys' columns: 2 is the goal.
+"""Memory of W4's windows, relative to the size of the live keys as columns; the goal is 2.
 
-Windows of 60 s by bidder, of whom there are 1 M, at W4's pace. The figure is the peak of a process
-above that of another, which has the same rows of 1,000 bidders, over the size of a window's keys
-and states as columns of 8 bytes: key, end, count, sum, max. On stderr: the peaks, and what the
-processes have half of the time; and the same at ten times that pace, at which nearly all bid in
+Windows of 60 s by bidder, with 1 M bidders, at W4's pace. The figure is the peak of a process above
+that of another process with the same rows of 1,000 bidders, divided by the size of a window's keys
+and states as columns of 8 bytes: key, end, count, sum, max. On stderr: the peaks, and the median
+memory of the processes; and the same at ten times that pace, at which nearly all bidders bid in
 each window.
 `python -m benchmarks.windows_memory [WINDOWS]`
 """
@@ -43,13 +43,13 @@ def main(windows: str = "5", keys: str = "", a_minute: str = "") -> None:
             print(f"windows_memory {peak:.1f}")
         print(
             f"peak {many[0]:.0f} MB, {few[0]:.0f} MB with few keys; live keys {live:.0f} MB, so"
-            f" {peak:.1f} times; half of the time {many[1]:.0f}, {few[1]:.0f}: {half:.1f}  {name}",
+            f" {peak:.1f} times; median {many[1]:.0f}, {few[1]:.0f}: {half:.1f}  {name}",
             file=sys.stderr,
         )
 
 
 def rows(keys: int, a_minute: int) -> Callable[[int], pl.DataFrame]:
-    """Makes chunks of bids by so many bidders, so many a minute."""
+    """Return a source of chunks of bids by that many bidders, at that pace."""
 
     def made(number: int) -> pl.DataFrame:
         row = pl.int_range(number * TOGETHER, (number + 1) * TOGETHER, dtype=pl.Int64)
@@ -65,14 +65,14 @@ def rows(keys: int, a_minute: int) -> Callable[[int], pl.DataFrame]:
 
 
 def _live(keys: int, a_minute: int) -> int:
-    """How many bidders a window has."""
+    """Count the bidders of a window."""
     made = rows(keys, a_minute)
     chunks = (made(number)["bidder"] for number in range(a_minute // TOGETHER))
     return pl.concat(chunks).n_unique()
 
 
 def _process(windows: str, keys: int, a_minute: int) -> tuple[float, float]:
-    """Its megabytes: the peak, and what it had half of the time."""
+    """Return the megabytes of a process: peak and median."""
     module = "benchmarks.windows_memory"
     command = [sys.executable, "-m", module, windows, str(keys), str(a_minute)]
     said = subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout.split()
@@ -88,7 +88,7 @@ def _run(keys: int, chunks: int, a_minute: int) -> None:
             await asyncio.sleep(EVERY_S)
 
     ran(window("bidder", "tumble: 60s"), rows(keys, a_minute), chunks, watch)
-    # `ru_maxrss` would be that of the parent if it was larger when it forked.
+    # `ru_maxrss` would be the parent's if that was larger at the fork.
     print(_status_mb("VmHWM"), median(seen))
 
 

@@ -1,9 +1,9 @@
-"""The longest that the event loop stood still while windows of 1 M keys fired: milliseconds.
+"""Longest pause of the event loop while windows of 1 M keys fire: milliseconds.
 
-A million keys with one row each a minute, so that a window of 60 s puts out as many rows as came;
-they come as fast as they go. A watcher on the loop sees how late it is woken. On stderr: the
-longest pauses, and those of a loop on which nothing runs, in the same time: what is the machine's;
-and how long the loop's own thread computed at most between two looks of the watcher: what is ours.
+A million keys have one row each a minute, so a window of 60 s emits as many rows as arrive; the
+rows come as fast as possible. A watcher on the loop measures how late it is woken. On stderr: the
+longest pauses, and those of an idle loop in the same time, which are the machine's share; and the
+longest that the loop's own thread computed between two wake-ups of the watcher, which is our share.
 `python -m benchmarks.windows_pause [MINUTES] [SHAPE]`
 """
 
@@ -40,11 +40,11 @@ def main(minutes: str = "5", shape: str = "tumble: 60s") -> None:
         longest = ", ".join(f"{ms:.0f}" for ms, _ in nlargest(8, pauses))
         own = max(ms for _, ms in pauses)
         print(f"{longest} ms in {took_s:.0f} s, CPU {own:.0f} ms  {name}", file=sys.stderr)
-    print(f"{run.rows:,} rows put out, {run.cpu_s:.1f} s of CPU", file=sys.stderr)
+    print(f"{run.rows:,} rows emitted, {run.cpu_s:.1f} s of CPU", file=sys.stderr)
 
 
 async def _watch(late: list[tuple[float, float]]) -> None:
-    """Write down how late the loop goes on, and how long it computed: milliseconds."""
+    """Record the delays of the loop and its own computing, in milliseconds."""
     while True:
         start, before = perf_counter(), thread_time()
         await asyncio.sleep(EVERY_S)
@@ -61,7 +61,7 @@ async def _idle(late: list[tuple[float, float]], seconds: float) -> None:
 
 
 def _minute_by_minute(number: int) -> pl.DataFrame:
-    """A chunk of rows whose bidders come round once a minute."""
+    """Return a chunk of rows whose bidders recur once a minute."""
     row = pl.int_range(number * TOGETHER, (number + 1) * TOGETHER, dtype=pl.Int64)
     at = pl.lit(BASE_MS * 1000) + row * 60
     return pl.select(

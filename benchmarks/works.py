@@ -1,10 +1,10 @@
 """W1 to W4: JSON lines in a file to JSON lines in a file, against DuckDB and a plain Python loop.
 
-W1 keeps the bids whose url has "item7" (11 %), all fields; W2 makes four fields of every bid; W3
-and W4 aggregate in tumbling windows, of 10 s by auction (10 k keys) and of 60 s by bidder (1 M
-keys). The figure is CPU seconds of the whole process per million records, of the rounds the least,
-and so are the ratios, for whatever else the machine does only adds; behind them those of the single
-rounds.
+W1 keeps the bids whose url has "item7" (11 %), with all fields; W2 computes four fields of every
+bid; W3 and W4 aggregate in tumbling windows, of 10 s by auction (10 k keys) and of 60 s by bidder
+(1 M keys). The figure is the CPU seconds of the whole process per million records. Figure and
+ratios are the least of the rounds, because other work on the machine only adds; the ratios of the
+single rounds follow.
 `python -m benchmarks.works [w1|w2|w3|w4] [ROUNDS]`
 """
 
@@ -55,14 +55,14 @@ STEPS = {
 
 
 def pipeline(work: str) -> str:
-    """The text of a pipeline."""
+    """Return the text of the pipeline."""
     timed = work in ("w3", "w4")
     type = "timestamp" if timed else "bigint"
     return PIPELINE.format(work=work, type=type, time=TIME if timed else "", step=STEPS[work])
 
 
 def main(work: str = "w1", rounds: str = "3") -> None:
-    """Print the figure; the ratios go to stderr."""
+    """Print the figure, and the ratios on stderr."""
     compile_all()
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
@@ -79,7 +79,7 @@ def main(work: str = "w1", rounds: str = "3") -> None:
 
 
 def _round(root: Path, work: str) -> dict[str, float]:
-    """The CPU seconds of each, one after the other."""
+    """Return the CPU seconds of each, one after the other."""
     python, source = sys.executable, str(root / "bids.jsonl")
     shutil.rmtree(root / "out", ignore_errors=True)
     commands = {
@@ -91,7 +91,7 @@ def _round(root: Path, work: str) -> dict[str, float]:
 
 
 def run(root: Path, checkpoints: str = "never") -> list[str]:
-    """The command that runs the pipeline of a folder, with a checkpoint every so often."""
+    """Return the command that runs the pipeline of a folder, with this checkpoint interval."""
     return [
         *("-m", "headrace.cli", "run", str(root / "p.yaml"), "--quiet", "--fresh"),
         *("--home", str(root / "home"), "--set", f"settings.checkpoint.every={checkpoints}"),
@@ -99,7 +99,7 @@ def run(root: Path, checkpoints: str = "never") -> list[str]:
 
 
 def cpu_s(command: list[str]) -> float:
-    """What a command takes."""
+    """Return the CPU seconds of a command."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(command, check=True, cwd=Path(__file__).parent.parent)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

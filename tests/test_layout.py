@@ -82,8 +82,8 @@ def test_core_imports_neither_connector_nor_state_nor_spark() -> None:
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["--version"], ["validate", "--help"]])
 def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
     loaded = loaded_after(
-        "from contextlib import ExitStack; from headrace.cli.main import run; "
-        f"run({arguments!r}, ExitStack())"
+        "from contextlib import ExitStack; from headrace.cli.main import run_command_line; "
+        f"run_command_line({arguments!r}, ExitStack())"
     )
     assert "click" in loaded
     assert not loaded & {"polars", "pydantic", "yaml", "rich", "sqlglot"}

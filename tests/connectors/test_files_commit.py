@@ -285,7 +285,7 @@ from tests.connectors.test_files_sink import FRAME
 async def main():
     sink = sink_of(Path(sys.argv[1]), "{from: s, files: {path: out, roll: {rows: 3}}}")
     sink.check()
-    writer = sink.writer(0)
+    writer = sink.create_writer(0)
     while True:
         await writer.write(FRAME)
         handle = await writer.prepare()

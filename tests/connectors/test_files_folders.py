@@ -46,7 +46,7 @@ def test_what_cannot_be_a_folder(tmp_path: Path, path: str, said: str, status: i
 AS_NOBODY = """
 import os, sys
 from pathlib import Path
-from headrace.core.api.sources import ConnectorError
+from headrace.core.api.failures import ConnectorError
 from tests.connectors.on_disk import sink_of
 
 sink = sink_of(Path(sys.argv[1]), "{from: s, files: {path: %s}}" % sys.argv[2])
@@ -78,13 +78,13 @@ FULL = """
 import resource, sys
 from pathlib import Path
 import polars as pl
-from headrace.connectors.memory import Memory
+from headrace.connectors.memory import InMemoryData
 from tests.connectors.on_disk import run
 
 if "limit" in sys.argv:
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 rows = pl.DataFrame({"id": range(1000), "name": ["x" * 50] * 1000})
-memory = Memory(inputs={"in": {"a": [rows] * 100}})
+memory = InMemoryData(inputs={"in": {"a": [rows] * 100}})
 text = '''
 sources:
   s: {memory: {data: in}, schema: {id: bigint, name: string}}

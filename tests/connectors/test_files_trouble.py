@@ -166,7 +166,7 @@ def test_a_name_that_is_no_text_is_refused(tmp_path: Path) -> None:
 AS_NOBODY = """
 import os, sys
 from pathlib import Path
-from headrace.core.api.sources import ConnectorError
+from headrace.core.api.failures import ConnectorError
 from tests.connectors.on_disk import chunks, source_of
 
 folder, text = Path(sys.argv[1]), "{files: {path: '%s'}, schema: {id: bigint}}"
@@ -175,7 +175,7 @@ if os.getuid() == 0:
     os.setuid(65534)
 for source, reader in opened:
     try:
-        chunks(reader, source.discover()[0])
+        chunks(reader, source.discover_splits()[0])
     except ConnectorError as error:
         print(error.message, error.exit_status, error.hint)
 """

@@ -242,11 +242,11 @@ def test_nothing_of_rocksdb_is_loaded_before_rows_spill() -> None:
     program = """
 import sys
 import polars as pl
-from headrace.core.api.state_backend import Owner
+from headrace.core.api.state_backend import StateOwnership
 from headrace.core.api.state import KEY
 from headrace.state.rocks.backend import RocksBackend
-state = RocksBackend("nowhere", 1 << 30).open(Owner("step", 0, range(8), 8))
-table = state.table("rows", {})
+state = RocksBackend("nowhere", 1 << 30).open_state(StateOwnership("step", 0, range(8), 8))
+table = state.open_table("rows", {})
 table.put(pl.DataFrame({KEY: ["a"]}))
 assert "rocksdict" not in sys.modules
 """

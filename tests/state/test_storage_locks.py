@@ -23,7 +23,7 @@ HOLD = """
 import os, sys
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
-with Home(LocalDisk(), sys.argv[1], "bids").held("2026-01-31T07:00:00Z"):
+with Home(LocalDisk(), sys.argv[1], "bids").hold("2026-01-31T07:00:00Z"):
     if len(sys.argv) > 2:
         child = os.fork()
     if len(sys.argv) < 3 or child:
@@ -36,13 +36,13 @@ import itertools, sys
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
 home = Home(LocalDisk(), sys.argv[1], "bids")
-with home.held("2026-01-31T07:00:00Z"):
-    store = home.store(home.job("2026-01-31T07:00:00Z"))
-    for number in itertools.count(1 + max(store.manifests(), default=0)):
+with home.hold("2026-01-31T07:00:00Z"):
+    store = home.open_store(home.ensure_job_id("2026-01-31T07:00:00Z"))
+    for number in itertools.count(1 + max(store.list_checkpoints(), default=0)):
         blobs = [store.put(b"%d of %d" % (each, number)) for each in range(5)]
-        store.commit(number, {"states": [blob.document() for blob in blobs]})
+        store.commit(number, {"states": [blob.to_document() for blob in blobs]})
         print(number, flush=True)
-        store.collect(store.manifests()[-2:])
+        store.collect(store.list_checkpoints()[-2:])
 """
 
 

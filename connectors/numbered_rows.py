@@ -208,11 +208,11 @@ def make_source_opener(
 ) -> Callable[[nodes.Source, RunContext], SourceConnector]:
     """Return a function that opens a source over these numbered rows."""
 
-    def opened(source: nodes.Source, surroundings: RunContext) -> SourceConnector:
+    def open_source(source: nodes.Source, surroundings: RunContext) -> SourceConnector:
         numbered = NumberedSource(numbers(source, surroundings), surroundings)
         return ThreadedSource(numbered, surroundings.kernel_executor)
 
-    return opened
+    return open_source
 
 
 def make_batch_opener(

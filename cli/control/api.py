@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.cli.control.http_messages import Request, RequestError, Response, make_response
-from headrace.cli.control.http_server import Route
+from headrace.cli.control.http_server import HttpRoute
 from headrace.cli.control.operations import Operation
 from headrace.core.api.storage_url import is_url
 from headrace.core.job.statistics import collect_checkpoint_history, collect_job_statistics
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 MAX_WAIT_S = 60.0
 
 
-def build_routes(control: JobControl) -> list[Route]:
+def build_routes(control: JobControl) -> list[HttpRoute]:
     """Return the routes of the API over one job."""
     api = ApiHandlers(control)
     return [
-        Route("GET", "/v1/job", api.job),
-        Route("GET", "/v1/statistics", api.statistics),
-        Route("GET", "/v1/checkpoints", api.checkpoints),
-        Route("POST", "/v1/savepoints", api.savepoint),
-        Route("POST", "/v1/stop", api.stop),
-        Route("POST", "/v1/rescale", api.rescale),
-        Route("GET", "/v1/operations", api.operations),
-        Route("GET", "/v1/operations/{id}", api.operation),
+        HttpRoute("GET", "/v1/job", api.job),
+        HttpRoute("GET", "/v1/statistics", api.statistics),
+        HttpRoute("GET", "/v1/checkpoints", api.checkpoints),
+        HttpRoute("POST", "/v1/savepoints", api.savepoint),
+        HttpRoute("POST", "/v1/stop", api.stop),
+        HttpRoute("POST", "/v1/rescale", api.rescale),
+        HttpRoute("GET", "/v1/operations", api.operations),
+        HttpRoute("GET", "/v1/operations/{id}", api.operation),
     ]
 
 

@@ -13,7 +13,7 @@ from headrace.cli.control.api import build_routes
 from headrace.cli.control.job_control import JobControl
 from headrace.cli.control.job_summary import JobSummary
 from headrace.cli.control.rescale_plans import RescalePlans
-from headrace.cli.control.savepoint_export import ByteProgress, SavepointWriter
+from headrace.cli.control.savepoint_export import ByteProgress, SavepointProcess
 from headrace.cli.errors import save_bug_report
 from headrace.core.api.storage_url import is_url
 from headrace.core.job.launch import LaunchOptions
@@ -34,7 +34,7 @@ def add_control(
     tell: Callable[[JobEvent], None],
 ) -> LaunchOptions:
     """Add the control of the job to its launch."""
-    saving = SavepointWriter(partial(_export_savepoint, home, figures.description.version))
+    saving = SavepointProcess(partial(_export_savepoint, home, figures.description.version))
     control = JobControl(
         home.folder, figures, RescalePlans(loaded), saving, tell, _report_bug, build_routes
     )

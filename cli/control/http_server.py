@@ -33,7 +33,7 @@ Handler: TypeAlias = "Callable[[Request], Awaitable[Response]]"
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class HttpRoute:
     """A method, a path and a handler; a word of the path in braces matches any word."""
 
     method: str
@@ -49,7 +49,9 @@ class MethodNotAllowed(RequestError):
         self.methods = methods
 
 
-def find_route(routes: Sequence[Route], method: str, path: str) -> tuple[Route, Mapping[str, str]]:
+def find_route(
+    routes: Sequence[HttpRoute], method: str, path: str
+) -> tuple[HttpRoute, Mapping[str, str]]:
     """Find the route of a request, and the values of its words in braces. Raises Bad.
 
     HEAD is answered as GET is.
@@ -117,7 +119,7 @@ class ServerLimits:
 class HttpServer:
     """A running server."""
 
-    routes: Sequence[Route]
+    routes: Sequence[HttpRoute]
     limits: ServerLimits
     report_bug: Callable[[BaseException], None]
     """Called with the exception of a failing handler, which is a bug in headrace."""
@@ -215,7 +217,7 @@ async def _wait_for_disconnect(reader: asyncio.StreamReader) -> None:
 
 @asynccontextmanager
 async def run_server(
-    routes: Sequence[Route],
+    routes: Sequence[HttpRoute],
     listener: socket.socket,
     failed: Callable[[BaseException], None] = lambda error: None,
     limits: ServerLimits | None = None,

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from headrace.cli.control import job_socket
-from headrace.cli.control.http_server import Route, run_server
+from headrace.cli.control.http_server import HttpRoute, run_server
 from headrace.cli.control.job_summary import SAMPLE_INTERVAL_S, JobSummary, format_now
 from headrace.cli.control.operations import Operation, OperationError, Operations
 from headrace.cli.control.rescale_plans import RescalePlans, changed_parallelism
-from headrace.cli.control.savepoint_export import SavepointAbandoned, SavepointWriter
+from headrace.cli.control.savepoint_export import SavepointAbandoned, SavepointProcess
 from headrace.core.api.snapshots import RefusedSnapshot, SnapshotError
 from headrace.core.coordination.events import (
     JobEvent,
@@ -49,11 +49,11 @@ class JobControl:
     """The job's home, which is locked."""
     summary: JobSummary
     rescale_plans: RescalePlans
-    savepoint_writer: SavepointWriter
+    savepoint_writer: SavepointProcess
     report_event: Callable[[JobEvent], None] = lambda news: None
     report_bug: Callable[[BaseException], None] = lambda error: None
     """Called with an exception that is a bug in headrace."""
-    make_routes: Callable[[JobControl], Sequence[Route]] = lambda control: ()
+    make_routes: Callable[[JobControl], Sequence[HttpRoute]] = lambda control: ()
     """The routes to serve."""
     operations: Operations = field(default_factory=Operations)
     _job: Job | None = None

@@ -56,7 +56,7 @@ class SavepointAbandoned(Exception):
 
 
 @dataclass(slots=True)
-class SavepointWriter:
+class SavepointProcess:
     """Writer of savepoints."""
 
     export: SavepointExport

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from headrace.cli.control.http_messages import Request, Response, make_response
-from headrace.cli.control.http_server import Route, run_server
+from headrace.cli.control.http_server import HttpRoute, run_server
 from headrace.cli.metrics.samples import JobSample
 from headrace.core.job.job import Job
 
@@ -73,7 +73,7 @@ class MonitoringServer:
             await asyncio.get_running_loop().create_future()
 
 
-def build_monitoring_routes(job: Job, version: str) -> list[Route]:
+def build_monitoring_routes(job: Job, version: str) -> list[HttpRoute]:
     """Return the routes of monitoring."""
     from headrace.cli.metrics.exposition import CONTENT_TYPE, JobCollector
 
@@ -91,9 +91,9 @@ def build_monitoring_routes(job: Job, version: str) -> list[Route]:
         return make_response(200 if job.status == "running" else 503, {"status": job.status})
 
     return [
-        Route("GET", "/metrics", metrics),
-        Route("GET", "/live", live),
-        Route("GET", "/ready", ready),
+        HttpRoute("GET", "/metrics", metrics),
+        HttpRoute("GET", "/live", live),
+        HttpRoute("GET", "/ready", ready),
     ]
 
 

@@ -176,19 +176,22 @@ class _FaultFinder:
 
         type = self.types[field.name]
 
-        def strict(texts: list[bytes]) -> pl.DataFrame:
+        def read_strict(texts: list[bytes]) -> pl.DataFrame:
             return read_lines(b"\n".join(texts), {field.name: type})
 
-        def worded(texts: list[bytes]) -> pl.DataFrame:
+        def read_with_words(texts: list[bytes]) -> pl.DataFrame:
             return json_reader.read_nested_column(field, self.epoch, texts)
 
-        def why(text: bytes) -> str:
+        def explain_error(text: bytes) -> str:
             return describe_invalid_field(field, text)
 
         words = contains_type(field.type, FLOAT, DOUBLE)
         some = [row for row, text in enumerate(self.texts) if words and json_reader.has_words(text)]
         rest = sorted(set(range(len(self.texts))).difference(some))
-        pieces = self.read_by_halving(rest, strict, why), self.read_by_halving(some, worded, why)
+        pieces = (
+            self.read_by_halving(rest, read_strict, explain_error),
+            self.read_by_halving(some, read_with_words, explain_error),
+        )
         order = pl.Series(rest + some, dtype=pl.UInt32).arg_sort()
         return pl.concat(pieces)[field.name].gather(order)
 

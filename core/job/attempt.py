@@ -165,7 +165,7 @@ class Attempt:
     def stop(self, *, drains: bool = False) -> None:
         """Request the end of the attempt."""
 
-        def said(coordinator: Coordinator, now: float) -> list[CoordinatorAction]:
+        def stop_coordinator(coordinator: Coordinator, now: float) -> list[CoordinatorAction]:
             messages = coordinator.stop(now, drains=drains)
             if coordinator.is_draining and coordinator.checkpoints is not None:
                 # While draining, only the final checkpoint is valid.
@@ -173,16 +173,16 @@ class Attempt:
                 self._requests.reject_after(coordinator.checkpoints.number, why)
             return messages
 
-        self._post(said)
+        self._post(stop_coordinator)
 
     def stop_for_rescale(self, halted: Callable[[], None]) -> None:
         """Request the end of the attempt, and call back when the stop has begun."""
 
-        def said(coordinator: Coordinator, now: float) -> list[CoordinatorAction]:
+        def halt_coordinator(coordinator: Coordinator, now: float) -> list[CoordinatorAction]:
             halted()
             return coordinator.stop(now)
 
-        self._post(said)
+        self._post(halt_coordinator)
 
     async def take_checkpoint(self) -> int:
         """Take a checkpoint of all input so far. Return its number once its output is committed.

@@ -108,7 +108,7 @@ def _split_conjunction(typed: TypedExpression) -> Iterator[TypedExpression]:
 
 
 def _build_conjunction(conditions: Sequence[TypedExpression]) -> TypedExpression | None:
-    def both(one: TypedExpression, other: TypedExpression) -> TypedExpression:
+    def conjoin(one: TypedExpression, other: TypedExpression) -> TypedExpression:
         return FUNCTIONS["and"].resolve(function.TypedCall("and", (one, other), other.span))
 
-    return reduce(both, conditions) if conditions else None
+    return reduce(conjoin, conditions) if conditions else None

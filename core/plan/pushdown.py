@@ -125,10 +125,10 @@ def _reduce_join(join: Join, wanted: set[str]) -> Join:
         find_columns(join.residual_filter.condition) if join.residual_filter else set()
     )
 
-    def reduced(side: JoinSide) -> JoinSide:
+    def reduce_side(side: JoinSide) -> JoinSide:
         return replace(side, columns=tuple(c for c in side.columns if c.name in kept))
 
-    return replace(join, left=reduced(join.left), right=reduced(join.right))
+    return replace(join, left=reduce_side(join.left), right=reduce_side(join.right))
 
 
 def _reduce_lookup(lookup: Lookup, wanted: set[str]) -> Lookup:

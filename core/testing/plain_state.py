@@ -89,13 +89,13 @@ class PlainRuns:
 
     def take(self, until: int) -> pl.DataFrame | None:
         """Remove and return the rows of slots up to `until`."""
-        found = self._between(None, until)
+        found = self._select_range(None, until)
         self.drop(until)
         return found
 
     def read(self, after: int, until: int) -> pl.DataFrame | None:
         """Return the rows of slots after `after` and up to `until`."""
-        return self._between(after, until)
+        return self._select_range(after, until)
 
     def drop(self, until: int) -> None:
         """Remove the rows of slots up to `until`."""
@@ -124,7 +124,7 @@ class PlainRuns:
         """The number of stored rows."""
         return self._rows.height
 
-    def _between(self, after: int | None, until: int) -> pl.DataFrame | None:
+    def _select_range(self, after: int | None, until: int) -> pl.DataFrame | None:
         slots = self._rows[SLOT]
         among = slots <= until if after is None else (slots <= until) & (slots > after)
         found = self._rows.filter(among)

@@ -188,7 +188,7 @@ class SubtaskBuilder:
     ) -> list[SubtaskOperators]:
         """Build the operators of each subtask, several at a time if there are states to restore."""
 
-        def compiled(subtask: tuple[SubtaskId, nodes.Task]) -> SubtaskOperators:
+        def compile_subtask(subtask: tuple[SubtaskId, nodes.Task]) -> SubtaskOperators:
             id, task = subtask
             parts = [self.plan.part(name) for name in task.parts]
             steps = [part for part in parts if isinstance(part, nodes.Step)]
@@ -196,9 +196,9 @@ class SubtaskBuilder:
             return compile_steps(steps, self._operator_context, subtask_slice)
 
         if not states:
-            return [compiled(subtask) for subtask in subtasks]
+            return [compile_subtask(subtask) for subtask in subtasks]
         with ThreadPoolExecutor(RESTORE_THREADS) as pool:
-            return list(pool.map(compiled, subtasks))
+            return list(pool.map(compile_subtask, subtasks))
 
     def _thaw_states(self, restored: RestoredState) -> dict[str, tuple[FrozenState, ...]]:
         """Return the states of the restored checkpoint, by step."""

@@ -18,7 +18,7 @@ from headrace.cli.control.client import JobClient, NotListening
 from headrace.cli.control.job_control import JobControl
 from headrace.cli.control.job_summary import JobDescription, JobSummary
 from headrace.cli.control.rescale_plans import RescalePlans
-from headrace.cli.control.savepoint_export import SavepointExport, SavepointWriter
+from headrace.cli.control.savepoint_export import SavepointExport, SavepointProcess
 from headrace.connectors.memory import InMemoryData, MemoryEvent
 from headrace.core.checkpoint.storage import CheckpointStorage
 from headrace.core.coordination.checkpoint_coordinator import CheckpointSchedule
@@ -185,7 +185,7 @@ def running(
         home.folder,
         figures,
         RescalePlans(loaded),
-        SavepointWriter(export(home)),
+        SavepointProcess(export(home)),
         tell,
         defects.append,
         build_routes,

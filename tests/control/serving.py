@@ -10,14 +10,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from headrace.cli.control import job_socket
-from headrace.cli.control.http_server import Route, ServerLimits, run_server
+from headrace.cli.control.http_server import HttpRoute, ServerLimits, run_server
 
 LONGEST_S = 30.0
 
 
 @contextmanager
 def served(
-    folder: Path, routes: Sequence[Route], limits: ServerLimits | None = None
+    folder: Path, routes: Sequence[HttpRoute], limits: ServerLimits | None = None
 ) -> Iterator[list[BaseException]]:
     """Serve in a home until the end; yields the reported bugs."""
     defects: list[BaseException] = []

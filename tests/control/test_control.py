@@ -18,7 +18,7 @@ from headrace.cli.control.job_control import JobControl
 from headrace.cli.control.job_summary import JobDescription, JobSummary
 from headrace.cli.control.operations import Operation
 from headrace.cli.control.rescale_plans import RescalePlans
-from headrace.cli.control.savepoint_export import ByteProgress, SavepointExport, SavepointWriter
+from headrace.cli.control.savepoint_export import ByteProgress, SavepointExport, SavepointProcess
 from headrace.connectors.memory import InMemoryData
 from headrace.core.api.kernel_executor import KernelExecutor
 from headrace.core.api.snapshots import RefusedSnapshot, StoreError
@@ -375,7 +375,9 @@ def unused(folder: Path, tell: Callable[[JobEvent], None]) -> JobControl:
     (folder / "p.yaml").write_text(TOTALS)
     loaded = load_pipeline(folder / "p.yaml", {})
     figures = JobSummary(JobDescription("test", "p.yaml", "0.1.0", str(folder), NOW))
-    return JobControl(home.folder, figures, RescalePlans(loaded), SavepointWriter(save(home)), tell)
+    return JobControl(
+        home.folder, figures, RescalePlans(loaded), SavepointProcess(save(home)), tell
+    )
 
 
 def ended_so(folder: Path, outcome: JobOutcome) -> tuple[Operation, Operation]:

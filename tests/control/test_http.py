@@ -20,7 +20,7 @@ from headrace.cli.control.http_messages import (
     parse_body,
     parse_head,
 )
-from headrace.cli.control.http_server import MethodNotAllowed, Route, find_route, match_path
+from headrace.cli.control.http_server import HttpRoute, MethodNotAllowed, find_route, match_path
 
 END = b"\r\n\r\n"
 
@@ -145,9 +145,9 @@ async def nothing(_: Request) -> Response:
 
 
 ROUTES = [
-    Route("GET", "/v1/operations/{id}", nothing),
-    Route("GET", "/v1/job", nothing),
-    Route("POST", "/v1/job", nothing),
+    HttpRoute("GET", "/v1/operations/{id}", nothing),
+    HttpRoute("GET", "/v1/job", nothing),
+    HttpRoute("POST", "/v1/job", nothing),
 ]
 
 

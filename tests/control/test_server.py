@@ -19,7 +19,7 @@ from headrace.cli.control.http_messages import (
     Response,
     make_response,
 )
-from headrace.cli.control.http_server import Route, ServerLimits
+from headrace.cli.control.http_server import HttpRoute, ServerLimits
 from tests.control.serving import LONGEST_S, rest, said, served
 
 HELLO = b"GET /hello HTTP/1.1\r\n\r\n"
@@ -49,11 +49,11 @@ async def forever(request: Request) -> Response:
 
 
 ROUTES = [
-    Route("GET", "/hello", hello),
-    Route("POST", "/echo/{word}", echo),
-    Route("POST", "/no", no),
-    Route("GET", "/defect", defect),
-    Route("GET", "/forever", forever),
+    HttpRoute("GET", "/hello", hello),
+    HttpRoute("POST", "/echo/{word}", echo),
+    HttpRoute("POST", "/no", no),
+    HttpRoute("GET", "/defect", defect),
+    HttpRoute("GET", "/forever", forever),
 ]
 
 

@@ -118,13 +118,13 @@ class SinkTransactions:
     ) -> None:
         some = asyncio.Semaphore(MAX_CONCURRENT)
 
-        async def one(id: str) -> None:
+        async def init_id(id: str) -> None:
             async with some:
                 producer = await self._init_producer(id, wire, patience, START_TIMEOUT_S)
                 if producer.epoch and places:
                     await write_markers(producer, wire, patience, places)
 
-        tasks = [asyncio.create_task(one(id)) for id in ids]
+        tasks = [asyncio.create_task(init_id(id)) for id in ids]
         try:
             await asyncio.gather(*tasks)
         finally:

@@ -129,10 +129,10 @@ def to_binary(source: Type) -> PolarsForm:
         return lambda value: value.cast(pl.Binary)
     units = [1 << 8 * index for index in reversed(range(_BYTES[source]))]
 
-    def packed(value: pl.Series) -> pl.Series:
+    def pack_bytes(value: pl.Series) -> pl.Series:
         wide = value.cast(pl.Int64).fill_null(0)
         octets = [(wide // unit % 256).cast(pl.UInt8) for unit in units]
         listed = pl.select(pl.concat_list(octets).cast(pl.Binary)).to_series()
         return pl.select(pl.when(value.is_not_null()).then(listed)).to_series()
 
-    return compute_on_column(packed, BINARY)
+    return compute_on_column(pack_bytes, BINARY)

@@ -77,7 +77,7 @@ def _commuted_overloads(
     """Return the overloads of a sum in both orders of its operands."""
     check = refuse_bigint if interval == "I" else None
 
-    def swapped(bound: BoundArguments) -> PolarsForm:
+    def build_swapped(bound: BoundArguments) -> PolarsForm:
         form = build(BoundArguments(bound.arguments[::-1], {}, bound.type_arguments, bound.result))
         return lambda a, b: form(b, a)
 
@@ -90,7 +90,7 @@ def _commuted_overloads(
         ),
         overload(
             f"+(left: {interval}, right: {time}) -> {result}",
-            build=swapped,
+            build=build_swapped,
             check=check,
             spark=spark,
         ),
@@ -252,11 +252,11 @@ def _build_scaling(bound: BoundArguments, form: Callable[[Type], PolarsForm]) ->
     )
     compute = form(number)
 
-    def scaled(interval: pl.Expr, number: pl.Expr) -> pl.Expr:
+    def scale_interval(interval: pl.Expr, number: pl.Expr) -> pl.Expr:
         count = compute(calendar.to_bigint(interval), number)
         return calendar.to_int(count) if months else calendar.to_interval(count)
 
-    return scaled
+    return scale_interval
 
 
 def _build_product(type: Type) -> PolarsForm:

@@ -107,10 +107,10 @@ class RemoteBlobs:
         return blob
 
     def put_file(self, path: str) -> Blob:
-        """Store a file. It is opened at once, so it may be removed afterwards."""
+        """Store a file. It is open_upload at once, so it may be removed afterwards."""
         blob = _compute_blob(self._disk.read_chunks(path))
 
-        def opened() -> Callable[[], None]:
+        def open_upload() -> Callable[[], None]:
             file = open(path, "rb")  # noqa: SIM115 - a thread closes it
 
             def upload() -> None:
@@ -119,7 +119,7 @@ class RemoteBlobs:
 
             return upload
 
-        self._start_upload(blob, opened)
+        self._start_upload(blob, open_upload)
         return blob
 
     def has(self, blob: Blob) -> bool:

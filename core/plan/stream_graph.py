@@ -39,7 +39,9 @@ def check_loops(
 def _check_loop(
     pipeline: Pipeline, source: Source, sink: Sink, folder: Path, circle: bool, report: PlanProblems
 ) -> None:
-    found = pipeline.sources[source.name].connector.describe_feedback(source, sink, folder)
+    connector = pipeline.sources[source.name].connector
+    format = sink.format.name if sink.format else ""
+    found = connector.describe_feedback(source.options, sink.options, format, folder)
     if not found:
         return
     report.subject = f'sink "{sink.name}"'

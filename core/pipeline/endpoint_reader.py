@@ -163,8 +163,9 @@ class EndpointReader:
         )
         written = side.options.fields_by_key()
         # An option that adds columns cannot be ignored: all readers of the columns would fail.
-        made = getattr(side, "beside", None)
-        makes_all = getattr(side, "columns", None) is not None
+        source = side if isinstance(side, SourceSpec) else None
+        made = source.extra_columns if source else None
+        makes_all = source is not None and source.columns is not None
         spare = [k for k in written if not makes_all and (made is None or k != made.option)]
         outer = SourceKeys if self.kind == "source" else SinkKeys
         return validate(

@@ -14,8 +14,8 @@ from benchmarks.windowed import Counting, Making, Ran
 from headrace.connectors.memory import MemoryOptions
 from headrace.core.api.run_context import RunContext
 from headrace.core.api.sources import SourceConnector
-from headrace.core.pipeline.connector import Connector, SinkSide, SourceSide
 from headrace.core.plan import nodes
+from headrace.core.plan.connector import Connector, SinkSide, SourceSide
 
 
 def ran(pipeline: str, chunks: Mapping[str, Sequence[pl.DataFrame]]) -> Ran:

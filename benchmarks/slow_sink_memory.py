@@ -30,7 +30,7 @@ from headrace.core.api.run_context import RunContext
 from headrace.core.api.sources import Chunk, SplitReader
 from headrace.core.api.splits import Handle, Position, Progress, Split
 from headrace.core.api.state import Document
-from headrace.core.pipeline.connector import Connector, SinkSide, SourceSide
+from headrace.core.plan.connector import Connector, SinkSide, SourceSide
 
 FEW, MANY = 2_000_000, 10_000_000
 A_SECOND = 250_000

@@ -23,7 +23,7 @@ from headrace.core.api.sources import Chunk, SplitReader
 from headrace.core.api.splits import Handle, Position, Progress, Split
 from headrace.core.api.state import Document
 from headrace.core.job.launch import Watcher
-from headrace.core.pipeline.connector import Connector, SinkSide, SourceSide
+from headrace.core.plan.connector import Connector, SinkSide, SourceSide
 
 PIPELINE = """
 name: windowed

@@ -16,8 +16,8 @@ from headrace.connectors.registry import REGISTRY
 from headrace.core.api.failures import ConnectorError
 from headrace.core.api.kernel_executor import KernelExecutor
 from headrace.core.api.run_context import RunContext
-from headrace.core.pipeline.connector import Connector
 from headrace.core.plan import nodes
+from headrace.core.plan.connector import Connector
 from headrace.core.plan.describe import get_part_kind
 from headrace.core.plan.layout import get_lookup
 

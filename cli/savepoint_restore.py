@@ -17,8 +17,8 @@ from headrace.core.api.snapshots import RefusedSnapshot
 if TYPE_CHECKING:
     from headrace.cli.start_options import StartOptions
     from headrace.core.api.snapshots import SnapshotStore
-    from headrace.core.pipeline.connector import Connectors
     from headrace.core.plan import Plan
+    from headrace.core.plan.connector import Connectors
     from headrace.state.savepoints.savepoint import Savepoint
     from headrace.state.storage.checkpoint_repository import CheckpointRepository
 

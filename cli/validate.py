@@ -18,7 +18,7 @@ from headrace.cli.pipeline_file import (
 
 if TYPE_CHECKING:
     from headrace.core.errors.problems import Problem
-    from headrace.core.pipeline.connector import SinkSide, SourceSide
+    from headrace.core.pipeline.connector_spec import SinkSpec, SourceSpec
     from headrace.core.pipeline.model import Pipeline
 
 
@@ -141,6 +141,6 @@ def _count_expressions(pipeline: Pipeline) -> int:
     return number
 
 
-def _count_option_expressions(side: SourceSide | SinkSide | None, options: object) -> int:
+def _count_option_expressions(side: SourceSpec | SinkSpec | None, options: object) -> int:
     values = [getattr(options, declared.option) for declared in side.expressions] if side else []
     return sum(len(value) if isinstance(value, tuple) else value is not None for value in values)

@@ -11,11 +11,12 @@ from headrace.connectors.formats.factories import list_decoded_columns
 from headrace.connectors.numbered_rows import NumberedRows, make_batch_opener, make_source_opener
 from headrace.core.api.run_context import RunContext
 from headrace.core.expressions import to_expr, type_expression
-from headrace.core.pipeline.connector import Connector, ExpressionOption, SourceSide
+from headrace.core.pipeline.connector_spec import ExpressionOption
 from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.pipeline.fields import Computed
 from headrace.core.pipeline.values import Count, RowRate, whole_number
 from headrace.core.plan import nodes
+from headrace.core.plan.connector import Connector, SourceSide
 from headrace.core.types.data_types import BIGINT, Schema
 from headrace.core.types.data_types import Field as Column
 

@@ -9,10 +9,10 @@ from pydantic import Field
 from headrace.connectors.nexmark_events import NexmarkEvents, count_events_for_rows
 from headrace.connectors.numbered_rows import NumberedRows, make_batch_opener, make_source_opener
 from headrace.core.api.run_context import RunContext
-from headrace.core.pipeline.connector import Connector, SourceSide
 from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.pipeline.values import Count, RowRate, choice_of, whole_number
 from headrace.core.plan import nodes
+from headrace.core.plan.connector import Connector, SourceSide
 from headrace.core.types.data_types import Field as Column
 from headrace.core.types.data_types import Schema
 from headrace.core.types.type_parser import parse_type

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from headrace.core.pipeline.connector import Connector, Connectors
+from headrace.core.plan.connector import Connector, Connectors
 
 CONNECTOR_NAMES = (
     *("files", "kafka", "nexmark", "generate", "console", "stdin", "stdout"),

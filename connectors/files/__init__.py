@@ -13,9 +13,10 @@ from headrace.core.api.run_context import RunContext
 from headrace.core.api.sinks import SinkConnector
 from headrace.core.api.sources import BatchSplitReader, SourceConnector
 from headrace.core.api.splits import Handle
-from headrace.core.pipeline.connector import ColumnOption, Connector, SinkSide, SourceSide
+from headrace.core.pipeline.connector_spec import ColumnOption
 from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.plan import nodes
+from headrace.core.plan.connector import Connector, SinkSide, SourceSide
 from headrace.core.types.data_types import BINARY, DOUBLE, FLOAT, Array, Schema, Struct, Type
 
 FORMATS = ("json", "csv", "parquet", "raw")

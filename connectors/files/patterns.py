@@ -19,7 +19,7 @@ from pathlib import Path, PurePath
 from headrace.connectors.files.compression import SUFFIXES
 from headrace.connectors.files.names import FORMAT_SUFFIXES, PartName, escape_name
 from headrace.connectors.files.options import FilesSink, FilesSource
-from headrace.core.plan import nodes
+from headrace.core.pipeline.document_model import DocumentModel
 
 
 def has_wildcards(name: str) -> bool:
@@ -121,13 +121,13 @@ def _list_entries(folder: str) -> list[os.DirEntry[str]]:
         return []
 
 
-def describe_feedback(source: nodes.Source, sink: nodes.Sink, folder: Path) -> str:
-    """Return the files of the sink that the source reads, as a pattern; "" if it reads none."""
-    reads, writes = source.options, sink.options
+def describe_feedback(
+    reads: DocumentModel, writes: DocumentModel, format: str, folder: Path
+) -> str:
+    """Return the files of a sink that a source reads, as a pattern; "" if it reads none."""
     assert isinstance(reads, FilesSource)
     assert isinstance(writes, FilesSink)
-    name = sink.format.name if sink.format else "json"
-    suffix = FORMAT_SUFFIXES[name] + SUFFIXES[writes.compression]
+    suffix = FORMAT_SUFFIXES[format] + SUFFIXES[writes.compression]
     columns = [escape_name(column) for column in writes.partition_by or ()]
     parts = [f"{column}=" for column in columns]
     part = str(PartName("0" * 8, 0, 0, suffix))

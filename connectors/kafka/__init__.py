@@ -14,9 +14,9 @@ from headrace.connectors.kafka.source_options import KafkaSource
 from headrace.core.api.run_context import RunContext
 from headrace.core.api.sinks import SinkConnector
 from headrace.core.api.sources import BatchSplitReader, SourceConnector
-from headrace.core.pipeline.connector import Connector, SinkSide, SourceSide
 from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.plan import nodes
+from headrace.core.plan.connector import Connector, SinkSide, SourceSide
 from headrace.core.types.data_types import Schema
 
 FORMATS = ("json", "csv", "raw")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from headrace.connectors.kafka.source_options import KafkaSource
-from headrace.core.pipeline.connector import ExtraColumnsOption
+from headrace.core.pipeline.connector_spec import ExtraColumnsOption
 from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.pipeline.text import Text
 from headrace.core.types.data_types import BIGINT, INT, STRING, TIMESTAMP, Array, Field, Struct

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from headrace.connectors.kafka.sink_options import KafkaSink
-from headrace.core.pipeline.connector import (
+from headrace.core.pipeline.connector_spec import (
     ColumnOption,
     ConnectorMismatch,
     ExpressionOption,
@@ -18,7 +18,6 @@ from headrace.core.pipeline.connector import (
 )
 from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.pipeline.text import Text
-from headrace.core.plan.nodes import Upsert
 from headrace.core.types.data_types import (
     BINARY,
     DOUBLE,
@@ -30,6 +29,7 @@ from headrace.core.types.data_types import (
     Struct,
     Type,
 )
+from headrace.core.types.stream_kinds import Upsert
 
 EVENT_TIME_WORD = "event_time"
 """The word for the event time of a row, whatever its column is called."""

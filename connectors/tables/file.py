@@ -26,12 +26,13 @@ from headrace.core.api.run_context import RunContext
 from headrace.core.api.sources import Chunk
 from headrace.core.api.splits import Split
 from headrace.core.operators.lookup.client import ONE_ROW_HINT, format_duplicate_error
-from headrace.core.pipeline.connector import Connector, ConnectorMismatch, LookupSide
+from headrace.core.pipeline.connector_spec import ConnectorMismatch
 from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.pipeline.formats import CsvOptions, JsonOptions
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.values import choice_of
 from headrace.core.plan import nodes
+from headrace.core.plan.connector import Connector, LookupSide
 from headrace.core.types.data_types import Field as Column
 from headrace.core.types.data_types import Schema, to_polars
 

@@ -9,9 +9,10 @@ from urllib.parse import urlsplit
 from headrace.connectors.tables.http_options import PLACEHOLDER, HttpOptions
 from headrace.core.api.lookup_tables import LookupTable
 from headrace.core.api.run_context import RunContext
-from headrace.core.pipeline.connector import Connector, ConnectorMismatch, LookupSide
+from headrace.core.pipeline.connector_spec import ConnectorMismatch
 from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.plan import nodes
+from headrace.core.plan.connector import Connector, LookupSide
 from headrace.core.types.data_types import Schema
 
 

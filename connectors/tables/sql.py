@@ -9,10 +9,11 @@ from headrace.connectors.tables.file import find_type_conflicts
 from headrace.connectors.tables.sql_options import SqlOptions
 from headrace.core.api.lookup_tables import LookupTable
 from headrace.core.api.run_context import RunContext
-from headrace.core.pipeline.connector import Connector, ConnectorMismatch, LookupSide
+from headrace.core.pipeline.connector_spec import ConnectorMismatch
 from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.pipeline.text import Text
 from headrace.core.plan import nodes
+from headrace.core.plan.connector import Connector, LookupSide
 from headrace.core.types.data_types import Array, Schema, Struct
 
 if TYPE_CHECKING:

@@ -5,11 +5,7 @@ states = partial_states(frame, ["auction"], expression.calls)
 """
 
 from headrace.core.aggregates.aggregate import AggregateFunction
-from headrace.core.aggregates.aggregate_resolver import (
-    AGGREGATE_NAMES,
-    type_aggregate_text,
-    type_aggregates,
-)
+from headrace.core.aggregates.aggregate_resolver import type_aggregate_text, type_aggregates
 from headrace.core.aggregates.calls import AggregateCall, AggregateExpression, deduplicate_calls
 from headrace.core.aggregates.group_by import compute_partial_states, compute_results, merge_states
 from headrace.core.aggregates.table import AGGREGATES, EXAMPLE_ROWS
@@ -17,7 +13,6 @@ from headrace.core.types.elements import ORDER
 
 __all__ = [
     "AGGREGATES",
-    "AGGREGATE_NAMES",
     "EXAMPLE_ROWS",
     "ORDER",
     "AggregateCall",

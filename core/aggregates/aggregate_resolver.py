@@ -25,9 +25,6 @@ from headrace.core.expressions.typed import (
 )
 from headrace.core.types.data_types import BOOLEAN, Schema
 
-AGGREGATE_NAMES = frozenset(AGGREGATES)
-"""The names of aggregates in lower case."""
-
 
 def type_aggregate_text(text: str, schema: Schema, keys: Schema) -> AggregateExpression:
     """Return the typed expression of a text, like `type_expression` for plain ones."""

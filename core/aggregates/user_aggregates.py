@@ -25,11 +25,10 @@ from headrace.core.api.user_code import UserCode, UserCodeError, get_instance
 from headrace.core.expressions.parsing.parser import parse_expression
 from headrace.core.expressions.typed import NO_SPARK_FORM, ColumnReference, Span, TypedExpression
 from headrace.core.types.data_types import Schema, Type
+from headrace.core.windows import Aggregate
 
 if TYPE_CHECKING:
     import polars as pl
-
-    from headrace.core.windows import Aggregate
 
 COUNT_COLUMN = "count"
 METHODS = ("partial", "merge", "finish")

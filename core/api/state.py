@@ -31,13 +31,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+from headrace.core.api.snapshots import SnapshotStore
 from headrace.core.api.state_sizes import StateSize
 from headrace.core.types.elements import MIN_WATERMARK_US
 
 if TYPE_CHECKING:
     import polars as pl
-
-    from headrace.core.api.snapshots import SnapshotStore
 
 
 SLOT = "__slot"

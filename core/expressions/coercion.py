@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from headrace.core.expressions.casts import build_cast
-from headrace.core.expressions.typed import Constant, ExpressionError, TypedExpression
+from headrace.core.expressions.typed import Constant, ExpressionError, TypedExpression, to_expr
 from headrace.core.types.data_types import (
     DATE,
     DAY,
@@ -128,8 +128,6 @@ def coerce_to(typed: TypedExpression, target: Type) -> TypedExpression | None:
 def parse_literal(typed: Constant, target: Type) -> TypedExpression:
     """Parse a string literal to a date or timestamp, or raise an ExpressionError."""
     import polars as pl
-
-    from headrace.core.expressions.typed import to_expr
 
     read = build_cast(typed, target, typed.span)
     value = pl.select(to_expr(read)).to_series()

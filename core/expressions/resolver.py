@@ -14,7 +14,10 @@ from headrace.core.expressions import function
 from headrace.core.expressions.casts import build_cast
 from headrace.core.expressions.coercion import parse_literal
 from headrace.core.expressions.functions import FUNCTIONS
-from headrace.core.expressions.functions.spark_functions import SPARK_FUNCTION_NAMES
+from headrace.core.expressions.functions.spark_functions import (
+    AGGREGATE_NAMES,
+    SPARK_FUNCTION_NAMES,
+)
 from headrace.core.expressions.parsing import foreign_syntax, syntax_tree
 from headrace.core.expressions.typed import (
     ColumnReference,
@@ -192,10 +195,8 @@ def resolve_clock(node: syntax_tree.Name) -> TypedExpression:
 
 def unknown_function_error(node: syntax_tree.CallNode) -> ExpressionError:
     """Return the error for an unknown function: misspelt, an aggregate, or not built yet."""
-    from headrace.core.aggregates import AGGREGATES as AGGREGATES
-
     name = node.name
-    if name in AGGREGATES:
+    if name in AGGREGATE_NAMES:
         hint = "write it under aggregate: of a step"
         return ExpressionError(f"{name} is an aggregate", node.name_span, hint)
     known = (*filter(str.isidentifier, FUNCTIONS), "cast", "extract")

@@ -37,8 +37,8 @@ from headrace.core.errors import failpoints
 from headrace.core.errors.attribution import attribute_errors_to
 from headrace.core.job.recovery import commit_restored_output, discover_splits
 from headrace.core.job.requests import CheckpointRequests, RequestRejected
-from headrace.core.pipeline.connector import Connectors
 from headrace.core.plan import nodes
+from headrace.core.plan.connector import Connectors
 from headrace.core.plan.layout import list_subtask_ids
 from headrace.core.worker.connectors import (
     OpenConnectors,

@@ -20,8 +20,8 @@ from headrace.core.dataflow.channel import ChannelBounds
 from headrace.core.dataflow.operator_factory import OperatorContext
 from headrace.core.job.attempt import Attempt
 from headrace.core.job.requests import JobStatus, PendingRescale, RequestRejected, RescaleResult
-from headrace.core.pipeline.connector import Connectors
 from headrace.core.plan import nodes
+from headrace.core.plan.connector import Connectors
 from headrace.core.worker.statistics import (
     PartCounts,
     SubtaskStatistics,

@@ -25,8 +25,8 @@ from headrace.core.dataflow.channel import ChannelBounds
 from headrace.core.dataflow.operator_factory import OperatorContext
 from headrace.core.job.job import Job, JobOutcome
 from headrace.core.job.signals import SignalHandler
-from headrace.core.pipeline.connector import Connectors
 from headrace.core.plan import Plan
+from headrace.core.plan.connector import Connectors
 
 THREADS = 4
 ARCHIVE_THREADS = 2

@@ -12,17 +12,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from headrace.core.pipeline.connector import Connectors
+    from headrace.core.pipeline.connector_spec import ConnectorSpecs
 
 
-def build_json_schema(connectors: Connectors) -> dict[str, Any]:
+def build_json_schema(connectors: ConnectorSpecs) -> dict[str, Any]:
     """Return the JSON Schema of the document, for editors."""
     from headrace.core.pipeline import document_schema
 
     return document_schema.build_json_schema(connectors)
 
 
-def build_reference(connectors: Connectors) -> str:
+def build_reference(connectors: ConnectorSpecs) -> str:
     """Return the reference of every key of the document, in Markdown."""
     from headrace.core.pipeline import reference
 

@@ -12,7 +12,7 @@ from pydantic import Field
 from headrace.core.errors.problems import find_nearest_name
 from headrace.core.pipeline.clauses.joins import LateTo
 from headrace.core.pipeline.clauses.lookup import Lookup
-from headrace.core.pipeline.connector import Connectors
+from headrace.core.pipeline.connector_spec import ConnectorSpecs
 from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.pipeline.endpoint_reader import EndpointReader
 from headrace.core.pipeline.fields import OnError
@@ -71,7 +71,7 @@ def _side_streams(part: object) -> Iterator[Text | None]:
 class DocumentReader:
     """A reader of one document, which collects the names of broken parts."""
 
-    def __init__(self, connectors: Connectors, resolver: NodeResolver, folder: Path) -> None:
+    def __init__(self, connectors: ConnectorSpecs, resolver: NodeResolver, folder: Path) -> None:
         self.connectors = connectors
         self.resolver = resolver
         self.findings = resolver.findings

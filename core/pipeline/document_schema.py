@@ -13,7 +13,7 @@ from typing import Any
 
 from headrace.core.pipeline.clause_rules import PROCESS_WITH_BROADCAST, STATEFUL_CLAUSES
 from headrace.core.pipeline.clauses.lookup import LookupKeys
-from headrace.core.pipeline.connector import Connectors
+from headrace.core.pipeline.connector_spec import ConnectorSpecs
 from headrace.core.pipeline.default_values import format_default
 from headrace.core.pipeline.document_model import DocumentModel, get_nested_model, get_reading
 from headrace.core.pipeline.document_reader import REQUIRED_SECTIONS, PipelineHead
@@ -31,7 +31,7 @@ REPLACEMENT_SCHEMA: Json = {
 }
 
 
-def build_json_schema(connectors: Connectors) -> Json:
+def build_json_schema(connectors: ConnectorSpecs) -> Json:
     """Return the schema of a document that may use these connectors."""
     sections: dict[str, Json] = {
         "sources": _section_schema(
@@ -59,7 +59,7 @@ def build_json_schema(connectors: Connectors) -> Json:
     }
 
 
-def _step_schema(connectors: Connectors) -> Json:
+def _step_schema(connectors: ConnectorSpecs) -> Json:
     """Return the schema of a step.
 
     A step has at least one clause that is complete by itself, or is a union. It has at most one
@@ -91,7 +91,7 @@ def _section_schema(definition: str, description: str) -> Json:
     }
 
 
-def _endpoint_schema(model: type[DocumentModel], kind: str, connectors: Connectors) -> Json:
+def _endpoint_schema(model: type[DocumentModel], kind: str, connectors: ConnectorSpecs) -> Json:
     """Return the schema of a source, a sink or a lookup: its own keys, and one connector."""
     schema = build_model_schema(model)
     sides = {key: (c.doc, getattr(c, kind)) for key, c in connectors.items()}

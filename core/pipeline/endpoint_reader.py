@@ -7,7 +7,12 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from headrace.core.errors.problems import find_nearest_name
-from headrace.core.pipeline.connector import Connector, Connectors, SinkSide, SourceSide
+from headrace.core.pipeline.connector_spec import (
+    ConnectorSpec,
+    ConnectorSpecs,
+    SinkSpec,
+    SourceSpec,
+)
 from headrace.core.pipeline.diagnostics import DocumentProblems
 from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.pipeline.model import SinkKeys, SourceKeys
@@ -33,8 +38,8 @@ IGNORABLE_KEYS: Mapping[EndpointKind, Collection[str]] = {
 class Endpoint:
     """A source or a sink as read: its own keys with their values, and those of its connector."""
 
-    connector: Connector
-    side: SourceSide | SinkSide
+    connector: ConnectorSpec
+    side: SourceSpec | SinkSpec
     options: DocumentModel
     keys: SourceKeys | SinkKeys
     keys_at: Mapping[str, Text]
@@ -47,7 +52,7 @@ class EndpointReader:
         self,
         kind: EndpointKind,
         section: DocumentSection,
-        connectors: Connectors,
+        connectors: ConnectorSpecs,
         resolver: NodeResolver,
     ) -> None:
         self.kind = kind
@@ -136,7 +141,7 @@ class EndpointReader:
             if key not in known
         )
 
-    def _side(self, connector: Connector) -> SourceSide | SinkSide | None:
+    def _side(self, connector: ConnectorSpec) -> SourceSpec | SinkSpec | None:
         side = connector.source if self.kind == "source" else connector.sink
         if side is None:
             key = find_node(self.section, (connector.name,)).key
@@ -148,7 +153,7 @@ class EndpointReader:
         return side
 
     def _options(
-        self, key: Text, side: SourceSide | SinkSide, data: Mapping[Text, object]
+        self, key: Text, side: SourceSpec | SinkSpec, data: Mapping[Text, object]
     ) -> DocumentModel | None:
         value = data[key]
         if value is BROKEN:
@@ -158,8 +163,9 @@ class EndpointReader:
         )
         written = side.options.fields_by_key()
         # An option that adds columns cannot be ignored: all readers of the columns would fail.
-        made = getattr(side, "beside", None)
-        makes_all = getattr(side, "columns", None) is not None
+        source = side if isinstance(side, SourceSpec) else None
+        made = source.extra_columns if source else None
+        makes_all = source is not None and source.columns is not None
         spare = [k for k in written if not makes_all and (made is None or k != made.option)]
         outer = SourceKeys if self.kind == "source" else SinkKeys
         return validate(
@@ -178,7 +184,7 @@ class EndpointReader:
         )
 
     def _check_format(
-        self, connector: Connector, side: SourceSide | SinkSide, keys: SourceKeys | SinkKeys
+        self, connector: ConnectorSpec, side: SourceSpec | SinkSpec, keys: SourceKeys | SinkKeys
     ) -> None:
         """Check that the connector supports the format, and that the options belong to it."""
         chosen = keys.format
@@ -192,7 +198,7 @@ class EndpointReader:
                 self._report(name, f'"{connector.name}" has no format', "remove it")
 
     def _report_unsupported_format(
-        self, connector: Connector, side: SourceSide | SinkSide, chosen: str
+        self, connector: ConnectorSpec, side: SourceSpec | SinkSpec, chosen: str
     ) -> None:
         place = find_node(self.section, ("format",)).locate()
         if side.formats:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headrace.core.errors.problems import Problem, sort_problems
-from headrace.core.pipeline.connector import Connectors
+from headrace.core.pipeline.connector_spec import ConnectorSpecs
 from headrace.core.pipeline.diagnostics import DocumentProblems
 from headrace.core.pipeline.document_reader import START_HINT, DocumentReader
 from headrace.core.pipeline.interpolation import Interpolator
@@ -42,7 +42,7 @@ class LoadedPipeline:
 
 def load_pipeline(
     path: str | Path,
-    connectors: Connectors,
+    connectors: ConnectorSpecs,
     *,
     overrides: Sequence[str] = (),
     env: Mapping[str, str] | None = None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from headrace.core.pipeline.clauses.lookup import Lookup, LookupKeys
-from headrace.core.pipeline.connector import Connector, Connectors
+from headrace.core.pipeline.connector_spec import ConnectorSpec, ConnectorSpecs
 from headrace.core.pipeline.diagnostics import DocumentProblems
 from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.pipeline.sections import DocumentSection, find_node
@@ -20,7 +20,7 @@ class LookupReader:
     """A reader of the lookup of one step; `section` is the step's."""
 
     def __init__(
-        self, section: DocumentSection, connectors: Connectors, findings: DocumentProblems
+        self, section: DocumentSection, connectors: ConnectorSpecs, findings: DocumentProblems
     ) -> None:
         spot = find_node(section, ("lookup",))
         self.section = DocumentSection(spot.key, spot.node, section.subject, ("lookup",))
@@ -68,7 +68,7 @@ class LookupReader:
 
         return SectionKeys(additional=() if has else self._table_names(), suggest=elsewhere)
 
-    def _connector(self, value: Mapping[Text, object]) -> Connector | None:
+    def _connector(self, value: Mapping[Text, object]) -> ConnectorSpec | None:
         found = [key for key in value if key in self.connectors]
         for key in found[1:]:
             message = f'wanted one table, got "{found[0]}" and "{key}"'
@@ -85,7 +85,9 @@ class LookupReader:
             return None
         return connector
 
-    def _options(self, connector: Connector, value: Mapping[Text, object]) -> DocumentModel | None:
+    def _options(
+        self, connector: ConnectorSpec, value: Mapping[Text, object]
+    ) -> DocumentModel | None:
         side, said = connector.lookup, value[Text(connector.name)]
         if side is None or said is BROKEN:
             return None
@@ -100,7 +102,7 @@ class LookupReader:
         data = {} if said is NOTHING else said
         return validate(side.options, data, section, self.findings, keys)
 
-    def _check_cache(self, connector: Connector, keys: LookupKeys) -> None:
+    def _check_cache(self, connector: ConnectorSpec, keys: LookupKeys) -> None:
         if (
             keys.cache is not None
             and connector.lookup is not None

@@ -20,7 +20,7 @@ from headrace.core.pipeline.clauses.keyed import Aggregates, Apply, Dedup, Key, 
 from headrace.core.pipeline.clauses.lookup import Lookup, LookupKeys
 from headrace.core.pipeline.clauses.process import Connect, Process
 from headrace.core.pipeline.clauses.windows import WindowClause
-from headrace.core.pipeline.connector import Connector
+from headrace.core.pipeline.connector_spec import ConnectorSpec
 from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.pipeline.fields import (
     Assignment,
@@ -225,7 +225,7 @@ class Source(SourceKeys):
 
     loader_fields = ("name", "connector", "options", "keys_at")
     name: Text
-    connector: Connector
+    connector: ConnectorSpec
     options: Any
     keys_at: Mapping[str, Text]
 
@@ -248,7 +248,7 @@ class Sink(SinkKeys):
 
     loader_fields = ("name", "connector", "options", "keys_at")
     name: Text
-    connector: Connector
+    connector: ConnectorSpec
     options: Any
     keys_at: Mapping[str, Text]
 

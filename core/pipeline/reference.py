@@ -15,7 +15,7 @@ from headrace.core.pipeline.clauses.keyed import Apply, Dedup, PythonAggregate, 
 from headrace.core.pipeline.clauses.lookup import LookupKeys
 from headrace.core.pipeline.clauses.process import Connect, Process
 from headrace.core.pipeline.clauses.windows import Window
-from headrace.core.pipeline.connector import Connector, Connectors
+from headrace.core.pipeline.connector_spec import ConnectorSpec, ConnectorSpecs
 from headrace.core.pipeline.default_values import format_default
 from headrace.core.pipeline.document_model import DocumentModel, get_nested_model, get_reading
 from headrace.core.pipeline.fields import VariantsReading
@@ -117,12 +117,12 @@ CLAUSES: Mapping[str, type[DocumentModel]] = {
 """Clauses of steps with keys of their own, in their order on the page."""
 
 
-def build_reference(connectors: Connectors) -> str:
+def build_reference(connectors: ConnectorSpecs) -> str:
     """Return the page docs/language.md."""
     return "\n".join(_page(connectors))
 
 
-def _page(connectors: Connectors) -> Iterator[str]:
+def _page(connectors: ConnectorSpecs) -> Iterator[str]:
     yield INTRODUCTION_TEXT
     yield from _section("## Settings", Settings, "settings")
     yield _make_sentence(
@@ -204,7 +204,7 @@ def _format_yaml(value: bool | int | float | str) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value) or '""'
 
 
-def _connectors(connectors: Connectors, kind: str) -> Iterator[str]:
+def _connectors(connectors: ConnectorSpecs, kind: str) -> Iterator[str]:
     for name, connector in connectors.items():
         side = getattr(connector, kind)
         if side is None:
@@ -218,7 +218,7 @@ def _connectors(connectors: Connectors, kind: str) -> Iterator[str]:
             yield "It defines its own columns, and has no `schema` and no `format`.\n"
 
 
-def _tables(connectors: Connectors) -> Iterator[str]:
+def _tables(connectors: ConnectorSpecs) -> Iterator[str]:
     """Yield the connectors that a lookup can query, with their keys."""
     for name, connector in connectors.items():
         if connector.lookup is not None:
@@ -226,7 +226,7 @@ def _tables(connectors: Connectors) -> Iterator[str]:
             yield from _keys(connector.lookup.options, "")
 
 
-def _is_source_and_sink(connector: Connector) -> bool:
+def _is_source_and_sink(connector: ConnectorSpec) -> bool:
     return connector.source is not None and connector.sink is not None
 
 

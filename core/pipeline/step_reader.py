@@ -8,7 +8,7 @@ from pathlib import Path
 from headrace.core.pipeline import clause_rules
 from headrace.core.pipeline.clauses.lookup import Lookup
 from headrace.core.pipeline.clauses.process import Process
-from headrace.core.pipeline.connector import Connectors
+from headrace.core.pipeline.connector_spec import ConnectorSpecs
 from headrace.core.pipeline.diagnostics import RuleViolation
 from headrace.core.pipeline.lookup_reader import LookupReader
 from headrace.core.pipeline.model import Step, StepKeys
@@ -45,7 +45,11 @@ class StepReader:
     """A reader of one step."""
 
     def __init__(
-        self, section: DocumentSection, connectors: Connectors, resolver: NodeResolver, folder: Path
+        self,
+        section: DocumentSection,
+        connectors: ConnectorSpecs,
+        resolver: NodeResolver,
+        folder: Path,
     ) -> None:
         self.section = section
         self.connectors = connectors

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from headrace.core.pipeline.connector import Connector, Connectors
+from headrace.core.pipeline.connector_spec import ConnectorSpec, ConnectorSpecs
 from headrace.core.pipeline.model import SinkKeys, SourceKeys, StepKeys
 from headrace.core.pipeline.settings import Settings
 
@@ -56,7 +56,7 @@ WINDOW_KEYS = (
 )
 
 
-def suggest_in_step(key: str, connectors: Connectors) -> str:
+def suggest_in_step(key: str, connectors: ConnectorSpecs) -> str:
     """Return the hint for a key that a step does not have."""
     if key in STEP_KEY_ALIASES:
         return f'did you mean "{STEP_KEY_ALIASES[key]}"?'
@@ -73,14 +73,14 @@ def suggest_in_step(key: str, connectors: Connectors) -> str:
     return ""
 
 
-def _suggest_connector_section(connector: Connector) -> str:
+def _suggest_connector_section(connector: ConnectorSpec) -> str:
     """Return the hint that says where a connector belongs."""
     if connector.source is None and connector.sink is None:
         return 'it belongs inside "lookup", in a step'
     return "a connector belongs in a source or a sink"
 
 
-def suggest_in_endpoint(key: str, kind: str, connectors: Connectors, mine: str) -> str:
+def suggest_in_endpoint(key: str, kind: str, connectors: ConnectorSpecs, mine: str) -> str:
     """Return the hint for a key that a source or a sink does not have; `mine` is its connector."""
     hint = suggest_connector_option(key, kind, connectors, mine)
     if hint:
@@ -97,7 +97,9 @@ def suggest_in_endpoint(key: str, kind: str, connectors: Connectors, mine: str) 
     return ""
 
 
-def suggest_connector_option(key: str, kind: str, connectors: Connectors, mine: str = "") -> str:
+def suggest_connector_option(
+    key: str, kind: str, connectors: ConnectorSpecs, mine: str = ""
+) -> str:
     """Return the hint for a key that is a connector's option, or a key such as `type`."""
     for name in (mine,) if mine else connectors:
         side = getattr(connectors.get(name), kind, None)
@@ -108,7 +110,7 @@ def suggest_connector_option(key: str, kind: str, connectors: Connectors, mine: 
     return ""
 
 
-def suggest_at_top_level(key: str, connectors: Connectors) -> str:
+def suggest_at_top_level(key: str, connectors: ConnectorSpecs) -> str:
     """Return the hint for a key that a document does not have at its top level."""
     if key in Settings.fields_by_key():
         return 'it belongs inside "settings"'

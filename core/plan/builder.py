@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from headrace.core.errors.problems import Problem, find_nearest_name, sort_problems
-from headrace.core.pipeline.connector import SinkInput
+from headrace.core.pipeline.connector_spec import SinkInput
 from headrace.core.pipeline.loader import LoadedPipeline
 from headrace.core.pipeline.model import Pipeline, Sink, Source, Step
 from headrace.core.pipeline.step_reader import is_pass_through

@@ -17,6 +17,7 @@ from headrace.core.expressions.parsing.parser import parse_expression
 from headrace.core.expressions.parsing.syntax_tree import Name, SyntaxNode, walk
 from headrace.core.expressions.resolver import NO_TABLES, ExpressionResolver, TableColumns
 from headrace.core.expressions.typed import ExpressionError, ExpressionErrors
+from headrace.core.pipeline.text import Text
 from headrace.core.types.data_types import (
     BOOLEAN,
     INTERVAL_TYPES,
@@ -30,7 +31,6 @@ from headrace.core.types.data_types import (
 
 if TYPE_CHECKING:
     from headrace.core.aggregates.calls import AggregateExpression
-    from headrace.core.pipeline.text import Text
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from headrace.core.expressions.typed import ColumnReference, Span
 from headrace.core.pipeline.model import Step
 from headrace.core.plan.columns import UNKNOWN_COLUMNS, KnownColumns, PlanProblems
+from headrace.core.plan.keyed_operations import KeyedInput, KeyedOperationBuilder
 from headrace.core.plan.nodes import ComputedColumn, Join, JoinSide, Operation
 from headrace.core.plan.nodes.matching import ConnectedMatch
 from headrace.core.plan.processes import build_process_body
@@ -28,9 +29,6 @@ def build_connected_inputs(
     untimed = ["" if is_timed else f'"{name}"' for name, _, is_timed in sides]
     rules = untimed.pop() if everywhere else ""
     body = build_process_body(step, step.process, next(filter(None, untimed), ""), report, rules)
-    # Imported here, because keyed imports this module.
-    from headrace.core.plan.keyed_operations import KeyedInput, KeyedOperationBuilder
-
     made = list[JoinSide]()
     for name, known, is_timed in sides:
         keyless = everywhere and bool(made)

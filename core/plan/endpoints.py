@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from headrace.core.errors.problems import Location, suggest_name
-from headrace.core.pipeline.connector import ColumnOption, ExpressionOption, SinkInput
+from headrace.core.pipeline.connector_spec import ColumnOption, ExpressionOption, SinkInput
 from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.pipeline.fields import Assignment
 from headrace.core.pipeline.model import Sink, Source

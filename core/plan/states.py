@@ -31,12 +31,12 @@ from headrace.core.plan.nodes.matching import (
     WindowMatch,
 )
 from headrace.core.plan.nodes.windows import Count, Session, Window
+from headrace.core.types.data_types import Type
 from headrace.core.types.key_groups import compute_owned_groups, get_keyless_group
 from headrace.core.types.row_order import ORDER_TYPE
 
 if TYPE_CHECKING:
     from headrace.core.aggregates.calls import AggregateCall
-    from headrace.core.types.data_types import Type
 
 StateShape = Literal["runs", "table", "entries"]
 

@@ -11,16 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from headrace.core.errors.problems import find_nearest_name
 from headrace.core.pipeline.model import Pipeline
+from headrace.core.pipeline.text import Text
 from headrace.core.plan.columns import PlanProblems
 from headrace.core.plan.nodes import PlanPart, Sink, Source
 from headrace.core.plan.unbounded_state import find_reached_streams
-
-if TYPE_CHECKING:
-    from headrace.core.pipeline.text import Text
 
 
 def check_loops(
@@ -39,7 +36,9 @@ def check_loops(
 def _check_loop(
     pipeline: Pipeline, source: Source, sink: Sink, folder: Path, circle: bool, report: PlanProblems
 ) -> None:
-    found = pipeline.sources[source.name].connector.describe_feedback(source, sink, folder)
+    connector = pipeline.sources[source.name].connector
+    format = sink.format.name if sink.format else ""
+    found = connector.describe_feedback(source.options, sink.options, format, folder)
     if not found:
         return
     report.subject = f'sink "{sink.name}"'

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from headrace.core.api.kernel_executor import KernelExecutor
 from headrace.core.api.run_context import RunContext
 from headrace.core.errors.attribution import attribute_errors_to
-from headrace.core.pipeline.connector import SinkSide
 from headrace.core.plan import nodes
+from headrace.core.plan.connector import SinkSide
 from headrace.core.spark import committer
 from headrace.core.spark.batch_plan import to_batch_plan
 from headrace.core.spark.committer import BatchCommitLog, EphemeralCommitLog, PreparedOutput

@@ -17,9 +17,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from headrace.core.errors.problems import Problem, sort_problems
-from headrace.core.pipeline.connector import Connectors
 from headrace.core.pipeline.model import Pipeline
 from headrace.core.plan import nodes
+from headrace.core.plan.connector import Connectors
 from headrace.core.plan.nodes.matching import (
     BroadcastMatch,
     ChangelogMatch,

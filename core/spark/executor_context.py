@@ -19,8 +19,8 @@ from headrace.core.api.sources import BatchSplitReader
 from headrace.core.api.state import Document
 from headrace.core.api.state_backend import StateBackend
 from headrace.core.dataflow.operator_factory import OperatorContext
-from headrace.core.pipeline.connector import Connectors
 from headrace.core.plan import nodes
+from headrace.core.plan.connector import Connectors
 from headrace.core.types.data_types import Schema
 
 

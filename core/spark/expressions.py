@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType
 
-    from headrace.core.plan import nodes
-
 
 T = TypeVar("T")
 

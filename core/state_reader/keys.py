@@ -30,6 +30,7 @@ from headrace.core.types.data_types import (
     Type,
     to_polars,
 )
+from headrace.core.types.key_groups import compute_key_groups, encode_keys
 
 if TYPE_CHECKING:
     import polars as pl
@@ -108,8 +109,6 @@ class ParsedKey:
 def parse_key(text: str, key: StateKey, key_groups: int) -> ParsedKey:
     """Parse a key. Raises NoSuchKey."""
     import polars as pl
-
-    from headrace.core.types.key_groups import compute_key_groups, encode_keys
 
     said = _split_key(text, key)
     columns = [_parse_column(field.name, said[field.name], field.type) for field in key.columns]

@@ -15,8 +15,8 @@ from headrace.core.coordination.split_assignment import SplitAssigner
 from headrace.core.coordination.watermark_alignment import WatermarkAlignment
 from headrace.core.errors.attribution import attribute_errors_to
 from headrace.core.operators.lookup.client import LookupClient
-from headrace.core.pipeline.connector import Connectors
 from headrace.core.plan import nodes
+from headrace.core.plan.connector import Connectors
 from headrace.core.plan.layout import enumerate_subtasks, get_lookup
 
 

@@ -17,7 +17,7 @@ from headrace.core.api.run_context import RunContext
 from headrace.core.dataflow.channel import ChannelBounds
 from headrace.core.dataflow.operator_factory import OperatorContext
 from headrace.core.job.job import Job
-from headrace.core.pipeline.connector import Connectors
+from headrace.core.plan.connector import Connectors
 from headrace.state.memory.backend import MemoryBackend
 from tests.cli.ran import Headrace
 from tests.cli.shipped import ORDERS, STEADY, Rows, accounted, output, overrides

@@ -26,8 +26,8 @@ from headrace.core.api.splits import Position, Split
 from headrace.core.dataflow.channel import ChannelBounds
 from headrace.core.dataflow.operator_factory import OperatorContext
 from headrace.core.job.job import Job, JobOutcome
-from headrace.core.pipeline.connector import Connectors
 from headrace.core.plan import nodes
+from headrace.core.plan.connector import Connectors
 from headrace.state.memory.backend import MemoryBackend
 from tests.runtime.running import plan_of, rows
 

@@ -28,8 +28,8 @@ from headrace.connectors.nexmark_events import NexmarkEvents
 from headrace.connectors.registry import REGISTRY
 from headrace.core.api.run_context import RunContext
 from headrace.core.api.sources import SourceConnector
-from headrace.core.pipeline.connector import Connectors
 from headrace.core.plan import nodes
+from headrace.core.plan.connector import Connectors
 from tests.cli.shipped import Row, ended, in_order, named, written
 
 CONFIGS = ROOT / "configs" / "nexmark"

@@ -27,8 +27,8 @@ from headrace.core.dataflow.channel import ChannelBounds
 from headrace.core.dataflow.operator_factory import OperatorContext
 from headrace.core.job.job import Job, JobOutcome
 from headrace.core.job.requests import RequestRejected
-from headrace.core.pipeline.connector import Connectors
 from headrace.core.pipeline.settings import NoRestart
+from headrace.core.plan.connector import Connectors
 from headrace.state.savepoints.creation import take_savepoint
 from headrace.state.savepoints.savepoint import commit_as_checkpoint, open_savepoint
 from headrace.state.storage.home import Home

@@ -18,8 +18,8 @@ from typing import Literal
 from headrace.core.api.run_context import RunContext
 from headrace.core.api.sources import Chunk, SourceConnector, SourceEvent, SplitReader
 from headrace.core.api.splits import Position, Progress, Split
-from headrace.core.pipeline.connector import Connector, Connectors
 from headrace.core.plan import nodes
+from headrace.core.plan.connector import Connector, Connectors
 
 Cut = Literal["one", "all", "random"]
 CUTS: tuple[Cut, ...] = ("one", "all", "random")

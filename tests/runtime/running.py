@@ -18,9 +18,9 @@ from headrace.core.api.state_backend import StateBackend
 from headrace.core.dataflow.channel import ChannelBounds
 from headrace.core.dataflow.operator_factory import OperatorContext
 from headrace.core.job.job import Job, JobOutcome
-from headrace.core.pipeline.connector import Connectors
 from headrace.core.pipeline.loader import load_pipeline
 from headrace.core.plan import Plan, build_plan
+from headrace.core.plan.connector import Connectors
 from headrace.state.memory.backend import MemoryBackend
 from tests.simulation import SimulatedLoop
 

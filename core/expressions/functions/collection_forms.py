@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from headrace.core.expressions.typed import PolarsForm
 from headrace.core.types.data_types import BIGINT, BOOLEAN, Type
 
 if TYPE_CHECKING:
     import polars as pl
-
-    from headrace.core.expressions.typed import PolarsForm
 
 
 def build_constant_access(index: int | None, element: pl.DataType) -> PolarsForm:

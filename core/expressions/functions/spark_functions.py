@@ -1,6 +1,6 @@
 """The names of Spark's functions, to distinguish an unsupported function from a misspelt one.
 
-A name that the table has as well is supported; the others in this list are not.
+A name that the table of functions or of aggregates has as well is supported; the others are not.
 """
 
 SPARK_FUNCTION_NAMES = frozenset(
@@ -82,3 +82,15 @@ SPARK_FUNCTION_NAMES = frozenset(
     xpath_string xxhash64 year years zeroifnull zip_with
     """.split()
 )
+
+AGGREGATE_NAMES = frozenset(
+    """
+    any any_value array_agg avg bool_and bool_or collect_list collect_set count count_if every
+    first first_value last last_value max max_by mean min min_by some std stddev stddev_pop
+    stddev_samp sum var_pop var_samp variance
+    """.split()
+)
+"""The names of the aggregates with their aliases; a test holds that `aggregates` has the same.
+
+They are listed here so that an aggregate in the wrong place is reported without loading them all.
+"""

@@ -1,71 +1,23 @@
-"""Hints for the syntax of other languages, with the equivalent here.
+"""Hints for tokens in the wrong place: the syntax of other languages, with the equivalent here.
 
-The lexer asks about characters that start no token, the parser about tokens that do not fit.
+`foreign_characters` has the errors at characters that start no token.
 """
 
-# ruff: noqa: RUF001 - look-alikes of plain signs are the subject of this module
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
+from headrace.core.expressions.parsing.foreign_characters import IF_HINT
+from headrace.core.expressions.parsing.syntax_tree import SyntaxNode
+from headrace.core.expressions.parsing.token_stream import TokenStream
 from headrace.core.expressions.typed import ExpressionError, Span
 
-if TYPE_CHECKING:
-    from headrace.core.expressions.parsing.parser import ExpressionParser
-    from headrace.core.expressions.parsing.syntax_tree import SyntaxNode
-
-_QUOTES_HINT = "write plain quotes, ' or \""
-_IF_HINT = "write if(condition, value, other), or case when"
-
-# Characters that start no token, and a hint for each.
-CHARACTER_HINTS = {
-    "===": 'write "="',
-    "!==": 'write "<>"',
-    "=!=": 'write "<>"',
-    "=!": 'write "<>"',
-    "=<": 'write "<="',
-    "**": "write power(a, b)",
-    "//": "write a div b for whole numbers; a comment starts with --",
-    "?": _IF_HINT,
-    ";": "an expression ends without it",
-    "{": "write named_struct(...)",
-    **dict.fromkeys("‘’“”„‚´«»", _QUOTES_HINT),
-    "≤": 'write "<="',
-    "≥": 'write ">="',
-    "≠": 'write "<>"',
-    **dict.fromkeys("−–—", 'write "-"'),
-    "×": 'write "*"',
-    "÷": 'write "/"',
-}
 # Names that are no column here, by their meaning in other languages.
 NAME_HINTS = {
     **dict.fromkeys(("none", "nil", "undefined"), "no value is null"),
     **dict.fromkeys(("now", "sysdate", "systimestamp"), "the time is current_timestamp"),
     "today": "the day is current_date",
 }
-_FOREIGN_SYMBOLS = sorted(CHARACTER_HINTS, key=len, reverse=True)
-_DECORATED_NAME = re.compile(r"\{\{\s*(\w+)\s*\}\}|\$?\{\s*(\w+)\s*\}|[$@#](\w+)")
-_CURLY_QUOTE = re.compile("[‘’“”]")
-
-
-def unknown_character_error(text: str, at: int) -> ExpressionError:
-    """Return the error about characters that start no token of the language."""
-    if name := _DECORATED_NAME.match(text, at):
-        message = f'"{name[0]}" means nothing here'
-        hint = f"a column is its plain name: {name[name.lastindex or 0]}"
-        return ExpressionError(message, Span(at, name.end()), hint)
-    symbol = next((word for word in _FOREIGN_SYMBOLS if text.startswith(word, at)), text[at])
-    hint = CHARACTER_HINTS.get(symbol, "")
-    return ExpressionError(f'"{symbol}" means nothing here', Span(at, at + len(symbol)), hint)
-
-
-def unclosed_quote_hint(text: str, quote: str) -> str:
-    """Return the hint for a quote that is not closed in this text."""
-    curly = _CURLY_QUOTE.search(text)
-    return f"close it with {quote}" + (f", not with {curly[0]}" if curly else "")
-
-
 _PATTERN_OPERATORS = ("like", "ilike", "rlike", "regexp")
 _ASSIGNMENT_HINT = "values are not changed in place: write the new value"
 _RLIKE_HINT = 'write "rlike"'
@@ -73,7 +25,7 @@ _UNQUOTED_PATTERN = re.compile(r"\s*/?([^\s()'\"/]*[%^$*.][^\s()'\"/]*)")
 _DURATION = re.compile("(milli|micro)?sec(ond)?s?|min(ute)?s?|hours?|days?|weeks?|months?|years?")
 _HINTS_AFTER_VALUE = {
     "as": "the name goes before the colon",
-    "if": _IF_HINT,
+    "if": IF_HINT,
     "mod": 'write "%"',
     "xor": 'write "<>"',
     "~": _RLIKE_HINT,
@@ -85,7 +37,7 @@ _HINTS_AFTER_VALUE = {
 }
 _HINTS_AFTER_WORD = {
     "in": "in takes its values in parentheses: in ('a', 'b')",
-    "if": _IF_HINT,
+    "if": IF_HINT,
     "cast": "write cast(value as type)",
 }
 _DOUBLED_SIGN_HINTS = {"&": 'write "and"', "|": 'write "or"', "+": _ASSIGNMENT_HINT}
@@ -96,18 +48,18 @@ _COMPARISONS = {
 _ORDER_OPERATORS = ("=", "==", "<>", "!=", "<", "<=", ">", ">=")
 
 
-def find_hint(parser: ExpressionParser) -> str:
+def find_hint(tokens: TokenStream) -> str:
     """Return a hint for the current token, which does not fit after the previous one."""
-    return next((text for rule in _HINT_RULES if (text := rule(parser))), "")
+    return next((text for rule in _HINT_RULES if (text := rule(tokens))), "")
 
 
-def _sign_hint(parser: ExpressionParser) -> str:
+def _sign_hint(tokens: TokenStream) -> str:
     """Return the hint for two signs, adjacent or not, that are one operator here."""
-    before, word, ahead = parser.previous_token, parser.current_token, parser.next_token
+    before, word, ahead = tokens.previous_token, tokens.current_token, tokens.next_token
     if word.text.lower() in ("!", "not"):
         comparison = _COMPARISONS.get(word.text.lower() + ahead.text, "")
         return f'write "{comparison}"' if comparison else _RLIKE_HINT if ahead.text == "~" else ""
-    if word.kind == "end" and before.text == "+" == parser.peek(-2).text:
+    if word.kind == "end" and before.text == "+" == tokens.peek(-2).text:
         return _ASSIGNMENT_HINT
     if word.kind != "symbol" or before.kind != "symbol":
         return _ASSIGNMENT_HINT if word.text + ahead.text == ":=" else ""
@@ -120,36 +72,36 @@ def _sign_hint(parser: ExpressionParser) -> str:
     return f'write "{comparison}"' if comparison else ""
 
 
-def _pattern_hint(parser: ExpressionParser) -> str:
+def _pattern_hint(tokens: TokenStream) -> str:
     """Return the hint for a pattern without quotes: `like %a%`."""
     for back in (-1, -2, -3):
-        like = parser.peek(back)
+        like = tokens.peek(back)
         if like.kind == "word" and like.text.lower() in _PATTERN_OPERATORS:
             written = _UNQUOTED_PATTERN.match(
-                parser.source_text(Span(like.span.end, like.span.end + 99))
+                tokens.source_text(Span(like.span.end, like.span.end + 99))
             )
             return f"put the pattern in quotes: '{written[1]}'" if written else ""
     return ""
 
 
-def _operand_hint(parser: ExpressionParser) -> str:
+def _operand_hint(tokens: TokenStream) -> str:
     """Return the hint for a comparison that misses an operand, or is written in another way."""
-    before, word = parser.previous_token.text.lower(), parser.current_token
+    before, word = tokens.previous_token.text.lower(), tokens.current_token
     if before in ("and", "or") and word.text in _ORDER_OPERATORS:
         return f"write a full comparison on both sides of {before}"
     if before in ("is", "not") and word.kind in ("number", "string"):
-        negated = before == "not" and parser.peek(-2).text.lower() == "is"
+        negated = before == "not" and tokens.peek(-2).text.lower() == "is"
         return 'write "<>"' if negated else 'write "="' if before == "is" else ""
-    if word.text.lower() in (",", "to") and parser.peek(-2).text.lower() == "between":
+    if word.text.lower() in (",", "to") and tokens.peek(-2).text.lower() == "between":
         return "write between low and high"
-    if word.text == "," and parser.peek(-3).text.lower() in ("cast", "try_cast"):
+    if word.text == "," and tokens.peek(-3).text.lower() in ("cast", "try_cast"):
         return _HINTS_AFTER_WORD["cast"]
     return _HINTS_AFTER_WORD.get(before, "") if word.kind != "end" else ""
 
 
-def _word_hint(parser: ExpressionParser) -> str:
+def _word_hint(tokens: TokenStream) -> str:
     """Return the hint for a word or sign that is not allowed here."""
-    before, word = parser.previous_token, parser.current_token
+    before, word = tokens.previous_token, tokens.current_token
     text = word.text.lower()
     if text == "none":
         return "no value is null"
@@ -165,18 +117,18 @@ def _word_hint(parser: ExpressionParser) -> str:
 _HINT_RULES = (_sign_hint, _pattern_hint, _operand_hint, _word_hint)
 
 
-def query_error(parser: ExpressionParser) -> ExpressionError | None:
+def query_error(tokens: TokenStream) -> ExpressionError | None:
     """Return the error where a query begins, or None where none does."""
-    word, ahead = parser.current_token, parser.next_token
+    word, ahead = tokens.current_token, tokens.next_token
     selected = ahead.kind in ("word", "quoted", "number", "string") and not _continues_expression(
         ahead.text
     )
-    if not selected and not (ahead.text == "*" and parser.peek(2).text.lower() == "from"):
+    if not selected and not (ahead.text == "*" and tokens.peek(2).text.lower() == "from"):
         return None
     if word.text.lower() == "distinct":
         message = "distinct is allowed only inside an aggregate"
         return ExpressionError(message, word.span, "as in count(distinct id)")
-    if parser.previous_token.text == "(":
+    if tokens.previous_token.text == "(":
         message = "a query is not allowed inside an expression"
         return ExpressionError(message, word.span, "read that data in a step of its own")
     hint = "write only what follows select"
@@ -199,10 +151,10 @@ def star_error(start: Span, end: Span) -> ExpressionError:
     return ExpressionError("* is not a value", start.extend_to(end), hint)
 
 
-def method_call_error(parser: ExpressionParser, node: SyntaxNode, name: str) -> ExpressionError:
+def method_call_error(tokens: TokenStream, node: SyntaxNode, name: str) -> ExpressionError:
     """Return the error about `text.upper()`, when the parser is at its parenthesis."""
-    subject = parser.source_text(node.span)
-    rest = "" if parser.next_token.text == ")" else ", ..."
+    subject = tokens.source_text(node.span)
+    rest = "" if tokens.next_token.text == ")" else ", ..."
     message = f"a value has no methods, got {subject}.{name}(...)"
-    span = node.span.extend_to(parser.current_token.span)
+    span = node.span.extend_to(tokens.current_token.span)
     return ExpressionError(message, span, f"write {name.lower()}({subject}{rest})")

@@ -9,16 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from headrace.core.expressions.parsing.lexer import SqlToken
 from headrace.core.expressions.parsing.syntax_tree import CallNode, Cast, Literal, Name, SyntaxNode
+from headrace.core.expressions.parsing.token_stream import ExpressionParser
 from headrace.core.expressions.typed import ExpressionError, Span
 from headrace.core.types.data_types import STRING, Type
 from headrace.core.types.type_parser import TypeTextError, parse_type
-
-if TYPE_CHECKING:
-    from headrace.core.expressions.parsing.lexer import SqlToken
-    from headrace.core.expressions.parsing.parser import ExpressionParser
 
 
 def _parse_cast(parser: ExpressionParser, start: SqlToken) -> SyntaxNode:

@@ -9,7 +9,10 @@ import re
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from headrace.core.expressions.parsing import foreign_syntax
+from headrace.core.expressions.parsing.foreign_characters import (
+    unclosed_quote_hint,
+    unknown_character_error,
+)
 from headrace.core.expressions.typed import ExpressionError, Span
 
 TokenKind: TypeAlias = Literal["word", "quoted", "number", "string", "symbol", "end"]
@@ -88,11 +91,11 @@ def _unknown_token_error(text: str, at: int) -> ExpressionError:
         return ExpressionError(
             f"{_UNCLOSED[text[at]]} starts here and does not end",
             Span(at, len(text)),
-            foreign_syntax.unclosed_quote_hint(text[at:], text[at]),
+            unclosed_quote_hint(text[at:], text[at]),
         )
     if text.startswith("/*", at):
         return ExpressionError("a comment starts here and does not end", Span(at, len(text)))
-    return foreign_syntax.unknown_character_error(text, at)
+    return unknown_character_error(text, at)
 
 
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7]{2}|.)", re.DOTALL)

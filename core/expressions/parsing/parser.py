@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from headrace.core.expressions.parsing import foreign_syntax, special_forms
 from headrace.core.expressions.parsing.keyword_calls import parse_type_name
-from headrace.core.expressions.parsing.lexer import SqlToken, find_lost_escape, tokenize
+from headrace.core.expressions.parsing.lexer import SqlToken, find_lost_escape
 from headrace.core.expressions.parsing.literals import build_number_literal
 from headrace.core.expressions.parsing.predicates import parse_predicate
 from headrace.core.expressions.parsing.syntax_tree import (
@@ -25,6 +25,7 @@ from headrace.core.expressions.parsing.syntax_tree import (
     SyntaxNode,
     tree_depth,
 )
+from headrace.core.expressions.parsing.token_stream import ExpressionParser
 from headrace.core.expressions.typed import ExpressionError, Span
 from headrace.core.types.data_types import BOOLEAN, NULL, STRING
 
@@ -61,7 +62,7 @@ def parse_expression(text: str) -> SyntaxNode:
     >>> parse_expression("a + 1").name
     '+'
     """
-    parser = ExpressionParser(text)
+    parser = RecursiveDescentParser(text)
     if parser.is_at_end:
         raise ExpressionError("wanted an expression, got nothing", Span(0, len(text)))
     node = parser.parse_expression()
@@ -73,67 +74,14 @@ def parse_expression(text: str) -> SyntaxNode:
     return node
 
 
-class ExpressionParser:
+class RecursiveDescentParser(ExpressionParser):
     """A recursive descent parser over the tokens; `special_forms` has the irregular forms."""
 
     def __init__(self, text: str) -> None:
-        self._text = text
-        self._words = tokenize(text)
-        self._at = 0
+        super().__init__(text)
         self._depth = 0
 
-    @property
-    def current_token(self) -> SqlToken:
-        """The next token to read."""
-        return self._words[self._at]
-
-    @property
-    def next_token(self) -> SqlToken:
-        """The token after the current one."""
-        return self.peek(1)
-
-    def peek(self, count: int) -> SqlToken:
-        """Return the token that many positions after the current one."""
-        return self._words[min(self._at + count, len(self._words) - 1)]
-
-    @property
-    def is_at_end(self) -> bool:
-        """Whether every token has been read."""
-        return self.current_token.kind == "end"
-
-    @property
-    def previous_token(self) -> SqlToken:
-        """The token read last."""
-        return self._words[max(self._at - 1, 0)]
-
-    def source_text(self, span: Span) -> str:
-        """Return the characters of a span."""
-        return self._text[span.start : span.end]
-
-    def take(self) -> SqlToken:
-        """Read a token."""
-        token = self.current_token
-        self._at = min(self._at + 1, len(self._words) - 1)
-        return token
-
-    def is_at(self, *texts: str) -> bool:
-        """Whether the current token is one of these symbols, or of these words in any case."""
-        token = self.current_token
-        return token.kind in ("word", "symbol") and token.text.lower() in texts
-
-    def accept(self, *texts: str) -> SqlToken | None:
-        """Read the token if it is one of these."""
-        return self.take() if self.is_at(*texts) else None
-
-    def expect(self, text: str) -> SqlToken:
-        """Read this token, or raise the error that it was wanted."""
-        return self.accept(text) or self._raise_missing(text)
-
-    def _raise_missing(self, text: str) -> SqlToken:
-        raise self.unexpected_token_error(f'"{text}"')
-
     def unexpected_token_error(self, wanted: str) -> ExpressionError:
-        """Return the error for the current token, where another was wanted."""
         token = self.current_token
         span = (
             token.span
@@ -146,7 +94,6 @@ class ExpressionParser:
         return ExpressionError(f"wanted {wanted}, got {token}", span, hint)
 
     def parse_expression(self) -> SyntaxNode:
-        """Parse a whole expression: the level of `or`."""
         self._depth += 1
         if self._depth > _MAX_NESTING:
             message = f"more than {_MAX_NESTING} nested expressions"
@@ -193,7 +140,6 @@ class ExpressionParser:
         return parse_predicate(self, node)
 
     def parse_value(self, least: int = 0) -> SyntaxNode:
-        """Parse an expression of operators that bind at least as tightly as this level."""
         node = self._parse_sign()
         while (
             self.is_at(*_PRECEDENCE)
@@ -234,12 +180,6 @@ class ExpressionParser:
                 node = Cast(node.span.extend_to(self.previous_token.span), node, type, is_try=False)
             else:
                 return node
-
-    def parse_name(self, wanted: str) -> SqlToken:
-        """Read a name, bare or in back quotes."""
-        if self.current_token.kind not in ("word", "quoted"):
-            raise self.unexpected_token_error(wanted)
-        return self.take()
 
     def _parse_primary(self) -> SyntaxNode:
         token = self.current_token
@@ -334,7 +274,6 @@ class ExpressionParser:
         return CallNode(span, name.text.lower(), name.span, arguments, distinct, condition)
 
     def parse_arguments(self) -> tuple[SyntaxNode, ...]:
-        """Parse expressions with commas between them; a star may be an argument of its own."""
         found = [self._parse_argument()]
         while self.accept(","):
             found.append(self._parse_argument())

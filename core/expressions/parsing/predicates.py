@@ -6,14 +6,11 @@ All become plain calls, so that typing has fewer cases.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from headrace.core.expressions.parsing.lexer import SqlToken
 from headrace.core.expressions.parsing.syntax_tree import CallNode, SyntaxNode
+from headrace.core.expressions.parsing.token_stream import ExpressionParser
 from headrace.core.expressions.typed import ExpressionError
-
-if TYPE_CHECKING:
-    from headrace.core.expressions.parsing.lexer import SqlToken
-    from headrace.core.expressions.parsing.parser import ExpressionParser
 
 
 def parse_predicate(parser: ExpressionParser, subject: SyntaxNode) -> SyntaxNode:

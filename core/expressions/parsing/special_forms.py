@@ -5,16 +5,12 @@ Each function reads from the parser that it is given.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from headrace.core.expressions.parsing.keyword_calls import KEYWORD_CALLS
 from headrace.core.expressions.parsing.literals import parse_interval, sum_interval_parts
 from headrace.core.expressions.parsing.syntax_tree import CallNode, Literal, SyntaxNode, TypedText
+from headrace.core.expressions.parsing.token_stream import ExpressionParser
 from headrace.core.expressions.typed import ExpressionError
 from headrace.core.types.data_types import BINARY, BOOLEAN, DATE, TIMESTAMP, Type
-
-if TYPE_CHECKING:
-    from headrace.core.expressions.parsing.parser import ExpressionParser
 
 
 def parse_special_form(parser: ExpressionParser) -> SyntaxNode | None:

@@ -21,6 +21,7 @@ from headrace.core.operators.process.state_values import (
 from headrace.core.types.data_types import Field, Schema, quote_name, to_polars
 from headrace.core.types.elements import EVENT_TIME, ORDER
 from headrace.core.types.frames import pick_columns
+from headrace.core.types.row_order import number_parts
 
 if TYPE_CHECKING:
     import polars as pl
@@ -212,8 +213,6 @@ def _is_identity(numbers: pl.Series, rows: int) -> bool:
 def add_hidden_columns(frame: pl.DataFrame, origin: pl.Series, came: pl.DataFrame) -> pl.DataFrame:
     """Add the hidden columns of their origin to rows: its time, and its position with a part."""
     import polars as pl
-
-    from headrace.core.types.row_order import number_parts
 
     hidden = [name for name in (EVENT_TIME, ORDER) if name in came.columns]
     if not hidden:

@@ -16,6 +16,7 @@ from headrace.core.api.user_code import UserCodeError
 from headrace.core.operators.operator import FailedRow
 from headrace.core.operators.process.call_context import EVERY_KEY, CallContext
 from headrace.core.operators.process.cell_cache import KeyCodec
+from headrace.core.operators.process.cell_class import CellFactory
 from headrace.core.operators.process.collector import Collectors, add_hidden_columns
 from headrace.core.operators.process.timers import TimerHeap
 from headrace.core.operators.process.user_class import UnlistableColumn, UserClassErrors
@@ -26,10 +27,6 @@ from headrace.core.types.frames import pick_columns, to_integers
 from headrace.core.types.key_groups import compute_key_groups
 from headrace.core.types.row_order import ORDER_TYPE
 
-if TYPE_CHECKING:
-    import polars as pl
-
-    from headrace.core.operators.process.cell_class import CellFactory
 if TYPE_CHECKING:
     import polars as pl
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.core.api.state import NO_CLOCK_US, SLOT, RunsLayout, StepState
-from headrace.core.operators.folds import ROW_COUNT, CountingFold
+from headrace.core.operators.folds import ROW_COUNT, CountingFold, Fold
 from headrace.core.operators.keyed_context import GroupingKey
 from headrace.core.operators.sessions.fragments import (
     FRAGMENT_END,
@@ -26,10 +26,6 @@ from headrace.core.operators.sessions.fragments import (
 from headrace.core.plan.nodes.windows import Session, Window
 from headrace.core.types.elements import MAX_WATERMARK_US
 
-if TYPE_CHECKING:
-    import polars as pl
-
-    from headrace.core.operators.folds import Fold
 if TYPE_CHECKING:
     import polars as pl
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from headrace.core.errors.problems import suggest_name
-from headrace.core.pipeline.connector import Connector
+from headrace.core.pipeline.connector_spec import ConnectorSpec
 from headrace.core.pipeline.diagnostics import (
     KEY,
     ValueProblemCollector,
@@ -224,6 +224,6 @@ class Lookup(LookupKeys):
     """A lookup, with its connector and options. `keys_at` has each key with its position."""
 
     loader_fields = ("connector", "options", "keys_at")
-    connector: Connector
+    connector: ConnectorSpec
     options: Any
     keys_at: Mapping[str, Text]

@@ -43,7 +43,8 @@ from headrace.core.plan.nodes.rows import (
     Project,
     Route,
 )
-from headrace.core.plan.nodes.streams import Append, Stream, StreamKind, Upsert
+from headrace.core.plan.nodes.streams import Stream
+from headrace.core.types.stream_kinds import Append, StreamKind, Upsert
 
 __all__ = [
     "RANK_COLUMN",

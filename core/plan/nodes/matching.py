@@ -6,13 +6,11 @@ All times are in microseconds.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
+from headrace.core.plan.nodes.keyed import ProcessBody
+from headrace.core.plan.nodes.rows import ComputedColumn
 from headrace.core.plan.nodes.windows import Ttl, Window
-
-if TYPE_CHECKING:
-    from headrace.core.plan.nodes.keyed import ProcessBody
-    from headrace.core.plan.nodes.rows import ComputedColumn
 
 
 @dataclass(frozen=True, slots=True)

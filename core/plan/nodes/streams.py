@@ -1,39 +1,12 @@
-"""Streams between parts, and their kinds: append-only rows, or a changelog of upserts."""
+"""Streams between parts."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from dataclasses import dataclass
 
 from headrace.core.types.data_types import BOOLEAN, Field, Schema
 from headrace.core.types.elements import DELETE
-
-
-@dataclass(frozen=True, slots=True)
-class Append:
-    """The kind of an append-only stream: each row is new, and none retracts another."""
-
-    def __str__(self) -> str:
-        return "append"
-
-
-@dataclass(frozen=True, slots=True)
-class Upsert:
-    """The kind of a changelog stream: each row replaces the earlier row of its key.
-
-    `deletes`: some rows only retract the earlier row.
-    """
-
-    key: tuple[str, ...]
-    has_deletes: bool = False
-    key_dependent_columns: frozenset[str] = field(default=frozenset(), compare=False)
-    """Columns that depend only on the key: a change of a row does not change their values."""
-
-    def __str__(self) -> str:
-        return f"upsert({', '.join(self.key)}){' with deletes' if self.has_deletes else ''}"
-
-
-StreamKind: TypeAlias = Append | Upsert
+from headrace.core.types.stream_kinds import StreamKind, Upsert
 
 
 @dataclass(frozen=True, slots=True)

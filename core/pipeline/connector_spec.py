@@ -1,29 +1,22 @@
-"""The record by which a pipeline document knows a connector; nothing in it runs.
+"""The specification by which a pipeline document knows a connector.
 
 It has the connector's name, the options of its sides, the formats it supports, the origin of its
-columns, and what it cannot be combined with. Its `open` functions return the objects that run,
-behind the protocols of `core/api`.
+columns, and what it cannot be combined with. `core/plan/connector.py` adds the functions that open
+the connector for a node of the plan.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
-from headrace.core.api.lookup_tables import LookupTable
-from headrace.core.api.run_context import RunContext
-from headrace.core.api.sinks import SinkConnector
-from headrace.core.api.sources import BatchSplitReader, SourceConnector
-from headrace.core.api.splits import Handle
 from headrace.core.pipeline.document_model import DocumentModel
+from headrace.core.pipeline.settings import Checkpoint
+from headrace.core.pipeline.text import Text
 from headrace.core.types.data_types import Field, Schema, Type
-
-if TYPE_CHECKING:
-    from headrace.core.pipeline.settings import Checkpoint
-    from headrace.core.pipeline.text import Text
-    from headrace.core.plan import nodes
+from headrace.core.types.stream_kinds import StreamKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +61,7 @@ class SinkInput:
     """The stream that a sink writes, and the kind of job that it is part of."""
 
     schema: Schema
-    kind: nodes.StreamKind
+    kind: StreamKind
     is_timed: bool
     """Whether rows have an event time."""
     checkpoint: Checkpoint
@@ -95,7 +88,7 @@ def keep_all_columns(options: DocumentModel, schema: Schema, format: str) -> Sch
 
 
 @dataclass(frozen=True, slots=True)
-class SourceSide:
+class SourceSpec:
     """The reading side of a connector. `columns` returns the columns that the options imply."""
 
     options: type[DocumentModel]
@@ -103,11 +96,8 @@ class SourceSide:
     columns: Callable[[DocumentModel], Schema] | None = None
     extra_columns: ExtraColumnsOption | None = None
     expressions: tuple[ExpressionOption, ...] = ()
-    open: Callable[[nodes.Source, RunContext], SourceConnector] | None = None
     describe_exclusive: Callable[[DocumentModel], str] | None = None
     """Describes the resource that no two sources of a pipeline can share."""
-    open_batch: Callable[[nodes.Source, RunContext], BatchSplitReader] | None = None
-    """Opens the reader of a batch run; None: a batch run cannot read the connector."""
     is_bounded: Callable[[DocumentModel], bool] = lambda _: True
     """Whether the source has an end."""
     bounding_hint: str = ""
@@ -116,9 +106,6 @@ class SourceSide:
     """Whether it can be read again from a position, which resuming from a checkpoint needs."""
     holds_time_back: Callable[[DocumentModel], bool] = lambda _: False
     """Whether unread splits, perhaps many, hold event time back."""
-    describe_external: Callable[[nodes.Source, RunContext], Awaitable[str]] | None = None
-    """Describes what there is to read, and changes nothing; raises ConnectorError. None: there is
-    no external system to inspect."""
 
     @property
     def declares_columns(self) -> bool:
@@ -127,7 +114,7 @@ class SourceSide:
 
 
 @dataclass(frozen=True, slots=True)
-class SinkSide:
+class SinkSpec:
     """The writing side of a connector."""
 
     options: type[DocumentModel]
@@ -140,28 +127,19 @@ class SinkSide:
         iter(())
     )
     """Yields the reasons why the sink cannot write a stream."""
-    open: Callable[[nodes.Sink, Schema, RunContext], SinkConnector] | None = None
     describe_exclusive: Callable[[DocumentModel], str] | None = None
     """Describes the resource that no two sinks of a pipeline can share."""
-    describe_external: Callable[[nodes.Sink, Schema, RunContext], Awaitable[str]] | None = None
-    """Describes the destination, and changes nothing; raises ConnectorError. None: there is no
-    external system to inspect."""
     prints_rows: bool = False
     """Whether rows are printed where the command runs, and cannot be taken back."""
     needs_writer_count: bool = False
     """Whether the largest number of writers must be known before the first row."""
-    merge_handles: Callable[[Sequence[Handle]], Sequence[Handle]] = tuple
-    """Merges the handles of all writers of a batch run, perhaps none, into those to commit."""
 
 
 @dataclass(frozen=True, slots=True)
-class LookupSide:
+class LookupSpec:
     """The lookup side of a connector, which finds rows by their keys."""
 
     options: type[DocumentModel]
-    open: Callable[[nodes.Lookup, RunContext], LookupTable]
-    describe_external: Callable[[nodes.Lookup, RunContext], Awaitable[str]]
-    """Describes the table, and changes nothing; raises ConnectorError."""
     find_mismatches: Callable[[DocumentModel, Schema, Schema], Iterator[ConnectorMismatch]] = (
         lambda *_: iter(())
     )
@@ -171,17 +149,17 @@ class LookupSide:
 
 
 @dataclass(frozen=True, slots=True)
-class Connector:
-    """A connector: its key in the document, a sentence for the docs, and its sides."""
+class ConnectorSpec:
+    """A connector's key in the document, a sentence for the docs, and its sides."""
 
     name: str
     doc: str
-    source: SourceSide | None = None
-    sink: SinkSide | None = None
-    lookup: LookupSide | None = None
-    describe_feedback: Callable[[nodes.Source, nodes.Sink, Path], str] = lambda *_: ""
-    """Describes the data that the source would read back from the sink's output; empty if there is
-    none. The path is the pipeline's folder."""
+    source: SourceSpec | None = None
+    sink: SinkSpec | None = None
+    lookup: LookupSpec | None = None
+    describe_feedback: Callable[[DocumentModel, DocumentModel, str, Path], str] = lambda *_: ""
+    """Describes the data that a source would read back from a sink's output; empty if there is
+    none. Takes the options of both, the sink's format, and the pipeline's folder."""
 
 
-Connectors: TypeAlias = Mapping[str, Connector]
+ConnectorSpecs: TypeAlias = Mapping[str, ConnectorSpec]

@@ -1,0 +1,64 @@
+"""The record of a connector: its specification, and functions that open it for nodes of the plan.
+
+The opened objects are behind the protocols of `core/api`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from headrace.core.api.lookup_tables import LookupTable
+from headrace.core.api.run_context import RunContext
+from headrace.core.api.sinks import SinkConnector
+from headrace.core.api.sources import BatchSplitReader, SourceConnector
+from headrace.core.api.splits import Handle
+from headrace.core.pipeline.connector_spec import ConnectorSpec, LookupSpec, SinkSpec, SourceSpec
+from headrace.core.plan import nodes
+from headrace.core.types.data_types import Schema
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSide(SourceSpec):
+    """The reading side of a connector, which can be opened."""
+
+    open: Callable[[nodes.Source, RunContext], SourceConnector] | None = None
+    open_batch: Callable[[nodes.Source, RunContext], BatchSplitReader] | None = None
+    """Opens the reader of a batch run; None: a batch run cannot read the connector."""
+    describe_external: Callable[[nodes.Source, RunContext], Awaitable[str]] | None = None
+    """Describes what there is to read, and changes nothing; raises ConnectorError. None: there is
+    no external system to inspect."""
+
+
+@dataclass(frozen=True, slots=True)
+class SinkSide(SinkSpec):
+    """The writing side of a connector, which can be opened."""
+
+    open: Callable[[nodes.Sink, Schema, RunContext], SinkConnector] | None = None
+    describe_external: Callable[[nodes.Sink, Schema, RunContext], Awaitable[str]] | None = None
+    """Describes the destination, and changes nothing; raises ConnectorError. None: there is no
+    external system to inspect."""
+    merge_handles: Callable[[Sequence[Handle]], Sequence[Handle]] = tuple
+    """Merges the handles of all writers of a batch run, perhaps none, into those to commit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LookupSide(LookupSpec):
+    """The lookup side of a connector, which can be opened."""
+
+    open: Callable[[nodes.Lookup, RunContext], LookupTable]
+    describe_external: Callable[[nodes.Lookup, RunContext], Awaitable[str]]
+    """Describes the table, and changes nothing; raises ConnectorError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Connector(ConnectorSpec):
+    """A connector whose sides can be opened."""
+
+    source: SourceSide | None = None
+    sink: SinkSide | None = None
+    lookup: LookupSide | None = None
+
+
+Connectors: TypeAlias = Mapping[str, Connector]

@@ -122,7 +122,7 @@ class MemoryRuns:
         behind = _concat_nonempty(
             run.read_frame(after) for run in self._runs if run.last_slot > after
         )
-        found = None if behind is None else self._filter_keys(keys, behind)
+        found = None if behind is None else filter_keys(behind, self.layout.key, keys)
         return found if found is not None and found.height else None
 
     def take_keys(self, keys: pl.DataFrame) -> pl.DataFrame | None:
@@ -246,9 +246,11 @@ class MemoryRuns:
     def _take_by_scan(self, keys: pl.DataFrame) -> pl.DataFrame | None:
         """Remove and return the rows of those keys by a scan, which rebuilds the runs."""
         frames = [run.read_frame() for run in self._runs]
-        found = [self._filter_keys(keys, frame) for frame in frames]
+        found = [filter_keys(frame, self.layout.key, keys) for frame in frames]
         kept = [
-            self._create_run(self._filter_keys(keys, frame, "anti"), run) if part.height else run
+            self._create_run(filter_keys(frame, self.layout.key, keys, "anti"), run)
+            if part.height
+            else run
             for run, frame, part in zip(self._runs, frames, found, strict=True)
             if part.height < frame.height
         ]
@@ -278,15 +280,6 @@ class MemoryRuns:
             for part in range(parts)
         ]
         return sort_by_column(concat_chunks(merged), SLOT)
-
-    def _filter_keys(
-        self, keys: pl.DataFrame, frame: pl.DataFrame, how: Literal["semi", "anti"] = "semi"
-    ) -> pl.DataFrame:
-        """Return the rows of a frame whose key is among these, or is not; keeps the order."""
-        key = list(self.layout.key)
-        if not key:
-            return frame if how == "semi" else frame.clear()
-        return frame.join(keys, on=key, how=how, nulls_equal=True, maintain_order="left")
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,3 +312,15 @@ class FrozenRuns:
 def _concat_nonempty(frames: Iterable[pl.DataFrame]) -> pl.DataFrame | None:
     full = [frame for frame in frames if frame.height]
     return concat_chunks(full) if full else None
+
+
+def filter_keys(
+    frame: pl.DataFrame,
+    key: Sequence[str],
+    keys: pl.DataFrame,
+    how: Literal["semi", "anti"] = "semi",
+) -> pl.DataFrame:
+    """Return the rows of a frame whose key is among these, or is not; keeps the order."""
+    if not key:
+        return frame if how == "semi" else frame.clear()
+    return frame.join(keys, on=list(key), how=how, nulls_equal=True, maintain_order="left")

@@ -12,14 +12,14 @@ import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from headrace.core.api.snapshots import Blob, SnapshotStore
 from headrace.core.api.state import SLOT, RunsLayout
 from headrace.core.api.state_sizes import StateSize
 from headrace.core.types.frames import concat_chunks, copy_compact, count_up_to, sort_by_column
 from headrace.core.types.key_groups import compute_row_groups
-from headrace.state.memory.sorted_runs import FrozenRuns, MemoryRuns
+from headrace.state.memory.sorted_runs import FrozenRuns, MemoryRuns, filter_keys
 from headrace.state.rocks.memory_budget import MemoryBudget
 from headrace.state.rocks.run_files import RunFile, RunFileFolder, RunFileStore
 
@@ -124,7 +124,11 @@ class SpillingRuns:
         for spilled in self._run_files:
             if spilled.last_slot > after:
                 frame = self._files.read(spilled)
-                found.append(self._filter_keys(keys, frame.slice(count_up_to(frame[SLOT], after))))
+                found.append(
+                    filter_keys(
+                        frame.slice(count_up_to(frame[SLOT], after)), self._layout.key, keys
+                    )
+                )
         full = _drop_empty(found)
         return concat_chunks(full) if full else None
 
@@ -134,7 +138,7 @@ class SpillingRuns:
         kept: list[RunFile] = []
         for spilled in self._run_files:
             frame = self._files.read(spilled)
-            taken = self._filter_keys(keys, frame)
+            taken = filter_keys(frame, self._layout.key, keys)
             found.append(taken)
             kept.extend(self._rewrite_without(spilled, frame, keys) if taken.height else [spilled])
         if self._run_files:
@@ -200,7 +204,7 @@ class SpillingRuns:
     ) -> Iterator[RunFile]:
         """Rewrite the run file without these keys."""
         self._files.discard(spilled)
-        rest = self._filter_keys(keys, frame, "anti")
+        rest = filter_keys(frame, self._layout.key, keys, "anti")
         if rest.height:
             yield self._files.write(rest, spilled.partition, spilled.level, spilled.run_number)
 
@@ -263,14 +267,6 @@ class SpillingRuns:
 
     def _merge_frames(self, frames: list[pl.DataFrame]) -> pl.DataFrame:
         return copy_compact(sort_by_column(self._layout.merge(concat_chunks(frames)), SLOT))
-
-    def _filter_keys(
-        self, keys: pl.DataFrame, frame: pl.DataFrame, how: Literal["semi", "anti"] = "semi"
-    ) -> pl.DataFrame:
-        key = list(self._layout.key)
-        if not key:
-            return frame if how == "semi" else frame.clear()
-        return frame.join(keys, on=key, how=how, nulls_equal=True, maintain_order="left")
 
 
 def _drop_empty(frames: Iterable[pl.DataFrame | None]) -> list[pl.DataFrame]:

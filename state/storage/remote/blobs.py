@@ -12,9 +12,10 @@ harm, because the name of a blob is the hash of its bytes.
 
 A failed upload is reported when a manifest is to name its blob, and then dropped.
 
-Uploads run in a few background threads: a round trip to a bucket takes tens of milliseconds, so
-small blobs are uploaded in parallel. A caller with one more than the limit waits for a slot, so
-that the data in flight fits into memory."""
+A round trip to a bucket takes tens of milliseconds, so small blobs are uploaded in parallel, by a
+few threads. A caller with one more than the limit waits for a slot, so that the data in flight fits
+into memory.
+"""
 
 from __future__ import annotations
 

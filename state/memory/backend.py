@@ -12,14 +12,14 @@ from headrace.core.api.state_backend import StateOwnership
 from headrace.core.api.state_sizes import StateSize, measure_states
 from headrace.state.memory.entries import MemoryEntries
 from headrace.state.memory.frame_blobs import FrameBlobs
-from headrace.state.memory.frozen_state import (
-    FrozenOrUnopened,
-    MemoryFrozenState,
-    collect_unopened,
-    thaw_memory_state,
-)
 from headrace.state.memory.sorted_runs import MemoryRuns
+from headrace.state.memory.step_snapshot import (
+    FrameStateSnapshot,
+    FrameStepSnapshot,
+    thaw_frames,
+)
 from headrace.state.memory.table import MemoryKeyedTable
+from headrace.state.memory.unopened_state import collect_unopened, strip_own_columns
 
 if TYPE_CHECKING:
     import polars as pl
@@ -38,14 +38,14 @@ class MemoryBackend:
         """Open the state of a subtask of a step, including restored state."""
         return MemoryState(owner, self._blobs)
 
-    def thaw(self, document: Document, store: SnapshotStore) -> MemoryFrozenState:
+    def thaw(self, document: Document, store: SnapshotStore) -> FrameStepSnapshot:
         """Read back a stored state at once. Raises SnapshotError."""
         if document.get("format") == SPILLED_FORMAT:
             raise RefusedSnapshot(
                 "wanted state that is all in memory, got state that is partly on disk",
                 "it was written with `state: {backend: rocksdb}`, which can read it",
             )
-        return thaw_memory_state(document, store, self._blobs)
+        return thaw_frames(document, store, self._blobs)
 
 
 class MemoryState:
@@ -89,18 +89,18 @@ class MemoryState:
     def get_restored_columns(self, name: str) -> Mapping[str, pl.DataType] | None:
         """Return the columns of a restored state that is not open yet."""
         kept = self._unopened_states.get(name)
-        return None if kept is None else kept.columns
+        return None if kept is None else strip_own_columns(kept.columns)
 
     def measure_sizes(self) -> Mapping[str, StateSize]:
         """Return the size of each open state."""
         return measure_states({**self._runs, **self._tables, **self._entries}, self.buffered_sizes)
 
-    def freeze(self) -> MemoryFrozenState:
+    def freeze(self) -> FrameStepSnapshot:
         """Freeze the state: keep references to frames, which never change."""
         runs = {name: runs.freeze() for name, runs in self._runs.items()}
         tables = {name: table.freeze() for name, table in self._tables.items()}
         entries = {name: entries.freeze() for name, entries in self._entries.items()}
-        states: Mapping[str, FrozenOrUnopened] = {
+        states: Mapping[str, FrameStateSnapshot] = {
             **self._unopened_states,
             **runs,
             **tables,
@@ -108,7 +108,7 @@ class MemoryState:
         }
         groups, key_groups = self._owner.groups, self._owner.key_groups
         counts = replace(self.counters)
-        return MemoryFrozenState(groups, key_groups, self.clock_us, counts, states, self._blobs)
+        return FrameStepSnapshot(groups, key_groups, self.clock_us, counts, states, self._blobs)
 
     def close(self) -> None:
         """Drop all references to the state."""

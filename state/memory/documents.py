@@ -1,4 +1,4 @@
-"""Documents of a state in memory: its frames are blobs, and a document holds the rest.
+"""Documents of state that is stored as frames: the frames are blobs, a document holds the rest.
 
 A state of runs is its frames; of each, the rows after the first `skip`, except for deleted rows,
 whose numbers are in a blob. A table is its log and the numbers of the rows that were removed from
@@ -13,34 +13,28 @@ A frame is a list of blobs, mostly one.
                    "frames": [{"frame": [BLOB], "skip": 10, "gone": null}]},
        "keys": {"shape": "table", "group": null, "now_us": 12000000,
                 "frames": [{"frame": [BLOB], "skip": 0, "gone": null}], "removed": null}}}
-
-`to_plain` and `to_typed` convert documents between typed structs and plain data."""
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 import msgspec
 from msgspec import field
 
-from headrace.core.api.snapshots import Blob, DamagedSnapshot, SnapshotStore
-from headrace.core.api.state import Document, Redistribution
-from headrace.state.memory.entries import FrozenEntries
-from headrace.state.memory.frame_blobs import Blobs, FrameBlobs
-from headrace.state.memory.sorted_run import RunSnapshot, build_deletion_mask
-from headrace.state.memory.sorted_runs import FrozenRuns
-from headrace.state.memory.table_log import FrozenTable
+from headrace.core.api.snapshots import DamagedSnapshot
+from headrace.core.api.state import Document, Redistribution, StateDescriptor, StepCounters
+from headrace.state.memory.frame_blobs import FrameBlobNames
 
-if TYPE_CHECKING:
-    import polars as pl
+RUNS, TABLE, ENTRIES = "runs", "table", "entries"
 
 
 Typed = TypeVar("Typed", bound=msgspec.Struct)
 
 
 def to_plain(document: msgspec.Struct) -> Document:
-    """Return the document as plain data, as JSON has it."""
+    """Convert a typed document to plain data, as JSON has it."""
     built = msgspec.to_builtins(document)
     assert isinstance(built, Mapping)
     return built
@@ -54,15 +48,11 @@ def to_typed(document: object, kind: type[Typed]) -> Typed:
         raise DamagedSnapshot(f"wanted the state of a step, got another: {error}") from error
 
 
-class BlobName(msgspec.Struct):
-    """A blob, named as by `Blob.to_document`."""
-
-    blob: str = field(name="blob")
-    bytes: int = field(name="bytes")
-
-
-FrameBlobNames: TypeAlias = tuple[BlobName, ...]
-"""Names of the blobs of one frame."""
+def get_shape_name(shape: StateDescriptor) -> str:
+    """Return the name of a shape in documents."""
+    if shape.redistribution is not None:
+        return ENTRIES
+    return TABLE if shape.is_table else RUNS
 
 
 class FrameSegment(msgspec.Struct):
@@ -73,14 +63,18 @@ class FrameSegment(msgspec.Struct):
     gone: FrameBlobNames | None = field(default=None, name="gone")
 
 
-class RunsDocument(msgspec.Struct, tag_field="shape", tag="runs"):
+class RunsDocument(msgspec.Struct, tag_field="shape", tag=RUNS):
     """Document of a state of runs."""
 
     key: tuple[str, ...] = field(name="key")
     frames: list[FrameSegment] = field(name="frames")
 
+    @property
+    def descriptor(self) -> StateDescriptor:
+        return StateDescriptor(is_table=False, key=self.key)
 
-class TableDocument(msgspec.Struct, tag_field="shape", tag="table"):
+
+class TableDocument(msgspec.Struct, tag_field="shape", tag=TABLE):
     """Document of a table."""
 
     group: tuple[str, ...] | None = field(name="group")
@@ -88,92 +82,42 @@ class TableDocument(msgspec.Struct, tag_field="shape", tag="table"):
     frames: list[FrameSegment] = field(name="frames")
     removed: FrameBlobNames | None = field(name="removed")
 
+    @property
+    def descriptor(self) -> StateDescriptor:
+        return StateDescriptor(is_table=True, key=self.group)
 
-class EntriesDocument(msgspec.Struct, tag_field="shape", tag="entries"):
+
+class EntriesDocument(msgspec.Struct, tag_field="shape", tag=ENTRIES):
     """Document of entries."""
 
     spread: Redistribution = field(name="spread")
     rows: FrameBlobNames | None = field(name="rows")
 
+    @property
+    def descriptor(self) -> StateDescriptor:
+        return StateDescriptor(is_table=False, key=None, redistribution=self.spread)
 
-class StepDocument(msgspec.Struct, tag_field="format", tag="frames"):
-    """Document of all state of a subtask of a step."""
+
+FrameStateDocument: TypeAlias = RunsDocument | TableDocument | EntriesDocument
+
+
+class StepHeader(msgspec.Struct):
+    """First fields of each document of a step: `groups` have one clock, out of `key_groups`."""
 
     groups: tuple[int, int] = field(name="groups")
     key_groups: int = field(name="key_groups")
     clock_us: int = field(name="clock_us")
     late: int = field(name="late")
     unfilled: int = field(name="unfilled")
-    states: dict[str, RunsDocument | TableDocument | EntriesDocument] = field(name="states")
+
+    @property
+    def snapshot_fields(self) -> tuple[range, int, int, StepCounters]:
+        """First fields of a snapshot of the step."""
+        counts = StepCounters(self.late, self.unfilled)
+        return range(*self.groups), self.key_groups, self.clock_us, counts
 
 
-def persist_frozen_state(
-    kept: FrozenRuns | FrozenTable | FrozenEntries, store: SnapshotStore, blobs: FrameBlobs
-) -> RunsDocument | TableDocument | EntriesDocument:
-    """Put a frozen state into the store and return its document."""
-    if isinstance(kept, FrozenEntries):
-        rows = None if kept.rows is None else to_blob_names(blobs.put(kept.rows, store))
-        return EntriesDocument(kept.redistribution, rows)
-    if isinstance(kept, FrozenRuns):
-        return RunsDocument(kept.key, [_persist_segment(part, store, blobs) for part in kept.parts])
-    pieces = [_persist_segment(RunSnapshot(frame), store, blobs) for frame in kept.frames]
-    removed = (
-        to_blob_names(blobs.put(_concat_removed_rows(kept), store)) if kept.removed_rows else None
-    )
-    return TableDocument(kept.group, kept.now_us, pieces, removed)
+class StepDocument(StepHeader, tag_field="format", tag="frames"):
+    """Document of all state of a subtask of a step."""
 
-
-def load_frozen_state(
-    document: RunsDocument | TableDocument | EntriesDocument,
-    store: SnapshotStore,
-    blobs: FrameBlobs,
-) -> FrozenRuns | FrozenTable | FrozenEntries:
-    """Read back the frozen state of a document. Raises DamagedSnapshot."""
-    if isinstance(document, EntriesDocument):
-        rows = None if document.rows is None else blobs.read(to_blobs(document.rows), store)
-        return FrozenEntries(document.spread, rows)
-    parts = tuple(_load_segment(piece, store, blobs) for piece in document.frames)
-    if isinstance(document, RunsDocument):
-        return FrozenRuns(document.key, parts)
-    frames = tuple(part.live_rows for part in parts)
-    removed: tuple[pl.Series, ...] = ()
-    if document.removed is not None:
-        removed = (blobs.read(to_blobs(document.removed), store)["row"],)
-    return FrozenTable(frames, removed, document.now_us, document.group)
-
-
-def _persist_segment(part: RunSnapshot, store: SnapshotStore, blobs: FrameBlobs) -> FrameSegment:
-    gone = (
-        None if part.deletion_mask is None else (part.deletion_mask == 1).arg_true().to_frame("row")
-    )
-    frame = to_blob_names(blobs.put(part.all_rows, store))
-    return FrameSegment(
-        frame, part.skip, None if gone is None else to_blob_names(blobs.put(gone, store))
-    )
-
-
-def _load_segment(piece: FrameSegment, store: SnapshotStore, blobs: FrameBlobs) -> RunSnapshot:
-    whole = blobs.read(to_blobs(piece.frame), store)
-    if piece.gone is None:
-        return RunSnapshot(whole, piece.skip)
-    return RunSnapshot(
-        whole,
-        piece.skip,
-        build_deletion_mask(whole, blobs.read(to_blobs(piece.gone), store)["row"]),
-    )
-
-
-def to_blob_names(blobs: Blobs) -> FrameBlobNames:
-    """Return the names of a frame's blobs for a document."""
-    return tuple(BlobName(blob.hash, blob.bytes) for blob in blobs)
-
-
-def to_blobs(names: FrameBlobNames) -> Blobs:
-    """Return the blobs that a document names."""
-    return tuple(Blob(name.blob, name.bytes) for name in names)
-
-
-def _concat_removed_rows(table: FrozenTable) -> pl.DataFrame:
-    import polars as pl
-
-    return pl.concat(table.removed_rows).to_frame("row")
+    states: dict[str, FrameStateDocument] = field(name="states")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headrace.core.api.state import FrozenState, Redistribution
+from headrace.core.api.snapshots import SnapshotStore
+from headrace.core.api.state import FrozenState, Redistribution, StateDescriptor
 from headrace.core.api.state_backend import StateOwnership
 from headrace.core.api.state_sizes import StateSize
+from headrace.state.memory.documents import EntriesDocument
+from headrace.state.memory.frame_blobs import FrameBlobs
 
 if TYPE_CHECKING:
     import polars as pl
@@ -20,6 +23,32 @@ class FrozenEntries:
 
     redistribution: Redistribution
     rows: pl.DataFrame | None
+
+    @classmethod
+    def load(
+        cls, document: EntriesDocument, store: SnapshotStore, blobs: FrameBlobs
+    ) -> FrozenEntries:
+        """Read stored entries back. Raises SnapshotError."""
+        rows = None if document.rows is None else blobs.read(document.rows, store)
+        return cls(document.spread, rows)
+
+    @property
+    def descriptor(self) -> StateDescriptor:
+        return StateDescriptor(is_table=False, key=None, redistribution=self.redistribution)
+
+    @property
+    def columns(self) -> None:
+        """None: operators know the columns of their entries."""
+
+    def read_chunks(self, groups: range | None, key_groups: int) -> Iterator[pl.DataFrame]:
+        """Yield all rows: they have no key group."""
+        if self.rows is not None:
+            yield self.rows
+
+    def persist(self, store: SnapshotStore, blobs: FrameBlobs) -> EntriesDocument:
+        """Put the rows into the store."""
+        rows = None if self.rows is None else blobs.put(self.rows, store)
+        return EntriesDocument(self.redistribution, rows)
 
 
 @dataclass(slots=True)

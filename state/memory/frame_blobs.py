@@ -16,6 +16,9 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
+import msgspec
+from msgspec import field
+
 from headrace.core.api.snapshots import Blob, DamagedSnapshot, SnapshotStore
 
 if TYPE_CHECKING:
@@ -44,8 +47,25 @@ def decode_frame(data: bytes, columns: list[str] | None = None) -> pl.DataFrame:
 T = TypeVar("T")
 R = TypeVar("R")
 
-Blobs: TypeAlias = tuple[Blob, ...]
-"""Blobs of one frame: one, or several for a large frame."""
+
+class BlobName(msgspec.Struct):
+    """A blob, named as by `Blob.to_document`."""
+
+    blob: str = field(name="blob")
+    bytes: int = field(name="bytes")
+
+    @classmethod
+    def from_blob(cls, blob: Blob) -> BlobName:
+        """Return the name of a blob."""
+        return cls(blob.hash, blob.bytes)
+
+    def to_blob(self) -> Blob:
+        """Return the blob of this name."""
+        return Blob(self.blob, self.bytes)
+
+
+FrameBlobNames: TypeAlias = tuple[BlobName, ...]
+"""Names of the blobs of one frame: one, or several for a large frame."""
 
 MAX_BLOB_BYTES = 1 << 24
 """Maximum size of the part of a frame that becomes one blob. Encoding needs that much memory in
@@ -64,30 +84,35 @@ class FrameBlobs:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._stored_frames: dict[int, tuple[weakref.ref[pl.DataFrame], Blobs]] = {}
+        self._stored_frames: dict[int, tuple[weakref.ref[pl.DataFrame], FrameBlobNames]] = {}
 
-    def put(self, frame: pl.DataFrame, store: SnapshotStore) -> Blobs:
-        """Put the frame into the store unless it is there already, and return its blobs."""
+    def put(self, frame: pl.DataFrame, store: SnapshotStore) -> FrameBlobNames:
+        """Put the frame into the store unless it is there already, and name its blobs."""
         known = self._stored_frames.get(id(frame))
         # No short cut: the store retains only the blobs that `has` was called for.
-        if known is not None and known[0]() is frame and all([store.has(b) for b in known[1]]):
+        if (
+            known is not None
+            and known[0]() is frame
+            and all([store.has(name.to_blob()) for name in known[1]])
+        ):
             return known[1]
-        blobs = _map_concurrently(
-            lambda part: store.put(encode_frame(part)), list(_split_frame(frame))
+        names = _map_concurrently(
+            lambda part: BlobName.from_blob(store.put(encode_frame(part))),
+            list(_split_frame(frame)),
         )
-        self._record(frame, blobs)
-        return blobs
+        self._record(frame, names)
+        return names
 
-    def read(self, blobs: Blobs, store: SnapshotStore) -> pl.DataFrame:
+    def read(self, names: FrameBlobNames, store: SnapshotStore) -> pl.DataFrame:
         """Read the frame that these blobs hold. Raises DamagedSnapshot."""
         import polars as pl
 
-        parts = _map_concurrently(lambda blob: decode_frame(store.read(blob)), blobs)
+        parts = _map_concurrently(lambda name: decode_frame(store.read(name.to_blob())), names)
         frame = pl.concat(parts, rechunk=True) if len(parts) > 1 else parts[0]
-        self._record(frame, blobs)
+        self._record(frame, names)
         return frame
 
-    def _record(self, frame: pl.DataFrame, blobs: Blobs) -> None:
+    def _record(self, frame: pl.DataFrame, names: FrameBlobNames) -> None:
         number = id(frame)
 
         def forget(gone: weakref.ref[pl.DataFrame]) -> None:
@@ -97,7 +122,7 @@ class FrameBlobs:
                 self._stored_frames.pop(number, None)
 
         with self._lock:
-            self._stored_frames[number] = weakref.ref(frame, forget), blobs
+            self._stored_frames[number] = weakref.ref(frame, forget), names
 
 
 def _split_frame(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:

@@ -10,8 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from headrace.core.api.snapshots import SnapshotStore
 from headrace.core.api.state import SLOT
 from headrace.core.types.frames import count_up_to
+from headrace.state.memory.documents import FrameSegment
+from headrace.state.memory.frame_blobs import FrameBlobs
 
 if TYPE_CHECKING:
     import polars as pl
@@ -35,6 +38,23 @@ class RunSnapshot:
     def live_rows(self) -> pl.DataFrame:
         """Frame of the live rows."""
         return _slice_live(self.all_rows, self.skip, self.all_rows.height, self.deletion_mask)
+
+    @classmethod
+    def load(cls, document: FrameSegment, store: SnapshotStore, blobs: FrameBlobs) -> RunSnapshot:
+        """Read a stored run back. Raises SnapshotError."""
+        rows = blobs.read(document.frame, store)
+        if document.gone is None:
+            return cls(rows, document.skip)
+        mask = build_deletion_mask(rows, blobs.read(document.gone, store)["row"])
+        return cls(rows, document.skip, mask)
+
+    def persist(self, store: SnapshotStore, blobs: FrameBlobs) -> FrameSegment:
+        """Put the frame, and the positions of its deleted rows, into the store."""
+        frame = blobs.put(self.all_rows, store)
+        if self.deletion_mask is None:
+            return FrameSegment(frame, self.skip)
+        deleted = (self.deletion_mask == 1).arg_true().to_frame("row")
+        return FrameSegment(frame, self.skip, blobs.put(deleted, store))
 
 
 class SortedRun:

@@ -14,15 +14,18 @@ call, so a caller with few rows knows beforehand whether a call will take long.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING, Literal
 
-from headrace.core.api.state import SLOT, RunsLayout
+from headrace.core.api.snapshots import SnapshotStore
+from headrace.core.api.state import SLOT, RunsLayout, StateDescriptor
 from headrace.core.api.state_sizes import StateSize
 from headrace.core.types.frames import concat_chunks, copy_compact, sort_by_column
-from headrace.core.types.key_groups import compute_row_groups
+from headrace.state.memory.documents import RunsDocument
+from headrace.state.memory.frame_blobs import FrameBlobs
+from headrace.state.memory.row_filters import filter_groups
 from headrace.state.memory.run_lookup import RunLookup, hash_expr
 from headrace.state.memory.sorted_run import RunSnapshot, SortedRun
 
@@ -122,7 +125,7 @@ class MemoryRuns:
         behind = _concat_nonempty(
             run.read_frame(after) for run in self._runs if run.last_slot > after
         )
-        found = None if behind is None else self._filter_keys(keys, behind)
+        found = None if behind is None else filter_keys(behind, self.layout.key, keys)
         return found if found is not None and found.height else None
 
     def take_keys(self, keys: pl.DataFrame) -> pl.DataFrame | None:
@@ -246,9 +249,11 @@ class MemoryRuns:
     def _take_by_scan(self, keys: pl.DataFrame) -> pl.DataFrame | None:
         """Remove and return the rows of those keys by a scan, which rebuilds the runs."""
         frames = [run.read_frame() for run in self._runs]
-        found = [self._filter_keys(keys, frame) for frame in frames]
+        found = [filter_keys(frame, self.layout.key, keys) for frame in frames]
         kept = [
-            self._create_run(self._filter_keys(keys, frame, "anti"), run) if part.height else run
+            self._create_run(filter_keys(frame, self.layout.key, keys, "anti"), run)
+            if part.height
+            else run
             for run, frame, part in zip(self._runs, frames, found, strict=True)
             if part.height < frame.height
         ]
@@ -279,15 +284,6 @@ class MemoryRuns:
         ]
         return sort_by_column(concat_chunks(merged), SLOT)
 
-    def _filter_keys(
-        self, keys: pl.DataFrame, frame: pl.DataFrame, how: Literal["semi", "anti"] = "semi"
-    ) -> pl.DataFrame:
-        """Return the rows of a frame whose key is among these, or is not; keeps the order."""
-        key = list(self.layout.key)
-        if not key:
-            return frame if how == "semi" else frame.clear()
-        return frame.join(keys, on=key, how=how, nulls_equal=True, maintain_order="left")
-
 
 @dataclass(frozen=True, slots=True)
 class FrozenRuns:
@@ -296,26 +292,50 @@ class FrozenRuns:
     key: tuple[str, ...]
     parts: tuple[RunSnapshot, ...]
 
+    @classmethod
+    def load(cls, document: RunsDocument, store: SnapshotStore, blobs: FrameBlobs) -> FrozenRuns:
+        """Read stored runs back. Raises SnapshotError."""
+        parts = tuple(RunSnapshot.load(each, store, blobs) for each in document.frames)
+        return cls(document.key, parts)
+
     @property
     def frames(self) -> tuple[pl.DataFrame, ...]:
         """Frames of the live rows."""
         return tuple(part.live_rows for part in self.parts)
 
-    def read_groups(self, groups: range | None, key_groups: int) -> list[pl.DataFrame]:
-        """Return the frames restricted to the keys of those groups (None: all)."""
-        if groups is None or len(groups) == key_groups:
-            return list(self.frames)
-        parts = [
-            frame.filter(
-                compute_row_groups(frame, self.key, key_groups).is_between(
-                    groups.start, groups.stop, closed="left"
-                )
-            )
-            for frame in self.frames
-        ]
-        return [part for part in parts if part.height]
+    @property
+    def descriptor(self) -> StateDescriptor:
+        return StateDescriptor(is_table=False, key=self.key)
+
+    @property
+    def columns(self) -> Mapping[str, pl.DataType] | None:
+        """Columns of the rows; None without rows."""
+        return self.parts[0].all_rows.schema if self.parts else None
+
+    def read_chunks(self, groups: range | None, key_groups: int) -> Iterator[pl.DataFrame]:
+        """Yield the frames restricted to those key groups; None: all frames."""
+        for part in self.parts:
+            rows = filter_groups(part.live_rows, self.key, groups, key_groups)
+            if groups is None or rows.height:
+                yield rows
+
+    def persist(self, store: SnapshotStore, blobs: FrameBlobs) -> RunsDocument:
+        """Put the frames into the store."""
+        return RunsDocument(self.key, [part.persist(store, blobs) for part in self.parts])
 
 
 def _concat_nonempty(frames: Iterable[pl.DataFrame]) -> pl.DataFrame | None:
     full = [frame for frame in frames if frame.height]
     return concat_chunks(full) if full else None
+
+
+def filter_keys(
+    frame: pl.DataFrame,
+    key: Sequence[str],
+    keys: pl.DataFrame,
+    how: Literal["semi", "anti"] = "semi",
+) -> pl.DataFrame:
+    """Return the rows of a frame whose key is among these, or is not; keeps the order."""
+    if not key:
+        return frame if how == "semi" else frame.clear()
+    return frame.join(keys, on=list(key), how=how, nulls_equal=True, maintain_order="left")

@@ -20,7 +20,8 @@ from headrace.core.api.state_sizes import StateSize
 from headrace.core.types.frames import copy_compact
 from headrace.core.types.key_groups import hash_keys
 from headrace.state.memory.hash_table import HashTable
-from headrace.state.memory.table_log import LOG_ROW, FrozenTable, add_expiry_column
+from headrace.state.memory.row_filters import add_expiry_column
+from headrace.state.memory.table_log import LOG_ROW, FrozenTable
 
 if TYPE_CHECKING:
     import polars as pl

@@ -6,12 +6,22 @@ The latest rows are only found when an index of the log is built.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from headrace.core.api.state import EXPIRY, KEY
-from headrace.core.types.key_groups import compute_key_groups, compute_row_groups, hash_keys
+from headrace.core.api.snapshots import SnapshotStore
+from headrace.core.api.state import EXPIRY, KEY, StateDescriptor
+from headrace.core.types.key_groups import hash_keys
+from headrace.state.memory.documents import TableDocument
+from headrace.state.memory.frame_blobs import FrameBlobs
+from headrace.state.memory.row_filters import (
+    add_expiry_column,
+    filter_groups,
+    filter_unexpired,
+    mask_groups,
+)
+from headrace.state.memory.sorted_run import RunSnapshot
 
 if TYPE_CHECKING:
     import polars as pl
@@ -29,20 +39,53 @@ class FrozenTable:
     now_us: int
     group: tuple[str, ...] | None
 
-    def read_groups(self, groups: range | None, key_groups: int) -> pl.DataFrame | None:
-        """Return the rows that count, restricted to those key groups (None: all)."""
+    @classmethod
+    def load(cls, document: TableDocument, store: SnapshotStore, blobs: FrameBlobs) -> FrozenTable:
+        """Read a stored table back. Raises SnapshotError."""
+        frames = tuple(RunSnapshot.load(each, store, blobs).live_rows for each in document.frames)
+        removed: tuple[pl.Series, ...] = ()
+        if document.removed is not None:
+            removed = (blobs.read(document.removed, store)["row"],)
+        return cls(frames, removed, document.now_us, document.group)
+
+    @property
+    def descriptor(self) -> StateDescriptor:
+        return StateDescriptor(is_table=True, key=self.group)
+
+    @property
+    def columns(self) -> Mapping[str, pl.DataType] | None:
+        """Columns of the rows; None without rows."""
+        return self.frames[0].schema if self.frames else None
+
+    def read_chunks(self, groups: range | None, key_groups: int) -> Iterator[pl.DataFrame]:
+        """Yield the rows that count, restricted to those key groups, as one frame."""
+        rows = self.read_latest_rows()
+        if rows is not None:
+            rows = filter_groups(
+                filter_unexpired(rows, self.now_us), self.group, groups, key_groups
+            )
+            if rows.height:
+                yield rows
+
+    def read_latest_rows(self) -> pl.DataFrame | None:
+        """Return the latest row of each key that was not removed, even if the row has expired."""
         import polars as pl
 
         if not self.frames:
             return None
         rows = self.find_latest_rows()[LOG_ROW]
         log = pl.concat(self.frames)
-        log = log if len(rows) == log.height else log[rows]
-        if EXPIRY in log.columns:
-            log = log.filter(pl.col(EXPIRY).is_null() | (pl.col(EXPIRY) >= self.now_us))
-        if groups is not None and len(groups) < key_groups:
-            log = log.filter(self._mask_groups(log, groups, key_groups))
-        return log if log.height else None
+        return log if len(rows) == log.height else log[rows]
+
+    def persist(self, store: SnapshotStore, blobs: FrameBlobs) -> TableDocument:
+        """Put the log, and the numbers of the removed rows, into the store."""
+        import polars as pl
+
+        frames = [RunSnapshot(frame).persist(store, blobs) for frame in self.frames]
+        removed = None
+        if self.removed_rows:
+            removed = blobs.put(pl.concat(self.removed_rows).to_frame("row"), store)
+        return TableDocument(self.group, self.now_us, frames, removed)
 
     def find_latest_rows(self) -> pl.DataFrame:
         """Return key and number of the last row of each key that was not removed; the log must have
@@ -60,13 +103,13 @@ class FrozenTable:
             return last
         return last.filter(~pl.col(LOG_ROW).is_in(pl.concat(self.removed_rows).implode()))
 
-    def clip_to_groups(self, groups: range, key_groups: int) -> FrozenTable:
-        """Return the log restricted to the keys of those groups."""
+    def clip_to_groups(self, groups: range | None, key_groups: int) -> FrozenTable:
+        """Return the log restricted to the keys of those groups; None: all."""
         import polars as pl
 
-        if len(groups) == key_groups or not self.frames:
+        if groups is None or not self.frames:
             return self
-        keeps = [self._mask_groups(frame, groups, key_groups) for frame in self.frames]
+        keeps = [mask_groups(frame, self.group, groups, key_groups) for frame in self.frames]
         frames = [f.filter(each) for f, each in zip(self.frames, keeps, strict=True)]
         removed = self.removed_rows
         if removed:
@@ -75,14 +118,6 @@ class FrozenTable:
             numbers = which.cast(pl.UInt32).cum_sum() - 1
             removed = (numbers[old.filter(which[old])].cast(old.dtype),)
         return replace(self, frames=tuple(f for f in frames if f.height), removed_rows=removed)
-
-    def _mask_groups(self, log: pl.DataFrame, groups: range, key_groups: int) -> pl.Series:
-        of = (
-            compute_key_groups(log[KEY], key_groups)
-            if self.group is None
-            else compute_row_groups(log, self.group, key_groups)
-        )
-        return of.is_between(groups.start, groups.stop, closed="left")
 
 
 def concat_logs(logs: Sequence[FrozenTable]) -> FrozenTable:
@@ -101,10 +136,3 @@ def concat_logs(logs: Sequence[FrozenTable]) -> FrozenTable:
             frame if EXPIRY in frame.columns else add_expiry_column(frame) for frame in frames
         ]
     return FrozenTable(tuple(frames), tuple(removed), now_us, logs[0].group)
-
-
-def add_expiry_column(frame: pl.DataFrame) -> pl.DataFrame:
-    """Add an EXPIRY column of nulls."""
-    import polars as pl
-
-    return frame.with_columns(pl.lit(None, dtype=pl.Int64).alias(EXPIRY))

@@ -11,12 +11,12 @@ from headrace.core.api.snapshots import SnapshotStore
 from headrace.core.api.state import Document, FrozenState
 from headrace.core.api.state_backend import StateOwnership
 from headrace.state.memory.frame_blobs import FrameBlobs
-from headrace.state.memory.frozen_state import thaw_memory_state
+from headrace.state.memory.step_snapshot import thaw_frames
 from headrace.state.rocks.documents import FORMAT
 from headrace.state.rocks.memory_budget import BLOCK_CACHE_SHARE, MemoryBudget, SnapshotGuard
 from headrace.state.rocks.state import RocksState
 from headrace.state.rocks.step_directory import StepDirectory
-from headrace.state.rocks.thawed_state import RocksThawedState
+from headrace.state.rocks.thawed_snapshot import thaw_rocks_snapshot
 
 if TYPE_CHECKING:
     from headrace.state.rocks.database import SharedCaches
@@ -42,10 +42,9 @@ class RocksBackend:
     def thaw(self, document: Document, store: SnapshotStore) -> FrozenState:
         """Thaw a stored state, also one of the memory backend. Raises SnapshotError."""
         if document.get("format") != FORMAT:
-            return thaw_memory_state(document, store, self._blobs)
-        return RocksThawedState(
-            document, store, self._blobs, self._create_directory(SnapshotGuard())
-        )
+            return thaw_frames(document, store, self._blobs)
+        directory = self._create_directory(SnapshotGuard())
+        return thaw_rocks_snapshot(document, store, self._blobs, directory)
 
     def _create_directory(self, gate: SnapshotGuard) -> StepDirectory:
         return StepDirectory(

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from headrace.core.api.state import EXPIRY, KEY, KEY_INDEX
 from headrace.core.api.state_sizes import StateSize
 from headrace.core.types.key_groups import compute_key_groups
+from headrace.state.memory.row_filters import add_expiry_column
 from headrace.state.rocks.database import RocksDatabase
 from headrace.state.rocks.row_codec import decode_rows, encode_rows
 
@@ -77,7 +78,7 @@ class DiskRows:
         if not rows.height:
             return
         if EXPIRY not in rows.columns:
-            rows = rows.with_columns(pl.lit(None, dtype=pl.Int64).alias(EXPIRY))
+            rows = add_expiry_column(rows)
         self.has_rows = True
         numbered = rows.with_columns(self._compute_groups(rows[KEY])).sort(_GROUP_COLUMN, KEY)
         self._open_database().put(

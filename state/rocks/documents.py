@@ -16,12 +16,14 @@ import msgspec
 from msgspec import field
 
 from headrace.state.memory.documents import (
-    BlobName,
+    RUNS,
+    TABLE,
     EntriesDocument,
-    FrameBlobNames,
     RunsDocument,
+    StepHeader,
     TableDocument,
 )
+from headrace.state.memory.frame_blobs import BlobName, FrameBlobNames
 
 FORMAT = "rocksdb"
 
@@ -39,14 +41,14 @@ class SpilledDocument(msgspec.Struct):
     skip: int = field(name="skip")
 
 
-class SpillingRunsDocument(msgspec.Struct, tag_field="shape", tag="runs"):
+class SpillingRunsDocument(msgspec.Struct, tag_field="shape", tag=RUNS):
     """Document of a state of runs."""
 
     memory: RunsDocument = field(name="memory")
     spilled: list[SpilledDocument] = field(name="spilled")
 
 
-class SpillingTableDocument(msgspec.Struct, tag_field="shape", tag="table"):
+class SpillingTableDocument(msgspec.Struct, tag_field="shape", tag=TABLE):
     """Document of a table."""
 
     group: tuple[str, ...] | None = field(name="group")
@@ -57,14 +59,9 @@ class SpillingTableDocument(msgspec.Struct, tag_field="shape", tag="table"):
     """Empty frame with the columns of the rows in the database, if there are any."""
 
 
-class RocksDocument(msgspec.Struct, tag_field="format", tag=FORMAT):
+class RocksDocument(StepHeader, tag_field="format", tag=FORMAT):
     """Document of all state of a subtask of a step."""
 
-    groups: tuple[int, int] = field(name="groups")
-    key_groups: int = field(name="key_groups")
-    clock_us: int = field(name="clock_us")
-    late: int = field(name="late")
-    unfilled: int = field(name="unfilled")
     states: dict[str, SpillingRunsDocument | SpillingTableDocument | EntriesDocument] = field(
         name="states"
     )

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headrace.core.api.state import EXPIRY, KEY, NO_CLOCK_US
-from headrace.core.types.key_groups import compute_key_groups, compute_row_groups
+from headrace.core.api.snapshots import SnapshotStore
+from headrace.core.api.state import KEY, StateDescriptor
+from headrace.core.types.key_groups import compute_key_groups
+from headrace.state.memory.frame_blobs import FrameBlobs
+from headrace.state.memory.row_filters import filter_groups, filter_unexpired
 from headrace.state.memory.table_log import FrozenTable
 from headrace.state.rocks.disk_rows import DiskRows
+from headrace.state.rocks.documents import SpillingTableDocument
 
 if TYPE_CHECKING:
     import polars as pl
@@ -27,55 +31,60 @@ class FrozenSpillingTable:
     disk_rows: DiskRows | None
     """Rows on disk, unchanged until the state is stored or released; None if there are none."""
 
-    def get_columns(self) -> Mapping[str, pl.DataType] | None:
-        """Return the columns of the rows; None without rows."""
+    @property
+    def descriptor(self) -> StateDescriptor:
+        return StateDescriptor(is_table=True, key=self.group)
+
+    @property
+    def columns(self) -> Mapping[str, pl.DataType] | None:
+        """Columns of the rows; None without rows."""
         if self.disk_rows is not None:
             return self.disk_rows.columns
-        frames = (frame for each in self.memtables for frame in each.frames)
-        return next((frame.schema for frame in frames), None)
+        return next((each.columns for each in self.memtables if each.columns is not None), None)
 
-    def read_groups(self, groups: range | None, key_groups: int) -> pl.DataFrame | None:
-        """Return the rows that count, restricted to those key groups (None: all)."""
-        import polars as pl
-
-        parts = [part for part in self.read_chunks(groups, key_groups) if part.height]
-        return pl.concat(parts, how="diagonal") if parts else None
+    @property
+    def memory_state(self) -> FrozenTable | None:
+        """The table as one in memory; None if it is partly on disk."""
+        is_in_memory = self.disk_rows is None and len(self.memtables) == 1
+        return self.memtables[0] if is_in_memory else None
 
     def read_chunks(self, groups: range | None, key_groups: int) -> Iterator[pl.DataFrame]:
-        """Yield the same rows in frames not much larger than a memtable."""
+        """Yield the rows that count, restricted to those key groups; None: all.
+
+        The frames are not much larger than a memtable.
+        """
+        for rows in self._read_visible(groups, key_groups):
+            if (inside := filter_groups(rows, self.group, groups, key_groups)).height:
+                yield inside
+
+    def _read_visible(self, groups: range | None, key_groups: int) -> Iterator[pl.DataFrame]:
+        """Yield the rows that count; those on disk only from the key groups, if that is cheap."""
         import polars as pl
 
         hiding = list(self.tombstones)
         now_us = max(generation.now_us for generation in self.memtables)
         for generation in self.memtables:
-            rows = read_latest_rows(generation)
+            rows = generation.read_latest_rows()
             if rows is not None:
-                yield self._filter_groups(
-                    _filter_visible(rows, hiding[len(self.tombstones) :], now_us),
-                    groups,
-                    key_groups,
-                )
+                yield _filter_visible(rows, hiding[len(self.tombstones) :], now_us)
                 hiding.append(rows[KEY])
         if self.disk_rows is None:
             return
         hidden = HiddenKeys(pl.concat(hiding) if hiding else pl.Series(dtype=pl.String), key_groups)
-        inside = groups if self.group is None else None
-        for rows in self.disk_rows.read_all(inside):
-            yield self._filter_groups(
-                _filter_visible(rows, [hidden.slice_near(rows[KEY])], now_us), groups, key_groups
-            )
+        for rows in self.disk_rows.read_all(groups if self.group is None else None):
+            yield _filter_visible(rows, [hidden.slice_near(rows[KEY])], now_us)
 
-    def _filter_groups(
-        self, rows: pl.DataFrame, groups: range | None, key_groups: int
-    ) -> pl.DataFrame:
-        if groups is None or len(groups) >= key_groups:
-            return rows
-        of = (
-            compute_key_groups(rows[KEY], key_groups)
-            if self.group is None
-            else compute_row_groups(rows, self.group, key_groups)
-        )
-        return rows.filter(of.is_between(groups.start, groups.stop, closed="left"))
+    def persist(self, store: SnapshotStore, blobs: FrameBlobs) -> SpillingTableDocument:
+        """Put the memtables into the store; the database is put as a whole."""
+        import polars as pl
+
+        memtables = [each.persist(store, blobs) for each in self.memtables]
+        gone = columns = None
+        if self.tombstones:
+            gone = blobs.put(pl.concat(self.tombstones).to_frame(), store)
+        if self.disk_rows is not None:
+            columns = blobs.put(pl.DataFrame(schema=self.disk_rows.columns), store)
+        return SpillingTableDocument(self.group, memtables, gone, columns)
 
 
 class HiddenKeys:
@@ -95,17 +104,8 @@ class HiddenKeys:
         return self._keys.slice(low, high - low)
 
 
-def read_latest_rows(generation: FrozenTable) -> pl.DataFrame | None:
-    """Return the latest row of each key that was not removed, even if the row has expired."""
-    return replace(generation, now_us=NO_CLOCK_US).read_groups(None, 1)
-
-
 def _filter_visible(rows: pl.DataFrame, hiding: list[pl.Series], now_us: int) -> pl.DataFrame:
     """Return the rows that are not hidden and have not expired."""
-    import polars as pl
-
     for keys in hiding:
         rows = rows.join(keys.alias(KEY).to_frame(), on=KEY, how="anti", maintain_order="left")
-    if EXPIRY not in rows.columns:
-        return rows
-    return rows.filter(pl.col(EXPIRY).is_null() | (pl.col(EXPIRY) >= now_us))
+    return filter_unexpired(rows, now_us)

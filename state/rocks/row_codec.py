@@ -46,10 +46,10 @@ def _get_text_type(type: pl.DataType) -> pl.DataType:
 
     match type:
         case pl.List() | pl.Array():
-            return pl.List(_get_text_type(_get_inner_type(type)))
+            return pl.List(_get_text_type(get_inner_type(type)))
         case pl.Struct(fields=fields):
             return pl.Struct(
-                {str(n): _get_text_type(_instantiate_type(f.dtype)) for n, f in enumerate(fields)}
+                {str(n): _get_text_type(instantiate_type(f.dtype)) for n, f in enumerate(fields)}
             )
     return pl.String()
 
@@ -65,12 +65,12 @@ def _to_text(value: pl.Expr, type: pl.DataType) -> pl.Expr:
         case pl.Boolean() | pl.Date() | pl.Datetime() | pl.Duration() | pl.Time():
             return value.to_physical().cast(pl.Int64).cast(pl.String)
         case pl.Array():
-            return _to_text(value.arr.to_list(), pl.List(_get_inner_type(type)))
+            return _to_text(value.arr.to_list(), pl.List(get_inner_type(type)))
         case pl.List():
-            return value.list.eval(_to_text(pl.element(), _get_inner_type(type)))
+            return value.list.eval(_to_text(pl.element(), get_inner_type(type)))
         case pl.Struct(fields=fields):
             texts = [
-                _to_text(value.struct.field(f.name), _instantiate_type(f.dtype)).alias(str(n))
+                _to_text(value.struct.field(f.name), instantiate_type(f.dtype)).alias(str(n))
                 for n, f in enumerate(fields)
             ]
             return pl.when(value.is_not_null()).then(pl.struct(texts))
@@ -88,12 +88,12 @@ def _from_text(text: pl.Expr, type: pl.DataType) -> pl.Expr:
         case pl.Boolean() | pl.Date() | pl.Datetime() | pl.Duration() | pl.Time():
             return text.cast(pl.Int64).cast(type)
         case pl.Array(size=size):
-            return _from_text(text, pl.List(_get_inner_type(type))).list.to_array(size)
+            return _from_text(text, pl.List(get_inner_type(type))).list.to_array(size)
         case pl.List():
-            return text.list.eval(_from_text(pl.element(), _get_inner_type(type)))
+            return text.list.eval(_from_text(pl.element(), get_inner_type(type)))
         case pl.Struct(fields=fields):
             values = [
-                _from_text(text.struct.field(str(n)), _instantiate_type(f.dtype)).alias(f.name)
+                _from_text(text.struct.field(str(n)), instantiate_type(f.dtype)).alias(f.name)
                 for n, f in enumerate(fields)
             ]
             return pl.when(text.is_not_null()).then(pl.struct(values))
@@ -102,12 +102,13 @@ def _from_text(text: pl.Expr, type: pl.DataType) -> pl.Expr:
     return text.cast(type)
 
 
-def _get_inner_type(type: pl.List | pl.Array) -> pl.DataType:
-    return _instantiate_type(type.inner)
+def get_inner_type(type: pl.List | pl.Array) -> pl.DataType:
+    """Return the type of the elements."""
+    return instantiate_type(type.inner)
 
 
-def _instantiate_type(type: pl.DataType | pl.datatypes.DataTypeClass) -> pl.DataType:
-    """Return a type as an instance."""
+def instantiate_type(type: pl.DataType | pl.datatypes.DataTypeClass) -> pl.DataType:
+    """Return a type as an instance: Polars also names a type without parameters by its class."""
     import polars as pl
 
     return type if isinstance(type, pl.DataType) else type()

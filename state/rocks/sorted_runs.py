@@ -8,18 +8,20 @@ partition has eight runs of a level, they are merged into one run of the next le
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from headrace.core.api.snapshots import Blob, SnapshotStore
-from headrace.core.api.state import SLOT, RunsLayout
+from headrace.core.api.snapshots import SnapshotStore
+from headrace.core.api.state import SLOT, RunsLayout, StateDescriptor
 from headrace.core.api.state_sizes import StateSize
 from headrace.core.types.frames import concat_chunks, copy_compact, count_up_to, sort_by_column
 from headrace.core.types.key_groups import compute_row_groups
-from headrace.state.memory.sorted_runs import FrozenRuns, MemoryRuns
+from headrace.state.memory.frame_blobs import BlobName, FrameBlobs
+from headrace.state.memory.row_filters import filter_groups
+from headrace.state.memory.sorted_runs import FrozenRuns, MemoryRuns, filter_keys
+from headrace.state.rocks.documents import SpilledDocument, SpillingRunsDocument
 from headrace.state.rocks.memory_budget import MemoryBudget
 from headrace.state.rocks.run_files import RunFile, RunFileFolder, RunFileStore
 
@@ -53,15 +55,42 @@ class FrozenSpillingRuns:
         assert self.file_store is not None
         return self.file_store.read(spilled)
 
-    def persist_file(self, spilled: RunFile, store: SnapshotStore) -> Blob:
-        """Put one run file into the store. Raises SnapshotError."""
-        assert self.file_store is not None
-        return self.file_store.persist(spilled, store)
+    @property
+    def descriptor(self) -> StateDescriptor:
+        return self.memory.descriptor
 
-    def get_columns(self) -> Mapping[str, pl.DataType] | None:
-        """Return the columns of the rows; None without rows."""
-        frames = itertools.chain(self.memory.frames, map(self.read_file, self.run_files))
-        return next((frame.schema for frame in frames), None)
+    @property
+    def columns(self) -> Mapping[str, pl.DataType] | None:
+        """Columns of the rows; None without rows."""
+        if self.memory.columns is not None:
+            return self.memory.columns
+        return self.read_file(self.run_files[0]).schema if self.run_files else None
+
+    @property
+    def memory_state(self) -> FrozenRuns | None:
+        """The runs as runs in memory; None if some are on disk."""
+        return None if self.run_files else self.memory
+
+    def read_chunks(self, groups: range | None, key_groups: int) -> Iterator[pl.DataFrame]:
+        """Yield the frames restricted to those key groups; None: all frames."""
+        yield from self.memory.read_chunks(groups, key_groups)
+        for spilled in self.run_files:
+            rows = filter_groups(self.read_file(spilled), self.memory.key, groups, key_groups)
+            if rows.height:
+                yield rows
+
+    def persist(self, store: SnapshotStore, blobs: FrameBlobs) -> SpillingRunsDocument:
+        """Put the frames and the run files into the store."""
+        memory = self.memory.persist(store, blobs)
+        return SpillingRunsDocument(memory, [self._persist_file(s, store) for s in self.run_files])
+
+    def _persist_file(self, spilled: RunFile, store: SnapshotStore) -> SpilledDocument:
+        assert self.file_store is not None
+        s, blob = spilled, self.file_store.persist(spilled, store)
+        return SpilledDocument(
+            BlobName.from_blob(blob),
+            *(s.partition, s.level, s.run_number, s.first_slot, s.last_slot, s.rows, s.skip),
+        )
 
 
 class SpillingRuns:
@@ -124,7 +153,11 @@ class SpillingRuns:
         for spilled in self._run_files:
             if spilled.last_slot > after:
                 frame = self._files.read(spilled)
-                found.append(self._filter_keys(keys, frame.slice(count_up_to(frame[SLOT], after))))
+                found.append(
+                    filter_keys(
+                        frame.slice(count_up_to(frame[SLOT], after)), self._layout.key, keys
+                    )
+                )
         full = _drop_empty(found)
         return concat_chunks(full) if full else None
 
@@ -134,7 +167,7 @@ class SpillingRuns:
         kept: list[RunFile] = []
         for spilled in self._run_files:
             frame = self._files.read(spilled)
-            taken = self._filter_keys(keys, frame)
+            taken = filter_keys(frame, self._layout.key, keys)
             found.append(taken)
             kept.extend(self._rewrite_without(spilled, frame, keys) if taken.height else [spilled])
         if self._run_files:
@@ -200,7 +233,7 @@ class SpillingRuns:
     ) -> Iterator[RunFile]:
         """Rewrite the run file without these keys."""
         self._files.discard(spilled)
-        rest = self._filter_keys(keys, frame, "anti")
+        rest = filter_keys(frame, self._layout.key, keys, "anti")
         if rest.height:
             yield self._files.write(rest, spilled.partition, spilled.level, spilled.run_number)
 
@@ -263,14 +296,6 @@ class SpillingRuns:
 
     def _merge_frames(self, frames: list[pl.DataFrame]) -> pl.DataFrame:
         return copy_compact(sort_by_column(self._layout.merge(concat_chunks(frames)), SLOT))
-
-    def _filter_keys(
-        self, keys: pl.DataFrame, frame: pl.DataFrame, how: Literal["semi", "anti"] = "semi"
-    ) -> pl.DataFrame:
-        key = list(self._layout.key)
-        if not key:
-            return frame if how == "semi" else frame.clear()
-        return frame.join(keys, on=key, how=how, nulls_equal=True, maintain_order="left")
 
 
 def _drop_empty(frames: Iterable[pl.DataFrame | None]) -> list[pl.DataFrame]:

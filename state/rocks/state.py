@@ -6,20 +6,25 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from headrace.core.api.state import EXPIRY, KEY, SLOT, Redistribution, RunsLayout
+from headrace.core.api.state import Redistribution, RunsLayout
 from headrace.core.api.state_backend import StateOwnership
 from headrace.core.api.state_sizes import StateSize, measure_states
 from headrace.state.memory.entries import FrozenEntries, MemoryEntries
 from headrace.state.memory.frame_blobs import FrameBlobs
-from headrace.state.memory.frozen_state import UnopenedState, collect_unopened
+from headrace.state.memory.step_snapshot import StateSnapshot
+from headrace.state.memory.unopened_state import (
+    UnopenedState,
+    collect_unopened,
+    strip_own_columns,
+)
 from headrace.state.rocks.disk_rows import DiskRows
-from headrace.state.rocks.frozen_state import FreezableState, FrozenSpillingStates, RocksFrozenState
 from headrace.state.rocks.frozen_table import FrozenSpillingTable
 from headrace.state.rocks.memory_budget import MemoryBudget, SnapshotGuard
 from headrace.state.rocks.sorted_runs import FrozenSpillingRuns, SpillingRuns
 from headrace.state.rocks.step_directory import StepDirectory
+from headrace.state.rocks.step_snapshot import RocksStepSnapshot
 from headrace.state.rocks.table import SpillingTable
-from headrace.state.rocks.thawed_state import RocksThawedState, StoredRunFiles
+from headrace.state.rocks.thawed_snapshot import StoredRunFiles, ThawedRocksSnapshot
 
 if TYPE_CHECKING:
     import polars as pl
@@ -95,30 +100,30 @@ class RocksState:
 
     def get_restored_columns(self, name: str) -> Mapping[str, pl.DataType] | None:
         """Return the columns of a restored state that is not open yet."""
-        adopted = self._adopted_states.get(name)
-        if adopted is not None:
-            own = (SLOT, KEY, EXPIRY)
-            columns = adopted.get_columns()
-            return columns and {name: type for name, type in columns.items() if name not in own}
-        kept = self._unopened_states.get(name)
-        return None if kept is None else kept.columns
+        kept = self._adopted_states.get(name) or self._unopened_states.get(name)
+        return None if kept is None else strip_own_columns(kept.columns)
 
     def measure_sizes(self) -> Mapping[str, StateSize]:
         """Return the size of each open state."""
         return measure_states({**self._runs, **self._tables, **self._entries}, self.buffered_sizes)
 
-    def freeze(self) -> RocksFrozenState:
+    def freeze(self) -> RocksStepSnapshot:
         """Freeze the state: keep references to frames and files; the database is copied later."""
         runs = {name: runs.freeze() for name, runs in self._runs.items()}
         tables = {name: table.freeze() for name, table in self._tables.items()}
         entries = {name: entries.freeze() for name, entries in self._entries.items()}
-        closed: Mapping[str, FreezableState] = {**self._unopened_states, **self._adopted_states}
+        closed: Mapping[str, StateSnapshot] = {**self._unopened_states, **self._adopted_states}
         states = {**closed, **runs, **tables, **entries}
-        every = FrozenSpillingStates(self._owner.groups, self._owner.key_groups, states)
         self._guard.forbid_changes()
-        counts = replace(self.counters)
-        return RocksFrozenState(
-            every, self.clock_us, counts, self._blobs, self._directory, self._guard
+        return RocksStepSnapshot(
+            self._owner.groups,
+            self._owner.key_groups,
+            self.clock_us,
+            replace(self.counters),
+            states,
+            self._blobs,
+            self._directory,
+            self._guard,
         )
 
     def close(self) -> None:
@@ -136,15 +141,15 @@ class RocksState:
 
     def _can_adopt(self, restored: object) -> bool:
         return (
-            isinstance(restored, RocksThawedState)
+            isinstance(restored, ThawedRocksSnapshot)
             and restored.groups == self._owner.groups
             and restored.key_groups == self._owner.key_groups
         )
 
     def _adopt(self, thawed: object) -> None:
         """Take over the files and frames of a state with the same key groups."""
-        assert isinstance(thawed, RocksThawedState)
-        self._directory.restore_database(thawed.files, thawed.store)
+        assert isinstance(thawed, ThawedRocksSnapshot)
+        self._directory.restore_database(thawed.database.files, thawed.database.store)
         every = collect_unopened(self._owner)
         for name, state in thawed.states.items():
             if isinstance(state, FrozenEntries):

@@ -1,7 +1,6 @@
-"""Table that spills to disk when memory is short: an active memtable, an immutable one, and disk
-rows.
+"""Table that spills to disk when memory is short: two memtables, and rows on disk.
 
-While the memory budget allows, the table is one memtable. When it does not, that memtable becomes
+While the memory budget allows, the table is one active memtable. When it does not, that one becomes
 immutable, and a new active one is created. From then on every put also flushes some rows of the
 immutable memtable to disk, oldest first, except those put again since; once all rows are on disk,
 the memtable is dropped. So rows that are put again and again stay in memory, no call takes long,

@@ -7,34 +7,34 @@ backend reads them, in chunks too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from headrace.core.api.snapshots import SnapshotStore
-from headrace.core.api.state import EXPIRY, KEY, Document, StateDescriptor, StepCounters
+from headrace.core.api.state import KEY, Document, StateDescriptor
 from headrace.core.api.state_backend import StateBackend
 from headrace.core.types.key_groups import hash_keys
 from headrace.state.memory.documents import (
-    FrameBlobNames,
     FrameSegment,
+    FrameStateDocument,
     RunsDocument,
     StepDocument,
     TableDocument,
-    to_blobs,
     to_typed,
 )
-from headrace.state.memory.frame_blobs import decode_frame
+from headrace.state.memory.frame_blobs import FrameBlobNames, decode_frame
+from headrace.state.memory.row_filters import filter_unexpired
 from headrace.state.memory.sorted_run import build_deletion_mask
-from headrace.state.rocks.frozen_table import FrozenSpillingTable
 from headrace.state.rocks.sorted_runs import FrozenSpillingRuns
-from headrace.state.rocks.thawed_state import RocksThawedState
+from headrace.state.rocks.step_snapshot import FrozenSpillingState
+from headrace.state.rocks.thawed_snapshot import ThawedRocksSnapshot
 
 if TYPE_CHECKING:
     import polars as pl
 
 RowChunks: TypeAlias = "Iterator[tuple[pl.DataFrame, bool]]"
-"""Rows, and whether they belong to the same frame as the rows before them."""
+"""Rows, and, for a state of runs, whether they belong to the same frame as the rows before them."""
 
 HASHES_PER_PASS = 1 << 20
 """Number of hashes compared per pass, which takes ten times their memory."""
@@ -42,105 +42,55 @@ HASHES_PER_PASS = 1 << 20
 ReportBytes: TypeAlias = Callable[[int], None]
 
 
-class StoredStepState(Protocol):
-    """State of a step in some key groups that have one clock."""
+class StateRows(Protocol):
+    """Rows of one state of a checkpoint."""
 
     @property
-    def groups(self) -> range:
-        """Key groups of this part."""
+    def descriptor(self) -> StateDescriptor:
+        """Shape of the state."""
         ...
 
-    @property
-    def key_groups(self) -> int:
-        """Number of key groups of the step."""
-        ...
-
-    @property
-    def clock_us(self) -> int:
-        """Clock of these key groups."""
-        ...
-
-    @property
-    def counters(self) -> StepCounters:
-        """Counters of the step."""
-        ...
-
-    @property
-    def names(self) -> frozenset[str]:
-        """Names of all states."""
-        ...
-
-    def describe_state(self, name: str) -> StateDescriptor:
-        """Return the shape of a state."""
-        ...
-
-    def read_chunks(self, name: str) -> RowChunks:
-        """Yield the rows of a state. Raises SnapshotError."""
+    def read_chunks(self) -> RowChunks:
+        """Yield the rows. Raises SnapshotError."""
         ...
 
 
-def open_step_state(
+def open_state_rows(
     document: Document,
     store: SnapshotStore,
     backend: StateBackend,
     told: ReportBytes = lambda bytes: None,
-) -> StoredStepState:
-    """Open the step state of a checkpoint's document; `told` gets the number of bytes of each read.
+) -> Mapping[str, StateRows]:
+    """Open the states of a step's document; `told` gets the number of bytes of each read.
 
     Raises SnapshotError.
     """
     if document.get("format") == "frames":
-        return MemoryStoredState(to_typed(document, StepDocument), store, told)
-    frozen = backend.thaw(document, store)
-    assert isinstance(frozen, RocksThawedState)
-    return RocksStoredState(frozen, told)
+        states = to_typed(document, StepDocument).states
+        return {name: FrameRows(state, store, told) for name, state in states.items()}
+    thawed = backend.thaw(document, store)
+    assert isinstance(thawed, ThawedRocksSnapshot)
+    return {
+        name: SpillingRows(state, thawed.key_groups, told) for name, state in thawed.states.items()
+    }
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryStoredState:
-    """Step state that the memory backend stored."""
+class FrameRows:
+    """Rows of a state that was stored as frames."""
 
-    document: StepDocument
+    document: FrameStateDocument
     store: SnapshotStore
     report_bytes: ReportBytes
 
     @property
-    def groups(self) -> range:
-        """Key groups of this part."""
-        return range(*self.document.groups)
+    def descriptor(self) -> StateDescriptor:
+        """Shape of the state."""
+        return self.document.descriptor
 
-    @property
-    def key_groups(self) -> int:
-        """Number of key groups of the step."""
-        return self.document.key_groups
-
-    @property
-    def clock_us(self) -> int:
-        """Clock of these key groups."""
-        return self.document.clock_us
-
-    @property
-    def counters(self) -> StepCounters:
-        """Counters of the step."""
-        return StepCounters(self.document.late, self.document.unfilled)
-
-    @property
-    def names(self) -> frozenset[str]:
-        """Names of all states."""
-        return frozenset(self.document.states)
-
-    def describe_state(self, name: str) -> StateDescriptor:
-        """Return the shape of a state."""
-        state = self.document.states[name]
-        if isinstance(state, RunsDocument):
-            return StateDescriptor(is_table=False, key=state.key)
-        if isinstance(state, TableDocument):
-            return StateDescriptor(is_table=True, key=state.group)
-        return StateDescriptor(is_table=False, key=None, redistribution=state.spread)
-
-    def read_chunks(self, name: str) -> RowChunks:
-        """Yield the rows of a state."""
-        state = self.document.states[name]
+    def read_chunks(self) -> RowChunks:
+        """Yield the rows, blob by blob."""
+        state = self.document
         if isinstance(state, RunsDocument):
             for piece in state.frames:
                 yield from self._read_segment(piece)
@@ -174,7 +124,7 @@ class MemoryStoredState:
             here = _slice_numbers(gone, start, start + rows.height)
             start += rows.height
             rows = rows.filter(build_deletion_mask(rows, here) == 0) if len(here) else rows
-            yield _drop_expired(rows, state.now_us), True
+            yield filter_unexpired(rows, state.now_us), True
 
     def _find_superseded(self, log: FrameBlobNames) -> pl.Series:
         """Return the ascending numbers of the rows whose key occurs again later in the log.
@@ -199,9 +149,9 @@ class MemoryStoredState:
     def _read_frames(
         self, names: FrameBlobNames, columns: list[str] | None = None
     ) -> Iterator[pl.DataFrame]:
-        for blob in to_blobs(names):
-            yield decode_frame(self.store.read(blob), columns)
-            self.report_bytes(0 if columns else blob.bytes)
+        for name in names:
+            yield decode_frame(self.store.read(name.to_blob()), columns)
+            self.report_bytes(0 if columns else name.bytes)
 
     def _read_numbers(self, names: FrameBlobNames) -> pl.Series:
         import polars as pl
@@ -210,54 +160,29 @@ class MemoryStoredState:
 
 
 @dataclass(frozen=True, slots=True)
-class RocksStoredState:
-    """Step state that was partly on disk."""
+class SpillingRows:
+    """Rows of a state that was stored partly on disk."""
 
-    thawed_state: RocksThawedState
+    state: FrozenSpillingState
+    key_groups: int
     report_bytes: ReportBytes
 
     @property
-    def groups(self) -> range:
-        """Key groups of this part."""
-        return self.thawed_state.groups
+    def descriptor(self) -> StateDescriptor:
+        """Shape of the state."""
+        return self.state.descriptor
 
-    @property
-    def key_groups(self) -> int:
-        """Number of key groups of the step."""
-        return self.thawed_state.key_groups
-
-    @property
-    def clock_us(self) -> int:
-        """Clock of these key groups."""
-        return self.thawed_state.clock_us
-
-    @property
-    def counters(self) -> StepCounters:
-        """Counters of the step."""
-        return self.thawed_state.counters
-
-    @property
-    def names(self) -> frozenset[str]:
-        """Names of all states."""
-        return self.thawed_state.names
-
-    def describe_state(self, name: str) -> StateDescriptor:
-        """Return the shape of a state."""
-        return self.thawed_state.describe_state(name)
-
-    def read_chunks(self, name: str) -> RowChunks:
-        """Yield the rows of a state."""
-        state = self.thawed_state.states[name]
-        if isinstance(state, FrozenSpillingRuns):
-            yield from ((rows, False) for rows in state.memory.frames)
-            for spilled in state.run_files:
-                rows = state.read_file(spilled)
-                yield rows, False
-                self.report_bytes(int(rows.estimated_size()))
-        elif isinstance(state, FrozenSpillingTable):
-            yield from ((rows, True) for rows in state.read_chunks(None, self.key_groups))
-        elif state.rows is not None:
-            yield state.rows, False
+    def read_chunks(self) -> RowChunks:
+        """Yield the rows; the bytes of run files are reported."""
+        state = self.state
+        if not isinstance(state, FrozenSpillingRuns):
+            yield from ((rows, False) for rows in state.read_chunks(None, self.key_groups))
+            return
+        yield from ((rows, False) for rows in state.memory.read_chunks(None, self.key_groups))
+        for spilled in state.run_files:
+            rows = state.read_file(spilled)
+            yield rows, False
+            self.report_bytes(int(rows.estimated_size()))
 
 
 def _slice_numbers(numbers: pl.Series, start: int, stop: int) -> pl.Series:
@@ -280,12 +205,3 @@ def _find_duplicates(hashes: pl.Series) -> pl.Series:
         if twice.any():
             found.append((rows if inside is None else rows.filter(inside)).filter(twice))
     return pl.concat(found).sort() if found else rows.clear()
-
-
-def _drop_expired(rows: pl.DataFrame, now_us: int) -> pl.DataFrame:
-    """Return the rows that have not expired."""
-    import polars as pl
-
-    if EXPIRY not in rows.columns:
-        return rows
-    return rows.filter(pl.col(EXPIRY).is_null() | (pl.col(EXPIRY) >= now_us))

@@ -21,13 +21,12 @@ import msgspec
 from msgspec import field
 
 from headrace.core.api.state import Redistribution, StateDescriptor
+from headrace.state.memory.documents import TABLE, StepHeader
 
 FORMAT = 1
 """Version of the format. Unknown versions are refused; older versions stay readable for ever."""
 
 SAVEPOINT_KIND = "savepoint"
-
-RUNS, TABLE, ENTRIES = "runs", "table", "entries"
 
 
 class ColumnDocument(msgspec.Struct):
@@ -61,25 +60,13 @@ class StateDocument(msgspec.Struct):
     columns: list[ColumnDocument] = field(name="columns")
     files: list[FileDocument] = field(name="files")
 
+    @property
+    def descriptor(self) -> StateDescriptor:
+        """Shape of the state."""
+        return StateDescriptor(self.shape == TABLE, self.key, self.spread)
 
-class StepStateDocument(msgspec.Struct):
+
+class StepStateDocument(StepHeader):
     """State of a step in a range of key groups that have one clock."""
 
-    groups: tuple[int, int] = field(name="groups")
-    key_groups: int = field(name="key_groups")
-    clock_us: int = field(name="clock_us")
-    late: int = field(name="late")
-    unfilled: int = field(name="unfilled")
     states: dict[str, StateDocument] = field(name="states")
-
-
-def build_descriptor(state: StateDocument) -> StateDescriptor:
-    """Return the shape of a state."""
-    return StateDescriptor(state.shape == TABLE, state.key, state.spread)
-
-
-def get_shape_name(shape: StateDescriptor) -> str:
-    """Return the name of a shape."""
-    if shape.redistribution is not None:
-        return ENTRIES
-    return TABLE if shape.is_table else RUNS

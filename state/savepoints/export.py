@@ -13,20 +13,24 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from headrace.core.api.snapshots import Manifest, RefusedSnapshot, SnapshotStore, find_blobs
-from headrace.core.api.state import EXPIRY, KEY, Document, StateDescriptor
+from headrace.core.api.state import EXPIRY, Document, StateDescriptor
 from headrace.core.api.state_backend import StateBackend
-from headrace.core.types.key_groups import compute_key_groups, compute_row_groups
-from headrace.state.memory.documents import to_plain
-from headrace.state.savepoints import names
-from headrace.state.savepoints.checkpoint_rows import StoredStepState, open_step_state
-from headrace.state.savepoints.document import (
+from headrace.state.memory.documents import (
     RUNS,
+    StepHeader,
+    get_shape_name,
+    to_plain,
+    to_typed,
+)
+from headrace.state.memory.row_filters import add_expiry_column, compute_state_groups
+from headrace.state.savepoints import names
+from headrace.state.savepoints.checkpoint_rows import StateRows, open_state_rows
+from headrace.state.savepoints.document import (
     SAVEPOINT_KIND,
     ColumnDocument,
     FileDocument,
     StateDocument,
     StepStateDocument,
-    get_shape_name,
 )
 from headrace.state.savepoints.parquet_frames import GROUP_COLUMN, encode_parquet, get_sql_type
 from headrace.state.savepoints.writer import SavepointWriter
@@ -67,9 +71,8 @@ def export_checkpoint(
 
     def part(step: str, document: Document) -> Document:
         with done.track(document):
-            return to_plain(
-                _export_step(open_step_state(document, store, backend, done.add), step, to)
-            )
+            states = open_state_rows(document, store, backend, done.add)
+            return to_plain(_export_step(to_typed(document, StepHeader), states, step, to))
 
     states = {
         step: [[part(step, document) for document in subtask] for subtask in subtasks]
@@ -116,37 +119,34 @@ class ExportProgress:
         self.report(self.done_bytes, self.total_bytes)
 
 
-def _export_step(part: StoredStepState, step: str, to: SavepointWriter) -> StepStateDocument:
-    states = {}
-    for name in sorted(part.names):
-        rows = StateFileWriter(part, step, name, to)
-        for frame, goes_on in part.read_chunks(name):
+def _export_step(
+    header: StepHeader, states: Mapping[str, StateRows], step: str, to: SavepointWriter
+) -> StepStateDocument:
+    done = {}
+    for name, state in sorted(states.items()):
+        rows = StateFileWriter(header, step, name, state.descriptor, to)
+        for frame, goes_on in state.read_chunks():
             rows.add(frame, goes_on=goes_on)
-        states[name] = rows.finish()
-    groups, counts = (part.groups.start, part.groups.stop), part.counters
-    return StepStateDocument(
-        groups, part.key_groups, part.clock_us, counts.late, counts.unfilled, states
-    )
+        done[name] = rows.finish()
+    h = header
+    return StepStateDocument(h.groups, h.key_groups, h.clock_us, h.late, h.unfilled, done)
 
 
 @dataclass(slots=True)
 class StateFileWriter:
     """Writer of the rows of a state into files."""
 
-    part: StoredStepState
+    header: StepHeader
     step: str
     name: str
+    shape: StateDescriptor
     writer: SavepointWriter
-    shape: StateDescriptor = field(init=False)
     schema: Mapping[str, pl.DataType] | None = None
     has_expiry: bool = False
     _buffer: list[pl.DataFrame] = field(default_factory=list)
     _frames: list[int] = field(default_factory=list)
     _bytes: int = 0
     _files: list[FileDocument] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.shape = self.part.describe_state(self.name)
 
     def add(self, frame: pl.DataFrame, *, goes_on: bool) -> None:
         """Add rows; `goes_on`: they belong to the same frame as the rows before them."""
@@ -184,24 +184,18 @@ class StateFileWriter:
 
     def _normalize(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Return the rows with the columns of the file, in their order."""
-        import polars as pl
-
         if self.shape.is_table:
             if EXPIRY not in frame.columns:
-                frame = frame.with_columns(pl.lit(None, dtype=pl.Int64).alias(EXPIRY))
+                frame = add_expiry_column(frame)
             self.has_expiry |= frame[EXPIRY].null_count() < frame.height
         if self.shape.redistribution is None:
-            frame = frame.insert_column(0, self._compute_groups(frame).alias(GROUP_COLUMN))
+            groups = compute_state_groups(frame, self.shape.key, self.header.key_groups)
+            frame = frame.insert_column(0, groups.alias(GROUP_COLUMN))
         if self.schema is None:
             self.schema = dict(frame.schema)
         if dict(frame.schema) != self.schema:
             raise ValueError(f"wanted the columns {self.schema}, got {frame.schema}")
         return frame[list(self.schema)]
-
-    def _compute_groups(self, frame: pl.DataFrame) -> pl.Series:
-        if self.shape.key is None:
-            return compute_key_groups(frame[KEY], self.part.key_groups)
-        return compute_row_groups(frame, self.shape.key, self.part.key_groups)
 
     def _flush(self) -> None:
         import polars as pl
@@ -210,8 +204,8 @@ class StateFileWriter:
             return
         whole = pl.concat(self._buffer) if len(self._buffer) > 1 else self._buffer[0]
         folder = names.get_state_folder(self.step, self.name)
-        number, key_groups = len(self._files) + 1, self.part.key_groups
-        name = names.build_file_name(folder, self.part.groups, number, key_groups)
+        number, key_groups = len(self._files) + 1, self.header.key_groups
+        name = names.build_file_name(folder, range(*self.header.groups), number, key_groups)
         data = encode_parquet(whole)
         sha256 = self.writer.write(name, data)
         self._files.append(FileDocument(name, data.nbytes, sha256, whole.height, self._frames))

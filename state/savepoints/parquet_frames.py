@@ -24,6 +24,7 @@ from headrace.core.types.data_types import (
     Type,
     to_polars,
 )
+from headrace.state.rocks.row_codec import get_inner_type, instantiate_type
 
 if TYPE_CHECKING:
     import polars as pl
@@ -81,11 +82,11 @@ def _to_sql_type(type: pl.DataType) -> Type | None:
     if isinstance(type, pl.Decimal):
         return Decimal(type.precision or MAX_DIGITS, type.scale)
     if isinstance(type, pl.List):
-        element = _to_sql_type(_get_inner_type(type))
+        element = _to_sql_type(get_inner_type(type))
         return None if element is None else Array(element)
     if isinstance(type, pl.Struct):
         fields = [
-            (field.name, _to_sql_type(_instantiate_type(field.dtype))) for field in type.fields
+            (field.name, _to_sql_type(instantiate_type(field.dtype))) for field in type.fields
         ]
         known = tuple(Field(name, of) for name, of in fields if of is not None)
         return Struct(known) if len(known) == len(fields) else None
@@ -136,22 +137,11 @@ def _map_inner_types(
     import polars as pl
 
     if isinstance(type, pl.List):
-        return pl.List(change(_get_inner_type(type)))
+        return pl.List(change(get_inner_type(type)))
     if isinstance(type, pl.Array):
-        return pl.Array(change(_get_inner_type(type)), type.size)
+        return pl.Array(change(get_inner_type(type)), type.size)
     if isinstance(type, pl.Struct):
         return pl.Struct(
-            {field.name: change(_instantiate_type(field.dtype)) for field in type.fields}
+            {field.name: change(instantiate_type(field.dtype)) for field in type.fields}
         )
     return type
-
-
-def _get_inner_type(type: pl.List | pl.Array) -> pl.DataType:
-    return _instantiate_type(type.inner)
-
-
-def _instantiate_type(type: pl.DataType | pl.datatypes.DataTypeClass) -> pl.DataType:
-    """Return the type as an instance; Polars also takes a type without parameters by its class."""
-    import polars as pl
-
-    return type if isinstance(type, pl.DataType) else type()

@@ -1,9 +1,9 @@
-"""An existing savepoint: opened by its folder, and verified as far as possible without reading
-rows.
+"""Savepoints that exist: their contents, and their import as a checkpoint of a home.
 
-`commit_as_checkpoint` imports a savepoint as a checkpoint of a home, with each step's state as the
-memory backend stores it. Every backend can resume from that. The checkpoint exists once its
-manifest does, so a process killed before has changed nothing."""
+Opening a savepoint verifies all that can be verified without reading rows. An import stores each
+step's state as the memory backend does, and every backend can resume from that. The checkpoint
+exists once its manifest does, so a process killed before has changed nothing.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from typing import Any
 from headrace.core.api.snapshots import Manifest, RefusedSnapshot, SnapshotError, SnapshotStore
 from headrace.core.api.state import Document
 from headrace.state.memory.documents import to_typed
+from headrace.state.memory.frame_blobs import FrameBlobs
+from headrace.state.memory.step_snapshot import FrameStepSnapshot
 from headrace.state.savepoints import names
 from headrace.state.savepoints.document import (
     FORMAT,
@@ -22,7 +24,7 @@ from headrace.state.savepoints.document import (
     FileDocument,
     StepStateDocument,
 )
-from headrace.state.savepoints.frozen_state import SavepointFrozenState, build_damage_error
+from headrace.state.savepoints.savepoint_rows import SavepointState, build_damage_error
 from headrace.state.storage.checksummed_json import CorruptData, decode_checksummed
 from headrace.state.storage.disk import Disk
 from headrace.state.storage.disk_errors import translate_os_errors
@@ -66,20 +68,26 @@ class Savepoint:
         """Steps that have state."""
         return tuple(self.step_documents)
 
-    def thaw_step(self, step: str) -> tuple[SavepointFrozenState, ...]:
+    def thaw_step(self, step: str) -> tuple[FrameStepSnapshot, ...]:
         """Return the state of a step."""
         every = (part for subtask in self.step_documents[step] for part in subtask)
         return tuple(self.open_state(part) for part in every)
 
-    def open_state(self, part: StepStateDocument) -> SavepointFrozenState:
+    def open_state(self, part: StepStateDocument) -> FrameStepSnapshot:
         """Return the readable state of a document."""
-        return SavepointFrozenState(self.disk, self.folder, part)
+        return FrameStepSnapshot(*part.snapshot_fields, self._open_rows(part), FrameBlobs())
 
     def verify(self) -> None:
         """Read and verify all files. Raises DamagedSnapshot."""
-        for step in self.steps:
-            for frozen in self.thaw_step(step):
-                frozen.verify()
+        for part in _list_parts(self):
+            for state in self._open_rows(part).values():
+                state.verify()
+
+    def _open_rows(self, part: StepStateDocument) -> dict[str, SavepointState]:
+        return {
+            name: SavepointState(self.disk, self.folder, state)
+            for name, state in part.states.items()
+        }
 
 
 def open_savepoint(folder: str, disk: Disk | None = None) -> Savepoint:
@@ -139,10 +147,15 @@ def _check_sizes(savepoint: Savepoint) -> None:
 
 
 def _list_files(savepoint: Savepoint) -> Iterator[FileDocument]:
+    for part in _list_parts(savepoint):
+        for state in part.states.values():
+            yield from state.files
+
+
+def _list_parts(savepoint: Savepoint) -> Iterator[StepStateDocument]:
     for subtasks in savepoint.step_documents.values():
-        for part in (part for subtask in subtasks for part in subtask):
-            for state in part.states.values():
-                yield from state.files
+        for subtask in subtasks:
+            yield from subtask
 
 
 SAVEPOINT_ONLY_KEYS = ("checksum", "kind", "taken", "taken_by")

@@ -1,6 +1,6 @@
-"""Lookup of snapshots by the user's names: a savepoint's folder, JOB for the newest checkpoint of a
-home, or JOB@N.
+"""Lookup of snapshots by the user's names: a savepoint's folder, or JOB or JOB@N for a checkpoint.
 
+JOB is the newest checkpoint of the job's home, and JOB@N its checkpoint N.
 Everything is read without a lock, and nothing is changed. A running job removes old checkpoints: a
 reader of one that was removed gets an error that says so (`translate_removal`).
 """

@@ -8,7 +8,8 @@ as ours before it has any other content. So foreign content is never removed and
 
     empty, or a lock file alone    just created: the process that gets the lock owns it
     with a lock file marked ours   locked: being written; not locked: a leftover, to be removed
-    anything else                  not ours"""
+    anything else                  not ours
+"""
 
 from __future__ import annotations
 

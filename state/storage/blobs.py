@@ -25,7 +25,7 @@ from typing import TypeVar
 
 from headrace.core.api.snapshots import Blob
 from headrace.state.storage import names
-from headrace.state.storage.checksummed_json import CorruptData, HashingIterator
+from headrace.state.storage.checksummed_json import CorruptData, HashingIterator, compute_blob
 from headrace.state.storage.disk import Disk, remove_quietly
 
 T = TypeVar("T", bound=bytes | memoryview)
@@ -63,14 +63,14 @@ class LocalBlobs:
 
     def put(self, data: bytes | memoryview) -> Blob:
         """Store these bytes."""
-        blob = _compute_blob((data,))
+        blob = compute_blob((data,))
         if not self.has(blob):
             self._add(blob, lambda to: self._disk.write(to, (data,)))
         return blob
 
     def put_file(self, path: str) -> Blob:
         """Store a file."""
-        blob = _compute_blob(self._disk.read_chunks(path))
+        blob = compute_blob(self._disk.read_chunks(path))
         if not self.has(blob):
             self._add(blob, lambda to: self._link_or_copy(path, to))
         return blob
@@ -209,9 +209,3 @@ class LocalBlobs:
             raise CorruptData("the disk cannot read it") from error
         if passing.hash != blob.hash:
             raise CorruptData(f"its {size} bytes are not those that were written")
-
-
-def _compute_blob(pieces: Iterable[bytes | memoryview]) -> Blob:
-    passing = HashingIterator(pieces)
-    deque(passing, maxlen=0)
-    return Blob(passing.hash, passing.bytes)

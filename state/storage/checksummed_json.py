@@ -10,12 +10,13 @@ a later headrace wrote in another format is refused, and not taken for damaged.
 from __future__ import annotations
 
 import hashlib
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Generic, TypeVar
 
 import orjson
 
-from headrace.core.api.snapshots import RefusedSnapshot
+from headrace.core.api.snapshots import Blob, RefusedSnapshot
 
 T = TypeVar("T", bound=bytes | memoryview)
 
@@ -46,6 +47,13 @@ class HashingIterator(Generic[T]):
     def hash(self) -> str:
         """Hash of the bytes that have passed: the first 32 digits of `sha256sum`."""
         return self._hash.hexdigest()[:32]
+
+
+def compute_blob(pieces: Iterable[bytes | memoryview]) -> Blob:
+    """Return the blob of some bytes, given in pieces."""
+    passing = HashingIterator(pieces)
+    deque(passing, maxlen=0)
+    return Blob(passing.hash, passing.bytes)
 
 
 def compute_digest(data: bytes) -> str:

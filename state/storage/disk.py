@@ -1,5 +1,4 @@
-"""Interface to a file system with only the operations that a store needs, so that tests can replace
-it.
+"""Interface to a file system: only what a store needs, so that simulations can replace it.
 
 A file is durable when it is synced and the folder that names it is synced. Until then a crash may
 leave any part of it: the name without the bytes, the bytes without the name, or some of either.

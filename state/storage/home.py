@@ -8,9 +8,10 @@ At the end of a bounded job `mark_finished` writes a mark, `delete_job` removes 
 `clear_finished` removes the mark once the end was reported. A start that finds the mark only
 completes these steps.
 
-A home also has the notes of sources and sinks (`HomeNotes`), which belong to no checkpoint. A job
-started from scratch in the same home finds them: if a sink has opened something elsewhere under the
-name of the former job, only the new job's sink can close it."""
+The notes of sources and sinks (`HomeNotes`) belong to no checkpoint. A job started from scratch in
+the same home finds them: if a sink has opened something elsewhere under the name of the former job,
+only the new job's sink can close it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Lock of a home: one process writes into it at a time, and a second one learns which process that
-is.
+"""Lock of a home: one process writes into it at a time, and a second one learns which one.
 
 The system's lock on the file decides, and it ends with its process, however that ends; the contents
 of the file only name the holder. So a stale lock is recognised for certain: a file that names a

@@ -12,9 +12,10 @@ harm, because the name of a blob is the hash of its bytes.
 
 A failed upload is reported when a manifest is to name its blob, and then dropped.
 
-Uploads run in a few background threads: a round trip to a bucket takes tens of milliseconds, so
-small blobs are uploaded in parallel. A caller with one more than the limit waits for a slot, so
-that the data in flight fits into memory."""
+A round trip to a bucket takes tens of milliseconds, so small blobs are uploaded in parallel, by a
+few threads. A caller with one more than the limit waits for a slot, so that the data in flight fits
+into memory.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ from typing import TypeVar
 
 from headrace.core.api.snapshots import Blob, StoreError
 from headrace.state.storage import names
-from headrace.state.storage.checksummed_json import CorruptData, HashingIterator
+from headrace.state.storage.checksummed_json import CorruptData, HashingIterator, compute_blob
 from headrace.state.storage.disk import Disk, remove_quietly
 from headrace.state.storage.remote.bucket import NAMES_PER_LIST
 from headrace.state.storage.remote.object_storage import ListedObject, ObjectStorage, SizeMismatch
@@ -102,13 +103,13 @@ class RemoteBlobs:
     def put(self, data: bytes | memoryview) -> Blob:
         """Store these bytes."""
         own = bytes(data)
-        blob = _compute_blob((own,))
+        blob = compute_blob((own,))
         self._start_upload(blob, lambda: lambda: self._objects.put(self._get_name(blob), own))
         return blob
 
     def put_file(self, path: str) -> Blob:
-        """Store a file. It is open_upload at once, so it may be removed afterwards."""
-        blob = _compute_blob(self._disk.read_chunks(path))
+        """Store a file. It is opened at once, so it may be removed afterwards."""
+        blob = compute_blob(self._disk.read_chunks(path))
 
         def open_upload() -> Callable[[], None]:
             file = open(path, "rb")  # noqa: SIM115 - a thread closes it
@@ -266,9 +267,3 @@ def _retry_read(read: Callable[[], T]) -> T:
         except CorruptData:
             continue
     return read()
-
-
-def _compute_blob(pieces: Iterable[bytes | memoryview]) -> Blob:
-    passing = HashingIterator(pieces)
-    deque(passing, maxlen=0)
-    return Blob(passing.hash, passing.bytes)

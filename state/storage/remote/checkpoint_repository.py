@@ -4,8 +4,9 @@ A bucket cannot rename folders, so a job's objects are below its id: to delete a
 another id into `job.json`. Objects below the old id are garbage from then on, which this run or the
 next one removes. Late writes of a run that lost its ownership land there too, without effect.
 
-The module also has the notes of sources and sinks in the bucket, and read-only access, which takes
-no ownership and writes nothing."""
+Notes of sources and sinks are beside them, and belong to no checkpoint. Read-only access takes no
+ownership and writes nothing.
+"""
 
 from __future__ import annotations
 

@@ -273,9 +273,10 @@ def _format_removed_job(checkpoints: int) -> str:
 def _format_removed_checkpoints(resumed: JobResumed) -> str:
     """Describe the effects of resuming from an older checkpoint.
 
-    >>> _format_removed_checkpoints(JobResumed(5, "", (), removed=(6, 7), again=(("out", 1200), ("late", 1))))
+    >>> repeated = (("out", 1200), ("late", 1))
+    >>> _format_removed_checkpoints(JobResumed(5, "", (), None, (), (6, 7), repeated))
     'checkpoints 6, 7 are removed; rows are written a second time: up to 1,200 of out, 1 of late'
-    >>> _format_removed_checkpoints(JobResumed(5, "", (), removed=(6,)))
+    >>> _format_removed_checkpoints(JobResumed(5, "", (), removed_checkpoints=(6,)))
     'checkpoint 6 is removed'
     """
     numbers = ", ".join(map(str, resumed.removed_checkpoints))

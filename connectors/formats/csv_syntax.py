@@ -25,7 +25,7 @@ class CsvSyntax:
     def find_cut(self, data: bytes) -> int:
         r"""Return the length of the longest prefix of whole records.
 
-        >>> CsvSyntax().cut(b'a,"b\nc"\nd,"e\n')
+        >>> CsvSyntax().find_cut(b'a,"b\nc"\nd,"e\n')
         8
         """
         end = data.rfind(b"\n") + 1
@@ -52,7 +52,7 @@ class CsvSyntax:
     def split_fields(self, record: bytes) -> list[tuple[bool, bytes]] | None:
         """Split a record into fields, each quoted or not; None if a quote is misplaced.
 
-        >>> CsvSyntax().fields(b'a,"b ""c"" d",')
+        >>> CsvSyntax().split_fields(b'a,"b ""c"" d",')
         [(False, b'a'), (True, b'b "c" d'), (False, b'')]
         """
         found: list[tuple[bool, bytes]] = []

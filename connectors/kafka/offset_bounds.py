@@ -51,7 +51,7 @@ class OffsetBounds:
     """A start or stop at an offset in each of some partitions.
 
     >>> offsets = OffsetBounds({"": {0: 17}})
-    >>> offsets.of("any", 0), offsets.of("any", 1), str(offsets)
+    >>> offsets.get_offset("any", 0), offsets.get_offset("any", 1), str(offsets)
     (17, None, '{offsets = {0: 17}}')
     """
 

@@ -44,7 +44,7 @@ def format_refusal(error: ConnectorError | SnapshotError) -> str:
 
     >>> from headrace.core.errors.attribution import attribute_errors_to
     >>> try:
-    ...     with blamed("bids"):
+    ...     with attribute_errors_to("bids"):
     ...         raise ConnectorError("there is no topic")
     ... except ConnectorError as error:
     ...     format_refusal(error)

@@ -47,7 +47,7 @@ class Blob:
     def to_document(self) -> dict[str, object]:
         """Return the reference to the blob for a document.
 
-        >>> Blob("0123456789abcdef0123456789abcdef", 5).document()
+        >>> Blob("0123456789abcdef0123456789abcdef", 5).to_document()
         {'blob': '0123456789abcdef0123456789abcdef', 'bytes': 5}
         """
         return {"blob": self.hash, "bytes": self.bytes}

@@ -30,7 +30,7 @@ class InvalidStorageUrl(Exception):
 class StorageUrl:
     """A folder of a bucket.
 
-    >>> str(parse_storage_url("s3://data/headrace/")), parse_storage_url("s3://data").below("bids").url
+    >>> str(parse_storage_url("s3://data/headrace/")), parse_storage_url("s3://data").child("bids").url
     ('s3://data/headrace', 's3://data/bids')
     """
 
@@ -65,7 +65,7 @@ def parse_storage_url(text: str) -> StorageUrl:
 
     >>> parse_storage_url("s3://key:word@data")
     Traceback (most recent call last):
-    headrace.core.api.storage_url.NoAddress: credentials and endpoints come from the environment
+    headrace.core.api.storage_url.InvalidStorageUrl: credentials and endpoints come from the environment
     """
     scheme, _, rest = text.partition("://")
     bucket, _, path = rest.partition("/")

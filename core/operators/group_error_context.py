@@ -59,9 +59,9 @@ class GroupErrorContext:
         >>> from headrace.core.plan.nodes import ComputedColumn
         >>> from headrace.core.plan.nodes.windows import Tumble
         >>> from headrace.core.types.data_types import STRING
-        >>> key = Computed("user", Column(STRING, True, Span(0, 0), "user"))
-        >>> telling = GroupErrorContext(GroupingKey([key]), Window(Tumble(60_000_000)))
-        >>> telling.said({"__k0": "ann", "__slot": 120_000_000})
+        >>> key = ComputedColumn("user", ColumnReference(STRING, True, Span(0, 0), "user"))
+        >>> context = GroupErrorContext(GroupingKey([key]), Window(Tumble(60_000_000)))
+        >>> context.describe_group({"__k0": "ann", "__slot": 120_000_000})
         "key user='ann', window 1970-01-01T00:01:00 to 1970-01-01T00:02:00"
         """
         names = {**self._names, **{name: name for name in self._names.values()}}

@@ -62,7 +62,7 @@ def make_task_time(seconds: float, waited_s: float, blocked_s: float) -> TaskTim
     """Return the time of a subtask from its lifetime and its times of waiting.
 
     >>> make_task_time(10, 4, 1)
-    Spent(busy_s=5, idle_s=4, blocked_s=1)
+    TaskTime(busy_s=5, idle_s=4, backpressured_s=1)
     """
     return TaskTime(max(seconds - waited_s - blocked_s, 0.0), waited_s, blocked_s)
 
@@ -71,9 +71,9 @@ def compute_shares(before: TaskTime, now: TaskTime, seconds: float) -> TimeShare
     """Return the shares of the interval between two samples.
 
     >>> compute_shares(TaskTime(1, 1, 1), TaskTime(2, 2, 3), 4)
-    Shares(busy=0.25, idle=0.25, blocked=0.5)
+    TimeShares(busy=0.25, idle=0.25, backpressured=0.5)
     >>> compute_shares(TaskTime(1, 1, 1), TaskTime(2, 1, 1), 4)  # it ended
-    Shares(busy=0.25, idle=0.75, blocked=0.0)
+    TimeShares(busy=0.25, idle=0.75, backpressured=0.0)
     """
     if seconds <= 0:
         return TimeShares()

@@ -52,6 +52,13 @@ def test_links_lead_somewhere(path: Path) -> None:
         assert (path.parent / target).exists(), f"{path.name} links to {target}"
 
 
+def test_the_files_to_change_exist() -> None:
+    rows = (DOCS / "architecture.md").read_text("utf-8").partition("## Where do I change")[2]
+    files = re.findall(r"`([a-z]+/[^`]+[.][a-z]+)`", rows)
+    assert len(files) > 30
+    assert not [file for file in files if not (ROOT / file).exists()]
+
+
 def test_pages_are_not_written_where_there_is_no_headrace(tmp_path: Path) -> None:
     why = refusal(str(tmp_path))
     assert why and why.startswith("wanted the command headrace ")

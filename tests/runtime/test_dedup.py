@@ -185,7 +185,7 @@ def test_rows_behind_the_watermark_are_late() -> None:
     assert passed(operator, 8) == [("a", 1)]
     late = placed_rows(("b", 2, 7), ("b", 3, 8))
     assert [(to, out["v"].to_list()) for to, out in operator.process(late)] == [("late", [2])]
-    assert operator._context.state.counts.late == 1  # type: ignore[attr-defined]
+    assert operator._context.state.counters.late == 1  # type: ignore[attr-defined]
     assert passed(operator, 9) == [("b", 3)]
 
 

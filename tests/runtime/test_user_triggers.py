@@ -81,7 +81,7 @@ def test_rows_that_come_late_fire_without_asking(tmp_path: Path) -> None:
         ("return 1 / 0", "own.py:6: ZeroDivisionError: division by zero"),
         ("return None", "own.py:Own: on_rows must return True or False, got NoneType"),
         ("state['m'] = 1; return True", "own.py:Own keeps n, m, not n"),
-        ("state['n'] = 'x'; return True", 'own.py:Own keeps a "n" that is no bigint: TypeError'),
+        ("state['n'] = 'x'; return True", 'own.py:Own keeps a "n" that is not a bigint: TypeError'),
     ],
 )
 def test_a_mistake_is_told_with_key_and_window(body: str, said: str, tmp_path: Path) -> None:

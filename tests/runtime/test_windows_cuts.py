@@ -36,7 +36,7 @@ SETTINGS = settings(
 def sizes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Thresholds at which each of the ways in which windows are made is taken."""
     if request.param == "small pieces":
-        for name, value in (("PIECE_ROWS", 7), ("ALONE_ROWS", 3), ("PIECE_WINDOWS", 4)):
+        for name, value in (("CHUNK_ROWS", 7), ("SINGLE_WINDOW_ROWS", 3), ("CHUNK_WINDOWS", 4)):
             monkeypatch.setattr(pane_expander, name, value)
         monkeypatch.setattr(pane_state, "FLUSH_ROWS", 5)
     if "dense" in request.param:

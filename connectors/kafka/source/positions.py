@@ -69,8 +69,8 @@ def parse_position(position: Position) -> PartitionPosition:
     """Parse a stored position.
 
     >>> parse_position(17), parse_position("offset=17 last=16@5 stop=200")
-    (Place(offset=17, last=None, stop=None), Place(offset=17, last=Seen(offset=16, timestamp=5), \
-stop=200))
+    (PartitionPosition(offset=17, last_record=None, stop=None), \
+PartitionPosition(offset=17, last_record=LastRecord(offset=16, timestamp=5), stop=200))
     """
     if not isinstance(position, str):
         return PartitionPosition(position or 0)

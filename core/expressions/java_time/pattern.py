@@ -50,7 +50,7 @@ def parse_time_pattern(pattern: str) -> tuple[PatternPart, ...]:
     """Parse a pattern into its parts; PatternError names the character that is not allowed.
 
     >>> parse_time_pattern("yyyy'T'")
-    (Letters(letter='y', count=4), Text(text='T'))
+    (PatternField(letter='y', count=4), PatternText(text='T'))
     """
     levels: list[list[PatternPart]] = [[]]
     at = 0

@@ -37,7 +37,7 @@ def parse_like(pattern: str, escape: str) -> list[Wildcard | LiteralText]:
     """Split a pattern into parts, or raise a PatternError where it escapes what needs no escape.
 
     >>> parse_like("50!%%", "!")
-    [Plain(text='50%'), <Wild.TEXT: '(?s:.*)'>]
+    [LiteralText(text='50%'), <Wildcard.TEXT: '(?s:.*)'>]
     """
     found: list[Wildcard | LiteralText] = []
     characters = iter(pattern)

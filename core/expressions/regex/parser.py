@@ -51,7 +51,7 @@ _NODES = {"A": TextStart(), "z": TextEnd(), "Z": LastLineEnd(), "R": LineBreak()
 def parse_regex(pattern: str) -> ParsedRegex:
     """Return the tree of a pattern, or raise a PatternError.
 
-    >>> parse_regex("(a|b)+c").groups
+    >>> parse_regex("(a|b)+c").group_count
     1
     """
     parser = _Parser(pattern)

@@ -30,10 +30,10 @@ def test_the_rows_that_meet_are_found(seed: int, monkeypatch: pytest.MonkeyPatch
     most = chance.choice([1, 2, 7, 65536])
     monkeypatch.setattr(join_probe, "MAX_OUTPUT_ROWS", most)
     for name, values in {
-        "SPARSE": [0, 1, 2, 100],
+        "MAX_SPARSE_MATCHES": [0, 1, 2, 100],
         "FEW_ROWS": [0, 2, 2000],
-        "STEPS": [1, 2, 16],
-        "FEW_KEYS": [-1, 2, 16],
+        "MAX_STEPS": [1, 2, 16],
+        "MAX_BISECTED_KEYS": [-1, 2, 16],
     }.items():
         monkeypatch.setattr(join_probe, name, chance.choice(values))
     one, other = frame_of(chance, chance.randrange(12)), frame_of(chance, chance.randrange(12))

@@ -68,9 +68,9 @@ def main(keys: int = KEYS) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "p.yaml").write_text(PIPELINE.replace("KEYS", str(keys)), "utf-8")
-        again, anew = [], []
+        again, fresh = [], []
         for _ in range(TIMES):
-            anew.append(_first_row_s(folder, "--home", "other", "--fresh"))
+            fresh.append(_first_row_s(folder, "--home", "other", "--fresh"))
         running = Run(folder)
         for _ in range(TIMES):
             _wait(running, keys)
@@ -81,7 +81,7 @@ def main(keys: int = KEYS) -> None:
             again.append(perf_counter() - start)
         running.kill()
     print(f"after_kill {median(again):.2f} s")
-    print(f"{median(anew):.2f} s for a start from scratch", file=sys.stderr)
+    print(f"{median(fresh):.2f} s for a start from scratch", file=sys.stderr)
     print(f"of {TIMES}: {', '.join(f'{s:.2f}' for s in sorted(again))}", file=sys.stderr)
 
 

@@ -1,6 +1,6 @@
-"""The group of commands, which suggests the nearest command for an unknown word.
+"""The group of all commands, which suggests the nearest one for an unknown word.
 
-`headrace --version`.
+The option `--version` and the argument type of whole numbers are here too.
 """
 
 from __future__ import annotations

@@ -4,11 +4,9 @@ An unexpected exception is a bug in headrace. Its traceback does not help users,
 file whose name is printed, ready to be attached to a bug report. With `HEADRACE_DEBUG=1` it is
 shown instead.
 
-Standard streams of the process, set up so that a failing report cannot break a run.
-
-If standard error cannot be written (its reader is gone, its disk is full), the text is lost and the
-run continues: its result is elsewhere. If a standard stream was closed before the start, the first
-opened file would get its number, and all printed text; so the number is reserved.
+A failing report never breaks a run. Text that standard error does not take (its reader is gone, its
+disk is full) is lost. If a standard stream was closed before the start, the first opened file would
+get its number and all printed text, so the number is reserved.
 """
 
 from __future__ import annotations

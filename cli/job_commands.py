@@ -1,10 +1,6 @@
-"""`headrace jobs`: lists running jobs and jobs that can be resumed.
+"""Commands on jobs: `headrace jobs` lists them; `savepoint`, `stop` and `rescale` act on one.
 
-`headrace savepoint`: takes a savepoint of a running job.
-
-`headrace stop`: stops a running job, which can be resumed later.
-
-`headrace rescale`: changes the parallelism of a running job.
+A command that acts sends a request to the running job, and waits for the operation to end.
 """
 
 from __future__ import annotations
@@ -22,7 +18,6 @@ from headrace.cli.pipeline_file import add_home_option, check_home
 
 if TYPE_CHECKING:
     from headrace.cli.control.job_list import JobEntry
-if TYPE_CHECKING:
     from headrace.state.storage.home import Home
 
 
@@ -34,8 +29,8 @@ STATUS_COLOURS = {
 }
 
 
-NUMBER_COLUMNS = range(2, 6)
-"""The columns that are right-aligned."""
+TEXT_COLUMNS = (0, 1, 6, 7)
+"""The columns that are aligned to the left."""
 
 
 @click.command()
@@ -68,25 +63,14 @@ def _print_jobs(found: Sequence[JobEntry]) -> None:
     from datetime import UTC, datetime
 
     from headrace.cli.control.job_list import format_rows
+    from headrace.cli.formatting import align_columns
 
     heads, *cells = format_rows(found, datetime.now(UTC))
     if sys.stdout.isatty():
         _print_table(heads, cells)
     else:
-        widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
-        for row in (heads, *cells):
-            click.echo(_format_line(row, widths))
-
-
-def _format_line(row: Sequence[str], widths: Sequence[int]) -> str:
-    """Align the cells of a row.
-
-    >>> _format_line(("a", "b", "1", "", "", "", ""), (2, 2, 3, 1, 1, 1, 1))
-    'a   b     1'
-    """
-    pairs = enumerate(zip(row, widths, strict=True))
-    set_ = [cell.rjust(w) if at in NUMBER_COLUMNS else cell.ljust(w) for at, (cell, w) in pairs]
-    return "  ".join(set_).rstrip()
+        for line in align_columns([heads, *cells], TEXT_COLUMNS):
+            click.echo(line)
 
 
 def _print_table(heads: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
@@ -96,7 +80,7 @@ def _print_table(heads: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
 
     table = Table(box=None, pad_edge=False, header_style="dim")
     for at, head in enumerate(heads):
-        table.add_column(head, justify="right" if at in NUMBER_COLUMNS else "left")
+        table.add_column(head, justify="left" if at in TEXT_COLUMNS else "right")
     for name, status, *rest in cells:
         colour = STATUS_COLOURS.get(status)
         shown = f"[{colour}]{status}[/]" if colour else status

@@ -12,10 +12,9 @@ from functools import partial
 from time import time_ns
 from typing import TYPE_CHECKING
 
+from headrace.cli.formatting import describe_progress
 from headrace.cli.savepoint_restore import RestoredSavepoint, adopt_savepoint, open_compatible
-from headrace.cli.source_progress import describe_progress
-from headrace.cli.start_options import StartOptions, format_now
-from headrace.core.api.snapshots import RefusedSnapshot, SnapshotError
+from headrace.core.api.snapshots import RefusedSnapshot, SnapshotError, format_now
 from headrace.core.coordination.events import JobEvent, JobResumed
 from headrace.state.storage.checkpoint_location import (
     clear_location,
@@ -26,7 +25,9 @@ from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
 
 if TYPE_CHECKING:
+    from headrace.cli.run_options import RunOptions
     from headrace.core.api.snapshots import Manifest, SnapshotStore
+    from headrace.core.checkpoint.compatibility import RestoreOptions
     from headrace.core.checkpoint.manifest import RestoredCheckpoint
     from headrace.core.checkpoint.storage import CheckpointStorage
     from headrace.core.coordination.checkpoint_coordinator import CheckpointSchedule
@@ -55,54 +56,57 @@ class PreparedJob:
 def prepare_job(
     plan: Plan,
     settings: Settings,
-    start: StartOptions,
+    options: RunOptions,
     tell: Callable[[JobEvent], None],
-    look: Callable[[], None],
+    check: Callable[[], None],
 ) -> Iterator[PreparedJob | None]:
     """Lock the home, and find the checkpoint to resume from; None: the job had finished.
 
-    `look` raises the errors for which a new job is rejected, before anything is removed.
+    `check` raises the errors for which a new job is rejected, before anything is removed.
     """
-    home = Home(LocalDisk(), start.home_root, str(plan.name))
-    saved = None if start.savepoint is None else open_compatible(start.savepoint, plan, start)
+    home = Home(LocalDisk(), options.home, str(plan.name))
+    path = options.from_savepoint
+    saved = None if path is None else open_compatible(path, plan, options.restore)
     with (
         home.hold(format_now()) as held,
-        _open_repository(home, settings, start, held) as (cabinet, id, killed),
+        _open_repository(home, settings, options, held) as (repository, id, killed),
     ):
         if saved is not None:
-            saved = adopt_savepoint(saved, cabinet, look)
-        elif start.fresh:
-            look()
-            cabinet.delete_job()
-            cabinet.clear_finished()
-        elif cabinet.read_finished() is not None:
+            saved = adopt_savepoint(saved, repository, check)
+        elif options.fresh:
+            check()
+            repository.delete_job()
+            repository.clear_finished()
+        elif repository.read_finished() is not None:
             # The previous run was killed after the job's end, before that was reported.
-            cabinet.delete_job()
+            repository.delete_job()
             clear_location(home)
-            cabinet.clear_finished()
+            repository.clear_finished()
             yield None
             return
         record_location(home, id, settings.checkpoint.dir)
-        job = cabinet.ensure_job_id(format_now())
-        store = cabinet.open_store(job)
-        keeping = _build_storage(home, cabinet, store, settings, tell)
-        number = saved.number if saved else _choose_checkpoint(store, start)
+        job = repository.ensure_job_id(format_now())
+        store = repository.open_store(job)
+        storage = _build_storage(home, repository, store, settings, tell)
+        number = saved.number if saved else _choose_checkpoint(store, options.from_checkpoint)
         restored = None
         if number is not None:
-            restored, resumed = _restore_checkpoint(number, plan, start, store, keeping, saved)
+            restored, resumed = _restore_checkpoint(
+                number, plan, options.restore, store, storage, saved
+            )
             if not restored.is_final:  # else nothing is left to read
                 tell(replace(resumed, killed_process=str(killed) if killed else None))
-        yield PreparedJob(home, cabinet, job, keeping, restored)
+        yield PreparedJob(home, repository, job, storage, restored)
 
 
 @contextmanager
 def _open_repository(
-    home: Home, settings: Settings, start: StartOptions, killed: LockHolder | None
+    home: Home, settings: Settings, options: RunOptions, killed: LockHolder | None
 ) -> Iterator[tuple[CheckpointRepository, str, LockHolder | None]]:
     """Open the checkpoints of a locked home: the repository, the home's id, and a killed holder."""
     place = settings.checkpoint.dir
-    is_anew = start.fresh or start.savepoint is not None
-    identity = resolve_home_id(home, place, anew=is_anew)
+    is_fresh = options.fresh or options.from_savepoint is not None
+    identity = resolve_home_id(home, place, fresh=is_fresh)
     if place is None:
         yield home, identity, killed
         return
@@ -112,14 +116,14 @@ def _open_repository(
 
     objects = open_reachable_bucket(parse_storage_url(place).child(home.name))
     with own_checkpoints(
-        objects, home.name, identity, home.disk, format_now, take_over=start.take_over
-    ) as cabinet:
-        yield cabinet, identity, killed or cabinet.previous_owner
+        objects, home.name, identity, home.disk, format_now, take_over=options.take_over
+    ) as repository:
+        yield repository, identity, killed or repository.previous_owner
 
 
 def _build_storage(
     home: Home,
-    cabinet: CheckpointRepository,
+    repository: CheckpointRepository,
     store: SnapshotStore,
     settings: Settings,
     tell: Callable[[JobEvent], None],
@@ -131,8 +135,8 @@ def _build_storage(
     checkpoint = settings.checkpoint
 
     def finish() -> None:
-        cabinet.mark_finished({"time": format_now()})
-        cabinet.delete_job()
+        repository.mark_finished({"time": format_now()})
+        repository.delete_job()
         clear_location(home)
 
     return CheckpointStorage(
@@ -145,9 +149,9 @@ def _build_storage(
         format_now,
         tell,
         finish,
-        cabinet.write_commit_record,
-        cabinet.read_commit_record,
-        cabinet.notes,
+        repository.write_commit_record,
+        repository.read_commit_record,
+        repository.notes,
         now_us=lambda: time_ns() // 1000,
     )
 
@@ -164,15 +168,15 @@ def _build_schedule(settings: Settings) -> CheckpointSchedule:
     )
 
 
-def _choose_checkpoint(store: SnapshotStore, start: StartOptions) -> int | None:
-    """Return the checkpoint to resume from, if there is one."""
+def _choose_checkpoint(store: SnapshotStore, number: int | None) -> int | None:
+    """Return the checkpoint to resume from: this one or, if None is given, the newest, if any."""
     numbers = store.list_checkpoints()
-    if start.checkpoint is None:
+    if number is None:
         return max(numbers, default=None)
-    if start.checkpoint not in numbers:
+    if number not in numbers:
         there = ", ".join(map(str, numbers)) or "none"
-        raise RefusedSnapshot(f"there is no checkpoint {start.checkpoint}", f"there are: {there}")
-    return start.checkpoint
+        raise RefusedSnapshot(f"there is no checkpoint {number}", f"there are: {there}")
+    return number
 
 
 def _find_newer(
@@ -211,30 +215,25 @@ def _remove_checkpoints(store: SnapshotStore, numbers: Sequence[int]) -> None:
 def _restore_checkpoint(
     number: int,
     plan: Plan,
-    start: StartOptions,
+    options: RestoreOptions,
     store: JobSnapshotStore,
-    keeping: CheckpointStorage,
+    storage: CheckpointStorage,
     saved: RestoredSavepoint | None,
 ) -> tuple[RestoredCheckpoint, JobResumed]:
     """Restore a checkpoint, if the pipeline is compatible with it; also return what to report."""
     from headrace.core.checkpoint import manifest
-    from headrace.core.checkpoint.compatibility import RestoreOptions, check_compatibility
+    from headrace.core.checkpoint.compatibility import check_compatibility
 
-    document = keeping.read_manifest(number)
-    changes = check_compatibility(
-        number,
-        document,
-        plan,
-        RestoreOptions(start.reset, start.allow_lost_state, start.resume_drained),
-    )
+    document = storage.read_manifest(number)
+    changes = check_compatibility(number, document, plan, options)
     if saved is None:
         removed, again = _find_newer(store, number, plan)
     else:
         removed = saved.find_newer_checkpoints(store)
         again = _count_rewritten_rows(store, removed, document, plan)
-    keeping.resumed_number, keeping.fresh_parts = number, start.reset
-    keeping.on_deployed = partial(_remove_checkpoints, store, removed)
-    restored = manifest.parse_manifest(number, document, plan, start.reset)
+    storage.resumed_number, storage.fresh_parts = number, options.fresh_parts
+    storage.on_deployed = partial(_remove_checkpoints, store, removed)
+    restored = manifest.parse_manifest(number, document, plan, options.fresh_parts)
     sources = tuple(
         (name, describe_progress([(s.name, p.position, p.is_finished) for s, p in splits.items()]))
         for name, splits in restored.restored_state.splits.items()

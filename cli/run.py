@@ -1,4 +1,8 @@
-"""`headrace run`: runs a pipeline until it ends or a stop is requested."""
+"""`headrace run`: runs a pipeline until it ends or a stop is requested.
+
+A run is one of three: a batch on Spark, a job that can resume from checkpoints, or a job without
+them. They share the loading of the pipeline, the launch of a job, and the report.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,10 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,11 +22,12 @@ from headrace.cli.batch.options import add_batch_options, check_options
 from headrace.cli.command_group import WholeNumber
 from headrace.cli.completion import PipelineFile
 from headrace.cli.pipeline_file import add_home_option, add_set_option, check_pipeline
+from headrace.cli.run_options import RunOptions
 
 if TYPE_CHECKING:
+    from headrace.cli.control.job_summary import JobSummary
     from headrace.cli.pipeline_file import CheckedPipeline
     from headrace.cli.run_report import RunReport
-    from headrace.cli.start_options import StartOptions
     from headrace.core.coordination.events import JobEvent
     from headrace.core.job.job import Job
     from headrace.core.job.launch import LaunchOptions, Watcher
@@ -84,27 +90,7 @@ if TYPE_CHECKING:
     help="json is for programs: one object per line, on standard error.",
 )
 @click.pass_context
-def run(
-    ctx: click.Context,
-    pipeline: str,
-    overrides: Sequence[str],
-    parallelism: int | None,
-    limit: int | None,
-    fresh: bool,
-    from_checkpoint: int | None,
-    from_savepoint: str | None,
-    reset_state: Sequence[str],
-    allow_lost_state: bool,
-    resume_drained: bool,
-    take_over: bool,
-    home: str,
-    batch: bool,
-    master: str | None,
-    conf: Sequence[str],
-    http: int | None,
-    quiet: bool,
-    log: str,
-) -> None:
+def run(ctx: click.Context, /, **parameters: Any) -> None:
     """Run a pipeline.
 
     It ends when its sources end, or with a checkpoint at the first Ctrl-C or SIGTERM; the second
@@ -123,61 +109,90 @@ def run(
 
     signals = ctx.ensure_object(ExitStack).enter_context(SignalHandler())
     check_options(ctx)
-    _check_start_options(fresh, from_checkpoint, from_savepoint, ctx)
-    if parallelism is not None:
-        overrides = (*overrides, f"settings.parallelism={parallelism}")
-    checked, report = _load_pipeline(pipeline, overrides, log, quiet=quiet)
+    options = RunOptions(**parameters)
+    if conflict := options.find_conflict():
+        raise click.UsageError(conflict, ctx)
+    checked, report = _load_pipeline(options)
     if checked.plan is None or not checked.is_valid:
         ctx.exit(2)
-    if batch:
-        from headrace.cli.batch.batch_run import BatchRun
-
-        asked = BatchRun(checked, checked.plan, report, home, fresh=fresh)
-        ctx.exit(asked.run(master, conf, signals))
-    start = None
-    if limit is None and _is_replayable(checked.plan):
-        from headrace.cli.start_options import StartOptions
-
-        _check_reset_state(checked.plan, reset_state, ctx)
-        start = StartOptions(
-            *(home, fresh, from_checkpoint, frozenset(reset_state), allow_lost_state),
-            savepoint=from_savepoint,
-            resume_drained=resume_drained,
-            take_over=take_over,
-        )
-    elif any(
-        [from_checkpoint, from_savepoint, reset_state, allow_lost_state, resume_drained, take_over]
-    ):
+    if options.batch:
+        ctx.exit(run_batch(options, checked, checked.plan, report, signals))
+    is_resumable = options.limit is None and _is_replayable(checked.plan)
+    if is_resumable:
+        _check_reset_state(checked.plan, options.reset_state, ctx)
+    elif options.needs_checkpoints:
         raise click.UsageError("a run with --limit or of standard input takes no checkpoints", ctx)
-    how = _build_launch(
-        checked.pipeline.settings.buffer, Path(pipeline).parent, limit, signals, report
-    )
-    if http is not None:
-        how = _add_monitoring(how, http, report, ctx)
-    ctx.exit(_run_plan(checked.plan, checked, how, report, start))
+    launch = _build_launch(options, checked.pipeline.settings.buffer, signals, report)
+    if options.http is not None:
+        launch = _add_monitoring(launch, options.http, report, ctx)
+    report.report_start(checked.plan)
+    with _report_errors(report, ctx, is_resumable=is_resumable):
+        if is_resumable:
+            status = run_resumable(options, checked, checked.plan, launch, report)
+        else:
+            status = run_ephemeral(checked.plan, checked.pipeline.settings, launch, report)
+    ctx.exit(status)
 
 
-def _check_start_options(
-    fresh: bool, checkpoint: int | None, savepoint: str | None, ctx: click.Context
-) -> None:
-    """Check that at most one starting point is given."""
-    if fresh and checkpoint is not None:
-        raise click.UsageError("--fresh removes what --from-checkpoint resumes from", ctx)
-    if savepoint is not None and (fresh or checkpoint is not None):
-        other = "--fresh" if fresh else "--from-checkpoint"
-        message = f"wanted one starting point, got --from-savepoint and {other}"
-        raise click.UsageError(message, ctx)
+def run_batch(
+    options: RunOptions,
+    checked: CheckedPipeline,
+    plan: Plan,
+    report: RunReport,
+    signals: SignalHandler,
+) -> int:
+    """Run a plan once over all existing rows, on Spark; return the exit status."""
+    from headrace.cli.batch.batch_run import BatchRun
+
+    return BatchRun(options, checked, plan, report).run(signals)
 
 
-def _load_pipeline(
-    pipeline: str, overrides: Sequence[str], log: str, *, quiet: bool
-) -> tuple[CheckedPipeline, RunReport]:
+def run_resumable(
+    options: RunOptions,
+    checked: CheckedPipeline,
+    plan: Plan,
+    launch: LaunchOptions,
+    report: RunReport,
+) -> int:
+    """Run a job with checkpoints from its starting point; return the exit status."""
+    from headrace.cli.control.control_launch import add_control
+    from headrace.cli.job_restore import prepare_job
+
+    def record_event(event: JobEvent) -> None:
+        report.report_event(event)
+        summary.record_event(event)
+
+    settings, summary = checked.pipeline.settings, _summarize_job(options, plan)
+    check = partial(_check_connectors, plan, launch.folder, options)
+    with prepare_job(plan, settings, options, record_event, check) as job:
+        if job is None:
+            report.report_already_finished()
+            return 0
+        launch = replace(
+            launch,
+            storage=job.storage,
+            initial_checkpoint=job.restored_checkpoint,
+            job_id=job.job,
+        )
+        launch = add_control(launch, job.home, checked.loaded_pipeline, summary, record_event)
+        status = _launch_job(plan, settings, launch, report, job.home.state_folder)
+        job.finish()
+    return status
+
+
+def run_ephemeral(plan: Plan, settings: Settings, launch: LaunchOptions, report: RunReport) -> int:
+    """Run a job without checkpoints; return the exit status."""
+    with TemporaryDirectory(prefix="headrace-") as folder:
+        return _launch_job(plan, settings, launch, report, folder)
+
+
+def _load_pipeline(options: RunOptions) -> tuple[CheckedPipeline, RunReport]:
     """Load the pipeline, and report its problems; also return the report."""
     with _suspend_garbage_collection():
         from headrace.cli.run_report import choose_report
 
-        report = choose_report(pipeline, log, quiet=quiet)
-        checked = check_pipeline(pipeline, overrides)
+        report = choose_report(options.pipeline, options.log, quiet=options.quiet)
+        checked = check_pipeline(options.pipeline, options.settings)
         for problem in checked.problems:
             report.report_problem(problem)
     return checked, report
@@ -212,7 +227,7 @@ def _check_reset_state(plan: Plan, names: Sequence[str], ctx: click.Context) -> 
 
 
 def _build_launch(
-    buffer: Buffer, folder: Path, limit: int | None, signals: SignalHandler, report: RunReport
+    options: RunOptions, buffer: Buffer, signals: SignalHandler, report: RunReport
 ) -> LaunchOptions:
     from headrace.core.coordination.events import ExternalWarning
     from headrace.core.dataflow.channel import ChannelBounds
@@ -220,9 +235,9 @@ def _build_launch(
 
     bounds = ChannelBounds(buffer.rows, linger_s=buffer.timeout.total_seconds())
     return LaunchOptions(
-        folder,
+        Path(options.pipeline).parent,
         bounds,
-        limit,
+        options.limit,
         (_make_watcher(report),),
         signals=signals,
         on_stop_requested=report.report_stopping,
@@ -231,7 +246,7 @@ def _build_launch(
 
 
 def _add_monitoring(
-    how: LaunchOptions, port: int, report: RunReport, ctx: click.Context
+    launch: LaunchOptions, port: int, report: RunReport, ctx: click.Context
 ) -> LaunchOptions:
     """Add the server of metrics and health to the launch."""
     from headrace.cli.command_group import find_installed_version
@@ -249,7 +264,7 @@ def _add_monitoring(
         ctx.exit(2)
     report.report_url(format_url(listening), chosen=port == 0)
     monitoring = MonitoringServer(listening, find_installed_version())
-    return replace(how, watchers=(*how.watchers, monitoring.watch))
+    return replace(launch, watchers=(*launch.watchers, monitoring.watch))
 
 
 @contextmanager
@@ -263,91 +278,56 @@ def _suspend_garbage_collection() -> Iterator[None]:
         gc.enable()
 
 
-def _run_plan(
-    plan: Plan,
-    checked: CheckedPipeline,
-    how: LaunchOptions,
-    report: RunReport,
-    start: StartOptions | None,
-) -> int:
-    """Run the plan, and report its end; return the exit status."""
+@contextmanager
+def _report_errors(report: RunReport, ctx: click.Context, *, is_resumable: bool) -> Iterator[None]:
+    """Report within the `with` why a job could not start or was interrupted, and exit."""
     from headrace.core.api.failures import ConnectorError, format_refusal
     from headrace.core.api.snapshots import SnapshotError
     from headrace.core.api.user_code import UserCodeError
     from headrace.core.job.launch import JobInterrupted
     from headrace.core.job.signals import INTERRUPTED_STATUS
 
-    report.report_start(plan)
     try:
-        if start is None:
-            return _run_ephemeral(plan, checked.pipeline.settings, how, report)
-        return _run_resumable(plan, checked, how, report, start)
+        yield
     except (ConnectorError, SnapshotError) as error:
         report.report_rejection(format_refusal(error), error.hint, error.exit_status)
-        return error.exit_status
+        ctx.exit(error.exit_status)
     except UserCodeError as error:
         report.report_rejection(error.message, error.hint, 2)
-        return 2
+        ctx.exit(2)
     except JobInterrupted:
-        report.report_interrupted(kept=start is not None)
-        return INTERRUPTED_STATUS
+        report.report_interrupted(kept=is_resumable)
+        ctx.exit(INTERRUPTED_STATUS)
 
 
-def _run_resumable(
-    plan: Plan, checked: CheckedPipeline, how: LaunchOptions, report: RunReport, start: StartOptions
-) -> int:
-    """Run a job with checkpoints, resuming from the newest one."""
+def _summarize_job(options: RunOptions, plan: Plan) -> JobSummary:
+    """Return the summary of a job that starts now."""
+    from headrace.cli.command_group import find_installed_version
+    from headrace.cli.control.job_summary import JobDescription, JobSummary
+    from headrace.core.api.snapshots import format_now
+
+    home, version = os.path.abspath(options.home), find_installed_version()
+    name = str(plan.name)
+    return JobSummary(JobDescription(name, options.pipeline, version, home, format_now()))
+
+
+def _check_connectors(plan: Plan, folder: Path, options: RunOptions) -> None:
+    """Check what a new job needs of its connectors. Raises ConnectorError."""
     import asyncio
 
-    from headrace.cli.command_group import find_installed_version
-    from headrace.cli.control.control_launch import add_control
-    from headrace.cli.control.job_summary import JobDescription, JobSummary
-    from headrace.cli.job_restore import prepare_job
-    from headrace.cli.start_options import format_now
+    from headrace.cli.savepoint_restore import check_continued_sinks
+    from headrace.connectors.registry import REGISTRY
+    from headrace.core.worker.connectors import check_connectors
 
-    def look() -> None:
-        from headrace.cli.savepoint_restore import check_continued_sinks
-        from headrace.connectors.registry import REGISTRY
-        from headrace.core.worker.connectors import check_connectors
-
-        if start.savepoint is not None:
-            asyncio.run(check_continued_sinks(plan, REGISTRY, how.folder))
-        asyncio.run(check_connectors(plan, REGISTRY, how.folder))
-
-    def news(said: JobEvent) -> None:
-        report.report_event(said)
-        figures.record_event(said)
-
-    home, settings = os.path.abspath(start.home_root), checked.pipeline.settings
-    about = JobDescription(
-        str(plan.name), checked.file, find_installed_version(), home, format_now()
-    )
-    figures = JobSummary(about)
-    with prepare_job(plan, settings, start, news, look) as resumed:
-        if resumed is None:
-            report.report_already_finished()
-            return 0
-        how = replace(
-            how,
-            storage=resumed.storage,
-            initial_checkpoint=resumed.restored_checkpoint,
-            job_id=resumed.job,
-        )
-        how = add_control(how, resumed.home, checked.loaded_pipeline, figures, news)
-        status = _launch_job(plan, settings, how, report, resumed.home.state_folder)
-        resumed.finish()
-    return status
-
-
-def _run_ephemeral(plan: Plan, settings: Settings, how: LaunchOptions, report: RunReport) -> int:
-    """Run a job without checkpoints."""
-    with TemporaryDirectory(prefix="headrace-") as folder:
-        return _launch_job(plan, settings, how, report, folder)
+    if options.from_savepoint is not None:
+        asyncio.run(check_continued_sinks(plan, REGISTRY, folder))
+    asyncio.run(check_connectors(plan, REGISTRY, folder))
 
 
 def _launch_job(
-    plan: Plan, settings: Settings, how: LaunchOptions, report: RunReport, folder: str
+    plan: Plan, settings: Settings, launch: LaunchOptions, report: RunReport, folder: str
 ) -> int:
+    """Run the job with its state in a folder, and report its end; return the exit status."""
     from headrace.cli.run_progress import summarize_run
     from headrace.connectors.registry import REGISTRY
     from headrace.connectors.standard_output import redirect_prints
@@ -358,10 +338,10 @@ def _launch_job(
     sinks = {part.connector for part in plan if isinstance(part, nodes.Sink)}
     printed = not sinks.isdisjoint(("console", "stdout"))
     with report.open_display(), redirect_prints() if printed else nullcontext():
-        outcome = launch_job(plan, REGISTRY, open_backend(settings.state, folder), how)
+        outcome = launch_job(plan, REGISTRY, open_backend(settings.state, folder), launch)
     if outcome.failure:
         report.report_failure(outcome.failure)
-    elif how.initial_checkpoint is not None and how.initial_checkpoint.is_final:
+    elif launch.initial_checkpoint is not None and launch.initial_checkpoint.is_final:
         report.report_already_finished()
         return 0
     report.report_summary(outcome, summarize_run(plan, outcome))

@@ -14,9 +14,9 @@ from headrace.cli.batch.batch_report import (
     format_batch_summary,
 )
 from headrace.cli.errors import save_bug_report
+from headrace.cli.formatting import align_columns
 from headrace.cli.pipeline_file import paint_problem
 from headrace.cli.run_progress import JobProgress, PartProgress
-from headrace.cli.text_columns import align_columns
 from headrace.core.api.splits import Failure
 from headrace.core.coordination.events import (
     ExternalWarning,

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from headrace.core.api.snapshots import RefusedSnapshot
+from headrace.core.api.snapshots import RefusedSnapshot, format_now
 
 if TYPE_CHECKING:
-    from headrace.cli.start_options import StartOptions
     from headrace.core.api.snapshots import SnapshotStore
+    from headrace.core.checkpoint.compatibility import RestoreOptions
     from headrace.core.plan import Plan
     from headrace.core.plan.connector import Connectors
     from headrace.state.savepoints.savepoint import Savepoint
@@ -42,24 +42,15 @@ class RestoredSavepoint:
         return tuple(n for n in store.list_checkpoints() if self.savepoint.number < n < self.number)
 
 
-def open_compatible(path: str, plan: Plan, start: StartOptions) -> RestoredSavepoint:
+def open_compatible(path: str, plan: Plan, options: RestoreOptions) -> RestoredSavepoint:
     """Open a savepoint, and check that the pipeline is compatible with it. Raises SnapshotError."""
-    from headrace.core.checkpoint.compatibility import (
-        FRESH_HINT,
-        RestoreOptions,
-        check_compatibility,
-    )
+    from headrace.core.checkpoint.compatibility import FRESH_HINT, check_compatibility
     from headrace.state.savepoints.savepoint import open_savepoint
 
     savepoint = open_savepoint(path)
     number = savepoint.number
     try:
-        check_compatibility(
-            number,
-            savepoint.document,
-            plan,
-            RestoreOptions(start.reset, start.allow_lost_state, start.resume_drained),
-        )
+        check_compatibility(number, savepoint.document, plan, options)
     except RefusedSnapshot as error:
         said = error.message.replace(f"checkpoint {number}", savepoint.title, 1)
         # --fresh is no way to resume from a savepoint: the two options exclude each other.
@@ -83,13 +74,12 @@ async def check_continued_sinks(plan: Plan, connectors: Connectors, folder: Path
 
 
 def adopt_savepoint(
-    saved: RestoredSavepoint, home: CheckpointRepository, look: Callable[[], None]
+    saved: RestoredSavepoint, home: CheckpointRepository, check: Callable[[], None]
 ) -> RestoredSavepoint:
     """Make the savepoint a checkpoint of the home; if this raises, nothing has changed.
 
-    `look` raises the errors for which a new job is rejected.
+    `check` raises the errors for which a new job is rejected.
     """
-    from headrace.cli.start_options import format_now
     from headrace.state.savepoints.savepoint import commit_as_checkpoint
 
     kept = home.open_read_only()
@@ -102,7 +92,7 @@ def adopt_savepoint(
         )
         commit_as_checkpoint(saved.savepoint, store, number)
         return replace(saved, number=number, is_same_job=True)
-    look()
+    check()
     forgotten = 0 if kept is None else len(kept.list_checkpoints())
     with home.replace_job(format_now()) as renewed:
         commit_as_checkpoint(saved.savepoint, renewed, 1)

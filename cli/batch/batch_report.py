@@ -115,7 +115,7 @@ def build_batch_document(look: BatchProgress) -> Mapping[str, object]:
 
 def format_batch_summary(done: BatchResult) -> Iterable[str]:
     """Format the result: one row per source and sink, and a total."""
-    from headrace.cli.text_columns import align_columns
+    from headrace.cli.formatting import align_columns
 
     rows = [(name, *(f"{number:,}" for number in numbers)) for name, *numbers in done.list_parts()]
     yield from align_columns([("", "rows in", "rows out", "bad"), *rows])

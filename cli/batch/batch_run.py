@@ -1,9 +1,8 @@
 """A batch from the command line: starts Spark, runs the plan on it, and reports the result.
 
 The first Ctrl-C cancels Spark's jobs, and no output becomes visible; the exit status is not 0,
-since nothing can be resumed. The second Ctrl-C stops the process at once.
-
-Spark's plan of a pipeline, for `headrace explain --batch`.
+since nothing can be resumed. The second Ctrl-C stops the process at once. For `headrace explain
+--batch` nothing is run, and Spark's plan is returned as text.
 """
 
 from __future__ import annotations
@@ -19,9 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from headrace.cli.batch.batch_report import BatchProgress, BatchResult
-from headrace.cli.start_options import format_now
 from headrace.core.api.failures import ConnectorError, format_refusal
-from headrace.core.api.snapshots import SnapshotError
+from headrace.core.api.snapshots import SnapshotError, format_now
 from headrace.core.api.splits import Failure
 from headrace.core.api.user_code import UserCodeError
 from headrace.core.coordination.events import ExternalWarning
@@ -45,13 +43,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from headrace.cli.pipeline_file import CheckedPipeline
+    from headrace.cli.run_options import RunOptions
     from headrace.cli.run_report import RunReport
     from headrace.core.errors.problems import Problem
     from headrace.core.plan import Plan
-if TYPE_CHECKING:
-    from headrace.cli.pipeline_file import CheckedPipeline
-    from headrace.core.plan import Plan
-
 
 BatchEnd: TypeAlias = "BatchResult | BatchOutcome | Failure | Exception | None"
 """The end of a batch: done, done by the previous run, failed, rejected, or stopped (None)."""
@@ -86,67 +81,59 @@ class BatchRun:
     """One run of a plan, with its report.
 
     The home records output that was written and is not committed yet, so that the next run can
-    complete the commit, unless it starts `fresh`.
+    complete the commit, unless it has the option `fresh`.
     """
 
     def __init__(
-        self,
-        checked: CheckedPipeline,
-        plan: Plan,
-        report: RunReport,
-        home: str,
-        *,
-        fresh: bool = False,
+        self, options: RunOptions, checked: CheckedPipeline, plan: Plan, report: RunReport
     ) -> None:
+        self._options = options
         self._pipeline = checked
         self._plan = plan
         self._folder = Path(checked.file).parent
         self._report = report
-        self._home = home
-        self._fresh = fresh
         self._cancellation = BatchCancellation()
         self._began_s = time.monotonic()
         self._stages: StageTracker | None = None
 
-    def run(self, master: str | None, conf: Sequence[str], signals: SignalHandler) -> int:
+    def run(self, signals: SignalHandler) -> int:
         """Run the batch, unless it is rejected; return the exit status."""
         if refusals := find_batch_problems(self._pipeline, self._plan):
             for problem in refusals:
                 self._report.report_problem(problem)
             return 2
         try:
-            with hold_batch_home(self._home, str(self._plan.name), format_now()) as log:
-                status = self._run_recorded(log, master, conf, signals)
+            with hold_batch_home(self._options.home, str(self._plan.name), format_now()) as log:
+                status = self._run_recorded(log, signals)
                 if status == 0:
                     log.clear_finished()
             return status
         except SnapshotError as error:
             return self._report_rejection(format_refusal(error), error.hint, error.exit_status)
 
-    def _run_recorded(
-        self, log: BatchHome, master: str | None, conf: Sequence[str], signals: SignalHandler
-    ) -> int:
+    def _run_recorded(self, log: BatchHome, signals: SignalHandler) -> int:
         self._report.report_start(self._plan)
         with (
             signals.send_to_job(self._request_stop, _exit_at_once),
             self._report.open_display(),
             self._report_progress(),
         ):
-            ended = self._run_to_end(log, master, conf, signals)
+            ended = self._run_to_end(log, signals)
         # Recorded output must be committed, whatever happens.
         return self._report_end(ended, is_decided=log.read_record() is not None)
 
-    def _run_to_end(
-        self, log: BatchHome, master: str | None, conf: Sequence[str], signals: SignalHandler
-    ) -> BatchEnd:
+    def _run_to_end(self, log: BatchHome, signals: SignalHandler) -> BatchEnd:
+        options = self._options
         context = build_executor_context(self._pipeline, self._plan, log.job)
         try:
             before = complete_previous_run(
-                self._plan, context, log, self._report_line, fresh=self._fresh
+                self._plan, context, log, self._report_line, fresh=options.fresh
             )
             if before is not None:
                 return before
-            with open_session(str(self._plan.name), master, parse_conf(conf)) as spark:
+            with open_session(
+                str(self._plan.name), options.master, parse_conf(options.conf)
+            ) as spark:
                 # pyspark installs a handler of SIGINT as well.
                 signals.reinstall()
                 return (

@@ -1,6 +1,4 @@
-"""Routes of a server: a table of methods and paths.
-
-A small HTTP server on a job's event loop, over any stream socket: Unix or TCP.
+"""Small HTTP server on a job's event loop, with a table of routes, over a Unix or TCP socket.
 
 Nothing that a client sends, or fails to send, ends the server or disturbs the job. Time and size of
 a request and the number of connections are limited. A failing handler gets an answer of status 500,

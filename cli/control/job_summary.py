@@ -7,10 +7,10 @@ import time
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 
 from headrace.cli.run_json import build_failure_document, build_progress_document
 from headrace.cli.run_progress import JobProgress, compute_progress
+from headrace.core.api.snapshots import format_now
 from headrace.core.coordination.events import JobEvent, JobResumed
 from headrace.core.coordination.messages import CheckpointCompleted, CheckpointFailed
 from headrace.core.job.job import Job
@@ -96,7 +96,3 @@ class JobSummary:
             "parallelism": parallelism,
             **build_progress_document(look),
         }
-
-
-def format_now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

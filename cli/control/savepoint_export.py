@@ -1,8 +1,7 @@
-"""Savepoints of a running job: written in the threads of checkpoints, with progress.
+"""Export of savepoints of a running job, each in a process of its own.
 
-Export of a savepoint in a process of its own, so that the job keeps its speed.
-
-The process has a lower priority than the job (`nice`), and does not share its interpreter lock. Its
+A thread of the job starts the process and follows its progress. The process has a lower priority
+than the job (`nice`), and does not share its interpreter lock, so that the job keeps its speed. Its
 output is lines of JSON: progress, and finally the savepoint's location or the error. It ends with
 the job's process or when terminated, and then leaves nothing incomplete.
 

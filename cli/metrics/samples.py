@@ -1,6 +1,6 @@
-"""Readers of metrics: they compute samples for the job, its parts, subtasks or states.
+"""Samples of metrics, computed from all statistics of a job at one instant.
 
-A sample of all statistics of a job at one instant, from which a scrape computes metrics.
+A reader computes the samples of one metric, for the job, its parts, subtasks or states.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Differences between two checkpoints or savepoints.
+"""Comparison of a checkpoint or savepoint with another one, or with a pipeline.
 
-Compatibility of a pipeline with a snapshot: state that is restored, starts empty or is lost.
+For a pipeline it says which state is restored, starts empty or is lost.
 """
 
 from __future__ import annotations

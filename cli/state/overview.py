@@ -1,6 +1,6 @@
-"""Contents of a checkpoint or savepoint: positions of sources, and sizes of state.
+"""Overview of checkpoints and savepoints: all of a home, or the contents of one.
 
-List of all checkpoints and savepoints of a home.
+Contents are the positions of sources and the sizes of state.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from headrace.cli.control.job_lookup import list_homes
-from headrace.cli.source_progress import describe_progress
+from headrace.cli.formatting import align_columns, describe_progress
 from headrace.cli.state.snapshot_argument import OpenSnapshot
-from headrace.cli.state.values import align_table, format_time
+from headrace.cli.state.values import format_time
 from headrace.core.api.snapshots import Manifest, SnapshotError
 from headrace.core.plan.fingerprint import describe_fingerprint as meaning_said
 from headrace.core.state_reader.state_statistics import (
@@ -130,8 +130,7 @@ def _format_step(name: str, step: dict[str, Any]) -> Iterator[str]:
     yield f"  {subtasks}{clock}{''.join(f'; {count}' for count in counts)}"
     head = ["state", "kind", "rows", "keys", "key groups", "bytes"]
     rows = [_format_state(state, found) for state, found in step["states"].items()]
-    table = align_table([head, *rows], [False, False, True, True, True, True])
-    yield from (f"  {line}" for line in table.splitlines())
+    yield from (f"  {line}" for line in align_columns([head, *rows], left=(0, 1)))
     for state, found in step["states"].items():
         yield from _format_groups(state, found)
 
@@ -151,8 +150,7 @@ def _format_groups(name: str, state: dict[str, Any]) -> Iterator[str]:
     yield f"  {name}: most are in key group {most['group']}: {said}"
     head = ["key group", "keys", "rows"]
     rows = [[f"{group[key]:,}" for key in ("group", "keys", "rows")] for group in groups]
-    table = align_table([head, *rows], [True, True, True])
-    yield from (f"    {line}" for line in table.splitlines())
+    yield from (f"    {line}" for line in align_columns([head, *rows], left=()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +200,7 @@ def format_snapshots(found: Sequence[SnapshotEntry]) -> str:
         note = one.damaged or ("drained" if one.drained else "")
         size = "" if one.bytes is None else f"{one.bytes:,}"
         lines.append([one.what, one.kind, one.time or "", one.version or "", size, note])
-    return align_table(lines, [False, False, False, False, True, False])
+    return "\n".join(align_columns(lines, left=(0, 1, 2, 3, 5)))
 
 
 def _list_checkpoints(home: Home) -> Iterator[SnapshotEntry]:

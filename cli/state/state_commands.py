@@ -1,10 +1,7 @@
-"""`headrace state ls`: lists checkpoints and savepoints, or the contents of one.
+"""`headrace state`: the group of commands on checkpoints and savepoints.
 
-`headrace state diff`: compares two snapshots, or a snapshot with a pipeline.
-
-`headrace state export`: makes a savepoint of a checkpoint, whether its job runs or not.
-
-The group of commands `headrace state`.
+`ls` lists them, `diff` compares two of them or one with a pipeline, and `export` makes a savepoint
+of a checkpoint. `show` and `query` have modules of their own.
 """
 
 from __future__ import annotations

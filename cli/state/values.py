@@ -7,8 +7,9 @@ cannot express are the texts "NaN", "Infinity" and "-Infinity".
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+
+from headrace.cli.formatting import align_columns
 
 if TYPE_CHECKING:
     import polars as pl
@@ -95,24 +96,12 @@ def format_table(frame: pl.DataFrame, *, shorten: bool = False) -> str:
     a      1
     null  20
     """
-    right = [type.is_numeric() for type in frame.dtypes]
+    left = [at for at, type in enumerate(frame.dtypes) if not type.is_numeric()]
     lines = [
         [_format_value(value, shorten=shorten) for value in row.values()]
         for row in to_plain_rows(frame)
     ]
-    return align_table([frame.columns, *lines], right)
-
-
-def align_table(lines: Sequence[Sequence[str]], right: Sequence[bool]) -> str:
-    """Align the cells of lines in columns, two blanks apart."""
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join(
-        "  ".join(
-            text.rjust(width) if at_right else text.ljust(width)
-            for text, width, at_right in zip(line, widths, right, strict=True)
-        ).rstrip()
-        for line in lines
-    )
+    return "\n".join(align_columns([frame.columns, *lines], left))
 
 
 def _format_value(value: Any, *, shorten: bool) -> str:

@@ -23,12 +23,18 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Protocol, TypeAlias
 
 Manifest: TypeAlias = "Mapping[str, object]"
 """The description of a checkpoint: plain data, as JSON has it."""
 
 _HASH = re.compile(r"[0-9a-f]{32}")
+
+
+def format_now() -> str:
+    """Return the current time as manifests write it."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -88,7 +88,7 @@ class Attempt:
             return await self._run_with_connectors(deployed)
         finally:
             self._requests.close(
-                RequestRejected("the job has failed or ended before", "ask again if it runs")
+                RequestRejected("the job has failed or ended before", "try again if it runs")
             )
 
     async def _run_with_connectors(self, deployed: Callable[[], None]) -> Coordinator:

@@ -155,7 +155,7 @@ class Job:
         """
         if self._pending_rescale is not None:
             raise RequestRejected(
-                "the job is being rescaled already", "ask again when that is done"
+                "the job is being rescaled already", "try again when that is done"
             )
         change = self._pending_rescale = PendingRescale(
             plan, asyncio.get_running_loop().create_future()
@@ -177,10 +177,10 @@ class Job:
         status, attempt = self.status, self._attempt
         if status == "restarting" and self.failure is not None:
             why = f"the job has failed, and waits to restart: {self.failure.message}"
-            raise RequestRejected(why, "ask again when it runs")
+            raise RequestRejected(why, "try again when it runs")
         if attempt is None or status not in ("starting", "restoring", "running"):
             raise RequestRejected(
-                f"the job is {status}", "" if status == "over" else "ask again later"
+                f"the job is {status}", "" if status == "over" else "try again later"
             )
         return attempt
 

@@ -100,7 +100,7 @@ class CheckpointRequests:
 
     def fail(self, number: int, why: str) -> None:
         """Reject the requests that this failed checkpoint would have served."""
-        hint = "the job continues without it: ask again"
+        hint = "the job continues without it: try again"
         for each, future in self._pop_served(number):
             self._reject_pinned(
                 each, future, RequestRejected(f"checkpoint {each} failed: {why}", hint)

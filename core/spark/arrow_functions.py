@@ -1,12 +1,9 @@
-"""Transport of failures from executors to the driver.
-
-Spark passes a Python exception on as text. So a failure is encoded in that text, and decoded from
-it.
-
-headrace's functions over partitions in Spark's executors: frames in, frames out.
+"""headrace's functions over partitions in Spark's executors: frames in, frames out.
 
 A function may have several outputs with different columns. They leave an executor as rows of one
 schema: the number of the output, and a struct for each output; all structs but that one are null.
+Spark passes an executor's Python exception on as text. So a failure is encoded in that text, and
+decoded from it by the driver.
 """
 
 from __future__ import annotations

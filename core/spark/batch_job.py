@@ -1,8 +1,7 @@
 """A batch run: its input is fixed, sinks are written one by one, and all output is committed.
 
-Spark's own explanation of a plan, sink by sink.
-
-A `MapInArrow` in it is headrace's code in an executor, named after its part of the pipeline.
+It can also be explained without being run, sink by sink: a `MapInArrow` in Spark's plan is
+headrace's code in an executor, named after its part of the pipeline.
 """
 
 from __future__ import annotations
@@ -42,8 +41,6 @@ from headrace.core.spark.sources import (
 from headrace.core.spark.spark_jobs import limit_writers, wait_for_tasks
 from headrace.core.worker.connectors import OpenConnectors, open_connectors
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 

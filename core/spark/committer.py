@@ -24,7 +24,7 @@ from headrace.core.errors import failpoints
 from headrace.core.errors.attribution import attribute_errors_to
 from headrace.core.worker.connectors import OpenConnectors
 
-FRESH_HINT = "--fresh starts from scratch, and drops what is not committed"
+FRESH_HINT = "--fresh starts from scratch, and discards output that was not committed"
 
 
 class BatchCommitLog(Protocol):

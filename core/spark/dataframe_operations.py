@@ -1,18 +1,10 @@
-"""Stateless operations as Spark runs them: conditions, projections, exploded arrays, routes.
-
-Each function returns None if Spark's result would differ from headrace's.
-
-Aggregates by key and window as Spark runs them, if Spark gives a stream's final result.
-
-`top` and `dedup` as Spark runs them: rows of a key are numbered, and the first ones remain.
-
-Ties are broken by the position of rows among all rows (ORDER), so that column is required.
-
-Keyed operations as Spark runs them, if Spark gives a stream's final result.
+"""Operations as Spark runs them, if Spark gives a stream's final result.
 
 Functions return None if it does not: then headrace's operator does the work inside the executors.
 That holds for count windows, evictors, everything by processing time or with a ttl, and for rows
-that need their position among all, which headrace numbers itself.
+that need their position among all, which headrace numbers itself. `top` and `dedup` number the rows
+of a key and retain the first ones; ties are broken by the position among all rows (ORDER), so that
+column is required.
 """
 
 from __future__ import annotations
@@ -43,13 +35,7 @@ from headrace.core.types.elements import EVENT_TIME, HIDDEN_COLUMNS, ORDER
 from headrace.core.types.row_order import ORDER_TYPE, PART_BITS
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 ELEMENT_INDEX = "__number"

@@ -3,11 +3,9 @@
 Rows of a key are in one partition, in the order of event time. So time advances with the rows, and
 state stays as small as in a stream. A changelog becomes the last row of each key.
 
-Lookups inside executors: each partition looks up its own rows, as a subtask does.
-
-`process` with a `broadcast`: every partition gets all broadcast rules before its rows.
-
-The operator holds each rule until event time reaches it, so the order of the rules does not matter.
+A lookup step looks up the rows of each partition separately, as a subtask does. For a `process`
+with a `broadcast`, every partition gets all broadcast rules before its rows; the operator holds
+each rule until event time reaches it, so the order of the rules does not matter.
 """
 
 from __future__ import annotations
@@ -36,14 +34,8 @@ from headrace.core.types.key_groups import compute_key_groups
 
 if TYPE_CHECKING:
     import polars as pl
-    from pyspark.sql import Column, DataFrame
-if TYPE_CHECKING:
-    import polars as pl
-    from pyspark.sql import DataFrame
-if TYPE_CHECKING:
-    import polars as pl
     import pyarrow as pa
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 
 KEY_GROUP = "__group"

@@ -1,18 +1,15 @@
-"""Event loop in a thread of its own, which keeps running while Spark computes the next rows.
-
-On a loop that runs only while a caller waits for it, a broker's answer would stay unread until the
-next rows arrive, and the request would seem to time out.
-
-Sinks inside executors: one writer of the connector writes each partition.
+"""Sinks of a batch: one writer of the connector writes each partition, inside an executor.
 
 Prepared output is not visible before the driver commits it, after all sinks are written. Spark may
 retry a task while an earlier attempt still runs: so each attempt has its own writer, and only the
-output of the attempt that Spark accepts is committed.
+output of the attempt that Spark accepts is committed. Writers run on an event loop in a thread of
+its own, which keeps running while Spark computes the next rows. On a loop that runs only while a
+caller waits for it, a broker's answer would stay unread until the next rows arrive, and the request
+would seem to time out.
 
-Sinks that print: the driver prints their rows, in the order of their partitions.
-
-Executors have no terminal, and printed rows cannot be taken back. So rows stay cached in the
-executors until all other sinks are written, and are then fetched in batches and printed.
+Sinks that print are different: executors have no terminal, and printed rows cannot be taken back.
+So rows stay cached in the executors until all other sinks are written. The driver then fetches them
+in batches and prints them, in the order of their partitions.
 """
 
 from __future__ import annotations
@@ -37,9 +34,6 @@ from headrace.core.spark.executor_context import ExecutorContext
 from headrace.core.types.data_types import BIGINT, BINARY, INT, STRING, Schema
 from headrace.core.types.elements import DELETE
 
-if TYPE_CHECKING:
-    import polars as pl
-    from pyspark.sql import DataFrame
 if TYPE_CHECKING:
     import polars as pl
     from pyspark.sql import DataFrame

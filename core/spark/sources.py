@@ -1,20 +1,14 @@
-"""Packing of splits into tasks: not one task per file, nor one task that all others wait for.
-
-Counts of rows and bad records by source.
-
-Spark may read anything twice: after a failed task, after a stage's output was lost, or once for
-each sink. So the counts of a group of splits are stored under the group's number: a second read
-stores the same counts again.
-
-Sources of a batch: the driver finds the splits, executors read them.
+"""Sources of a batch: the driver finds the splits, executors read them.
 
 The driver fixes the splits before anything is read, so that every read of a split gives the same
-rows. Splits are packed in groups into a bounded number of tasks; each row of a Spark range is the
-number of a group. The result does not depend on the grouping.
+rows. Splits are packed in groups into a bounded number of tasks: not one task per file, nor one
+that all others wait for. Each row of a Spark range is the number of a group. The result does not
+depend on the grouping. Files that Spark reads by itself are checked at the end: it does not notice
+that one changed, as headrace's own readers do.
 
-Check that files read by Spark itself did not change since the batch started.
-
-headrace's own readers notice a change while they read; Spark does not check.
+Spark may read anything twice: after a failed task, after a stage's output was lost, or once for
+each sink. So the counts of rows and bad records of a group are stored under the group's number: a
+second read stores the same counts again.
 """
 
 from __future__ import annotations
@@ -42,10 +36,8 @@ from headrace.core.spark.parquet_scan import (
 from headrace.core.types.data_types import BOOLEAN
 
 if TYPE_CHECKING:
-    from pyspark import Accumulator
-    from pyspark.sql import SparkSession
-if TYPE_CHECKING:
     import polars as pl
+    from pyspark import Accumulator
     from pyspark.sql import DataFrame, SparkSession
 
 
@@ -280,7 +272,7 @@ def _ensure_column(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-STABLE_FILES_HINT = "files must not change while they are read: add new files instead"
+STABLE_FILES_HINT = "a file must not change while it is read: write new files next to it"
 
 
 def check_files_unchanged(read: Mapping[str, SourceInput]) -> None:

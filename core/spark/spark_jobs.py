@@ -1,15 +1,11 @@
-"""Progress of Spark's stages, read while its jobs run.
+"""Spark's jobs while they run: progress of their stages, cancellation, and limits of tasks.
 
 The status tracker of pyspark knows neither a job's description nor its number of rows. The store
 behind Spark's own web pages knows both, and exists whether the pages are served or not.
 
-Cancellation of a batch on request.
-
 Spark cancels only the jobs that run at that time, not later ones. So jobs are cancelled repeatedly
 until the batch has given up. The commit of written output has no Spark job, and is allowed to
 finish.
-
-Limits of concurrent writers and task attempts, and waiting for the last tasks.
 """
 
 from __future__ import annotations
@@ -26,10 +22,6 @@ from headrace.core.spark.sinks import WriterLimits
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
-    from pyspark import SparkContext
-if TYPE_CHECKING:
-    from pyspark import SparkContext
-if TYPE_CHECKING:
     from pyspark import SparkContext
 
 

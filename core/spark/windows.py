@@ -1,10 +1,9 @@
-"""Time windows as columns: arithmetic on microseconds, on the same grid as in streams.
+"""Time windows and key columns of Spark's rows, as headrace's operators group them.
 
-A row is copied for each of its windows, with the window's number; rows of one key and number are
-the rows of a window. Spark's own `window` and `session_window` support neither windows with gaps
-between them nor cumulating windows, and are no faster.
-
-Key columns of the rows of a keyed operation, grouped as headrace's operators group them.
+Windows are arithmetic on microseconds, on the same grid as in streams. A row is copied for each of
+its windows, with the window's number; rows of one key and number are the rows of a window. Spark's
+own `window` and `session_window` support neither windows with gaps between them nor cumulating
+windows, and are no faster.
 """
 
 from __future__ import annotations
@@ -28,8 +27,6 @@ from headrace.core.plan.nodes.windows import (
 from headrace.core.spark.expressions import translate_column
 from headrace.core.types.elements import EVENT_TIME
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 

@@ -7,20 +7,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from datetime import UTC, datetime
 
-from headrace.core.api.snapshots import SnapshotError
+from headrace.core.api.snapshots import SnapshotError, format_now
 from headrace.core.api.storage_url import is_url
 from headrace.state.savepoints import names
 from headrace.state.savepoints.export import ReportProgress, export_checkpoint
 from headrace.state.savepoints.snapshot_lookup import open_checkpoint
 from headrace.state.savepoints.writer import find_free_name, write_savepoint
 from headrace.state.storage.home import Home
-
-
-def format_now() -> str:
-    """Return the current time as manifests write it."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def take_savepoint(

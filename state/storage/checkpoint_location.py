@@ -22,18 +22,18 @@ from headrace.state.storage.disk_errors import translate_os_errors
 from headrace.state.storage.home import Home
 
 
-def resolve_home_id(home: Home, place: str | None, *, anew: bool) -> str:
+def resolve_home_id(home: Home, place: str | None, *, fresh: bool) -> str:
     """Return the id of a locked home whose checkpoints are to be at `place`; None: in the home
     itself.
 
-    Raises RefusedSnapshot if they are elsewhere, unless the job starts from scratch (`anew`).
+    Raises RefusedSnapshot if they are elsewhere, unless the job starts from scratch (`fresh`).
     """
     path = _get_location_path(home)
     with translate_os_errors(f"read {path}"):
         said = _read_document(home, path)
         is_here = bool(home.disk.list_names(names.get_manifest_folder(home.checkpoint_folder)))
     known = (said and said["dir"]) or (home.checkpoint_folder if is_here else None)
-    if not anew and known is not None and known != (place or home.checkpoint_folder):
+    if not fresh and known is not None and known != (place or home.checkpoint_folder):
         now = "is not set" if place is None else f"is {place}"
         raise RefusedSnapshot(
             f"the checkpoints of this job are in {known}, and settings.checkpoint.dir {now}",

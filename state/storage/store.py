@@ -21,7 +21,7 @@ from headrace.core.api.snapshots import (
 from headrace.state.storage.checksummed_json import CorruptData
 from headrace.state.storage.disk_errors import translate_os_errors
 
-FRESH_HINT = "--fresh starts from the beginning, and repeats all output"
+FRESH_HINT = "--fresh starts from scratch, and repeats all output"
 
 
 class BlobFolder(Protocol):

@@ -58,18 +58,18 @@ def _writers(plan: Plan) -> list[SubtaskId]:
     return [SubtaskId(at, 0) for at, part in enumerate(last) if isinstance(part, nodes.Sink)]
 
 
-def refusal(was: dict[str, Any], now: Plan, *anew: str, lose: bool = False) -> str:
+def refusal(was: dict[str, Any], now: Plan, *fresh: str, lose: bool = False) -> str:
     """Return why a pipeline cannot resume, and the hint; "" if it can."""
     try:
-        check_compatibility(1, was, now, RestoreOptions(frozenset(anew), lose))
+        check_compatibility(1, was, now, RestoreOptions(frozenset(fresh), lose))
     except RefusedSnapshot as refused:
         return f"{refused.message}\n{refused.hint}"
     return ""
 
 
-def notes(was: dict[str, Any], now: Plan, *anew: str, lose: bool = False) -> tuple[str, ...]:
+def notes(was: dict[str, Any], now: Plan, *fresh: str, lose: bool = False) -> tuple[str, ...]:
     """Return the reported changes of a pipeline that resumes."""
-    return check_compatibility(1, was, now, RestoreOptions(frozenset(anew), lose))
+    return check_compatibility(1, was, now, RestoreOptions(frozenset(fresh), lose))
 
 
 def refused_unless_anew(was: dict[str, Any], now: Plan, why: str) -> None:

@@ -176,7 +176,7 @@ class Life:
     bounds: ChannelBounds = field(default_factory=lambda: ChannelBounds(rows=7))
     aligned: bool = True
     backend: Callable[[], StateBackend] | None = None
-    anew: frozenset[str] = frozenset()
+    fresh: frozenset[str] = frozenset()
     """The steps and sources that start fresh."""
     disk: MemoryDisk | LocalDisk = field(default_factory=MemoryDisk)
     """Faults are only injected into a MemoryDisk."""
@@ -284,7 +284,7 @@ class Life:
             write_commit_record=home.write_commit_record,
             read_commit_record=home.read_commit_record,
             time=lambda: NOW,
-            fresh_parts=self.anew,
+            fresh_parts=self.fresh,
         )
         job.storage.resumed_number = job.storage.find_last_number()
         job.initial_checkpoint = job.storage.read_newest(job.plan)

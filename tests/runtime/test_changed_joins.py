@@ -84,16 +84,16 @@ class Job:
         self.life.text = text
         assert self.life.run(1, Fate(stopped_at=2.0)).failure is None
 
-    def after(self, text: str, names: str, *anew: str, lose: bool = False) -> list[Row]:
+    def after(self, text: str, names: str, *fresh: str, lose: bool = False) -> list[Row]:
         """Resume with another pipeline to the end; return these columns of its final output."""
         home = Home(self.disk, self.root, "test")
         with home.hold(""):
             store = home.open_store(home.ensure_job_id(""))
             number = max(store.list_checkpoints())
-            wishes = RestoreOptions(frozenset(anew), lose)
+            wishes = RestoreOptions(frozenset(fresh), lose)
             now = plan(self.folder, text)
             self.told = check_compatibility(number, store.read_manifest(number), now, wishes)
-        self.life.text, self.life.anew = text, frozenset(anew)
+        self.life.text, self.life.fresh = text, frozenset(fresh)
         outcome = self.life.run(2)
         assert outcome.failure is None, outcome.failure
         table: dict[object, Row] = {}

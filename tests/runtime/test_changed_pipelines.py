@@ -75,11 +75,11 @@ class Job:
         assert self.life.run(1, Fate(stopped_at=2.0)).failure is None
 
     def after(
-        self, text: str, names: str, *anew: str, lose: bool = False, fate: Fate | None = None
+        self, text: str, names: str, *fresh: str, lose: bool = False, fate: Fate | None = None
     ) -> list[tuple[Any, ...]]:
         """Resume with another pipeline to the end; return these columns of its final output."""
-        self._check(text, RestoreOptions(frozenset(anew), lose))
-        self.life.text, self.life.anew = text, frozenset(anew)
+        self._check(text, RestoreOptions(frozenset(fresh), lose))
+        self.life.text, self.life.fresh = text, frozenset(fresh)
         outcome = self.life.run(2, fate)
         assert outcome.failure is None, outcome.failure
         table: dict[object, tuple[Any, ...]] = {}

@@ -116,7 +116,7 @@ class CellCache:
         return found
 
     def is_full(self) -> bool:
-        """Whether there are so many cells in memory that they should be evicted."""
+        """Whether the cells in memory are too many and should be evicted."""
         return len(self._dirty) + len(self._clean) > MAX_CELLS
 
     def expire(self, now_us: int, clock_us: int) -> None:

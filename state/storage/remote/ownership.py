@@ -237,7 +237,7 @@ class BucketOwnership:
         who = f"by {record.holder}" if record else "by nobody: its record is gone"
         return OwnershipLost(
             f"{self._objects.address} is held {who}",
-            "that run goes on from the newest checkpoint; this one has written nothing since",
+            "that run resumes from the newest checkpoint; this one has written nothing since",
         )
 
 

@@ -23,7 +23,7 @@ HERE = Path(__file__).parent
 PIPELINES = HERE / "pipelines"
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 ROWS = 40
-"""So many rows a source has in each phase."""
+"""The number of rows of a source in each phase."""
 SLOW_ROWS = 1_000
 
 Row: TypeAlias = "dict[str, Any]"
@@ -39,7 +39,7 @@ class Stored:
     before: tuple[tuple[str, ...], ...]
     """What is read, one after the other, before the job is stopped.
 
-    A file that comes, as `source/phase`, or so many rows that are computed, as `source=rows`.
+    A new file, as `source/phase`, or a number of computed rows, as `source=rows`.
     """
     after: tuple[str, ...]
     """What is read when it is resumed."""

@@ -60,7 +60,7 @@ class Loops:
                 before.remove(repr(row))
             else:
                 new.append(row)
-        assert not before, "what was put out stays"
+        assert not before, "an emitted row is never deleted"
         return new
 
     def all(self) -> Iterator[Row]:

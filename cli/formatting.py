@@ -1,8 +1,8 @@
-"""Progress of a source in words."""
+"""Text that several commands print: aligned columns, and the progress of a source."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TypeAlias
 
 MAX_LISTED_SPLITS = 3
@@ -10,6 +10,21 @@ MAX_LISTED_SPLITS = 3
 
 SplitProgress: TypeAlias = "tuple[str, int | str | None, bool]"
 """A split: its name, the next position to read, and whether it was read to its end."""
+
+
+def align_columns(rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> Iterator[str]:
+    """Yield each row as a line of aligned cells, two blanks apart.
+
+    The columns with an index in `left` are aligned to the left, all others to the right.
+
+    >>> list(align_columns([("", "in"), ("orders", "5")]))
+    ['        in', 'orders   5']
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = enumerate(zip(row, widths, strict=True))
+        aligned = (cell.ljust(w) if at in left else cell.rjust(w) for at, (cell, w) in cells)
+        yield "  ".join(aligned).rstrip()
 
 
 def describe_progress(splits: Sequence[SplitProgress]) -> str:

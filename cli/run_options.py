@@ -1,0 +1,67 @@
+"""Options of `headrace run`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from headrace.core.checkpoint.compatibility import RestoreOptions
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """The parameters of one `headrace run`, under the names that click gives them."""
+
+    pipeline: str
+    overrides: tuple[str, ...]
+    parallelism: int | None
+    limit: int | None
+    fresh: bool
+    from_checkpoint: int | None
+    from_savepoint: str | None
+    """The folder of a savepoint."""
+    reset_state: tuple[str, ...]
+    """The steps and sources whose state or positions are dropped."""
+    allow_lost_state: bool
+    resume_drained: bool
+    take_over: bool
+    """Whether the user knows that no run of another home writes to the same bucket any more."""
+    home: str
+    batch: bool
+    master: str | None
+    conf: tuple[str, ...]
+    http: int | None
+    quiet: bool
+    log: str
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """The values to override in the pipeline, including its parallelism."""
+        if self.parallelism is None:
+            return self.overrides
+        return (*self.overrides, f"settings.parallelism={self.parallelism}")
+
+    @property
+    def restore(self) -> RestoreOptions:
+        """The options of restoring state from a checkpoint or savepoint."""
+        from headrace.core.checkpoint.compatibility import RestoreOptions
+
+        return RestoreOptions(
+            frozenset(self.reset_state), self.allow_lost_state, self.resume_drained
+        )
+
+    @property
+    def needs_checkpoints(self) -> bool:
+        """Whether an option is given that only a job with checkpoints has."""
+        flags = self.allow_lost_state or self.resume_drained or self.take_over
+        return flags or any((self.from_checkpoint, self.from_savepoint, self.reset_state))
+
+    def find_conflict(self) -> str:
+        """Return why the starting points exclude each other, or nothing."""
+        if self.fresh and self.from_checkpoint is not None:
+            return "--fresh removes what --from-checkpoint resumes from"
+        if self.from_savepoint is not None and (self.fresh or self.from_checkpoint is not None):
+            other = "--fresh" if self.fresh else "--from-checkpoint"
+            return f"wanted one starting point, got --from-savepoint and {other}"
+        return ""

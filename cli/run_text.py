@@ -172,7 +172,10 @@ class TextReport:
             what = f"{failure.message.splitlines()[0]} in {failure.step}"
             self.print_lines(save_bug_report(what, failure.traceback))
         else:
-            head = f"{self.pipeline}: {format_location(failure)}: {escape_unprintable(failure.message)}"
+            head = (
+                f"{self.pipeline}: {format_location(failure)}: "
+                f"{escape_unprintable(failure.message)}"
+            )
             self.print_lines("\n".join([head, *_format_hint(failure.hint)]))
 
     def report_interrupted(self, *, kept: bool) -> None:
@@ -222,7 +225,8 @@ WITHOUT_SAVEPOINT = "the command without --from-savepoint"
 def format_resumed(resumed: JobResumed) -> Iterable[str]:
     """Describe what a job has resumed from.
 
-    >>> list(format_resumed(JobResumed(7, "2026-01-31T08:01:10Z", (("orders", "in/a.jsonl from 12"),))))
+    >>> sources = (("orders", "in/a.jsonl from 12"),)
+    >>> list(format_resumed(JobResumed(7, "2026-01-31T08:01:10Z", sources)))
     ['resumed from checkpoint 7 of 2026-01-31T08:01:10Z', '  orders: in/a.jsonl from 12']
     """
     if resumed.killed_process:

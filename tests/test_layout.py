@@ -90,7 +90,10 @@ def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
 
 
 def test_what_serves_metrics_loads_their_client_only_when_it_serves() -> None:
-    serving = "import headrace.cli.run, headrace.cli.metrics.monitoring_server, headrace.cli.metrics.metric_table"
+    serving = (
+        "import headrace.cli.run, headrace.cli.metrics.monitoring_server, "
+        "headrace.cli.metrics.metric_table"
+    )
     assert "prometheus_client" not in loaded_after(serving)
     assert "prometheus_client" in loaded_after("import headrace.cli.metrics.exposition")
 

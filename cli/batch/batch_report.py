@@ -79,7 +79,8 @@ def format_batch_progress(look: BatchProgress) -> str:
     for stage in look.running_stages:
         failed = f", {stage.failed:,} failed" if stage.failed else ""
         said.append(
-            f"{describe_stage(stage)}: {stage.done:,} of {format_count(stage.tasks, 'task')}{failed}"
+            f"{describe_stage(stage)}: {stage.done:,} of "
+            f"{format_count(stage.tasks, 'task')}{failed}"
         )
     return "  ".join(filter(None, (*said, look.remark)))
 

@@ -1,8 +1,8 @@
 """The part of HTTP/1.1 that control needs: one request per connection, JSON bodies with a length.
 
 Pure functions between bytes and messages. A library would cost more start-up time in every run
-(docs/decisions/0016). A request that is not understood gets a 4xx answer, never a guess: `RequestError` has
-its status and a hint.
+(docs/decisions/0016). A request that is not understood gets a 4xx answer, never a guess:
+`RequestError` has its status and a hint.
 """
 
 from __future__ import annotations

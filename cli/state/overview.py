@@ -113,7 +113,8 @@ def format_contents(opened: OpenSnapshot, found: dict[str, Any]) -> str:
         f"  taken at {found['time']} by headrace {found['version']},"
         f" {found['key_groups']} key groups, {found['bytes']:,} bytes{end}",
         *(
-            f"  {name}: {describe_progress([(s['split'], s['position'], s['ended']) for s in splits])}"
+            f"  {name}: "
+            f"{describe_progress([(s['split'], s['position'], s['ended']) for s in splits])}"
             for name, splits in found["sources"].items()
         ),
     ]

@@ -40,7 +40,11 @@ def parse_decimals(texts: pl.Series, type: Decimal) -> pl.Series:
 def round_decimal(text: str | None, type: Decimal) -> str | None:
     """Round a number to the scale of its type, or return None if it is invalid or too large.
 
-    >>> round_decimal("1.005", Decimal(10, 2)), round_decimal("1e3", Decimal(10, 2)), round_decimal("1e9", Decimal(10, 2))
+    >>> (
+    ...     round_decimal("1.005", Decimal(10, 2)),
+    ...     round_decimal("1e3", Decimal(10, 2)),
+    ...     round_decimal("1e9", Decimal(10, 2)),
+    ... )
     ('1.01', '1000.00', None)
     """
     if text is None or not NUMBER_PATTERN.fullmatch(text):

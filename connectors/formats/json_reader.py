@@ -116,7 +116,11 @@ ESCAPE_SEQUENCE = re.compile(rb"\\(?:u[dD]([89abAB]|[c-fC-F])[0-9a-fA-F]{2}|.)",
 def has_lone_surrogate(block: bytes) -> bool:
     r"""Whether a line of the block has a lone surrogate.
 
-    >>> has_lone_surrogate(rb'"\ud83d\ude00"'), has_lone_surrogate(rb'"\ud83d"'), has_lone_surrogate(rb'"\\ud83d"')
+    >>> (
+    ...     has_lone_surrogate(rb'"\ud83d\ude00"'),
+    ...     has_lone_surrogate(rb'"\ud83d"'),
+    ...     has_lone_surrogate(rb'"\\ud83d"'),
+    ... )
     (False, True, False)
     """
     # Most blocks have no backslash, and searching for one byte is faster than for two.

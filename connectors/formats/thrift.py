@@ -53,7 +53,8 @@ class ThriftList:
 def read_struct(data: bytes) -> ThriftStruct:
     """Read a struct from bytes.
 
-    >>> read_struct(write_struct({1: ThriftValue(I32, -2), 20: ThriftValue(BINARY, b"x")}))[20].plain
+    >>> data = write_struct({1: ThriftValue(I32, -2), 20: ThriftValue(BINARY, b"x")})
+    >>> read_struct(data)[20].plain
     b'x'
     """
     return _ThriftReader(data).read_struct()

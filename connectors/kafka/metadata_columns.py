@@ -1,4 +1,7 @@
-"""Columns of Kafka records besides their value: topic, partition, offset, timestamp, key, headers."""
+"""Columns of Kafka records besides their value.
+
+They are topic, partition, offset, timestamp, key and headers.
+"""
 
 from __future__ import annotations
 

@@ -28,7 +28,12 @@ class Outage:
     """Tracks the results of requests, with times of any monotonic clock.
 
     >>> outage = Outage("bids", "localhost:9092")
-    >>> outage.record_failure(100.0), outage.record_failure(104.9), outage.record_failure(105.0), outage.record_failure(110.0)
+    >>> (
+    ...     outage.record_failure(100.0),
+    ...     outage.record_failure(104.9),
+    ...     outage.record_failure(105.0),
+    ...     outage.record_failure(110.0),
+    ... )
     ('', '', 'bids: no broker has answered for 5 s (localhost:9092), waiting', '')
     >>> outage.record_answer(117.0), outage.record_answer(118.0)
     ('bids: a broker is back after 17 s', '')

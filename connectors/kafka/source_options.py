@@ -101,7 +101,8 @@ class KafkaSource(DocumentModel):
         Field(
             "earliest",
             description="Where the first run starts: `earliest`, `latest`, `{timestamp: T}` or "
-            "`{offsets: {0: 17}}`, by partition, and with several topics by topic first; a partition "
+            "`{offsets: {0: 17}}`, by partition, and with several topics by topic first; a "
+            "partition "
             "that is not named starts at its earliest record. Later runs resume from the last "
             "checkpoint, and new partitions are read from their earliest record.",
         )

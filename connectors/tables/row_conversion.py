@@ -81,7 +81,12 @@ def make_value_converter(type: Type) -> Callable[[Any], object]:
 def format_value(value: object) -> str:
     """Format any value as text, as in JSON.
 
-    >>> format_value(True), format_value(1.5), format_value(datetime(2026, 1, 31, 8)), format_value({"a": [1]})
+    >>> (
+    ...     format_value(True),
+    ...     format_value(1.5),
+    ...     format_value(datetime(2026, 1, 31, 8)),
+    ...     format_value({"a": [1]}),
+    ... )
     ('true', '1.5', '2026-01-31T08:00:00.000000Z', '{"a":[1]}')
     """
     match value:

@@ -18,8 +18,8 @@ class SqlOptions(DocumentModel):
 
     url: Annotated[Url, make_url_reading("postgresql+psycopg://user:password@host/database")] = (
         Field(
-            description="The database, as SQLAlchemy writes it; `sqlite:///customers.db` is a file, "
-            "relative to the pipeline's. Only its host and path are shown."
+            description="The database, as SQLAlchemy writes it; `sqlite:///customers.db` is a "
+            "file, relative to the pipeline's. Only its host and path are shown."
         )
     )
     table: Words = Field(description="The table, or a view.")

@@ -79,7 +79,10 @@ def _spark_order(bound: BoundArguments) -> str:
 
 
 _SPARK_REVERSE_ORDER = ", ".join(f"-{ORDER}.{part}" for part in ("time", "at", "part"))
-SPARK_MIN_BY = f"min_by({{0}}, case when ({{1}}) is not null then struct({{1}}, {_SPARK_REVERSE_ORDER}) end){{filter}}"
+SPARK_MIN_BY = (
+    f"min_by({{0}}, case when ({{1}}) is not null then struct({{1}}, {_SPARK_REVERSE_ORDER}) "
+    f"end){{filter}}"
+)
 SPARK_MAX_BY = (
     f"max_by({{0}}, case when ({{1}}) is not null then struct({{1}}, {ORDER}) end){{filter}}"
 )

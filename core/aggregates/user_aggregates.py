@@ -126,7 +126,8 @@ class UserAggregateCall(AggregateCall):
             if not self.nullable and results.null_count():
                 at = int(results.is_null().arg_true()[0])
                 raise InvalidGroupResult(
-                    f"{self.code.display_name}: finish returned None, but its result is declared not null",
+                    f"{self.code.display_name}: finish returned None, but its result is declared "
+                    "not null",
                     at,
                 )
         return states.with_columns(results)

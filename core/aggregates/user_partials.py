@@ -52,7 +52,10 @@ class PartialCodec:
             try:
                 return json.dumps(made)
             except (TypeError, ValueError, RecursionError) as error:
-                message = f"{self.class_name}: {what} returned a value that is not JSON: {format_error(error)}"
+                message = (
+                    f"{self.class_name}: {what} returned a value that is not JSON: "
+                    f"{format_error(error)}"
+                )
                 raise InvalidGroupResult(message, at, STATE_HINT) from error
         if isinstance(made, dict) and made.keys() == self.column_types.keys():
             return made
@@ -61,7 +64,10 @@ class PartialCodec:
             if isinstance(made, dict)
             else describe_value(made)
         )
-        message = f"{self.class_name}: {what} must return a dict of {', '.join(self.column_types)}, got {came}"
+        message = (
+            f"{self.class_name}: {what} must return a dict of {', '.join(self.column_types)}, "
+            f"got {came}"
+        )
         raise InvalidGroupResult(message, at)
 
     def build_columns(

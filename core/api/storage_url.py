@@ -63,9 +63,9 @@ def is_url(text: str) -> bool:
 def parse_storage_url(text: str) -> StorageUrl:
     """Parse a URL. Raises InvalidStorageUrl.
 
-    >>> parse_storage_url("s3://key:word@data")
+    >>> parse_storage_url("s3://key:word@data")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    headrace.core.api.storage_url.InvalidStorageUrl: credentials and endpoints come from the environment
+    headrace...InvalidStorageUrl: credentials and endpoints come from the environment
     """
     scheme, _, rest = text.partition("://")
     bucket, _, path = rest.partition("/")

@@ -209,7 +209,10 @@ def _compare_state(
     gone += [f"column {quote_name(name)}" for name in was["columns"] if name not in now["columns"]]
     gone += ["the emitted rows that may change"] if _is_removed("shown", was, now) else []
     for what in gone:
-        where = f"which it no longer stores\n      was: {describe_fingerprint(was)}\n      is:  {describe_fingerprint(now)}"
+        where = (
+            f"which it no longer stores\n      was: {describe_fingerprint(was)}\n      is:  "
+            f"{describe_fingerprint(now)}"
+        )
         findings.add_lost_state(f"{what} in the state of {step}", where, PUT_BACK_HINT, reset)
     new = [describe_call(t, call) for t, call in now["calls"].items() if t not in was["calls"]]
     new += [f"column {quote_name(name)}" for name in now["columns"] if name not in was["columns"]]
@@ -236,7 +239,10 @@ def _find_difference(was: Mapping[str, Any], now: Mapping[str, Any]) -> str:
         for text, of in now[kind].items():
             before = was[kind].get(text, of)
             if before != of:
-                return f"has {text} of another {_name_difference(before, of) if kind == 'calls' else 'type'}"
+                return (
+                    f"has {text} of another "
+                    f"{_name_difference(before, of) if kind == 'calls' else 'type'}"
+                )
     if renamed := _find_renamed_column(was, now):
         return f"has emitted rows with {quote_name(renamed)}, which has another name now"
     return _find_mixed_aggregate(was, now)

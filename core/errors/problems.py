@@ -111,7 +111,10 @@ def _may_be_similar(word: str, name: str) -> bool:
 def find_nearest_file(name: str, known: Iterable[str]) -> str:
     """Return the most similar file name, compared by the part before the dot; "" if none is.
 
-    >>> find_nearest_file("order.yaml", ["orders.yaml", "other.yaml"]), find_nearest_file("x.py", [".ci"])
+    >>> (
+    ...     find_nearest_file("order.yaml", ["orders.yaml", "other.yaml"]),
+    ...     find_nearest_file("x.py", [".ci"]),
+    ... )
     ('orders.yaml', '')
     """
     stem, _, ending = name.partition(".")

@@ -1,9 +1,9 @@
 """Common types, to which two types are widened, and the implicit casts that convert to them.
 
 Spark's rules with ANSI off, minus those that the design refuses: text is never converted to a
-number, nor a number to a boolean, without `build_cast`. A string literal next to a date or a timestamp is
-parsed as one, and a literal that cannot be parsed is an error here rather than a NULL for every
-row.
+number, nor a number to a boolean, without `build_cast`. A string literal next to a date or a
+timestamp is parsed as one, and a literal that cannot be parsed is an error here rather than a NULL
+for every row.
 """
 
 from __future__ import annotations

@@ -10,9 +10,9 @@
 constants as plain Python values; a constant that is NULL makes the result NULL without a call of
 the form. What a signature cannot express has its own argument: `returns` computes the result type,
 `build` makes the form from the bound arguments, `check` refuses what has no exact translation,
-`spark` is given where Spark must run another text than the one written, or none (`FunctionCall.spark`).
-Functions with typing rules of their own (`case`, `named_struct`) give `resolve` instead of
-overloads.
+`spark` is given where Spark must run another text than the one written, or none
+(`FunctionCall.spark`). Functions with typing rules of their own (`case`, `named_struct`) give
+`resolve` instead of overloads.
 """
 
 from __future__ import annotations

@@ -91,8 +91,8 @@ class Constant(TypedExpression):
 class FunctionCall(TypedExpression):
     """A function of columns: `form(*compiled arguments)` is its Polars expression.
 
-    `spark` is the expression for Spark: `AS_WRITTEN`, `NO_SPARK_FORM`, or a text in which `{0}`, `{1}` are
-    the arguments as written.
+    `spark` is the expression for Spark: `AS_WRITTEN`, `NO_SPARK_FORM`, or a text in which `{0}`,
+    `{1}` are the arguments as written.
     """
 
     function: str

@@ -240,7 +240,8 @@ def _check_every(window: Window, of: str) -> Iterator[RuleViolation]:
             yield _make_wanted_violation(at, what, format_duration(every))
         case "slide", timedelta() if window.slide and every > window.slide:
             yield _make_gap_warning(
-                f"{format_duration(every)} is longer than the window ({format_duration(window.slide)})"
+                f"{format_duration(every)} is longer than the window "
+                f"({format_duration(window.slide)})"
             )
         case "count", int() if window.count and every > window.count:
             yield _make_gap_warning(f"{every} rows are more than the window has ({window.count})")

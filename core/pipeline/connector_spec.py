@@ -113,6 +113,11 @@ class SourceSpec:
         return self.columns is None and not any(e.makes_columns for e in self.expressions)
 
 
+def find_nothing(options: DocumentModel, sink: SinkInput) -> Iterator[ConnectorMismatch]:
+    """Find no mismatch: the sink can write any stream."""
+    return iter(())
+
+
 @dataclass(frozen=True, slots=True)
 class SinkSpec:
     """The writing side of a connector."""
@@ -123,8 +128,8 @@ class SinkSpec:
     column_options: tuple[ColumnOption, ...] = ()
     record_columns: Callable[[DocumentModel, Schema, str], Schema] = keep_all_columns
     """Returns the columns of a record, given the options, all columns, and the format."""
-    find_mismatches: Callable[[DocumentModel, SinkInput], Iterator[ConnectorMismatch]] = lambda *_: (
-        iter(())
+    find_mismatches: Callable[[DocumentModel, SinkInput], Iterator[ConnectorMismatch]] = (
+        find_nothing
     )
     """Yields the reasons why the sink cannot write a stream."""
     describe_exclusive: Callable[[DocumentModel], str] | None = None

@@ -175,7 +175,8 @@ class Interpolator:
             name.removeprefix(SECRET_PREFIX) for name in self.env if name.startswith(SECRET_PREFIX)
         ]
         hint = suggest_name(rest, known) or (
-            f"set {SECRET_PREFIX}{rest}, or put a file {rest} into the folder that {SECRETS_FOLDER_VARIABLE} names"
+            f"set {SECRET_PREFIX}{rest}, or put a file {rest} into the folder that "
+            f"{SECRETS_FOLDER_VARIABLE} names"
         )
         raise MissingReplacement(f'the secret "{rest}" is not set', hint)
 

@@ -222,7 +222,10 @@ def _tables(connectors: ConnectorSpecs) -> Iterator[str]:
     """Yield the connectors that a lookup can query, with their keys."""
     for name, connector in connectors.items():
         if connector.lookup is not None:
-            yield f"`lookup.{name}`: {_lower_first(connector.doc)} {getdoc(connector.lookup.options)}\n"
+            yield (
+                f"`lookup.{name}`: {_lower_first(connector.doc)} "
+                f"{getdoc(connector.lookup.options)}\n"
+            )
             yield from _keys(connector.lookup.options, "")
 
 

@@ -190,7 +190,10 @@ def _source_texts(source: nodes.Source) -> Iterator[str]:
         options = format_options(source.format.options) if source.format.options else ""
         yield f"format {source.format} {options}".strip()
     for column in source.schema:
-        yield f"column {quote_name(column.name)} {column.type}{'' if column.nullable else ' not null'}"
+        yield (
+            f"column {quote_name(column.name)} "
+            f"{column.type}{'' if column.nullable else ' not null'}"
+        )
     if source.event_time:
         marks = f", watermark {format_options(source.watermark)}" if source.watermark else ""
         yield f"event time {source.event_time}{marks}"

@@ -145,7 +145,10 @@ def _infer_aggregation_kind(operation: Aggregate | Top, kind: Upsert) -> StreamK
         raise ChangelogNotSupported(message, clause="ttl")
     for column in operation.key:
         if not _depends_on_key_only(column.value, kind):
-            message = f'{clause} of {_describe_kind(kind)}: a change may move a row to another "{column.name}"'
+            message = (
+                f"{clause} of {_describe_kind(kind)}: a change may move a row to another "
+                f'"{column.name}"'
+            )
             parts = ", ".join(kind.key)
             hint = f"compute the key from {parts} only: other columns of a row may change"
             hint = hint if parts else "leave out key"

@@ -89,12 +89,16 @@ def describe_keyed_operation(operation: KeyedOperation) -> Iterator[str]:
                 yield f"window {describe_window(operation.window)}"
             if isinstance(operation, Top):
                 by = ", ".join(ranking.text for ranking in operation.by)
-                yield f"top {operation.rows} by {by}{format_changelog_suffix(operation.changelog_key)}"
+                yield (
+                    f"top {operation.rows} by "
+                    f"{by}{format_changelog_suffix(operation.changelog_key)}"
+                )
             elif isinstance(operation, Apply):
                 yield f"apply {operation.code} to {', '.join(operation.input_columns.names)}"
             else:
                 columns = (f"{column.name} = {column.text}" for column in operation.columns)
-                yield f"aggregate {', '.join(columns)}{format_changelog_suffix(operation.changelog_key)}"
+                suffix = format_changelog_suffix(operation.changelog_key)
+                yield f"aggregate {', '.join(columns)}{suffix}"
                 if operation.having:
                     yield f"having {operation.having.text}"
             if operation.ttl:
@@ -142,9 +146,15 @@ def describe_window_shape(shape: WindowShape) -> str:
         case Tumble(size, offset):
             return f"tumble {format_microseconds(size)}{_format_offset(offset)}"
         case Slide(size, every, offset):
-            return f"slide {format_microseconds(size)} every {format_microseconds(every)}{_format_offset(offset)}"
+            return (
+                f"slide {format_microseconds(size)} every "
+                f"{format_microseconds(every)}{_format_offset(offset)}"
+            )
         case Cumulate(size, every, offset):
-            return f"cumulate {format_microseconds(size)} every {format_microseconds(every)}{_format_offset(offset)}"
+            return (
+                f"cumulate {format_microseconds(size)} every "
+                f"{format_microseconds(every)}{_format_offset(offset)}"
+            )
         case Session(gap):
             return f"session {format_microseconds(gap)}"
         case Count(rows, every):
@@ -177,7 +187,8 @@ def describe_evictor(evict: Evict) -> str:
 
 
 def _format_ttl(ttl: Ttl) -> str:
-    return f"ttl {format_microseconds(ttl.after_us)}{_BY_WALL_CLOCK if ttl.uses_processing_time else ''}"
+    clock = _BY_WALL_CLOCK if ttl.uses_processing_time else ""
+    return f"ttl {format_microseconds(ttl.after_us)}{clock}"
 
 
 _BY_WALL_CLOCK = " by the wall clock"
@@ -244,7 +255,10 @@ def describe_matching(join: nodes.Join) -> str:
             return "rows are stored forever"
         case IntervalMatch(least_us=int(least), most_us=int(most), uses_processing_time=processing):
             clock = " by the wall clock" if processing else ""
-            sides = f"{join.right.name} from {format_signed_duration(least)} to {format_signed_duration(most)} later"
+            sides = (
+                f"{join.right.name} from {format_signed_duration(least)} to "
+                f"{format_signed_duration(most)} later"
+            )
             return f"{sides}{clock}"
         case AsOfMatch(ttl_us):
             limit = f", none older than {format_microseconds(ttl_us)}" if ttl_us is not None else ""
@@ -283,7 +297,9 @@ def describe_lookup(lookup: Lookup) -> Iterator[str]:
     on = (f"{column.name} = {column.text or column.name}" for column in lookup.key)
     yield f"lookup on {', '.join(on)}, adds {', '.join(map(_format_added_column, lookup.columns))}"
     yield f"rows without a match: {MISS_ACTIONS.get(lookup.on_miss, f'to {lookup.miss_stream}')}"
-    yield f"calls: {lookup.concurrency} at a time, {_format_timeout(lookup)}, {_format_order(lookup)}"
+    yield (
+        f"calls: {lookup.concurrency} at a time, {_format_timeout(lookup)}, {_format_order(lookup)}"
+    )
     if lookup.cache_rows:
         yield f"caches {lookup.cache_rows} keys for {format_microseconds(lookup.cache_us)}"
 

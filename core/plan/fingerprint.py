@@ -268,7 +268,8 @@ def describe_call(text: str, call: Mapping[str, Any]) -> str:
 def describe_ttl(call: Mapping[str, Any]) -> str:
     """Return the time by which a state of a class expires, as a suffix.
 
-    >>> describe_ttl({"keeps": [["value", "bigint"], ["until", "bigint"], ["by", "the wall clock"]]})
+    >>> columns = [["value", "bigint"], ["until", "bigint"], ["by", "the wall clock"]]
+    >>> describe_ttl({"keeps": columns})
     ' with ttl by the wall clock'
     """
     kept = dict(call.get("keeps", ()))

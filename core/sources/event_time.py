@@ -72,7 +72,10 @@ def find_max_us(rows: pl.DataFrame, column: str, less: timedelta = timedelta()) 
 def to_microseconds(time: datetime) -> int:
     """Return a time as microseconds since the epoch; without a zone it is UTC.
 
-    >>> to_microseconds(datetime(1970, 1, 1, 0, 0, 1)), to_microseconds(datetime(1, 1, 1, tzinfo=UTC))
+    >>> (
+    ...     to_microseconds(datetime(1970, 1, 1, 0, 0, 1)),
+    ...     to_microseconds(datetime(1, 1, 1, tzinfo=UTC)),
+    ... )
     (1000000, -62135596800000000)
     """
     naive = time if time.tzinfo is None else time.astimezone(UTC).replace(tzinfo=None)

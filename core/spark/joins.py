@@ -171,7 +171,8 @@ def partition_sides(
     packed = []
     for at, ((rows, columns), key) in enumerate(zip(sides, keys, strict=True)):
         grouped = _add_key_hash(rows, key) if plain else add_key_group(rows, columns, key, context)
-        row = f"named_struct({', '.join(f'{_string_literal(n)}, {quote_column(n)}' for n in columns)})"
+        fields = (f"{_string_literal(n)}, {quote_column(n)}" for n in columns)
+        row = f"named_struct({', '.join(fields)})"
         values = [f"cast(null as {struct})" for struct in structs]
         values[at] = f"cast({row} as {structs[at]})"
         time = [EVENT_TIME] if timed else []

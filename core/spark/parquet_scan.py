@@ -83,7 +83,10 @@ def _number_rows(spark: SparkSession, rows: DataFrame, firsts: Mapping[str, int]
     files = spark.createDataFrame(table, f"{FILE_COLUMN} string, {FIRST_ROW_COLUMN} bigint")
     found = rows.join(broadcast(files), expr(f"{LOCATION_COLUMN}.file = {FILE_COLUMN}"), "left")
     # A row of a file whose path Spark writes in an unexpected way must not be lost.
-    known_first = f"coalesce({FIRST_ROW_COLUMN}, bigint(raise_error(concat('unknown file ', {LOCATION_COLUMN}.file))))"
+    known_first = (
+        f"coalesce({FIRST_ROW_COLUMN}, bigint(raise_error(concat('unknown file ', "
+        f"{LOCATION_COLUMN}.file))))"
+    )
     return found.withColumn(ROW_NUMBER_COLUMN, expr(f"{known_first} + {LOCATION_COLUMN}.row"))
 
 

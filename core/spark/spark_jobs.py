@@ -158,7 +158,11 @@ def limit_writers(context: SparkContext) -> WriterLimits:
 def max_attempts(master: str, failures: int) -> int:
     """Return the most attempts of a task: on a cluster, each may also have a speculative copy.
 
-    >>> max_attempts("local[2]", 4), max_attempts("local[2,3]", 4), max_attempts("spark://here:7077", 4)
+    >>> (
+    ...     max_attempts("local[2]", 4),
+    ...     max_attempts("local[2,3]", 4),
+    ...     max_attempts("spark://here:7077", 4),
+    ... )
     (1, 3, 8)
     """
     local = _LOCAL_RETRIES.fullmatch(master)

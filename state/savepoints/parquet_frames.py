@@ -68,7 +68,10 @@ def get_sql_type(type: pl.DataType) -> str | None:
     """Return headrace's name of a Polars type; None for one that no pipeline column has.
 
     >>> import polars as pl
-    >>> get_sql_type(pl.List(pl.Struct({"at": pl.Datetime("us", "UTC")}))), get_sql_type(pl.UInt64())
+    >>> (
+    ...     get_sql_type(pl.List(pl.Struct({"at": pl.Datetime("us", "UTC")}))),
+    ...     get_sql_type(pl.UInt64()),
+    ... )
     ('array<struct<at:timestamp>>', None)
     """
     found = _to_sql_type(type)

@@ -155,7 +155,10 @@ class FolderSnapshotStore:
             needed = frozenset(find_blobs(manifest))
             for blob in needed:
                 if not self._blobs.is_durable(blob):
-                    gone = f"checkpoint {number} needs {self._blobs.get_path(blob)}, which is not there"
+                    gone = (
+                        f"checkpoint {number} needs {self._blobs.get_path(blob)}, which is not "
+                        "there"
+                    )
                     raise StoreError(gone)
             self._manifests.commit(number, manifest, needed)
 

@@ -41,7 +41,10 @@ READ_COMMITTED, READ_UNCOMMITTED = 1, 0
 
 @dataclass(frozen=True, slots=True)
 class ClusterRequests:
-    """Sends requests to brokers. Raises KafkaError; `TransientError` for transient errors of brokers."""
+    """Sends requests to brokers.
+
+    Raises KafkaError; `TransientError` for transient errors of brokers.
+    """
 
     client: AIOKafkaClient
     retry: RequestRetry

@@ -48,7 +48,8 @@ class MissingOffsetPolicy:
             raise build_missing_offset_error(track, earliest, latest)
         there = earliest if self.policy == "earliest" else latest
         self.cluster.retry.notify_user(
-            f"{self.name}: partition {at} has no offset {wanted} ({format_range(earliest, latest)}): "
+            f"{self.name}: partition {at} has no offset {wanted} "
+            f"({format_range(earliest, latest)}): "
             f"resuming at {there}"
         )
         track.move_to(there)
@@ -86,7 +87,8 @@ def format_range(earliest: int, latest: int) -> str:
 def build_changed_record_error(track: PartitionState, other: RecordChanged) -> ConnectorError:
     """Build the error for a recreated topic, in which a record differs from the one read."""
     return ConnectorError(
-        f"the record at offset {other.previous.offset} was of {_format_millis(other.previous.timestamp)} "
+        f"the record at offset {other.previous.offset} was of "
+        f"{_format_millis(other.previous.timestamp)} "
         f"when it was read, and is of {_format_millis(other.timestamp)} now",
         "the topic was recreated under its name: start with --fresh to read it from its start",
         split=track.split.name,

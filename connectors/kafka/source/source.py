@@ -198,7 +198,8 @@ class TopicSource:
         except KafkaError as error:
             self._notify_once(
                 "group",
-                f"positions are not committed to the group {self.group_id} ({describe_error(error)}): tools "
+                f"positions are not committed to the group {self.group_id} "
+                f"({describe_error(error)}): tools "
                 "show no lag, nothing else depends on it",
             )
 

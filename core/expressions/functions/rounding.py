@@ -77,7 +77,10 @@ def _check_digits(bound: BoundArguments) -> None:
     type = bound.types[0]
     most = _MAX_FLOAT_DIGITS if type == FLOAT else _MAX_DOUBLE_DIGITS
     if type in FLOAT_TYPES and not -_MAX_DOUBLE_DIGITS <= _rounding_digits(bound) <= most:
-        message = f"a {type} can be rounded to -{_MAX_DOUBLE_DIGITS} to {most} digits, got {_rounding_digits(bound)}"
+        message = (
+            f"a {type} can be rounded to -{_MAX_DOUBLE_DIGITS} to {most} digits, got "
+            f"{_rounding_digits(bound)}"
+        )
         raise ExpressionError(message, bound.arguments[1].span)
 
 

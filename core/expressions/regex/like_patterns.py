@@ -1,4 +1,5 @@
-"""The patterns of `match_like`: `%` is any text, `_` any character, and an escape makes them literal.
+"""The patterns of `match_like`: `%` is any text, `_` any character, and an escape makes them
+literal.
 
 The most common patterns are a prefix, a suffix or a part: those become the equivalent comparison.
 """

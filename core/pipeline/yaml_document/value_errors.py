@@ -97,7 +97,10 @@ def _find_text_after_bracket(
     if rest[0] in "]}":
         stray = at + end + value[end:].index(rest[0])
         return scene.make_problem(f'this "{rest[0]}" has no opening bracket', stray, stray + 1)
-    message = f'in YAML "{value[0]}" at the start of a value {INDICATOR_MEANINGS[value[0]]}, which ends here'
+    message = (
+        f'in YAML "{value[0]}" at the start of a value {INDICATOR_MEANINGS[value[0]]}, which '
+        "ends here"
+    )
     hint = suggest_quotes(_strip_comment(value), key)
     return scene.make_problem(message, at + end - 1, at + end, hint)
 

@@ -87,7 +87,8 @@ def _is_panic(error: BaseException) -> bool:
 def describe_bucket_error(text: str) -> tuple[str, str]:
     """Return the message for an error text of obstore, and a hint.
 
-    >>> describe_bucket_error("... status code: 503 Service Unavailable: <Error><Code>SlowDown</Code>...")
+    >>> text = "... status code: 503 Service Unavailable: <Error><Code>SlowDown</Code>..."
+    >>> describe_bucket_error(text)
     ('the server says 503 Service Unavailable, SlowDown', '')
     >>> describe_bucket_error("... kind: Connect, ...")[0]
     'the server cannot be reached'

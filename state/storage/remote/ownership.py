@@ -86,7 +86,8 @@ def decide_claim(found: OwnershipRecord | None, home: str, *, take_over: bool) -
     True
     >>> decide_claim(theirs, "mine", take_over=False) is theirs
     True
-    >>> decide_claim(theirs, "mine", take_over=True) == decide_claim(theirs, "their home", take_over=False)
+    >>> taken = decide_claim(theirs, "mine", take_over=True)
+    >>> taken == decide_claim(theirs, "their home", take_over=False)
     True
     >>> decide_claim(theirs, "mine", take_over=True) == ClaimGranted(theirs.holder)
     True

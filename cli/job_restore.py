@@ -234,7 +234,7 @@ def _restore_checkpoint(
         again = _count_rewritten_rows(store, removed, document, plan)
     keeping.resumed_number, keeping.fresh_parts = number, start.reset
     keeping.on_deployed = partial(_remove_checkpoints, store, removed)
-    restored = manifest.parse_manifest(number, document, plan, start.reset)
+    restored = manifest.restore_checkpoint(number, document, plan, start.reset)
     sources = tuple(
         (name, describe_progress([(s.name, p.position, p.is_finished) for s, p in splits.items()]))
         for name, splits in restored.restored_state.splits.items()

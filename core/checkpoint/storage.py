@@ -138,7 +138,7 @@ class CheckpointStorage:
         if not number:
             return None
         fresh = self.fresh_parts if number <= self.resumed_number else ()
-        return manifest.parse_manifest(number, self.read_manifest(number), plan, fresh)
+        return manifest.restore_checkpoint(number, self.read_manifest(number), plan, fresh)
 
     @property
     def commit_timing(self) -> CommitTiming:

@@ -1,7 +1,8 @@
 """The statistics of a running job as plain data, for the control API and for metrics.
 
-`collect_job_statistics` and `collect_checkpoint_history` return everything there is. Times are texts in UTC,
-durations are seconds, shares are between 0 and 1. A key without a value is present, and null.
+`collect_job_statistics` and `collect_checkpoint_history` return everything there is. Times are
+texts in UTC, durations are seconds, shares are between 0 and 1. A key without a value is present,
+and null.
 
 Shares cover the time since the last sample (`TimeShareSampler`). The counts of parts are the job's,
 across restarts; those of subtasks start at 0 with each attempt.

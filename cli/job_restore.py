@@ -233,7 +233,7 @@ def _restore_checkpoint(
         again = _count_rewritten_rows(store, removed, document, plan)
     storage.resumed_number, storage.fresh_parts = number, options.fresh_parts
     storage.on_deployed = partial(_remove_checkpoints, store, removed)
-    restored = manifest.parse_manifest(number, document, plan, options.fresh_parts)
+    restored = manifest.restore_checkpoint(number, document, plan, options.fresh_parts)
     sources = tuple(
         (name, describe_progress([(s.name, p.position, p.is_finished) for s, p in splits.items()]))
         for name, splits in restored.restored_state.splits.items()

@@ -74,7 +74,7 @@ class JobControl:
         """Serve until cancelled. A job without a socket runs all the same."""
         self._job = job
         self.savepoint_writer.kernel_executor = (
-            job.run_context.snapshot_executor or job.run_context.kernel_executor
+            job.spec.run_context.snapshot_executor or job.spec.run_context.kernel_executor
         )
         try:
             with job_socket.open_listener(self.folder) as listener:

@@ -81,7 +81,7 @@ class JobSummary:
         parallelism = {part.name: part.parallelism for part in job.plan}
         return {
             "name": about.name,
-            "id": job.run_context.job_id,
+            "id": job.spec.run_context.job_id,
             "status": job.status,
             "pipeline": os.path.abspath(about.pipeline),
             "home": about.home,

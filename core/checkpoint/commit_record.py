@@ -1,14 +1,11 @@
-"""The durable record that a checkpoint's output is committed.
+"""The aftermath of a complete checkpoint: its commit record, and the report of source positions.
 
-No checkpoint begins before it is written.
-
-A disk that is full for a while costs the job only checkpoints, so writing the record is retried for
+No checkpoint begins before it is recorded durably that the output of the last one is committed. A
+disk that is full for a while costs the job only checkpoints, so writing the record is retried for
 as long as a checkpoint may take; but not if the home is missing.
 
-The report of a job's source positions to external systems after each complete checkpoint.
-
-Nothing depends on the reports, so nothing waits for them: while the last report of a source is in
-progress, the next is skipped.
+Nothing depends on the reports of source positions to external systems, so nothing waits for them:
+while the last report of a source is in progress, the next is skipped.
 """
 
 from __future__ import annotations

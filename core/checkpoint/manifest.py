@@ -3,7 +3,7 @@
 Parts are identified by name, not by number.
 
     {"version": ..., "pipeline": ..., "ended": false, "drained": false, "key_groups": 128,
-     "parts": {"clean": {"subtasks": 2, "from": ["orders"], "origin": "",   (`describe_parts`)
+     "parts": {"clean": {"subtasks": 2, "from": ["orders"], "origin": "",   (`PartDescription`)
                          "before": ["from orders", "where (price > 0)"], "then": []}, ...},
      "kept": {"totals": {"key": ..., ...}},        the meaning of a step's state (plan/fingerprint)
      "readings": {"totals": {"key": ["k"], ...}},  metadata for readers (state_reader)
@@ -21,9 +21,10 @@ something else now have to be migrated.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import chain
+from typing import Any, TypeAlias, TypeVar
 
 from headrace.core.api.snapshots import Manifest
 from headrace.core.api.splits import Handle, Progress, Split, SubtaskId
@@ -32,9 +33,65 @@ from headrace.core.checkpoint.counters import JobCounters, PartCounters, add_sna
 from headrace.core.coordination.messages import RestoredState, Snapshot, WriteManifest
 from headrace.core.plan import nodes
 from headrace.core.plan.canonical import list_clause_texts, location_text
-from headrace.core.plan.fingerprint import build_fingerprints, has_new_layout
+from headrace.core.plan.fingerprint import Fingerprint, build_fingerprints
 from headrace.core.plan.layout import enumerate_subtasks
 from headrace.core.state_reader.reader_metadata import build_reader_metadata
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class PartDescription:
+    """A part of a plan, as far as checkpoints of it are compared with other plans."""
+
+    parallelism: int
+    producers: tuple[str, ...]
+    location: str
+    """The origin of a source, the destination of a sink; else empty."""
+    clauses_before: tuple[str, ...]
+    """The clauses upstream of its state."""
+    clauses_after: tuple[str, ...]
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> PartDescription:
+        """Parse the stored form."""
+        return cls(
+            document["subtasks"],
+            tuple(document["from"]),
+            document["origin"],
+            tuple(document["before"]),
+            tuple(document["then"]),
+        )
+
+    def to_document(self) -> dict[str, object]:
+        """Return the stored form."""
+        return {
+            "subtasks": self.parallelism,
+            "from": self.producers,
+            "origin": self.location,
+            "before": self.clauses_before,
+            "then": self.clauses_after,
+        }
+
+
+PartDescriptions: TypeAlias = Mapping[str, PartDescription]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointContent:
+    """The content of a manifest, except for what only readers of state use."""
+
+    taken_at: str
+    is_final: bool
+    is_drained: bool
+    key_groups: int
+    parts: PartDescriptions
+    fingerprints: Mapping[str, Fingerprint]
+    """The meaning of the state, by step."""
+    state: RestoredState
+    handles: tuple[tuple[str, Handle], ...]
+    """The output to commit: sink and handle, in this order."""
+    counters: JobCounters
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +118,7 @@ def build_manifest(
     base: RestoredCheckpoint | None = None,
 ) -> dict[str, object]:
     """Build the document of a checkpoint; `base` is the one that the attempt resumed from."""
-    kept = build_fingerprints(plan)
+    fingerprints = build_fingerprints(plan)
     before = base.counters if base else JobCounters()
     return {
         "version": version,
@@ -70,8 +127,8 @@ def build_manifest(
         "ended": keep.is_final,
         "drained": keep.is_drained,
         "key_groups": plan.key_groups,
-        "parts": describe_parts(plan),
-        "kept": kept,
+        "parts": {name: part.to_document() for name, part in describe_parts(plan).items()},
+        "kept": {step: each.to_document() for step, each in fingerprints.items()},
         "readings": build_reader_metadata(plan),
         "sources": {
             part.name: sorted(
@@ -80,7 +137,7 @@ def build_manifest(
             for part in plan
             if isinstance(part, nodes.Source)
         },
-        "states": {step: _collect_states(step, plan, keep.snapshots) for step in kept},
+        "states": {step: _collect_states(step, plan, keep.snapshots) for step in fingerprints},
         "sinks": {
             part.name: _describe_sink(part.name, plan, keep)
             for part in plan
@@ -90,80 +147,94 @@ def build_manifest(
     }
 
 
-def describe_parts(plan: nodes.Plan) -> dict[str, dict[str, Any]]:
-    """Describe each part: its subtasks, its producers, its origin or destination, and its clauses.
-
-    `before` has the clauses upstream of its state, `then` the others.
-    """
+def describe_parts(plan: nodes.Plan) -> dict[str, PartDescription]:
+    """Describe each part of a plan."""
     parts = {}
     for part in plan:
-        before, then = list_clause_texts(part)
-        parts[part.name] = {
-            "subtasks": part.parallelism,
-            "from": list(dict.fromkeys(e.producer for e in plan.edges if e.consumer == part.name)),
-            "origin": location_text(part),
-            "before": before,
-            "then": then,
-        }
+        before, after = list_clause_texts(part)
+        producers = dict.fromkeys(e.producer for e in plan.edges if e.consumer == part.name)
+        parts[part.name] = PartDescription(
+            part.parallelism, tuple(producers), location_text(part), tuple(before), tuple(after)
+        )
     return parts
 
 
-def parse_manifest(
-    number: int, document: Manifest, plan: nodes.Plan, fresh: Collection[str] = ()
+def parse_manifest(manifest: Manifest) -> CheckpointContent:
+    """Parse the content of a manifest."""
+    document: Any = manifest
+    sinks, counters = document["sinks"], JobCounters.from_document(document["counts"])
+    state = RestoredState(
+        {source: _parse_splits(source, each) for source, each in document["sources"].items()},
+        {step: tuple(chain.from_iterable(each)) for step, each in document["states"].items()},
+        {n: tuple(w for w in sink["writers"] if w is not None) for n, sink in sinks.items()},
+        counters.failed_rows,
+    )
+    return CheckpointContent(
+        taken_at=document["time"],
+        is_final=document["ended"],
+        is_drained=document["drained"],
+        key_groups=document["key_groups"],
+        parts={n: PartDescription.from_document(part) for n, part in document["parts"].items()},
+        fingerprints={n: Fingerprint.from_document(each) for n, each in document["kept"].items()},
+        state=state,
+        handles=tuple((n, h["handle"]) for n, sink in sinks.items() for h in sink["handles"]),
+        counters=counters,
+    )
+
+
+def _parse_splits(source: str, splits: Iterable[Mapping[str, Any]]) -> dict[Split, Progress]:
+    return {
+        Split(source, each["split"], each["number"]): Progress(
+            each["position"], each["at_us"], each["rows"], each["bad"], each["ended"]
+        )
+        for each in splits
+    }
+
+
+def restore_checkpoint(
+    number: int, manifest: Manifest, plan: nodes.Plan, fresh: Collection[str] = ()
 ) -> RestoredCheckpoint:
-    """Return the checkpoint of a document, without the state of parts that start fresh."""
-    said: Any = document
-    parts, kept = describe_parts(plan), build_fingerprints(plan)
-    stays = {n for n, was in said["parts"].items() if was["origin"] == _find_origin(parts, n)} - {
-        *fresh
+    """Return the checkpoint of a manifest, without the state of parts that start fresh."""
+    content = parse_manifest(manifest)
+    parts, fingerprints = describe_parts(plan), build_fingerprints(plan)
+    same = {
+        name
+        for name, was in content.parts.items()
+        if name in parts and name not in fresh and was.location == parts[name].location
     }
-    sources = {
-        source: {
-            Split(source, each["split"], each["number"]): _parse_progress(each) for each in splits
-        }
-        for source, splits in said["sources"].items()
-        if source in stays
-    }
-    states = {
-        step: tuple(document for subtask in by for document in subtask)
-        for step, by in said["states"].items()
-        if step in kept and step in stays
-    }
-    sinks = {sink: kept for sink, kept in said["sinks"].items() if sink in stays}
-    writers = {
-        sink: tuple(each for each in kept["writers"] if each is not None)
-        for sink, kept in sinks.items()
-    }
-    handles = tuple(
-        (sink, each["handle"]) for sink, kept in sinks.items() for each in kept["handles"]
+    state = RestoredState(
+        _select(content.state.splits, same),
+        _select(content.state.states, same & fingerprints.keys()),
+        _select(content.state.writers, same),
+        content.state.failed_rows,
     )
-    changed = (step for step in states if has_new_layout(said["kept"][step], kept[step]))
-    tallies = JobCounters.from_document(said["counts"])
-    restored = RestoredState(sources, states, writers, tallies.failed_rows)
+    before = content.fingerprints
     return RestoredCheckpoint(
-        number, said["ended"], restored, handles, said["time"], frozenset(changed), tallies
+        number,
+        content.is_final,
+        state,
+        tuple((sink, handle) for sink, handle in content.handles if sink in same),
+        content.taken_at,
+        frozenset(s for s in state.states if before[s].layout != fingerprints[s].layout),
+        content.counters,
     )
 
 
-def _find_origin(parts: Mapping[str, Mapping[str, Any]], name: str) -> object:
-    return parts[name]["origin"] if name in parts else None
+def _select(values: Mapping[str, T], names: Collection[str]) -> dict[str, T]:
+    return {name: value for name, value in values.items() if name in names}
 
 
 def count_written_rows(document: Manifest, plan: nodes.Plan) -> dict[str, int]:
     """Return the number of rows that each sink of the plan had received."""
-    said: Any = document
-    parts = JobCounters.from_document(said["counts"]).parts
+    parts = JobCounters.from_document(document["counts"]).parts
     sinks = [part.name for part in plan if isinstance(part, nodes.Sink)]
     return {sink: parts.get(sink, PartCounters()).rows_in for sink in sinks}
 
 
 def drop_committed_output(document: Manifest) -> Manifest:
     """Return the manifest with no output left to commit."""
-    said: Any = document
-    return {
-        **said,
-        "sinks": {name: {**kept, "handles": []} for name, kept in said["sinks"].items()},
-    }
+    sinks: Any = document["sinks"]
+    return {**document, "sinks": {name: {**sink, "handles": []} for name, sink in sinks.items()}}
 
 
 def _describe_splits(
@@ -181,10 +252,6 @@ def _describe_splits(
                     "bad": progress.bad_records,
                     "ended": progress.is_finished,
                 }
-
-
-def _parse_progress(said: Mapping[str, Any]) -> Progress:
-    return Progress(said["position"], said["at_us"], said["rows"], said["bad"], said["ended"])
 
 
 def _collect_states(

@@ -1,8 +1,7 @@
-"""The pins of checkpoints that are being read, so that they are not collected meanwhile.
+"""The checkpoint storage of a job and its rules: where, how often, and what follows a failure.
 
-The checkpoint storage of a job and its rules: where, how often, and what follows a failure.
-
-Nothing here is asynchronous: what waits for a disk is called on the KernelExecutor.
+A checkpoint that is being read is pinned, so that it is not collected meanwhile. The storage is
+synchronous: calls that wait for a disk are made on the KernelExecutor.
 """
 
 from __future__ import annotations
@@ -138,7 +137,7 @@ class CheckpointStorage:
         if not number:
             return None
         fresh = self.fresh_parts if number <= self.resumed_number else ()
-        return manifest.parse_manifest(number, self.read_manifest(number), plan, fresh)
+        return manifest.restore_checkpoint(number, self.read_manifest(number), plan, fresh)
 
     @property
     def commit_timing(self) -> CommitTiming:

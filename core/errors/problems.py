@@ -1,8 +1,10 @@
 """Problems of a pipeline: each error is a value with a location, and all are reported together.
 
-bid_totals.yaml:27:41: step "totals": unknown column "prise"
-   27 |     aggregate: {n: count(*), total: sum(prise)}
-      |                                         ^^^^^ did you mean "price_eur"?
+A problem is shown with its line, a caret, and a hint if there is one:
+
+    bid_totals.yaml:27:41: step "totals": unknown column "prise"
+       27 |     aggregate: {n: count(*), total: sum(prise)}
+          |                                         ^^^^^ did you mean "price_eur"?
 """
 
 from __future__ import annotations

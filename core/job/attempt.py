@@ -10,14 +10,13 @@ from typing import TypeAlias
 
 from headrace.core.api.failures import build_failure
 from headrace.core.api.kernel_executor import wait_until_done
-from headrace.core.api.run_context import RunContext
 from headrace.core.api.snapshots import RefusedSnapshot, SnapshotError, UnknownOutcome
 from headrace.core.api.sources import SourceConnector
 from headrace.core.api.splits import Failure, Split
 from headrace.core.checkpoint.commit_record import OffsetReporter, record_committed
 from headrace.core.checkpoint.counters import JobCounters
 from headrace.core.checkpoint.manifest import RestoredCheckpoint
-from headrace.core.checkpoint.storage import CheckpointPins, CheckpointStorage
+from headrace.core.checkpoint.storage import CheckpointPins
 from headrace.core.coordination.checkpoint_coordinator import CheckpointCoordinator
 from headrace.core.coordination.coordinator import Coordinator
 from headrace.core.coordination.messages import (
@@ -31,14 +30,11 @@ from headrace.core.coordination.messages import (
     OutputCommitted,
     WriteManifest,
 )
-from headrace.core.dataflow.channel import ChannelBounds
-from headrace.core.dataflow.operator_factory import OperatorContext
 from headrace.core.errors import failpoints
 from headrace.core.errors.attribution import attribute_errors_to
 from headrace.core.job.recovery import commit_restored_output, discover_splits
 from headrace.core.job.requests import CheckpointRequests, RequestRejected
-from headrace.core.plan import nodes
-from headrace.core.plan.connector import Connectors
+from headrace.core.job.spec import JobSpec
 from headrace.core.plan.layout import list_subtask_ids
 from headrace.core.worker.connectors import (
     OpenConnectors,
@@ -58,12 +54,7 @@ CoordinatorCall: TypeAlias = "Callable[[Coordinator, float], list[CoordinatorAct
 class Attempt:
     """One attempt: from a checkpoint, or from the start, to the end or the first failure."""
 
-    plan: nodes.Plan
-    connectors: Connectors
-    run_context: RunContext
-    operator_context: OperatorContext
-    bounds: ChannelBounds = field(default_factory=ChannelBounds)
-    storage: CheckpointStorage | None = None
+    spec: JobSpec
     restored_checkpoint: RestoredCheckpoint | None = None
     number: int = 1
     _worker: Worker | None = None
@@ -77,7 +68,8 @@ class Attempt:
     _offset_reporter: OffsetReporter = field(default_factory=OffsetReporter)
 
     def __post_init__(self) -> None:
-        self._requests = CheckpointRequests(self.storage.pins if self.storage else CheckpointPins())
+        storage = self.spec.storage
+        self._requests = CheckpointRequests(storage.pins if storage else CheckpointPins())
 
     async def run(self, deployed: Callable[[], None] = lambda: None) -> Coordinator:
         """Run to the end. Return the coordinator, which knows how the attempt ended.
@@ -92,22 +84,22 @@ class Attempt:
             )
 
     async def _run_with_connectors(self, deployed: Callable[[], None]) -> Coordinator:
-        ends = open_connectors(self.plan, self.connectors, self.run_context)
+        spec = self.spec
+        ends = open_connectors(spec.plan, spec.connectors, spec.run_context)
         try:
             return await self._run_opened(ends, deployed)
         finally:
             await wait_until_done(asyncio.create_task(ends.close()))
 
     async def _run_opened(self, ends: OpenConnectors, deployed: Callable[[], None]) -> Coordinator:
-        if self.restored_checkpoint is not None and self.storage is not None:
-            await commit_restored_output(
-                self.restored_checkpoint, ends, self.storage, self.run_context
-            )
-            if self.restored_checkpoint.is_final:
+        spec, restored = self.spec, self.restored_checkpoint
+        if restored is not None and spec.storage is not None:
+            await commit_restored_output(restored, ends, spec.storage, spec.run_context)
+            if restored.is_final:
                 # Output that belongs to no checkpoint is left to remove.
                 await ends.check_sinks()
                 return Coordinator((), {}, state="done")
-        begins, splits = await discover_splits(ends, self.restored_checkpoint)
+        begins, splits = await discover_splits(ends, restored)
         coordinator = await self._build_coordinator(ends)
         now = asyncio.get_running_loop().time()
         discovering = [
@@ -137,27 +129,25 @@ class Attempt:
 
     async def _build_coordinator(self, ends: OpenConnectors) -> Coordinator:
         """Build the worker with all its subtasks. Return their coordinator."""
-        keeping = self.storage
+        spec, restored = self.spec, self.restored_checkpoint
         self._subtask_builder = SubtaskBuilder(
-            self.plan,
+            spec.plan,
             ends,
-            self.run_context,
-            self.bounds,
-            self.operator_context,
-            keeping.store if keeping else None,
-            aligned=keeping is None or keeping.is_aligned,
-            changed=self.restored_checkpoint.migrated_steps
-            if self.restored_checkpoint
-            else frozenset(),
+            spec.run_context,
+            spec.bounds,
+            spec.operator_context,
+            spec.storage.store if spec.storage else None,
+            aligned=spec.storage is None or spec.storage.is_aligned,
+            changed=restored.migrated_steps if restored else frozenset(),
         )
         self._worker = Worker(
-            self._subtask_builder, ends, self.run_context.kernel_executor, self._post_event
+            self._subtask_builder, ends, spec.run_context.kernel_executor, self._post_event
         )
         self._offset_reporter = OffsetReporter(ends.sources)
         return Coordinator(
-            list_subtask_ids(self.plan),
-            build_split_assigners(self.plan, ends),
-            build_watermark_alignments(self.plan),
+            list_subtask_ids(spec.plan),
+            build_split_assigners(spec.plan, ends),
+            build_watermark_alignments(spec.plan),
             await self._build_checkpoint_coordinator(),
             self.number,
         )
@@ -214,7 +204,7 @@ class Attempt:
         running = self._worker.subtasks.values() if self._worker else ()
         channels = self._subtask_builder.channels if self._subtask_builder else {}
         before = self.restored_checkpoint.counters if self.restored_checkpoint else JobCounters()
-        return collect_part_counts(self.plan, running, channels, before)
+        return collect_part_counts(self.spec.plan, running, channels, before)
 
     def list_subtasks(self) -> tuple[Subtask, ...]:
         """Return all deployed subtasks, also those that have ended."""
@@ -240,8 +230,9 @@ class Attempt:
         for message in first:
             await self._deliver_message(message)
         deployed()
-        if self.storage is not None and self.number == 1:
-            await self.run_context.kernel_executor.run_blocking(self.storage.on_deployed)
+        spec = self.spec
+        if spec.storage is not None and self.number == 1:
+            await spec.run_context.kernel_executor.run_blocking(spec.storage.on_deployed)
         while not coordinator.is_over:
             said = await self._next_call(coordinator.next_deadline())
             for message in said(coordinator, loop.time()):
@@ -263,8 +254,8 @@ class Attempt:
             case OutputCommitted(number):
                 self._commit_record_task = asyncio.create_task(self._record_commit(number))
             case CheckpointCompleted() | CheckpointFailed():
-                assert self.storage is not None
-                self.storage.report_event(message, measure_pauses(self.list_subtasks()))
+                assert self.spec.storage is not None
+                self.spec.storage.report_event(message, measure_pauses(self.list_subtasks()))
                 if isinstance(message, CheckpointFailed):
                     self._requests.fail(message.number, message.reason)
             case _:
@@ -272,12 +263,13 @@ class Attempt:
 
     async def _write_manifest(self, keep: WriteManifest) -> None:
         """Write the manifest of a checkpoint."""
-        assert self.storage is not None
+        spec = self.spec
+        assert spec.storage is not None
         failpoints.failpoint("manifest.before")
         try:
-            archive = self.run_context.snapshot_executor or self.run_context.kernel_executor
+            archive = spec.run_context.snapshot_executor or spec.run_context.kernel_executor
             await archive.run_blocking(
-                partial(self.storage.write, keep, self.plan, self.restored_checkpoint)
+                partial(spec.storage.write, keep, spec.plan, self.restored_checkpoint)
             )
         except UnknownOutcome as error:
             # Only the next attempt can find out whether the manifest exists.
@@ -296,10 +288,10 @@ class Attempt:
 
     async def _record_commit(self, number: int) -> None:
         """Record that the output of a checkpoint is committed."""
-        assert self.storage is not None
+        assert self.spec.storage is not None
         failpoints.failpoint("noting")
         try:
-            await record_committed(number, self.storage, self.run_context)
+            await record_committed(number, self.spec.storage, self.spec.run_context)
         except RefusedSnapshot as error:
             self._fail_permanently(error)
         except SnapshotError as error:
@@ -315,10 +307,11 @@ class Attempt:
         self._fail(Failure(error.message, "checkpoints", hint=error.hint))
 
     async def _build_checkpoint_coordinator(self) -> CheckpointCoordinator | None:
-        if self.storage is None:
+        spec = self.spec
+        if spec.storage is None:
             return None
-        last = await self.run_context.kernel_executor.run_blocking(self.storage.find_highest_number)
-        return CheckpointCoordinator(list_subtask_ids(self.plan), self.storage.schedule, last)
+        last = await spec.run_context.kernel_executor.run_blocking(spec.storage.find_highest_number)
+        return CheckpointCoordinator(list_subtask_ids(spec.plan), spec.storage.schedule, last)
 
     async def _rediscover_splits(
         self, name: str, source: SourceConnector, coordinator: Coordinator

@@ -4,30 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TypeVar
 
 from headrace.core.api.failures import ConnectorError, build_failure
-from headrace.core.api.run_context import RunContext
 from headrace.core.api.snapshots import SnapshotError
 from headrace.core.api.splits import Failure, SubtaskId
 from headrace.core.checkpoint.manifest import RestoredCheckpoint
 from headrace.core.checkpoint.storage import CheckpointStorage
 from headrace.core.coordination.events import JobRestarting
-from headrace.core.dataflow.channel import ChannelBounds
-from headrace.core.dataflow.operator_factory import OperatorContext
 from headrace.core.job.attempt import Attempt
 from headrace.core.job.requests import JobStatus, PendingRescale, RequestRejected, RescaleResult
+from headrace.core.job.spec import JobSpec
 from headrace.core.plan import nodes
-from headrace.core.plan.connector import Connectors
 from headrace.core.worker.statistics import (
     PartCounts,
     SubtaskStatistics,
     collect_subtask_statistics,
 )
 from headrace.core.worker.time_shares import TimeShareSampler
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +48,13 @@ class JobOutcome:
 
 @dataclass(slots=True)
 class Job:
-    """One run of a plan. Nothing of it is global: clock, threads and connectors are passed in.
+    """One run of a plan.
 
     Without a CheckpointStorage it cannot resume from a checkpoint: its first failure ends it.
     """
 
-    plan: nodes.Plan
-    connectors: Connectors
-    run_context: RunContext
-    operator_context: OperatorContext
-    bounds: ChannelBounds = field(default_factory=ChannelBounds)
-    storage: CheckpointStorage | None = None
+    spec: JobSpec
+    """The specification; a rescale replaces its plan."""
     initial_checkpoint: RestoredCheckpoint | None = None
     """The checkpoint to start from."""
     random: random.Random = field(default_factory=random.Random)
@@ -84,6 +80,16 @@ class Job:
     failure: Failure | None = None
     """The failure after which the job waits to restart, or is over."""
     _is_over: bool = False
+
+    @property
+    def plan(self) -> nodes.Plan:
+        """The plan at the current parallelism."""
+        return self.spec.plan
+
+    @property
+    def storage(self) -> CheckpointStorage | None:
+        """The checkpoint storage, if the job can resume from checkpoints."""
+        return self.spec.storage
 
     async def run(self) -> JobOutcome:
         """Run to the end. Raises errors that come before anything is read."""
@@ -200,7 +206,8 @@ class Job:
         if shown is None:
             return []
         return [
-            collect_subtask_statistics(s, shown.plan, shown.number) for s in shown.list_subtasks()
+            collect_subtask_statistics(s, shown.spec.plan, shown.number)
+            for s in shown.list_subtasks()
         ]
 
     @property
@@ -245,7 +252,7 @@ class Job:
             return False
         if self._is_stopping:
             return False
-        change.old_plan, self.plan = self.plan, change.plan
+        change.old_plan, self.spec = self.plan, replace(self.spec, plan=change.plan)
         self._is_stopped = False
         return True
 
@@ -254,7 +261,7 @@ class Job:
         change = self._pending_rescale
         goes_back = change is not None and change.old_plan is not None
         if change is not None and change.old_plan is not None:
-            self.plan = change.old_plan
+            self.spec = replace(self.spec, plan=change.old_plan)
         self._reject_rescale(RequestRejected(f"the job has failed: {failed.message}", failed.hint))
         return goes_back
 
@@ -284,16 +291,7 @@ class Job:
         self, restored: RestoredCheckpoint | None, number: int
     ) -> Failure | None:
         """Run one attempt from a checkpoint. Return its failure."""
-        attempt = self._attempt = Attempt(
-            self.plan,
-            self.connectors,
-            self.run_context,
-            self.operator_context,
-            self.bounds,
-            self.storage,
-            restored,
-            number,
-        )
+        attempt = self._attempt = Attempt(self.spec, restored, number)
         if self._stop_requested.is_set():
             attempt.stop(drains=self._is_draining)
         coordinator = await attempt.run(self._on_deployed)
@@ -304,7 +302,7 @@ class Job:
             # The stop request came too late: nothing is left to resume.
             self._is_stopped = False
             await self.storage.pins.wait_until_unpinned()
-            await self.run_context.kernel_executor.run_blocking(self.storage.on_finished)
+            await self._run_blocking(self.storage.on_finished)
         return coordinator.failure
 
     def _on_deployed(self) -> None:
@@ -340,15 +338,13 @@ class Job:
         if self.storage is None or self._is_complete:
             return None
         with suppress(SnapshotError):
-            return (
-                await self.run_context.kernel_executor.run_blocking(self.storage.find_last_number)
-                or None
-            )
+            return await self._run_blocking(self.storage.find_last_number) or None
         return None
+
+    async def _run_blocking(self, work: Callable[[], T]) -> T:
+        return await self.spec.run_context.kernel_executor.run_blocking(work)
 
     async def _read_newest_checkpoint(self) -> RestoredCheckpoint | None:
         if self.storage is None:
             return None
-        return await self.run_context.kernel_executor.run_blocking(
-            partial(self.storage.read_newest, self.plan)
-        )
+        return await self._run_blocking(partial(self.storage.read_newest, self.plan))

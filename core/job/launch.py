@@ -25,6 +25,7 @@ from headrace.core.dataflow.channel import ChannelBounds
 from headrace.core.dataflow.operator_factory import OperatorContext
 from headrace.core.job.job import Job, JobOutcome
 from headrace.core.job.signals import SignalHandler
+from headrace.core.job.spec import JobSpec
 from headrace.core.plan import Plan
 from headrace.core.plan.connector import Connectors
 
@@ -99,9 +100,8 @@ def launch_job(
         )
         read = frozenset(edge.stream for edge in plan.edges)
         setting = OperatorContext(lambda: time.time_ns() // 1000, how.folder, read, backend)
-        job = Job(
-            plan, connectors, surroundings, setting, how.bounds, how.storage, how.initial_checkpoint
-        )
+        spec = JobSpec(plan, connectors, surroundings, setting, how.bounds, how.storage)
+        job = Job(spec, how.initial_checkpoint)
         return asyncio.run(_run_watched(job, how))
 
 

@@ -1,11 +1,8 @@
-"""The status of a running job, and the results of requests to it.
-
-The requests for checkpoints of a running attempt, and their results.
+"""Requests to a running job, for a checkpoint or a rescale, and the status that decides on them.
 
 A requested checkpoint is pinned before it can be collected, and stays pinned until the client
-releases it. A cancelled request pins nothing.
-
-A rescale of a running job: from one plan to the same plan at another parallelism.
+releases it. A cancelled request pins nothing. A rescale leads from one plan to the same plan at
+another parallelism.
 """
 
 from __future__ import annotations

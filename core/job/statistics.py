@@ -43,7 +43,7 @@ def collect_job_statistics(job: Job) -> dict[str, object]:
     subtasks = job.collect_subtask_statistics()
     seen = {(each.attempt, each.id): each.task_time for each in subtasks}
     shares = job.time_share_sampler.sample(asyncio.get_running_loop().time(), seen)
-    now_us = job.operator_context.now_us()
+    now_us = job.spec.operator_context.now_us()
     return {
         "time": format_time(now_us),
         "attempt": job.attempt_number,

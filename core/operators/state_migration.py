@@ -36,7 +36,6 @@ from headrace.core.operators.keyed_context import GroupingKey
 from headrace.core.operators.process.timers import TIMER_NAME
 from headrace.core.operators.running_results import BEST_ROWS, IS_EMITTED
 from headrace.core.plan import nodes
-from headrace.core.plan.fingerprint import get_stored_columns
 from headrace.core.plan.layout import get_keyed_operation, get_two_input_operation
 from headrace.core.plan.nodes.matching import ConnectedMatch
 from headrace.core.plan.nodes.windows import Global, Window
@@ -45,6 +44,7 @@ from headrace.core.plan.states import (
     HELD_ROWS,
     get_read_columns,
     get_step_state,
+    get_stored_columns,
     list_process_states,
 )
 from headrace.core.types.data_types import TIMESTAMP, Schema, Type, to_polars

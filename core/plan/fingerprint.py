@@ -1,4 +1,4 @@
-"""Fingerprints: the meaning of a step's state, as plain data that can be compared and shown.
+"""Fingerprints: the meaning of a step's state, as a value that can be compared, stored and shown.
 
 A checkpoint stores the fingerprints, and a state is restored only if its meaning is the same.
 
@@ -34,6 +34,7 @@ state depends on them:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
@@ -52,84 +53,177 @@ from headrace.core.plan.canonical import (
 )
 from headrace.core.plan.formatting import format_changelog_suffix, format_duration
 from headrace.core.plan.layout import (
-    get_input_streams,
     get_keyed_operation,
     get_two_input_operation,
 )
 from headrace.core.plan.nodes.matching import AsOfMatch, ChangelogMatch, ConnectedMatch, WindowMatch
 from headrace.core.plan.nodes.windows import Ttl
-from headrace.core.plan.states import describe_call_state, get_read_columns, get_step_state
-from headrace.core.types.data_types import Array, Field, Schema, quote_name
+from headrace.core.plan.states import get_read_columns, get_step_state, get_stored_columns
+from headrace.core.types.data_types import Field, quote_name
+from headrace.core.types.row_order import ORDER_TYPE
 
 if TYPE_CHECKING:
     from headrace.core.aggregates.calls import AggregateCall
 
-STATE_ENTRIES = ("calls", "columns", "states", "having", "ttl")
-"""The entries of a fingerprint that define the columns of the state."""
+
+@dataclass(frozen=True, slots=True)
+class StoredCall:
+    """The state of an aggregate call, or a state that a user-defined class declares."""
+
+    types: tuple[str, ...]
+    """The types of its arguments; for a state of a class, its kind and its types."""
+    columns: tuple[tuple[str, str], ...]
+    """The columns of the state, with their types."""
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> StoredCall:
+        """Parse the stored form."""
+        return cls(tuple(document["of"]), _parse_pairs(document["keeps"]))
+
+    def to_document(self) -> dict[str, object]:
+        """Return the stored form."""
+        return {"of": self.types, "keeps": self.columns}
 
 
-def build_fingerprints(plan: nodes.Plan) -> dict[str, dict[str, Any]]:
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """The meaning of a step's state."""
+
+    key: tuple[tuple[str, str], ...]
+    """The expressions of the key, with their types."""
+    window: str
+    operation: str
+    calls: Mapping[str, StoredCall]
+    aggregates: Mapping[str, tuple[str, ...]]
+    """The calls of each aggregate."""
+    columns: Mapping[str, str]
+    """The columns of rows that are stored unchanged, with their types."""
+    states: tuple[str, ...]
+    lateness_us: int
+    ttl: str
+    """The clock by which entries expire; empty if they do not."""
+    has_having: bool
+    emitted_columns: tuple[str, ...] = ()
+    """The columns of an emitted row, which is stored so that it can be retracted."""
+    join_columns: tuple[tuple[str, ...], tuple[str, ...], bool] | None = None
+    """Of a join: the columns of both inputs, and whether rows have a row order."""
+
+    @property
+    def layout(self) -> tuple[object, ...]:
+        """All that determines the columns of the state and their order."""
+        entries = (tuple(self.calls.items()), tuple(self.columns.items()), self.states)
+        return *entries, self.has_having, self.ttl, self.emitted_columns, self.join_columns
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Fingerprint:
+        """Parse the stored form."""
+        joined = document.get("laid_out")
+        return cls(
+            key=_parse_pairs(document["key"]),
+            window=document["window"],
+            operation=document["does"],
+            calls={t: StoredCall.from_document(call) for t, call in document["calls"].items()},
+            aggregates={name: tuple(calls) for name, calls in document["aggregates"].items()},
+            columns=document["columns"],
+            states=tuple(document["states"]),
+            lateness_us=document["lateness_us"],
+            ttl=document["ttl"],
+            has_having=document["having"],
+            emitted_columns=tuple(document.get("shows", ())),
+            join_columns=joined and (tuple(joined[0]), tuple(joined[1]), joined[2]),
+        )
+
+    def to_document(self) -> dict[str, object]:
+        """Return the stored form; the order of its keys is stored as well."""
+        states = {"states": self.states}
+        return {
+            "key": self.key,
+            "window": self.window,
+            "does": self.operation,
+            "calls": {text: call.to_document() for text, call in self.calls.items()},
+            "aggregates": self.aggregates,
+            "columns": self.columns,
+            **({} if self.join_columns else states),
+            "lateness_us": self.lateness_us,
+            "ttl": self.ttl,
+            "having": self.has_having,
+            **({"shows": self.emitted_columns} if self.emitted_columns else {}),
+            **({"laid_out": self.join_columns, **states} if self.join_columns else {}),
+        }
+
+
+def _parse_pairs(pairs: Iterable[Iterable[str]]) -> tuple[tuple[str, str], ...]:
+    return tuple((name, type) for name, type in pairs)
+
+
+def build_fingerprints(plan: nodes.Plan) -> dict[str, Fingerprint]:
     """Return the fingerprints of all steps that have state, by step."""
+    summaries = ((part, get_step_state(part, plan.key_groups)) for part in plan)
     return {
-        part.name: _build_fingerprint(part, plan)
-        for part in plan
-        if get_step_state(part, plan.key_groups)
+        part.name: _build_fingerprint(part, tuple(state.name for state in summary.states), plan)
+        for part, summary in summaries
+        if summary
     }
 
 
-def _build_fingerprint(part: nodes.PlanPart, plan: nodes.Plan) -> dict[str, Any]:
-    keyed, kept, join = (
-        get_keyed_operation(part),
-        get_step_state(part, plan.key_groups),
-        get_two_input_operation(part),
-    )
-    if join is not None and kept is not None:
+def _build_fingerprint(
+    part: nodes.PlanPart, states: tuple[str, ...], plan: nodes.Plan
+) -> Fingerprint:
+    if (join := get_two_input_operation(part)) is not None:
         ordered = isinstance(part, nodes.Step) and any(
             stream.has_row_order for stream in part.main_outputs
         )
-        return _build_join_fingerprint(join, ordered) | {
-            "states": [state.name for state in kept.states]
-        }
-    assert isinstance(part, nodes.Step) and keyed is not None and kept is not None
+        return _build_join_fingerprint(join, states, ordered)
+    keyed = get_keyed_operation(part)
+    assert isinstance(part, nodes.Step) and keyed is not None
     window = None if isinstance(keyed, nodes.Dedup) else keyed.window
-    ttl = "the wall clock" if keyed.ttl and keyed.ttl.uses_processing_time else "event time"
-    return {
-        "key": [[column_text(column), str(column.value.type)] for column in keyed.key],
-        "window": window_text(window) if window else "",
-        "does": _operation_text(keyed),
-        **_state_content(part, keyed, plan),
-        "states": [state.name for state in kept.states],
-        "lateness_us": window.lateness_us if window else 0,
-        "ttl": ttl if keyed.ttl else "",
-        "having": isinstance(keyed, nodes.Aggregate) and not window and keyed.having is not None,
-        **_emitted_columns(keyed),
-    }
+    calls, aggregates = _describe_calls(keyed)
+    return Fingerprint(
+        key=_describe_key(keyed.key),
+        window=window_text(window) if window else "",
+        operation=_operation_text(keyed),
+        calls=calls,
+        aggregates=aggregates,
+        columns=_describe_rows(part, keyed, plan),
+        states=states,
+        lateness_us=window.lateness_us if window else 0,
+        ttl=_ttl_text(keyed.ttl),
+        has_having=isinstance(keyed, nodes.Aggregate) and not window and keyed.having is not None,
+        emitted_columns=_list_emitted_columns(keyed),
+    )
 
 
-def _emitted_columns(keyed: nodes.KeyedOperation) -> dict[str, list[str]]:
+def _build_join_fingerprint(
+    join: nodes.Join, states: tuple[str, ...], ordered: bool
+) -> Fingerprint:
+    window = join.matching.window if isinstance(join.matching, WindowMatch) else None
+    body = join.matching.body if isinstance(join.matching, ConnectedMatch) else None
+    stored = () if body and not body.uses_event_time else (join.left, join.right)
+    left, right = (tuple(each.name for each in side.columns) for side in (join.left, join.right))
+    return Fingerprint(
+        key=_describe_key(join.left.key),
+        window=window_text(window) if window else "",
+        operation=join_text(join),
+        calls=_describe_class_states(body) if body else {},
+        aggregates={},
+        columns={name: type for side in stored for name, type in _side_columns(side)},
+        states=states,
+        lateness_us=window.lateness_us if window else 0,
+        ttl=_join_ttl(join),
+        has_having=False,
+        join_columns=(left, right, ordered),
+    )
+
+
+def _describe_key(key: Iterable[nodes.ComputedColumn]) -> tuple[tuple[str, str], ...]:
+    return tuple((column_text(column), str(column.value.type)) for column in key)
+
+
+def _list_emitted_columns(keyed: nodes.KeyedOperation) -> tuple[str, ...]:
     """Return the columns of an emitted row, which is stored so that it can be retracted."""
     if not isinstance(keyed, nodes.Aggregate) or keyed.changelog_key is None:
-        return {}
-    return {"shows": [*(each.name for each in keyed.key), *(each.name for each in keyed.columns)]}
-
-
-def _build_join_fingerprint(join: nodes.Join, ordered: bool) -> dict[str, Any]:
-    window = join.matching.window if isinstance(join.matching, WindowMatch) else None
-    sides = (join.left, join.right)
-    body = join.matching.body if isinstance(join.matching, ConnectedMatch) else None
-    kept = () if body and not body.uses_event_time else sides
-    return {
-        "key": [[column_text(column), str(column.value.type)] for column in join.left.key],
-        "window": window_text(window) if window else "",
-        "does": join_text(join),
-        "calls": process_state_content(body, ())["calls"] if body else {},
-        "aggregates": {},
-        "columns": {name: type for side in kept for name, type in _side_columns(side)},
-        "lateness_us": window.lateness_us if window else 0,
-        "ttl": _join_ttl(join),
-        "having": False,
-        "laid_out": [*([each.name for each in side.columns] for side in sides), ordered],
-    }
+        return ()
+    return (*(each.name for each in keyed.key), *(each.name for each in keyed.columns))
 
 
 def _side_columns(side: nodes.JoinSide) -> Iterator[tuple[str, str]]:
@@ -147,9 +241,14 @@ def _join_ttl(join: nodes.Join) -> str:
     match join.matching:
         case AsOfMatch(ttl_us=int()):
             return "event time"
-        case ChangelogMatch(ttl=Ttl(uses_processing_time=processing)):
-            return "the wall clock" if processing else "event time"
+        case ChangelogMatch(ttl=ttl):
+            return _ttl_text(ttl)
     return ""
+
+
+def _ttl_text(ttl: Ttl | None) -> str:
+    """Return the clock of a time to live."""
+    return "" if ttl is None else "the wall clock" if ttl.uses_processing_time else "event time"
 
 
 def _operation_text(keyed: nodes.KeyedOperation) -> str:
@@ -166,113 +265,97 @@ def _operation_text(keyed: nodes.KeyedOperation) -> str:
     return f"aggregate{format_changelog_suffix(keyed.changelog_key)}"
 
 
-def _state_content(
+def _describe_rows(
     step: nodes.Step, keyed: nodes.KeyedOperation, plan: nodes.Plan
-) -> dict[str, Any]:
-    """Return the aggregate calls, the states of a class, or the columns of rows in the state."""
+) -> dict[str, str]:
+    """Return the columns of rows that are stored unchanged, with their types."""
+    fields: Iterable[Field] = ()
     if isinstance(keyed, nodes.Process):
-        return process_state_content(keyed.body, keyed.columns)
-    if isinstance(keyed, nodes.Top | nodes.Dedup):
+        fields = keyed.columns if keyed.body.uses_event_time else ()
+    elif isinstance(keyed, nodes.Top | nodes.Dedup):
         keeps_rows = isinstance(keyed, nodes.Top) or keyed.uses_event_time
-        of_rows = get_stored_columns(step, keyed, plan) if keeps_rows else ()
-        columns = {f.name: str(f.type) for f in of_rows}
-        return {"calls": {}, "aggregates": {}, "columns": columns}
-    if isinstance(keyed, nodes.Apply) or (keyed.window and keyed.window.evict):
-        columns = {name: str(type) for name, type in get_read_columns(keyed).items()}
-        return {"calls": {}, "aggregates": {}, "columns": columns}
+        fields = get_stored_columns(step, keyed, plan) if keeps_rows else ()
+    elif isinstance(keyed, nodes.Apply) or (keyed.window and keyed.window.evict):
+        return {name: str(type) for name, type in get_read_columns(keyed).items()}
+    return {field.name: str(field.type) for field in fields}
+
+
+def _describe_calls(
+    keyed: nodes.KeyedOperation,
+) -> tuple[dict[str, StoredCall], dict[str, tuple[str, ...]]]:
+    """Return the aggregate calls or the states of a class, and the calls of each aggregate."""
+    if isinstance(keyed, nodes.Process):
+        return _describe_class_states(keyed.body), {}
+    if not isinstance(keyed, nodes.Aggregate) or (keyed.window and keyed.window.evict):
+        return {}, {}
     secret = {call.name for c in keyed.columns if MASK in c.text for call in c.expression.calls}
 
     def text(call: AggregateCall) -> str:
         shown = call.name.removeprefix("__")
         return f"{MASK} {sha256(shown.encode()).hexdigest()[:8]}" if call.name in secret else shown
 
-    calls = {c.name: [text(call) for call in c.expression.calls] for c in keyed.columns}
-    states = {
-        text(call): describe_call_state(call) for c in keyed.columns for call in c.expression.calls
-    }
-    return {"calls": states, "aggregates": calls, "columns": {}}
+    aggregates = {c.name: tuple(text(call) for call in c.expression.calls) for c in keyed.columns}
+    every = (call for column in keyed.columns for call in column.expression.calls)
+    return {text(call): _describe_call_state(call) for call in every}, aggregates
 
 
-def process_state_content(body: nodes.ProcessBody, rows: Iterable[Field]) -> dict[str, Any]:
-    """Return the states of a user-defined class, and the columns of the rows that wait for it."""
-    states = {
-        name: {
-            "of": [f"{'shared ' if said.shared else ''}{said.kind}", *map(str, said.types)],
-            "keeps": [
-                ["value", str(said.types[-1])],
-                *([] if said.ttl_us is None else [["until", "bigint"]]),
-                *([["by", "the wall clock"]] if said.processing else []),
-            ],
-        }
-        for name, said in body.states
-    }
-    columns = {field.name: str(field.type) for field in rows} if body.uses_event_time else {}
-    return {"calls": states, "aggregates": {}, "columns": columns}
-
-
-def get_stored_columns(
-    step: nodes.Step, keyed: nodes.Top | nodes.Dedup, plan: nodes.Plan
-) -> Schema:
-    """Return the columns of the rows that an operation stores unchanged."""
-    schema = plan.streams[get_input_streams(step)[0]].schema
-    for operation in step.operations[: step.operations.index(keyed)]:
-        match operation:
-            case nodes.Project(columns=columns):
-                made = (Field(c.name, c.value.type, c.value.nullable) for c in columns)
-                schema = Schema(tuple(made))
-            case nodes.Explode(name, array):
-                assert isinstance(array.type, Array)
-                element = Field(name, array.type.element, True)
-                schema = Schema((*(f for f in schema if f.name != name), element))
-            case nodes.Map(returns=returns):
-                schema = returns
-    return Schema(tuple(field for field in schema if keyed.stores_column(field.name)))
-
-
-def has_new_layout(was: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    """Whether a state has other columns, or another order of columns."""
-    if any(was.get(key) != now.get(key) for key in ("laid_out", "shows")):
-        return True
-    return any(
-        list(was[key].items()) != list(now[key].items())
-        if isinstance(now[key], dict)
-        else was[key] != now[key]
-        for key in STATE_ENTRIES
+def _describe_call_state(call: AggregateCall) -> StoredCall:
+    columns = call.state_types(ORDER_TYPE).items()
+    return StoredCall(
+        tuple(str(each.typed.type) for each in call.all_inputs),
+        tuple((name.removeprefix(f"{call.name}."), str(type)) for name, type in columns),
     )
 
 
-def describe_fingerprint(kept: Mapping[str, Any]) -> str:
+def _describe_class_states(body: nodes.ProcessBody) -> dict[str, StoredCall]:
+    """Return the states that a user-defined class declares."""
+    return {
+        name: StoredCall(
+            (f"{'shared ' if state.shared else ''}{state.kind}", *map(str, state.types)),
+            (
+                ("value", str(state.types[-1])),
+                *(() if state.ttl_us is None else (("until", "bigint"),)),
+                *((("by", "the wall clock"),) if state.processing else ()),
+            ),
+        )
+        for name, state in body.states
+    }
+
+
+def describe_fingerprint(fingerprint: Fingerprint) -> str:
     """Return the meaning of a state as one line."""
-    key = ", ".join(f"{text} {type}" for text, type in kept["key"])
-    calls = [describe_call(text, call) for text, call in kept["calls"].items()]
-    columns = [f"{quote_name(name)} {type}" for name, type in kept["columns"].items()]
-    ttl = f"ttl by {kept['ttl']}" if kept["ttl"] else ""
-    lateness = timedelta(microseconds=kept["lateness_us"])
+    key = ", ".join(f"{text} {type}" for text, type in fingerprint.key)
+    calls = [describe_call(text, call) for text, call in fingerprint.calls.items()]
+    columns = [f"{quote_name(name)} {type}" for name, type in fingerprint.columns.items()]
+    ttl = f"ttl by {fingerprint.ttl}" if fingerprint.ttl else ""
+    lateness = timedelta(microseconds=fingerprint.lateness_us)
     late = f"lateness {format_duration(lateness)}" if lateness else ""
     made = ", ".join([*calls, *columns])
-    of = "; keeps" if "laid_out" in kept else " of"
-    does = f"{kept['does']}{f'{of} {made}' if made else ''}"
+    of = "; keeps" if fingerprint.join_columns else " of"
+    does = f"{fingerprint.operation}{f'{of} {made}' if made else ''}"
     by = f"key {key}" if key else "no key"
-    return "; ".join(filter(None, (by, kept["window"], late, does, ttl)))
+    return "; ".join(filter(None, (by, fingerprint.window, late, does, ttl)))
 
 
-def describe_call(text: str, call: Mapping[str, Any]) -> str:
+def describe_call(text: str, call: StoredCall) -> str:
     """Return a call with the types of its arguments.
 
-    >>> describe_call("sum(price)", {"of": ["double"]}), describe_call("count(*)", {"of": []})
-    ('sum(price) of double', 'count(*)')
+    >>> describe_call("sum(price)", StoredCall(("double",), ()))
+    'sum(price) of double'
+    >>> describe_call("count(*)", StoredCall((), ()))
+    'count(*)'
     """
-    return f"{text} of {', '.join(call['of'])}{describe_ttl(call)}" if call["of"] else text
+    return f"{text} of {', '.join(call.types)}{describe_ttl(call)}" if call.types else text
 
 
-def describe_ttl(call: Mapping[str, Any]) -> str:
+def describe_ttl(call: StoredCall) -> str:
     """Return the time by which a state of a class expires, as a suffix.
 
-    >>> columns = [["value", "bigint"], ["until", "bigint"], ["by", "the wall clock"]]
-    >>> describe_ttl({"keeps": columns})
+    >>> columns = ("value", "bigint"), ("until", "bigint"), ("by", "the wall clock")
+    >>> describe_ttl(StoredCall((), columns))
     ' with ttl by the wall clock'
     """
-    kept = dict(call.get("keeps", ()))
-    if "until" not in kept and "by" not in kept:
+    columns = dict(call.columns)
+    if "until" not in columns and "by" not in columns:
         return ""
-    return f"{' with ttl' if 'until' in kept else ''} by {kept.get('by', 'event time')}"
+    return f"{' with ttl' if 'until' in columns else ''} by {columns.get('by', 'event time')}"

@@ -7,19 +7,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from headrace.core.expressions.typed import ColumnReference, walk
-from headrace.core.plan.layout import get_keyed_operation, get_two_input_operation
+from headrace.core.plan.layout import (
+    get_input_streams,
+    get_keyed_operation,
+    get_two_input_operation,
+)
 from headrace.core.plan.nodes import (
     Aggregate,
     Apply,
     Dedup,
+    Explode,
     Join,
     KeyedOperation,
+    Map,
+    Plan,
     PlanPart,
     Process,
     ProcessBody,
+    Project,
+    Step,
     Top,
 )
 from headrace.core.plan.nodes.matching import (
@@ -31,12 +40,9 @@ from headrace.core.plan.nodes.matching import (
     WindowMatch,
 )
 from headrace.core.plan.nodes.windows import Count, Session, Window
-from headrace.core.types.data_types import Type
+from headrace.core.types.data_types import Array, Field, Schema, Type
 from headrace.core.types.key_groups import compute_owned_groups, get_keyless_group
 from headrace.core.types.row_order import ORDER_TYPE
-
-if TYPE_CHECKING:
-    from headrace.core.aggregates.calls import AggregateCall
 
 StateShape = Literal["runs", "table", "entries"]
 
@@ -228,13 +234,21 @@ def get_read_columns(keyed: Aggregate | Apply) -> dict[str, Type]:
     return {**columns, **seen}
 
 
-def describe_call_state(call: AggregateCall) -> dict[str, object]:
-    """Return the types of a call's arguments, and the columns of its state."""
-    parts = call.state_types(ORDER_TYPE)
-    return {
-        "of": [str(each.typed.type) for each in call.all_inputs],
-        "keeps": [[name.removeprefix(f"{call.name}."), str(type)] for name, type in parts.items()],
-    }
+def get_stored_columns(step: Step, keyed: Top | Dedup, plan: Plan) -> Schema:
+    """Return the columns of the rows that an operation stores unchanged."""
+    schema = plan.streams[get_input_streams(step)[0]].schema
+    for operation in step.operations[: step.operations.index(keyed)]:
+        match operation:
+            case Project(columns=columns):
+                made = (Field(c.name, c.value.type, c.value.nullable) for c in columns)
+                schema = Schema(tuple(made))
+            case Explode(name, array):
+                assert isinstance(array.type, Array)
+                element = Field(name, array.type.element, True)
+                schema = Schema((*(f for f in schema if f.name != name), element))
+            case Map(returns=returns):
+                schema = returns
+    return Schema(tuple(field for field in schema if keyed.stores_column(field.name)))
 
 
 def format_owners(owners: tuple[range, ...]) -> str:

@@ -1,16 +1,14 @@
 """The columns for display: the key under its names, stored rows, then metadata columns.
 
-State as it is stored: all columns under the operators' names, except for secrets.
-
-A call is stored under its text. A checkpoint marks a text that contains a secret and names it by a
-hash; the display does the same.
+State may also be shown as it is stored, under the operators' names. A call is stored under its
+text, which may contain a secret: as in checkpoints, such a text is marked and named by a hash.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from headrace.core.operators.folds import ROW_TIME, get_row_types
 from headrace.core.pipeline.text import MASK
@@ -20,9 +18,6 @@ from headrace.core.types.elements import HIDDEN_COLUMNS, ORDER
 
 if TYPE_CHECKING:
     import polars as pl
-if TYPE_CHECKING:
-    import polars as pl
-
 
 ROW_NUMBER = "__row"
 """The rank of a stored row among those of its key."""
@@ -84,9 +79,9 @@ def sort_stored_rows(frame: pl.DataFrame, kept: str) -> pl.DataFrame:
     return frame.with_columns(pl.col(kept).list.eval(pl.element().sort_by(place)))
 
 
-def mask_secret_columns(frame: pl.DataFrame, kept: Mapping[str, Any]) -> pl.DataFrame:
-    """Rename the columns that have secrets in their names; `kept` is the meaning of the state."""
-    secret = {call for call in kept["calls"] if call.startswith(MASK)}
+def mask_secret_columns(frame: pl.DataFrame, calls: Iterable[str]) -> pl.DataFrame:
+    """Rename the columns that have secrets in their names; `calls` are those that are stored."""
+    secret = {call for call in calls if call.startswith(MASK)}
     if not secret:
         return frame
     return frame.rename({name: _mask_name(name, secret) for name in frame.columns})

@@ -1,10 +1,12 @@
 """The metadata to read the states of a join, as plain data for a checkpoint, and the join rebuilt.
 
-{"type": "left", "ordered": false,
- "sides": [{"name": "orders", "timed": true,
-            "key": [["id", "bigint", "id"]],              a column, and which of the input's
-            "columns": [["amount", "double", "amount"]]}, ...],     it is; "" for none of them
- "matching": {"within": {"least_us": 0, "most_us": 60000000, "processing": false}}}
+Each column has its name, its type, and the name of the input's column that it is, "" if of none.
+
+    {"type": "left", "ordered": false,
+     "sides": [{"name": "orders", "timed": true,
+                "key": [["id", "bigint", "id"]],
+                "columns": [["amount", "double", "amount"]]}, ...],
+     "matching": {"within": {"least_us": 0, "most_us": 60000000, "processing": false}}}
 """
 
 from __future__ import annotations

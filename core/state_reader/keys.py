@@ -1,12 +1,11 @@
-"""The decoding of keys as tables store them into columns; see `types/key_groups` for the encoding.
+"""The keys of states: decoded from tables into columns, and parsed from text.
 
-All keys are decoded at once, column by column: each column is preceded by its length in bytes.
+All keys of a table are decoded at once, column by column: each column is preceded by its length in
+bytes (`types/key_groups`). To look up the state of a key, people write:
 
-The parser of a key as people write it, for the lookup of its state.
-
-EUR                         a key of one column country=DE,at=2026-01-31    a key of several
-columns, in any order name='a, b'                 quotes protect commas, and distinguish the text
-'null' from null
+    EUR                         a key of one column
+    country=DE,at=2026-01-31    a key of several columns, in any order
+    name='a, b'                 quotes protect commas, and distinguish the text 'null' from null
 """
 
 from __future__ import annotations

@@ -1,10 +1,13 @@
 """The state of user-defined classes as rows for people.
 
-value     the key, `value`, and `until` where it has a ttl list      a row for each element,
-numbered from 1 map       a row for each entry, with its `key` timer     the key, and when it fires
-held      the rows that wait for the watermark, in the order of their event times shared    a state
-for all keys: the same without a key due, waits  the times under which timers are filed; a timer
-that was reset may be there twice
+Values and timers follow the columns of their key; a state that is shared by all keys has none.
+
+    value        `value`, and `until` where it has a ttl
+    list         a row for each element, numbered from 1
+    map          a row for each entry, with its `key`
+    timer        the time at which it fires
+    held         the rows that wait for the watermark, in the order of their event times
+    due, waits   the times under which timers are filed; a timer that was reset may be there twice
 """
 
 from __future__ import annotations

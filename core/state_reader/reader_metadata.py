@@ -20,11 +20,10 @@ from typing import Any
 from headrace.core.aggregates.user_aggregates import select_user_calls
 from headrace.core.pipeline.text import MASK
 from headrace.core.plan import nodes
-from headrace.core.plan.fingerprint import get_stored_columns
 from headrace.core.plan.layout import get_keyed_operation, get_two_input_operation
 from headrace.core.plan.nodes.matching import ConnectedMatch, WindowMatch
 from headrace.core.plan.nodes.windows import Window
-from headrace.core.plan.states import get_read_columns, get_step_state
+from headrace.core.plan.states import get_read_columns, get_step_state, get_stored_columns
 from headrace.core.state_reader.join_metadata import describe_join
 from headrace.core.state_reader.window_shapes import encode_shape
 from headrace.core.types.data_types import Field, Type

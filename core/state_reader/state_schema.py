@@ -19,6 +19,7 @@ from headrace.core.expressions import ExpressionErrors, Span, type_expression
 from headrace.core.expressions.typed import ColumnReference
 from headrace.core.pipeline.text import MASK
 from headrace.core.plan import nodes
+from headrace.core.plan.fingerprint import Fingerprint
 from headrace.core.plan.nodes.matching import WindowMatch
 from headrace.core.plan.nodes.windows import Evict, Trigger, Window
 from headrace.core.plan.rankings import parse_ordering
@@ -104,33 +105,37 @@ def read_state_schema(document: Manifest, step: str) -> StateSchema | JoinStateS
     if reading is None:
         raise UnreadableState("it was written by a version that did not say how to read it")
     try:
+        fingerprint = Fingerprint.from_document(said["kept"][step])
         if "join" in reading:
-            return _build_join_schema(said["kept"][step], reading)
-        return _build_state_schema(said["kept"][step], reading)
+            return _build_join_schema(fingerprint, reading)
+        return _build_state_schema(fingerprint, reading)
     except (KeyError, TypeError, TypeTextError, ExpressionErrors) as error:
         raise UnreadableState(f"it was written by another version: {error}") from error
 
 
-def _build_state_schema(kept: Mapping[str, Any], reading: Mapping[str, Any]) -> StateSchema:
-    key = rebuild_key(kept["key"], reading["key"])
+def _build_state_schema(fingerprint: Fingerprint, reading: Mapping[str, Any]) -> StateSchema:
+    key = rebuild_key(fingerprint.key, reading["key"])
     of = parse_schema(reading["of"])
     made = tuple(
         nodes.ComputedColumn(field.name, ColumnReference(field.type, True, NO_SPAN, field.name))
         for field in key.columns
     )
     window = _rebuild_window(reading["window"], of) if reading["window"] else None
-    timed, ttl, having = bool(reading["timed"]), bool(kept["ttl"]), bool(kept["having"])
+    timed, ttl, changes = (
+        bool(reading["timed"]),
+        bool(fingerprint.ttl),
+        "rows" in fingerprint.states,
+    )
     if top := reading["top"]:
         by = tuple(_parse_ranking(text, of) for text in top["by"])
-        changes = "rows" in kept["states"]
         return StateSchema(
             key, nodes.Top(made, window, top["rows"], by), of, timed, ttl, False, changes
         )
     if (states := reading.get("process")) is not None:
         return StateSchema(key, nodes.Process(made, of, timed, rebuild_body(states)), of, timed)
-    if kept["does"].startswith("dedup"):
+    if fingerprint.operation.startswith("dedup"):
         return StateSchema(key, nodes.Dedup(made, "first"), of, timed, ttl)
-    if kept["does"].startswith("apply"):
+    if fingerprint.operation.startswith("apply"):
         assert window is not None, "what is applied to rows of windows"
         return StateSchema(
             key, nodes.Apply(made, window, _MISSING_USER_CODE, of, Schema(())), of, timed
@@ -147,16 +152,15 @@ def _build_state_schema(kept: Mapping[str, Any], reading: Mapping[str, Any]) -> 
     )
     secret = (name for name, call in users.items() if not call["keeps"])
     hidden = (*(name for name in reading["columns"] if name not in texts), *secret)
-    changes = "rows" in kept["states"]
     operation = nodes.Aggregate(made, window, columns)
-    return StateSchema(key, operation, of, timed, ttl, having, changes, hidden)
+    return StateSchema(key, operation, of, timed, ttl, fingerprint.has_having, changes, hidden)
 
 
-def _build_join_schema(kept: Mapping[str, Any], reading: Mapping[str, Any]) -> JoinStateSchema:
+def _build_join_schema(fingerprint: Fingerprint, reading: Mapping[str, Any]) -> JoinStateSchema:
     said = reading["join"]
     left, right = said["sides"]
     return JoinStateSchema(
-        rebuild_key(kept["key"], reading["key"]),
+        rebuild_key(fingerprint.key, reading["key"]),
         rebuild_join(
             said, _rebuild_window(reading["window"], Schema(())) if reading["window"] else None
         ),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.core.api.snapshots import Manifest
 from headrace.core.api.state import KEY, FrozenState, Redistribution
+from headrace.core.plan.fingerprint import Fingerprint
 from headrace.core.state_reader.columns import mask_secret_columns
 from headrace.core.state_reader.join_states import JoinStateReader
 from headrace.core.state_reader.keyed_states import KeyedStateReader
@@ -54,23 +55,21 @@ class StepStateReader:
             return cls(step, document, frozen, None, str(why))
 
     @property
-    def fingerprint(self) -> Any:
-        """The meaning of the state (`plan/fingerprint`)."""
-        said: Any = self.document
-        return said["kept"][self.step]
+    def fingerprint(self) -> Fingerprint:
+        """The meaning of the state."""
+        document: Any = self.document
+        return Fingerprint.from_document(document["kept"][self.step])
 
     @property
     def state_names(self) -> tuple[str, ...]:
         """The names of its states, the most interesting first."""
-        found = {*self.fingerprint["states"]}.union(
-            *(frozen.names for frozen in self.frozen_states)
-        )
+        found = {*self.fingerprint.states}.union(*(frozen.names for frozen in self.frozen_states))
         return tuple(sorted(found, key=lambda name: (name in AUXILIARY_STATES, name)))
 
     @property
     def key(self) -> StateKey:
         """The key of the step."""
-        return self.schema.key if self.schema else rebuild_key(self.fingerprint["key"])
+        return self.schema.key if self.schema else rebuild_key(self.fingerprint.key)
 
     def list_identity_columns(self, name: str) -> tuple[str, ...]:
         """Return the columns that identify a row of a state."""
@@ -80,11 +79,12 @@ class StepStateReader:
         self, name: str, *, as_kept: bool = False, of: ParsedKey | None = None
     ) -> Iterator[pl.DataFrame]:
         """Yield the rows of a state, in frames of the same columns."""
+        calls = self.fingerprint.calls
         for frozen, frames in self._read_frames(name, of):
             if of is not None:
                 frames = [_filter_key(frame, of.encoded_key, self.key) for frame in frames]
             if as_kept or self.schema is None:
-                yield from (mask_secret_columns(frame, self.fingerprint) for frame in frames)
+                yield from (mask_secret_columns(frame, calls) for frame in frames)
             else:
                 yield from _build_reader(self.schema).read(name, frames, frozen.clock_us)
 

@@ -1,8 +1,7 @@
-"""The row counts of each part of a running job, read from its subtasks and channels at any time.
+"""The statistics of a running job: the row counts of each part, and the state of each subtask.
 
-The statistics of one subtask of a running job, cheap enough to be read at any time.
-
-Its counts start at 0 after a restart or a rescale; `worker/statistics` has a job's counts.
+They are read from subtasks and channels, cheaply enough for any time. The counts of a part are the
+job's, across restarts; those of a subtask start at 0 after a restart or a rescale.
 """
 
 from __future__ import annotations

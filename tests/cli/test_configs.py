@@ -17,6 +17,7 @@ from headrace.core.api.run_context import RunContext
 from headrace.core.dataflow.channel import ChannelBounds
 from headrace.core.dataflow.operator_factory import OperatorContext
 from headrace.core.job.job import Job
+from headrace.core.job.spec import JobSpec
 from headrace.core.plan.connector import Connectors
 from headrace.state.memory.backend import MemoryBackend
 from tests.cli.ran import Headrace
@@ -48,7 +49,7 @@ def simulated(config: Path, connectors: Connectors, seed: int, *values: str) -> 
     surroundings = RunContext(config.parent, f"{seed:08x}" * 4, KernelExecutor())
     setting = OperatorContext(lambda: seed, config.parent, read, MemoryBackend())
     outcome = run_simulated(
-        Job(plan, connectors, surroundings, setting, ChannelBounds(rows=3)), seed
+        Job(JobSpec(plan, connectors, surroundings, setting, ChannelBounds(rows=3))), seed
     )
     assert outcome.failure is None, f"seed {seed}: {outcome.failure}"
 

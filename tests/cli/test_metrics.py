@@ -204,11 +204,12 @@ def health(job: Job, at_s: float) -> dict[str, tuple[int, bytes]]:
 def test_a_job_that_waits_to_begin_again_is_live_and_not_ready(failing: Job) -> None:
     store = LocalSnapshotStore(MemoryDisk(), "/checkpoints", "0" * 32)
     store.prepare()
-    failing.storage = CheckpointStorage(store, RestartPolicy(FixedRestart()))
+    storage = CheckpointStorage(store, RestartPolicy(FixedRestart()))
+    failing.spec = replace(failing.spec, storage=storage)
     said = health(failing, 5.0)
     assert said["/ready"] == (503, b'{"status":"restarting"}\n')
     assert said["/live"][0] == 200
-    assert failing.storage.history.restart_count == 1
+    assert storage.history.restart_count == 1
 
 
 def test_a_job_that_has_failed_for_good_is_not_live(failing: Job) -> None:

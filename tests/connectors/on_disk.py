@@ -23,9 +23,9 @@ from headrace.core.api.kernel_executor import KernelExecutor
 from headrace.core.api.run_context import RunContext
 from headrace.core.api.sources import Chunk, RecordReader
 from headrace.core.api.splits import Position, Split
-from headrace.core.dataflow.channel import ChannelBounds
 from headrace.core.dataflow.operator_factory import OperatorContext
 from headrace.core.job.job import Job, JobOutcome
+from headrace.core.job.spec import JobSpec
 from headrace.core.plan import nodes
 from headrace.core.plan.connector import Connectors
 from headrace.state.memory.backend import MemoryBackend
@@ -86,7 +86,7 @@ def job_over(
     read = frozenset(edge.stream for edge in plan.edges)
     setting = OperatorContext(lambda: 0, folder, read, MemoryBackend())
     surroundings = RunContext(folder, job, bench, limit)
-    return Job(plan, connectors, surroundings, setting, ChannelBounds())
+    return Job(JobSpec(plan, connectors, surroundings, setting))
 
 
 def source_of(

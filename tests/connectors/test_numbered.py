@@ -22,9 +22,9 @@ from headrace.core.api.kernel_executor import KernelExecutor
 from headrace.core.api.run_context import RunContext
 from headrace.core.api.sources import Chunk, SplitFinished
 from headrace.core.api.splits import Split
-from headrace.core.dataflow.channel import ChannelBounds
 from headrace.core.dataflow.operator_factory import OperatorContext
 from headrace.core.job.job import Job
+from headrace.core.job.spec import JobSpec
 from headrace.state.memory.backend import MemoryBackend
 from tests.runtime.running import plan_of, run_simulated
 from tests.simulation import SimulatedLoop
@@ -44,7 +44,7 @@ sinks:
     plan = plan_of(folder, text, connectors)
     surroundings = RunContext(folder, "0" * 32, KernelExecutor(), limit)
     setting = OperatorContext(lambda: 0, folder, frozenset(("s",)), MemoryBackend())
-    outcome = run_simulated(Job(plan, connectors, surroundings, setting, ChannelBounds()), seed=1)
+    outcome = run_simulated(Job(JobSpec(plan, connectors, surroundings, setting)), seed=1)
     assert outcome.failure is None, outcome.failure
     return pl.concat(memory.outputs["out"])
 
@@ -147,7 +147,7 @@ sinks:
     plan = plan_of(tmp_path, text, connectors)
     setting = OperatorContext(lambda: 0, tmp_path, frozenset(("s", "failed")), MemoryBackend())
     surroundings = RunContext(tmp_path, "0" * 32, KernelExecutor())
-    run_simulated(Job(plan, connectors, surroundings, setting, ChannelBounds()), seed=1)
+    run_simulated(Job(JobSpec(plan, connectors, surroundings, setting)), seed=1)
     assert sorted(pl.concat(memory.outputs["out"])["x"]) == [0, 1, 2, 4]
     (letter,) = pl.concat(memory.outputs["bad"]).to_dicts()
     assert letter["error"] == 'column "at": wanted timestamp not null, got null'

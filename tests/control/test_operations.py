@@ -115,7 +115,7 @@ def test_a_stop_begins_at_once_and_nothing_else_behind_it() -> None:
     waiting = saving(operations)
     stop = stopping(operations)
     assert stop.state == "running"
-    for ask in (saving, lambda some: some.rescale(RUNNING, NOW, {})):
+    for ask in (saving, lambda some: some.request_rescale(RUNNING, NOW, {})):
         with pytest.raises(RequestError) as caught:
             ask(operations)
         assert code(caught) == "stopping"
@@ -128,7 +128,7 @@ def test_what_a_signal_has_stopped_takes_no_more_savepoints(status: str) -> None
     operations = Operations()
     waiting = saving(operations)
     assert operations.start_next(status) is None
-    for ask in (saving, lambda some, status: some.rescale(status, NOW, {})):
+    for ask in (saving, lambda some, status: some.request_rescale(status, NOW, {})):
         with pytest.raises(RequestError) as caught:
             ask(operations, status=status)
         assert code(caught) == ("over" if status == "over" else "stopping")
@@ -187,7 +187,7 @@ def test_a_savepoint_whose_checkpoint_was_not_taken_any_more_waits_for_the_last(
 def test_when_the_job_is_over_nothing_can_be_asked() -> None:
     operations = Operations()
     operations.end_job(drained=False)
-    for ask in (saving, stopping, lambda some: some.rescale(RUNNING, NOW, {})):
+    for ask in (saving, stopping, lambda some: some.request_rescale(RUNNING, NOW, {})):
         with pytest.raises(RequestError) as caught:
             ask(operations)
         assert code(caught) == "over"

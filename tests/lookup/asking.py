@@ -15,9 +15,9 @@ from headrace.connectors.registry import REGISTRY
 from headrace.core.api.failures import ConnectorError
 from headrace.core.api.kernel_executor import KernelExecutor
 from headrace.core.api.run_context import RunContext
-from headrace.core.dataflow.channel import ChannelBounds
 from headrace.core.dataflow.operator_factory import OperatorContext
 from headrace.core.job.job import Job, JobOutcome
+from headrace.core.job.spec import JobSpec
 from headrace.core.plan import Plan
 from headrace.core.plan.connector import Connectors
 from headrace.core.plan.layout import get_lookup
@@ -70,7 +70,7 @@ class Asking:
             setting = OperatorContext(
                 lambda: 0, self.folder, frozenset({"in", "found"}), MemoryBackend()
             )
-            job = Job(self.plan(), self.connectors, surroundings, setting, ChannelBounds())
+            job = Job(JobSpec(self.plan(), self.connectors, surroundings, setting))
             outcome = asyncio.run(job.run())
         return outcome, job.collect_counts()["found"]
 

@@ -11,9 +11,9 @@ import pytest
 from headrace.cli.pipeline_file import check_pipeline
 from headrace.core.api.kernel_executor import KernelExecutor
 from headrace.core.api.run_context import RunContext
-from headrace.core.dataflow.channel import ChannelBounds
 from headrace.core.dataflow.operator_factory import OperatorContext
 from headrace.core.job.job import Job
+from headrace.core.job.spec import JobSpec
 from headrace.state.memory.backend import MemoryBackend
 from tests.nexmark.site import CONFIGS, QUERIES, connectors, output, wanted
 from tests.runtime.running import run_simulated
@@ -27,9 +27,7 @@ def run(site: Path, query: str, seed: int) -> None:
     read = frozenset(edge.stream for edge in plan.edges)
     surroundings = RunContext(folder, "5eed" * 8, KernelExecutor())
     setting = OperatorContext(lambda: seed, folder, read, MemoryBackend())
-    outcome = run_simulated(
-        Job(plan, connectors(query), surroundings, setting, ChannelBounds()), seed
-    )
+    outcome = run_simulated(Job(JobSpec(plan, connectors(query), surroundings, setting)), seed)
     assert outcome.failure is None, outcome.failure
 
 

@@ -107,7 +107,7 @@ class Nested(Process):
 
 
 def test_what_is_undone_is_undone_inside_of_maps() -> None:
-    states = {name: getattr(Nested, name).said for name in ("nested", "ageing")}
+    states = {name: getattr(Nested, name).declaration for name in ("nested", "ageing")}
     cells = CellFactory(states, CallContext(lambda: 0), TimerHeap([]), TimerHeap([]))
     cell = cells.create("a")
     for each in (cell.nested, cell.ageing):

@@ -27,6 +27,7 @@ from headrace.core.dataflow.channel import ChannelBounds
 from headrace.core.dataflow.operator_factory import OperatorContext
 from headrace.core.job.job import Job, JobOutcome
 from headrace.core.job.requests import RequestRejected
+from headrace.core.job.spec import JobSpec
 from headrace.core.pipeline.settings import NoRestart
 from headrace.core.plan.connector import Connectors
 from headrace.state.savepoints.creation import take_savepoint
@@ -151,14 +152,7 @@ class Lives:
         folder, read = self.config.parent, frozenset(edge.stream for edge in checked.plan.edges)
         state = self.site / "state"
         shutil.rmtree(state, ignore_errors=True)
-        made = Job(
-            checked.plan,
-            self.connectors,
-            RunContext(folder, job, KernelExecutor()),
-            OperatorContext(lambda: 0, folder, read, self.backend(state)),
-            self.bounds,
-        )
-        made.storage = CheckpointStorage(
+        storage = CheckpointStorage(
             home.open_store(job),
             RestartPolicy(NoRestart()),
             self.rhythm,
@@ -168,8 +162,15 @@ class Lives:
             read_commit_record=home.read_commit_record,
             time=lambda: NOW,
         )
-        made.initial_checkpoint = made.storage.read_newest(made.plan)
-        return made
+        spec = JobSpec(
+            checked.plan,
+            self.connectors,
+            RunContext(folder, job, KernelExecutor()),
+            OperatorContext(lambda: 0, folder, read, self.backend(state)),
+            self.bounds,
+            storage,
+        )
+        return Job(spec, storage.read_newest(checked.plan))
 
     def _bury(self, loop: TickingLoop) -> None:
         """Take the tasks down, without a trace of it."""

@@ -121,8 +121,8 @@ def test_a_checkpoint_says_of_a_plan_what_it_said(tmp_path: Path, stored: Stored
     plan = check_pipeline(str(tmp_path / f"{stored.name}.yaml"), stored.waits).plan
     assert plan is not None
     now = {
-        "parts": describe_parts(plan),
-        "kept": build_fingerprints(plan),
+        "parts": {name: part.to_document() for name, part in describe_parts(plan).items()},
+        "kept": {step: each.to_document() for step, each in build_fingerprints(plan).items()},
         "readings": build_reader_metadata(plan),
     }
     for name, texts in now.items():

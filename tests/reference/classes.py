@@ -86,7 +86,7 @@ def _of_key(
 ) -> Iterator[tuple[str, Row]]:
     shown = key[0] if len(key) == 1 else key
     here = SimpleNamespace(key=shown, time_us=0, watermark_us=None, timer=None)
-    process._stand(here)
+    process._set_context(here)
     memory, made = Memory(body, here), list[tuple[str, dict[str, Value]]]()
     out = _Out(body, made)
     left = sorted(rows, key=lambda row: row[0].order)

@@ -18,6 +18,7 @@ from headrace.core.api.state_backend import StateBackend
 from headrace.core.dataflow.channel import ChannelBounds
 from headrace.core.dataflow.operator_factory import OperatorContext
 from headrace.core.job.job import Job, JobOutcome
+from headrace.core.job.spec import JobSpec
 from headrace.core.pipeline.loader import load_pipeline
 from headrace.core.plan import Plan, build_plan
 from headrace.core.plan.connector import Connectors
@@ -52,7 +53,7 @@ def job_of(
     read = frozenset(edge.stream for edge in plan.edges)
     surroundings = RunContext(folder, "0" * 32, bench)
     setting = OperatorContext(_now_us, folder, read, (backend or MemoryBackend)())
-    return Job(plan, connectors, surroundings, setting, bounds)
+    return Job(JobSpec(plan, connectors, surroundings, setting, bounds))
 
 
 def simulated(

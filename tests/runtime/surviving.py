@@ -11,7 +11,7 @@ import random
 import re
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -274,7 +274,7 @@ class Life:
     def _job(self, home: Home, fate: Fate) -> Job:
         text = self._text(fate.parallelism)
         job = job_of(self.folder, text, self.memory, KernelExecutor(), self.bounds, self.backend)
-        job.storage = CheckpointStorage(
+        storage = CheckpointStorage(
             home.open_store(home.ensure_job_id(NOW, lambda: "0" * 32)),
             RestartPolicy(fate.restart),
             self.rhythm,
@@ -286,8 +286,9 @@ class Life:
             time=lambda: NOW,
             fresh_parts=self.fresh,
         )
-        job.storage.resumed_number = job.storage.find_last_number()
-        job.initial_checkpoint = job.storage.read_newest(job.plan)
+        storage.resumed_number = storage.find_last_number()
+        job.spec = replace(job.spec, storage=storage)
+        job.initial_checkpoint = storage.read_newest(job.plan)
         self.job = job
         return job
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -111,7 +112,7 @@ def test_one_that_says_something_else_each_time_ends_the_job_when_it_has_come_th
     job = job_of(tmp_path, TEXT % "batch", memory, KernelExecutor(), ChannelBounds())
     store = LocalSnapshotStore(MemoryDisk(), "/checkpoints", "0" * 32)
     store.prepare()
-    job.storage = CheckpointStorage(store, RestartPolicy(TEN_TIMES))
+    job.spec = replace(job.spec, storage=CheckpointStorage(store, RestartPolicy(TEN_TIMES)))
     outcome = run_simulated(job, 0)
     assert outcome.failure is not None
     assert outcome.failure.message == "PanicException: JoinError::Panic(Id(2))"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -162,9 +163,10 @@ def test_the_lag_is_the_wall_clock_less_the_watermark(pausing: Job) -> None:
 def test_checkpoints_are_remembered_with_what_they_took_and_wrote(pausing: Job) -> None:
     store = LocalSnapshotStore(MemoryDisk(), "/checkpoints", "0" * 32)
     store.prepare()
-    pausing.storage = CheckpointStorage(
+    storage = CheckpointStorage(
         store, RestartPolicy(NoRestart()), CheckpointSchedule(4.0), now_us=lambda: 5_000_000
     )
+    pausing.spec = replace(pausing.spec, storage=storage)
     then, end = looked(pausing, [5.0])
     assert then["checkpoints"]["completed"] == 1
     newest = then["checkpoints"]["newest"]

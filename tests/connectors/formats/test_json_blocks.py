@@ -181,7 +181,7 @@ def test_a_decoder_can_be_pickled() -> None:
     block = b'{"a":1.5,"b":1}\n{"a":1}'
     assert again == decoder
     assert again.decode(block, 0)[0].equals(decoder.decode(block, 0)[0])
-    assert (again.has_header, again.begin(b"x")) == (False, again)
+    assert (again.has_header, again.with_header(b"x")) == (False, again)
 
 
 @pytest.mark.parametrize(

@@ -35,8 +35,6 @@ from headrace.core.types.frames import to_integers
 
 if TYPE_CHECKING:
     import polars as pl
-if TYPE_CHECKING:
-    import polars as pl
 
 
 class FrameCollector:

@@ -191,9 +191,12 @@ class _OperatorFactory:
         from headrace.core.operators.process.factory import build_process
 
         call_context = self._build_call_context(operation.body)
+
+        def build(keyed_context: KeyedContext) -> Operator:
+            return build_process(operation, keyed_context, call_context)
+
         return self._build_per_clock(
-            lambda keyed_context: build_process(operation, keyed_context, call_context),
-            lambda groups, parts: PerClockOperator(operation.key, groups, parts),
+            build, lambda groups, parts: PerClockOperator(operation.key, groups, parts)
         )
 
     def _build_per_clock(

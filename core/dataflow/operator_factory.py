@@ -1,8 +1,6 @@
-"""Construction of the operator chain of a task from its steps.
+"""Construction of the operator chain of a task from its segments.
 
-Adjacent `where`, `select`, `with` and `drop` operations become one operator, across steps; every
-other operation becomes an operator of its own. Streams between the operators of a step have
-internal names, which no pipeline can use.
+A keyed operator is built once for each clock of its key groups.
 """
 
 from __future__ import annotations
@@ -15,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from headrace.core.api.state import FrozenState, StepCounters, StepState
 from headrace.core.api.state_backend import StateBackend, StateOwnership
 from headrace.core.api.user_code import UserCode
+from headrace.core.dataflow.segments import Segment, cut_segments
 from headrace.core.operators import dead_letters
 from headrace.core.operators.keyed_context import KeyedContext
 from headrace.core.operators.map import MapOperator
@@ -29,6 +28,12 @@ from headrace.core.operators.stateless_operators import (
     ExplodeOperator,
     ProjectionOperator,
     RouteOperator,
+)
+from headrace.core.operators.wrappers import (
+    ErrorAttributingOperator,
+    PerClockBroadcastOperator,
+    PerClockOperator,
+    PerClockTwoInputOperator,
 )
 from headrace.core.plan import nodes
 from headrace.core.plan.nodes.matching import BroadcastMatch, ConnectedMatch
@@ -119,112 +124,92 @@ def compile_steps(
 ) -> SubtaskOperators:
     """Build the operators of consecutive steps; without steps there is no chain."""
     compiled = SubtaskOperators(None)
-    work = [(step, operation) for step in steps for operation in step.operations or (None,)]
     operators: list[tuple[str, Operator]] = []
     two_sided: TwoInputOperator | None = None
-    name = steps[0].name + "#" if steps else ""
-    at = 0
-    while at < len(work):
-        step, operation = work[at]
-        run = _find_column_operations(work, at)
-        last = work[at + len(run) - 1][0] if run else step
-        at += max(len(run), 1)
-        ends = at == len(work) or work[at][0] is not last
-        if ends:
-            compiled.counted_steps.add(last.name)
-        output_stream = last.name if ends else f"{last.name}#{at}"
-        if run or operation is None:
-            columns = ProjectionOperator(output_stream, run, context.now_us)
-            compiled.column_operators.append(columns)
-            operators.append((name, columns))
-        else:
-            factory = _OperatorFactory(step, output_stream, context, subtask, compiled)
-            if isinstance(operation, nodes.Lookup):
-                assert step is steps[0], "a step that looks rows up begins a task"
-                compiled.lookup_join = factory.build_lookup(operation, name)
+    for segment in cut_segments(steps):
+        if segment.ends_step:
+            compiled.counted_steps.add(segment.step.name)
+        factory = _OperatorFactory(segment, context, subtask, compiled)
+        match segment.operation:
+            case nodes.Lookup() as lookup:
+                assert segment.step is steps[0], "a step that looks rows up begins a task"
+                compiled.lookup_join = factory.build_lookup(lookup)
                 compiled.chain_before_lookup = OperatorChain(operators) if operators else None
                 operators = []
-            elif isinstance(operation, nodes.TwoSided):
+                continue
+            case nodes.Join() as join:
                 assert not operators, "a step with two inputs begins a task"
-                two_sided = factory.build_two_sided(operation)
-                operators.append((name, two_sided))
-            else:
-                operators.append((name, factory.build_operator(operation)))
-        name = work[at][0].inputs[0] if ends and at < len(work) else output_stream
+                operator: Operator = (two_sided := factory.build_two_sided(join))
+            case operation:
+                operator = factory.build_operator(operation)
+        operators.append((segment.input_stream, operator))
     compiled.chain = OperatorChain(operators, two_sided) if operators else None
     return compiled
 
 
-def _find_column_operations(
-    work: Sequence[tuple[nodes.Step, nodes.Operation | None]], at: int
-) -> list[tuple[str, nodes.Filter | nodes.Project]]:
-    """Return the adjacent column operations from `at` on, which become one operator."""
-    run: list[tuple[str, nodes.Filter | nodes.Project]] = []
-    for step, operation in work[at:]:
-        if not isinstance(operation, nodes.Filter | nodes.Project):
-            break
-        run.append((step.name, operation))
-    return run
-
-
-@dataclass(frozen=True, slots=True)
 class _OperatorFactory:
-    """Builds the operators of a step's operations; their output is the stream `output_stream`."""
+    """Builds the operator of a segment."""
 
-    step: nodes.Step
-    output_stream: str
-    context: OperatorContext
-    subtask_slice: SubtaskSlice
-    built: SubtaskOperators
+    def __init__(
+        self,
+        segment: Segment,
+        context: OperatorContext,
+        subtask_slice: SubtaskSlice,
+        built: SubtaskOperators,
+    ) -> None:
+        """`built` takes the states and the counts of the operator."""
+        self.segment, self.step, self.output_stream = segment, segment.step, segment.output_stream
+        self.context = context
+        self.subtask_slice = subtask_slice
+        self.built = built
+        self.on_failure = self._handle_failed_rows if self.step.on_error != "fail" else None
 
-    def build_operator(self, operation: nodes.Operation) -> Operator:
-        """Build the operator of an operation."""
+    def build_operator(self, operation: nodes.Operation | None) -> Operator:
+        """Build the operator of the segment's operation, or of its column operations."""
+        step, output_stream, context = self.step, self.output_stream, self.context
         match operation:
+            case None:
+                columns = ProjectionOperator(output_stream, self.segment.columns, context.now_us)
+                self.built.column_operators.append(columns)
+                return columns
             case nodes.Explode():
-                return ExplodeOperator(self.output_stream, operation)
+                return ExplodeOperator(output_stream, operation)
             case nodes.Route():
-                return RouteOperator(self.step.name, operation, self.context.consumed_streams)
+                return RouteOperator(step.name, operation, context.consumed_streams)
             case nodes.Map():
-                failed = self._handle_failed_rows if self.step.on_error != "fail" else None
                 return MapOperator(
-                    self.step.name, self.output_stream, operation, self.context.folder, failed
+                    step.name, output_stream, operation, context.folder, self.on_failure
                 )
-            case nodes.Aggregate() | nodes.Apply() | nodes.Top() | nodes.Dedup():
-                return self._build_keyed(operation)
             case nodes.Process():
                 return self._build_process(operation)
+            case nodes.Aggregate() | nodes.Apply() | nodes.Top() | nodes.Dedup():
+                return self._build_keyed(operation)
         raise AssertionError(operation)
 
     def _build_process(self, operation: nodes.Process) -> Operator:
-        """Build the operator of a user's class, one for each clock."""
+        """Build the operator of a user's class."""
         from headrace.core.operators.process.factory import build_process
 
         call_context = self._build_call_context(operation.body)
-        parts = self._build_per_clock(
-            lambda keyed_context: build_process(operation, keyed_context, call_context)
+
+        def build(keyed_context: KeyedContext) -> Operator:
+            return build_process(operation, keyed_context, call_context)
+
+        return self._build_per_clock(
+            build, lambda groups, parts: PerClockOperator(operation.key, groups, parts)
         )
-        return self._combine(operation.key, parts)
 
     def _build_per_clock(
-        self, factory: Callable[[KeyedContext], OperatorT]
-    ) -> list[tuple[range, OperatorT]]:
-        """Build an operator for each range of key groups with the same clock."""
-        return [
-            (each.groups, factory(self._build_keyed_context(each)))
+        self,
+        build: Callable[[KeyedContext], OperatorT],
+        combine: Callable[[int, Sequence[tuple[range, OperatorT]]], OperatorT],
+    ) -> OperatorT:
+        """Build an operator for each range of key groups with the same clock, and combine them."""
+        parts = [
+            (each.groups, build(self._build_keyed_context(each)))
             for each in self._build_ownership().split_by_clock()
         ]
-
-    def _combine(
-        self, key: Sequence[nodes.ComputedColumn], parts: list[tuple[range, Operator]]
-    ) -> Operator:
-        """Combine the operators of several clocks into one."""
-        from headrace.core.operators.wrappers import PerClockOperator
-
-        return (
-            parts[0][1]
-            if len(parts) == 1
-            else PerClockOperator(key, self.subtask_slice.key_groups, parts)
-        )
+        return parts[0][1] if len(parts) == 1 else combine(self.subtask_slice.key_groups, parts)
 
     def _build_call_context(self, body: nodes.ProcessBody) -> UserCodeContext:
         """Build the call context of an operator of a user's class."""
@@ -232,46 +217,39 @@ class _OperatorFactory:
 
         step = self.step
         code = UserCode(self.context.folder, body.file, body.name)
-        failed = self._handle_failed_rows if step.on_error != "fail" else None
         ordered = {stream.name for stream in step.main_outputs if stream.has_row_order}
-        main = (
-            {self.output_stream}
-            if self.output_stream != step.name and step.name in ordered
-            else set()
-        )
-        return UserCodeContext(step.name, code, failed, frozenset(ordered | main))
+        if step.name in ordered:
+            ordered.add(self.output_stream)
+        return UserCodeContext(step.name, code, self.on_failure, frozenset(ordered))
 
-    def build_lookup(self, operation: nodes.Lookup, reads: str) -> LookupJoin:
-        """Build the lookup of the rows of stream `reads`."""
+    def build_lookup(self, operation: nodes.Lookup) -> LookupJoin:
+        """Build the lookup of the input rows."""
         from headrace.core.operators.lookup.lookup_join import LookupJoin
 
-        step, context = self.step, self.context
-        failed = self._handle_failed_rows if step.on_error != "fail" else None
         return LookupJoin(
-            step.name,
-            (reads, self.output_stream),
+            self.step.name,
+            (self.segment.input_stream, self.output_stream),
             operation,
-            context.now_us,
-            failed,
-            reads_missed=operation.miss_stream in context.consumed_streams,
+            self.context.now_us,
+            self.on_failure,
+            reads_missed=operation.miss_stream in self.context.consumed_streams,
         )
 
     def _build_keyed(self, operation: nodes.KeyedOperation) -> Operator:
-        """Build a keyed operator, one for each clock."""
+        """Build a keyed operator."""
         # Loaded only for pipelines with keyed steps, because it loads all aggregates.
         from headrace.core.operators.keyed_factory import build_keyed_operator
-        from headrace.core.operators.wrappers import ErrorAttributingOperator
         from headrace.core.plan.window_clauses import list_user_code
 
-        parts = self._build_per_clock(
-            lambda keyed_context: build_keyed_operator(operation, keyed_context)
+        made = self._build_per_clock(
+            lambda keyed_context: build_keyed_operator(operation, keyed_context),
+            lambda groups, parts: PerClockOperator(operation.key, groups, parts),
         )
-        made = self._combine(operation.key, parts)
         codes = list_user_code(operation)
         return ErrorAttributingOperator(self.step.name, codes, made) if codes else made
 
-    def build_two_sided(self, operation: nodes.TwoSided) -> TwoInputOperator:
-        """Build an operator of two inputs, one for each clock."""
+    def build_two_sided(self, operation: nodes.Join) -> TwoInputOperator:
+        """Build an operator of two inputs."""
         from headrace.core.operators.joins.factory import build_join
 
         if isinstance(operation.matching, ConnectedMatch):
@@ -281,37 +259,28 @@ class _OperatorFactory:
             # The restored rows come from all subtasks: with the least clock none of them is late.
             keyed_context.state.clock_us = owner.least_clock_us
             return build_join(operation, keyed_context)
-        return self._combine_two_sided(
-            operation,
-            self._build_per_clock(lambda keyed_context: build_join(operation, keyed_context)),
+        return self._build_per_clock(
+            lambda keyed_context: build_join(operation, keyed_context),
+            lambda groups, parts: PerClockTwoInputOperator(operation.keys, groups, parts),
         )
 
     def _build_connect(self, operation: nodes.Join, matching: ConnectedMatch) -> TwoInputOperator:
         """Build the operator of a user's class with two inputs."""
         from headrace.core.operators.process.factory import build_two_input_process
-        from headrace.core.operators.wrappers import PerClockBroadcastOperator
 
         call_context = self._build_call_context(matching.body)
-        parts = self._build_per_clock(
-            lambda keyed_context: build_two_input_process(
-                operation, matching, keyed_context, call_context
-            )
-        )
-        if matching.is_broadcast and len(parts) > 1:
-            return PerClockBroadcastOperator(
-                operation.left.key, self.subtask_slice.key_groups, parts
-            )
-        return self._combine_two_sided(operation, parts)
 
-    def _combine_two_sided(
-        self, operation: nodes.Join, parts: Sequence[tuple[range, TwoInputOperator]]
-    ) -> TwoInputOperator:
-        """Combine the operators of several clocks, with two keyed inputs, into one."""
-        from headrace.core.operators.wrappers import PerClockTwoInputOperator
+        def build(keyed_context: KeyedContext) -> TwoInputOperator:
+            return build_two_input_process(operation, matching, keyed_context, call_context)
 
-        if len(parts) == 1:
-            return parts[0][1]
-        return PerClockTwoInputOperator(operation.keys, self.subtask_slice.key_groups, parts)
+        def combine(
+            key_groups: int, parts: Sequence[tuple[range, TwoInputOperator]]
+        ) -> TwoInputOperator:
+            if matching.is_broadcast:
+                return PerClockBroadcastOperator(operation.left.key, key_groups, parts)
+            return PerClockTwoInputOperator(operation.keys, key_groups, parts)
+
+        return self._build_per_clock(build, combine)
 
     def _build_ownership(self) -> StateOwnership:
         """Return the ownership of the step's state in this subtask."""

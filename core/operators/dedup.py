@@ -41,10 +41,6 @@ from headrace.core.types.frames import add_columns, select_columns
 
 if TYPE_CHECKING:
     import polars as pl
-if TYPE_CHECKING:
-    import polars as pl
-if TYPE_CHECKING:
-    import polars as pl
 
 
 ROW_NUMBER = "__row"

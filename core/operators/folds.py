@@ -41,12 +41,6 @@ from headrace.core.types.row_order import ORDER_TYPE
 
 if TYPE_CHECKING:
     import polars as pl
-if TYPE_CHECKING:
-    import polars as pl
-if TYPE_CHECKING:
-    import polars as pl
-if TYPE_CHECKING:
-    import polars as pl
 
 
 ROW_TIME = "__at"

@@ -23,8 +23,6 @@ from headrace.core.types.key_groups import encode_keys
 
 if TYPE_CHECKING:
     import polars as pl
-if TYPE_CHECKING:
-    import polars as pl
 
 
 @dataclass(frozen=True, slots=True)

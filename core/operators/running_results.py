@@ -29,8 +29,6 @@ from headrace.core.types.frames import concat_chunks, select_columns, sort_by_co
 
 if TYPE_CHECKING:
     import polars as pl
-if TYPE_CHECKING:
-    import polars as pl
 
 
 IS_EMITTED = "__shown"

@@ -33,8 +33,6 @@ from headrace.core.windows import Window
 
 if TYPE_CHECKING:
     import polars as pl
-if TYPE_CHECKING:
-    import polars as pl
 
 
 class GroupFunction:

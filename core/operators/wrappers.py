@@ -23,8 +23,6 @@ from headrace.core.types.key_groups import compute_row_groups
 
 if TYPE_CHECKING:
     import polars as pl
-if TYPE_CHECKING:
-    import polars as pl
 
 
 class ErrorAttributingOperator:

@@ -27,11 +27,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from headrace.core.api.user_code import UserCode
 from headrace.core.expressions.typed import ColumnReference, Span
 from headrace.core.operators.keyed_context import KeyedContext
-from headrace.core.operators.operator import OFFLOAD, Operator, Output
+from headrace.core.operators.operator import OFFLOAD, Output
 from headrace.core.operators.process.factory import build_process, build_two_input_process
-from headrace.core.operators.process.process_broadcast import BroadcastProcessOperator
 from headrace.core.operators.process.process_operator import ProcessOperator, UserCodeContext
-from headrace.core.operators.process.process_two_inputs import TwoInputProcessOperator
 from headrace.core.operators.process.user_class import get_states
 from headrace.core.plan import nodes
 from headrace.core.plan.nodes.matching import ConnectedMatch
@@ -119,7 +117,7 @@ class Trial:
 
     def _build_operator(
         self, body: nodes.ProcessBody, key: tuple[str, ...], around: UserCodeContext
-    ) -> Operator:
+    ) -> ProcessOperator:
         """Build the operator of the class."""
         place = KeyedContext(
             "trial", PlainState(), lambda: self._now_us, False, frozenset({LATE_STREAM})
@@ -154,7 +152,7 @@ class Trial:
 
     def right(self, **columns: object) -> None:
         """Process a row of the right input."""
-        if not isinstance(self._operator, TwoInputProcessOperator) or self._has_rules:
+        if len(self._schemas) == 1 or self._has_rules:
             raise TypeError("the trial has one input: give left and right columns for two")
         self._process_right(columns)
 
@@ -182,16 +180,14 @@ class Trial:
 
     def state(self, *key: object) -> Any:
         """Return the state of a key, by the names that the class declares."""
-        operator = self._operator
-        assert isinstance(operator, ProcessOperator)
-        return operator.get_cell(key[0] if len(key) == 1 else key)
+        return self._operator.get_cell(key[0] if len(key) == 1 else key)
 
     @property
     def shared(self) -> Any:
         """The state shared by all keys, by the names that the class declares."""
-        if not isinstance(self._operator, BroadcastProcessOperator):
+        if not self._has_rules:
             raise TypeError("the trial has no broadcast: give the columns of rules")
-        return self._operator.shared_state
+        return self._operator.shared_cell
 
     def timers(self, *key: object) -> dict[str, datetime]:
         """Return the timers of a key that are set, with their times."""
@@ -200,7 +196,6 @@ class Trial:
         return {name: at for name in names if (at := getattr(cell, name)) is not None}
 
     def _process_right(self, columns: Mapping[str, object]) -> None:
-        assert isinstance(self._operator, TwoInputProcessOperator)
         frame = self._build_frame([columns], self._schemas[1])
         self._collect_outputs(self._operator.process_right(frame))
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headrace.core.api.user_code import UserCodeError
-from headrace.core.operators.process.process_broadcast import BroadcastProcessOperator
+from headrace.core.operators.process.process_operator import ProcessOperator
 from headrace.core.operators.process.state_values import copy_value
 from headrace.core.process import Out, Process, Row, list_of, map_of, shared, timer, value
 from headrace.core.testing import Trial
@@ -211,9 +211,9 @@ def test_what_is_shared_is_filed_again_only_when_rules_came() -> None:
 
     def filed() -> Any:
         operator = trial._operator
-        assert isinstance(operator, BroadcastProcessOperator)
+        assert isinstance(operator, ProcessOperator)
         operator.flush_to_state()
-        return operator._shared_state._entries["limits"].rows
+        return operator._parts.shared_state._entries["limits"].rows
 
     trial.rule(k="a", most=9, at=at(1))
     trial.watermark(at(2))

@@ -129,7 +129,7 @@ def test_what_goes_by_the_wall_clock_is_forgotten_and_freed(kind: type[Process])
     operator = trial._operator
     assert isinstance(operator, ProcessOperator)
     operator.flush_to_state()
-    assert operator._cache.tables["n"].rows == 1
+    assert operator._state.cache.tables["n"].rows == 1
     trial.clock("2026-01-01T00:01:00")
-    assert operator._cache.tables["n"].rows == 0
+    assert operator._state.cache.tables["n"].rows == 0
     assert operator.next_tick_us() is None

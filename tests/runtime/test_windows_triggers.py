@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 import polars as pl
 import pytest
@@ -99,15 +100,15 @@ def test_what_was_cleared_is_not_merged_from_window_to_window(
 def test_rows_of_many_windows_are_spread_over_them_in_bounded_pieces(
     monkeypatch: pytest.MonkeyPatch, accumulate: bool
 ) -> None:
-    monkeypatch.setattr(trigger_windows, "CHUNK_ROWS", 8)
+    monkeypatch.setattr(pane_expander, "CHUNK_ROWS", 8)
     sizes = []
 
-    def noted(grid: Grid, panes: pl.DataFrame, lowest: int, highest: int) -> pl.DataFrame:
-        rows = pane_expander.expand_panes(grid, panes, lowest, highest)
-        sizes.append(rows.height)
-        return rows
+    def noted(grid: Grid, rows: pl.DataFrame, closed_us: int) -> Iterator[pl.DataFrame]:
+        for expanded in pane_expander.expand_rows(grid, rows, closed_us):
+            sizes.append(expanded.height)
+            yield expanded
 
-    monkeypatch.setattr(trigger_windows, "expand_panes", noted)
+    monkeypatch.setattr(trigger_windows, "expand_rows", noted)
     window = Window(Slide(us(6), us(2)), trigger=Trigger(count=2), keeps_rows=accumulate)
     step = driven(aggregate(window))
     came = step.rows(*[(at % 9, "a", at) for at in range(40)])

@@ -21,8 +21,6 @@ from headrace.core.types.key_groups import encode_keys
 
 if TYPE_CHECKING:
     import polars as pl
-if TYPE_CHECKING:
-    import polars as pl
 
 
 ROW_ID = "__id"

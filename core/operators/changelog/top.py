@@ -44,8 +44,6 @@ from headrace.core.types.elements import DELETE, EVENT_TIME, HIDDEN_COLUMNS, ORD
 
 if TYPE_CHECKING:
     import polars as pl
-if TYPE_CHECKING:
-    import polars as pl
 
 
 OLD_RANK = "__before"

@@ -42,8 +42,6 @@ from headrace.core.types.key_groups import hash_keys
 
 if TYPE_CHECKING:
     import polars as pl
-if TYPE_CHECKING:
-    import polars as pl
 
 
 COMING_STATE, VERSIONS_STATE = "right", "versions"

@@ -36,10 +36,6 @@ from headrace.core.types.frames import pick_columns, select_columns
 
 if TYPE_CHECKING:
     import polars as pl
-if TYPE_CHECKING:
-    import polars as pl
-if TYPE_CHECKING:
-    import polars as pl
 
 
 LEFT, RIGHT = 0, 1

@@ -32,10 +32,6 @@ from headrace.core.types.frames import gather_rows, pick_columns, select_columns
 
 if TYPE_CHECKING:
     import polars as pl
-if TYPE_CHECKING:
-    import polars as pl
-if TYPE_CHECKING:
-    import polars as pl
 
 
 class JoinOutput:

@@ -25,8 +25,6 @@ from headrace.core.types.key_groups import encode_keys
 
 if TYPE_CHECKING:
     import polars as pl
-if TYPE_CHECKING:
-    import polars as pl
 
 
 def inner_join(rows: pl.DataFrame, others: pl.DataFrame, by: str) -> pl.DataFrame:

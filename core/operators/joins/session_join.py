@@ -45,8 +45,6 @@ from headrace.core.types.frames import concat_chunks, select_columns
 
 if TYPE_CHECKING:
     import polars as pl
-if TYPE_CHECKING:
-    import polars as pl
 
 
 EMITTED_PREFIX = "shown_"

@@ -21,10 +21,11 @@ from headrace.core.operators.operator import (
     WriteThroughOperator,
     request_offload,
 )
+from headrace.core.operators.windows.due_windows import find_next_end
 from headrace.core.operators.windows.grid import build_grid
 from headrace.core.operators.windows.pane_expander import (
-    CHUNK_ROWS,
     expand_panes,
+    expand_rows,
     slice_panes,
     split_windows,
 )
@@ -32,7 +33,6 @@ from headrace.core.operators.windows.window_operator import compute_watermark_de
 from headrace.core.operators.windows.window_rows import WindowClock
 from headrace.core.plan import nodes
 from headrace.core.plan.nodes.windows import Window
-from headrace.core.types.elements import MAX_WATERMARK_US
 from headrace.core.types.frames import sort_by_column
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class WindowJoin(SymmetricJoin, ClocklessOperator, WriteThroughOperator):
         )
         if first is None:
             return
-        begin = max(self._grid.first_window_end(before + 1), self._grid.first_window_end(first))
+        begin = find_next_end(self._grid, before, first)
         if begin <= watermark_us:
             after = self._grid.window_start(begin)
             panes = [kept.runs.read(after, watermark_us) for kept in self._buffers]
@@ -109,19 +109,8 @@ class WindowJoin(SymmetricJoin, ClocklessOperator, WriteThroughOperator):
 
     def _emit_keyless(self, which: int, rows: pl.DataFrame) -> Iterator[Output]:
         """Emit unmatched rows, once for each of their windows."""
-        import polars as pl
-
-        grid, pane = self._grid, pl.col(SLOT)
-        if grid.is_one_to_one:
-            yield from self._output.emit_alone(which, rows)
-            return
-        windows = (grid.last_window_end(pane) - grid.first_window_end(pane)) // grid.every_us + 1
-        most = int(rows.select(windows.max()).item())
-        for part in rows.iter_slices(max(1, CHUNK_ROWS // most)):
-            lowest = grid.first_window_end(self._clock.closed_end_us + 1)
-            yield from self._output.emit_alone(
-                which, expand_panes(grid, part, lowest, MAX_WATERMARK_US)
-            )
+        for part in expand_rows(self._grid, rows, self._clock.closed_end_us):
+            yield from self._output.emit_alone(which, part)
 
     def _emit_late_pairs(self, which: int, rows: pl.DataFrame) -> Iterator[Output]:
         """Emit the pairs of late rows with stored ones."""

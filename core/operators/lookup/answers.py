@@ -13,8 +13,6 @@ from headrace.core.types.data_types import Schema, to_polars
 
 if TYPE_CHECKING:
     import polars as pl
-if TYPE_CHECKING:
-    import polars as pl
 
 
 IS_FOUND = "__found"

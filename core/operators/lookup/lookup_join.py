@@ -26,8 +26,6 @@ from headrace.core.types.out_of_range_times import format_out_of_range
 
 if TYPE_CHECKING:
     import polars as pl
-if TYPE_CHECKING:
-    import polars as pl
 
 
 _ID_COLUMN = "__id"

@@ -2,27 +2,179 @@
 
 from __future__ import annotations
 
-from headrace.core.operators.keyed_context import KeyedContext
-from headrace.core.operators.operator import Operator
-from headrace.core.operators.process.process_broadcast import BroadcastProcessOperator
-from headrace.core.operators.process.process_operator import ProcessOperator, UserCodeContext
-from headrace.core.operators.process.process_two_inputs import TwoInputProcessOperator
+from collections.abc import Iterable, Sequence
+from itertools import repeat
+from typing import TYPE_CHECKING, Any
+
+from headrace.core.operators.keyed_context import GroupingKey, KeyedContext
+from headrace.core.operators.process.call_context import CallContext
+from headrace.core.operators.process.cell_class import NO_PROPERTIES
+from headrace.core.operators.process.collector import MAIN_OUTPUT, Collectors
+from headrace.core.operators.process.keyed_user_state import KeyedUserState
+from headrace.core.operators.process.process_operator import (
+    ProcessComponents,
+    ProcessOperator,
+    UserCodeContext,
+)
 from headrace.core.operators.process.process_vectorised import VectorisedProcessOperator
+from headrace.core.operators.process.row_buffer import BroadcastRowBuffer, RowBuffer
+from headrace.core.operators.process.row_calls import OutputFrames, RowCaller
+from headrace.core.operators.process.shared_state import SharedState
+from headrace.core.operators.process.user_class import RowFactory, UserClassErrors, validate_class
+from headrace.core.operators.process.user_inputs import UserInput
 from headrace.core.plan import nodes
 from headrace.core.plan.nodes.matching import ConnectedMatch
+from headrace.core.plan.states import HELD_RIGHT_ROWS, HELD_ROWS
+from headrace.core.process.process import Process
+from headrace.core.types.data_types import TIMESTAMP, Field, Schema, to_polars
+from headrace.core.types.elements import EVENT_TIME, ORDER
+from headrace.core.types.row_order import ORDER_TYPE
 
-
-def build_two_input_process(
-    join: nodes.Join, matching: ConnectedMatch, place: KeyedContext, around: UserCodeContext
-) -> TwoInputProcessOperator:
-    """Build the operator of a class with two inputs, the right of which may be a broadcast."""
-    kind = BroadcastProcessOperator if matching.is_broadcast else TwoInputProcessOperator
-    return kind(join, matching.body, place, around)
+if TYPE_CHECKING:
+    import polars as pl
 
 
 def build_process(
     operation: nodes.Process, place: KeyedContext, around: UserCodeContext
-) -> Operator:
+) -> ProcessOperator:
     """Build the operator of `process`, which handles rows one by one or in batches."""
-    many = hasattr(around.code.load(), VectorisedProcessOperator.method)
-    return (VectorisedProcessOperator if many else ProcessOperator)(operation, place, around)
+    kind: type[ProcessOperator] = ProcessOperator
+    if hasattr(around.code.load(), VectorisedProcessOperator.method):
+        kind = VectorisedProcessOperator
+    key, method = operation.key, kind.method
+    parts = _build_components(
+        operation.body, key, (method,), place, around, operation.has_event_time
+    )
+    columns, late_to = operation.columns, operation.late_to
+    return kind(parts, [_build_input(parts, key, columns, method, HELD_ROWS, late_to)])
+
+
+def build_two_input_process(
+    join: nodes.Join, matching: ConnectedMatch, place: KeyedContext, around: UserCodeContext
+) -> ProcessOperator:
+    """Build the operator of a class with two inputs, the right of which may be a broadcast."""
+    methods = ("on_row", "on_rule") if matching.is_broadcast else ("on_left", "on_right")
+    parts = _build_components(
+        matching.body, join.left.key, methods, place, around, join.has_event_time
+    )
+    sides, names = (join.left, join.right), (HELD_ROWS, HELD_RIGHT_ROWS)
+    inputs = [
+        _build_input(parts, side.key, _build_schema(side), method, name, late_to)
+        for side, method, name, late_to in zip(sides, methods, names, join.late_to, strict=True)
+    ]
+    return ProcessOperator(parts, inputs)
+
+
+def _build_components(
+    body: nodes.ProcessBody,
+    key: Sequence[nodes.ComputedColumn],
+    methods: Sequence[str],
+    place: KeyedContext,
+    around: UserCodeContext,
+    has_event_time: bool,
+) -> ProcessComponents:
+    """Assemble the collaborators of an operator; the class must have all the methods."""
+    code, states = around.code, dict(body.states)
+    kind = code.load()
+    for method in methods:
+        validate_class(kind, code.display_name, (method,), states)
+    work = CallContext(place.now_us)
+    work.clock_us = place.state.clock_us
+    own, shared = (
+        {name: declared for name, declared in states.items() if declared.shared is is_shared}
+        for is_shared in (False, True)
+    )
+    shared_state = None
+    if "on_rule" in methods:
+        shared_state = SharedState(shared, work, place.state, code.display_name)
+    properties = NO_PROPERTIES if shared_state is None else shared_state.properties
+    state = KeyedUserState(own, properties, work, GroupingKey(key), place, code.display_name)
+    collectors = Collectors({MAIN_OUTPUT: body.returns, **dict(body.outputs)}, work)
+    errors = UserClassErrors(code, collectors, states)
+    process = _create_instance(kind, work, errors)
+    careful, first = around.on_failure is not None, place.is_first
+    caller = RowCaller(process, work, collectors, errors, careful=careful, tells_rules=first)
+    streams = around.name_streams(body, place.stream)
+    frames = OutputFrames(collectors, state.keys, streams, around.ordered_streams)
+    return ProcessComponents(
+        body,
+        place,
+        around,
+        process,
+        work,
+        errors,
+        caller,
+        state,
+        shared_state,
+        frames,
+        has_event_time,
+    )
+
+
+def _create_instance(kind: Any, work: CallContext, errors: UserClassErrors) -> Process:
+    try:
+        process: Process = kind()
+    except (KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:
+        raise errors.build_init_error(error) from error
+    process._set_context(work)
+    return process
+
+
+def _build_input(
+    parts: ProcessComponents,
+    key: Sequence[nodes.ComputedColumn],
+    columns: Schema,
+    method: str,
+    buffer_name: str,
+    late_to: str | None,
+) -> UserInput:
+    """Build an input whose rows the method handles."""
+    call, grouping = getattr(parts.process, method), GroupingKey(key)
+    if method == VectorisedProcessOperator.method:
+        rows = RowFactory.build_empty()
+    else:
+        name = parts.user_context.code.display_name
+        rows = RowFactory.from_method(call, columns, name)
+    if method == "on_rule":
+        return _build_rule_input(parts, grouping, columns, rows, call)
+    buffer = _build_buffer(buffer_name, grouping, columns, parts)
+    return UserInput(grouping, columns, rows, call, parts.state.find_cells, buffer, late_to)
+
+
+def _build_rule_input(
+    parts: ProcessComponents, grouping: GroupingKey, columns: Schema, rows: RowFactory, call: Any
+) -> UserInput:
+    """Build the input of rules, which write the shared state."""
+    shared_state = parts.shared_state
+    assert shared_state is not None, "a broadcast has shared state"
+    buffer = None
+    if parts.body.uses_event_time:
+        names = (*columns.names, EVENT_TIME, ORDER)
+        buffer = BroadcastRowBuffer(HELD_RIGHT_ROWS, names, parts.context.state)
+
+    def on_rule(rule: Any, cell: Any, out: Any) -> object:
+        found: object = call(rule, cell)
+        return found
+
+    def find_cells(rules: pl.DataFrame) -> Iterable[Any]:
+        return repeat(shared_state.begin_write(), rules.height)
+
+    return UserInput(grouping, columns, rows, on_rule, find_cells, buffer, drops_late=False)
+
+
+def _build_buffer(
+    name: str, key: GroupingKey, rows: Schema, parts: ProcessComponents
+) -> RowBuffer | None:
+    """Build the buffer of keyed rows; none if they are handled on arrival."""
+    if not parts.body.uses_event_time:
+        return None
+    columns = {field.name: to_polars(field.type) for field in rows}
+    time, order = to_polars(TIMESTAMP), to_polars(ORDER_TYPE)
+    layout = {**key.types, **columns, EVENT_TIME: time, ORDER: order}
+    return RowBuffer(name, layout, key.internal_names, parts.context.state)
+
+
+def _build_schema(side: nodes.JoinSide) -> Schema:
+    return Schema(tuple(Field(c.name, c.value.type, c.value.nullable) for c in side.columns))

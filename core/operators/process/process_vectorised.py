@@ -9,13 +9,12 @@ wait until the timer has been handled, so that each key sees everything in the o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from headrace.core.api.state import SLOT
 from headrace.core.api.user_code import UserCodeError
-from headrace.core.operators.keyed_context import KeyedContext
 from headrace.core.operators.operator import MAX_OUTPUT_ROWS, Output
 from headrace.core.operators.process.collector import MAIN_OUTPUT, add_hidden_columns
 from headrace.core.operators.process.key_batch import (
@@ -24,17 +23,14 @@ from headrace.core.operators.process.key_batch import (
     build_state_columns,
     encode_joinable,
 )
-from headrace.core.operators.process.process_operator import ProcessOperator, UserCodeContext
+from headrace.core.operators.process.process_operator import ProcessComponents, ProcessOperator
 from headrace.core.operators.process.row_calls import CHUNK_ROWS, build_row_display
 from headrace.core.operators.process.timers import TimerHeap
-from headrace.core.operators.process.user_class import RowFactory
-from headrace.core.plan import nodes
+from headrace.core.operators.process.user_inputs import UserInput
 from headrace.core.types.data_types import Schema, to_polars
 from headrace.core.types.elements import EVENT_TIME, HIDDEN_COLUMNS, MAX_WATERMARK_US, ORDER
 from headrace.core.types.frames import to_integers
 
-if TYPE_CHECKING:
-    import polars as pl
 if TYPE_CHECKING:
     import polars as pl
 
@@ -118,31 +114,27 @@ class VectorisedProcessOperator(ProcessOperator):
 
     method = "on_rows"
 
-    def __init__(
-        self, operation: nodes.Process, place: KeyedContext, around: UserCodeContext
-    ) -> None:
-        super().__init__(operation, place, around)
-        if around.on_failure is not None:
-            message = f"{around.code.display_name}: on_rows fails with all of its rows"
+    def __init__(self, parts: ProcessComponents, inputs: Sequence[UserInput]) -> None:
+        super().__init__(parts, inputs)
+        context, body, state = parts.user_context, parts.body, parts.state
+        if context.on_failure is not None:
+            message = f"{context.code.display_name}: on_rows fails with all of its rows"
             raise UserCodeError(message, "on_error: skip and to are for classes with on_row")
-        body = operation.body
+        self._key = inputs[0].grouping.internal_names
         self._state_columns = build_state_columns(
             dict(body.states),
-            self._cache.tables,
-            place.now_us,
-            lambda declared: self._clock_timers if declared.processing else self._event_timers,
+            state.cache.tables,
+            parts.context.now_us,
+            lambda declared: state.clock_timers if declared.processing else state.event_timers,
         )
         self._states = BatchStateColumns(self._state_columns)
         self._frame_collector = FrameCollector({MAIN_OUTPUT: body.returns, **dict(body.outputs)})
-        self._streams = around.name_streams(body, place.stream)
-
-    def _build_row_factory(self) -> RowFactory:
-        return RowFactory.build_empty()
+        self._streams = context.name_streams(body, parts.context.stream)
 
     def _handle_rows(
-        self, frame: Any, timers: TimerHeap | None, before_us: int = 0
+        self, frames: Sequence[pl.DataFrame | None], timers: TimerHeap | None, before_us: int = 0
     ) -> Iterator[Output]:
-        rest: pl.DataFrame | None = frame
+        (rest,) = frames
         while rest is not None:
             first = None if timers is None else self._find_first_timers(before_us)
             now, rest = (rest, None) if first is None else self._split_rows(rest, first)
@@ -154,26 +146,26 @@ class VectorisedProcessOperator(ProcessOperator):
     def _fire_timers(
         self, timers: TimerHeap, before_us: int, event_us: int | None
     ) -> Iterator[Output]:
-        for due in (self._event_timers, self._clock_timers):
+        for due in (self._state.event_timers, self._state.clock_timers):
             if due is not None and due.heap is timers:
                 while due.next_us < before_us:
                     due.load_due(before_us)
                     yield from super()._fire_timers(timers, before_us, event_us)
-                    self._flush_cells()
+                    self._state.evict()
 
     def _load_timers(self, before_us: int) -> None:
         """Do nothing: timers are loaded round by round, as rows set them."""
 
     def _find_first_timers(self, before_us: int) -> pl.DataFrame | None:
         """Return the first timer of each key that has one before that time."""
-        assert self._event_timers is not None
-        return self._event_timers.find_first_timers(before_us)
+        assert self._state.event_timers is not None
+        return self._state.event_timers.find_first_timers(before_us)
 
     def _split_rows(
         self, rows: pl.DataFrame, first: pl.DataFrame
     ) -> tuple[pl.DataFrame, pl.DataFrame | None]:
         """Split rows into those before the first timer of their key, and the others."""
-        key = self._grouping.internal_names
+        key = self._key
         named = encode_joinable(first.select(key)).with_columns(first[SLOT])
         by = encode_joinable(rows.select(key))
         found = by.join(named, on=by.columns, how="left", nulls_equal=True, maintain_order="left")
@@ -183,8 +175,8 @@ class VectorisedProcessOperator(ProcessOperator):
 
     def _fire_first_timers(self, timers: TimerHeap, before_us: int) -> Iterator[Output]:
         """Handle the first timer of each key that has one before that time."""
-        assert self._event_timers is not None
-        self._event_timers.load_first_timers(before_us)
+        assert self._state.event_timers is not None
+        self._state.event_timers.load_first_timers(before_us)
         due = list(timers.pop_due(before_us))
         nothing = self._build_empty_frame()
         for start in range(0, len(due), CHUNK_ROWS):
@@ -192,40 +184,32 @@ class VectorisedProcessOperator(ProcessOperator):
             some = islice(due, start, start + CHUNK_ROWS)
             self._caller.fire(some, is_end=before_us == MAX_WATERMARK_US)
             yield from self._emit_collected(nothing, build_row_display(nothing))
-        self._flush_cells()
-
-    def _flush_cells(self) -> None:
-        """Write all changes of cells and timers to the state."""
-        for due in (self._event_timers, self._clock_timers):
-            if due is not None:
-                due.flush_to_state(self._keys.build_columns)
-        self._cache.write_back()
-        self._cache.evict()
+        self._state.evict()
 
     def _call_on_rows(self, rows: pl.DataFrame) -> Iterator[Output]:
-        together = KeyBatch(rows, self._grouping.internal_names, self._call_context.clock_us)
+        together = KeyBatch(rows, self._key, self._parts.call_context.clock_us)
         keys = together.encoded_keys
         for column in self._state_columns.values():
             column.start_batch(together, keys)
         self._frame_collector.start_batch(rows.height)
-        self._call_context.frame = rows
-        hidden = {*HIDDEN_COLUMNS, *self._grouping.internal_names}
+        self._parts.call_context.frame = rows
+        hidden = {*HIDDEN_COLUMNS, *self._key}
         shown = rows.drop(name for name in rows.columns if name in hidden)
         try:
-            found = self._process.on_rows(shown, self._states, self._frame_collector.out)
+            found = self._parts.process.on_rows(shown, self._states, self._frame_collector.out)
             if found is not None:
-                raise self._errors.build_return_error(found, self.method)
+                raise self._parts.errors.build_return_error(found, self.method)
         except (KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as error:
-            raise self._errors.build_batch_error(error, rows.height) from error
+            raise self._parts.errors.build_batch_error(error, rows.height) from error
         finally:
-            self._call_context.frame = None
+            self._parts.call_context.frame = None
         for column in self._state_columns.values():
             column.finish_batch()
         for name, frame, of in self._frame_collector.frames:
             stream = self._streams[name]
-            ordered = stream in self._user_context.ordered_streams
+            ordered = stream in self._parts.user_context.ordered_streams
             yield (
                 stream,
                 add_hidden_columns(frame, of, rows if ordered else rows.drop(ORDER, strict=False)),

@@ -25,13 +25,12 @@ from math import isqrt
 from typing import TYPE_CHECKING, Protocol
 
 from headrace.core.api.state import SLOT
+from headrace.core.operators.windows.due_windows import find_next_end
 from headrace.core.operators.windows.grid import Grid
 from headrace.core.operators.windows.pane_expander import MergeCost, PaneExpander
 from headrace.core.operators.windows.pane_state import PaneState
 from headrace.core.types.frames import concat_chunks, count_up_to, select_columns, sort_by_column
 
-if TYPE_CHECKING:
-    import polars as pl
 if TYPE_CHECKING:
     import polars as pl
 
@@ -216,7 +215,7 @@ class SharedPaneWindows:
         first = self._pane_state.runs.get_first_slot()
         if first is None:
             return
-        begin = max(self._grid.first_window_end(after + 1), self._grid.first_window_end(first))
+        begin = find_next_end(self._grid, after, first)
         if begin > until:
             return
         alone = begin + self._grid.every_us > until

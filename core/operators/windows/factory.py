@@ -42,8 +42,6 @@ from headrace.core.plan.nodes.windows import Trigger
 
 if TYPE_CHECKING:
     import polars as pl
-if TYPE_CHECKING:
-    import polars as pl
 
 
 def build_window_operator(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from headrace.core.api.state import SLOT
 from headrace.core.operators.windows.grid import Grid
 from headrace.core.operators.windows.pane_state import PaneState
+from headrace.core.types.elements import MAX_WATERMARK_US
 from headrace.core.types.frames import count_up_to, sort_by_column
 
 if TYPE_CHECKING:
@@ -155,6 +156,21 @@ def expand_panes(grid: Grid, panes: pl.DataFrame, lowest: int, highest: int) -> 
     last = grid.last_window_end(pl.col(SLOT)).clip(upper_bound=highest)
     ends = pl.int_ranges(first, last + 1, grid.every_us)
     return panes.with_columns(ends.alias(SLOT)).explode(SLOT, empty_as_null=False)
+
+
+def expand_rows(grid: Grid, rows: pl.DataFrame, closed_us: int) -> Iterator[pl.DataFrame]:
+    """Repeat rows for each of their windows that end after a time, in chunks of bounded size."""
+    import polars as pl
+
+    pane = pl.col(SLOT)
+    if grid.is_one_to_one:
+        yield rows
+        return
+    windows = (grid.last_window_end(pane) - grid.first_window_end(pane)) // grid.every_us + 1
+    most = int(rows.select(windows.max()).item())
+    lowest = grid.first_window_end(closed_us + 1)
+    for part in rows.iter_slices(max(1, CHUNK_ROWS // most)):
+        yield expand_panes(grid, part, lowest, MAX_WATERMARK_US)
 
 
 def _count_until(slots: pl.Series, until: pl.Series) -> pl.Series:

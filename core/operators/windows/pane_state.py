@@ -24,8 +24,6 @@ from headrace.core.types.frames import concat_chunks, select_columns
 
 if TYPE_CHECKING:
     import polars as pl
-if TYPE_CHECKING:
-    import polars as pl
 
 
 FrameGrouping: TypeAlias = "Callable[[pl.DataFrame, Sequence[str]], pl.DataFrame]"

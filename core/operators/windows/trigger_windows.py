@@ -24,7 +24,7 @@ from headrace.core.operators.folds import ROW_COUNT, Fold
 from headrace.core.operators.group_error_context import GroupErrorContext
 from headrace.core.operators.operator import Output, request_offload
 from headrace.core.operators.windows.grid import Grid
-from headrace.core.operators.windows.pane_expander import CHUNK_ROWS, expand_panes
+from headrace.core.operators.windows.pane_expander import expand_rows
 from headrace.core.operators.windows.window_operator import WindowComponents, WindowOperator
 from headrace.core.operators.windows.window_rows import ArrivedRows
 from headrace.core.plan.nodes import WINDOW_BOUNDS
@@ -32,8 +32,6 @@ from headrace.core.plan.nodes.windows import Trigger
 from headrace.core.types.data_types import TIMESTAMP, to_polars
 from headrace.core.types.elements import MAX_WATERMARK_US
 
-if TYPE_CHECKING:
-    import polars as pl
 if TYPE_CHECKING:
     import polars as pl
 
@@ -57,22 +55,8 @@ class CountTriggerWindows(WindowOperator):
     def _store_rows(self, came: ArrivedRows) -> Iterator[Output]:
         yield from request_offload(self._pane_state.count_deferred_rows(asking=True))
         make = self._fire_accumulating if self._window.keeps_rows else self._fire_discarding
-        for rows in self._expand_windows(came.rows):
+        for rows in expand_rows(self._panes, came.rows, self._clock.closed_end_us):
             yield from self._parts.results.emit([make(rows)])
-
-    def _expand_windows(self, rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
-        """Repeat the rows for each of their windows, in chunks of bounded size."""
-        import polars as pl
-
-        grid, pane = self._panes, pl.col(SLOT)
-        if grid.is_one_to_one:
-            yield rows
-            return
-        lowest = grid.first_window_end(self._clock.closed_end_us + 1)
-        windows = (grid.last_window_end(pane) - grid.first_window_end(pane)) // grid.every_us + 1
-        most = int(rows.select(windows.max()).item())
-        for part in rows.iter_slices(max(1, CHUNK_ROWS // most)):
-            yield expand_panes(grid, part, lowest, MAX_WATERMARK_US)
 
     def _fire_accumulating(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Return the windows with enough new rows, and the ended windows with new rows."""

@@ -7,13 +7,21 @@ lateness; late rows are counted, and emitted on their own stream if it is declar
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.core.api.state import SLOT
 from headrace.core.operators.keyed_context import KeyedContext
 from headrace.core.operators.operator import Output, request_offload
+from headrace.core.operators.windows.due_windows import (
+    DueWindows,
+    FiringRows,
+    find_due_windows,
+    find_early_windows,
+    find_late_windows,
+    find_next_end,
+)
 from headrace.core.operators.windows.ended_windows import EndedWindows
 from headrace.core.operators.windows.grid import Grid
 from headrace.core.operators.windows.pane_expander import PaneExpander
@@ -86,8 +94,7 @@ class WindowOperator:
         rings, first = self._trigger.next_firing_us(), self._pane_state.find_first_pane()
         if first is None or not self._window.uses_processing_time:
             return rings
-        grid = self._parts.grid
-        end = max(grid.first_window_end(self._clock.now_us + 1), grid.first_window_end(first))
+        end = find_next_end(self._parts.grid, self._clock.now_us, first)
         due = end if rings is None else min(end, rings)
         return None if due == MAX_WATERMARK_US else due
 
@@ -96,7 +103,8 @@ class WindowOperator:
         if self._window.uses_processing_time:
             yield from self._advance_clock(now_us)
         if self._trigger.fire_if_due(now_us):
-            yield from self._emit_early()
+            keeps_rows = self._window.keeps_rows
+            yield from self._emit([find_early_windows(self._clock.now_us, keeps_rows=keeps_rows)])
 
     def flush_to_state(self) -> None:
         """Flush buffered rows to the state."""
@@ -108,9 +116,9 @@ class WindowOperator:
         return self._pane_state.row_count
 
     def _advance_clock(self, now_us: int) -> Iterator[Output]:
-        """Advance the window clock, and emit the windows that end."""
-        before = self._clock.now_us
-        if now_us <= before:
+        """Advance the window clock, and emit the windows that are due."""
+        before_us, grid = self._clock.now_us, self._parts.grid
+        if now_us <= before_us:
             return
         self._clock.now_us = now_us
         first = self._pane_state.find_first_pane()
@@ -118,80 +126,79 @@ class WindowOperator:
             return
         if self._pane_state.should_flush:
             self._pane_state.flush()
-        grid = self._parts.grid
-        if max(grid.first_window_end(before + 1), grid.first_window_end(first)) <= now_us:
-            yield from self._parts.results.emit(
-                self._parts.ended_windows.find_ended(before, now_us)
-            )
+        fires, keeps_rows = self._trigger.fires_between(before_us, now_us), self._window.keeps_rows
+        yield from self._emit(
+            find_due_windows(grid, first, before_us, now_us, fires=fires, keeps_rows=keeps_rows)
+        )
         closed_us = self._clock.find_closed_pane(grid)
         self._pane_state.runs.drop(closed_us)
         if self._parts.dirty_panes is not None:
             self._parts.dirty_panes.drop(closed_us)
-        if self._trigger.fires_between(before, now_us):
-            yield from self._emit_early()
 
     def _store_rows(self, came: ArrivedRows) -> Iterator[Output]:
         """Store rows; rows within the allowed lateness change windows that were emitted."""
-        ends = self._parts.grid.first_window_end(came.first_pane)
-        in_time = not self._window.lateness_us or ends > self._clock.now_us
-        yield from request_offload(self._pane_state.count_deferred_rows(asking=not in_time))
-        if in_time:
-            self._pane_state.add(came.rows, came.first_pane)
-        elif self._window.keeps_rows:
-            yield from self._emit_changed(came)
-        else:
-            yield from self._emit_late_rows(came)
-
-    def _emit_changed(self, came: ArrivedRows) -> Iterator[Output]:
-        """Emit the ended windows that have changed again, with all their rows."""
         import polars as pl
 
-        self._pane_state.add(came.rows, came.first_pane)
-        now = self._clock.now_us
-        late = came.rows.filter(self._parts.grid.first_window_end(pl.col(SLOT)) <= now)
-        yield from self._emit_windows(
-            late.select(self._pane_state.group_columns), self._clock.closed_end_us, now
+        grid, clock, keeps_rows = self._parts.grid, self._clock, self._window.keeps_rows
+        due = find_late_windows(
+            grid, came.first_pane, clock.closed_end_us, clock.now_us, keeps_rows=keeps_rows
         )
+        yield from request_offload(self._pane_state.count_deferred_rows(asking=due is not None))
+        rows = came.rows
+        if due is not None and not keeps_rows:  # ended windows have been emitted and cleared
+            rows = rows.filter(grid.last_window_end(pl.col(SLOT)) > clock.now_us)
+        if rows.height:
+            self._pane_state.add(rows, came.first_pane)
+        if due is not None:
+            late = came.rows.filter(grid.first_window_end(pl.col(SLOT)) <= clock.now_us)
+            yield from self._emit([due], late)
 
-    def _emit_late_rows(self, came: ArrivedRows) -> Iterator[Output]:
-        """Emit results of late rows alone: their windows have been emitted and cleared."""
-        import polars as pl
+    def _emit(
+        self, due: Iterable[DueWindows], late: pl.DataFrame | None = None
+    ) -> Iterator[Output]:
+        """Emit the due windows; `late` are the new rows, if not those since the last firing."""
+        for each in due:
+            yield from self._parts.results.emit(self._read_windows(each, late))
 
-        now, grid, slot = self._clock.now_us, self._parts.grid, pl.col(SLOT)
-        late = self._pane_state.fold.begin(
-            came.rows.filter(grid.first_window_end(slot) <= now), self._pane_state.group_columns
-        )
-        open_rows = came.rows.filter(grid.last_window_end(slot) > now)
-        if open_rows.height:
-            self._pane_state.add(open_rows, came.first_pane)
-        windows = self._parts.expander.expand_windows(late, self._clock.closed_end_us, now)
-        yield from self._parts.results.emit(windows)
+    def _read_windows(self, due: DueWindows, late: pl.DataFrame | None) -> Iterator[pl.DataFrame]:
+        """Read the states of due windows."""
+        match due.rows:
+            case FiringRows.ALL:
+                return self._parts.ended_windows.find_ended(due.after_us, due.until_us)
+            case FiringRows.CHANGED:
+                return self._read_changed(due, late)
+            case FiringRows.NEW:
+                states = self._take_states() if late is None else self._fold_rows(late)
+                if states is None:
+                    return iter(())
+                return self._parts.expander.expand_windows(states, due.after_us, due.until_us)
 
-    def _emit_early(self) -> Iterator[Output]:
-        """Emit windows that have not ended: the changed ones, or all."""
+    def _read_changed(self, due: DueWindows, late: pl.DataFrame | None) -> Iterator[pl.DataFrame]:
+        """Read the windows with new rows, with all their rows."""
         self._pane_state.flush()
-        now = self._clock.now_us
-        if self._parts.dirty_panes is not None:
-            changed = self._parts.dirty_panes.take()
-            if changed is not None:
-                yield from self._emit_windows(changed, now, MAX_WATERMARK_US)
+        dirty = self._parts.dirty_panes
+        changed = late if dirty is None or late is not None else dirty.take()
+        if changed is None:
             return
+        changed = changed.select(self._pane_state.group_columns)
+        states = self._pane_state.runs.read_keys(
+            changed.select(self._pane_state.key).unique(),
+            self._clock.find_closed_pane(self._parts.grid),
+        )
+        if states is not None:
+            yield from self._parts.expander.expand_changed(
+                states, changed, due.after_us, due.until_us
+            )
+
+    def _fold_rows(self, rows: pl.DataFrame) -> pl.DataFrame:
+        return self._pane_state.fold.begin(rows, self._pane_state.group_columns)
+
+    def _take_states(self) -> pl.DataFrame | None:
+        """Remove and return the states of all rows since the last firing."""
+        self._pane_state.flush()
         states = self._pane_state.runs.take(MAX_WATERMARK_US)
         self._parts.ended_windows.clear()
-        if states is not None:
-            windows = self._parts.expander.expand_windows(states, now, MAX_WATERMARK_US)
-            yield from self._parts.results.emit(windows)
-
-    def _emit_windows(self, changed: pl.DataFrame, after: int, until: int) -> Iterator[Output]:
-        """Emit the windows in this range of these keys and panes, with all their rows."""
-        self._pane_state.flush()
-        keys = changed.select(self._pane_state.key).unique()
-        states = self._pane_state.runs.read_keys(
-            keys, self._clock.find_closed_pane(self._parts.grid)
-        )
-        if states is not None:
-            windows = self._parts.expander.expand_changed(states, changed, after, until)
-            yield from self._parts.results.emit(windows)
+        return states
 
 
 def compute_watermark_delay(window: Window) -> int:

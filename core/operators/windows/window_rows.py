@@ -23,8 +23,6 @@ from headrace.core.types.frames import add_columns, concat_chunks, sort_by_colum
 
 if TYPE_CHECKING:
     import polars as pl
-if TYPE_CHECKING:
-    import polars as pl
 
 
 class WindowClock:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 import polars as pl
 import pytest
 
-from headrace.core.operators.joins import window_join as joins
 from headrace.core.operators.operator import Output
 from headrace.core.operators.windows import pane_expander
 from headrace.core.plan.nodes import JoinType
@@ -217,6 +216,5 @@ def test_so_it_does_when_windows_are_made_few_at_a_time(
 ) -> None:
     monkeypatch.setattr(pane_expander, "CHUNK_ROWS", 4)
     monkeypatch.setattr(pane_expander, "CHUNK_WINDOWS", 2)
-    monkeypatch.setattr(joins, "CHUNK_ROWS", 4)
     for seed in range(5):
         compared(type, f"few{seed}")

@@ -1,24 +1,17 @@
 """The state shared by all keys (broadcast state): one cell per subtask, which `on_rule` writes.
 
-All subtasks get the same rules in the same order, so their shared states are equal.
-
-The operator of `process` with a `broadcast`: keyed rows, and rules that every subtask gets.
-
-Rules are handled in one order of time with the rows, and write the state shared by all keys. A late
-rule is handled with the next rows instead of being left out: subtasks would leave out different
-ones.
+All subtasks get the same rules in the same order, so their shared states are equal. Rules are
+handled in one order of time with the rows. A late rule is handled with the next rows instead of
+being left out: subtasks would leave out different ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import repeat
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from headrace.core.api.state import EXPIRY, Entries, Redistribution, StepState
-from headrace.core.errors.attribution import attribute_errors_to
-from headrace.core.operators.operator import Output
 from headrace.core.operators.process.call_context import EVERY_KEY, CallContext
 from headrace.core.operators.process.cell_cache import (
     NOT_STORED,
@@ -27,17 +20,9 @@ from headrace.core.operators.process.cell_cache import (
     fill_cells,
 )
 from headrace.core.operators.process.cell_class import Cell, CellFactory, States
-from headrace.core.operators.process.process_two_inputs import TwoInputProcessOperator
-from headrace.core.operators.process.row_buffer import BroadcastRowBuffer
-from headrace.core.operators.process.row_calls import Call
 from headrace.core.operators.process.state_values import DictMethods, copy_value, is_nested
 from headrace.core.operators.process.timers import TimerHeap
-from headrace.core.plan.states import HELD_RIGHT_ROWS
 from headrace.core.process.declarations import Declared, Kind
-from headrace.core.types.elements import EVENT_TIME, ORDER
-
-if TYPE_CHECKING:
-    import polars as pl
 
 
 class SharedState:
@@ -125,57 +110,3 @@ class _CopyingMap(DictMethods):
 
     def __repr__(self) -> str:
         return repr(self._of)
-
-
-RIGHT_SIDE = 1
-
-
-class BroadcastProcessOperator(TwoInputProcessOperator):
-    """The operator of a class with `on_rule`; `process_right` takes the rules."""
-
-    method = "on_row"
-    method_right = "on_rule"
-    _shared_state: SharedState
-
-    def process_right(self, frame: pl.DataFrame) -> Iterator[Output]:
-        """Buffer or handle rules."""
-        if not frame.height:
-            return
-        with attribute_errors_to(self._user_context.step):
-            if self._right_buffer is None:
-                yield from self._handle_rows((None, self._project_right(frame)), None)
-            else:
-                self._right_buffer.add(self._project_right(frame))
-
-    def flush_to_state(self) -> None:
-        """Write rules and shared state to the state, and the rest."""
-        with attribute_errors_to(self._user_context.step):
-            self._shared_state.flush_to_state()
-        super().flush_to_state()
-
-    @property
-    def shared_state(self) -> Any:
-        """The shared state, for test harnesses."""
-        return self._shared_state.cell
-
-    def _build_shared_properties(self, states: Mapping[str, Declared]) -> Mapping[str, property]:
-        shared = {name: declared for name, declared in states.items() if declared.shared}
-        state, shown = self._context.state, self._user_context.code.display_name
-        self._shared_state = SharedState(shared, self._call_context, state, shown)
-        return self._shared_state.properties
-
-    def _adapt_right_call(self, call: Any) -> Call:
-        def on_rule(rule: Any, cell: Any, out: Any) -> object:
-            found: object = call(rule, cell)
-            return found
-
-        return on_rule
-
-    def _build_right_buffer(self) -> BroadcastRowBuffer:
-        columns = (*self._right_schema.names, EVENT_TIME, ORDER)
-        return BroadcastRowBuffer(HELD_RIGHT_ROWS, columns, self._context.state)
-
-    def _find_side_cells(self, side: int, rows: pl.DataFrame) -> Iterable[Any]:
-        if side == RIGHT_SIDE:
-            return repeat(self._shared_state.begin_write(), rows.height)
-        return super()._find_side_cells(side, rows)

@@ -8,6 +8,7 @@ import pkgutil
 import subprocess
 import sys
 from collections.abc import Collection, Iterator
+from functools import cache
 from importlib.metadata import packages_distributions, requires
 from itertools import chain
 from pathlib import Path
@@ -25,6 +26,21 @@ MAY_IMPORT = {
     "connectors": {"connectors", "core"},
     "cli": {"cli", "configs", "connectors", "core", "state"},
 }
+
+# The floors of core: a module imports from its own folder, or from folders on a lower floor.
+FLOORS = (
+    {"errors", "windows"},
+    {"types"},
+    {"api", "expressions"},
+    {"aggregates", "process"},
+    {"pipeline"},
+    {"plan", "coordination"},
+    {"operators"},
+    {"dataflow", "state_reader", "testing"},
+    {"sources", "checkpoint"},
+    {"worker"},
+    {"job", "spark"},
+)
 
 # What core must do without, even inside a function: it belongs to the other folders.
 NOT_IN_CORE = {"aiokafka", "rocksdict", "click", "rich", "obstore"}
@@ -77,6 +93,55 @@ def test_core_imports_neither_connector_nor_state_nor_spark() -> None:
         forbidden = NOT_IN_CORE | (set() if "spark" in path.parts else {"pyspark"})
         used = {name.partition(".")[0] for name in imports(path)}
         assert not used & forbidden, f"{path} imports {used & forbidden}"
+
+
+def test_folders_of_core_import_from_lower_floors_only() -> None:
+    floor = {folder: number for number, folders in enumerate(FLOORS) for folder in folders}
+    assert {path.stem for path in (ROOT / "core").iterdir() if path.suffix == ".py"} <= {
+        "__init__",
+        "windows",
+    }
+    for module, imported in import_graph().items():
+        for name in imported:
+            one, other = module.split(".")[1:3], name.split(".")[1:3]
+            if one[0] == other[0] == "core" and one != other and len(one) == len(other) == 2:
+                assert floor[other[1]] < floor[one[1]], f"{module} imports {name}"
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    graph, done = import_graph(), set[str]()
+
+    def visit(module: str, path: tuple[str, ...]) -> None:
+        assert module not in path, " -> ".join((*path, module))
+        if module not in done:
+            for name in graph[module]:
+                visit(name, (*path, module))
+            done.add(module)
+
+    for module in graph:
+        visit(module, ())
+
+
+@cache
+def import_graph() -> dict[str, set[str]]:
+    """The modules that each module imports, those of types and inside functions included."""
+    paths = {
+        ".".join(("headrace", *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(
+            ".__init__"
+        ): path
+        for folder in MAY_IMPORT
+        for path in (ROOT / folder).rglob("*.py")
+    }
+    graph = {}
+    for module, path in paths.items():
+        graph[module] = set[str]()
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                for alias in node.names:
+                    inner = f"{node.module}.{alias.name}"
+                    graph[module].add(inner if inner in paths else str(node.module))
+        graph[module] = {name for name in graph[module] if name in paths and name != module}
+    return graph
 
 
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["--version"], ["validate", "--help"]])

@@ -213,7 +213,9 @@ def test_what_is_shared_is_filed_again_only_when_rules_came() -> None:
         operator = trial._operator
         assert isinstance(operator, ProcessOperator)
         operator.flush_to_state()
-        return operator._parts.shared_state._entries["limits"].rows
+        shared = operator._parts.shared_state
+        assert shared is not None
+        return shared._entries["limits"].rows
 
     trial.rule(k="a", most=9, at=at(1))
     trial.watermark(at(2))

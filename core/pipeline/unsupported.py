@@ -101,7 +101,7 @@ def suggest_connector_option(key: str, kind: str, connectors: Connectors, mine: 
     """Return the hint for a key that is a connector's option, or a key such as `type`."""
     for name in (mine,) if mine else connectors:
         side = getattr(connectors.get(name), kind, None)
-        if side is not None and key in side.options.written():
+        if side is not None and key in side.options.fields_by_key():
             return f'it belongs inside "{name}": {name}: {{{key}: ...}}'
     if key in ("type", "connector", "kind"):
         return "the connector is a key of its own, as in files: {path: ...}"

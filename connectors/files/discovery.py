@@ -17,10 +17,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
-from headrace.connectors.files.errors import format_path, translate_errors
+from headrace.connectors.files.errors import translate_errors
 from headrace.connectors.files.patterns import find_matches, has_wildcards, list_files_below
 from headrace.core.api.failures import ConnectorError
 from headrace.core.errors.problems import suggest_name
+from headrace.core.pipeline.yaml_document.source_file import format_path
 
 MAX_LISTED = 5
 

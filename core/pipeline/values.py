@@ -283,9 +283,6 @@ def _parse_column(text: Text) -> Text:
     return text
 
 
-TEXT_SCHEMA: Json = {"type": "string"}
-
-
 SCALAR_SCHEMA: Json = {"type": ["string", "number", "boolean"]}
 
 
@@ -374,24 +371,30 @@ MAX_DURATION = timedelta(days=1_000_000)
 
 
 def _parse_bounded_duration(text: Text) -> timedelta:
-    length = duration.parse(text)
-    assert isinstance(length, timedelta)
+    length = _parse_duration(text)
     if length > MAX_DURATION:
         raise InvalidScalar(wanted=f"a duration of at most {MAX_DURATION.days}d")
     return length
 
 
-def _parse_nonzero_duration(text: Text) -> timedelta:
-    length = _parse_bounded_duration(text)
+def _check_positive(length: timedelta) -> timedelta:
     if not length:
         raise InvalidScalar(wanted="a duration longer than 0s")
     return length
 
 
+positive_duration = ScalarReading(
+    duration.wanted, lambda text: _check_positive(_parse_duration(text)), duration.json
+)
+"""A length of time in a setting or a connector's option: it has no upper limit."""
+
+
 bounded_duration = ScalarReading(duration.wanted, _parse_bounded_duration, duration.json)
 
 
-nonzero_duration = ScalarReading(duration.wanted, _parse_nonzero_duration, duration.json)
+nonzero_duration = ScalarReading(
+    duration.wanted, lambda text: _check_positive(_parse_bounded_duration(text)), duration.json
+)
 
 
 NonzeroDuration = Annotated[timedelta, nonzero_duration]

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from headrace.core.expressions.typed import (
+    NOWHERE,
     ColumnReference,
-    Span,
     TypedExpression,
+    reference_field,
     substitute_columns,
 )
 from headrace.core.pipeline.clauses import joins as document
@@ -35,9 +36,6 @@ from headrace.core.plan.nodes.matching import (
 from headrace.core.plan.nodes.windows import Ttl
 from headrace.core.plan.window_clauses import build_window, to_microseconds
 from headrace.core.types.data_types import TIMESTAMP, Field, Schema
-
-NOWHERE = Span(0, 0)
-
 
 EQUALITY_WANTED = "wanted an equality between the inputs, such as {}.id = {}.id"
 
@@ -199,8 +197,7 @@ class JoinBuilder:
         tables: Mapping[str, Mapping[str, str]],
     ) -> JoinSide:
         own: dict[str, TypedExpression] = {
-            f"{side.name}.{f.name}": ColumnReference(f.type, f.nullable, NOWHERE, f.name)
-            for f in side.known_columns.schema
+            f"{side.name}.{f.name}": reference_field(f) for f in side.known_columns.schema
         }
         own_names = side.known_columns.schema.names
         names: list[str] = []
@@ -323,10 +320,7 @@ class BroadcastJoinBuilder(JoinBuilder):
             if changes is None:
                 return None
             fields = (field for field in self.right.known_columns.schema if field.name in changes)
-            return tuple(
-                ComputedColumn(f.name, ColumnReference(f.type, f.nullable, NOWHERE, f.name))
-                for f in fields
-            )
+            return tuple(ComputedColumn(f.name, reference_field(f)) for f in fields)
         rows = KeyedInput(self.right.known_columns, self.right.has_event_time, ())
         key = KeyedOperationBuilder(self.step, rows, self.report).build_key(keep.key)
         if changes is not None and {each.name for each in key} != {*changes}:

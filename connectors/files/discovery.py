@@ -1,11 +1,10 @@
-"""The files that a source reads: those of a folder, or those that a pattern matches, by name.
+"""The discovery of a source's files: once, or again and again with `watch:`.
 
 A path that matches nothing is usually a typing error, so its message names what exists instead.
 
-`watch:`: files that arrive while the pipeline runs, each read once, when it is complete.
-
-A file is ready when it is not empty and has not changed since the previous look, or for that long.
-A program that writes more slowly should write under a name that starts with a dot, and rename.
+A watched file is ready when it is not empty and has not changed since the previous look, or for
+that long. A program that writes more slowly should write under a name that starts with a dot, and
+rename.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The `settings:` of a pipeline; the docs and the schema take every default from here.
 
-A setting in this file is checked. As long as it has no effect, its use is a warning: `INACTIVE_SETTINGS`
-lists such settings.
+A setting in this file is checked. As long as it has no effect, its use is a warning:
+`INACTIVE_SETTINGS` lists such settings.
 """
 
 from __future__ import annotations

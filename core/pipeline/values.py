@@ -4,8 +4,6 @@ Every field of the document has one of these readings. The same object converts 
 the text of the error ("wanted a duration such as 10s"), the JSON schema for editors and the text of
 the docs, so that the four cannot differ. A secret is rejected wherever a value is shown, stored or
 computed with, which is everywhere except in a connector's own texts.
-
-Durations of steps: windows, lateness, ttl.
 """
 
 from __future__ import annotations
@@ -51,13 +49,13 @@ class FieldReading:
         return {"type": "function-plain", "function": {"type": "no-info", "function": self.read}}
 
     def read(self, value: object) -> object:
-        """Return the value. Raises Unread."""
+        """Return the value. Raises InvalidValue."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False)
 class ScalarReading(FieldReading):
-    """The reading of a scalar: `parse` converts its text to a value, or raises Unfit."""
+    """The reading of a scalar: `parse` converts its text to a value, or raises InvalidScalar."""
 
     wanted: str
     parse: Callable[[Text], object] = field(repr=False)

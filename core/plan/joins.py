@@ -1,9 +1,8 @@
 """The join of a step: its keys from `on`, the names of its output columns, and their types.
 
 In the output of a join, a column of one side keeps its name, and a column of both sides is called
-`left_name.column`. No column can be declared with such a name: `select` must rename it.
-
-The clause `broadcast` as a join whose right input is stored completely by every subtask.
+`left_name.column`. No column can be declared with such a name: `select` must rename it. `broadcast`
+is a join whose right input is stored completely by every subtask.
 """
 
 from __future__ import annotations

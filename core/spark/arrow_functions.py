@@ -1,12 +1,10 @@
-"""Transport of failures from executors to the driver.
-
-Spark passes a Python exception on as text. So a failure is encoded in that text, and decoded from
-it.
-
-headrace's functions over partitions in Spark's executors: frames in, frames out.
+"""The functions over partitions that Spark's executors run: frames in, frames out.
 
 A function may have several outputs with different columns. They leave an executor as rows of one
 schema: the number of the output, and a struct for each output; all structs but that one are null.
+
+Spark passes a Python exception on as text. So a failure is encoded in that text, and decoded from
+it in the driver.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """A batch run: its input is fixed, sinks are written one by one, and all output is committed.
 
-Spark's own explanation of a plan, sink by sink.
-
-A `MapInArrow` in it is headrace's code in an executor, named after its part of the pipeline.
+In Spark's own explanation of a plan, a `MapInArrow` is headrace's code in an executor, named after
+its part of the pipeline.
 """
 
 from __future__ import annotations

@@ -1,14 +1,13 @@
-"""The plan as a batch runs it, without the parts that matter only while rows still arrive.
+"""The plan as a batch runs it, and the checks that a batch can run a pipeline.
 
-No row is late, so lateness has no effect. A window that fires early is emitted again later, so only
-its last firing counts. Operations that depend on the order of arrival take rows in the order of
-their event time, then of their position among all rows.
-
-Checks that a batch can run a pipeline, reported before anything starts, with file positions.
+The plan has no parts that matter only while rows still arrive. No row is late, so lateness has no
+effect. A window that fires early is emitted again later, so only its last firing counts. Operations
+that depend on the order of arrival take rows in the order of their event time, then of their
+position among all rows.
 
 A batch reads all existing rows, possibly more than once and in no particular order. So it rejects
 sources without an end, sources that cannot be read a second time, and operations that depend on the
-time of arrival.
+time of arrival, before anything starts and with file positions.
 """
 
 from __future__ import annotations

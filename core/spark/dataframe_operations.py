@@ -1,18 +1,11 @@
-"""Stateless operations as Spark runs them: conditions, projections, exploded arrays, routes.
+"""Operations as Spark runs them on its own, if its result is that of headrace.
 
-Each function returns None if Spark's result would differ from headrace's.
-
-Aggregates by key and window as Spark runs them, if Spark gives a stream's final result.
-
-`top` and `dedup` as Spark runs them: rows of a key are numbered, and the first ones remain.
-
-Ties are broken by the position of rows among all rows (ORDER), so that column is required.
-
-Keyed operations as Spark runs them, if Spark gives a stream's final result.
-
-Functions return None if it does not: then headrace's operator does the work inside the executors.
+A function returns None if it is not: then headrace's operator does the work inside the executors.
 That holds for count windows, evictors, everything by processing time or with a ttl, and for rows
 that need their position among all, which headrace numbers itself.
+
+In `top` and `dedup`, rows of a key are numbered, and the first ones remain. Ties are broken by the
+position of rows among all rows (ORDER), so that column is required.
 """
 
 from __future__ import annotations

@@ -1,16 +1,15 @@
-"""Expressions of a plan as Spark runs them: the user's own text, if it means the same there.
+"""Expressions and aggregates of a plan as Spark runs them.
 
-It does not if the function table says so of one of its functions (`FunctionCall.spark`), or if it reads
-the processing time. Then headrace's operator does the whole operation inside the executors. Types
-are a second check: Spark's analyser must give exactly headrace's types (`types_match`). No text
-contains a secret, which would be visible in Spark's plans: an expression with one is rejected.
+Spark gets the user's own text if it means the same. It does not if the function table says so of
+one of its functions (`FunctionCall.spark`), or if it reads the processing time. Then headrace's
+operator does the whole operation inside the executors. Types are a second check: Spark's analyser
+must give exactly headrace's types (`types_match`). No text contains a secret, which would be
+visible in Spark's plans: an expression with one is rejected.
 
-SQL of aggregates as Spark runs them over the rows of a group.
-
-An aggregate with the same meaning in Spark keeps the user's text. Others have a form in the
-table of aggregates (`AggregateCall.spark`): those that depend on the order of rows name the order,
-which Spark leaves open. Key columns outside of calls have the names used while rows are
-grouped: `key: {at: to_date(at)}` may name a key column like a column that an aggregate reads.
+Aggregates may have a form in the table of aggregates (`AggregateCall.spark`): those that depend on
+the order of rows name the order, which Spark leaves open. Key columns outside of calls have the
+names used while rows are grouped: `key: {at: to_date(at)}` may name a key column like a column that
+an aggregate reads.
 """
 
 from __future__ import annotations

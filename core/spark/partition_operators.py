@@ -3,11 +3,9 @@
 Rows of a key are in one partition, in the order of event time. So time advances with the rows, and
 state stays as small as in a stream. A changelog becomes the last row of each key.
 
-Lookups inside executors: each partition looks up its own rows, as a subtask does.
-
-`process` with a `broadcast`: every partition gets all broadcast rules before its rows.
-
-The operator holds each rule until event time reaches it, so the order of the rules does not matter.
+Each partition looks up its own rows, as a subtask does. For `process` with a `broadcast` it gets
+all broadcast rules before its rows: the operator holds each rule until event time reaches it, so
+the order of the rules does not matter.
 """
 
 from __future__ import annotations

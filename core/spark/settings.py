@@ -1,9 +1,8 @@
 """Spark's settings for a batch: fixed ones, defaults, and those of the command line.
 
 Settings that affect the result are fixed, and the same wherever a pipeline runs. Settings that
-affect only speed are defaults; for a master on another machine most of them are left alone.
-
-Check that a master answers: Spark itself retries for a minute and then reports another error.
+affect only speed are defaults; for a master on another machine most of them are left alone. Whether
+a master answers is checked first: Spark itself retries for a minute and then reports another error.
 """
 
 from __future__ import annotations

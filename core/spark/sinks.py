@@ -1,18 +1,14 @@
-"""Event loop in a thread of its own, which keeps running while Spark computes the next rows.
-
-On a loop that runs only while a caller waits for it, a broker's answer would stay unread until the
-next rows arrive, and the request would seem to time out.
-
-Sinks inside executors: one writer of the connector writes each partition.
+"""Sinks of a batch: written by executors, one writer a partition, or printed by the driver.
 
 Prepared output is not visible before the driver commits it, after all sinks are written. Spark may
 retry a task while an earlier attempt still runs: so each attempt has its own writer, and only the
-output of the attempt that Spark accepts is committed.
+output of the attempt that Spark accepts is committed. A writer's event loop runs in a thread of its
+own while Spark computes the next rows: otherwise a broker's answer would stay unread until they
+arrive, and the request would seem to time out.
 
-Sinks that print: the driver prints their rows, in the order of their partitions.
-
-Executors have no terminal, and printed rows cannot be taken back. So rows stay cached in the
-executors until all other sinks are written, and are then fetched in batches and printed.
+Executors have no terminal, and printed rows cannot be taken back. So rows to print stay cached in
+the executors until all other sinks are written, and are then fetched in batches and printed, in the
+order of their partitions.
 """
 
 from __future__ import annotations

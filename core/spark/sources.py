@@ -1,20 +1,13 @@
-"""Packing of splits into tasks: not one task per file, nor one task that all others wait for.
-
-Counts of rows and bad records by source.
-
-Spark may read anything twice: after a failed task, after a stage's output was lost, or once for
-each sink. So the counts of a group of splits are stored under the group's number: a second read
-stores the same counts again.
-
-Sources of a batch: the driver finds the splits, executors read them.
+"""Sources of a batch: the driver finds the splits, executors read them.
 
 The driver fixes the splits before anything is read, so that every read of a split gives the same
-rows. Splits are packed in groups into a bounded number of tasks; each row of a Spark range is the
-number of a group. The result does not depend on the grouping.
+rows. Splits are packed in groups into a bounded number of tasks: not one task per file, nor one
+task that all others wait for. Each row of a Spark range is the number of a group. The result does
+not depend on the grouping. Files that Spark itself reads are checked for changes since the start.
 
-Check that files read by Spark itself did not change since the batch started.
-
-headrace's own readers notice a change while they read; Spark does not check.
+Spark may read anything twice: after a failed task, after a stage's output was lost, or once for
+each sink. So the counts of rows and bad records of a group are stored under the group's number: a
+second read stores the same counts again.
 """
 
 from __future__ import annotations

@@ -1,15 +1,11 @@
-"""Progress of Spark's stages, read while its jobs run.
+"""The Spark jobs of a batch: their progress, their cancellation, and limits of their tasks.
 
 The status tracker of pyspark knows neither a job's description nor its number of rows. The store
 behind Spark's own web pages knows both, and exists whether the pages are served or not.
 
-Cancellation of a batch on request.
-
 Spark cancels only the jobs that run at that time, not later ones. So jobs are cancelled repeatedly
 until the batch has given up. The commit of written output has no Spark job, and is allowed to
 finish.
-
-Limits of concurrent writers and task attempts, and waiting for the last tasks.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""Time windows as columns: arithmetic on microseconds, on the same grid as in streams.
+"""Windows and key columns of keyed operations, as columns of Spark.
 
-A row is copied for each of its windows, with the window's number; rows of one key and number are
-the rows of a window. Spark's own `window` and `session_window` support neither windows with gaps
-between them nor cumulating windows, and are no faster.
-
-Key columns of the rows of a keyed operation, grouped as headrace's operators group them.
+A row is copied for each of its windows, with the window's number, on the same grid as in streams;
+rows of one key and number are the rows of a window. Spark's own `window` and `session_window`
+support neither windows with gaps between them nor cumulating windows, and are no faster.
 """
 
 from __future__ import annotations

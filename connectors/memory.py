@@ -24,8 +24,7 @@ from headrace.core.api.sources import BatchSplit, Chunk, SourceEvent, SplitFinis
 from headrace.core.api.splits import Handle, Position, Progress, Split
 from headrace.core.api.state import Document
 from headrace.core.pipeline.document_model import DocumentModel
-from headrace.core.pipeline.settings import positive_duration
-from headrace.core.pipeline.values import Flag, Words
+from headrace.core.pipeline.values import Flag, Words, positive_duration
 from headrace.core.plan import nodes
 from headrace.core.plan.connector import Connector, LookupSide, SinkSide, SourceSide
 from headrace.core.types.data_types import Schema

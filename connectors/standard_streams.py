@@ -1,6 +1,6 @@
-"""The `console` connector: a table of the rows on the terminal, for people to read.
+"""The connectors of a process's standard streams: `console`, `stdin` and `stdout`.
 
-The `stdin` and `stdout` connectors, for use in a shell's pipe.
+`console` prints a table of the rows for people to read; the other two are for a shell's pipe.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Standard input as a source: one split, read once, by one subtask.
 
-Reading from a pipe or a terminal: bytes are buffered until they are requested.
-
-A single line is therefore handed on at once, and under load the buffered bytes make a large
-block. The event loop waits, not a thread, so a source that waits for input can be stopped.
+Bytes are buffered until they are requested. A single line is therefore passed on at once, and under
+load the buffered bytes make a large block. The event loop waits, not a thread, so a source that
+waits for input can be stopped.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Sources and sinks that wait for a disk: synchronous inside, called in threads.
-
-An asynchronous split reader over a synchronous reader: a thread makes chunks, one ahead.
+"""Adapters of sources and sinks that wait for a disk: synchronous inside, called in threads.
 
 The splits of a subtask are read in turn, a chunk of each, so no split waits for another's end. The
 next chunk is made while the last one is processed, also across splits.

@@ -2,9 +2,8 @@
 
 Text is divided where records begin: after a line end. So only text in which every line end ends a
 record is divided. Compressed text is not, because decompression cannot start in the middle. A file
-that grows meanwhile is read up to the size that it had.
-
-Parquet files as batch splits: ranges of rows, or the whole file if any reader may read it.
+that grows meanwhile is read up to the size that it had. A Parquet file is divided into ranges of
+rows, or is one split if any reader may read it.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""The files that a source reads: those of a folder, or those that a pattern matches, by name.
+"""The discovery of a source's files: once, or again and again with `watch:`.
 
 A path that matches nothing is usually a typing error, so its message names what exists instead.
 
-`watch:`: files that arrive while the pipeline runs, each read once, when it is complete.
-
-A file is ready when it is not empty and has not changed since the previous look, or for that long.
-A program that writes more slowly should write under a name that starts with a dot, and rename.
+A watched file is ready when it is not empty and has not changed since the previous look, or for
+that long. A program that writes more slowly should write under a name that starts with a dot, and
+rename.
 """
 
 from __future__ import annotations
@@ -17,10 +16,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
-from headrace.connectors.files.errors import format_path, translate_errors
+from headrace.connectors.files.errors import translate_errors
 from headrace.connectors.files.patterns import find_matches, has_wildcards, list_files_below
 from headrace.core.api.failures import ConnectorError
 from headrace.core.errors.problems import suggest_name
+from headrace.core.pipeline.yaml_document.source_file import format_path
 
 MAX_LISTED = 5
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -47,8 +46,3 @@ def translate_errors(
     raise ConnectorError(
         f"cannot {doing}: {why}", hint, split=split, position=position, exit_status=exit_status
     )
-
-
-def format_path(path: str) -> str:
-    """Return a path as printable text: on disk it may be any bytes."""
-    return os.fsencode(path).decode("utf-8", "replace")

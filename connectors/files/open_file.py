@@ -1,12 +1,10 @@
-"""An open file as text with positions: plain or decompressed, and checked while it is read.
+"""An open file or a range of it as text with positions, checked while it is read.
 
 A position counts bytes of the text; in a compressed file, of the decompressed text. Each read
 starts where the last one ended or a little before, so a decompressor only ever moves forward.
 
 Reading is correct only while the file stays the same. It may grow; a file that shrinks, vanishes,
 is overwritten or replaced is detected at the next block.
-
-A range of a file, which is one batch split.
 """
 
 from __future__ import annotations

@@ -11,7 +11,6 @@ from pydantic import Field
 from headrace.core.pipeline.diagnostics import make_value_error
 from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.pipeline.fields import ColumnNames
-from headrace.core.pipeline.settings import positive_duration
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.values import (
     SCALAR_SCHEMA,
@@ -21,6 +20,7 @@ from headrace.core.pipeline.values import (
     ScalarReading,
     Size,
     choice_of,
+    positive_duration,
 )
 
 Compression = Literal["none", "gzip", "zstd"]

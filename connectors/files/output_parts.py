@@ -1,8 +1,7 @@
-"""The content of one output file: text that may be compressed, or Parquet.
+"""The parts of a sink's output: their bytes, their encoding, and their folders.
 
-One output file while it is written: bytes are buffered and flushed to disk in bulk.
-
-`partition_by`: rows divided by folder, named as Hive and Spark name folders.
+Bytes are buffered and flushed to disk in bulk. A part is text that may be compressed, or Parquet.
+The folders of `partition_by` are named as Hive and Spark name them.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Patterns of file names: `*`, `?` and `[...]` within a name, `**` for folders of any depth.
+"""Patterns of file names, and the detection of sources that read a sink's files.
 
-Python's glob is not used because it skips folders that it may not read, and a source must not
-silently read less than there is.
+`*`, `?` and `[...]` match within a name, `**` matches folders of any depth. Python's glob is not
+used because it skips folders that it may not read, and a source must not silently read less than
+there is.
 
-Detection of a source that reads a sink's files, by names, before any file exists.
-
-One example represents the files that the sink will write: the job's id is zeros, and a folder of
-`partition_by` is `column=`. A pattern that matches only some of them may go undetected.
+A source that reads a sink's files is detected before any file exists. One example represents the
+files that the sink will write: the job's id is zeros, and a folder of `partition_by` is `column=`.
+A pattern that matches only some of them may go undetected.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The files of a source during a run: discovered in one place, each file one split.
 
-Reading of files with a row limit: one after the other, each when its turn has come.
-
-Without a limit, `ThreadedSplitReader` reads them, and reads ahead even from one file to the next.
+Without a row limit, `ThreadedSplitReader` reads the files, and reads ahead even from one file to
+the next. With a row limit they are read one after the other, each when its turn has come.
 """
 
 from __future__ import annotations

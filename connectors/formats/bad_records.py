@@ -1,6 +1,6 @@
-"""Bad records while a block is decoded: error texts by the number of the record.
+"""The bad records of a block while it is decoded: error texts by the number of the record.
 
-Checks of required values: columns and struct fields that must not be null.
+One check is here because all formats share it: columns and struct fields that must not be null.
 """
 
 from __future__ import annotations

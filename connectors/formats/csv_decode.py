@@ -1,18 +1,14 @@
-"""CSV to frames: well-formed blocks by Polars at once, others record by record.
+"""The decoder of CSV: well-formed blocks by Polars at once, others record by record.
 
 Polars reads CSV fast, but fills a short record with nulls, and takes a quoted field with the text
 of null for null. So a block is first checked by its signs: no misplaced quote, as many delimiters
 as its records need, no quoted null. Polars itself raises on a record that is too long, if it reads
 all columns and the last record has its line end; with the right count of delimiters, no record is
 then too short. Any other block is read record by record here, which gives the same rows, and also
-the bad records.
+the bad records. The columns of a header may be in any order, and undeclared ones are allowed; a
+declared column that is missing or named twice is an error of the file, not of a record.
 
-The header of a CSV file, matched with the schema.
-
-The columns may be in any order, and undeclared columns are allowed. A declared column that is
-missing or named twice is an error of the file, not of a record.
-
-Conversion of text columns, as in CSV, to their types; null for an invalid text.
+Fields are read as text and converted to the columns' types; an invalid text is null:
 
     boolean                   true, false, in any case
     tinyint ... bigint        digits with a sign or none, within the type's range

@@ -1,8 +1,6 @@
 """Factories of a source's decoder and a sink's encoder, by their format.
 
 A format is loaded on first use: a run needs one or two of them.
-
-The options of CSV, converted for the decoder and the encoder.
 """
 
 from __future__ import annotations

@@ -1,16 +1,12 @@
-"""JSON lines to frames: whole blocks at once, in Rust; a block with errors is sorted out.
+"""The decoder of JSON lines: whole blocks at once, in Rust; a block with errors is sorted out.
 
 `pl.read_ndjson` with the schema of the needed columns is strict, fast, and raises for a whole block
-if one record in it is wrong. So a block is first read as if it had no errors. If Polars raises,
-`json_sorting` finds the faulty records and reads the others. The columns are then converted to
-the types of the schema.
+if one record in it is wrong. So a block is first read as if it had no errors. The columns are then
+converted to the types of the schema. Polars makes a row of each line that is not blank, or raises:
+tests verify this, so lines are not counted, which would take a tenth of the time of reading them.
 
-Polars makes a row of each line that is not blank, or raises: tests verify this, so lines are not
-counted, which would take a tenth of the time of reading them.
-
-Blocks that Polars does not read whole: finds the faulty records, and the values of the others.
-
-Three questions, each answered by Polars itself, for many records at a time:
+If Polars raises, the faulty records are found by three questions, each answered by Polars itself,
+for many records at a time:
 
 1. Which records are JSON objects at all? Read leniently, a block raises only for others; a block
    that raises is halved until such records stand alone. Records that a second parser doubts are
@@ -20,7 +16,7 @@ Three questions, each answered by Polars itself, for many records at a time:
    value: no number has such a text.
 3. Which arrays and structs are invalid? They are read strictly, and halved.
 
-A record that is given up becomes `{}` for the following questions, so that row numbers stay valid.
+A rejected record becomes `{}` for the following questions, so that row numbers stay valid.
 """
 
 from __future__ import annotations

@@ -1,15 +1,13 @@
-"""Calls of Polars' reader of JSON lines.
+r"""Calls of Polars' reader of JSON lines, and corrections of what it accepts.
 
-The three words accepted for a double: "NaN", "Infinity" and "-Infinity".
+The words "NaN", "Infinity" and "-Infinity" are accepted for a double, because JSON has no such
+numbers. A text that holds a number (`"1.5"`) is still not a number; in Polars' text form the two
+look alike. Within arrays and structs a record is therefore read twice: with doubles as text, and as
+numbers, with the words replaced by null.
 
-JSON has no such numbers, so they are written as texts. A text that holds a number (`"1.5"`) is
-still not a number; in Polars' text form the two look alike. Within arrays and structs a record is
-therefore read twice: with doubles as text, and as numbers, with the words replaced by null.
-
-Detection of lone surrogates: characters that JSON writes as two escapes, one of them missing.
-
-`"\ud83d\ude00"` is one character. Polars raises on a low surrogate that stands alone, but reads a
-lone high surrogate as a zero byte; such a record is found here, and is bad.
+JSON writes some characters as two escapes, as in `"\ud83d\ude00"`. Polars raises on the second one
+(a low surrogate) alone, but reads the first one alone as a zero byte; such a record is found here,
+and is bad.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """A schema guessed from a data file, for `headrace schema --of FILE`.
 
     guess = guess_schema("orders.jsonl")
-    guess.columns[0]                    # Column(name='id', type=bigint, doubt='')
-    yaml_block(guess)                   # 'schema:\n  id: bigint\n'
+    guess.columns[0]                    # GuessedColumn(name='id', type=bigint, doubt='')
+    format_yaml_block(guess)            # 'schema:\n  id: bigint\n'
 
-`sample` reads a bounded head of the file, `infer` finds the narrowest type that takes every value
-seen, `columns` makes named columns from each format and formats them as YAML.
+`file_head` reads a bounded head of the file, `type_evidence` finds the narrowest type that takes
+every value seen, `columns` makes named columns from each format and formats them as YAML.
 """
 
 from headrace.connectors.guess.columns import (

@@ -1,7 +1,4 @@
-"""Named, typed columns from a file: one function for each format.
-
-The guessed schema as YAML, ready to be pasted into a source.
-"""
+"""Named, typed columns of a file, guessed by format and written as the `schema:` of a source."""
 
 from __future__ import annotations
 

@@ -1,11 +1,8 @@
-"""Detection of outages: unreachable brokers are reported once, and once more when they are back.
+"""Retries of requests until an unreachable broker is back, and one report of each outage.
 
 A client retries silently, so an outage would go unnoticed. Therefore each sender of requests
-records their results here, and gets the line to show to the user, if there is one.
-
-Retries of requests: until an unreachable broker is back.
-
-The user gets a line about the outage, and the wait can be cancelled at any time.
+records their results here, and gets the line to show to the user, if there is one: when brokers
+are unreachable, and once more when they are back. A wait can be cancelled at any time.
 """
 
 from __future__ import annotations

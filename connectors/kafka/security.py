@@ -131,11 +131,13 @@ def _find_conflicts(security: Security) -> Iterator[ValueProblem]:
     if not security.uses_tls:
         for key in given:
             if key in TLS_KEYS:
-                yield _build_useless_complaint(key, security.protocol, "ssl or sasl_ssl")
+                yield _build_protocol_complaint(key, security.protocol, "ssl or sasl_ssl")
     if not security.uses_sasl:
         for key in given:
             if key in SASL_KEYS:
-                yield _build_useless_complaint(key, security.protocol, "sasl_ssl or sasl_plaintext")
+                yield _build_protocol_complaint(
+                    key, security.protocol, "sasl_ssl or sasl_plaintext"
+                )
         needs: tuple[str, ...] = ()
     elif security.mechanism is None:
         yield ValueProblem(
@@ -152,8 +154,8 @@ def _find_conflicts(security: Security) -> Iterator[ValueProblem]:
     yield from _find_unpaired_keys(given)
 
 
-def _build_useless_complaint(key: str, protocol: str, wanted: str) -> ValueProblem:
-    message = f'"{key}" is of no use with protocol: {protocol}'
+def _build_protocol_complaint(key: str, protocol: str, wanted: str) -> ValueProblem:
+    message = f'"{key}" does not go with "protocol: {protocol}"'
     return ValueProblem(message=message, hint=f"say protocol: {wanted}", at=(key, KEY))
 
 
@@ -167,7 +169,9 @@ def _find_foreign_keys(mechanism: str, given: list[str]) -> Iterator[ValueProble
         if key in given and key not in _list_required_keys(mechanism):
             hint = f"it takes {' and '.join(_list_required_keys(mechanism))}"
             yield ValueProblem(
-                message=f'"{key}" is of no use with {mechanism}', hint=hint, at=(key, KEY)
+                message=f'"{key}" does not go with "mechanism: {mechanism}"',
+                hint=hint,
+                at=(key, KEY),
             )
 
 

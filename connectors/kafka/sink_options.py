@@ -13,7 +13,6 @@ from headrace.connectors.kafka.security import SECURITY_HELP, Security
 from headrace.core.pipeline.diagnostics import KEY, InvalidValue, ValueProblem, make_expected_error
 from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.pipeline.fields import Assignment, AssignmentsReading, ColumnNames
-from headrace.core.pipeline.settings import positive_duration
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.values import (
     ColumnName,
@@ -23,6 +22,7 @@ from headrace.core.pipeline.values import (
     InvalidScalar,
     ScalarReading,
     choice_of,
+    positive_duration,
 )
 
 Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]

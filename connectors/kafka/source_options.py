@@ -162,7 +162,7 @@ def _find_conflicts(source: KafkaSource) -> Iterator[ValueProblem]:
     if not given:
         yield ValueProblem(message=f"wanted one of {', '.join(TOPIC_KEYS)}, got none")
     for key in given[1:]:
-        message = f'"{key}" is given in addition to "{given[0]}"'
+        message = f'"{key}" does not go with "{given[0]}"'
         yield ValueProblem(message=message, hint="give only one of them", at=(key, KEY))
     for key in ("start", "stop"):
         place = getattr(source, key)

@@ -1,9 +1,8 @@
-"""Optional packages, imported when a lookup needs them.
+"""Client libraries of lookups: optional packages, imported when needed and called in threads.
 
-Calls into blocking libraries, which may block for ever: each in a thread of its own.
-
-The awaiting task may be cancelled. The library is then requested to cancel its call, if it can, and
-the thread is abandoned: as a daemon, it does not keep the process from ending.
+A call may block for ever, so each has a thread of its own. The awaiting task may be cancelled. The
+library is then requested to cancel its call, if it can, and the thread is abandoned: as a daemon,
+it does not keep the process from ending.
 """
 
 from __future__ import annotations

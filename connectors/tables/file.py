@@ -3,10 +3,9 @@
 The file is checked for changes before each batch, and a batch is answered from one version of it.
 A file that cannot be read, for example while it is being written, fails the call, which is retried.
 
-An index of rows in memory, searched for a batch of keys: sorted by a hash of the key.
-
-A join would build a hash table of all rows for every batch; this index finds a few thousand keys
-among millions of rows in time proportional to the few thousand.
+Rows are found by an index that is sorted by a hash of the key. A join would build a hash table of
+all rows for every batch; the index finds a few thousand keys among millions of rows in time
+proportional to the few thousand.
 """
 
 from __future__ import annotations

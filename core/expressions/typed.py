@@ -14,7 +14,7 @@ from datetime import date, datetime
 from decimal import Decimal as PythonDecimal
 from typing import TYPE_CHECKING, TypeAlias
 
-from headrace.core.types.data_types import TIMESTAMP, Type, to_polars
+from headrace.core.types.data_types import TIMESTAMP, Field, Type, to_polars
 
 if TYPE_CHECKING:
     import polars as pl
@@ -40,6 +40,10 @@ class Span:
     def extend_to(self, other: Span) -> Span:
         """Return the span from the start of this one to the end of the other."""
         return Span(self.start, other.end)
+
+
+NOWHERE = Span(0, 0)
+"""The span of an expression that nobody wrote."""
 
 
 class ExpressionError(Exception):
@@ -74,6 +78,11 @@ class ColumnReference(TypedExpression):
     """A column of the input."""
 
     name: str
+
+
+def reference_field(field: Field) -> ColumnReference:
+    """Return the reference to a column of the input that no text names."""
+    return ColumnReference(field.type, field.nullable, NOWHERE, field.name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 `check_shape` sees the keys as written, before their values are read: a window needs exactly one
 shape, and the output of a step is unknown without exactly one of `aggregate`, `top` and `dedup`.
-`check_step` sees a step whose clauses are all valid.
+`check_step` sees a step whose clauses are all valid. Most rules are rows of the tables here.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from headrace.core.pipeline.clauses.process import Process
 from headrace.core.pipeline.clauses.windows import SHAPES, Evict, Trigger, Window
 from headrace.core.pipeline.default_values import format_duration
 from headrace.core.pipeline.diagnostics import RuleViolation
+from headrace.core.pipeline.key_rules import EXCLUDES, KeyRule, check_rules, list_given_keys
 from headrace.core.pipeline.model import StepKeys
 from headrace.core.pipeline.text import Text
 
@@ -25,9 +26,97 @@ Data: TypeAlias = Mapping[Text, object]
 STATEFUL_CLAUSES = ("join", "broadcast", "aggregate", "apply", "top", "dedup", "process")
 PROCESS_WITH_BROADCAST = {"broadcast", "process"}
 """The two clauses of a class that receives the rows of a small stream."""
-TIME_SHAPES = ("tumble", "slide", "session", "cumulate")
+WINDOWED_CLAUSES = ("join", "aggregate", "apply", "top")
 ONE_SHAPE_WANTED = f"window: wanted one of {', '.join(SHAPES)}, got"
 OWN_STEP_HINT = "put it into a step of its own"
+EARLIER_STEP_HINT = "put it into an earlier step, one for each input"
+NEVER_LATE_HINT = "rows are never late there"
+
+ANY_STATEFUL = ", ".join(STATEFUL_CLAUSES)
+CLAUSES_BEFORE_STATE = "explode, where, map, with, lookup"
+
+STEP_RULES = (
+    KeyRule(
+        "key",
+        "needs",
+        "aggregate, top, apply, process",
+        "as in aggregate: {n: count(*)}",
+        unless=ANY_STATEFUL,
+    ),
+    KeyRule(
+        "window",
+        "needs",
+        "aggregate, top, apply, join",
+        "as in aggregate: {n: count(*)}",
+        unless=ANY_STATEFUL,
+    ),
+    KeyRule("ttl", "needs", "aggregate, top", "it sets when a key expires", unless=ANY_STATEFUL),
+    KeyRule("apply", "needs", "window", "window: global is all rows of a key"),
+    KeyRule("having", "needs", "aggregate", '"where" filters rows'),
+    KeyRule("process", "needs", "key", "state and timers belong to a key: key: card"),
+    KeyRule(
+        "connect",
+        "needs",
+        "process",
+        "process: {python: match.py:Match, returns: {...}} names the class for the rows",
+    ),
+    KeyRule(
+        "broadcast", EXCLUDES, "connect", "a class has two inputs, or one input and broadcast rules"
+    ),
+    KeyRule(CLAUSES_BEFORE_STATE, EXCLUDES, "broadcast", EARLIER_STEP_HINT, only_with="process"),
+    KeyRule("key", EXCLUDES, "join", "on has the key of a join"),
+    KeyRule("key", EXCLUDES, "dedup", "it belongs inside: dedup: {key: ...}"),
+    KeyRule("window", EXCLUDES, "dedup", "dedup: {ttl: 1h} drops old keys"),
+    KeyRule(
+        "window", EXCLUDES, "process", "timers take the place of windows: see headrace.core.process"
+    ),
+    KeyRule("ttl", EXCLUDES, "join", "it belongs inside: join: {ttl: ...}"),
+    KeyRule("ttl", EXCLUDES, "dedup", "it belongs inside: dedup: {ttl: ...}"),
+    KeyRule("ttl", EXCLUDES, "process", 'each state has its own: value("bigint", ttl="1h")'),
+    KeyRule("key, window, ttl", EXCLUDES, "broadcast", OWN_STEP_HINT, unless="process"),
+    KeyRule("ttl", EXCLUDES, "window", "a window is dropped when it ends", unless="dedup"),
+    KeyRule(
+        "explode, map, lookup",
+        EXCLUDES,
+        "join, aggregate, apply, top, dedup, process",
+        OWN_STEP_HINT,
+    ),
+    KeyRule("explode, map, lookup", EXCLUDES, "broadcast", OWN_STEP_HINT, unless="process"),
+    KeyRule(CLAUSES_BEFORE_STATE, EXCLUDES, "connect", EARLIER_STEP_HINT),
+    KeyRule("route", EXCLUDES, "process", OWN_STEP_HINT),
+    *join_rules.STEP_RULES,
+)
+
+WINDOW_RULES = (
+    KeyRule("slide", "needs", "every", "as in {slide: 1m, every: 10s}"),
+    KeyRule("cumulate", "needs", "every", "as in {cumulate: 1m, every: 10s}"),
+    KeyRule("every", EXCLUDES, "tumble", "a sliding window is {slide: ..., every: ...}"),
+    KeyRule("every", EXCLUDES, "session, global"),
+    KeyRule("offset", EXCLUDES, "session, count, global"),
+    KeyRule("time", EXCLUDES, "count, global", "it does not go by time"),
+    KeyRule("lateness, late_to", EXCLUDES, "count, global", NEVER_LATE_HINT),
+    KeyRule(
+        "lateness, late_to", EXCLUDES, "time: processing", NEVER_LATE_HINT, unless="count, global"
+    ),
+    KeyRule("trigger", EXCLUDES, "count", "it fires when it is full"),
+)
+TRIGGER_RULES = (
+    KeyRule(
+        "python",
+        EXCLUDES,
+        "session",
+        "sessions merge, and the states of their triggers cannot be merged",
+    ),
+    KeyRule("of", "goes with", "python"),
+    KeyRule("time", "goes with", "every", only_with="count, python"),
+)
+EVICT_RULES = (KeyRule("of", "goes with", "python"),)
+
+DEDUP_RULES = (
+    KeyRule("time: processing", EXCLUDES, "order: event_time", "with it, ttl goes by event time"),
+    KeyRule("late_to", "needs", "order: event_time", "rows are never late with order: arrival"),
+    KeyRule("time", "applies only together with", "ttl", "add ttl"),
+)
 
 
 def check_shape(data: Data, complain: Callable[[RuleViolation], None]) -> bool:
@@ -58,161 +147,53 @@ def _find_shape_problem(window: Data) -> RuleViolation | None:
 
 def check_step(step: StepKeys, data: Data) -> Iterator[RuleViolation]:
     """Yield the rules that a step violates."""
-    kinds = [key for key in STATEFUL_CLAUSES if key in data]
-    in_process = {*kinds} == PROCESS_WITH_BROADCAST
-    if in_process:
-        kinds = ["process"]
-        yield from _check_earlier_clauses(data, "broadcast")
-    yield from _check_clauses(data, kinds)
-    window = step.window
-    if window is not None and kinds in (["aggregate"], ["apply"], ["top"], ["join"]):
-        yield from _check_every(window, get_shape(window))
-        yield from _check_offset(window, get_shape(window))
-        yield from _check_lateness(window, get_shape(window))
-        yield from _check_firing(window, get_shape(window))
-        if window.late_to is not None and "with" in data:
-            message = 'late_to emits rows as they arrived, but "with" has changed them'
-            yield RuleViolation(("window", "late_to"), message, 'move "with" to an earlier step')
-        if kinds == ["top"]:
-            yield from _check_top(window)
-    if step.lookup is not None:
-        yield from _check_lookup(step, data)
+    join = list_given_keys(step.join) if step.join else ()
+    yield from check_rules(STEP_RULES, {*map(str, data), *(f"join.{key}" for key in join)})
+    if step.window is not None and not data.keys().isdisjoint(WINDOWED_CLAUSES):
+        yield from _check_window(step.window, data)
+    if step.lookup is not None and step.lookup.on_miss.to is not None:
+        yield from _check_row_changes(("lookup", "on_miss"), "on_miss: to", data, "explode", "map")
     if step.join is not None:
-        yield from join_rules.check_join(step.join, window)
+        yield from join_rules.check_join(step.join, step.window)
     if step.broadcast is not None and step.connect is None:
+        in_process = step.process is not None
         yield from broadcast.check_broadcast(step.broadcast, step.from_, in_process=in_process)
     if step.dedup is not None:
         yield from _check_dedup(step.dedup, data)
     if step.process is not None:
         yield from _check_process(step.process, data)
-    if step.connect is not None:
-        yield from _check_connect(data)
 
 
-NEEDS_AGGREGATION_HINTS = {
-    "key": "as in aggregate: {n: count(*)}",
-    "window": "as in aggregate: {n: count(*)}",
-    "ttl": "it sets when a key expires",
-}
-JOIN_HINTS = {"key": "on has the key of a join", "ttl": "it belongs inside: join: {ttl: ...}"}
-PROCESS_CLAUSE_HINTS = {
-    "window": "timers take the place of windows: see headrace.core.process",
-    "ttl": 'each state has its own: value("bigint", ttl="1h")',
-}
-DEDUP_HINTS = {
-    "key": "it belongs inside: dedup: {key: ...}",
-    "window": "dedup: {ttl: 1h} drops old keys",
-    "ttl": "it belongs inside: dedup: {ttl: ...}",
-}
-
-
-def _check_clauses(data: Data, kinds: list[str]) -> Iterator[RuleViolation]:
-    """Yield the violations of clauses that need or exclude other clauses."""
-    dedups = kinds == ["dedup"]
-    for key in ("key", "window", "ttl"):
-        if key in data and dedups:
-            yield RuleViolation((key,), f'"{key}" does not go with "dedup"', DEDUP_HINTS[key])
-        elif key in data and key in JOIN_HINTS and kinds == ["join"]:
-            yield RuleViolation((key,), f'"{key}" does not go with "join"', JOIN_HINTS[key])
-        elif key in data and key in PROCESS_CLAUSE_HINTS and kinds == ["process"]:
-            yield RuleViolation(
-                (key,), f'"{key}" does not go with "process"', PROCESS_CLAUSE_HINTS[key]
-            )
-        elif key in data and kinds == ["broadcast"]:
-            yield RuleViolation((key,), f'"{key}" does not go with "broadcast"', OWN_STEP_HINT)
-        elif key in data and not kinds:
-            yield RuleViolation(
-                (key,), f'"{key}" needs "aggregate" or "top"', NEEDS_AGGREGATION_HINTS[key]
-            )
-    if kinds == ["apply"] and "window" not in data:
-        hint = "window: global is all rows of a key"
-        yield RuleViolation(("apply",), '"apply" needs "window"', hint)
-    if "having" in data and "aggregate" not in data:
-        yield RuleViolation(("having",), '"having" needs "aggregate"', '"where" filters rows')
-    if "ttl" in data and "window" in data and not dedups:
-        hint = "a window is dropped when it ends"
-        yield RuleViolation(("ttl",), '"ttl" does not go with "window"', hint)
-    for key in ("explode", "map", "lookup"):
-        if key in data and kinds:
-            yield RuleViolation((key,), f'"{key}" does not go with "{kinds[0]}"', OWN_STEP_HINT)
-
-
-CLAUSES_BEFORE_STATE = ("explode", "where", "map", "with", "lookup")
-
-
-def _check_earlier_clauses(data: Data, clause: str) -> Iterator[RuleViolation]:
-    """Yield the violations of clauses that would change rows before a class of two inputs."""
-    for key in CLAUSES_BEFORE_STATE:
-        if key in data:
-            hint = "put it into an earlier step, one for each input"
-            yield RuleViolation((key,), f'"{key}" does not go with "{clause}"', hint)
-
-
-def _check_connect(data: Data) -> Iterator[RuleViolation]:
-    if "process" not in data:
-        hint = "process: {python: match.py:Match, returns: {...}} names the class for the rows"
-        yield RuleViolation(("connect",), '"connect" needs "process"', hint)
-    yield from _check_earlier_clauses(data, "connect")
-    if "broadcast" in data:
-        hint = "a class has two inputs, or one input and broadcast rules"
-        yield RuleViolation(("broadcast",), '"broadcast" does not go with "connect"', hint)
-    process = data.get(Text("process"))
-    if isinstance(process, dict) and "late_to" in process:
-        message = '"late_to" of process is for one input'
-        hint = "connect: {..., late_to: {left: name, right: name}}"
-        yield RuleViolation(("process", "late_to"), message, hint)
+def _check_row_changes(
+    at: tuple[str, ...], output: str, data: Data, *clauses: str
+) -> Iterator[RuleViolation]:
+    """Yield the violations of clauses that change rows before an output of rows as they arrived."""
+    for clause in (*clauses, "with"):
+        if clause in data:
+            message = f'{output} emits rows as they arrived, but "{clause}" has changed them'
+            yield RuleViolation(at, message, f'move "{clause}" to an earlier step')
 
 
 def _check_process(process: Process, data: Data) -> Iterator[RuleViolation]:
-    if "key" not in data:
-        hint = "state and timers belong to a key: key: card"
-        yield RuleViolation(("process",), '"process" needs "key"', hint)
-    if "route" in data:
-        yield RuleViolation(("route",), '"route" does not go with "process"', OWN_STEP_HINT)
-    if process.late_to is not None and process.order == "arrival":
-        message = "process.late_to: rows are never late with order: arrival"
-        yield RuleViolation(("process", "late_to"), message, "leave it out")
-    if process.late_to is not None and "with" in data:
-        message = 'late_to emits rows as they arrived, but "with" has changed them'
-        yield RuleViolation(("process", "late_to"), message, 'move "with" to an earlier step')
-
-
-def _check_lookup(step: StepKeys, data: Data) -> Iterator[RuleViolation]:
-    if step.lookup is None or step.lookup.on_miss.to is None:
+    if process.late_to is None:
         return
-    for key in ("explode", "map", "with"):
-        if key in data:
-            message = f'on_miss: to emits rows as they arrived, but "{key}" has changed them'
-            yield RuleViolation(("lookup", "on_miss"), message, f'move "{key}" to an earlier step')
+    at = ("process", "late_to")
+    if process.order == "arrival":
+        message = "process.late_to: rows are never late with order: arrival"
+        yield RuleViolation(at, message, "leave it out")
+    yield from _check_row_changes(at, "late_to", data)
+    if "connect" in data:
+        hint = "connect: {..., late_to: {left: name, right: name}}"
+        yield RuleViolation(at, '"late_to" of process is for one input', hint)
 
 
 def _check_dedup(dedup: Dedup, data: Data) -> Iterator[RuleViolation]:
-    given = dedup.model_fields_set
-    if dedup.order == "event_time":
-        if dedup.time == "processing":
-            message = 'dedup: "time: processing" does not go with "order: event_time"'
-            yield RuleViolation(("dedup", "time"), message, "with it, ttl goes by event time")
-        if dedup.late_to is not None and "with" in data:
-            message = 'late_to emits rows as they arrived, but "with" has changed them'
-            yield RuleViolation(("dedup", "late_to"), message, 'move "with" to an earlier step')
-    elif dedup.late_to is not None:
-        message = 'dedup: "late_to" needs "order: event_time"'
-        yield RuleViolation(
-            ("dedup", "late_to"), message, "rows are never late with order: arrival"
-        )
-    if "time" in given and dedup.ttl is None:
-        message = 'dedup: "time" applies only together with "ttl"'
-        yield RuleViolation(("dedup", "time"), message, "add ttl")
+    yield from check_rules(DEDUP_RULES, list_given_keys(dedup), "dedup")
+    if dedup.late_to is not None and dedup.order == "event_time":
+        yield from _check_row_changes(("dedup", "late_to"), "late_to", data)
     if dedup.ttl is not None and dedup.keep == "last":
         message = 'dedup: "ttl" has no effect with "keep: last"'
         yield RuleViolation(("dedup", "ttl"), message, "keep: last stores no keys", "warning")
-
-
-def _check_top(window: Window) -> Iterator[RuleViolation]:
-    again = "trigger" if window.trigger else "lateness"
-    if window.accumulate and (window.trigger or window.lateness):
-        message = f"window.{again}: a top that fires again is not built yet"
-        yield RuleViolation(("window", again), message)
 
 
 def get_shape(window: Window) -> str:
@@ -221,14 +202,22 @@ def get_shape(window: Window) -> str:
     return next(shape for shape in SHAPES if getattr(window, fields[shape]) is not None)
 
 
-def _check_every(window: Window, of: str) -> Iterator[RuleViolation]:
-    at, every = ("window", "every"), window.every
+def _check_window(window: Window, data: Data) -> Iterator[RuleViolation]:
+    yield from check_rules(WINDOW_RULES, list_given_keys(window), "window")
+    yield from _check_every(window)
+    yield from _check_offset(window)
+    yield from _check_firing(window)
+    if window.late_to is not None:
+        yield from _check_row_changes(("window", "late_to"), "late_to", data)
+    if "top" in data and window.accumulate and (window.trigger or window.lateness):
+        again = "trigger" if window.trigger else "lateness"
+        message = f"window.{again}: a top that fires again is not built yet"
+        yield RuleViolation(("window", again), message)
+
+
+def _check_every(window: Window) -> Iterator[RuleViolation]:
+    at, every, of = ("window", "every"), window.every, get_shape(window)
     match of, every:
-        case "slide" | "cumulate", None:
-            hint = f"as in {{{of}: 1m, every: 10s}}"
-            yield RuleViolation(("window", of), f'window: "{of}" needs "every"', hint)
-        case _, None:
-            pass
         case "count", timedelta():
             yield _make_wanted_violation(at, "a number of rows", format_duration(every))
         case "slide" | "cumulate", int():
@@ -239,15 +228,12 @@ def _check_every(window: Window, of: str) -> Iterator[RuleViolation]:
             what = f"a duration that {format_duration(window.cumulate)} is a multiple of"
             yield _make_wanted_violation(at, what, format_duration(every))
         case "slide", timedelta() if window.slide and every > window.slide:
+            length = format_duration(window.slide)
             yield _make_gap_warning(
-                f"{format_duration(every)} is longer than the window "
-                f"({format_duration(window.slide)})"
+                f"{format_duration(every)} is longer than the window ({length})"
             )
         case "count", int() if window.count and every > window.count:
             yield _make_gap_warning(f"{every} rows are more than the window has ({window.count})")
-        case "tumble" | "session" | "global", _:
-            hint = "a sliding window is {slide: ..., every: ...}" if of == "tumble" else ""
-            yield _make_mismatch("every", of, hint)
 
 
 def _make_wanted_violation(
@@ -265,63 +251,29 @@ def _make_gap_warning(message: str) -> RuleViolation:
     )
 
 
-def _make_mismatch(key: str, of: str, hint: str = "") -> RuleViolation:
-    return RuleViolation(("window", key), f'window: "{key}" does not go with "{of}"', hint)
-
-
-def _check_offset(window: Window, of: str) -> Iterator[RuleViolation]:
-    if "offset" not in window.model_fields_set:
-        return
+def _check_offset(window: Window) -> Iterator[RuleViolation]:
     length = window.tumble or window.cumulate or window.slide
-    if length is None:
-        yield _make_mismatch("offset", of)
-        return
-    if of == "slide" and isinstance(window.every, timedelta):
+    if window.slide and isinstance(window.every, timedelta):
         length = window.every
-    if window.offset >= length:
+    if length and window.offset >= length:
         what = f"less than {format_duration(length)}"
         yield _make_wanted_violation(("window", "offset"), what, format_duration(window.offset))
 
 
-def _check_lateness(window: Window, of: str) -> Iterator[RuleViolation]:
-    """Yield the violations of keys that need a window of time, or of event time."""
-    given = window.model_fields_set
-    if "time" in given and of not in TIME_SHAPES:
-        yield _make_mismatch("time", of, "it does not go by time")
-    for key in ("lateness", "late_to"):
-        if key in given and of not in TIME_SHAPES:
-            yield _make_mismatch(key, of, "rows are never late there")
-        elif key in given and window.time == "processing":
-            yield _make_mismatch(key, "time: processing", "rows are never late there")
-
-
-def _check_firing(window: Window, of: str) -> Iterator[RuleViolation]:
+def _check_firing(window: Window) -> Iterator[RuleViolation]:
     trigger, evict = window.trigger, window.evict
-    if trigger is not None and of == "count":
-        yield _make_mismatch("trigger", of, "it fires when it is full")
-    elif trigger is not None:
-        yield from _check_trigger(trigger)
-        if trigger.python is not None and of == "session":
-            message = 'window.trigger: "python" does not go with "session"'
-            hint = "sessions merge, and the states of their triggers cannot be merged"
-            yield RuleViolation(("window", "trigger", "python"), message, hint)
-    elif "accumulate" in window.model_fields_set and not window.lateness:
-        message = 'window: "accumulate" needs "trigger" or "lateness"'
-        yield RuleViolation(("window", "accumulate"), message, "without them, a window fires once")
+    if trigger is None:
+        if "accumulate" in window.model_fields_set and not window.lateness:
+            message = 'window: "accumulate" needs "trigger" or "lateness"'
+            hint = "without them, a window fires once"
+            yield RuleViolation(("window", "accumulate"), message, hint)
+    elif window.count is None:
+        yield from _check_one_of(trigger, "trigger")
+        given = {*list_given_keys(trigger), get_shape(window)}
+        yield from check_rules(TRIGGER_RULES, given, "window.trigger")
     if evict is not None:
         yield from _check_one_of(evict, "evict")
-        if evict.of is not None and evict.python is None:
-            yield RuleViolation(("window", "evict", "of"), 'window.evict: "of" goes with "python"')
-
-
-def _check_trigger(trigger: Trigger) -> Iterator[RuleViolation]:
-    yield from _check_one_of(trigger, "trigger")
-    if trigger.of is not None and trigger.python is None:
-        yield RuleViolation(("window", "trigger", "of"), 'window.trigger: "of" goes with "python"')
-    others = trigger.count is not None or trigger.python is not None
-    if "time" in trigger.model_fields_set and trigger.every is None and others:
-        message = 'window.trigger: "time" goes with "every"'
-        yield RuleViolation(("window", "trigger", "time"), message)
+        yield from check_rules(EVICT_RULES, list_given_keys(evict), "window.evict")
 
 
 def _check_one_of(part: Trigger | Evict, name: str) -> Iterator[RuleViolation]:

@@ -38,11 +38,9 @@ def format_duration(length: timedelta) -> str:
     >>> format_duration(timedelta(minutes=10)), format_duration(timedelta(milliseconds=1500))
     ('10m', '1500ms')
     """
-    if not length:
-        return "0s"
-    return _format_in_largest_unit(
-        round(length.total_seconds() * 1000), {u: round(s * 1000) for u, s in UNIT_SECONDS.items()}
-    )
+    ms = length // timedelta(milliseconds=1)
+    units = {unit: round(seconds * 1000) for unit, seconds in UNIT_SECONDS.items()}
+    return _format_in_largest_unit(ms, units) if ms else "0s"
 
 
 def _format_in_largest_unit(value: int, units: dict[str, int]) -> str:

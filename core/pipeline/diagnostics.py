@@ -1,12 +1,10 @@
-"""Errors in a value, before its position in the file is known.
+"""Problems of a document while it is read: of a value, of the rules between clauses, and all.
 
-The problems of one document while it is read.
+An error in a value is raised before its position in the file is known.
 
 A file of a megabyte can have tens of thousands of errors: a list of all is of no use, and searching
 for the name that each of them may mean would take minutes. Their number is therefore limited, and
 hints are computed only for the problems that are retained.
-
-Violations of the rules between the clauses of a step.
 """
 
 from __future__ import annotations
@@ -68,7 +66,7 @@ class ValueProblemCollector:
         self.problems += (replace(one, at=(*at, *one.at)) for one in unread.problems)
 
     def raise_if_any(self, partial: object = None) -> None:
-        """Raise Unread with the collected errors, if there are any."""
+        """Raise InvalidValue with the collected errors, if there are any."""
         if self.problems:
             raise InvalidValue(*self.problems, partial=partial)
 
@@ -121,7 +119,8 @@ class DocumentProblems:
 
 @dataclass(frozen=True, slots=True)
 class RuleViolation:
-    """A violated rule: the key of the step, or with `of_value` its value; a message and a hint."""
+    """A violated rule: the key of the step, or with `is_about_value` its value; a message and a "
+    "hint."""
 
     at: tuple[str, ...]
     message: str

@@ -30,10 +30,15 @@ from headrace.core.pipeline.text import NOTHING, Text, describe_value
 from headrace.core.pipeline.unsupported import suggest_at_top_level
 from headrace.core.pipeline.validation import SectionKeys, validate
 from headrace.core.pipeline.values import InvalidScalar, Name, name
-from headrace.core.pipeline.yaml_document.nodes import RejectedNode, YamlEntry, YamlNode, YamlScalar
+from headrace.core.pipeline.yaml_document.nodes import (
+    PART_KIND_BY_SECTION,
+    RejectedNode,
+    YamlEntry,
+    YamlNode,
+    YamlScalar,
+)
 from headrace.core.pipeline.yaml_document.nodes import YamlMapping as MappingNode
 
-PART_KIND_BY_SECTION = {"sources": "source", "steps": "step", "sinks": "sink"}
 SECTIONS = ("name", "settings", *PART_KIND_BY_SECTION)
 REQUIRED_SECTIONS = {
     "name": "add a line such as name: demo",

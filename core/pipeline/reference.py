@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from inspect import getdoc
 
+from headrace.core.pipeline.clause_rules import STATEFUL_CLAUSES, STEP_RULES
 from headrace.core.pipeline.clauses.broadcast import Broadcast
 from headrace.core.pipeline.clauses.joins import Join
 from headrace.core.pipeline.clauses.keyed import Apply, Dedup, PythonAggregate, Top, Ttl
@@ -20,9 +21,10 @@ from headrace.core.pipeline.default_values import format_default
 from headrace.core.pipeline.document_model import DocumentModel, get_nested_model, get_reading
 from headrace.core.pipeline.fields import VariantsReading
 from headrace.core.pipeline.formats import FORMATS, PLANNED_FORMATS, CsvOptions, JsonOptions
+from headrace.core.pipeline.key_rules import KeyRule
 from headrace.core.pipeline.model import Map, SinkKeys, SourceKeys, StepKeys, Watermark
 from headrace.core.pipeline.settings import INACTIVE_SETTINGS, PLANNED_SETTINGS, Settings
-from headrace.core.pipeline.unsupported import PLANNED_CLAUSES
+from headrace.core.pipeline.unsupported import CLAUSES, PLANNED_CLAUSES
 
 INTRODUCTION_TEXT = """\
 # The pipeline file
@@ -102,7 +104,7 @@ aliases and merge keys (`<<`) are supported; tags other than YAML's own core one
 """
 
 
-CLAUSES: Mapping[str, type[DocumentModel]] = {
+CLAUSE_MODELS: Mapping[str, type[DocumentModel]] = {
     "join": Join,
     "broadcast": Broadcast,
     "map": Map,
@@ -135,8 +137,9 @@ def _page(connectors: ConnectorSpecs) -> Iterator[str]:
     yield from _section("### watermark", Watermark, "watermark")
     yield from _connectors(connectors, "source")
     yield from _section("## Steps", StepKeys, "")
+    yield from _clause_rules()
     yield STATEFUL_STEPS_TEXT
-    for name, part in CLAUSES.items():
+    for name, part in CLAUSE_MODELS.items():
         yield from _section(f"### {name}", part, name)
     yield from _section("### ttl", Ttl, "ttl")
     yield from _section("### lookup", LookupKeys, "lookup")
@@ -147,6 +150,33 @@ def _page(connectors: ConnectorSpecs) -> Iterator[str]:
     yield from _formats()
     yield VALUES_TEXT
     yield from _planned_features()
+
+
+def _clause_rules() -> Iterator[str]:
+    """Yield the table of the clauses that need or exclude others, from the rules that are "
+    "checked."""
+    words = _list_words(STATEFUL_CLAUSES)
+    yield f"A step has at most one of {words}; only `broadcast` and `process` go together.\n"
+    yield "| clause | needs | does not go with |\n| --- | --- | --- |"
+    for clause in CLAUSES:
+        rules = [rule for rule in STEP_RULES if clause in rule.keys.split(", ")]
+        needed = [f"`{key}`" for r in rules if not r.excludes for key in r.others.split(", ")]
+        excluded = _describe_excluded([rule for rule in rules if rule.excludes])
+        if rules:
+            yield f"| `{clause}` | {' or '.join(needed)} | {', '.join(excluded)} |"
+    yield ""
+
+
+def _describe_excluded(rules: list[KeyRule]) -> list[str]:
+    """Return the keys that a clause excludes, with their condition where another key decides it."""
+    keys = {key for rule in rules for key in rule.others.split(", ")}
+    described = dict[str, str]()
+    for rule in rules:
+        decisive = rule.only_with or rule.unless
+        condition = f" {'with' if rule.only_with else 'without'} `{decisive}`"
+        for key in rule.others.split(", "):
+            described.setdefault(key, condition if decisive and decisive not in keys else "")
+    return [f"`{key}`{condition}" for key, condition in described.items()]
 
 
 def _section(title: str, model: type[DocumentModel], path: str) -> Iterator[str]:

@@ -23,6 +23,7 @@ from headrace.core.pipeline.values import (
     choice_of,
     decimal_number,
     duration,
+    positive_duration,
     whole_number,
 )
 
@@ -35,19 +36,10 @@ PLANNED_SETTINGS = ("workers",)
 MAX_KEY_GROUPS = 32768
 
 
-def _parse_positive_duration(text: Text) -> timedelta:
-    length = duration.parse(text)
-    assert isinstance(length, timedelta)
-    if not length:
-        raise InvalidScalar(wanted="a duration longer than 0s")
-    return length
-
-
 STRATEGY_READING = choice_of("exponential", "fixed", "failure_rate", "none")
-positive_duration = ScalarReading(duration.wanted, _parse_positive_duration, duration.json)
 interval_reading = ScalarReading(
     "a duration such as 10s, or never",
-    lambda text: None if text == "never" else _parse_positive_duration(text),
+    lambda text: None if text == "never" else positive_duration.parse(text),
     {"anyOf": [{"const": "never"}, duration.json]},
 )
 

@@ -1,8 +1,7 @@
-"""The inputs of a step: the streams of `from`, or the two inputs of a clause in its place.
+"""The streams that a step reads and the names that a part gives to streams.
 
-The names that a part gives to streams, also if the part itself could not be read.
-
-While the part is broken, a reader of such a stream gets no problem of its own.
+The names are found also if the part could not be read, so that a reader of such a stream gets no
+problem of its own.
 """
 
 from __future__ import annotations

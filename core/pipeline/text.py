@@ -1,15 +1,12 @@
 """The value of a scalar that knows the position of each of its characters in the file.
 
 `Text` is a `str`, so that an expression's parser accepts it as it is; an error at characters 3 to 7
-of a folded, quoted or interpolated value is then shown at the right line and column.
+of a folded, quoted or interpolated value is then shown at the right line and column. A text with a
+secret in it prints as `****`: through `str()`, `repr()`, f-strings and `printable`. Its real
+characters are read with `reveal()`, which is called where they go to a connector.
 
-A text with a secret in it prints as `****`: through `str()`, `repr()`, f-strings and `printable`.
-Its real characters are read with `reveal()`, which is called where they go to a connector.
-
-The two special values in the models' input, and the description of a value in a message.
-
-YAML's null is passed as `NOTHING`, and a value that has been reported already as `BROKEN`, because
-None means that a key is absent.
+The models' input has two special values, because None means that a key is absent: YAML's null is
+passed as `NOTHING`, and a value that has been reported already as `BROKEN`.
 """
 
 from __future__ import annotations

@@ -4,8 +4,6 @@ Every field of the document has one of these readings. The same object converts 
 the text of the error ("wanted a duration such as 10s"), the JSON schema for editors and the text of
 the docs, so that the four cannot differ. A secret is rejected wherever a value is shown, stored or
 computed with, which is everywhere except in a connector's own texts.
-
-Durations of steps: windows, lateness, ttl.
 """
 
 from __future__ import annotations
@@ -51,13 +49,13 @@ class FieldReading:
         return {"type": "function-plain", "function": {"type": "no-info", "function": self.read}}
 
     def read(self, value: object) -> object:
-        """Return the value. Raises Unread."""
+        """Return the value. Raises InvalidValue."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False)
 class ScalarReading(FieldReading):
-    """The reading of a scalar: `parse` converts its text to a value, or raises Unfit."""
+    """The reading of a scalar: `parse` converts its text to a value, or raises InvalidScalar."""
 
     wanted: str
     parse: Callable[[Text], object] = field(repr=False)
@@ -283,9 +281,6 @@ def _parse_column(text: Text) -> Text:
     return text
 
 
-TEXT_SCHEMA: Json = {"type": "string"}
-
-
 SCALAR_SCHEMA: Json = {"type": ["string", "number", "boolean"]}
 
 
@@ -374,24 +369,30 @@ MAX_DURATION = timedelta(days=1_000_000)
 
 
 def _parse_bounded_duration(text: Text) -> timedelta:
-    length = duration.parse(text)
-    assert isinstance(length, timedelta)
+    length = _parse_duration(text)
     if length > MAX_DURATION:
         raise InvalidScalar(wanted=f"a duration of at most {MAX_DURATION.days}d")
     return length
 
 
-def _parse_nonzero_duration(text: Text) -> timedelta:
-    length = _parse_bounded_duration(text)
+def _check_positive(length: timedelta) -> timedelta:
     if not length:
         raise InvalidScalar(wanted="a duration longer than 0s")
     return length
 
 
+positive_duration = ScalarReading(
+    duration.wanted, lambda text: _check_positive(_parse_duration(text)), duration.json
+)
+"""A length of time in a setting or a connector's option: it has no upper limit."""
+
+
 bounded_duration = ScalarReading(duration.wanted, _parse_bounded_duration, duration.json)
 
 
-nonzero_duration = ScalarReading(duration.wanted, _parse_nonzero_duration, duration.json)
+nonzero_duration = ScalarReading(
+    duration.wanted, lambda text: _check_positive(_parse_bounded_duration(text)), duration.json
+)
 
 
 NonzeroDuration = Annotated[timedelta, nonzero_duration]

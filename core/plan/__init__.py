@@ -3,7 +3,7 @@
 Both executors run this plan, so that it has everything that defines the result and nothing that
 only affects performance: no thread, no channel, no Spark.
 
-    plan, problems = build(load(path, connectors))
+    plan, problems = build_plan(load_pipeline(path, connectors))
     print(explain(plan, "text"))
 """
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headrace.core.expressions.typed import ColumnReference, Span
+from headrace.core.expressions.typed import reference_field
 from headrace.core.pipeline.model import Step
 from headrace.core.plan.columns import UNKNOWN_COLUMNS, KnownColumns, PlanProblems
 from headrace.core.plan.keyed_operations import KeyedInput, KeyedOperationBuilder
 from headrace.core.plan.nodes import ComputedColumn, Join, JoinSide, Operation
 from headrace.core.plan.nodes.matching import ConnectedMatch
 from headrace.core.plan.processes import build_process_body
-from headrace.core.types.data_types import Field
 
 
 def build_connected_inputs(
@@ -42,7 +41,7 @@ def build_connected_inputs(
             ).build_step_key()
         )
         report.subject = about
-        columns = tuple(ComputedColumn(f.name, keep_input_column(f)) for f in known.schema)
+        columns = tuple(ComputedColumn(f.name, reference_field(f)) for f in known.schema)
         made.append(JoinSide(name, key, columns))
     left, right = made
     _check_keys(step, left, right, report)
@@ -72,8 +71,3 @@ def _get_late_streams(step: Step) -> tuple[str | None, str | None]:
     if sides is None:
         return None, None
     return sides.left and str(sides.left), sides.right and str(sides.right)
-
-
-def keep_input_column(field: Field) -> ColumnReference:
-    """Return a column unchanged."""
-    return ColumnReference(field.type, field.nullable, Span(0, 0), field.name)

@@ -1,12 +1,6 @@
 """Descriptions of the parts of a plan in words: one line for each clause.
 
 `explain` arranges these lines; this module does not depend on the output format.
-
-Descriptions of keyed operations in words, one line for each clause.
-
-Descriptions of joins in words, one line for each clause.
-
-The description of a lookup in words.
 """
 
 from __future__ import annotations

@@ -40,6 +40,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from headrace.core.expressions.typed import ColumnReference
+from headrace.core.pipeline.default_values import format_duration
 from headrace.core.pipeline.text import MASK
 from headrace.core.plan import nodes
 from headrace.core.plan.canonical import (
@@ -51,7 +52,7 @@ from headrace.core.plan.canonical import (
     ranking_text,
     window_text,
 )
-from headrace.core.plan.formatting import format_changelog_suffix, format_duration
+from headrace.core.plan.formatting import format_changelog_suffix
 from headrace.core.plan.layout import (
     get_keyed_operation,
     get_two_input_operation,

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from headrace.core.pipeline.default_values import format_duration
 from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.pipeline.fields import Assignment
 from headrace.core.pipeline.text import Text
-
-_UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1))
 
 
 def format_options(options: DocumentModel) -> str:
@@ -60,19 +59,6 @@ def format_value(value: object) -> str:
         case tuple():
             return "{" + ", ".join(map(format_value, value)) + "}"
     return str(value)
-
-
-def format_duration(value: timedelta) -> str:
-    """Return a duration as a whole number of the largest possible unit.
-
-    >>> format_duration(timedelta(minutes=90)), format_duration(timedelta())
-    ('90m', '0s')
-    """
-    milliseconds = value // timedelta(milliseconds=1)
-    for unit, length in _UNITS:
-        if milliseconds and milliseconds % length == 0:
-            return f"{milliseconds // length}{unit}"
-    return "0s"
 
 
 def format_microseconds(us: int) -> str:

@@ -1,9 +1,8 @@
 """The join of a step: its keys from `on`, the names of its output columns, and their types.
 
 In the output of a join, a column of one side keeps its name, and a column of both sides is called
-`left_name.column`. No column can be declared with such a name: `select` must rename it.
-
-The clause `broadcast` as a join whose right input is stored completely by every subtask.
+`left_name.column`. No column can be declared with such a name: `select` must rename it. `broadcast`
+is a join whose right input is stored completely by every subtask.
 """
 
 from __future__ import annotations
@@ -11,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from headrace.core.expressions.typed import (
+    NOWHERE,
     ColumnReference,
-    Span,
     TypedExpression,
+    reference_field,
     substitute_columns,
 )
 from headrace.core.pipeline.clauses import joins as document
@@ -35,9 +35,6 @@ from headrace.core.plan.nodes.matching import (
 from headrace.core.plan.nodes.windows import Ttl
 from headrace.core.plan.window_clauses import build_window, to_microseconds
 from headrace.core.types.data_types import TIMESTAMP, Field, Schema
-
-NOWHERE = Span(0, 0)
-
 
 EQUALITY_WANTED = "wanted an equality between the inputs, such as {}.id = {}.id"
 
@@ -199,8 +196,7 @@ class JoinBuilder:
         tables: Mapping[str, Mapping[str, str]],
     ) -> JoinSide:
         own: dict[str, TypedExpression] = {
-            f"{side.name}.{f.name}": ColumnReference(f.type, f.nullable, NOWHERE, f.name)
-            for f in side.known_columns.schema
+            f"{side.name}.{f.name}": reference_field(f) for f in side.known_columns.schema
         }
         own_names = side.known_columns.schema.names
         names: list[str] = []
@@ -323,10 +319,7 @@ class BroadcastJoinBuilder(JoinBuilder):
             if changes is None:
                 return None
             fields = (field for field in self.right.known_columns.schema if field.name in changes)
-            return tuple(
-                ComputedColumn(f.name, ColumnReference(f.type, f.nullable, NOWHERE, f.name))
-                for f in fields
-            )
+            return tuple(ComputedColumn(f.name, reference_field(f)) for f in fields)
         rows = KeyedInput(self.right.known_columns, self.right.has_event_time, ())
         key = KeyedOperationBuilder(self.step, rows, self.report).build_key(keep.key)
         if changes is not None and {each.name for each in key} != {*changes}:

@@ -10,8 +10,8 @@ from headrace.core.errors.problems import suggest_name
 from headrace.core.expressions.typed import (
     ColumnReference,
     ProcessingTime,
-    Span,
     TypedExpression,
+    reference_field,
     substitute_columns,
     walk,
 )
@@ -61,7 +61,6 @@ from headrace.core.types.data_types import INT, TIMESTAMP, Array, Field, Schema,
 if TYPE_CHECKING:
     from headrace.core.aggregates.calls import AggregateExpression
 
-NOWHERE = Span(0, 0)
 CLOCK_NOT_ALLOWED = "the processing time cannot be used in"
 EARLIER_STEP_HINT = "compute it using `with` in an earlier step"
 
@@ -303,7 +302,7 @@ class KeyedOperationBuilder:
             return type_column(each.expression, self.known_columns, self.report)
         field = self.known_columns.schema.get(text)
         if field is not None:
-            return ColumnReference(field.type, field.nullable, NOWHERE, field.name)
+            return reference_field(field)
         if not self.known_columns.may_have(text):
             near = suggest_name(text, self.known_columns.schema.names)
             hint = near or f"the columns are {', '.join(self.known_columns.schema.names)}"

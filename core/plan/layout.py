@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from headrace.core.api.splits import SubtaskId
-from headrace.core.expressions.typed import ColumnReference, Span, substitute_columns
+from headrace.core.expressions.typed import reference_field, substitute_columns
 from headrace.core.plan import nodes
 from headrace.core.plan.nodes import (
     ComputedColumn,
@@ -46,9 +46,6 @@ def enumerate_subtasks(plan: nodes.Plan) -> Iterator[tuple[nodes.Task, tuple[Sub
 def list_subtask_ids(plan: nodes.Plan) -> tuple[SubtaskId, ...]:
     """Return all subtasks."""
     return tuple(id for _, ids in enumerate_subtasks(plan) for id in ids)
-
-
-NOWHERE = Span(0, 0)
 
 
 def get_input_streams(part: PlanPart) -> tuple[str, ...]:
@@ -115,10 +112,7 @@ def _build_edge(stream: Stream, writer: PlanPart, reader: PlanPart) -> Edge:
         return Edge(*ends, "hash", _get_input_key(reader, keyed))
     if isinstance(stream.kind, Upsert):
         fields = [field for field in stream.schema if field.name in stream.kind.key]
-        key = tuple(
-            ComputedColumn(f.name, ColumnReference(f.type, f.nullable, NOWHERE, f.name))
-            for f in fields
-        )
+        key = tuple(ComputedColumn(f.name, reference_field(f)) for f in fields)
         return Edge(*ends, "hash", key)
     return Edge(*ends, "rebalance")
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from headrace.core.errors.problems import suggest_name
-from headrace.core.expressions.typed import ColumnReference, Span, TypedExpression
+from headrace.core.expressions.typed import TypedExpression, reference_field
 from headrace.core.pipeline.clauses.lookup import Lookup
 from headrace.core.pipeline.fields import Assignment
 from headrace.core.plan import nodes
@@ -87,7 +87,7 @@ class LookupBuilder:
         name = assignment.name
         field = self.known_columns.schema.get(name)
         if field is not None:
-            return ColumnReference(field.type, field.nullable, Span(0, 0), field.name)
+            return reference_field(field)
         if not self.known_columns.may_have(name):
             names = self.known_columns.schema.names
             hint = suggest_name(name, names) or f"the columns are {', '.join(names)}"

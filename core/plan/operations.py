@@ -11,7 +11,12 @@ from collections.abc import Iterator
 from typing import Literal
 
 from headrace.core.errors.problems import suggest_name
-from headrace.core.expressions.typed import ColumnReference, Span, TypedExpression
+from headrace.core.expressions.typed import (
+    NOWHERE,
+    ColumnReference,
+    TypedExpression,
+    reference_field,
+)
 from headrace.core.pipeline.fields import Assignment
 from headrace.core.pipeline.model import Step
 from headrace.core.pipeline.text import Text
@@ -27,9 +32,7 @@ from headrace.core.plan.keyed_operations import KeyedInput, KeyedOperationBuilde
 from headrace.core.plan.lookups import LookupBuilder
 from headrace.core.plan.nodes import ComputedColumn, Explode, Filter, Map, Operation, Project, Route
 from headrace.core.plan.window_clauses import keeps_event_time
-from headrace.core.types.data_types import TIMESTAMP, Array, Field
-
-NOWHERE = Span(0, 0)
+from headrace.core.types.data_types import TIMESTAMP, Array
 
 
 class OperationsBuilder:
@@ -91,7 +94,7 @@ class OperationsBuilder:
         if name in self.known_columns.schema and name != explode.array:
             hint = "give the elements another name"
             self.report.add(f'there is a column "{name}" already', explode.name.locate(), hint)
-        columns = {field.name: keep_column(field) for field in self.known_columns.schema}
+        columns = {field.name: reference_field(field) for field in self.known_columns.schema}
         element: TypedExpression | None = None
         if array and not isinstance(array.type, Array):
             message = f'wanted an array to explode, got "{explode.array}" of type {array.type}'
@@ -132,7 +135,7 @@ class OperationsBuilder:
             return
         added = {str(a.name): self._type_assignment(a) for a in self.step.with_}
         columns: dict[str, TypedExpression | None] = {
-            f.name: keep_column(f) for f in self.known_columns.schema
+            f.name: reference_field(f) for f in self.known_columns.schema
         }
         yield from self._build_projection("with", [*(columns | added).items()], self.step.with_)
 
@@ -157,7 +160,9 @@ class OperationsBuilder:
             self.report.add("drop leaves no column", self.step.keys_at["drop"].locate())
             return
         written = tuple(Assignment(name, None) for name in names)
-        yield from self._build_projection("drop", [(f.name, keep_column(f)) for f in left], written)
+        yield from self._build_projection(
+            "drop", [(f.name, reference_field(f)) for f in left], written
+        )
 
     def _build_route(self) -> Iterator[Operation]:
         if self.step.route is None:
@@ -189,7 +194,7 @@ class OperationsBuilder:
         """Return an existing column by its plain name; report an unknown one."""
         field = self.known_columns.schema.get(name)
         if field is not None:
-            return keep_column(field)
+            return reference_field(field)
         if not self.known_columns.may_have(name):
             self.report.add(f'unknown column "{name}"', name.locate(), self._suggest_column(name))
         return None
@@ -226,8 +231,3 @@ class OperationsBuilder:
                 known.schema, known.broken_names | left, self.known_columns.is_open, tables
             )
         self.known_columns = known
-
-
-def keep_column(field: Field) -> ColumnReference:
-    """Return a column unchanged."""
-    return ColumnReference(field.type, field.nullable, NOWHERE, field.name)

@@ -27,20 +27,20 @@ def warn_of_late_again(pipeline: Pipeline, parts: Iterable[PlanPart], report: Pl
     for part in parts:
         if not isinstance(part, Step):
             continue
-        window = _get_event_time_window(get_keyed_operation(part))
-        late = [name for name in part.inputs if name in waits]
-        dedup = get_keyed_operation(part)
-        if isinstance(dedup, Process):
+        keyed = get_keyed_operation(part)
+        if isinstance(keyed, Process):
             continue
-        if isinstance(dedup, Dedup) and dedup.uses_event_time:
+        window = _get_event_time_window(keyed)
+        late = [name for name in part.inputs if name in waits]
+        if isinstance(keyed, Dedup) and keyed.uses_event_time:
             if late:
                 report.subject = f'step "{part.name}"'
                 message = f'the rows of "{late[0]}" are behind the watermark: all are late again'
                 report.warn(
                     message, pipeline.steps[part.name].keys_at["dedup"].locate(), ARRIVAL_HINT
                 )
-            if dedup.late_to is not None:
-                waits[dedup.late_to] = max((waits[name] for name in late), default=0)
+            if keyed.late_to is not None:
+                waits[keyed.late_to] = max((waits[name] for name in late), default=0)
             continue
         if window is None:
             if late and _keeps_event_time(part):

@@ -1,10 +1,8 @@
-"""Checks of sources that read the output of a sink of the same pipeline.
+"""The graph of streams: topological order, cycles, unknown streams, and loops through files.
 
-If the sink is downstream of the source, this is a loop: the output is read again, immediately with
-`watch`, otherwise when the job is resumed. Elsewhere it is undefined how much of the output is
-read.
-
-The graph of streams: topological order, cycles, and references to unknown streams.
+A source may read the output of a sink of the same pipeline. If the sink is downstream of the
+source, this is a loop: the output is read again, immediately with `watch`, otherwise when the job
+is resumed. Elsewhere it is undefined how much of the output is read.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""User code in windows and aggregates, as parts of the plan.
-
-The conversion of a window of the document to a window of the plan.
-"""
+"""The windows, aggregates and user code of a step's clauses, converted to parts of the plan."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def test_what_is_no_broker_is_told(written: str, message: str, tmp_path: Path) -
     ("which", "message"),
     [
         ("", "kafka: wanted one of topic, topics, pattern, got none"),
-        (", topic: a, pattern: b", 'kafka.pattern: "pattern" is given in addition to "topic"'),
+        (", topic: a, pattern: b", 'kafka.pattern: "pattern" does not go with "topic"'),
         (", topic: 'a b'", 'kafka.topic: wanted the name of a topic, got "a b"'),
         (", topics: [a, a]", 'kafka.topics[1]: "a" is listed twice'),
         (", pattern: 'a('", "kafka.pattern: not a regular expression: missing ), unterminated"),
@@ -150,11 +150,11 @@ USER = "username: u, password: '${secret:PW}'"
 @pytest.mark.parametrize(
     ("security", "message"),
     [
-        (f"mechanism: PLAIN, {USER}", '"mechanism" is of no use with protocol: plaintext'),
-        ("ca: x", '"ca" is of no use with protocol: plaintext'),
+        (f"mechanism: PLAIN, {USER}", '"mechanism" does not go with "protocol: plaintext"'),
+        ("ca: x", '"ca" does not go with "protocol: plaintext"'),
         ("protocol: sasl_plaintext", '"sasl_plaintext" needs "mechanism" as well'),
         ("protocol: sasl_ssl, mechanism: PLAIN, username: u", 'PLAIN needs "password" as well'),
-        (f"protocol: ssl, {USER}", '"username" is of no use with protocol: ssl'),
+        (f"protocol: ssl, {USER}", '"username" does not go with "protocol: ssl"'),
         (f"protocol: sasl_ssl, mechanism: OAUTHBEARER, {USER}", 'OAUTHBEARER needs "token"'),
         ("protocol: ssl, key: k", '"key" needs "cert" as well'),
         ("protocol: ssl, key_password: '${env:PW}'", '"key_password" needs "key" as well'),

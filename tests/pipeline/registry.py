@@ -11,8 +11,16 @@ from headrace.connectors.registry import REGISTRY as LOOKUPS
 from headrace.core.pipeline.connector_spec import ExpressionOption
 from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.pipeline.fields import ColumnNames, Computed
-from headrace.core.pipeline.settings import positive_duration
-from headrace.core.pipeline.values import Count, Flag, RowRate, Size, Words, choice_of, whole_number
+from headrace.core.pipeline.values import (
+    Count,
+    Flag,
+    RowRate,
+    Size,
+    Words,
+    choice_of,
+    positive_duration,
+    whole_number,
+)
 from headrace.core.plan.connector import Connector, Connectors, SinkSide, SourceSide
 from headrace.core.types.data_types import BIGINT, Schema
 from headrace.core.types.data_types import Field as Column

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from headrace.connectors.registry import REGISTRY
 from headrace.core.pipeline import build_reference
+from headrace.core.pipeline.clause_rules import STEP_RULES
 from headrace.core.pipeline.document_model import DocumentModel, get_nested_model
 from headrace.core.pipeline.model import SinkKeys, SourceKeys, StepKeys
 from headrace.core.pipeline.settings import RESTART_MODELS, Settings
@@ -60,3 +61,13 @@ def test_the_order_of_clauses_is_that_of_the_table() -> None:
 def test_what_is_not_built_is_listed() -> None:
     for word in (*PLANNED_CLAUSES, "workers", "avro"):
         assert f"`{word}`" in PAGE.partition("## Not built yet")[2]
+
+
+def test_the_table_of_clauses_has_what_each_needs_and_excludes() -> None:
+    assert "| `having` | `aggregate` |  |\n" in PAGE
+    assert (
+        "| `key` | `aggregate` or `top` or `apply` or `process` | `join`, `dedup`, `broad" in PAGE
+    )
+    for rule in STEP_RULES:
+        for clause in rule.keys.split(", "):
+            assert "." in clause or PAGE.count(f"| `{clause}` |") > 1, clause

@@ -4,10 +4,11 @@ Exactly once is a two-phase commit: each subtask writes in one transaction from 
 the next. A checkpoint names the transaction; once the checkpoint is complete, the transaction is
 committed, if necessary by an attempt that resumes from it.
 
-- `pool`: the states of transactional ids; `ids`: the durable record of all that may have been used;
+- `transactional_ids`: the states of the ids, and the durable record of all that may have been used;
   `transactions`: begins and ends them
-- `encoding`: records from rows (with `keys` and `murmur`); `batches`: collects records
-- `outbox`: decides what is sent next; `sending`: sends it; `outflow`: adds rows and lingers
+- `encoding`: records from rows (with `murmur`); `producer_batches`: collects records
+- `batch_queue`: decides what is sent next; `batch_sender`: sends it; `row_sender`: adds rows and
+  lingers
 - `wire`: requests to brokers; `link`: the connection to them
 """
 

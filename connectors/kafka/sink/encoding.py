@@ -1,6 +1,6 @@
 """Records from rows: topics, partitions, keys, values, headers and timestamps, in columns.
 
-Record keys as bytes: of one column its text, of several a JSON object.
+The key of a record is the text of one column, or a JSON object of several.
 """
 
 from __future__ import annotations

@@ -1,18 +1,17 @@
-"""The durable record of a sink's transactional ids, written before any of them is used.
+"""The transactional ids of a sink: their durable record, and the states of a subtask's ids.
 
-An attempt after a crash therefore knows all transactions that a failed attempt may have left open,
-also at another parallelism, and ends them: an open transaction keeps readers waiting until it times
-out at the broker. The record outlives the job, so `--fresh` ends those of the job before it.
+The record is written before any of the ids is used. An attempt after a crash therefore knows all
+transactions that a failed attempt may have left open, also at another parallelism, and ends them:
+an open transaction keeps readers waiting until it times out at the broker. The record outlives the
+job, so `--fresh` ends those of the job before it. Each attempt has ids of its own, by its
+generation, which is in the record: a broker may report a transaction as aborted before it has
+notified any of its partitions, and the next writes of the same producer there would join that
+transaction, and commit it.
 
-Each attempt has ids of its own, by its generation, which is in the record. A broker may report a
-transaction as aborted before it has notified any of its partitions; the next writes of the same
-producer there would join that transaction, and commit it.
-
-The transactional ids of one subtask and their states: an immutable state machine.
-
-An EndTxn names an id, a producer and an epoch, not a transaction. For these three to name one
-transaction for ever, an id is initialised again for each transaction, but only when no commit of
-the last one can be requested any more: initialising would abort it, or make it look lost.
+The ids of a subtask are an immutable state machine. An EndTxn names an id, a producer and an epoch,
+not a transaction. For these three to name one transaction for ever, an id is initialised again for
+each transaction, but only when no commit of the last one can be requested any more: initialising
+would abort it, or make it look lost.
 
 | slot      | opens    | prepares | is committed | a barrier comes |
 |-----------|----------|----------|--------------|-----------------|

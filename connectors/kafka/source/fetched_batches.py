@@ -1,11 +1,9 @@
-"""The record batches in a fetch response, parsed by their headers alone, without unpacking.
+"""The record batches of a fetch response, parsed by their headers alone, and the visible ones.
 
-So the next fetch can be sent before the records of this one are decoded. A header is 61 bytes; the
-batch's checksum covers all but the offset and the length at its front. Old brokers may still hold
-messages in formats before batches (magic 0 and 1), which have the last offset in the place of the
-base offset.
-
-Filter of visible batches in a fetch response: no control batches, no aborted transactions.
+Records are not unpacked, so the next fetch can be sent before those of this one are decoded. A
+header is 61 bytes; the batch's checksum covers all but the offset and the length at its front. Old
+brokers may still hold messages in formats before batches (magic 0 and 1), which have the last
+offset in the place of the base offset.
 
 A broker answers a `read_committed` fetch with all batches before the first open transaction, and
 a list of aborted transactions: the producer and the first offset of each. From that offset on,

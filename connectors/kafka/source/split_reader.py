@@ -1,13 +1,11 @@
-"""`--limit N`: the first N rows of a source, from any of its partitions.
-
-The subtasks of a source share one limit. Before making a chunk, a subtask takes as many records
-from the limit as it may need, and puts back those that became no rows.
-
-The split reader of partitions: fetches ahead, and makes chunks one group of loads at a time.
+"""The split reader of partitions: fetches ahead, and makes chunks one group of loads at a time.
 
 While a load is decoded in a thread, the next fetch is in flight; while chunks wait to be emitted,
 or batches to be decoded, no more of their partitions is fetched. So the memory of each partition
 is bounded: the load being decoded, and two fetches.
+
+With `--limit N`, the subtasks of a source share the limit. Before making a chunk, a subtask takes
+as many records from it as it may need, and puts back those that became no rows.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from headrace.core.operators.lookup.answers import (
     build_failed_answers,
 )
 from headrace.core.plan import nodes
-from headrace.core.plan.formatting import format_duration
+from headrace.core.plan.formatting import format_microseconds
 
 if TYPE_CHECKING:
     import polars as pl
@@ -240,9 +240,7 @@ class LookupClient:
                 async with asyncio.timeout(self._lookup.timeout_us / 1e6):
                     found = await self.table.find(keys)
             except TimeoutError:
-                from datetime import timedelta
-
-                waited = format_duration(timedelta(microseconds=self._lookup.timeout_us))
+                waited = format_microseconds(self._lookup.timeout_us)
                 raise ConnectorError(f"no answer within {waited}") from None
         return build_answers(keys.height, keep_one_row_per_key(keys, found), self._lookup)
 

@@ -15,6 +15,7 @@ from headrace.core.pipeline.clauses.joins import InputReading, JoinInputKeys
 from headrace.core.pipeline.clauses.keyed import Key
 from headrace.core.pipeline.diagnostics import RuleViolation
 from headrace.core.pipeline.document_model import DocumentModel
+from headrace.core.pipeline.key_rules import EXCLUDES, KeyRule, check_rules, list_given_keys
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.values import Expression, Name, choice_of, nonzero_duration
 
@@ -76,6 +77,9 @@ PROCESS_HINTS = {
     "order": "it belongs to process: {order: ...}",
     "late_to": "it belongs to process: {late_to: ...}",
 }
+PROCESS_RULES = tuple(
+    KeyRule(key, EXCLUDES, "process", hint) for key, hint in PROCESS_HINTS.items()
+)
 
 
 def check_broadcast(
@@ -86,9 +90,8 @@ def check_broadcast(
         message = "broadcast: a step reads one input in addition to the small stream"
         yield RuleViolation(("from",), message, "unite them in an earlier step")
     if in_process:
-        for key in PROCESS_HINTS.keys() & broadcast.model_fields_set:
-            message = f'broadcast: "{key}" does not go with "process"'
-            yield RuleViolation(("broadcast", key), message, PROCESS_HINTS[key])
+        given = list_given_keys(broadcast) | {"process"}
+        yield from check_rules(PROCESS_RULES, given, "broadcast")
         return
     if broadcast.on is None:
         hint = "on: rules.country = country says which rows match; process: passes them to a class"

@@ -28,9 +28,16 @@ from headrace.core.pipeline.fields import (
     TypeReading,
     read_or_collect,
 )
-from headrace.core.pipeline.settings import positive_duration
 from headrace.core.pipeline.text import NOTHING, Text
-from headrace.core.pipeline.values import Count, FieldReading, Flag, Name, column, whole_number
+from headrace.core.pipeline.values import (
+    Count,
+    FieldReading,
+    Flag,
+    Name,
+    column,
+    positive_duration,
+    whole_number,
+)
 from headrace.core.types.data_types import STRING, Type
 
 

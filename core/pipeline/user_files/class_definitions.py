@@ -1,6 +1,6 @@
 """The classes of a user's file, and the message for a missing one; the file is read, not run.
 
-The members that each kind of class must have are checked in `python_classes` and `process_classes`.
+The members that each kind of class must have are checked in `class_checks` and `process_checks`.
 """
 
 from __future__ import annotations

@@ -28,6 +28,7 @@ from headrace.core.errors.problems import Problem, suggest_name
 from headrace.core.pipeline.yaml_document import truncated_values
 from headrace.core.pipeline.yaml_document.error_context import suggest_quotes
 from headrace.core.pipeline.yaml_document.nodes import (
+    PART_KIND_BY_SECTION,
     RejectedNode,
     YamlEntry,
     YamlMapping,
@@ -41,7 +42,6 @@ MAX_DEPTH = 50
 MAX_NODES = 100_000
 TOO_MANY_VALUES = f"more than {MAX_NODES:,} values in one file"
 ALIASES_HINT = "an alias (*name) counts as everything it refers to"
-PART_KIND_BY_SECTION = {"sources": "source", "steps": "step", "sinks": "sink"}
 BRACES_HINT = "in YAML braces are a mapping; a value with braces in it needs quotes"
 CORE_TAG_PREFIX = "tag:yaml.org,2002:"
 TEXT_TAGS = ("!", f"{CORE_TAG_PREFIX}str")

@@ -1,6 +1,6 @@
-"""The text around a YAML error: lines, indentation, quotes.
+"""The text around a YAML error: lines, indentation, quotes, and the value in quotes for a hint.
 
-Quoted values for hints: quotes fix most values that YAML reads as something else.
+Quotes fix most values that YAML reads as something else.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from headrace.core.pipeline.yaml_document.source_file import SourceText
 
+PART_KIND_BY_SECTION = {"sources": "source", "steps": "step", "sinks": "sink"}
 NULL_WORDS = ("", "~", "null", "Null", "NULL")
 
 

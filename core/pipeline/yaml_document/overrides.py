@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from headrace.core.errors.problems import Problem, suggest_name
 from headrace.core.pipeline.yaml_document.nodes import (
+    PART_KIND_BY_SECTION,
     RejectedNode,
     YamlEntry,
     YamlMapping,
@@ -27,7 +28,6 @@ SEGMENT_PATTERN = re.compile(
     r"""\s*(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<plain>[^.="']+))\s*"""
 )
 MAX_SEGMENTS = 50
-PART_KIND_BY_SECTION = {"sources": "source", "steps": "step", "sinks": "sink"}
 
 
 class InvalidOverride(Exception):

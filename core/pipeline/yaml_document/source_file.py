@@ -1,12 +1,9 @@
-"""A text that problems point into: a pipeline's file, or one `--set` argument.
+"""The text of a pipeline's file or of one `--set` argument, which problems point into.
 
 All later stages use offsets into this text; lines and columns are computed only for display. Lines
-end as in editors (LF, CRLF, CR), although YAML accepts more line breaks.
-
-The reader of a pipeline's file: its text, or the reason why it cannot be a pipeline.
-
-An accepted text is UTF-8 without control characters and without line breaks that editors do not
-show, so that all later stages count lines and columns as an editor does.
+end as in editors (LF, CRLF, CR), although YAML accepts more line breaks. An accepted file is UTF-8
+without control characters and without line breaks that editors do not show, so that all stages
+count lines and columns as an editor does.
 """
 
 from __future__ import annotations

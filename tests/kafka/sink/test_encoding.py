@@ -102,7 +102,7 @@ def test_a_key_of_several_columns_is_an_object() -> None:
 def test_rows_without_a_key_take_turns_and_a_deleted_row_has_no_value() -> None:
     frame = pl.DataFrame({"k": ["a", None, "b"], "n": [1, 2, 3], "_delete": [False, True, True]})
     encoding = RecordEncoder(
-        recipe(key=only("k"), deletes=True), next_partition=2, clock=lambda: 1.5
+        recipe(key=only("k"), has_deletes=True), next_partition=2, clock=lambda: 1.5
     )
     found = encoding.encode_rows("t", frame, 4)
     assert list(found.values) == [b'{"k":"a","n":1}', None, None]

@@ -17,10 +17,10 @@ def test_an_id_is_free_again_at_the_barrier_behind_its_commit_and_not_before() -
     assert committed.free_committed().slots == ("free", "open")
 
 
-@pytest.mark.parametrize("step", ["opened", "prepared", "committed"])
+@pytest.mark.parametrize("step", ["open_slot", "prepare_slot", "commit_slot"])
 def test_no_step_is_taken_from_where_it_does_not_lead(step: str) -> None:
     pool = SlotPool.of_size(1).open_slot(0)
-    if step == "prepared":
+    if step == "prepare_slot":
         pool = SlotPool.of_size(1)
     with pytest.raises(AssertionError):
         getattr(pool, step)(0)

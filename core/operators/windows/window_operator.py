@@ -7,7 +7,7 @@ lateness; late rows are counted, and emitted on their own stream if it is declar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -104,7 +104,7 @@ class WindowOperator:
             yield from self._advance_clock(now_us)
         if self._trigger.fire_if_due(now_us):
             keeps_rows = self._window.keeps_rows
-            yield from self._emit([find_early_windows(self._clock.now_us, keeps_rows=keeps_rows)])
+            yield from self._emit(find_early_windows(self._clock.now_us, keeps_rows=keeps_rows))
 
     def flush_to_state(self) -> None:
         """Flush buffered rows to the state."""
@@ -127,10 +127,16 @@ class WindowOperator:
         if self._pane_state.should_flush:
             self._pane_state.flush()
         fires, keeps_rows = self._trigger.fires_between(before_us, now_us), self._window.keeps_rows
-        yield from self._emit(
-            find_due_windows(grid, first, before_us, now_us, fires=fires, keeps_rows=keeps_rows)
-        )
-        closed_us = self._clock.find_closed_pane(grid)
+        due = find_due_windows(grid, first, before_us, now_us, fires=fires, keeps_rows=keeps_rows)
+        for each in due:
+            if each.rows is not FiringRows.ALL:
+                self._drop_closed()  # early results need only open windows
+            yield from self._emit(each)
+        self._drop_closed()
+
+    def _drop_closed(self) -> None:
+        """Forget the panes that no open window needs."""
+        closed_us = self._clock.find_closed_pane(self._parts.grid)
         self._pane_state.runs.drop(closed_us)
         if self._parts.dirty_panes is not None:
             self._parts.dirty_panes.drop(closed_us)
@@ -151,14 +157,11 @@ class WindowOperator:
             self._pane_state.add(rows, came.first_pane)
         if due is not None:
             late = came.rows.filter(grid.first_window_end(pl.col(SLOT)) <= clock.now_us)
-            yield from self._emit([due], late)
+            yield from self._emit(due, late)
 
-    def _emit(
-        self, due: Iterable[DueWindows], late: pl.DataFrame | None = None
-    ) -> Iterator[Output]:
-        """Emit the due windows; `late` are the new rows, if not those since the last firing."""
-        for each in due:
-            yield from self._parts.results.emit(self._read_windows(each, late))
+    def _emit(self, due: DueWindows, late: pl.DataFrame | None = None) -> Iterator[Output]:
+        """Emit due windows; `late` are the new rows, if not those since the last firing."""
+        return self._parts.results.emit(self._read_windows(due, late))
 
     def _read_windows(self, due: DueWindows, late: pl.DataFrame | None) -> Iterator[pl.DataFrame]:
         """Read the states of due windows."""

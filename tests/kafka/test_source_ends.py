@@ -75,6 +75,6 @@ def test_a_job_that_goes_on_is_given_an_end_and_loses_it_again(
     topics.write(topic, two(begin=10, count=6))
     values, ended = run(lambda: to_the_end(left))
     assert values == [*range(10, 16)]
-    assert all(each.ended and "stop=8" in str(each.position) for each in ended.values())
+    assert all(each.is_finished and "stop=8" in str(each.position) for each in ended.values())
     assert run(lambda: to_the_end(ended)) == ([], ended)
     assert run(lambda: without(ended, 8)) == [100, 100, 101, 101, 102, 102, 103, 103]

@@ -301,4 +301,4 @@ def test_what_was_taken_out_of_a_limit_and_not_needed_is_put_back() -> None:
     assert (limit.take_records(9), limit.is_reached) == (5, False)
     limit.put_back(5, 5)
     assert limit.is_reached
-    assert RowLimit(None).take(5) is None
+    assert RowLimit(None).take_records(5) is None

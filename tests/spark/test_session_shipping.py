@@ -74,4 +74,4 @@ def test_an_archive_holds_each_file_once(tmp_path: Path) -> None:
     archive = tmp_path / "headrace.zip"
     write_archive(archive, find_own_files())
     names = zipfile.ZipFile(archive).namelist()
-    assert len(names) == len(set(names)) and "headrace/core/types.py" in names
+    assert len(names) == len(set(names)) and "headrace/core/types/data_types.py" in names

@@ -22,10 +22,6 @@ from headrace.core.types.data_types import STRING, Schema
 
 if TYPE_CHECKING:
     import polars as pl
-if TYPE_CHECKING:
-    import polars as pl
-if TYPE_CHECKING:
-    import polars as pl
 
 
 class OutputBody(Protocol):

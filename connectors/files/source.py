@@ -27,8 +27,6 @@ from headrace.core.api.splits import Position, Split
 from headrace.core.plan import nodes
 
 if TYPE_CHECKING:
-    from headrace.connectors.files.parquet_reader import AnyFileReader
-if TYPE_CHECKING:
     from headrace.connectors.files.discovery import FolderWatch
     from headrace.connectors.files.parquet_reader import AnyFileReader
 

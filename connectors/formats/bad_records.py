@@ -15,8 +15,6 @@ from headrace.core.types.data_types import Array, Field, Schema, Struct, Type
 
 if TYPE_CHECKING:
     import polars as pl
-if TYPE_CHECKING:
-    import polars as pl
 
 
 MAX_SHOWN = 60

@@ -62,8 +62,6 @@ from headrace.core.types.data_types import (
 
 if TYPE_CHECKING:
     import polars as pl
-if TYPE_CHECKING:
-    import polars as pl
 
 
 def parse_header(header: bytes, shape: CsvSyntax, declared: Schema) -> tuple[str, ...]:

@@ -51,8 +51,6 @@ from headrace.core.types.data_types import DOUBLE, FLOAT, Field, Schema
 
 if TYPE_CHECKING:
     import polars as pl
-if TYPE_CHECKING:
-    import polars as pl
 
 
 LinesReader: TypeAlias = "Callable[[list[bytes]], pl.DataFrame]"

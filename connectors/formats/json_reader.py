@@ -20,8 +20,6 @@ from headrace.core.types.data_types import DOUBLE, FLOAT, Array, Field, Schema, 
 
 if TYPE_CHECKING:
     import polars as pl
-if TYPE_CHECKING:
-    import polars as pl
 
 
 # The field to read if none is needed: without a schema, Polars would guess one.

@@ -9,15 +9,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from headrace.connectors.formats import thrift
 from headrace.connectors.formats.bad_records import has_required_field
 from headrace.connectors.formats.parquet_read import ParquetReader
 from headrace.core.types.data_types import Array, Field, Struct, to_polars
-
-if TYPE_CHECKING:
-    pass
 
 COMMON_CODECS = {0, 1, 2, 6}
 """The codecs that every reader supports: none, Snappy, gzip and Zstandard."""

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from headrace.connectors.formats.parquet_types import from_polars
 from headrace.connectors.guess.file_head import UnreadableFile
 from headrace.core.types.data_types import (
     Type,
 )
-
-if TYPE_CHECKING:
-    pass
 
 
 def read_parquet_columns(path: str, name: str) -> tuple[list[tuple[str, Type]], tuple[str, ...]]:

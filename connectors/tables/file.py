@@ -37,8 +37,6 @@ from headrace.core.types.data_types import Schema, to_polars
 
 if TYPE_CHECKING:
     import polars as pl
-if TYPE_CHECKING:
-    import polars as pl
 
     from headrace.connectors.files.parquet_reader import AnyFileReader
 

@@ -10,8 +10,6 @@ import msgspec
 
 if TYPE_CHECKING:
     import polars as pl
-if TYPE_CHECKING:
-    import polars as pl
 
 
 class KeyedColumn(Protocol):

@@ -33,8 +33,6 @@ from headrace.core.types.key_groups import compute_key_groups, encode_keys
 
 if TYPE_CHECKING:
     import polars as pl
-if TYPE_CHECKING:
-    import polars as pl
 
 
 def decode_keys(keys: pl.Series, columns: Schema) -> list[pl.Series]:

@@ -24,8 +24,6 @@ from headrace.core.types.elements import DELETE
 
 if TYPE_CHECKING:
     import polars as pl
-if TYPE_CHECKING:
-    import polars as pl
 
 
 PREFIX_LENGTH = len(b'{"_":')

@@ -24,8 +24,6 @@ from headrace.core.expressions.typed import Constant, PolarsForm
 
 if TYPE_CHECKING:
     import polars as pl
-if TYPE_CHECKING:
-    import polars as pl
 
 
 # Letters whose title case differs from their upper case: both ends of each range are included.

@@ -26,8 +26,8 @@ from benchmarks.bids import bids
 from benchmarks.kafka_ends import stamped
 from benchmarks.kafka_work import PARTITIONS, headrace
 from benchmarks.timing import compile_all
-from tests.kafka.broker import Broker
-from tests.kafka.topics import LONGEST_S, Record, Topics
+from tests.support.kafka.broker import Broker
+from tests.support.kafka.topics import LONGEST_S, Record, Topics
 
 WARM_S = 3
 PIPELINE = """

@@ -26,8 +26,8 @@ from pathlib import Path
 from benchmarks.kafka_work import PARTITIONS, Took, committed, fill, headrace, later, ran
 from benchmarks.timing import compile_all
 from benchmarks.works import STEPS, TIME
-from tests.kafka.broker import Broker
-from tests.kafka.topics import Topics
+from tests.support.kafka.broker import Broker
+from tests.support.kafka.topics import Topics
 
 RECORDS = {"filter": 1_000_000, "w1": 1_000_000, "w3": 6_000_000}
 SMALL = 1_000_000

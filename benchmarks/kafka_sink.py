@@ -35,8 +35,8 @@ from headrace.core.api.run_context import CommitTiming, RunContext
 from headrace.core.pipeline.text import Text
 from headrace.core.plan import nodes
 from headrace.core.types.data_types import Schema
-from tests.kafka.broker import Broker
-from tests.kafka.topics import Topics
+from tests.support.kafka.broker import Broker
+from tests.support.kafka.topics import Topics
 
 ROWS = 1_000_000
 PARTITIONS = 4

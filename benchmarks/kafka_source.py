@@ -39,8 +39,8 @@ from headrace.core.pipeline.formats import JsonOptions
 from headrace.core.pipeline.text import Text
 from headrace.core.plan import nodes
 from headrace.core.types.data_types import BIGINT, Field, Schema, to_polars
-from tests.kafka.broker import Broker
-from tests.kafka.topics import Topics
+from tests.support.kafka.broker import Broker
+from tests.support.kafka.topics import Topics
 
 RECORDS = 1_000_000
 PARTITIONS = 4

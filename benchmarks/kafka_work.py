@@ -21,7 +21,7 @@ from aiokafka import AIOKafkaProducer
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from benchmarks.bids import bids
-from tests.kafka.topics import LONGEST_S, Topics
+from tests.support.kafka.topics import LONGEST_S, Topics
 
 PARTITIONS = 4
 BATCH = 512 << 10

@@ -1,7 +1,7 @@
 """The order of the tests, and the tests that need a Kafka broker or Spark.
 
 When processes share the tests, each takes a whole file at a time, so that module fixtures are made
-once; and one of them takes all files of tests/spark, which share one session. Slow files come
+once; and one of them takes all files of tests/core/spark, which share one session. Slow files come
 first, so that at the end no process works alone.
 """
 
@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 import hypothesis
 import pytest
 
+from tests.support.cli.command_line import headrace
+
 if TYPE_CHECKING:
     from xdist.remote import Producer
     from xdist.scheduler import LoadFileScheduling
@@ -24,8 +26,19 @@ if TYPE_CHECKING:
 hypothesis.settings.register_profile("busy", deadline=None)
 hypothesis.settings.load_profile("busy")
 
+__all__ = ["headrace"]
+
 HERE = Path(__file__).parent
-LONGEST = ("spark", "kafka", "runtime/test_freezing.py", "recovery", "nexmark", "cli", "docs")
+LONGEST = (
+    "core/spark",
+    "connectors/kafka",
+    "core/operators/test_snapshots.py",
+    "recovery",
+    "nexmark",
+    "cli",
+    "docs",
+)
+SPARK = "tests/core/spark"
 BROKERS = {"broker", "secured"}
 
 
@@ -73,10 +86,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFil
     from xdist.scheduler import LoadFileScheduling
 
     class OneSpark(LoadFileScheduling):  # type: ignore[misc]
-        """Schedules whole files, and all of tests/spark as one file."""
+        """Schedules whole files, and all of tests/core/spark as one file."""
 
         def _split_scope(self, nodeid: str) -> str:
             file = super()._split_scope(nodeid)
-            return "tests/spark" if file.startswith("tests/spark/") else file
+            return SPARK if file.startswith(f"{SPARK}/") else file
 
     return OneSpark(config, log) if config.getvalue("dist") == "loadfile" else None

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.cli.new import find_templates
-from tests.cli.ran import Headrace
+from tests.support.cli.command_line import Headrace
 
 
 def completed(headrace: Headrace, monkeypatch: pytest.MonkeyPatch, line: str) -> list[str]:

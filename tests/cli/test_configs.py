@@ -20,10 +20,10 @@ from headrace.core.job.job import Job
 from headrace.core.job.spec import JobSpec
 from headrace.core.plan.connector import Connectors
 from headrace.state.memory.backend import MemoryBackend
-from tests.cli.ran import Headrace
-from tests.cli.shipped import ORDERS, STEADY, Rows, accounted, output, overrides
-from tests.runtime.recut import CUTS, recut
-from tests.runtime.running import run_simulated
+from tests.support.cli.command_line import Headrace
+from tests.support.cli.shipped_pipelines import ORDERS, STEADY, Rows, accounted, output, overrides
+from tests.support.runtime.memory_pipelines import run_simulated
+from tests.support.runtime.recut_sources import CUTS, recut
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import json
 
 from headrace.core.aggregates.catalog import ENTRIES, ENTRIES_BY_NAME, group_by_family
-from tests.cli.ran import Headrace
+from tests.support.cli.command_line import Headrace
 
 
 def test_every_function_is_listed_with_its_sentence(headrace: Headrace) -> None:

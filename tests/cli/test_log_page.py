@@ -27,7 +27,7 @@ from headrace.core.coordination.messages import CheckpointCompleted, CheckpointF
 from headrace.core.pipeline.loader import load_pipeline
 from headrace.core.plan import build_plan
 from headrace.core.worker.statistics import PartCounts
-from tests.cli.ran import Headrace
+from tests.support.cli.command_line import Headrace
 
 GOOD = """name: good
 sources: {s: {generate: {rows: 3, columns: {x: id}}}}

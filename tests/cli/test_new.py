@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from headrace.cli.new import find_templates
-from tests.cli.ran import Headrace
+from tests.support.cli.command_line import Headrace
 
 
 def test_without_a_template_all_are_listed(headrace: Headrace) -> None:

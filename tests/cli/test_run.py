@@ -7,7 +7,7 @@ from textwrap import dedent
 
 import pytest
 
-from tests.cli.ran import Headrace
+from tests.support.cli.command_line import Headrace
 
 TEN = """\
 name: ten

@@ -12,7 +12,16 @@ from random import Random
 
 import pytest
 
-from tests.cli.processes import RUN, OnTerminal, ended, finished, limited, met, screen, start
+from tests.support.cli.processes import (
+    RUN,
+    OnTerminal,
+    ended,
+    finished,
+    limited,
+    met,
+    screen,
+    start,
+)
 
 ENDLESS = """\
 name: endless

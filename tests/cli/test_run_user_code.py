@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.ran import Headrace
+from tests.support.cli.command_line import Headrace
 
 
 def write(name: str, text: str) -> str:

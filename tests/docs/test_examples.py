@@ -14,7 +14,7 @@ from headrace.core.aggregates.catalog import ENTRIES
 from headrace.core.expressions import to_expr, type_expression
 from headrace.core.types.data_types import Field, Schema, Type, to_polars
 from headrace.core.types.type_parser import parse_type
-from tests.spark_text import spark_text
+from tests.support.spark_text import spark_text
 
 COLUMNS = {name: (parse_type(type)[0], values) for name, (type, values) in EXAMPLE_ROWS.items()}
 SCHEMA = Schema(tuple(Field(name, type) for name, (type, _) in COLUMNS.items()))

@@ -2,14 +2,13 @@
 
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 from headrace.state.savepoints.document import FileDocument, StateDocument, StepStateDocument
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).parent.parent.parent
 PAGE = (ROOT / "docs" / "savepoints.md").read_text("utf-8")
-SAVEPOINT = json.loads((ROOT / "tests/state/savepoints/v1/savepoint.json").read_bytes())
+SAVEPOINT = json.loads((ROOT / "tests/state/savepoints/stored/v1/savepoint.json").read_bytes())
 
 
 def shown() -> Any:
@@ -50,4 +49,4 @@ def test_all_members_are_in_the_example_or_the_table() -> None:
 
 def test_the_example_shows_files_that_are_there() -> None:
     for path in re.findall(r"`?(states/\w+/\w+/[\d-]+\.parquet)", PAGE):
-        assert (ROOT / "tests/state/savepoints/v1" / path).exists(), path
+        assert (ROOT / "tests/state/savepoints/stored/v1" / path).exists(), path

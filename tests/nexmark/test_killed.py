@@ -14,9 +14,9 @@ import pytest
 
 from headrace.cli.pipeline_file import check_pipeline
 from headrace.state.memory.backend import MemoryBackend
-from tests.cli.processes import ended, start
-from tests.nexmark.site import CONFIGS, QUERIES, connectors, output, wanted
-from tests.recovery.lives import Lives
+from tests.support.cli.processes import ended, start
+from tests.support.nexmark import CONFIGS, QUERIES, connectors, output, wanted
+from tests.support.recovery.killed_pipelines import Lives
 
 REAL_EVENTS, REAL_STEP_US = 60_000, 100
 """In processes: six seconds of the events that the source itself makes, without a rate."""

@@ -15,8 +15,8 @@ from headrace.core.dataflow.operator_factory import OperatorContext
 from headrace.core.job.job import Job
 from headrace.core.job.spec import JobSpec
 from headrace.state.memory.backend import MemoryBackend
-from tests.nexmark.site import CONFIGS, QUERIES, connectors, output, wanted
-from tests.runtime.running import run_simulated
+from tests.support.nexmark import CONFIGS, QUERIES, connectors, output, wanted
+from tests.support.runtime.memory_pipelines import run_simulated
 
 
 def run(site: Path, query: str, seed: int) -> None:

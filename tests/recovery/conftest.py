@@ -5,10 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import headrace
-from tests.cli.ran import Headrace
-
-__all__ = ["headrace"]
+from tests.support.cli.command_line import Headrace
 
 
 @pytest.fixture

@@ -21,11 +21,11 @@ from headrace.core.api.state_backend import StateBackend
 from headrace.core.dataflow.channel import ChannelBounds
 from headrace.state.memory.backend import MemoryBackend
 from headrace.state.rocks.backend import RocksBackend
-from tests.cli.processes import ended, start
-from tests.cli.shipped import CONFIGS, STEADY, Rows, accounted, files, overrides
-from tests.cli.shipped import EVENTS as EVENTS_OF
-from tests.recovery.lives import Lives
-from tests.runtime.recut import recut
+from tests.support.cli.processes import ended, start
+from tests.support.cli.shipped_pipelines import CONFIGS, STEADY, Rows, accounted, files, overrides
+from tests.support.cli.shipped_pipelines import EVENTS as EVENTS_OF
+from tests.support.recovery.killed_pipelines import Lives
+from tests.support.runtime.recut_sources import recut
 
 EVENTS = "160"
 BATCHES = {"late.yaml": 200, "route.yaml": 40, **dict.fromkeys(EVENTS_OF, 40)}

@@ -11,8 +11,8 @@ from random import Random
 import pytest
 
 from headrace.core.api.snapshots import find_blobs
-from tests.cli.processes import stop_behind
-from tests.cli.ran import Headrace
+from tests.support.cli.command_line import Headrace
+from tests.support.cli.processes import stop_behind
 
 ROWS = 60_000
 PIPELINE = f"""\

@@ -17,9 +17,9 @@ from headrace.core.coordination.events import JobEvent
 from headrace.core.coordination.messages import CheckpointCompleted, CheckpointFailed
 from headrace.core.dataflow.channel import ChannelBounds
 from headrace.state.memory.backend import MemoryBackend
-from tests.cli.processes import ended, start
-from tests.recovery.lives import Lives
-from tests.runtime.recut import recut
+from tests.support.cli.processes import ended, start
+from tests.support.recovery.killed_pipelines import Lives
+from tests.support.runtime.recut_sources import recut
 
 ROWS = 200
 PIPELINE = f"""\

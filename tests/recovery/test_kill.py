@@ -1,13 +1,13 @@
 """A process that is killed at any instant, and run again, gives each row once.
 
-Two hundred kills: `python -m tests.recovery.kill 200`.
+Two hundred kills: `python -m tests.support.recovery.kill 200`.
 """
 
 from pathlib import Path
 
 import pytest
 
-from tests.recovery.kill import kill_often
+from tests.support.recovery.kill import kill_often
 
 
 @pytest.mark.parametrize("seed", [0, 1])

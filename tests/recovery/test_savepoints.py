@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.processes import stop_behind
-from tests.cli.ran import Headrace
+from tests.support.cli.command_line import Headrace
+from tests.support.cli.processes import stop_behind
+from tests.support.paths import SAVEPOINT_V1
 
 ROWS = 30_000
 PIPELINE = f"""\
@@ -27,7 +28,6 @@ sinks:
 """
 AT_ONCE = ("--set", "sources.numbers.generate.rate=10000000/s")
 FINAL = {k: (len(range(k, ROWS, 7)), sum(range(k, ROWS, 7))) for k in range(7)}
-V1 = Path(__file__).parent.parent / "state" / "savepoints"
 HOME = Path(".headrace/stopped")
 
 
@@ -249,16 +249,19 @@ def test_what_is_asked_for_wrongly_is_refused(
 
 
 def test_a_file_of_a_savepoint_is_told_with_its_folder(headrace: Headrace) -> None:
-    shutil.copy(V1 / "v1.yaml", "v1.yaml")
-    file = V1 / "v1" / "savepoint.json"
+    shutil.copy(SAVEPOINT_V1 / "v1.yaml", "v1.yaml")
+    file = SAVEPOINT_V1 / "v1" / "savepoint.json"
     ran = headrace("run", "v1.yaml", "--from-savepoint", str(file))
-    assert (ran.status, f"it is in the savepoint {V1 / 'v1'}\n" in ran.err) == (2, True), ran.err
+    assert (ran.status, f"it is in the savepoint {SAVEPOINT_V1 / 'v1'}\n" in ran.err) == (
+        2,
+        True,
+    ), ran.err
 
 
 def test_an_old_savepoint_is_gone_on_from(headrace: Headrace) -> None:
-    shutil.copy(V1 / "v1.yaml", "v1.yaml")
+    shutil.copy(SAVEPOINT_V1 / "v1.yaml", "v1.yaml")
     rate = ("--set", "sources.orders.generate.rate=10000000/s")
-    ran = headrace("run", "v1.yaml", "--from-savepoint", str(V1 / "v1"), *rate)
+    ran = headrace("run", "v1.yaml", "--from-savepoint", str(SAVEPOINT_V1 / "v1"), *rate)
     assert ran.status == 0, ran.err
     assert "orders: 0/2x20 from 960, 1/2x20 from 980\n" in ran.err
     totals = {row["shop"]: (row["n"], row["revenue"]) for row in rows("totals")}

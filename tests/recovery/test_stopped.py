@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.processes import ended, start, stop_behind
-from tests.cli.ran import Headrace
+from tests.support.cli.command_line import Headrace
+from tests.support.cli.processes import ended, start, stop_behind
 
 ROWS = 30_000
 PIPELINE = f"""\

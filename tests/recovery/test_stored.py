@@ -24,8 +24,6 @@ from headrace.cli.pipeline_file import check_pipeline
 from headrace.core.checkpoint.manifest import describe_parts
 from headrace.core.plan.fingerprint import build_fingerprints
 from headrace.core.state_reader.reader_metadata import build_reader_metadata
-from tests.cli.conftest import headrace
-from tests.cli.ran import Headrace
 from tests.recovery.stored.site import (
     HERE,
     PIPELINES,
@@ -41,8 +39,7 @@ from tests.recovery.stored.site import (
     newest,
     parts,
 )
-
-__all__ = ["headrace"]
+from tests.support.cli.command_line import Headrace
 
 KINDS = ("memory", "rocksdb", "pending", "savepoint")
 

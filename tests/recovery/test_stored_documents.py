@@ -20,7 +20,7 @@ from headrace.state.storage.home import Home
 from headrace.state.storage.home_lock import LockHolder
 from headrace.state.storage.local_disk import LocalDisk
 from headrace.state.storage.remote.ownership import BucketOwnership, OwnershipRecord
-from tests.remote.troubled import World
+from tests.support.s3.failing_bucket import World
 
 LOCK = b'{"pid":7,"host":"pegasus","since":"2026-01-31T08:00:00Z"}\n'
 HOLDER = LockHolder(7, "pegasus", "2026-01-31T08:00:00Z")

@@ -3,8 +3,8 @@
 Only this module knows how aiokafka builds requests, and their versions. aiokafka's producer ends
 its transactions itself and does not expose its identity, so its requests are sent here, over a
 client. That client uses the version of EndTxn that keeps a producer's epoch; with the version that
-raises the epoch, a handle would name two transactions (tests/kafka/sink/test_wire.py fails if that
-changes).
+raises the epoch, a handle would name two transactions. tests/connectors/kafka/sink/test_wire.py
+fails if that changes.
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ from headrace.connectors.formats.csv_encode import CsvEncoder
 from headrace.connectors.formats.csv_syntax import CsvSyntax
 from headrace.core.api.failures import ConnectorError
 from headrace.core.types.data_types import STRING, Field, Schema
-from tests.connectors.formats.rows import atoms, frame, frames
-from tests.connectors.formats.schemas import cuts, decoded, schema
+from tests.support.formats.decoding import cuts, decoded, schema
+from tests.support.formats.random_frames import atoms, frame, frames
 
 BAD = object()
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from headrace.connectors.formats.json_decode import JsonDecoder
 from headrace.connectors.formats.json_encode import MAX_ARRAY_ROWS, JsonEncoder
 from headrace.core.types.data_types import Schema
-from tests.connectors.formats.rows import frame, frames
-from tests.connectors.formats.schemas import schema
+from tests.support.formats.decoding import schema
+from tests.support.formats.random_frames import frame, frames
 
 # The type, a value, and its text.
 VALUES: list[tuple[str, object, str]] = [

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from headrace.connectors.formats.json_decode import JsonDecoder
 from headrace.connectors.formats.json_wire import UNITS_PER_SECOND
 from headrace.core.types.data_types import to_polars
-from tests.connectors.formats.schemas import schema
+from tests.support.formats.decoding import schema
 
 BAD = object()
 

@@ -19,8 +19,8 @@ from headrace.connectors.formats.parquet_write import ParquetEncoder
 from headrace.core.api.failures import ConnectorError
 from headrace.core.api.sources import BadRecord
 from headrace.core.types.data_types import Schema
-from tests.connectors.formats.rows import frames
-from tests.connectors.formats.schemas import schema
+from tests.support.formats.decoding import schema
+from tests.support.formats.random_frames import frames
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 
 from headrace.connectors.formats.raw import RawDecoder, RawEncoder
 from headrace.core.api.sources import BadRecord
-from tests.connectors.formats.schemas import schema
+from tests.support.formats.decoding import schema
 
 TEXT = RawDecoder(schema(value="string"))
 BYTES = RawDecoder(schema(value="binary"))

@@ -33,7 +33,7 @@ from typing import Any
 from headrace.core.api.storage_url import StorageUrl
 from headrace.state.storage.remote.bucket import Bucket, open_bucket
 from tests.recovery.stored.site import STORED, Stored, feed, final, has_read, lay_out, newest
-from tests.remote.server import BUCKET, serving
+from tests.support.s3.server import BUCKET, serving
 
 HEADRACE = (sys.executable, "-m", "headrace.cli")
 LONGEST_S = 30.0

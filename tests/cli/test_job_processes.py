@@ -1,0 +1,179 @@
+"""Jobs and the commands that control them, each in its own process."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from headrace.cli.control.client import JobClient
+from headrace.state.savepoints.savepoint import open_savepoint
+from headrace.state.storage.home import Home
+from headrace.state.storage.local_disk import LocalDisk
+from tests.support.cli.processes import ended, limited, met, start
+
+HEADRACE = (sys.executable, "-m", "headrace.cli")
+
+COUNTED = """\
+name: counted
+sources:
+  numbers: {generate: {rate: 2000/s, columns: {x: id, key: id % 7}}}
+steps:
+  totals: {from: numbers, key: key, aggregate: {n: count(*), highest: max(x)}}
+sinks:
+  kept: {from: numbers, files: {path: kept}}
+  out: {from: totals, files: {path: totals}}
+settings: {parallelism: 2, checkpoint: {every: 200ms}}
+"""
+
+STUCK = """\
+name: stuck
+sources:
+  numbers: {generate: {rate: 1000/s, columns: {x: id}}}
+steps:
+  mapped: {from: numbers, map: {python: stuck.py:stuck, returns: {x: bigint}}}
+sinks:
+  out: {from: mapped, files: {path: out}}
+"""
+
+# The first call takes long enough for all others to have a thread.
+FUNCTION = """\
+import os, time
+
+calls = 0
+
+def stuck(rows):
+    global calls
+    calls += 1
+    if calls == 1:
+        time.sleep(0.05)
+    elif os.path.exists("begun"):
+        with open("begun", "w"):
+            pass
+        os.remove("begun")
+        with open("release") as release:
+            release.read()
+    return rows
+"""
+
+
+def asking(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    """A command that was started; both streams are pipes."""
+    pipe = subprocess.PIPE
+    return limited(
+        subprocess.Popen([*HEADRACE, *arguments], cwd=folder, stdout=pipe, stderr=pipe, text=True)
+    )
+
+
+def answered(process: subprocess.Popen[str]) -> str:
+    """Return the output of a process that ended without errors or other output."""
+    out, err = ended(process)
+    assert (process.returncode, err) == (0, "")
+    return out.removesuffix("\n")
+
+
+def until_events(process: subprocess.Popen[str], event: str, count: int = 1) -> None:
+    """Read standard error until this number of events."""
+    assert process.stderr is not None
+    while count:
+        line = process.stderr.readline()
+        assert line, f"there was no {event}"
+        count -= json.loads(line)["event"] == event
+
+
+def numbers(folder: Path) -> list[int]:
+    """All that was kept."""
+    lines = (line for part in folder.glob("part-*") for line in part.read_text().splitlines())
+    return sorted(json.loads(line)["x"] for line in lines)
+
+
+def read(savepoint: str) -> list[int]:
+    """The numbers that had been read: a split has every so manieth block."""
+    found = []
+    sources: Any = open_savepoint(savepoint).document["sources"]
+    for split in sources["numbers"]:
+        at, of, block = map(int, re.findall(r"\d+", split["split"]))
+        starts = range(at * block, split["position"], of * block)
+        found += [number for start in starts for number in range(start, start + block)]
+    return sorted(found)
+
+
+def client(folder: Path, name: str) -> JobClient:
+    return JobClient(Home(LocalDisk(), str(folder / ".headrace"), name))
+
+
+def test_a_job_is_saved_rescaled_and_stopped_by_others_and_no_row_is_lost(tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text(COUNTED)
+    job = start(tmp_path, "p.yaml", "--log", "json")
+    until_events(job, "checkpoint")
+    both = [asking(tmp_path, "savepoint", "counted", "--to", name) for name in ("a", "b")]
+    assert [answered(each) for each in both] == [str(tmp_path / "a"), str(tmp_path / "b")]
+    stood = answered(asking(tmp_path, "rescale", "p.yaml", "--parallelism", "3"))
+    assert stood.startswith("counted paused for ")
+    assert client(tmp_path, "counted").fetch_job()["parallelism"]["totals"] == 3
+    stops = [asking(tmp_path, "stop", "counted", "--savepoint") for _ in range(2)]
+    paths = {answered(each) for each in stops}
+    _, err = ended(job)
+    assert job.returncode == 0
+    (path,) = paths
+    summary = json.loads(err.splitlines()[-1])
+    assert (summary["status"], summary["checkpoint"]) == ("stopped", open_savepoint(path).number)
+    assert numbers(tmp_path / "kept") == read(str(tmp_path / path))
+    assert not list((tmp_path / ".headrace" / "counted").glob("control*"))
+
+
+def test_a_client_that_disconnects_ends_only_the_waiting(tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text(STUCK)
+    (tmp_path / "stuck.py").write_text(FUNCTION)
+    for name in ("begun", "release"):
+        os.mkfifo(tmp_path / name)
+    job = start(tmp_path, "p.yaml", "--log", "json")
+    met(tmp_path / "begun", "r").close()
+    asks = client(tmp_path, "stuck")
+    asks.wait_for_job("")
+    clients = [asking(tmp_path, "savepoint", "stuck", "--to", name) for name in ("a", "b")]
+    while len(asks.send_request("GET", "/v1/operations")[1]["operations"]) < 2:
+        assert job.poll() is None
+    first, second = clients
+    first.send_signal(signal.SIGINT)
+    out, err = ended(first)
+    assert (first.returncode, out) == (130, "")
+    # On a busy machine it is asked to go before it has heard which operation that is.
+    assert "the savepoint continues as operation " in err or "it is unknown whether stuck" in err
+    second.kill()
+    ended(second)
+    met(tmp_path / "release", "w").close()
+    until_events(job, "savepoint", 2)
+    for name in ("a", "b"):
+        open_savepoint(str(tmp_path / name))
+    stop = asking(tmp_path, "stop", "stuck", "--drain")
+    _, err = ended(stop)
+    assert (stop.returncode, ", drained; run --resume-drained" in err) == (0, True)
+    ended(job)
+    assert job.returncode == 0
+
+
+def test_a_job_that_was_killed_is_no_obstacle(tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text(COUNTED)
+    job = start(tmp_path, "p.yaml", "--log", "json")
+    until_events(job, "checkpoint")
+    job.kill()
+    ended(job)
+    asked = asking(tmp_path, "savepoint", "counted")
+    _, err = ended(asked)
+    assert (asked.returncode, "counted is not running" in err) == (3, True)
+    (listed,) = json.loads(answered(asking(tmp_path, "jobs", "--json")))
+    assert listed["status"] == "killed"
+    again = start(tmp_path, "p.yaml", "--log", "json", "--parallelism", "3")
+    until_events(again, "checkpoint")
+    again.send_signal(signal.SIGTERM)
+    asked = asking(tmp_path, "stop", "counted")
+    ended(asked)
+    assert asked.returncode in (0, 3)
+    ended(again)
+    assert again.returncode == 0
+    path = answered(asking(tmp_path, "state", "export", "counted"))
+    assert numbers(tmp_path / "kept") == read(str(tmp_path / path))

@@ -1,0 +1,35 @@
+"""A job and its broker, killed anywhere: a reader sees each row once.
+
+Many more kills: `python -m tests.support.kafka.kill 200`.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+from tests.support.kafka.broker import Broker
+from tests.support.kafka.failpoints import POINTS
+from tests.support.kafka.kill import Fired, fire
+
+
+def test_a_job_and_a_broker_that_are_killed_at_any_instant_give_each_row_once(
+    tmp_path: Path,
+) -> None:
+    fire(tmp_path, 7, 5)
+
+
+def test_a_job_that_is_killed_at_each_step_gives_each_row_once(
+    tmp_path: Path, broker: Broker, fresh: Callable[..., str]
+) -> None:
+    """A failpoint that a start passes only with handles to commit is reached after a manifest."""
+    fired = Fired(tmp_path, Random(0), broker, name=fresh("fired"))
+    try:
+        for at, point in enumerate(POINTS):
+            if point.endswith(" again"):
+                fired.die("manifest.after")
+                fired.die(point)
+            else:
+                fired.die(f"{point}:{1 + at % 2}")
+        fired.finish()
+    finally:
+        fired.close()

@@ -1,0 +1,193 @@
+"""Casts: refused casts, nulls by decision, and frames of different shapes.
+
+Values are compared with Spark's in casts.json, casts_text.json and casts_times.json of
+tests/core/spark/cases.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal as D
+from typing import Any
+
+import polars as pl
+import pytest
+
+from headrace.core.expressions import to_expr, type_expression
+from headrace.core.expressions.casts import build_cast_form
+from headrace.core.types.data_types import (
+    BIGINT,
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INT,
+    STRING,
+    TIMESTAMP,
+    Array,
+    Decimal,
+    Field,
+    Schema,
+    Struct,
+    Type,
+    to_polars,
+)
+from tests.support.expression_errors import assert_refused
+
+SCHEMA = Schema(
+    (
+        Field("i", INT),
+        Field("n", INT, nullable=False),
+        Field("l", BIGINT),
+        Field("x", DOUBLE),
+        Field("f", FLOAT),
+        Field("s", STRING),
+        Field("p", BOOLEAN),
+        Field("y", BINARY),
+        Field("dt", DATE),
+        Field("ts", TIMESTAMP),
+        Field("a", Array(INT)),
+        Field("o", Struct((Field("p", INT), Field("q", DOUBLE)))),
+        Field("w", Decimal(38, 18)),
+        Field("d", Decimal(10, 2)),
+    )
+)
+
+
+def values(text: str, column: pl.Series) -> list[object]:
+    field = SCHEMA.get(column.name)
+    assert field
+    frame = pl.DataFrame([column.cast(to_polars(field.type))])
+    return frame.select(to_expr(type_expression(text, SCHEMA)).alias("r"))["r"].to_list()
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "hint"),
+    [
+        ("cast(x as string)", "no cast from double to string", "cast(cast(... as decimal(18,6))"),
+        ("f::string", "no cast from float to string", "cast(cast(... as decimal(18,6))"),
+        ("string(x)", "no cast from double to string", "cast(cast(... as decimal(18,6))"),
+        ("cast(array(x) as string)", "no cast from double to string", "decimal(18,6)"),
+        ("cast(o as string)", "no cast from double to string", "decimal(18,6)"),
+        ("cast(dt as int)", "no cast from date to int", "datediff(..., date '1970-01-01')"),
+        ("cast(dt as boolean)", "no cast from date to boolean", "... is not null"),
+        ("cast(i as date)", "no cast from int to date", "date_add(date '1970-01-01', ...)"),
+        ("cast(p as date)", "no cast from boolean to date", ""),
+        ("cast(y as int)", "no cast from binary to int", "cast(... as string)"),
+        ("cast(x as binary)", "no cast from double to binary", ""),
+        ("cast(a as int)", "no cast from array<int> to int", ""),
+        ("cast(i as array<int>)", "no cast from int to array<int>", ""),
+        ("cast(o as struct<p: int>)", "no cast from struct<", ""),
+        ("cast(a as array<date>)", "no cast from int to date", "date_add"),
+        ("try_cast(w as int)", "no try_cast from decimal(38,18) to int", "as bigint) as int)"),
+        ("try_cast(ts as boolean)", "no try_cast from timestamp to boolean", "cast does it"),
+        ("try_cast(i as binary)", "no try_cast from int to binary", "cast does it"),
+        ("int(i, 2)", "int takes 1 argument, got 2", "cast(value as ...)"),
+    ],
+)
+def test_a_cast_that_is_not_there_is_refused_with_what_to_write(
+    text: str, message: str, hint: str
+) -> None:
+    assert_refused(text, SCHEMA, message, text, hint)
+
+
+def test_text_with_a_zone_name_or_only_a_time_is_null_by_decision() -> None:
+    texts = ["2024-01-02 03:04:05 Europe/Paris", "2024-01-02 03:04:05 EST", "12:30", "T12:30:00"]
+    assert values("cast(s as timestamp)", pl.Series("s", texts)) == [None] * 4
+
+
+def test_hexadecimal_text_is_no_number_by_decision() -> None:
+    assert values("cast(s as double)", pl.Series("s", ["0x1p3", "0x1.8p1", "0x10"])) == [None] * 3
+
+
+def test_bytes_that_are_no_utf_8_are_shown_as_replacement_characters() -> None:
+    column = pl.Series("y", [b"a\xffb", b"ok", None, "é".encode()])
+    assert values("cast(y as string)", column) == ["a\ufffdb", "ok", None, "é"]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("cast('5000000-01-01' as date)", "+5000000-01-01"),
+        ("cast('-5000000-01-01' as date)", "-5000000-01-01"),
+        ("cast('294247-01-10 04:00:54.775807' as timestamp)", "+294247-01-10 04:00:54.775807"),
+        ("cast(9223372036854775807 as timestamp)", "+294247-01-10 04:00:54.775807"),
+        ("cast(-9223372036854775807 as timestamp)", "-290308-12-21 19:59:05.224192"),
+    ],
+)
+def test_dates_that_polars_cannot_print_are_printed(text: str, shown: str) -> None:
+    typed = type_expression(f"cast({text} as string)", SCHEMA)
+    assert pl.select(to_expr(typed)).item() == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "nullable"),
+    [
+        ("cast(n as bigint)", False),
+        ("cast(n as double)", False),
+        ("cast(n as string)", False),
+        ("cast(n as boolean)", False),
+        ("cast(n as decimal(10,0))", False),
+        ("cast(n as decimal(9,0))", True),
+        ("cast(i as bigint)", True),
+        ("cast('1' as int)", True),
+        ("cast(cast(n as string) as int)", True),
+    ],
+)
+def test_a_cast_that_always_succeeds_keeps_not_null(text: str, nullable: bool) -> None:
+    assert type_expression(text, SCHEMA).nullable is nullable
+
+
+PLAIN: dict[str, list[Any]] = {
+    "s": ["1", "2.5", "2024-01-02 03:04:05", "x", "", None, "2024-01-02", " 7 ", "1e3", "nan"],
+    "x": [2.675, 1e18, float("nan"), None, -0.0, 123456789012345.675, float("inf")],
+    "w": [D("0"), D("1.5"), None, D("0.000000000000000001")],
+    "ts": [0, -1, None, 1704164645120000, 2**63 - 1],
+}
+CASTS = [
+    ("s", INT),
+    ("s", DOUBLE),
+    ("s", BOOLEAN),
+    ("s", Decimal(10, 2)),
+    ("s", DATE),
+    ("s", TIMESTAMP),
+    ("x", Decimal(38, 3)),
+    ("x", INT),
+    ("x", TIMESTAMP),
+    ("w", STRING),
+    ("w", INT),
+    ("ts", STRING),
+    ("ts", DOUBLE),
+    ("ts", Decimal(20, 3)),
+]
+
+
+@pytest.mark.parametrize(("name", "target"), CASTS)
+def test_a_row_casts_alone_as_among_others(name: str, target: Type) -> None:
+    field = SCHEMA.get(name)
+    assert field
+    physical = pl.Int64 if field.type == TIMESTAMP else to_polars(field.type)
+    frame = pl.DataFrame([pl.Series(name, PLAIN[name], dtype=physical)])
+    frame = frame.with_columns(pl.col(name).cast(to_polars(field.type)))
+    form = build_cast_form(field.type, target)(pl.col(name)).alias("r")
+    together = frame.select(form)["r"]
+    alone = pl.concat([frame[row].select(form)["r"] for row in range(frame.height)])
+    assert together.dtype == to_polars(target)
+    assert together.equals(alone, null_equal=True)
+    assert frame.slice(1).slice(1, 2).select(form)["r"].equals(together[2:4], null_equal=True)
+    assert frame.clear().select(form)["r"].dtype == to_polars(target)
+
+
+def test_arrays_and_structs_are_cast_inside_and_stay_null_where_they_were() -> None:
+    column = pl.Series("a", [[1, None, 3], [], None], dtype=pl.List(pl.Int32))
+    assert values("cast(a as array<string>)", column) == [["1", None, "3"], [], None]
+    assert values("cast(a as string)", column) == ["[1, null, 3]", "[]", None]
+    both = pl.Series("o", [{"p": 1, "q": 2.5}, None, {"p": None, "q": None}])
+    recast = values("cast(o as struct<a: boolean, b: int>)", both)
+    assert recast == [{"a": True, "b": 2}, None, {"a": None, "b": None}]
+
+
+@pytest.mark.parametrize("text", ["date '300000-01-01'", "timestamp '294247-01-01'"])
+def test_a_literal_beyond_what_polars_prints_is_typed(text: str) -> None:
+    typed = type_expression(f"{text} > '2024-01-01'", SCHEMA)
+    assert pl.select(to_expr(typed)).item() is True

@@ -1,0 +1,203 @@
+"""Comparisons, conditions and choices: refusals, and frames of different shapes.
+
+Values are compared with Spark's in tests/core/spark/cases/logic.json.
+"""
+
+from __future__ import annotations
+
+import time
+
+import polars as pl
+import pytest
+
+from headrace.core.expressions import to_expr, type_expression
+from headrace.core.types.data_types import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INT,
+    STRING,
+    TIMESTAMP,
+    Array,
+    Decimal,
+    Field,
+    Schema,
+    to_polars,
+)
+from tests.support.expression_errors import assert_refused
+
+SCHEMA = Schema(
+    (
+        Field("i", INT),
+        Field("n", INT, nullable=False),
+        Field("l", BIGINT),
+        Field("x", DOUBLE),
+        Field("s", STRING),
+        Field("p", BOOLEAN),
+        Field("q", BOOLEAN, nullable=False),
+        Field("dt", DATE),
+        Field("ts", TIMESTAMP),
+        Field("a", Array(INT)),
+        Field("w", Decimal(38, 0)),
+        Field("d", Decimal(10, 2)),
+    )
+)
+EMPTY = pl.DataFrame(schema={field.name: to_polars(field.type) for field in SCHEMA})
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "at", "hint"),
+    [
+        ("s = 1", "= cannot compare string with int", "s = 1", "cast(... as int) converts"),
+        ("s between 1 and 2", ">= cannot compare string with int", "s between 1 and 2", "as int"),
+        (
+            "p > 0",
+            "> cannot compare boolean with int",
+            "p > 0",
+            "cast(... as int) converts true to 1",
+        ),
+        ("x <= '1'", "<= cannot compare double with string", "x <= '1'", "cast(... as double)"),
+        ("dt = s", "= cannot compare date with string", "dt = s", "to_date(...) reads text"),
+        ("dt = 'soon'", "wanted a date here, got 'soon'", "'soon'", "'2026-01-31'"),
+        ("w = d", "= cannot compare decimal(38,0) with decimal(10,2)", "w = d", "38 digits"),
+        ("a < array(1)", "< wants ordered values, got array<int>", "a < array(1)", ""),
+        ("i in (1, s)", "in cannot compare int with string", "s", "cast(... as int)"),
+        ("dt in ('2024-2-1')", "wanted a date as Spark writes it", "'2024-2-1'", "'2024-02-01'"),
+        (
+            "ts in ('2024-02-01 10:00:00.500')",
+            "wanted a timestamp as Spark writes it",
+            "'2024-02-01 10:00:00.500'",
+            "write it as '2024-02-01 10:00:00.5'",
+        ),
+        (
+            "dt in ('2024-02-01', ts)",
+            "dates, timestamps and text in one list",
+            "'2024-02-01'",
+            "timestamp '...'",
+        ),
+        ("case when i then 1 end", "case wants a boolean condition, got int", "i", "... <> 0"),
+        ("case when null then 1 end", "case wants a boolean condition, got void", "null", "cast"),
+        (
+            "case when p then 1 when q then 'x' end",
+            "case cannot return both int and string",
+            "'x'",
+            "cast(... as int)",
+        ),
+        (
+            "coalesce(dt, '2024-01-01')",
+            "coalesce cannot return both date and string",
+            "'2024-01-01'",
+            "write date '2024-01-01'",
+        ),
+        ("if(p, 1)", "if takes 3 arguments, got 2", "if(p, 1)", "write if(condition, then, else)"),
+        ("nvl(i)", "nvl takes 2 arguments, got 1", "nvl(i)", "write nvl(value, if_null)"),
+        ("coalesce()", "coalesce takes at least 1 argument, got 0", "coalesce()", ""),
+        ("least(i)", "least takes at least 2 arguments, got 1", "least(i)", "least(first"),
+        ("greatest(a, a)", "greatest wants ordered values", "greatest(a, a)", ""),
+        ("nullif(s, 1)", "nullif cannot compare string with int", "nullif(s, 1)", "cast"),
+        ("p and i", "and wants boolean, got int", "i", ""),
+        ("not s", "not wants boolean, got string", "s", ""),
+        ("i is true", "is true wants boolean, got int", "i", ""),
+    ],
+)
+def test_what_does_not_fit_is_refused_where_it_stands(
+    text: str, message: str, at: str, hint: str
+) -> None:
+    assert_refused(text, SCHEMA, message, at, hint)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("i in (1, l, 3)", "x = i", "case when p then i when q then l end", "greatest(x, i)"),
+        *("a = a", "i + 1 between n and 2.5", "case i + n when 2 then l when x then i end"),
+    ],
+)
+def test_empty_frames_and_slices_of_slices_are_frames_like_others(text: str) -> None:
+    expr = to_expr(type_expression(text, SCHEMA)).alias("r")
+    assert EMPTY.select(expr).height == 0
+    rows = pl.DataFrame(
+        {
+            **{"i": [1, 2, 3, None], "n": [1, 2, 3, 4], "l": [3, 2, 1, 0]},
+            **{"x": [1.0, None, 3.0, 4.0], "p": [True, None, False, True], "q": [True] * 4},
+            "a": [[1], None, [], [2]],
+        },
+        schema_overrides={"i": pl.Int32, "n": pl.Int32, "a": pl.List(pl.Int32)},
+    )
+    whole = rows.select(expr)["r"].to_list()
+    assert rows[1:].slice(1, 2).select(expr)["r"].to_list() == whole[2:4]
+
+
+@pytest.mark.parametrize(
+    ("text", "nullable"),
+    [
+        ("n = 1", False),
+        ("i = 1", True),
+        ("i <=> 1", False),
+        ("i is null", False),
+        ("q and p", True),
+        ("q and n > 1", False),
+        ("coalesce(i, 0)", False),
+        ("coalesce(i, l)", True),
+        ("case when p then 1 end", True),
+        ("case when p then 1 else 2 end", False),
+        ("if(p, n, i)", True),
+        ("n in (1, 2)", False),
+        ("n in (1, null)", True),
+        ("nullif(n, 1)", True),
+        ("greatest(i, n)", False),
+    ],
+)
+def test_what_can_be_null_is_known(text: str, nullable: bool) -> None:
+    assert type_expression(text, SCHEMA).nullable is nullable
+
+
+def test_a_list_of_ten_thousand_values_is_one_look_up() -> None:
+    values = ", ".join(str(number) for number in range(0, 20_000, 2))
+    typed = type_expression(f"i in ({values})", SCHEMA)
+    rows = pl.DataFrame({"i": pl.int_range(100_000, dtype=pl.Int32, eager=True)})
+    started = time.perf_counter()
+    found = rows.select(to_expr(typed).alias("r"))["r"].sum()
+    assert found == 10_000
+    assert time.perf_counter() - started < 1
+
+
+def test_nan_is_found_in_a_list_and_zero_whatever_its_sign() -> None:
+    rows = pl.DataFrame({"x": [float("nan"), -0.0, 0.0, 1.0, None]})
+    typed = type_expression("x in (cast('NaN' as double), 0.0D)", SCHEMA)
+    assert rows.select(to_expr(typed).alias("r"))["r"].to_list() == [True, True, True, False, None]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "upper(s) between 'A' and 'Z'",
+        "length(s) between 1 and 2.5",
+        "case upper(s) when 'A' then 1 when 'B' then 2 when 'C' then 3 end",
+        "case length(s) when 1 then 1 when 2.0 then 2 when 3L then 3 end",
+    ],
+)
+def test_what_is_compared_with_several_values_is_computed_once(text: str) -> None:
+    assert to_expr(type_expression(text, SCHEMA)).meta.root_names() == ["s"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "greatest({0}, x)",
+        "nanvl({0}, x)",
+        "nullif({0}, 7)",
+        "least({0}, x)",
+        "if({0} > 1, {0}, x)",
+        "array({0}, x)[0]",
+    ],
+)
+def test_nesting_does_not_multiply_the_work(text: str) -> None:
+    deep = "x"
+    for _ in range(4 if "> 1" in text else 12):
+        deep = text.format(deep)
+    rows = pl.DataFrame({"x": [1.0, None, float("nan")] * 1000})
+    started = time.perf_counter()
+    rows.select(to_expr(type_expression(deep, SCHEMA)).alias("r"))
+    assert time.perf_counter() - started < 1

@@ -1,0 +1,109 @@
+"""Classes of a user that say when windows fire: literal rows, and whatever happens to a job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headrace.core.api.user_code import UserCode, UserCodeError
+from headrace.core.plan.nodes.windows import Cumulate, Global, Slide, Trigger, Tumble, Window
+from headrace.core.types.data_types import BIGINT, STRING, Field, Schema
+from tests.core.operators.windows.test_user_functions import (
+    AGGREGATES,
+    APPLY,
+    EVICT,
+    survive,
+)
+from tests.support.paths import WINDOW_CODE
+from tests.support.reference import random_pipelines
+from tests.support.runtime.window_operators import aggregate, driven, us
+
+TEN = Tumble(us(10))
+OWN = """
+class Own:
+    state = {"n": "bigint"}
+
+    def on_rows(self, rows, state, window):
+        BODY
+"""
+SUMS = "state['n'] = (state['n'] or 0) + rows['x'].sum(); return state['n'] > 5"
+
+
+def trigger(folder: Path, body: str = SUMS) -> Trigger:
+    """A trigger that goes by x and keeps a number; by default it fires once x is more than 5."""
+    Path(folder, "own.py").write_text(OWN.replace("BODY", body))
+    of = Schema((Field("k", STRING), Field("x", BIGINT)))
+    state = Schema((Field("n", BIGINT),))
+    return Trigger(code=UserCode(folder, "own.py", "Own"), input_columns=of, state=state)
+
+
+def test_a_window_fires_when_the_class_says_so(tmp_path: Path) -> None:
+    step = driven(aggregate(Window(TEN, trigger=trigger(tmp_path))))
+    assert step.rows((1, "a", 3), (2, "b", 6), (11, "a", 1)) == [("b", 0, 10, 1, 6)]
+    assert step.rows((3, "a", 3)) == [("a", 0, 10, 2, 6)]
+    assert step.rows((12, "a", 1)) == []
+    assert sorted(step.time(10)) == [("a", 0, 10, 2, 6), ("b", 0, 10, 1, 6)]
+    assert step.end() == [("a", 10, 20, 2, 2)]
+
+
+def test_what_was_put_out_is_forgotten_with_what_the_class_keeps(tmp_path: Path) -> None:
+    step = driven(aggregate(Window(TEN, trigger=trigger(tmp_path), keeps_rows=False)))
+    assert step.rows((1, "a", 7)) == [("a", 0, 10, 1, 7)]
+    assert step.rows((2, "a", 5)) == []
+    fired = step.rows((2, "a", 1), (3, None, 9))
+    assert sorted(fired, key=str) == [("a", 0, 10, 2, 6), (None, 0, 10, 1, 9)]
+    assert step.end() == []
+
+
+def test_each_window_that_a_row_is_in_is_asked_for(tmp_path: Path) -> None:
+    step = driven(aggregate(Window(Slide(us(6), us(3)), trigger=trigger(tmp_path))))
+    assert step.rows((1, "a", 4)) == []
+    assert step.rows((4, "a", 3)) == [("a", 0, 6, 2, 7)]
+    assert sorted(step.end()) == [("a", -3, 3, 1, 4), ("a", 0, 6, 2, 7), ("a", 3, 9, 1, 3)]
+    step = driven(aggregate(Window(Cumulate(us(6), us(3)), trigger=trigger(tmp_path))))
+    assert sorted(step.rows((1, "a", 6))) == [("a", 0, 3, 1, 6), ("a", 0, 6, 1, 6)]
+
+
+def test_all_rows_may_be_one_window(tmp_path: Path) -> None:
+    step = driven(aggregate(Window(Global(), trigger=trigger(tmp_path)), ()))
+    assert step.rows((1, "a", 4)) == []
+    assert step.rows((4, "b", 3)) == [(2, 7)]
+
+
+def test_rows_that_come_late_fire_without_asking(tmp_path: Path) -> None:
+    window = Window(TEN, lateness_us=us(5), trigger=trigger(tmp_path))
+    step = driven(aggregate(window))
+    step.rows((1, "a", 3))
+    assert step.time(10) == [("a", 0, 10, 1, 3)]
+    assert step.rows((2, "a", 1)) == [("a", 0, 10, 2, 4)]
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("return 1 / 0", "own.py:6: ZeroDivisionError: division by zero"),
+        ("return None", "own.py:Own: on_rows must return True or False, got NoneType"),
+        ("state['m'] = 1; return True", "own.py:Own keeps n, m, not n"),
+        ("state['n'] = 'x'; return True", 'own.py:Own keeps a "n" that is not a bigint: TypeError'),
+    ],
+)
+def test_a_mistake_is_told_with_key_and_window(body: str, said: str, tmp_path: Path) -> None:
+    step = driven(aggregate(Window(TEN, trigger=trigger(tmp_path, body))))
+    with pytest.raises(UserCodeError) as raised:
+        step.rows((1, "a", 3))
+    assert raised.value.message.startswith(said)
+    assert "(key k='a', window 1970-01-01T00:00:00 to 1970-01-01T00:00:10)" in raised.value.message
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.data())
+def test_whatever_happens_windows_end_with_all_rows(data: st.DataObject) -> None:
+    shape = data.draw(random_pipelines.TIMES.filter(lambda text: "session" not in text))
+    late = "" if "global" in shape else data.draw(st.sampled_from(["", ", lateness: 4s"]))
+    more = f"{late}{data.draw(EVICT)}, trigger: {{python: '{WINDOW_CODE}:EveryThree', of: v}}"
+    apply = f"apply: {{python: '{WINDOW_CODE}:brief', returns: {APPLY['brief']}}}"
+    step = data.draw(st.sampled_from([AGGREGATES[0], apply]))
+    survive(data, f"window: {{{shape}{more}}}", step)

@@ -1,0 +1,83 @@
+"""Problems of the classes that windows and aggregates name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.plans import over_orders, said
+
+FILE = """\
+from elsewhere import Base
+from headrace.core.process import Process
+from headrace.core.windows import Aggregate, Trigger
+
+
+class Mean(Aggregate):
+    def partial(self, prices): return 1
+    def merge(self, partials): return 1
+    def finish(self, partial): return 1
+
+
+class Either(Mean):
+    def partial(self, prices, names=None): return 1
+
+
+class Any(Aggregate):
+    def partial(self, *columns): return 1
+    def merge(self, partials): return 1
+    def finish(self, partial): return 1
+
+
+class Far(Base): ...
+
+
+class Handled(Process):
+    def on_row(self, row, state, out): ...
+
+
+class Big(Trigger):
+    def on_rows(self, rows, state): return True
+"""
+
+
+def problems_of(folder: Path, step: str) -> list[str]:
+    (folder / "w.py").write_text(FILE)
+    found = said(folder, over_orders(f"key: id, {step}"))
+    return [each.partition(": ")[2] for each in found if "w.py" in each or ".python" in each]
+
+
+@pytest.mark.parametrize(
+    ("step", "message"),
+    [
+        (
+            "aggregate: {m: {python: w.py:Handled, of: price, returns: double}}",
+            'step "s": aggregate.m.python: class "Handled" has no partial and no merge and no'
+            " finish [it needs partial, merge, finish]",
+        ),
+        (
+            "aggregate: {m: {python: w.py:Mean, of: [price, upper(name)], returns: double}}",
+            'step "s": aggregate.m.python: class "Mean": partial takes 1 argument besides self, but'
+            " is called with 2 [as in def partial(self, price, of_1): ...]",
+        ),
+        (
+            "window: {tumble: 1m, trigger: {python: w.py:Big}}, aggregate: {n: count(*)}",
+            'step "s": window.trigger.python: class "Big": on_rows takes 2 arguments besides self,'
+            " but is called with 3 [as in def on_rows(self, rows, state, window): ...]",
+        ),
+        (
+            "window: global, apply: {python: w.py:Mean, returns: {n: int}}",
+            'step "s": apply.python: class "Mean" has no __call__'
+            " [name a function, as in def name(rows): ..., or give the class a __call__]",
+        ),
+    ],
+)
+def test_what_it_has_not_or_takes_in_another_way(step: str, message: str, tmp_path: Path) -> None:
+    assert problems_of(tmp_path, step) == [message]
+
+
+@pytest.mark.parametrize("name", ["Either", "Any", "Far"])
+def test_what_may_be_elsewhere_or_takes_more_is_left_to_the_run(name: str, tmp_path: Path) -> None:
+    one = f"{{python: w.py:{name}, of: [price, name], returns: double}}"
+    assert problems_of(tmp_path, f"aggregate: {{m: {one}}}") == []

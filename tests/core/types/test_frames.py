@@ -1,0 +1,71 @@
+"""Batches are concatenated, and copied without shared memory, whatever their columns."""
+
+from __future__ import annotations
+
+import datetime
+import io
+from decimal import Decimal
+from pathlib import Path
+
+import polars as pl
+
+from headrace.connectors.memory import InMemoryData
+from headrace.core.types.frames import concat_contiguous, copy_compact
+from tests.support.runtime.memory_pipelines import simulated
+
+TIME = datetime.datetime(2026, 1, 31, 8, tzinfo=datetime.UTC)
+SCHEMA: dict[str, pl.DataType] = {
+    "s": pl.String(),
+    "b": pl.Binary(),
+    "l": pl.List(pl.Struct({"x": pl.List(pl.String)})),
+    "r": pl.Struct({"x": pl.Int8, "y": pl.Null}),
+    "d": pl.Decimal(38, 2),
+    "t": pl.Datetime("us", "UTC"),
+    "n": pl.Null(),
+}
+ROWS = [
+    ("a" * 30, b"x", [{"x": ["y" * 40]}], {"x": 1, "y": None}, Decimal("1.10"), TIME, None),
+    (None,) * 7,
+    ("", b"", [], {"x": None, "y": None}, Decimal("-0.01"), TIME, None),
+]
+MANY = pl.DataFrame({"id": range(1000), "l": [["a" * 50, "b" * 50]] * 1000})
+WHOLE = pl.DataFrame(ROWS, schema=SCHEMA, orient="row")
+
+
+def test_batches_are_joined_in_their_order_and_none_of_them_is_changed() -> None:
+    pieces = [WHOLE.slice(1), WHOLE.slice(0, 1), WHOLE.slice(1, 1), WHOLE]
+    assert concat_contiguous(pieces).rows() == [*ROWS[1:], ROWS[0], ROWS[1], *ROWS]
+    assert concat_contiguous(pieces).n_chunks("all") == [1] * WHOLE.width
+    assert [piece.height for piece in pieces] == [2, 1, 1, 3]
+
+
+def test_a_copy_is_equal() -> None:
+    for frame in (WHOLE, WHOLE.slice(1, 1), WHOLE.clear(), WHOLE.select("t", "n")):
+        assert copy_compact(frame).equals(frame)
+        assert copy_compact(frame).schema == frame.schema
+
+
+def test_a_copy_lets_go_of_rows_that_did_not_pass() -> None:
+    few = MANY.filter(pl.col("id") < 2)
+    assert _held(few) > 50_000
+    assert _held(copy_compact(few)) < 2_000
+
+
+def test_rows_go_through_a_channel_without_those_that_did_not_pass(tmp_path: Path) -> None:
+    memory = InMemoryData({"in": {"a": [MANY]}})
+    text = """
+    sources: {s: {memory: {data: in}, schema: {id: bigint, l: array<string>}}}
+    steps: {few: {from: s, where: id < 2}}
+    sinks: {out: {from: few, memory: {data: out}, parallelism: 2}}
+    """
+    assert simulated(tmp_path, text, memory, 1).failure is None
+    (few,) = memory.outputs["out"]
+    assert few.equals(MANY.head(2))
+    assert _held(few) < 2_000
+
+
+def _held(frame: pl.DataFrame) -> int:
+    """Return the bytes that the columns refer to: Arrow writes views of lists with all of it."""
+    out = io.BytesIO()
+    frame.write_ipc_stream(out, compat_level=pl.CompatLevel.newest())
+    return len(out.getvalue())

@@ -1,0 +1,302 @@
+"""An interpreter of plans over bounded inputs: the result that streams and batches must reach.
+
+No row is late, and a changelog is the table that it ends as. Time does not pass: whatever depends
+on the progress of watermarks (`ttl`, windows by the wall clock, firing by time without
+accumulation) has no single answer and is refused.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from functools import cmp_to_key
+
+import polars as pl
+
+from headrace.core.aggregates import (
+    ORDER,
+    AggregateExpression,
+    compute_partial_states,
+    compute_results,
+)
+from headrace.core.expressions.typed import TypedExpression
+from headrace.core.plan import nodes
+from headrace.core.plan.layout import get_two_input_operation
+from headrace.core.plan.nodes.matching import ConnectedMatch
+from headrace.core.plan.nodes.windows import Window
+from headrace.core.types.data_types import to_polars
+from tests.support.reference import process_classes
+from tests.support.reference.joins import joined
+from tests.support.reference.lookups import looked_up
+from tests.support.reference.rows import Row, Value, evaluated, frame_of, same
+from tests.support.reference.user_functions import applied
+from tests.support.reference.windows import Found, windows
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+Rows = list[Row]
+Inputs = Mapping[str, Sequence[Sequence[dict[str, Value]]]]
+"""The rows of each split of each source, and the rows of each lookup's table."""
+
+
+def interpret(plan: nodes.Plan, inputs: Inputs, *, in_time: bool = False) -> dict[str, Rows]:
+    """Return the rows of every stream and of every sink, by name.
+
+    Rows arrive in the order of the input, or, with `in_time`, of event time, as in a batch run.
+    """
+    streams: dict[str, Rows] = {}
+    for number, part in enumerate(plan):
+        match part:
+            case nodes.Source():
+                streams[part.name] = _read(part, number, inputs[part.name])
+            case nodes.Step():
+                join = get_two_input_operation(part)
+                if join is not None and isinstance(join.matching, ConnectedMatch):
+                    streams.update(_connected(part, join, join.matching, streams))
+                    continue
+                if join is not None:
+                    rows = joined(join, *(streams[name] for name in part.inputs))
+                    part = replace(part, operations=part.operations[1:])
+                else:
+                    rows = [row for name in part.inputs for row in streams[name]]
+                if in_time:
+                    rows.sort(key=lambda row: row.order)
+                streams.update(_step(part, rows, inputs.get(part.name, ())))
+            case nodes.Sink():
+                streams[part.name] = streams.get(part.input, [])  # nothing is late
+    return streams
+
+
+def _read(source: nodes.Source, number: int, splits: Sequence[Sequence[dict[str, Value]]]) -> Rows:
+    found = []
+    for split, rows in enumerate(splits):
+        for at, values in enumerate(rows):
+            time = _us(values[source.event_time]) if source.event_time else None
+            found.append(Row(dict(values), time, (time or 0, number, split, at)))
+    return found
+
+
+def _step(
+    step: nodes.Step, rows: Rows, tables: Sequence[Sequence[dict[str, Value]]]
+) -> dict[str, Rows]:
+    others: dict[str, Rows] = {}
+    for operation in step.operations:
+        match operation:
+            case nodes.Filter(condition):
+                rows = _where(condition, rows)
+            case nodes.Lookup():
+                rows, missed = looked_up(operation, rows, tables[0])
+                others[operation.miss_stream] = missed
+            case nodes.Project(_, columns):
+                rows = _project(columns, rows)
+            case nodes.Explode():
+                rows = [*_explode(operation, rows)]
+            case nodes.Route(branches):
+                return _route(step.name, branches, rows)
+            case nodes.Aggregate():
+                rows = [*_aggregate(operation, rows)]
+                if operation.having is not None:
+                    rows = _where(operation.having.condition, rows)
+            case nodes.Apply():
+                rows = [*_apply(operation, rows)]
+            case nodes.Top():
+                rows = [*_top(operation, rows)]
+            case nodes.Dedup():
+                rows = [*_dedup(operation, rows)]
+            case nodes.Process():
+                found = [*process_classes.run(operation.body, _grouped(operation.key, rows))]
+                rows = [row for name, row in found if not name]
+                others = {
+                    f"{step.name}.{output}": [row for name, row in found if name == output]
+                    for output, _ in operation.body.outputs
+                }
+            case nodes.Map():
+                raise NotImplementedError("what a user's function does is not in the plan")
+    return {step.name: rows, **others}
+
+
+def _connected(
+    step: nodes.Step, join: nodes.Join, matching: ConnectedMatch, streams: Mapping[str, Rows]
+) -> dict[str, Rows]:
+    """Return the output of a class with two inputs."""
+    body, of_left = matching.body, step.inputs[0]
+    if matching.is_broadcast:
+        grouped = _grouped(join.left.key, streams[of_left])
+        found = [*process_classes.run(body, grouped, rules=streams[step.inputs[1]])]
+    else:
+        sides = zip(join.keys, step.inputs, strict=True)
+        found = [*process_classes.run(body, *(_grouped(key, streams[name]) for key, name in sides))]
+    names = {f"{step.name}.{output}": output for output, _ in body.outputs}
+    rows = {name: [row for of, row in found if of == output] for name, output in names.items()}
+    return {**rows, step.name: [row for name, row in found if not name]}
+
+
+def _where(condition: TypedExpression, rows: Rows) -> Rows:
+    passes = evaluated(condition, rows)
+    return [row for row, is_true in zip(rows, passes, strict=True) if is_true]
+
+
+def _project(columns: tuple[nodes.ComputedColumn, ...], rows: Rows) -> Rows:
+    values = {column.name: evaluated(column.value, rows) for column in columns}
+    return [
+        replace(row, values={name: column[at] for name, column in values.items()})
+        for at, row in enumerate(rows)
+    ]
+
+
+def _explode(operation: nodes.Explode, rows: Rows) -> Iterator[Row]:
+    for row, array in zip(rows, evaluated(operation.array, rows), strict=True):
+        elements = array or ([None] if operation.outer else [])
+        for at, element in enumerate(elements):
+            values = {**row.values, operation.name: element}
+            yield replace(row, values=values, order=(*row.order, at))
+
+
+def _route(
+    step: str, branches: tuple[tuple[str, TypedExpression, str], ...], rows: Rows
+) -> dict[str, Rows]:
+    streams = {}
+    for name, condition, _ in branches:
+        passes = _where(condition, rows)
+        taken = {row.order for row in passes}
+        streams[f"{step}.{name}"] = passes
+        rows = [row for row in rows if row.order not in taken]
+    return {**streams, f"{step}.else": rows}
+
+
+def _grouped(
+    key: tuple[nodes.ComputedColumn, ...], rows: Rows
+) -> list[tuple[dict[str, Value], Rows]]:
+    """Return the rows of each key, in the order of their arrival."""
+    columns = {each.name: evaluated(each.value, rows) for each in key}
+    groups: dict[tuple[Value, ...], tuple[dict[str, Value], Rows]] = {}
+    for at, row in enumerate(rows):
+        values = {name: column[at] for name, column in columns.items()}
+        values = {n: v + 0.0 if isinstance(v, float) else v for n, v in values.items()}
+        groups.setdefault(tuple(map(same, values.values())), (values, []))[1].append(row)
+    return list(groups.values())
+
+
+def _windows(window: Window | None, ttl: object, rows: Rows) -> Iterator[Found]:
+    fired = window is not None and window.trigger is not None and window.trigger.every_us
+    if ttl or (window and (window.uses_processing_time or (fired and not window.keeps_rows))):
+        raise NotImplementedError("what depends on how time passes has no single answer")
+    if window is None:
+        yield Found(None, None, tuple(rows))
+    else:
+        yield from windows(window, rows)
+
+
+def _aggregate(operation: nodes.Aggregate, rows: Rows) -> Iterator[Row]:
+    for number, (key, members) in enumerate(_grouped(operation.key, rows)):
+        for found in _windows(operation.window, operation.ttl, members):
+            results = _results(operation.columns, found.rows, key, operation.key)
+            yield Row({**key, **_bounds(found), **results}, *_place(found, number))
+
+
+def _apply(operation: nodes.Apply, rows: Rows) -> Iterator[Row]:
+    for number, (key, members) in enumerate(_grouped(operation.key, rows)):
+        for found in _windows(operation.window, None, members):
+            time, place = _place(found, number)
+            for at, made in enumerate(applied(operation, found.rows)):
+                yield Row({**key, **_bounds(found), **made}, time, (*place, at))
+
+
+def _bounds(found: Found) -> dict[str, Value]:
+    if found.start is None or found.end is None:
+        return {}
+    bounds = {"window_start": found.start, "window_end": found.end}
+    return {name: EPOCH + timedelta(microseconds=us) for name, us in bounds.items()}
+
+
+def _place(found: Found, number: int) -> tuple[int | None, tuple[int, ...]]:
+    times = [row.time for row in found.rows if row.time is not None]
+    time = found.end - 1 if found.end is not None else max(times, default=None)
+    return time, (time or 0, number)
+
+
+def _results(
+    columns: tuple[nodes.AggregatedColumn, ...],
+    rows: tuple[Row, ...],
+    key: Mapping[str, Value],
+    typed: tuple[nodes.ComputedColumn, ...],
+) -> dict[str, Value]:
+    """Fold all rows at once, in order, without merging partials."""
+    in_order = sorted(rows, key=lambda row: row.order)
+    answers = {}
+    for column in columns:
+        expression: AggregateExpression = column.expression
+        reads = [
+            each.typed
+            for call in expression.calls
+            for each in (*call.inputs, *([call.condition] if call.condition else []))
+        ]
+        frame = frame_of(in_order, reads).rename({"__row": ORDER})
+        named = [
+            pl.lit(key[each.name], dtype=to_polars(each.value.type)).alias(each.name)
+            for each in typed
+        ]
+        states = compute_partial_states(frame, [], expression.calls).with_columns(named)
+        names = [each.name for each in typed]
+        done = compute_results(states, names, expression.calls, {column.name: expression})
+        answers[column.name] = done[column.name].to_list()[0]
+    return answers
+
+
+def _top(operation: nodes.Top, rows: Rows) -> Iterator[Row]:
+    for number, (_, members) in enumerate(_grouped(operation.key, rows)):
+        for found in _windows(operation.window, operation.ttl, members):
+            ranked = _ranked(operation.by, list(found.rows))[: operation.rows]
+            for rank, row in enumerate(ranked, 1):
+                time = found.end - 1 if found.end is not None else row.time
+                values = {**row.values, "rank": rank}
+                yield Row(values, time, (time or 0, number, rank))
+
+
+def _ranked(by: tuple[nodes.Ranking, ...], rows: Rows) -> Rows:
+    rows = sorted(rows, key=lambda row: row.order)
+    for ranking in reversed(by):
+        values = dict(zip((row.order for row in rows), evaluated(ranking.value, rows), strict=True))
+        rows = sorted(rows, key=cmp_to_key(_comparing(ranking, values)))
+    return rows
+
+
+def _comparing(
+    ranking: nodes.Ranking, values: Mapping[tuple[int, ...], Value]
+) -> Callable[[Row, Row], int]:
+    def compare(left: Row, right: Row) -> int:
+        a, b = values[left.order], values[right.order]
+        if a is None or b is None:
+            nulls = (a is None) - (b is None)
+            return nulls if ranking.nulls_last else -nulls
+        x, y = _sortable(a), _sortable(b)
+        bigger = (x > y) - (x < y)
+        return -bigger if ranking.descending else bigger
+
+    return compare
+
+
+def _sortable(value: Value) -> tuple[bool, Value]:
+    is_nan = isinstance(value, float) and value != value
+    return is_nan, 0.0 if is_nan else value
+
+
+def _dedup(operation: nodes.Dedup, rows: Rows) -> Iterator[Row]:
+    if operation.ttl and not operation.uses_event_time:
+        raise NotImplementedError("what depends on how time passes has no single answer")
+    if operation.uses_event_time:
+        rows = sorted(rows, key=lambda row: row.order)
+    for _, members in _grouped(operation.key, rows):
+        if operation.keep == "last":
+            yield members[-1]
+            continue
+        yield members[0]
+        for before, row in itertools.pairwise(members if operation.ttl else ()):
+            assert operation.ttl and row.time is not None and before.time is not None
+            if row.time - before.time > operation.ttl.after_us:
+                yield row
+
+
+def _us(time: datetime) -> int:
+    return (time - EPOCH) // timedelta(microseconds=1)

@@ -1,0 +1,157 @@
+"""Joins, row by row: every left row is compared with every right row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+from headrace.core.plan import nodes
+from headrace.core.plan.nodes.matching import (
+    AsOfMatch,
+    BroadcastMatch,
+    IntervalMatch,
+    JoinMatching,
+    WindowMatch,
+)
+from headrace.core.plan.nodes.windows import Window
+from tests.support.reference.rows import Row, Value, evaluated, same
+from tests.support.reference.windows import windows
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A row with its key, None if the key has a null, and its columns after the join."""
+
+    key: tuple[Value, ...] | None
+    row: Row
+    is_left: bool
+    replaces: tuple[Value, ...] = ()
+    """The key by which a later right row replaces this one, if any does."""
+
+
+def joined(join: nodes.Join, left: Sequence[Row], right: Sequence[Row]) -> list[Row]:
+    """Join the rows."""
+    by = join.matching.key if isinstance(join.matching, BroadcastMatch) else ()
+    sides = [*_kept(join.left, left, None), *_kept(join.right, right, by or ())]
+    if isinstance(join.matching, WindowMatch):
+        return [row for found in _windows(join.matching.window, sides) for row in _in(join, *found)]
+    return [*_all(join, sides)]
+
+
+def _kept(
+    side: nodes.JoinSide, rows: Sequence[Row], by: tuple[nodes.ComputedColumn, ...] | None
+) -> Iterator[Kept]:
+    """Return the rows of a side; `by` has the columns by which right rows replace each other."""
+    replaced = [evaluated(each.value, rows) for each in by or ()]
+    keys = [evaluated(each.value, rows) for each in side.key]
+    columns = {each.name: evaluated(each.value, rows) for each in side.columns}
+    for at, row in enumerate(rows):
+        key = tuple(same(values[at]) for values in keys)
+        values = {name: column[at] for name, column in columns.items()}
+        lacks = any(value is None for value in key)
+        replaces = tuple(same(column[at]) for column in replaced)
+        kept = replace(row, values=values)
+        yield Kept(None if lacks else key, kept, by is None, replaces)
+
+
+def _windows(
+    window: Window, sides: Sequence[Kept]
+) -> Iterator[tuple[dict[str, Value], int | None, list[Kept]]]:
+    """Return the windows of each key: bounds, end, and the rows of both sides."""
+    keys: dict[object, list[Kept]] = {}
+    for at, each in enumerate(sides):
+        # A row with a null key equals no other, and is in windows of its own.
+        keys.setdefault(each.key if each.key is not None else ("none", at), []).append(each)
+    for members in keys.values():
+        numbered = {n: each for n, each in enumerate(members)}
+        rows = [replace(each.row, order=(n,)) for n, each in numbered.items()]
+        for found in windows(window, rows):
+            bounds = {}
+            if found.start is not None and found.end is not None:
+                times = [EPOCH + timedelta(microseconds=us) for us in (found.start, found.end)]
+                bounds = dict(zip(nodes.WINDOW_BOUNDS, times, strict=True))
+            yield bounds, found.end, [numbered[row.order[0]] for row in found.rows]
+
+
+def _in(
+    join: nodes.Join, bounds: dict[str, Value], end: int | None, members: list[Kept]
+) -> Iterator[Row]:
+    for row in _all(join, members):
+        time = row.time if end is None else end - 1
+        yield Row({**row.values, **bounds}, time, (time or 0, *row.order[1:]))
+
+
+def _all(join: nodes.Join, sides: Sequence[Kept]) -> Iterator[Row]:
+    """Join all rows that may match."""
+    lefts = [each for each in sides if each.is_left]
+    rights = [each for each in sides if not each.is_left]
+    met_left: set[int] = set()
+    met_right: set[int] = set()
+    for at, left in enumerate(lefts):
+        held = _held(join.matching, left, rights)
+        near = [n for n, right in enumerate(rights) if n in held and _near(join, left, right)]
+        if isinstance(join.matching, AsOfMatch) and near:
+            near = [max(near, key=lambda n: rights[n].row.order)]
+        pairs = [(n, _pair(left.row, rights[n].row)) for n in near]
+        meant = [(n, pair) for n, pair in pairs if _meant(join, pair)]
+        if isinstance(join.matching, BroadcastMatch):
+            pairs = [(n, replace(pair, time=left.row.time)) for n, pair in pairs]
+        met_left.update([at] if meant else [])
+        met_right.update(n for n, _ in meant)
+        if join.type not in ("semi", "anti"):
+            yield from (pair for _, pair in meant)
+        elif bool(meant) == (join.type == "semi"):
+            yield left.row
+    if join.type in ("left", "full"):
+        padding = {each.name: None for each in join.right.columns}
+        for at, left in enumerate(lefts):
+            if at not in met_left:
+                yield replace(left.row, values={**left.row.values, **padding})
+    if join.type in ("right", "full"):
+        padding = {each.name: None for each in join.left.columns}
+        for at, right in enumerate(rights):
+            if at not in met_right:
+                yield replace(right.row, values={**padding, **right.row.values})
+
+
+def _held(matching: JoinMatching, left: Kept, rights: Sequence[Kept]) -> set[int]:
+    """Return the right rows that are valid at the time of a left one."""
+    if not isinstance(matching, BroadcastMatch):
+        return set(range(len(rights)))
+    time = left.row.time or 0
+    there = [n for n, right in enumerate(rights) if (right.row.time or 0) <= time]
+    there.sort(key=lambda n: rights[n].row.order)
+    latest = {rights[n].replaces if matching.key is not None else n: n for n in there}
+    ttl_us = matching.ttl_us
+    return {
+        n for n in latest.values() if ttl_us is None or time - (rights[n].row.time or 0) <= ttl_us
+    }
+
+
+def _near(join: nodes.Join, left: Kept, right: Kept) -> bool:
+    """Whether the keys are equal, and the times within the bounds."""
+    if left.key is None or left.key != right.key:
+        return False
+    apart = (right.row.time or 0) - (left.row.time or 0)
+    match join.matching:
+        case IntervalMatch(least_us=int(least), most_us=int(most)):
+            return least <= apart <= most
+        case AsOfMatch(ttl_us):
+            return apart <= 0 and (ttl_us is None or -apart <= ttl_us)
+    return True
+
+
+def _pair(left: Row, right: Row) -> Row:
+    times = [time for time in (left.time, right.time) if time is not None]
+    time = max(times, default=None)
+    order = (time or 0, *left.order[1:], *right.order[1:])
+    return Row({**left.values, **right.values}, time, order)
+
+
+def _meant(join: nodes.Join, pair: Row) -> bool:
+    return join.residual_filter is None or bool(
+        evaluated(join.residual_filter.condition, [pair])[0]
+    )

@@ -1,0 +1,30 @@
+"""Lookups, row by row, in a table that is a constant list of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from headrace.core.plan import nodes
+from tests.support.reference.rows import Row, Value, evaluated
+
+
+def looked_up(
+    lookup: nodes.Lookup, rows: list[Row], table: Sequence[dict[str, Value]]
+) -> tuple[list[Row], list[Row]]:
+    """Return the output rows, and the rows without a match in the table."""
+    key = {column.name: evaluated(column.value, rows) for column in lookup.key}
+    found, missed = list[Row](), list[Row]()
+    for at, row in enumerate(rows):
+        wanted = {name: values[at] for name, values in key.items()}
+        known = next((each for each in table if _equals(each, wanted)), None)
+        if known is not None or lookup.on_miss == "null":
+            added = {a.field.name: (known or {}).get(a.column) for a in lookup.columns}
+            found.append(replace(row, values={**row.values, **added}))
+        if known is None:
+            missed.append(row)
+    return found, missed
+
+
+def _equals(row: dict[str, Value], wanted: dict[str, Value]) -> bool:
+    return all(value is not None and row[name] == value for name, value in wanted.items())

@@ -1,0 +1,122 @@
+"""Random joins and broadcasts of two inputs, drawn by Hypothesis."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from tests.support.reference.random_pipelines import SCHEMA, SPREAD_S
+
+WITHIN = st.sampled_from(
+    [
+        *(
+            "within: [-2s, 1s]",
+            "within: 1500ms",
+            "within: [0s, 3s]",
+            "within: [-3s, -1s]",
+            "within: 0s",
+        ),
+        *(
+            "within: [1s, 4s]",
+            "ttl: 3s",
+            "type: inner",
+        ),
+    ]
+)
+AS_OF = st.sampled_from(["as_of: true", "as_of: true, ttl: 2s"])
+WINDOWS = st.sampled_from(
+    [
+        *("tumble: 5s", "slide: 6s, every: 2s", "slide: 2s, every: 5s", "cumulate: 6s, every: 2s"),
+        *(
+            "session: 1s",
+            "session: 250ms",
+            "global: true",
+            "tumble: 7s, offset: 2s",
+        ),
+    ]
+)
+EQUAL = st.sampled_from(
+    [
+        *("a.k = b.k", "a.k = b.k and a.s = b.s", "a.x = b.x", "a.v % 2 = b.v % 2 and a.k = b.k"),
+        *(
+            "a.k = b.k and a.v < b.v",
+            "a.k = b.k and (a.s is null or b.x > 0)",
+        ),
+    ]
+)
+ANY = st.one_of(EQUAL, st.sampled_from(["a.v < b.v", "a.k = b.k or b.v > 2", "b.s is null"]))
+KEEP = st.sampled_from(
+    [
+        *("", ", keep: {key: k}", ", keep: {key: [k, s], ttl: 3s}", ", keep: {ttl: 2s}"),
+        *(", keep: {key: {odd: v % 2}}",),
+    ]
+)
+KINDS = ("within", "within", "as_of", "window", "window", "changes", "broadcast")
+TYPES = ("inner", "left", "right", "full", "semi", "anti")
+BOTH = "select: {k: a.k, v: a.v, w: b.v, s: b.s, at: a.at, later: b.at}"
+ALONE = "select: {k: k, v: v, at: at}"
+CHANGES = """\
+  mine: {from: a, key: k, aggregate: {n: count(*), most: max(v)}}
+  theirs: {from: b, key: k, aggregate: {n: count(*), least: min(v)}, having: n > 1}
+"""
+
+
+TWICE = """\
+  pair: {from: b, with: {both: 'array(1, 1)'}}
+  twice: {from: pair, explode: {one: both}}
+"""
+
+
+@st.composite
+def steps(draw: st.DrawFn) -> str:
+    """Draw the steps after the sources `a` and `b`; the last is called `step`."""
+    type = draw(st.sampled_from(TYPES))
+    alone = type in ("semi", "anti")
+    columns = ALONE if alone else BOTH
+    match draw(st.sampled_from(KINDS)):
+        case "within":
+            join = f"on: '{draw(EQUAL)}', type: {type}, {draw(WITHIN)}"
+            join = join.replace(f", type: {type}, type: inner", f", type: {type}")
+            clauses = f"join: {{left: a, right: b, {join}}}, {columns}"
+        case "window":
+            join = f"left: a, right: b, on: '{draw(EQUAL)}', type: {type}"
+            clauses = f"join: {{{join}}}, window: {{{draw(WINDOWS)}}}, {columns}"
+        case "as_of":
+            join = f"on: '{draw(EQUAL)}', type: {draw(st.sampled_from(['inner', 'left']))}"
+            clauses = f"join: {{left: a, right: b, {join}, {draw(AS_OF)}}}, {BOTH}"
+        case "changes":
+            both = "select: {k: mine.k, j: theirs.k, n: mine.n, m: theirs.n, least: least}"
+            join = f"left: mine, right: theirs, on: mine.k = theirs.k, type: {type}"
+            # In a full join, rows of both sides with null keys could not be distinguished.
+            before = CHANGES.replace("{from: b,", "{from: b, where: k is not null,")
+            before = before if type == "full" else CHANGES
+            return f"{before}  step: {{join: {{{join}}}{'' if alone else ', ' + both}}}\n"
+        case _:
+            type = draw(st.sampled_from(["inner", "left", "semi", "anti"]))
+            columns = ALONE if type in ("semi", "anti") else BOTH
+            rules = draw(st.sampled_from(["b", "{from: twice, as: b}"]))
+            join = f"rules: {rules}, on: '{draw(ANY)}', type: {type}{draw(KEEP)}"
+            clauses = f"from: a, broadcast: {{{join}}}, {columns}"
+    before = TWICE if "twice" in clauses else ""
+    if draw(st.booleans()):
+        return f"{before}  step: {{{clauses}}}\n"
+    window = draw(st.sampled_from(["tumble: 4s", "session: 1s", "slide: 6s, every: 3s"]))
+    counted = f"key: k, window: {{{window}}}, aggregate: {{n: count(*), f: first(v), l: last(v)}}"
+    return f"{before}  met: {{{clauses}}}\n  step: {{from: met, {counted}}}\n"
+
+
+@st.composite
+def pipelines(draw: st.DrawFn) -> str:
+    """Return the text of a pipeline from `left` and `right` to `out`, all in memory."""
+    source = f"schema: {SCHEMA}, event_time: at, watermark: {{delay: {SPREAD_S}s}}"
+    text = f"steps:\n{draw(steps())}sinks:\n  out: {{from: step, memory: {{data: out}}}}\n"
+    left = f"sources:\n  a: {{memory: {{data: left}}, {source}}}\n"
+    if draw(st.integers(0, 4)):
+        return f"{left}  b: {{memory: {{data: right}}, {source}}}\n{text}"
+    return left + itself(text)
+
+
+def itself(text: str) -> str:
+    """Return the steps with `a` joined to itself."""
+    for key in ("right", "rules"):
+        text = text.replace(f"{key}: b", f"{key}: {{from: a, as: b}}")
+    return text.replace("{from: b,", "{from: a,")

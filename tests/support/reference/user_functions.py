@@ -1,0 +1,42 @@
+"""Users' functions over the rows of a window, each called once with all rows in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from headrace.core.api.user_code import get_instance
+from headrace.core.plan import nodes
+from headrace.core.plan.nodes.windows import Evict
+from headrace.core.types.data_types import Schema, to_polars
+from tests.support.reference.rows import Row, Value
+
+
+def left_by_user(evict: Evict, rows: Sequence[Row]) -> tuple[Row, ...]:
+    """Return the rows that an evictor retains; evictors of tests ignore the window."""
+    assert evict.code is not None and evict.input_columns is not None
+    function = evict.code.load()
+    function = get_instance(evict.code) if isinstance(function, type) else function
+    in_order = _in_order(rows)
+    numbered = _frame(in_order, evict.input_columns).with_row_index("__row")
+    answer = function(numbered)
+    kept = numbered.filter(answer) if isinstance(answer, pl.Series) else answer
+    return tuple(in_order[at] for at in kept["__row"])
+
+
+def applied(operation: nodes.Apply, rows: Sequence[Row]) -> list[dict[str, Value]]:
+    """Return the output rows of a function."""
+    answer = operation.code.load()(_frame(_in_order(rows), operation.input_columns))
+    if isinstance(answer, pl.DataFrame):
+        return answer.to_dicts()
+    return answer if isinstance(answer, list) else [answer] if answer else []
+
+
+def _in_order(rows: Sequence[Row]) -> list[Row]:
+    return sorted(rows, key=lambda row: row.order)
+
+
+def _frame(rows: Sequence[Row], columns: Schema) -> pl.DataFrame:
+    schema = {field.name: to_polars(field.type) for field in columns}
+    return pl.DataFrame([[row.values[n] for n in schema] for row in rows], schema, orient="row")

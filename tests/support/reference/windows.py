@@ -1,0 +1,113 @@
+"""The windows of a row, by brute force: no panes, no state, no watermark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from headrace.core.plan.nodes.windows import (
+    Count,
+    Cumulate,
+    Evict,
+    Global,
+    Session,
+    Slide,
+    Tumble,
+    Window,
+    WindowShape,
+)
+from tests.support.reference.rows import Row
+from tests.support.reference.user_functions import left_by_user
+
+
+@dataclass(frozen=True)
+class Found:
+    """A window of one key: its bounds, if it has any, and its rows in the order of arrival."""
+
+    start: int | None
+    end: int | None
+    rows: tuple[Row, ...]
+
+
+def windows(window: Window, rows: Sequence[Row]) -> Iterator[Found]:
+    """Return the windows of the rows of one key."""
+    for found in _found(window.shape, rows):
+        for part in _parts(window, found.rows):
+            whole = Found(found.start, found.end, part)
+            yield replace(whole, rows=_kept(window.evict, whole))
+
+
+def _found(shape: WindowShape, rows: Sequence[Row]) -> Iterator[Found]:
+    match shape:
+        case Global():
+            yield Found(None, None, tuple(rows))
+        case Count(size, every):
+            for last in range(every, len(rows) + 1, every):
+                yield Found(None, None, tuple(rows[max(0, last - size) : last]))
+        case Session(gap):
+            yield from _sessions(gap, rows)
+        case _:
+            bounds = sorted({b for row in rows for b in _bounds(shape, row.time or 0)})
+            for start, end in bounds:
+                inside = tuple(row for row in rows if start <= (row.time or 0) < end)
+                yield Found(start, end, inside)
+
+
+def _bounds(shape: Tumble | Slide | Cumulate, time: int) -> Iterator[tuple[int, int]]:
+    """Return the windows that contain a time."""
+    match shape:
+        case Tumble(size, offset):
+            start = (time - offset) // size * size + offset
+            yield start, start + size
+        case Slide(size, every, offset):
+            start = (time - offset) // every * every + offset
+            while start + size > time:
+                yield start, start + size
+                start -= every
+        case Cumulate(size, every, offset):
+            start = (time - offset) // size * size + offset
+            for end in range(start + every, start + size + 1, every):
+                if time < end:
+                    yield start, end
+
+
+def _sessions(gap: int, rows: Sequence[Row]) -> Iterator[Found]:
+    by_time = sorted(rows, key=lambda row: row.time or 0)
+    session: list[Row] = []
+    for row in by_time:
+        if session and (row.time or 0) - (session[-1].time or 0) > gap:
+            yield _session(gap, session, rows)
+            session = []
+        session.append(row)
+    if session:
+        yield _session(gap, session, rows)
+
+
+def _session(gap: int, session: list[Row], rows: Sequence[Row]) -> Found:
+    members = {row.order for row in session}
+    came = tuple(row for row in rows if row.order in members)
+    return Found(session[0].time, (session[-1].time or 0) + gap, came)
+
+
+def _parts(window: Window, rows: tuple[Row, ...]) -> Iterator[tuple[Row, ...]]:
+    """Split a window into its firings, if it does not accumulate."""
+    count = window.trigger.count if window.trigger else None
+    if window.keeps_rows or count is None:
+        yield rows
+        return
+    for start in range(0, len(rows), count):
+        yield rows[start : start + count]
+
+
+def _kept(evict: Evict | None, found: Found) -> tuple[Row, ...]:
+    rows = found.rows
+    if evict is None:
+        return rows
+    if evict.code is not None:
+        return left_by_user(evict, rows)
+    in_order = sorted(rows, key=lambda row: row.order)
+    if evict.last is not None:
+        return tuple(in_order[-evict.last :])
+    assert evict.within_us is not None
+    newest = max(row.time or 0 for row in rows)
+    return tuple(row for row in in_order if (row.time or 0) >= newest - evict.within_us)

@@ -1,0 +1,143 @@
+"""Pipelines of one step, or of several in a row, compared with the meaning of their plans.
+
+Rows come from the source `rows`, or from `a` and `b`; the step `step` emits to `out`.
+They are run as they are, or through whatever happens.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, TypeAlias
+
+from hypothesis import Phase, given, seed, settings
+from hypothesis import strategies as st
+
+from headrace.connectors.memory import InMemoryData, MemoryEvent
+from headrace.core.api.kernel_executor import KernelExecutor
+from headrace.core.coordination.checkpoint_coordinator import CheckpointSchedule
+from headrace.core.dataflow.channel import ChannelBounds
+from headrace.core.job.job import JobOutcome
+from headrace.core.plan import nodes
+from headrace.state.rocks.backend import RocksBackend
+from tests.support.reference import random_pipelines
+from tests.support.reference.interpreter import interpret
+from tests.support.runtime.committed_output import ended, shown
+from tests.support.runtime.crashing_jobs import Fate, FlakyMemory, Life, live
+from tests.support.runtime.memory_pipelines import cut, job_of, run_simulated
+
+Splits: TypeAlias = list[list[dict[str, Any]]]
+DATA = {"rows": "in", "a": "left", "b": "right"}
+"""By source: what its rows are called in memory."""
+LIVES = 8
+
+
+def of_one_input(data: st.DataObject) -> tuple[str, Splits]:
+    """A pipeline of one input, and its rows."""
+    splits = data.draw(
+        st.one_of(random_pipelines.SPLITS, random_pipelines.ROWS.map(lambda rows: [rows]))
+    )
+    text = data.draw(random_pipelines.pipelines(one_split=len(splits) == 1))
+    text, (splits,) = perhaps_in_order(data, text, splits)
+    return text, splits
+
+
+def perhaps_in_order(
+    data: st.DataObject, text: str, *sides: Splits
+) -> tuple[str, tuple[Splits, ...]]:
+    """The rows of each split, perhaps in order, so that time advances while more of them come."""
+    if not data.draw(st.booleans()):
+        return text, sides
+    text = text.replace(f"delay: {random_pipelines.SPREAD_S}s", "delay: 0s")
+    in_order = ([sorted(rows, key=lambda row: row["at"]) for rows in side] for side in sides)
+    return text, tuple(in_order)
+
+
+def in_parallel(data: st.DataObject, text: str) -> str:
+    """The pipeline with some parallelism."""
+    return f"settings: {{parallelism: {data.draw(st.sampled_from([1, 2, 3]))}}}\n{text}"
+
+
+def run(data: st.DataObject, text: str, came: Mapping[str, Splits]) -> None:
+    """Run it over the rows in pieces, tasks in any order, and compare."""
+    full = without_empty(came)
+    number, size = data.draw(st.integers(0, 99)), data.draw(st.sampled_from([1, 4, 50]))
+    memory = InMemoryData({DATA[name]: pieces(splits, size) for name, splits in full.items()})
+    with TemporaryDirectory() as folder:
+        job = job_of(
+            Path(folder), in_parallel(data, text), memory, KernelExecutor(), ChannelBounds(rows=7)
+        )
+        outcome = run_simulated(job, number)
+    assert outcome.failure is None, outcome.failure
+    compare(job.plan, memory, full)
+
+
+def survive(data: st.DataObject, text: str, came: Mapping[str, Splits], lives: int = LIVES) -> None:
+    """Run it to the end through whatever happens in fewer lives than that, and compare."""
+    full = without_empty(came)
+    chance = random.Random(data.draw(st.integers(0, 9999)))
+    memory = FlakyMemory({DATA[name]: paced(splits, chance) for name, splits in full.items()})
+    plan, _ = survived(in_parallel(data, text), memory, chance, chance.randrange(lives))
+    compare(plan, memory, full)
+
+
+def survived(
+    text: str,
+    memory: FlakyMemory,
+    chance: random.Random,
+    lives: int,
+    every_s: Sequence[float] = (0.3, 1.0, 3.0),
+) -> tuple[nodes.Plan, JobOutcome]:
+    """The plan, and the outcome of the last life: the job has come to its end."""
+    with TemporaryDirectory() as folder:
+        rhythm = CheckpointSchedule(interval_s=chance.choice(every_s), tolerable_failures=1000)
+        life = Life(Path(folder), text, memory, rhythm)
+        if chance.random() < 0.3:
+            life.backend = partial(RocksBackend, f"{folder}/state", chance.choice([1, 1 << 20]))
+        outcome = live(life, [Fate.drawn(chance) for _ in range(lives)], chance)
+    assert outcome.failure is None, outcome.failure
+    assert life.finished and life.job is not None
+    return life.job.plan, outcome
+
+
+def compare(plan: nodes.Plan, memory: InMemoryData, came: Mapping[str, Splits]) -> None:
+    """Hold what came out to what the plan means of the rows that came."""
+    wanted = interpret(plan, came)["out"]
+    stream = plan.streams["step"]
+    names = stream.schema.names
+    assert ended(memory, stream.kind, names) == Counter(
+        shown(row.values[name] for name in names) for row in wanted
+    )
+
+
+def without_empty(came: Mapping[str, Splits]) -> dict[str, Splits]:
+    """The rows that came, without empty splits."""
+    return {name: [rows for rows in splits if rows] for name, splits in came.items()}
+
+
+def pieces(splits: Splits, size: int) -> dict[str, list[MemoryEvent]]:
+    """The rows of each split in pieces of a size."""
+    return {str(at): [*cut(random_pipelines.frame(rows), size)] for at, rows in enumerate(splits)}
+
+
+def paced(splits: Splits, chance: random.Random) -> dict[str, list[MemoryEvent]]:
+    """The rows of each split in pieces, with pauses."""
+    found: dict[str, list[MemoryEvent]] = {}
+    for at, rows in enumerate(splits):
+        found[str(at)] = []
+        for frame in cut(random_pipelines.frame(rows), chance.choice([1, 4, 50])):
+            found[str(at)] += [frame, chance.choice([0.0, 0.4, 2.0])]
+    return found
+
+
+def more(drawn: Callable[[st.DataObject], None], arguments: Sequence[str]) -> None:
+    """As many examples as the first argument says, a hundred a seed, from that of the second on."""
+    examples, begin = int(arguments[0]), int(arguments[1]) if len(arguments) > 1 else 0
+    for at in range(begin, begin + examples // 100):
+        print(f"seed {at}", flush=True)
+        some = settings(max_examples=100, deadline=None, phases=[Phase.generate, Phase.shrink])
+        seed(at)(some(given(st.data())(drawn)))()

@@ -1,0 +1,90 @@
+"""Pipelines over memory, run with the real runtime: on an ordinary loop or on a simulated one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from textwrap import dedent
+
+import polars as pl
+
+from headrace.connectors.memory import InMemoryData
+from headrace.core.api.kernel_executor import KernelExecutor
+from headrace.core.api.run_context import RunContext
+from headrace.core.api.state_backend import StateBackend
+from headrace.core.dataflow.channel import ChannelBounds
+from headrace.core.dataflow.operator_factory import OperatorContext
+from headrace.core.job.job import Job, JobOutcome
+from headrace.core.job.spec import JobSpec
+from headrace.core.pipeline.loader import load_pipeline
+from headrace.core.plan import Plan, build_plan
+from headrace.core.plan.connector import Connectors
+from headrace.state.memory.backend import MemoryBackend
+from tests.support.simulation import SimulatedLoop
+
+
+def _now_us() -> int:
+    return int(asyncio.get_running_loop().time() * 1e6)
+
+
+def plan_of(folder: Path, text: str, connectors: Connectors) -> Plan:
+    """Return the plan of a valid pipeline text."""
+    file = folder / "p.yaml"
+    file.write_text(f"name: test\n{dedent(text)}")
+    plan, problems = build_plan(load_pipeline(file, connectors, env={}))
+    assert plan is not None, problems
+    return plan
+
+
+def job_of(
+    folder: Path,
+    text: str,
+    memory: InMemoryData,
+    bench: KernelExecutor,
+    bounds: ChannelBounds,
+    backend: Callable[[], StateBackend] | None = None,
+) -> Job:
+    """Return a job over that memory and kernel executor; its state is in memory by default."""
+    connectors = {"memory": memory.build_connector()}
+    plan = plan_of(folder, text, connectors)
+    read = frozenset(edge.stream for edge in plan.edges)
+    surroundings = RunContext(folder, "0" * 32, bench)
+    setting = OperatorContext(_now_us, folder, read, (backend or MemoryBackend)())
+    return Job(JobSpec(plan, connectors, surroundings, setting, bounds))
+
+
+def simulated(
+    folder: Path, text: str, memory: InMemoryData, seed: int, bounds: ChannelBounds | None = None
+) -> JobOutcome:
+    """Run a pipeline on virtual time, in an order of tasks drawn from the seed."""
+    return run_simulated(
+        job_of(folder, text, memory, KernelExecutor(), bounds or ChannelBounds(rows=3)), seed
+    )
+
+
+def run_simulated(job: Job, seed: int) -> JobOutcome:
+    """Run a job on virtual time."""
+    with asyncio.Runner(loop_factory=lambda: SimulatedLoop(seed)) as runner:
+        return runner.run(job.run())
+
+
+def threaded(folder: Path, text: str, memory: InMemoryData) -> JobOutcome:
+    """Run a pipeline on this machine's clock, with kernels in threads."""
+    with ThreadPoolExecutor(2) as executor:
+        return asyncio.run(
+            job_of(folder, text, memory, KernelExecutor(executor), ChannelBounds()).run()
+        )
+
+
+def rows(memory: InMemoryData, name: str) -> Counter[tuple[object, ...]]:
+    """Return the committed rows of an output, as a multiset."""
+    frames = memory.outputs.get(name, [])
+    return Counter(row for frame in frames for row in frame.rows())
+
+
+def cut(frame: pl.DataFrame, size: int) -> list[pl.DataFrame]:
+    """Split the frame into chunks of that many rows."""
+    return [frame.slice(at, size) for at in range(0, frame.height, size)]

@@ -1,1 +1,4 @@
-"""Keyed state and snapshots: backends, savepoints and storage. Imports only `headrace.core`."""
+"""Keyed state and snapshots: backends, savepoints and storage. Imports only `headrace.core`.
+
+Tests: tests/state.
+"""

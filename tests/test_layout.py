@@ -5,6 +5,7 @@ import configparser
 import doctest
 import importlib
 import pkgutil
+import re
 import subprocess
 import sys
 from collections.abc import Collection, Iterator
@@ -142,6 +143,29 @@ def import_graph() -> dict[str, set[str]]:
                     graph[module].add(inner if inner in paths else str(node.module))
         graph[module] = {name for name in graph[module] if name in paths and name != module}
     return graph
+
+
+@pytest.mark.parametrize("folder", MAY_IMPORT)
+def test_every_package_says_where_its_modules_are_tested(folder: str) -> None:
+    for path in (ROOT / folder).rglob("__init__.py"):
+        modules = {file.stem for file in path.parent.glob("*.py")} - {"__init__", "__main__"}
+        tests = ROOT / "tests" / path.parent.relative_to(ROOT)
+        if all((tests / f"test_{module}.py").exists() for module in modules):
+            continue
+        docstring = ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
+        named = re.findall(r"tests/[\w/]+(?:\.py)?", docstring.partition("Tests: ")[2])
+        assert named, f"{path}: end the docstring with 'Tests: tests/...'"
+        assert not [name for name in named if not (ROOT / name).exists()], path
+
+
+def test_folders_of_tests_mirror_the_tree() -> None:
+    for top in MAY_IMPORT:
+        for path in (ROOT / "tests" / top).rglob("*.py"):
+            folder = path.parent.relative_to(ROOT / "tests")
+            assert (ROOT / folder / "__init__.py").exists(), f"{path} mirrors no package"
+            assert path.name.startswith("test_") or path.name == "conftest.py", (
+                f"{path}: helpers belong in tests/support"
+            )
 
 
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["--version"], ["validate", "--help"]])

@@ -1,1 +1,4 @@
-"""`headrace run --batch`: runs a pipeline once over all existing rows, on Spark."""
+"""`headrace run --batch`: runs a pipeline once over all existing rows, on Spark.
+
+Tests: tests/cli/batch.
+"""

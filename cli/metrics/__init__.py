@@ -1,1 +1,4 @@
-"""Monitoring of a running job: metrics for Prometheus, and health."""
+"""Monitoring of a running job: metrics for Prometheus, and health.
+
+Tests: tests/cli/metrics.
+"""

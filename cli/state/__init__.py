@@ -1,1 +1,4 @@
-"""`headrace state`: inspects checkpoints and savepoints, for people and programs."""
+"""`headrace state`: inspects checkpoints and savepoints, for people and programs.
+
+Tests: tests/cli/state.
+"""

@@ -1,4 +1,7 @@
-"""The `build_connector` connector: a file is a split of a source, or a part of a sink's output."""
+"""The `files` connector: a file is a split of a source, or a part of a sink's output.
+
+Tests: tests/connectors/files.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 Lines of JSON, CSV and raw text are decoded in blocks and encoded in batches; Parquet is read by row
 and written by file, because its rows are not self-contained.
+
+Tests: tests/connectors/formats.
 """
 
 from __future__ import annotations

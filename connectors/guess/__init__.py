@@ -6,6 +6,8 @@
 
 `file_head` reads a bounded head of the file, `type_evidence` finds the narrowest type that takes
 every value seen, `columns` makes named columns from each format and formats them as YAML.
+
+Tests: tests/cli/test_schema.py.
 """
 
 from headrace.connectors.guess.columns import (

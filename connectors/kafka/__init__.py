@@ -1,4 +1,7 @@
-"""The `kafka` connector: topics of Apache Kafka as sources and sinks."""
+"""The `kafka` connector: topics of Apache Kafka as sources and sinks.
+
+Tests: tests/connectors/kafka.
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,4 @@
-"""Lookup tables: a file, a database, an HTTP server."""
+"""Lookup tables: a file, a database, an HTTP server.
+
+Tests: tests/connectors/tables and tests/core/operators/lookup.
+"""

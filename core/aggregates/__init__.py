@@ -2,6 +2,8 @@
 
 expression = type_aggregates(parse("sum(price) / count(*)"), schema, keys)
 states = partial_states(frame, ["auction"], expression.calls)
+
+Tests: tests/core/aggregates, and tests/core/spark/test_aggregates.py.
 """
 
 from headrace.core.aggregates.aggregate import AggregateFunction

@@ -2,6 +2,9 @@
 
 typed = type_expression("price * 2", schema)     # ExpressionErrors: all errors in the text
 frame.with_columns(to_expr(typed).alias("twice"))
+
+Tests: tests/core/expressions: every function against Spark's answers in
+tests/core/expressions/test_spark_answers.py and tests/core/expressions/test_semantics.py.
 """
 
 from headrace.core.expressions.typed import (

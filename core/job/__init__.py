@@ -1,1 +1,4 @@
-"""A job: its attempts, recovery, requests, statistics and launch."""
+"""A job: its attempts, recovery, requests, statistics and launch.
+
+Tests: tests/core/job and tests/recovery.
+"""

@@ -2,4 +2,6 @@
 
 An operator never waits and knows no asyncio. Rows and watermarks go in, batches of rows come out,
 each with the name of its stream. Large results are emitted in bounded batches.
+
+Tests: tests/core/operators.
 """

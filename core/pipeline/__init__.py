@@ -5,6 +5,8 @@ Reading goes in one direction, and each stage knows only the one before it:
     bytes -> text -> YAML nodes -> overrides -> interpolation -> pydantic models -> LoadedPipeline
 
 A user error becomes a `Problem` with a position in the file; it never raises an exception.
+
+Tests: tests/core/pipeline, with every message in tests/core/pipeline/test_broken_documents.py.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ only affects performance: no thread, no channel, no Spark.
 
     plan, problems = build_plan(load_pipeline(path, connectors))
     print(explain(plan, "text"))
+
+Tests: tests/core/plan; fingerprints in tests/core/checkpoint/test_compatibility.py.
 """
 
 from headrace.core.plan.builder import build_plan

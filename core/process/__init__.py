@@ -13,6 +13,8 @@
 
 State belongs to the key of the current row: `state` has the attributes that the class declares, and
 nothing is stored in `self`. `headrace.core.testing` runs such a class over literal rows.
+
+Tests: tests/core/testing and tests/core/operators/process/test_state_values.py.
 """
 
 from headrace.core.process.declarations import Declared, Kind

@@ -1,1 +1,4 @@
-"""Sources of a job: reading splits, event time, watermarks and idleness."""
+"""Sources of a job: reading splits, event time, watermarks and idleness.
+
+Tests: tests/core/sources.
+"""

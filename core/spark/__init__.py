@@ -2,4 +2,6 @@
 
 Nothing here is loaded before `--batch` is requested; pyspark is installed only with the extra of
 that name.
+
+Tests: tests/core/spark and tests/cli/batch.
 """

@@ -6,4 +6,6 @@ the types of their columns, the window (`reader_metadata`). From the metadata th
 step is rebuilt (`state_schema`), and its folds turn state into rows (`keyed_states`). Where a
 checkpoint has no metadata, or an expression contains a secret, columns are shown as they are
 stored.
+
+Tests: tests/core/state_reader.
 """

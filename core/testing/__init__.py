@@ -1,4 +1,7 @@
-"""Tools to test user-defined classes without a pipeline."""
+"""Tools to test user-defined classes without a pipeline.
+
+Tests: tests/core/testing.
+"""
 
 from headrace.core.testing.trial import Trial
 

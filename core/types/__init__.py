@@ -1,1 +1,4 @@
-"""Data types, rows in frames, key groups, and the values that travel with batches."""
+"""Data types, rows in frames, key groups, and the values that travel with batches.
+
+Tests: tests/core/types.
+"""

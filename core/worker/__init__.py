@@ -1,1 +1,4 @@
-"""The worker: subtasks built from the plan, run, and measured."""
+"""The worker: subtasks built from the plan, run, and measured.
+
+Tests: tests/core/worker, tests/core/job and tests/recovery.
+"""

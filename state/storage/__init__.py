@@ -1,1 +1,4 @@
-"""Storage of everything that outlives a job's process: home, lock and checkpoints."""
+"""Storage of everything that outlives a job's process: home, lock and checkpoints.
+
+Tests: tests/state/storage.
+"""

@@ -10,6 +10,8 @@ committed, if necessary by an attempt that resumes from it.
 - `batch_queue`: decides what is sent next; `batch_sender`: sends it; `row_sender`: adds rows and
   lingers
 - `wire`: requests to brokers; `link`: the connection to them
+
+Tests: tests/connectors/kafka/sink.
 """
 
 from __future__ import annotations

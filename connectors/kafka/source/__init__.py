@@ -1,4 +1,7 @@
-"""Kafka topics as a source: discovery, fetching, unpacking and decoding."""
+"""Kafka topics as a source: discovery, fetching, unpacking and decoding.
+
+Tests: tests/connectors/kafka/source.
+"""
 
 from __future__ import annotations
 

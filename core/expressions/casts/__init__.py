@@ -2,6 +2,8 @@
 
 Spark's casts with ANSI off: an impossible conversion is null, integers wrap, doubles saturate. With
 `try_cast` a value that does not fit is null too. A cast of arrays or structs casts their contents.
+
+Tests: tests/core/expressions/casts and tests/core/expressions/test_spark_answers.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""The table of functions and operators that an expression may call."""
+"""The table of functions and operators that an expression may call.
+
+Tests: tests/core/expressions/functions, tests/core/expressions/test_spark_answers.py and
+tests/docs/test_examples.py.
+"""
 
 from headrace.core.expressions.function import SqlFunction
 from headrace.core.expressions.functions.between_case import BETWEEN_CASE

@@ -1,1 +1,4 @@
-"""The lexer and parser of expressions."""
+"""The lexer and parser of expressions.
+
+Tests: tests/core/expressions/parsing.
+"""

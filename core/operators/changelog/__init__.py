@@ -1,1 +1,4 @@
-"""Operators over a changelog stream, which store its current rows."""
+"""Operators over a changelog stream, which store its current rows.
+
+Tests: tests/core/operators/changelog.
+"""

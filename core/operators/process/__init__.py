@@ -1,1 +1,4 @@
-"""The operators of `process`: a user class over the rows, states and timers of keys."""
+"""The operators of `process`: a user class over the rows, states and timers of keys.
+
+Tests: tests/core/operators/process and tests/core/testing.
+"""

@@ -1,1 +1,4 @@
-"""Python files that a pipeline names, read as text."""
+"""Python files that a pipeline names, read as text.
+
+Tests: tests/core/pipeline/user_files.
+"""

@@ -3,6 +3,8 @@
 A step is a list of operations over the rows of one stream (several inputs are united first);
 its outputs are streams with a name, a schema and a kind. Everything is immutable and refers to
 other parts by name.
+
+Tests: tests/core/plan.
 """
 
 from headrace.core.plan.nodes.joins import Join, JoinSide, JoinType, TwoSided

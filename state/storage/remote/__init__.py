@@ -1,1 +1,4 @@
-"""Storage of a job's checkpoints in a bucket."""
+"""Storage of a job's checkpoints in a bucket.
+
+Tests: tests/state/storage/remote.
+"""

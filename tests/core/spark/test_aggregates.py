@@ -1,6 +1,6 @@
-"""Aggregates whose text Spark is not given as it was written: what it is given means the same.
+"""Aggregates that are rewritten for Spark: the rewritten text has the value of the original.
 
-Those that it is given as they were written it has answered itself, before (`tests/aggregates`).
+Spark's answers to the others are recorded; tests/core/aggregates compares with them.
 """
 
 from __future__ import annotations

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from docs.snippets import ROOT
+from tests.connectors.kafka.test_demo import order
 from tests.support.cli.shipped_pipelines import CHANGES, CONFIGS, ORDERS, STEADY, Row, named
 from tests.support.cli.shipped_pipelines import overrides as fewer
 from tests.support.kafka.broker import Broker
-from tests.connectors.kafka.test_demo import order
 from tests.support.kafka.topics import Record, Topics
 from tests.support.spark.batches import Output, batch, stream
 

@@ -90,7 +90,7 @@ def test_a_timer_that_sets_itself_to_what_has_passed_has_an_end(
     trial = Trial(Endless, key="k", rows=ROWS, event_time="at", returns={"k": "string"})
     trial.row(k="a", v=7, at=at(0))
     times = "timer \"tick\" of the key 'a' fired 100001 times while it was "
-    message = f"test_trial_mistakes.py:Endless: {times}"
+    message = f"test_trial_errors.py:Endless: {times}"
     with pytest.raises(UserCodeError, match=re.escape(message)):
         trial.watermark(at(600))
         trial.clock("2026-01-01T00:00:01")

@@ -130,7 +130,7 @@ def test_a_struct_that_is_emitted_has_no_other_fields(name: str) -> None:
 
     type = "array<struct<n: bigint, s: struct<a: int>>>"
     trial = Trial(Misspelt, key="k", rows=ROWS, returns={"k": "string", name: type})
-    message = rf'^test_process_values.py:\d+: out: column "{name}" is declared .*, and got .*"m": 3'
+    message = rf'^test_state_values.py:\d+: out: column "{name}" is declared .*, and got .*"m": 3'
     with pytest.raises(UserCodeError, match=message.replace('"m"', "'m'")):
         trial.row(k="a", v=1)
     with pytest.raises(UserCodeError, match=r"and got 2 \(int\)"):

@@ -233,7 +233,7 @@ def _build_launch(
     from headrace.core.dataflow.channel import ChannelBounds
     from headrace.core.job.launch import LaunchOptions
 
-    bounds = ChannelBounds(buffer.rows, linger_s=buffer.timeout.total_seconds())
+    bounds = ChannelBounds(buffer.rows, buffer.bytes, linger_s=buffer.timeout.total_seconds())
     return LaunchOptions(
         Path(options.pipeline).parent,
         bounds,

@@ -1,9 +1,10 @@
 """A bounded channel from one subtask to another, with backpressure: a fast sender has to wait.
 
-The bounds are in rows and in bytes; a batch larger than the bounds passes an empty channel, so
-nothing is ever stuck. The receiver takes everything queued before the next barrier: the rows as one
-batch, then the last watermark. Under load batches grow, and more rows share the cost of a call;
-when idle, a single row passes at once. Backpressure is the share of time that senders wait.
+The bounds are in rows and in bytes. A batch larger than the bounds passes in pieces; a single row
+that is larger than the bound passes an empty channel, so nothing is ever stuck. The receiver takes
+everything queued before the next barrier: the rows as one batch, then the last watermark. Under
+load batches grow, and more rows share the cost of a call; when idle, a single row passes at once.
+Backpressure is the share of time that senders wait.
 
 So a watermark may arrive after rows that were sent later, but never after a barrier sent later.
 That makes fewer rows late, never more. Otherwise no batch could grow where each is followed by a
@@ -27,7 +28,7 @@ from headrace.core.types.elements import (
     IdleMarker,
     WatermarkElement,
 )
-from headrace.core.types.frames import concat_contiguous
+from headrace.core.types.frames import concat_contiguous, split_frame
 
 if TYPE_CHECKING:
     import polars as pl
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 class ChannelBounds:
     """The capacity of a channel, and how long a source gathers rows into larger batches."""
 
-    rows: int = 8192
+    rows: int = 32768
     bytes: int = 16 * 2**20
     linger_s: float = 0.0
 
@@ -68,14 +69,12 @@ class Channel:
 
     async def put(self, element: Element) -> None:
         """Append an element; wait until the channel has room for it."""
-        size = 0
         if isinstance(element, Batch):
-            size = element.bytes
-            if not self._has_room(element.rows, size):
-                await self._wait_for_room(element.rows, size)
-            self._count_batch(element.rows, size)
-        self._queue.append((element, size))
-        self.on_arrival()
+            for frame in split_frame(element.frame, self.bounds.rows, self.bounds.bytes):
+                await self._put_batch(Batch(frame))
+        else:
+            self._queue.append((element, 0))
+            self.on_arrival()
 
     def take(self) -> list[Element]:
         """Remove and return the elements before the next barrier or end, or that element itself.
@@ -118,6 +117,14 @@ class Channel:
             now.waiting_rows + rows <= self.bounds.rows
             and now.waiting_bytes + size <= self.bounds.bytes
         )
+
+    async def _put_batch(self, batch: Batch) -> None:
+        size = batch.bytes
+        if not self._has_room(batch.rows, size):
+            await self._wait_for_room(batch.rows, size)
+        self._count_batch(batch.rows, size)
+        self._queue.append((batch, size))
+        self.on_arrival()
 
     async def _wait_for_room(self, rows: int, size: int) -> None:
         loop = asyncio.get_running_loop()

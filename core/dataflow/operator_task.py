@@ -34,15 +34,10 @@ from headrace.core.types.elements import (
     EndOfStream,
     WatermarkElement,
 )
-from headrace.core.types.frames import copy_compact
+from headrace.core.types.frames import COPY_FRACTION, copy_compact
 
 if TYPE_CHECKING:
     import polars as pl
-
-
-COPY_FRACTION = 4
-"""A result with fewer than one in this number of the input rows is copied, so that the memory of
-the others is released."""
 
 
 @dataclass(slots=True)

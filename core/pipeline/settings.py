@@ -173,7 +173,10 @@ class Buffer(DocumentModel):
     """The buffer between two subtasks."""
 
     rows: Annotated[int, whole_number(1)] = Field(
-        8192, description="The number of rows a channel holds."
+        32768, description="The rows that a channel holds, and the most rows of a source's batch."
+    )
+    bytes: Size = Field(
+        16 * 2**20, description="The memory that the rows of a channel take; one row may take more."
     )
     timeout: Duration = Field(
         timedelta(), description="How long a source waits for more rows before it sends a batch."

@@ -23,7 +23,7 @@ from headrace.core.plan import nodes
 from headrace.core.sources import chunk_rows
 from headrace.core.sources.watermarks import WatermarkGenerator
 from headrace.core.types.elements import Barrier, EndOfStream
-from headrace.core.types.frames import concat_contiguous
+from headrace.core.types.frames import concat_contiguous, split_frame
 
 if TYPE_CHECKING:
     import polars as pl
@@ -296,10 +296,11 @@ class SourceTask:
 
     async def _send_buffer(self) -> None:
         frames, self._buffer, self._buffered_rows, self._buffered_since = self._buffer, [], 0, None
-        if frames:
-            await self.operator_task.process_rows(
-                self.source.name, chunk_rows.add_event_time(self.source, concat_contiguous(frames))
-            )
+        if not frames:
+            return
+        rows = chunk_rows.add_event_time(self.source, concat_contiguous(frames))
+        for piece in split_frame(rows, self.bounds.rows, self.bounds.bytes):
+            await self.operator_task.process_rows(self.source.name, piece)
 
     async def _handle_bad_records(self, chunk: Chunk) -> None:
         if self.source.on_error == "fail":

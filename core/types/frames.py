@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 FEW_ROWS = 2000
 """Below this number of rows, using threads takes longer than computing columns one by one."""
+
+COPY_FRACTION = 4
+"""Rows that are fewer than this fraction of a frame are copied, to release the others' memory."""
 
 
 def concat_contiguous(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
@@ -28,6 +31,23 @@ def concat_contiguous(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
     for frame in frames[1:]:
         whole.extend(frame)
     return whole.rechunk() if max(whole.n_chunks("all"), default=1) > 1 else whole
+
+
+def split_frame(frame: pl.DataFrame, max_rows: int, max_bytes: int) -> Iterator[pl.DataFrame]:
+    """Yield the rows in frames within both bounds; a single row may take more bytes.
+
+    Frames that are a small fraction of the whole do not retain its memory.
+    """
+    size = frame.estimated_size()
+    if frame.height <= max_rows and (size <= max_bytes or frame.height <= 1):
+        yield frame
+        return
+    # Rows of about the same size need one cut; frames of unusually large rows are cut again.
+    rows = min(max_rows, max(1, int(frame.height * max_bytes / max(size, 1))))
+    rows = rows if rows < frame.height else -(-frame.height // 2)
+    small = rows * COPY_FRACTION < frame.height
+    for piece in frame.iter_slices(rows):
+        yield from split_frame(copy_compact(piece) if small else piece, max_rows, max_bytes)
 
 
 def copy_compact(frame: pl.DataFrame) -> pl.DataFrame:

@@ -14,7 +14,6 @@ from headrace.cli.pipeline_file import check_pipeline
 from headrace.connectors.registry import REGISTRY
 from headrace.core.api.kernel_executor import KernelExecutor
 from headrace.core.api.run_context import RunContext
-from headrace.core.dataflow.channel import ChannelBounds
 from headrace.core.dataflow.operator_factory import OperatorContext
 from headrace.core.job.job import Job
 from headrace.core.job.spec import JobSpec
@@ -22,7 +21,7 @@ from headrace.core.plan.connector import Connectors
 from headrace.state.memory.backend import MemoryBackend
 from tests.support.cli.command_line import Headrace
 from tests.support.cli.shipped_pipelines import ORDERS, STEADY, Rows, accounted, output, overrides
-from tests.support.runtime.memory_pipelines import run_simulated
+from tests.support.runtime.memory_pipelines import bounds_of, run_simulated
 from tests.support.runtime.recut_sources import CUTS, recut
 
 
@@ -49,7 +48,7 @@ def simulated(config: Path, connectors: Connectors, seed: int, *values: str) -> 
     surroundings = RunContext(config.parent, f"{seed:08x}" * 4, KernelExecutor())
     setting = OperatorContext(lambda: seed, config.parent, read, MemoryBackend())
     outcome = run_simulated(
-        Job(JobSpec(plan, connectors, surroundings, setting, ChannelBounds(rows=3))), seed
+        Job(JobSpec(plan, connectors, surroundings, setting, bounds_of(seed))), seed
     )
     assert outcome.failure is None, f"seed {seed}: {outcome.failure}"
 

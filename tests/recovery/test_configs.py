@@ -25,6 +25,7 @@ from tests.support.cli.processes import ended, start
 from tests.support.cli.shipped_pipelines import CONFIGS, STEADY, Rows, accounted, files, overrides
 from tests.support.cli.shipped_pipelines import EVENTS as EVENTS_OF
 from tests.support.recovery.killed_pipelines import Lives
+from tests.support.runtime.memory_pipelines import bounds_of
 from tests.support.runtime.recut_sources import recut
 
 EVENTS = "160"
@@ -57,7 +58,9 @@ def values_of(name: str, parallelism: int) -> tuple[str, ...]:
 def lives_of(configs: Path, name: str, backend: str, seed: int) -> Lives:
     connectors = recut(REGISTRY, "one", seed)
     values = values_of(name, 2)
-    chance, bounds = random.Random(seed), ChannelBounds(rows=BATCHES.get(name, 3))
+    chance, bounds = random.Random(seed), bounds_of(seed)
+    if name in BATCHES:
+        bounds = ChannelBounds(rows=BATCHES[name])
     return Lives(configs / name, values, connectors, BACKENDS[backend], chance, bounds)
 
 

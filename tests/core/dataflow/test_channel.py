@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import chain
 
 import polars as pl
+import pytest
 
 from headrace.core.dataflow.channel import Channel, ChannelBounds
 from headrace.core.dataflow.input_gate import InputGate
@@ -81,11 +83,34 @@ def test_a_full_channel_makes_its_sender_wait_and_says_how_long() -> None:
     asyncio.run(main())
 
 
-def test_a_batch_beyond_every_bound_passes_an_empty_channel() -> None:
+@pytest.mark.parametrize("bounds", [ChannelBounds(rows=30), ChannelBounds(bytes=240)])
+def test_a_batch_beyond_the_bounds_passes_in_pieces(bounds: ChannelBounds) -> None:
     async def main() -> None:
-        channel = Channel(ChannelBounds(rows=1, bytes=1))
-        await channel.put(batch(*range(100)))
-        assert taken(channel) == [list(range(100))]
+        channel = Channel(bounds)
+        sender = asyncio.create_task(channel.put(batch(*range(100))))
+        pieces = []
+        while not sender.done() or channel.has_elements:
+            await asyncio.sleep(0)
+            assert channel.statistics().waiting_rows <= 30
+            pieces.append(taken(channel)[0])
+        assert pieces == [[*range(at, min(at + 30, 100))] for at in range(0, 100, 30)]
+
+    asyncio.run(main())
+
+
+def test_a_row_beyond_the_bound_passes_an_empty_channel() -> None:
+    async def main() -> None:
+        channel = Channel(ChannelBounds(bytes=1000))
+        rows = ["a", "b" * 5000, "c", "d" * 5000, "e" * 5000]
+        sender = asyncio.create_task(channel.put(Batch(pl.DataFrame({"a": rows}))))
+        pieces: list[list[str]] = []
+        while not sender.done() or channel.has_elements:
+            await asyncio.sleep(0)
+            (element,) = channel.take()
+            assert isinstance(element, Batch)
+            pieces.append(element.frame["a"].to_list())
+        assert list(chain.from_iterable(pieces)) == rows
+        assert all(sum(map(len, piece)) <= 1000 or len(piece) == 1 for piece in pieces)
 
     asyncio.run(main())
 

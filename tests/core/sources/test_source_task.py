@@ -32,10 +32,10 @@ SPLIT = Split("numbers", "all")
 
 
 class Timed:
-    """A split reader with one row at each of these times, and the end at the last of them."""
+    """A split reader with a chunk at each of these times, and the end at the last of them."""
 
-    def __init__(self, times: Sequence[float]) -> None:
-        self._times = list(times)
+    def __init__(self, times: Sequence[float], rows: int = 1) -> None:
+        self._times, self._rows = list(times), rows
         self._start = asyncio.get_running_loop().time()
 
     def assign(self, splits: Sequence[tuple[Split, Position]], *, last: bool) -> None:
@@ -63,7 +63,7 @@ class Timed:
         if wait_s > 0:
             await asyncio.sleep(wait_s)
         del self._times[0]
-        frame = pl.DataFrame({"x": [int(at * 1000)]})
+        frame = pl.DataFrame({"x": [int(at * 1000)] * self._rows})
         return Chunk(SPLIT, frame, None) if self._times else None
 
     async def close(self) -> None:
@@ -88,7 +88,11 @@ class Seen(TaskOutput):
 
 
 def batches(
-    folder: Path, times: Sequence[float], bounds: ChannelBounds, stop_at: float | None = None
+    folder: Path,
+    times: Sequence[float],
+    bounds: ChannelBounds,
+    stop_at: float | None = None,
+    rows: int = 1,
 ) -> list[tuple[float, list[int]]]:
     source = plan_of(folder, TEXT, {"memory": InMemoryData({"d": {}}).build_connector()}).part(
         "numbers"
@@ -97,7 +101,7 @@ def batches(
 
     async def main() -> list[tuple[float, list[int]]]:
         seen = Seen()
-        reading, flow = Timed(times), OperatorTask(None, seen, KernelExecutor())
+        reading, flow = Timed(times, rows), OperatorTask(None, seen, KernelExecutor())
         times_of = build_watermark_generator(
             source, reading, folder, lambda at_us: None, ordered=False
         )
@@ -140,6 +144,13 @@ def test_a_full_batch_does_not_wait(tmp_path: Path) -> None:
         (0.005, [1, 5]),
         (1.02, [20]),
     ]
+
+
+def test_a_chunk_beyond_the_bounds_is_sent_in_batches_within_them(tmp_path: Path) -> None:
+    sent = batches(tmp_path, [0.001, 9], ChannelBounds(rows=2), rows=5)
+    assert sent == [(0.001, [1, 1]), (0.001, [1, 1]), (0.001, [1])]
+    sent = batches(tmp_path, [0.001, 9], ChannelBounds(bytes=16), rows=3)
+    assert sent == [(0.001, [1, 1]), (0.001, [1])]
 
 
 @pytest.mark.parametrize(("end", "stop_at"), [(0.002, None), (9.0, 0.002)])

@@ -8,9 +8,11 @@ from decimal import Decimal
 from pathlib import Path
 
 import polars as pl
+from hypothesis import given
+from hypothesis import strategies as st
 
 from headrace.connectors.memory import InMemoryData
-from headrace.core.types.frames import concat_contiguous, copy_compact
+from headrace.core.types.frames import concat_contiguous, copy_compact, split_frame
 from tests.support.runtime.memory_pipelines import simulated
 
 TIME = datetime.datetime(2026, 1, 31, 8, tzinfo=datetime.UTC)
@@ -30,6 +32,18 @@ ROWS = [
 ]
 MANY = pl.DataFrame({"id": range(1000), "l": [["a" * 50, "b" * 50]] * 1000})
 WHOLE = pl.DataFrame(ROWS, schema=SCHEMA, orient="row")
+
+
+@given(st.lists(st.text(max_size=50), max_size=60), st.integers(1, 70), st.integers(0, 400))
+def test_pieces_are_within_the_bounds_and_hold_every_row(
+    texts: list[str], max_rows: int, max_bytes: int
+) -> None:
+    frame = pl.DataFrame({"s": texts, "l": [[text] for text in texts]})
+    pieces = list(split_frame(frame, max_rows, max_bytes))
+    assert pl.concat(pieces).equals(frame)
+    for piece in pieces:
+        assert piece.height <= max_rows
+        assert piece.estimated_size() <= max_bytes or piece.height == 1 or frame.is_empty()
 
 
 def test_batches_are_joined_in_their_order_and_none_of_them_is_changed() -> None:

@@ -38,7 +38,7 @@ from headrace.core.plan import nodes
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
 from headrace.state.storage.memory_disk import MemoryDisk
-from tests.support.runtime.memory_pipelines import job_of, plan_of
+from tests.support.runtime.memory_pipelines import bounds_of, job_of, plan_of
 from tests.support.simulation import SimulatedLoop
 
 MOST_TURNS = 50_000
@@ -173,7 +173,7 @@ class Life:
     text: str
     memory: FlakyMemory
     rhythm: CheckpointSchedule = field(default_factory=lambda: CheckpointSchedule(interval_s=1.0))
-    bounds: ChannelBounds = field(default_factory=lambda: ChannelBounds(rows=7))
+    bounds: ChannelBounds | None = None
     aligned: bool = True
     backend: Callable[[], StateBackend] | None = None
     fresh: frozenset[str] = frozenset()
@@ -202,7 +202,7 @@ class Life:
         home = Home(self.disk, self.root, "test")
         try:
             with home.hold(NOW):
-                job = self._job(home, fate)
+                job = self._job(home, fate, seed)
                 self._trouble(lambda operation, path: self._before(loop, fate))
                 if fate.stopped_at is not None:
                     loop.call_later(fate.stopped_at, partial(job.stop, drain=fate.drains))
@@ -271,9 +271,10 @@ class Life:
         if isinstance(self.disk, MemoryDisk):
             self.disk.before_operation = before
 
-    def _job(self, home: Home, fate: Fate) -> Job:
+    def _job(self, home: Home, fate: Fate, seed: int) -> Job:
         text = self._text(fate.parallelism)
-        job = job_of(self.folder, text, self.memory, KernelExecutor(), self.bounds, self.backend)
+        bounds = self.bounds or bounds_of(seed)
+        job = job_of(self.folder, text, self.memory, KernelExecutor(), bounds, self.backend)
         storage = CheckpointStorage(
             home.open_store(home.ensure_job_id(NOW, lambda: "0" * 32)),
             RestartPolicy(fate.restart),

@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 from headrace.connectors.memory import InMemoryData, MemoryEvent
 from headrace.core.api.kernel_executor import KernelExecutor
 from headrace.core.coordination.checkpoint_coordinator import CheckpointSchedule
-from headrace.core.dataflow.channel import ChannelBounds
 from headrace.core.job.job import JobOutcome
 from headrace.core.plan import nodes
 from headrace.state.rocks.backend import RocksBackend
@@ -28,7 +27,7 @@ from tests.support.reference import random_pipelines
 from tests.support.reference.interpreter import interpret
 from tests.support.runtime.committed_output import ended, shown
 from tests.support.runtime.crashing_jobs import Fate, FlakyMemory, Life, live
-from tests.support.runtime.memory_pipelines import cut, job_of, run_simulated
+from tests.support.runtime.memory_pipelines import bounds_of, cut, job_of, run_simulated
 
 Splits: TypeAlias = list[list[dict[str, Any]]]
 DATA = {"rows": "in", "a": "left", "b": "right"}
@@ -69,7 +68,7 @@ def run(data: st.DataObject, text: str, came: Mapping[str, Splits]) -> None:
     memory = InMemoryData({DATA[name]: pieces(splits, size) for name, splits in full.items()})
     with TemporaryDirectory() as folder:
         job = job_of(
-            Path(folder), in_parallel(data, text), memory, KernelExecutor(), ChannelBounds(rows=7)
+            Path(folder), in_parallel(data, text), memory, KernelExecutor(), bounds_of(number)
         )
         outcome = run_simulated(job, number)
     assert outcome.failure is None, outcome.failure

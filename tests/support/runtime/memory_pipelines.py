@@ -56,12 +56,17 @@ def job_of(
     return Job(JobSpec(plan, connectors, surroundings, setting, bounds))
 
 
+def bounds_of(seed: int) -> ChannelBounds:
+    """Return bounds that cut every batch, some batches or none."""
+    return ChannelBounds(rows=(3, 30, 3000)[seed % 3])
+
+
 def simulated(
     folder: Path, text: str, memory: InMemoryData, seed: int, bounds: ChannelBounds | None = None
 ) -> JobOutcome:
     """Run a pipeline on virtual time, in an order of tasks drawn from the seed."""
     return run_simulated(
-        job_of(folder, text, memory, KernelExecutor(), bounds or ChannelBounds(rows=3)), seed
+        job_of(folder, text, memory, KernelExecutor(), bounds or bounds_of(seed)), seed
     )
 
 

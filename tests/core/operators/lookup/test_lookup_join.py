@@ -162,7 +162,7 @@ def test_what_is_remembered_is_asked_for_again_when_it_is_too_old(tmp_path: Path
     text = pipeline("cache: {rows: 100, ttl: 5s}")
     rows: list[MemoryEvent] = [ROWS.head(10), 1.0, ROWS.head(10), 5.0, ROWS.head(10)]
     shelf = LookupTableData(NAMES)
-    _, memory = ran(tmp_path, shelf, text, rows)
+    _, memory = ran(tmp_path, shelf, text, rows, bounds=ChannelBounds(rows=100))
     assert len(shelf.calls) == 2
     assert out(memory) == EXPECTED[:10] * 3
 
@@ -234,7 +234,8 @@ def test_rows_of_a_call_that_fails_can_be_left_out_and_counted(tmp_path: Path) -
         return ConnectorError("no", final=True)
 
     shelf = LookupTableData(NAMES, find_failure=fails)
-    outcome, memory, counts = counted(tmp_path, shelf, pipeline(after="on_error: skip"), [ROWS])
+    text = pipeline(after="on_error: skip")
+    outcome, memory, counts = counted(tmp_path, shelf, text, [ROWS], bounds=ChannelBounds(rows=100))
     assert outcome.failure is None
     assert len(shelf.calls) == 1, "what is final is not tried again"
     assert out(memory) == []

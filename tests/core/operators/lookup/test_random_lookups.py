@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from headrace.connectors.memory import InMemoryData
 from headrace.connectors.memory_lookup import LookupTableData
 from headrace.core.api.kernel_executor import KernelExecutor
-from headrace.core.dataflow.channel import ChannelBounds
 from tests.support.reference.interpreter import interpret
-from tests.support.runtime.memory_pipelines import cut, job_of, run_simulated
+from tests.support.runtime.memory_pipelines import bounds_of, cut, job_of, run_simulated
 
 SCHEMA = {"a": pl.Int64, "b": pl.String}
 TABLE = {"k": pl.Int64, "t": pl.String, "v": pl.Int32, "w": pl.String}
@@ -79,7 +78,7 @@ def compare(text: str, rows: pl.DataFrame, shelf: LookupTableData, size: int, se
     """Run a pipeline, and compare its output with the interpreter's."""
     memory = InMemoryData({"in": {"a": cut(rows, size)}}, tables={"t": shelf})
     with TemporaryDirectory() as folder:
-        job = job_of(Path(folder), text, memory, KernelExecutor(), ChannelBounds(rows=5))
+        job = job_of(Path(folder), text, memory, KernelExecutor(), bounds_of(seed))
         outcome = run_simulated(job, seed)
     assert outcome.failure is None, outcome.failure
     wanted = interpret(job.plan, {"rows": [rows.to_dicts()], "step": [shelf.rows.to_dicts()]})

@@ -8,7 +8,7 @@ Backpressure is the share of time that senders wait.
 
 So a watermark may arrive after rows that were sent later, but never after a barrier sent later.
 That makes fewer rows late, never more. Otherwise no batch could grow where each is followed by a
-watermark.
+watermark. A strict watermark ends the batch.
 """
 
 from __future__ import annotations
@@ -79,7 +79,8 @@ class Channel:
     def take(self) -> list[Element]:
         """Remove and return the elements before the next barrier or end, or that element itself.
 
-        All batches become one, followed by the last watermark. Empty if the channel is empty.
+        All batches up to a strict watermark become one, followed by the last watermark. Empty if
+        the channel is empty.
         """
         if self._queue and isinstance(self._queue[0][0], Barrier | EndOfStream):
             return [self._queue.popleft()[0]]
@@ -91,6 +92,8 @@ class Channel:
             idle = element if isinstance(element, IdleMarker) else None
             if isinstance(element, WatermarkElement):
                 watermark = element
+                if element.is_strict:
+                    break
             elif isinstance(element, Batch):
                 frames.append(element.frame)
                 self._statistics.waiting_rows -= element.rows

@@ -64,10 +64,10 @@ class InputAligner:
                 self._inputs[at].is_idle = False
                 if self._is_idle:
                     yield from self._advance_time()
-            case WatermarkElement(at_us):
+            case WatermarkElement(at_us, is_strict):
                 self._inputs[at].is_idle = False
                 self._inputs[at].watermark_us = max(self._inputs[at].watermark_us, at_us)
-                yield from self._advance_time()
+                yield from self._advance_time(is_strict=is_strict)
             case IdleMarker():
                 self._inputs[at].is_idle = True
                 yield from self._advance_time()
@@ -84,8 +84,8 @@ class InputAligner:
                 if all(input.has_ended for input in self._inputs):
                     yield EndOfStream()
 
-    def _advance_time(self) -> Iterator[Element]:
-        """Yield the watermark if it has advanced, and any change of idleness."""
+    def _advance_time(self, *, is_strict: bool = False) -> Iterator[Element]:
+        """Yield the watermark if it has advanced or is strict, and any change of idleness."""
         timed = [each for at, each in enumerate(self._inputs) if at not in self.timeless_inputs]
         open_ = [input for input in timed if input.watermark_us < MAX_WATERMARK_US]
         if not open_ and not all(self._inputs[at].has_ended for at in self.timeless_inputs):
@@ -100,9 +100,9 @@ class InputAligner:
                 yield IdleMarker()
             return
         low = min(live, default=MAX_WATERMARK_US)
-        if low > self._watermark_us or was_idle:
+        if low > self._watermark_us or was_idle or is_strict:
             self._watermark_us = max(low, self._watermark_us)
-            yield WatermarkElement(self._watermark_us)
+            yield WatermarkElement(self._watermark_us, is_strict)
 
     def _complete_barriers(self) -> Iterator[Element]:
         """Yield the barriers that have arrived on all unfinished inputs, oldest first."""

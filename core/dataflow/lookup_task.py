@@ -139,6 +139,7 @@ class LookupTask:
             last = self._queue[-1] if self._queue else None
             if isinstance(element, WatermarkElement) and isinstance(last, WatermarkElement):
                 self._queue.pop()  # superseded: there are no rows between the two watermarks
+                element = WatermarkElement(element.at_us, element.is_strict or last.is_strict)
             self._queue.append(element)
             return
         self.operator_task.rows_in += element.rows

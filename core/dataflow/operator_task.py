@@ -128,11 +128,11 @@ class OperatorTask:
             case Barrier():
                 await self.process_barrier(mark)
                 return
-            case WatermarkElement(at_us):
+            case WatermarkElement(at_us, is_strict):
                 if at_us > self._clock_us:
                     await self._advance_watermark(at_us)
                 mark = WatermarkElement(
-                    MIN_WATERMARK_US if self.watermark_us is None else self.watermark_us
+                    MIN_WATERMARK_US if self.watermark_us is None else self.watermark_us, is_strict
                 )
         await self.output.send_control(mark)
 

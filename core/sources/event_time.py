@@ -38,11 +38,13 @@ WatermarkFunction: TypeAlias = "Callable[[pl.DataFrame], int | None]"
 class WatermarkExtractor:
     """The watermark function of a source; `read` returns None for rows that imply no watermark.
 
-    `calls_user`: the function runs user code, and may be slow.
+    `calls_user_code`: the function runs user code, and may be slow. `column`: the column that
+    carries the watermark, which holds for the rows after its own.
     """
 
     extract: WatermarkFunction
     calls_user_code: bool = False
+    column: str | None = None
 
 
 def build_watermark_extractor(source: nodes.Source, folder: Path) -> WatermarkExtractor:
@@ -56,7 +58,8 @@ def build_watermark_extractor(source: nodes.Source, folder: Path) -> WatermarkEx
     if wanted.python is not None:
         return WatermarkExtractor(_build_user_function(wanted.python, folder), calls_user_code=True)
     if wanted.from_ is not None:
-        return WatermarkExtractor(partial(find_max_us, column=str(wanted.from_)))
+        column = str(wanted.from_)
+        return WatermarkExtractor(partial(find_max_us, column=column), column=column)
     return WatermarkExtractor(partial(find_max_us, column=source.event_time, less=wanted.delay))
 
 
@@ -67,6 +70,22 @@ def find_max_us(rows: pl.DataFrame, column: str, less: timedelta = timedelta()) 
         return None
     assert isinstance(found, int)
     return _clamp(found - less // MICROSECOND)
+
+
+def find_late_rows(
+    rows: pl.DataFrame, event_time: str, column: str, reached_us: int, announced_us: int
+) -> list[tuple[int, int]]:
+    """Return the first row that is behind each watermark of earlier rows, and that watermark.
+
+    `reached_us` is the watermark before the rows. Rows behind watermarks up to `announced_us` do
+    not count: that one separates them from the rows before it already.
+    """
+    marks = to_integers(rows[column]).clip(MIN_WATERMARK_US, MAX_WATERMARK_US - 1)
+    before = marks.cum_max().forward_fill().shift(1).fill_null(reached_us).clip(reached_us)
+    late = (to_integers(rows[event_time]) < before).arg_true()
+    watermarks = before[late]
+    is_new = watermarks > watermarks.shift(1, fill_value=announced_us).clip(announced_us)
+    return list(zip(late.filter(is_new), watermarks.filter(is_new), strict=True))
 
 
 def to_microseconds(time: datetime) -> int:

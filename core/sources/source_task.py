@@ -21,6 +21,7 @@ from headrace.core.dataflow.operator_task import OperatorTask
 from headrace.core.errors.attribution import attribute_errors_to
 from headrace.core.plan import nodes
 from headrace.core.sources import chunk_rows
+from headrace.core.sources.event_time import find_late_rows
 from headrace.core.sources.watermarks import WatermarkGenerator
 from headrace.core.types.elements import Barrier, EndOfStream
 from headrace.core.types.frames import concat_contiguous, split_frame
@@ -247,14 +248,42 @@ class SourceTask:
         at_us = None
         if chunk.frame.height:
             at_us = await self._extract_watermark(chunk.frame)
-            if not self._buffer:
-                self._buffered_since = now
-            self._buffer.append(self._number_rows(chunk))
-            self._buffered_rows += chunk.frame.height
+            await self._buffer_rows(chunk, now)
         if chunk.frame.height or chunk.bad_records:
             # A chunk of neither only moves the position: the split may be idle all the same.
             self.watermark_generator.split_watermarks.record_rows(chunk.split, at_us)
         self._record_progress(chunk)
+
+    async def _buffer_rows(self, chunk: Chunk, now: float) -> None:
+        """Buffer the rows of a chunk; a row behind its split's watermark is sent after it."""
+        rows, start = self._number_rows(chunk), 0
+        for row, watermark_us in self._find_late_rows(chunk):
+            self._add_to_buffer(rows[start:row], now)
+            await self._send_buffer()
+            watermarks = self.watermark_generator.split_watermarks
+            await self.operator_task.process_control(
+                watermarks.advance_strictly(chunk.split, watermark_us)
+            )
+            start = row
+        self._add_to_buffer(rows[start:], now)
+
+    def _find_late_rows(self, chunk: Chunk) -> Sequence[tuple[int, int]]:
+        """Return the rows to send after a watermark, and that watermark."""
+        column, event_time = self.watermark_generator.extractor.column, self.source.event_time
+        if column is None or event_time is None:
+            return ()
+        times = self.watermark_generator.split_watermarks
+        reached_us = times.get_watermark(chunk.split)
+        announced_us = times.get_strict_watermark(chunk.split)
+        return find_late_rows(chunk.frame, event_time, column, reached_us, announced_us)
+
+    def _add_to_buffer(self, rows: pl.DataFrame, now: float) -> None:
+        if not rows.height:
+            return
+        if not self._buffer:
+            self._buffered_since = now
+        self._buffer.append(rows)
+        self._buffered_rows += rows.height
 
     def _record_progress(self, chunk: Chunk) -> None:
         """Record the progress of the chunk's split."""

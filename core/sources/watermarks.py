@@ -69,6 +69,8 @@ class SplitWatermarks:
     _reached_us: int = MIN_WATERMARK_US
     _sent_us: int = MIN_WATERMARK_US
     _sent_idle: bool = False
+    _strict_times: dict[Split, int] = field(default_factory=dict)
+    """The watermark of each split when it was last sent strictly."""
 
     def assign(self, splits: Mapping[Split, int | None], *, last: bool) -> None:
         """Add splits, with their restored watermarks; `last`: no more will be assigned."""
@@ -95,9 +97,25 @@ class SplitWatermarks:
         # The split may finish before the next collection of changes.
         self._advance()
 
+    def get_watermark(self, split: Split) -> int:
+        """Return the watermark of a split."""
+        return self._split_times.get(split, MIN_WATERMARK_US)
+
+    def get_strict_watermark(self, split: Split) -> int:
+        """Return the last watermark of a split that was sent strictly."""
+        return self._strict_times.get(split, MIN_WATERMARK_US)
+
+    def advance_strictly(self, split: Split, at_us: int) -> WatermarkElement:
+        """Return the strict watermark to send before rows that are behind their split's one."""
+        self.record_rows(split, at_us)
+        self._strict_times[split] = at_us
+        self._sent_us, self._sent_idle = self._reached_us, False
+        return WatermarkElement(self._reached_us, is_strict=True)
+
     def finish_split(self, split: Split) -> None:
         """Record that a split has finished."""
         self._split_times.pop(split, None)
+        self._strict_times.pop(split, None)
         self._unread_splits.discard(split)
         self._idle_splits.discard(split)
 

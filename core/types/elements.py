@@ -61,9 +61,14 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class WatermarkElement:
-    """No row with an earlier event time will follow (microseconds since the epoch)."""
+    """No row with an earlier event time will follow (microseconds since the epoch).
+
+    A strict watermark stays between the rows before and after it. Any other one may arrive after
+    rows that were sent later, so that batches can grow.
+    """
 
     at_us: int
+    is_strict: bool = False
 
 
 @dataclass(frozen=True, slots=True)

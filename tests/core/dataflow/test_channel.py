@@ -53,6 +53,18 @@ def test_what_waits_before_a_barrier_comes_as_one_batch_and_the_time_behind_it()
     asyncio.run(main())
 
 
+def test_rows_do_not_pass_a_strict_watermark() -> None:
+    async def main() -> None:
+        channel = Channel(ChannelBounds())
+        strict = WatermarkElement(6, is_strict=True)
+        for element in (batch(1), WatermarkElement(5), batch(2), strict, batch(3), IdleMarker()):
+            await channel.put(element)
+        assert taken(channel) == [[1, 2], strict]
+        assert taken(channel) == [[3], IdleMarker()]
+
+    asyncio.run(main())
+
+
 def test_an_input_that_speaks_again_is_not_idle() -> None:
     async def main() -> None:
         channel = Channel(ChannelBounds())

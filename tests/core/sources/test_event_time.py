@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from headrace.connectors.memory import InMemoryData
 from headrace.core.api.user_code import UserCodeError
@@ -14,11 +17,12 @@ from headrace.core.plan import nodes
 from headrace.core.sources.event_time import (
     WatermarkExtractor,
     build_watermark_extractor,
+    find_late_rows,
     find_max_us,
     to_microseconds,
 )
 from headrace.core.types.elements import MAX_WATERMARK_US, MIN_WATERMARK_US
-from tests.support.runtime.memory_pipelines import plan_of
+from tests.support.runtime.memory_pipelines import cut, plan_of, simulated
 
 TEXT = """
 sources:
@@ -170,3 +174,75 @@ def test_a_time_has_the_same_micros_in_any_zone() -> None:
     assert find_max_us(pl.DataFrame({"at": [utc]}, schema={"at": TYPE}), "at") == to_microseconds(
         utc
     )
+
+
+@pytest.mark.parametrize(
+    ("rows", "reached_us", "announced_us", "expected"),
+    [
+        ([(35, 35), (6, None), (5, None)], 0, 0, [(1, 35)]),
+        ([(1, None), (6, 9), (9, None)], 0, 0, []),
+        ([(6, None)], 35, 0, [(0, 35)]),
+        ([(6, None)], 35, 35, []),
+        ([(6, 40), (36, None), (39, 50), (49, None)], 35, 35, [(1, 40), (3, 50)]),
+        ([(None, 40), (None, None), (6, 30), (7, None)], 0, 0, [(2, 40)]),
+    ],
+)
+def test_rows_behind_the_watermark_of_earlier_rows_are_found(
+    rows: list[tuple[int | None, int | None]],
+    reached_us: int,
+    announced_us: int,
+    expected: list[tuple[int, int]],
+) -> None:
+    columns = {"at": TYPE, "mark": TYPE}
+    frame = pl.DataFrame(rows, {"at": pl.Int64, "mark": pl.Int64}, orient="row").cast(columns)  # type: ignore[arg-type]
+    assert find_late_rows(frame, "at", "mark", reached_us, announced_us) == expected
+
+
+LATE = """
+settings: {{parallelism: {parallelism}}}
+sources:
+  s:
+    memory: {{data: in}}
+    schema: {{at: timestamp, mark: timestamp, id: bigint}}
+    event_time: at
+    watermark: {{from: mark}}
+steps:
+  counts: {{from: s, key: {{k: id % 3}}, window: {{tumble: 5s, lateness: {lateness}s, late_to: late}},
+            aggregate: {{n: count(*)}}}}
+sinks:
+  out: {{from: counts, memory: {{data: out}}}}
+  rest: {{from: late, memory: {{data: late}}}}
+"""
+SECOND = 1_000_000
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 60), st.none() | st.integers(0, 60)), min_size=1),
+    st.integers(0, 20),
+    st.sampled_from([1, 2, 5, 100]),
+    st.sampled_from([1, 2]),
+    st.integers(0, 99),
+)
+def test_a_watermark_column_holds_for_all_rows_after_its_own(
+    rows: list[tuple[int, int | None]], lateness: int, size: int, parallelism: int, seed: int
+) -> None:
+    marks = [mark for _, mark in rows]
+    late = {
+        number
+        for number, (at, _) in enumerate(rows)
+        if max((m for m in marks[:number] if m is not None), default=-1)
+        >= at // 5 * 5 + 5 + lateness
+    }
+    frame = pl.DataFrame(
+        {
+            "at": pl.Series([at * SECOND for at, _ in rows]).cast(TYPE),
+            "mark": pl.Series([None if m is None else m * SECOND for m in marks], dtype=pl.Int64),
+            "id": pl.Series(range(len(rows)), dtype=pl.Int64),
+        }
+    ).with_columns(pl.col("mark").cast(TYPE))
+    memory = InMemoryData({"in": {"0": cut(frame, size)}})
+    text = LATE.format(parallelism=parallelism, lateness=lateness)
+    with TemporaryDirectory() as folder:
+        assert simulated(Path(folder), text, memory, seed).failure is None
+    assert {n for part in memory.outputs.get("late", []) for n in part["id"]} == late

@@ -100,12 +100,12 @@ class UnreadableState(Exception):
 
 def read_state_schema(document: Manifest, step: str) -> StateSchema | JoinStateSchema:
     """Return the schema of a step's states. Raises Unreadable."""
-    said: Any = document
-    reading = said.get("readings", {}).get(step)
+    content: Any = document
+    reading = content.get("readings", {}).get(step)
     if reading is None:
         raise UnreadableState("it was written by a version that did not say how to read it")
     try:
-        fingerprint = Fingerprint.from_document(said["kept"][step])
+        fingerprint = Fingerprint.from_document(content["kept"][step])
         if "join" in reading:
             return _build_join_schema(fingerprint, reading)
         return _build_state_schema(fingerprint, reading)
@@ -157,15 +157,15 @@ def _build_state_schema(fingerprint: Fingerprint, reading: Mapping[str, Any]) ->
 
 
 def _build_join_schema(fingerprint: Fingerprint, reading: Mapping[str, Any]) -> JoinStateSchema:
-    said = reading["join"]
-    left, right = said["sides"]
+    document = reading["join"]
+    left, right = document["sides"]
     return JoinStateSchema(
         rebuild_key(fingerprint.key, reading["key"]),
         rebuild_join(
-            said, _rebuild_window(reading["window"], Schema(())) if reading["window"] else None
+            document, _rebuild_window(reading["window"], Schema(())) if reading["window"] else None
         ),
         (left["timed"], right["timed"]),
-        said["ordered"],
+        document["ordered"],
     )
 
 
@@ -219,25 +219,25 @@ _MISSING_USER_CODE = UserCode(Path(), "", "")
 """Stands in for user code, which is not run to show state."""
 
 
-def _rebuild_evictor(said: Mapping[str, Any], of: Schema) -> Evict:
-    if said.get("python"):
+def _rebuild_evictor(document: Mapping[str, Any], of: Schema) -> Evict:
+    if document.get("python"):
         return Evict(code=_MISSING_USER_CODE, input_columns=of)
-    return Evict(said["last"], said["within_us"])
+    return Evict(document["last"], document["within_us"])
 
 
-def _rebuild_trigger(said: Mapping[str, Any]) -> Trigger:
-    if said.get("python"):
+def _rebuild_trigger(document: Mapping[str, Any]) -> Trigger:
+    if document.get("python"):
         return Trigger(code=_MISSING_USER_CODE, input_columns=Schema(()), state=Schema(()))
-    return Trigger(said["every_us"], said["count"], said["processing"])
+    return Trigger(document["every_us"], document["count"], document["processing"])
 
 
-def _rebuild_window(said: Mapping[str, Any], of: Schema = _EMPTY_SCHEMA) -> Window:
+def _rebuild_window(document: Mapping[str, Any], of: Schema = _EMPTY_SCHEMA) -> Window:
     return Window(
-        read_shape(said["shape"]),
-        said["lateness_us"],
+        read_shape(document["shape"]),
+        document["lateness_us"],
         None,
-        said["processing"],
-        _rebuild_trigger(said["trigger"]) if said["trigger"] else None,
-        said["accumulate"],
-        _rebuild_evictor(said["evict"], of) if said["evict"] else None,
+        document["processing"],
+        _rebuild_trigger(document["trigger"]) if document["trigger"] else None,
+        document["accumulate"],
+        _rebuild_evictor(document["evict"], of) if document["evict"] else None,
     )

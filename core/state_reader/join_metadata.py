@@ -14,8 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from headrace.core.expressions import Span
-from headrace.core.expressions.typed import ColumnReference
+from headrace.core.expressions.typed import NOWHERE, ColumnReference
 from headrace.core.plan import nodes
 from headrace.core.plan.nodes.matching import (
     AsOfMatch,
@@ -28,8 +27,6 @@ from headrace.core.plan.nodes.matching import (
 from headrace.core.plan.nodes.windows import Ttl, Window
 from headrace.core.types.data_types import ATOMS
 from headrace.core.types.type_parser import parse_type
-
-NO_SPAN = Span(0, 0)
 
 
 def describe_join(step: nodes.Step, join: nodes.Join, plan: nodes.Plan) -> dict[str, Any]:
@@ -73,7 +70,7 @@ def _describe_columns(columns: Iterable[nodes.ComputedColumn]) -> list[list[str]
 def _rebuild_columns(columns: Iterable[tuple[str, str, str]]) -> tuple[nodes.ComputedColumn, ...]:
     types = {text: ATOMS[text] if text in ATOMS else parse_type(text)[0] for _, text, _ in columns}
     return tuple(
-        nodes.ComputedColumn(name, ColumnReference(types[text], True, NO_SPAN, of))
+        nodes.ComputedColumn(name, ColumnReference(types[text], True, NOWHERE, of))
         for name, text, of in columns
     )
 

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from headrace.core.aggregates import type_aggregate_text
-from headrace.core.api.snapshots import Manifest
+from headrace.core.api.snapshots import DamagedSnapshot, Manifest
 from headrace.core.api.user_code import UserCode
-from headrace.core.expressions import ExpressionErrors, Span, type_expression
-from headrace.core.expressions.typed import ColumnReference
+from headrace.core.expressions import ExpressionErrors, type_expression
+from headrace.core.expressions.typed import NOWHERE, ColumnReference
 from headrace.core.pipeline.text import MASK
 from headrace.core.plan import nodes
-from headrace.core.plan.fingerprint import Fingerprint
+from headrace.core.plan.fingerprint import Fingerprint, parse_fingerprint
 from headrace.core.plan.nodes.matching import WindowMatch
 from headrace.core.plan.nodes.windows import Evict, Trigger, Window
 from headrace.core.plan.rankings import parse_ordering
@@ -29,8 +29,6 @@ from headrace.core.state_reader.user_aggregates import build_partials_column
 from headrace.core.state_reader.window_shapes import read_shape
 from headrace.core.types.data_types import ATOMS, TIMESTAMP, Field, Schema, Type
 from headrace.core.types.type_parser import TypeTextError, parse_type
-
-NO_SPAN = Span(0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +103,11 @@ def read_state_schema(document: Manifest, step: str) -> StateSchema | JoinStateS
     if reading is None:
         raise UnreadableState("it was written by a version that did not say how to read it")
     try:
-        fingerprint = Fingerprint.from_document(content["kept"][step])
+        fingerprint = parse_fingerprint(step, content["kept"])
         if "join" in reading:
             return _build_join_schema(fingerprint, reading)
         return _build_state_schema(fingerprint, reading)
-    except (KeyError, TypeError, TypeTextError, ExpressionErrors) as error:
+    except (DamagedSnapshot, KeyError, TypeError, TypeTextError, ExpressionErrors) as error:
         raise UnreadableState(f"it was written by another version: {error}") from error
 
 
@@ -117,7 +115,7 @@ def _build_state_schema(fingerprint: Fingerprint, reading: Mapping[str, Any]) ->
     key = rebuild_key(fingerprint.key, reading["key"])
     of = parse_schema(reading["of"])
     made = tuple(
-        nodes.ComputedColumn(field.name, ColumnReference(field.type, True, NO_SPAN, field.name))
+        nodes.ComputedColumn(field.name, ColumnReference(field.type, True, NOWHERE, field.name))
         for field in key.columns
     )
     window = _rebuild_window(reading["window"], of) if reading["window"] else None

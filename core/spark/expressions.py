@@ -94,7 +94,7 @@ def render_node(
     forms: Mapping[Span, str],
     render: Callable[[syntax_tree.SyntaxNode], str],
 ) -> str:
-    """Return the text of a node, its children rendered by `render`, and calls in their Spark form."""
+    """Return a node's text: its children by `render`, calls in their Spark form."""
     form = forms.get(node.span) if isinstance(node, syntax_tree.CallNode) else None
     if form is not None:
         return form.format(*map(render, syntax_tree.child_nodes(node)))

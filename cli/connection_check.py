@@ -43,10 +43,10 @@ def check_connections(plan: nodes.Plan, folder: Path) -> Sequence[ConnectionChec
 
 
 async def _check_all(plan: nodes.Plan, folder: Path) -> Sequence[ConnectionCheck]:
-    surroundings = RunContext(folder, uuid4().hex, KernelExecutor(), pipeline_name=plan.name)
+    run_context = RunContext(folder, uuid4().hex, KernelExecutor(), pipeline_name=plan.name)
     return await asyncio.gather(
         *(
-            _check_part(part, connector, plan, surroundings)
+            _check_part(part, connector, plan, run_context)
             for part in plan
             if (connector := _connector_of(part)) is not None
         )
@@ -62,15 +62,15 @@ def _connector_of(part: nodes.PlanPart) -> str | None:
 
 
 async def _check_part(
-    part: nodes.PlanPart, connector: str, plan: nodes.Plan, surroundings: RunContext
+    part: nodes.PlanPart, connector: str, plan: nodes.Plan, run_context: RunContext
 ) -> ConnectionCheck:
     name = f"{get_part_kind(part)} {part.name}"
     try:
-        asking = _start_check(part, REGISTRY[connector], plan, surroundings)
-        if asking is None:
+        check = _start_check(part, REGISTRY[connector], plan, run_context)
+        if check is None:
             return ConnectionCheck(name, f"{connector}: {NOTHING_EXTERNAL}")
         async with asyncio.timeout(TIMEOUT_S):
-            return ConnectionCheck(name, f"{connector}: {await asking}")
+            return ConnectionCheck(name, f"{connector}: {await check}")
     except ConnectorError as error:
         return ConnectionCheck(name, error.message, error.hint, error.exit_status)
     except TimeoutError:
@@ -78,14 +78,14 @@ async def _check_part(
 
 
 def _start_check(
-    part: nodes.PlanPart, connector: Connector, plan: nodes.Plan, surroundings: RunContext
+    part: nodes.PlanPart, connector: Connector, plan: nodes.Plan, run_context: RunContext
 ) -> Awaitable[str] | None:
     if isinstance(part, nodes.Step):
         lookup = get_lookup(part)
         side = connector.lookup
-        return side.describe_external(lookup, surroundings) if lookup and side else None
+        return side.describe_external(lookup, run_context) if lookup and side else None
     if isinstance(part, nodes.Source):
         look = connector.source.describe_external if connector.source else None
-        return look(part, surroundings) if look else None
+        return look(part, run_context) if look else None
     there = connector.sink.describe_external if connector.sink else None
-    return there(part, plan.streams[part.input].sink_schema, surroundings) if there else None
+    return there(part, plan.streams[part.input].sink_schema, run_context) if there else None

@@ -60,8 +60,8 @@ def print_error(error: BaseException) -> None:
         case click.exceptions.NoArgsIsHelpError():
             click.echo(error.message, err=True)
         case click.UsageError() if error.ctx:
-            said = f"{error.ctx.command_path}: {_format_click_message(error)}"
-            click.echo(f"{said}\n{error.ctx.get_usage().replace('Usage:', 'usage:')}", err=True)
+            message = f"{error.ctx.command_path}: {_format_click_message(error)}"
+            click.echo(f"{message}\n{error.ctx.get_usage().replace('Usage:', 'usage:')}", err=True)
         case Refusal():
             hint = f"\n      {error.hint}" if error.hint else ""
             click.echo(f"headrace: {error.message}{hint}", err=True)
@@ -117,8 +117,8 @@ def save_bug_report(what: str, trace: str) -> str:
     ) as file:
         system = f"Python {platform.python_version()} on {platform.platform()}"
         file.write(f"headrace {find_installed_version()}, {system}\n\n{trace}")
-    said = f"a bug in headrace, not in your files ({what}); please report it with {file.name}"
-    return f"headrace: {said}"
+    message = f"a bug in headrace, not in your files ({what}); please report it with {file.name}"
+    return f"headrace: {message}"
 
 
 class LossyFile(io.FileIO):

@@ -35,11 +35,11 @@ def describe_progress(splits: Sequence[SplitProgress]) -> str:
     """
     open_ = [(name, at) for name, at, ended in splits if not ended]
     begun = [f"{name} from {at}" for name, at in open_ if at is not None]
-    said = begun[:MAX_LISTED_SPLITS]
+    listed = begun[:MAX_LISTED_SPLITS]
     if len(begun) > MAX_LISTED_SPLITS:
-        said.append(f"{len(begun) - MAX_LISTED_SPLITS} more in progress")
+        listed.append(f"{len(begun) - MAX_LISTED_SPLITS} more in progress")
     if unread := len(open_) - len(begun):
-        said.append(f"{unread} not started")
+        listed.append(f"{unread} not started")
     if ended := len(splits) - len(open_):
-        said.append(f"{ended} read to {'its' if ended == 1 else 'their'} end")
-    return ", ".join(said) or "nothing read yet"
+        listed.append(f"{ended} read to {'its' if ended == 1 else 'their'} end")
+    return ", ".join(listed) or "nothing read yet"

@@ -238,13 +238,13 @@ def rescale(
         click.echo(f"{client.home.name} paused for {result['stood_still_s']:.2f} s")
 
 
-def _parse_part(said: str, ctx: click.Context) -> tuple[str, int]:
+def _parse_part(text: str, ctx: click.Context) -> tuple[str, int]:
     """Parse a part and its number of subtasks.
 
     >>> _parse_part("totals=4", click.Context(rescale))
     ('totals', 4)
     """
-    name, equals, number = said.partition("=")
+    name, equals, number = text.partition("=")
     if not name or not equals or not number.isascii() or not number.isdigit():
-        raise click.UsageError(f'--step: wanted NAME=N, as in totals=4, got "{said}"', ctx)
+        raise click.UsageError(f'--step: wanted NAME=N, as in totals=4, got "{text}"', ctx)
     return name, int(number)

@@ -57,7 +57,7 @@ def prepare_job(
     plan: Plan,
     settings: Settings,
     options: RunOptions,
-    tell: Callable[[JobEvent], None],
+    report: Callable[[JobEvent], None],
     check: Callable[[], None],
 ) -> Iterator[PreparedJob | None]:
     """Lock the home, and find the checkpoint to resume from; None: the job had finished.
@@ -87,7 +87,7 @@ def prepare_job(
         record_location(home, id, settings.checkpoint.dir)
         job = repository.ensure_job_id(format_now())
         store = repository.open_store(job)
-        storage = _build_storage(home, repository, store, settings, tell)
+        storage = _build_storage(home, repository, store, settings, report)
         number = saved.number if saved else _choose_checkpoint(store, options.from_checkpoint)
         restored = None
         if number is not None:
@@ -95,7 +95,7 @@ def prepare_job(
                 number, plan, options.restore, store, storage, saved
             )
             if not restored.is_final:  # else nothing is left to read
-                tell(replace(resumed, killed_process=str(killed) if killed else None))
+                report(replace(resumed, killed_process=str(killed) if killed else None))
         yield PreparedJob(home, repository, job, storage, restored)
 
 
@@ -126,7 +126,7 @@ def _build_storage(
     repository: CheckpointRepository,
     store: SnapshotStore,
     settings: Settings,
-    tell: Callable[[JobEvent], None],
+    report: Callable[[JobEvent], None],
 ) -> CheckpointStorage:
     from headrace.cli.command_group import find_installed_version
     from headrace.core.checkpoint.storage import CheckpointStorage
@@ -147,7 +147,7 @@ def _build_storage(
         checkpoint.mode == "aligned",
         find_installed_version(),
         format_now,
-        tell,
+        report,
         finish,
         repository.write_commit_record,
         repository.read_commit_record,

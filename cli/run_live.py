@@ -75,13 +75,13 @@ class LiveLines:
 class PrintAbove:
     """A text stream whose writes appear above the live lines; otherwise the stream itself."""
 
-    def __init__(self, out: TextIO, foot: LiveLines) -> None:
+    def __init__(self, out: TextIO, progress: LiveLines) -> None:
         self._out = out
-        self._foot = foot
+        self._progress = progress
 
     def write(self, text: str) -> int:
         """Write above the live lines."""
-        return self._foot.print(self._out, text)
+        return self._progress.print(self._out, text)
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._out, name)

@@ -313,22 +313,22 @@ def format_checkpoint(taken: CheckpointCompleted) -> str:
 
 def format_progress(look: JobProgress, checkpoint: str = "") -> str:
     """Format the progress as a line."""
-    said = [
+    parts = [
         f"{look.seconds:.0f} s",
         f"in {look.rows_in:,} ({look.in_per_s:,.0f}/s)",
         f"out {look.rows_out:,} ({look.out_per_s:,.0f}/s)",
     ]
     if look.bad_rows:
-        said.append(f"bad {look.bad_rows:,}")
+        parts.append(f"bad {look.bad_rows:,}")
     if look.late_rows:
-        said.append(f"late {look.late_rows:,}")
+        parts.append(f"late {look.late_rows:,}")
     if look.state_bytes:
-        said.append(f"state {format_size(look.state_bytes)}")
+        parts.append(f"state {format_size(look.state_bytes)}")
     if checkpoint:
-        said.append(checkpoint)
+        parts.append(checkpoint)
     if slowed := look.backpressured_parts:
-        said.append(f"backpressure {slowed[0].backpressure} at {slowed[0].name}")
-    return "  ".join(said)
+        parts.append(f"backpressure {slowed[0].backpressure} at {slowed[0].name}")
+    return "  ".join(parts)
 
 
 def format_summary(outcome: JobOutcome, look: JobProgress) -> Iterable[str]:

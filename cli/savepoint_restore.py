@@ -52,10 +52,10 @@ def open_compatible(path: str, plan: Plan, options: RestoreOptions) -> RestoredS
     try:
         check_compatibility(number, savepoint.document, plan, options)
     except RefusedSnapshot as error:
-        said = error.message.replace(f"checkpoint {number}", savepoint.title, 1)
+        message = error.message.replace(f"checkpoint {number}", savepoint.title, 1)
         # --fresh is no way to resume from a savepoint: the two options exclude each other.
         hint = error.hint.removesuffix(FRESH_HINT).removesuffix("; ")
-        raise RefusedSnapshot(said, hint) from error
+        raise RefusedSnapshot(message, hint) from error
     return RestoredSavepoint(savepoint)
 
 
@@ -65,8 +65,8 @@ async def check_continued_sinks(plan: Plan, connectors: Connectors, folder: Path
     from headrace.core.api.run_context import RunContext
     from headrace.core.worker.connectors import open_connectors
 
-    surroundings = RunContext(folder, uuid4().hex, KernelExecutor(), is_resumed=True)
-    ends = open_connectors(plan, connectors, surroundings)
+    run_context = RunContext(folder, uuid4().hex, KernelExecutor(), is_resumed=True)
+    ends = open_connectors(plan, connectors, run_context)
     try:
         await ends.check_sinks()
     finally:
@@ -82,9 +82,9 @@ def adopt_savepoint(
     """
     from headrace.state.savepoints.savepoint import commit_as_checkpoint
 
-    kept = home.open_read_only()
-    if kept is not None and kept.job_id == saved.savepoint.job:
-        store = home.open_store(kept.job_id)
+    opened = home.open_read_only()
+    if opened is not None and opened.job_id == saved.savepoint.job:
+        store = home.open_store(opened.job_id)
         # Greater than all numbers ever used: notes on another checkpoint must not apply here.
         number = (
             max((*store.list_checkpoints(), saved.savepoint.number, home.read_commit_record() or 0))
@@ -93,7 +93,7 @@ def adopt_savepoint(
         commit_as_checkpoint(saved.savepoint, store, number)
         return replace(saved, number=number, is_same_job=True)
     check()
-    forgotten = 0 if kept is None else len(kept.list_checkpoints())
+    forgotten = 0 if opened is None else len(opened.list_checkpoints())
     with home.replace_job(format_now()) as renewed:
         commit_as_checkpoint(saved.savepoint, renewed, 1)
     return replace(saved, number=1, removed_checkpoints=forgotten)

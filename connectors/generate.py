@@ -41,10 +41,10 @@ class GenerateSource(DocumentModel):
     )
 
 
-def _build_rows(source: nodes.Source, surroundings: RunContext) -> NumberedRows:
+def _build_rows(source: nodes.Source, run_context: RunContext) -> NumberedRows:
     options = source.options
     assert isinstance(options, GenerateSource)
-    bounds = [n for n in (options.rows, surroundings.row_limit) if n is not None]
+    bounds = [n for n in (options.rows, run_context.row_limit) if n is not None]
     maker = _ColumnComputer(options, source.decoded_columns)
     per_second = options.rate.per_second if options.rate else None
     count = min(bounds) if bounds else None

@@ -74,26 +74,26 @@ class InMemoryData:
             ),
         )
 
-    def _open_table(self, lookup: nodes.Lookup, surroundings: RunContext) -> MemoryLookupTable:
+    def _open_table(self, lookup: nodes.Lookup, run_context: RunContext) -> MemoryLookupTable:
         options = lookup.options
         assert isinstance(options, MemoryOptions)
         return MemoryLookupTable(lookup, self.tables[options.data])
 
-    async def _describe_table(self, lookup: nodes.Lookup, surroundings: RunContext) -> str:
+    async def _describe_table(self, lookup: nodes.Lookup, run_context: RunContext) -> str:
         return "it is there"
 
-    def _open_source(self, source: nodes.Source, surroundings: RunContext) -> MemorySource:
+    def _open_source(self, source: nodes.Source, run_context: RunContext) -> MemorySource:
         options = source.options
         assert isinstance(options, MemoryOptions)
         every_s = options.watch.total_seconds() if options.watch else None
         return MemorySource(source, self.inputs[options.data], every_s, options.ordered)
 
-    def _open_batch(self, source: nodes.Source, surroundings: RunContext) -> MemoryBatchReader:
+    def _open_batch(self, source: nodes.Source, run_context: RunContext) -> MemoryBatchReader:
         options = source.options
         assert isinstance(options, MemoryOptions)
         return MemoryBatchReader(source, self.inputs[options.data])
 
-    def _open_sink(self, sink: nodes.Sink, schema: Schema, surroundings: RunContext) -> MemorySink:
+    def _open_sink(self, sink: nodes.Sink, schema: Schema, run_context: RunContext) -> MemorySink:
         options = sink.options
         assert isinstance(options, MemoryOptions)
         return MemorySink(self, str(options.data))

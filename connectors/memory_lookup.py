@@ -51,19 +51,19 @@ class MemoryLookupTable:
 
     async def find(self, keys: pl.DataFrame) -> pl.DataFrame:
         """Return the rows of these keys after the configured delay, or raise its error."""
-        shelf, asked = self.data, keys.rows()
-        number = len(shelf.calls)
-        shelf.calls.append(asked)
-        shelf.concurrent_calls += 1
-        shelf.max_concurrent_calls = max(shelf.max_concurrent_calls, shelf.concurrent_calls)
+        rows, key_rows = self.data, keys.rows()
+        number = len(rows.calls)
+        rows.calls.append(key_rows)
+        rows.concurrent_calls += 1
+        rows.max_concurrent_calls = max(rows.max_concurrent_calls, rows.concurrent_calls)
         try:
-            await asyncio.sleep(shelf.delay_s(number, asked))
+            await asyncio.sleep(rows.delay_s(number, key_rows))
         except asyncio.CancelledError:
-            shelf.cancelled_calls += 1
+            rows.cancelled_calls += 1
             raise
         finally:
-            shelf.concurrent_calls -= 1
-        error = shelf.find_failure(number, asked)
+            rows.concurrent_calls -= 1
+        error = rows.find_failure(number, key_rows)
         if error is not None:
             raise error
         return self._join_rows(keys)

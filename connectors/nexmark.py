@@ -58,12 +58,12 @@ def list_columns(options: DocumentModel) -> Schema:
     return Schema(tuple(Column(name, parse_type(type)[0], nullable=False) for name, type in pairs))
 
 
-def _build_rows(source: nodes.Source, surroundings: RunContext) -> NumberedRows:
+def _build_rows(source: nodes.Source, run_context: RunContext) -> NumberedRows:
     options = source.options
     assert isinstance(options, NexmarkSource)
     stream, count = options.stream, options.events
-    if surroundings.row_limit is not None:
-        enough = count_events_for_rows(stream, surroundings.row_limit)
+    if run_context.row_limit is not None:
+        enough = count_events_for_rows(stream, run_context.row_limit)
         count = enough if count is None else min(count, enough)
     per_second = options.rate.per_second if options.rate else None
     # Without a rate, event time advances as if 10,000 events came a second.

@@ -208,9 +208,9 @@ def make_source_opener(
 ) -> Callable[[nodes.Source, RunContext], SourceConnector]:
     """Return a function that opens a source over these numbered rows."""
 
-    def open_source(source: nodes.Source, surroundings: RunContext) -> SourceConnector:
-        numbered = NumberedSource(numbers(source, surroundings), surroundings)
-        return ThreadedSource(numbered, surroundings.kernel_executor)
+    def open_source(source: nodes.Source, run_context: RunContext) -> SourceConnector:
+        numbered = NumberedSource(numbers(source, run_context), run_context)
+        return ThreadedSource(numbered, run_context.kernel_executor)
 
     return open_source
 
@@ -219,4 +219,4 @@ def make_batch_opener(
     numbers: Callable[[nodes.Source, RunContext], NumberedRows],
 ) -> Callable[[nodes.Source, RunContext], BatchSplitReader]:
     """Return a function that opens a batch reader over these numbered rows."""
-    return lambda source, surroundings: NumberedBatchReader(numbers(source, surroundings))
+    return lambda source, run_context: NumberedBatchReader(numbers(source, run_context))

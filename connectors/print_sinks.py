@@ -53,11 +53,11 @@ class PrintSink:
     async def print_rows(self, frame: pl.DataFrame) -> None:
         """Print a whole batch of rows; ask for the end of the job once the pipe is closed."""
         rows = frame.select(self.columns)
-        bench = self.run_context.kernel_executor
+        executor = self.run_context.kernel_executor
         async with self._print_lock:
-            data = self.header + await bench.run(rows.height, partial(self.encode_rows, rows))
+            data = self.header + await executor.run(rows.height, partial(self.encode_rows, rows))
             self.header = b""
-            is_read = await bench.run_blocking(partial(self._output.write, data))
+            is_read = await executor.run_blocking(partial(self._output.write, data))
         if not is_read:
             self.run_context.request_stop()
 
@@ -83,18 +83,18 @@ class PrintWriter:
         """Do nothing: no resource is open."""
 
 
-def build_console_sink(schema: Schema, surroundings: RunContext) -> PrintSink:
+def build_console_sink(schema: Schema, run_context: RunContext) -> PrintSink:
     """Return a sink that prints a table; on a terminal, the table fits its width."""
     on_terminal = sys.stdout is not None and sys.stdout.isatty()
     room = shutil.get_terminal_size().columns if on_terminal else None
     styled = on_terminal and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
     table = TextTable(schema, room, bold=styled)
-    return PrintSink(schema.names, lambda rows: table.format_rows(rows).encode(), surroundings)
+    return PrintSink(schema.names, lambda rows: table.format_rows(rows).encode(), run_context)
 
 
-def build_stdout_sink(sink: nodes.Sink, schema: Schema, surroundings: RunContext) -> PrintSink:
+def build_stdout_sink(sink: nodes.Sink, schema: Schema, run_context: RunContext) -> PrintSink:
     """Return a sink that prints records in the sink's format."""
     from headrace.connectors.formats import build_encoder
 
     encodes = build_encoder(sink, schema)
-    return PrintSink(schema.names, encodes.encode, surroundings, encodes.header())
+    return PrintSink(schema.names, encodes.encode, run_context, encodes.header())

@@ -19,11 +19,11 @@ class ConsoleSink(DocumentModel):
     """The options of the console sink: none."""
 
 
-def _open_console(sink: nodes.Sink, schema: Schema, surroundings: RunContext) -> SinkConnector:
+def _open_console(sink: nodes.Sink, schema: Schema, run_context: RunContext) -> SinkConnector:
     # Loaded when a pipeline runs, so that help and completion stay fast.
     from headrace.connectors.print_sinks import build_console_sink
 
-    return ThreadedSink(build_console_sink(schema, surroundings), surroundings.kernel_executor)
+    return ThreadedSink(build_console_sink(schema, run_context), run_context.kernel_executor)
 
 
 CONSOLE = Connector(
@@ -44,17 +44,17 @@ class StdoutSink(DocumentModel):
     """The options of the stdout sink: none."""
 
 
-def _open_stdin(source: nodes.Source, surroundings: RunContext) -> SourceConnector:
+def _open_stdin(source: nodes.Source, run_context: RunContext) -> SourceConnector:
     # Loaded when a pipeline runs, so that help and completion stay fast.
     from headrace.connectors.stdin import build_standard_input
 
-    return ThreadedSource(build_standard_input(source, surroundings), surroundings.kernel_executor)
+    return ThreadedSource(build_standard_input(source, run_context), run_context.kernel_executor)
 
 
-def _open_stdout(sink: nodes.Sink, schema: Schema, surroundings: RunContext) -> SinkConnector:
+def _open_stdout(sink: nodes.Sink, schema: Schema, run_context: RunContext) -> SinkConnector:
     from headrace.connectors.print_sinks import build_stdout_sink
 
-    return ThreadedSink(build_stdout_sink(sink, schema, surroundings), surroundings.kernel_executor)
+    return ThreadedSink(build_stdout_sink(sink, schema, run_context), run_context.kernel_executor)
 
 
 STDIN = Connector(

@@ -32,10 +32,10 @@ READ_BYTES = 1 << 18
 class PipeReader:
     """Reads a file descriptor and leaves it open at the end: it belongs to the process."""
 
-    def __init__(self, descriptor: int, most: int, bench: KernelExecutor) -> None:
+    def __init__(self, descriptor: int, most: int, executor: KernelExecutor) -> None:
         self._descriptor = descriptor
         self._most = most
-        self._bench = bench
+        self._kernel_executor = executor
         self._waits = True
         self._gathered = bytearray()
         self._ended = False
@@ -48,7 +48,7 @@ class PipeReader:
         if not self._gathered:
             self._start_listening()
             if not self._waits:
-                return await self._bench.run_blocking(
+                return await self._kernel_executor.run_blocking(
                     partial(os.read, self._descriptor, self._most)
                 )
             await self._something.wait()
@@ -121,9 +121,9 @@ class StdinSplitReader:
     """A `SplitReader` of whole records as they arrive; of none, in a subtask without the split."""
 
     def __init__(self, source: StandardInput) -> None:
-        bench = source.run_context.kernel_executor
-        self._incoming = PipeReader(source.descriptor, source.block, bench)
-        self._bench = bench
+        executor = source.run_context.kernel_executor
+        self._incoming = PipeReader(source.descriptor, source.block, executor)
+        self._kernel_executor = executor
         self._split: Split | None = None
         self._again = False
         self._decoder: Decoder = build_decoder(source.source)
@@ -206,7 +206,7 @@ class StdinSplitReader:
         """Decode the block; it is consumed only then, as the caller may be cancelled."""
         decode = partial(self._decoder.decode, block, self._at)
         with self._working:
-            frame, bad = await self._bench.run(block.count(b"\n"), decode)
+            frame, bad = await self._kernel_executor.run(block.count(b"\n"), decode)
         self._consume(block)
         if self._wanted is not None:
             self._wanted -= frame.height
@@ -221,6 +221,6 @@ class StdinSplitReader:
         self._incoming.close()
 
 
-def build_standard_input(source: nodes.Source, surroundings: RunContext) -> StandardInput:
+def build_standard_input(source: nodes.Source, run_context: RunContext) -> StandardInput:
     """Build the source that the plan describes."""
-    return StandardInput(source, surroundings)
+    return StandardInput(source, run_context)

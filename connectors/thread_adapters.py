@@ -127,10 +127,10 @@ class ThreadedSplitReader:
     """A `SplitReader` over a `RecordReader`. With `in_order`, it reads split after split."""
 
     def __init__(
-        self, reader: RecordReader, surroundings: RunContext, *, in_order: bool = False
+        self, reader: RecordReader, run_context: RunContext, *, in_order: bool = False
     ) -> None:
         self._reader = reader
-        self._bench = surroundings.kernel_executor
+        self._kernel_executor = run_context.kernel_executor
         self._in_order = in_order
         self._last = False
         self._held: Collection[Split] = ()
@@ -212,7 +212,9 @@ class ThreadedSplitReader:
         while self._rotate_to_readable():
             split, chunks = self._open[0]
             with self._working:
-                chunk: Chunk | None = await self._bench.run_blocking(partial(next, chunks, None))
+                chunk: Chunk | None = await self._kernel_executor.run_blocking(
+                    partial(next, chunks, None)
+                )
             if chunk is not None:
                 self._made.append(chunk)
                 if not self._in_order:

@@ -75,14 +75,14 @@ def format_batch_progress(look: BatchProgress) -> str:
     >>> format_batch_progress(BatchProgress(10.2, None))
     '10 s  Spark is starting'
     """
-    said = [f"{look.seconds:.0f} s"]
+    parts = [f"{look.seconds:.0f} s"]
     for stage in look.running_stages:
         failed = f", {stage.failed:,} failed" if stage.failed else ""
-        said.append(
+        parts.append(
             f"{describe_stage(stage)}: {stage.done:,} of "
             f"{format_count(stage.tasks, 'task')}{failed}"
         )
-    return "  ".join(filter(None, (*said, look.remark)))
+    return "  ".join(filter(None, (*parts, look.remark)))
 
 
 def describe_stage(stage: SparkStage) -> str:

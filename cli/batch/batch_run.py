@@ -240,4 +240,4 @@ def explain_on_spark(
 
 def format_spark_plans(plans: dict[str, str]) -> str:
     """Format the plans one after the other."""
-    return "".join(f"\non Spark, for the sink {name}:\n{said}\n" for name, said in plans.items())
+    return "".join(f"\non Spark, for the sink {name}:\n{plan}\n" for name, plan in plans.items())

@@ -130,37 +130,37 @@ def _check_keys(body: Mapping[str, object], *keys: str) -> Mapping[str, object]:
     return body
 
 
-def _parse_location(key: str, said: object) -> str | None:
+def _parse_location(key: str, value: object) -> str | None:
     """Parse the location of a savepoint. Raises Bad."""
-    if said is None:
+    if value is None:
         return None
-    if not isinstance(said, str) or "\0" in said or not (os.path.isabs(said) or is_url(said)):
-        raise _reject_value(key, "an absolute path", said)
-    if os.path.isabs(said):
-        return os.path.normpath(said)
+    if not isinstance(value, str) or "\0" in value or not (os.path.isabs(value) or is_url(value)):
+        raise _reject_value(key, "an absolute path", value)
+    if os.path.isabs(value):
+        return os.path.normpath(value)
     from headrace.state.storage.remote.bucket_disk import NotAStorageUrl, resolve_storage_url
 
     try:
-        return resolve_storage_url(said).url
+        return resolve_storage_url(value).url
     except NotAStorageUrl as error:
         raise RequestError(400, "malformed", f"{key}: {error.message}", error.hint) from None
 
 
-def _parse_number(key: str, said: object) -> int:
-    if not isinstance(said, int) or isinstance(said, bool):
-        raise _reject_value(key, "a whole number", said)
-    return said
+def _parse_number(key: str, value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise _reject_value(key, "a whole number", value)
+    return value
 
 
 def _parse_wait(query: Mapping[str, str]) -> float:
     """Parse how long a client wants to wait. Raises Bad."""
-    said = query.get("wait_s", "0")
+    text = query.get("wait_s", "0")
     try:
-        wait_s = float(said)
+        wait_s = float(text)
     except ValueError:
         wait_s = math.nan
     if not 0 <= wait_s <= MAX_WAIT_S:
-        raise _reject_value("wait_s", f"seconds from 0 to {MAX_WAIT_S:.0f}", said)
+        raise _reject_value("wait_s", f"seconds from 0 to {MAX_WAIT_S:.0f}", text)
     return wait_s
 
 

@@ -107,10 +107,10 @@ class JobClient:
 
     def fetch_job(self, timeout_s: float = ANSWER_TIMEOUT_S) -> Document:
         """Return the job's status and counts. Raises NotThere, NoAnswer."""
-        status, said = self.send_request("GET", "/v1/job", timeout_s=timeout_s)
+        status, document = self.send_request("GET", "/v1/job", timeout_s=timeout_s)
         if status != 200:
             raise NoAnswer(f"it answered with status {status}")
-        return said
+        return document
 
     def wait_for_job(self, when_not: str) -> Document:
         """Return the job's status and counts, waiting for a job that is starting.
@@ -130,7 +130,7 @@ class JobClient:
     def request_operation(self, path: str, body: Mapping[str, object]) -> Document:
         """Request an operation; return it once the job has accepted it. Raises Refusal."""
         try:
-            status, said = self.send_request("POST", path, body)
+            status, document = self.send_request("POST", path, body)
         except (NotListening, ConnectionClosed):
             raise Refusal(f"{self.home.name} has just ended", status=3) from None
         except NoAnswer as error:
@@ -139,8 +139,8 @@ class JobClient:
             message = f"it is unknown whether {self.home.name} has received the request"
             raise Refusal(message, "headrace jobs shows the job", 130) from None
         if status == 202:
-            return said
-        why = said["error"]
+            return document
+        why = document["error"]
         message = f"{self.home.name}: {why['message']}"
         raise Refusal(message, why["hint"], EXIT_STATUSES.get(status, 1))
 

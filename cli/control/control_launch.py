@@ -31,22 +31,22 @@ def add_control(
     home: Home,
     loaded: LoadedPipeline,
     figures: JobSummary,
-    tell: Callable[[JobEvent], None],
+    report: Callable[[JobEvent], None],
 ) -> LaunchOptions:
     """Add the control of the job to its launch."""
     saving = SavepointProcess(partial(_export_savepoint, home, figures.description.version))
     control = JobControl(
-        home.folder, figures, RescalePlans(loaded), saving, tell, _report_bug, build_routes
+        home.folder, figures, RescalePlans(loaded), saving, report, _report_bug, build_routes
     )
     return replace(how, watchers=(*how.watchers, control.watch), on_ended=control.finish_operations)
 
 
 def _export_savepoint(
-    home: Home, version: str, number: int, to: str | None, tell: ByteProgress
+    home: Home, version: str, number: int, to: str | None, report: ByteProgress
 ) -> str:
     from headrace.cli.control.savepoint_export import export_savepoint
 
-    where = export_savepoint(home, version, number, to, tell)
+    where = export_savepoint(home, version, number, to, report)
     return where if is_url(where) else os.path.abspath(where)
 
 

@@ -122,10 +122,10 @@ def _parse_headers(lines: list[str]) -> dict[str, str]:
 def _parse_length(headers: Mapping[str, str]) -> int:
     if "transfer-encoding" in headers:
         raise _malformed_error("a body is read by its Content-Length, not in chunks")
-    said = headers.get("content-length", "0")
-    if not _LENGTH.fullmatch(said):
+    text = headers.get("content-length", "0")
+    if not _LENGTH.fullmatch(text):
         raise _malformed_error("wanted a number of bytes as Content-Length")
-    length = int(said)
+    length = int(text)
     if length > MAX_BODY:
         message = f"wanted a body of at most {MAX_BODY} bytes, got {length}"
         raise RequestError(413, "too_large", message)
@@ -145,12 +145,12 @@ def parse_body(head: RequestHead, data: bytes) -> Mapping[str, object]:
         hint = f"send the header Content-Type: {JSON_TYPE}"
         raise RequestError(415, "not_json", f"wanted a body of {JSON_TYPE}", hint)
     try:
-        said = orjson.loads(data)
+        document = orjson.loads(data)
     except ValueError as error:
         raise _malformed_error(f"the body is not JSON: {error}") from None
-    if not isinstance(said, dict):
+    if not isinstance(document, dict):
         raise _malformed_error("wanted an object as the body")
-    return said
+    return document
 
 
 def make_response(status: int, document: object) -> Response:
@@ -162,8 +162,8 @@ def make_response(status: int, document: object) -> Response:
 def make_error_response(bad: RequestError, headers: Mapping[str, str] | None = None) -> Response:
     """Build an answer from an error."""
     error = {"code": bad.code, "message": bad.message, "hint": bad.hint}
-    said = make_response(bad.status, {"error": error})
-    return Response(said.status, said.body, headers=headers or {})
+    response = make_response(bad.status, {"error": error})
+    return Response(response.status, response.body, headers=headers or {})
 
 
 def encode_response(response: Response, *, with_body: bool = True) -> bytes:

@@ -188,8 +188,10 @@ class HttpServer:
             raise
         except Exception as error:
             self.report_bug(error)
-            said = f"{type(error).__name__}: {error}"
-            raise RequestError(500, "defect", said, "a bug in headrace: please report it") from None
+            message = f"{type(error).__name__}: {error}"
+            raise RequestError(
+                500, "defect", message, "a bug in headrace: please report it"
+            ) from None
         finally:
             handling.cancel()
             going.cancel()

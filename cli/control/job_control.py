@@ -182,9 +182,9 @@ class JobControl:
                 raise
         except Exception as error:
             self.report_bug(error)
-            said = f"{type(error).__name__}: {error}"
+            message = f"{type(error).__name__}: {error}"
             self._fail(
-                operation, OperationError("defect", said, "a bug in headrace: please report it")
+                operation, OperationError("defect", message, "a bug in headrace: please report it")
             )
 
     async def _take_savepoint(self, operation: Operation) -> None:
@@ -236,9 +236,9 @@ class JobControl:
         self.operations.finish(operation, **result)
         self._notify_waiters()
 
-    def _fail(self, operation: Operation, trouble: OperationError) -> None:
-        self.operations.fail(operation, trouble)
-        self.report_event(RequestFailed(operation.kind, trouble.message))
+    def _fail(self, operation: Operation, error: OperationError) -> None:
+        self.operations.fail(operation, error)
+        self.report_event(RequestFailed(operation.kind, error.message))
         self._notify_waiters()
 
     # End of the job
@@ -266,8 +266,8 @@ class JobControl:
         if outcome.checkpoint is None:
             self._fail(operation, FINISHED_ERROR)
         else:
-            said = await self._write_savepoint(operation, outcome.checkpoint)
-            self._finish(operation, **(_build_stop_result(operation, outcome) | said))
+            message = await self._write_savepoint(operation, outcome.checkpoint)
+            self._finish(operation, **(_build_stop_result(operation, outcome) | message))
 
     async def _abandon(self, why: OperationError) -> None:
         """Cancel and fail all open operations."""

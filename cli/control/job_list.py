@@ -42,7 +42,7 @@ class JobEntry:
 
     def build_document(self) -> dict[str, object]:
         """Return the entry as plain data."""
-        said = self.job_document or {}
+        document = self.job_document or {}
         return {
             "name": self.name,
             "status": self.status,
@@ -52,7 +52,7 @@ class JobEntry:
             "taken_at": self.taken_at,
             "drained": self.is_drained,
             **{
-                key: said.get(key)
+                key: document.get(key)
                 for key in ("uptime_s", "attempt", "rows_in", "rows_out", "in_per_s", "out_per_s")
             },
         }
@@ -118,23 +118,23 @@ def format_age(time: str, now: datetime) -> str:
 def _describe_job(home: Home) -> JobEntry | None:
     """Return the entry of a job, if it runs or can be resumed."""
     try:
-        said = JobClient(home).fetch_job(LISTING_TIMEOUT_S)
+        answer = JobClient(home).fetch_job(LISTING_TIMEOUT_S)
     except NotListening:
         return _describe_silent_job(home)
     except NoAnswer:
         return JobEntry(home.name, "silent", "it does not answer in time")
     except Refusal as error:
         return JobEntry(home.name, "silent", error.message)
-    checkpoint = said["checkpoint"] or {}
-    failure = said["failure"]
+    checkpoint = answer["checkpoint"] or {}
+    failure = answer["failure"]
     return JobEntry(
         home.name,
-        said["status"],
+        answer["status"],
         failure["message"].splitlines()[0] if failure else "",
-        said["pid"],
+        answer["pid"],
         checkpoint.get("number"),
         checkpoint.get("time"),
-        job_document=said,
+        job_document=answer,
     )
 
 

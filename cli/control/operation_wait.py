@@ -105,7 +105,7 @@ def _poll_operation(client: JobClient, operation: Document, wait_s: float) -> Do
     """Return the operation after some time. Raises Refusal."""
     path = f"/v1/operations/{operation['id']}?wait_s={wait_s}"
     try:
-        status, said = client.send_request("GET", path, timeout_s=wait_s + ANSWER_MARGIN_S)
+        status, document = client.send_request("GET", path, timeout_s=wait_s + ANSWER_MARGIN_S)
     except NotListening:
         message = f"the process of {client.home.name} has ended; the request's result is unknown"
         raise Refusal(message, "headrace jobs shows the newest checkpoint", 1) from None
@@ -114,8 +114,8 @@ def _poll_operation(client: JobClient, operation: Document, wait_s: float) -> Do
         time.sleep(PAUSE_S)
         return operation
     if status != 200:
-        raise Refusal(f"{client.home.name}: {said['error']['message']}", status=1)
-    return said
+        raise Refusal(f"{client.home.name}: {document['error']['message']}", status=1)
+    return document
 
 
 class ProgressLine:
@@ -147,7 +147,7 @@ def describe_operation(operation: Document) -> str:
     'savepoint: w, 5.0 of 8.0 MB'
     """
     progress = operation["progress"]
-    said = progress["words"] or operation["state"]
+    text = progress["words"] or operation["state"]
     if "of" in progress:
-        said += f", {progress['done'] / 1e6:,.1f} of {progress['of'] / 1e6:,.1f} MB"
-    return f"{operation['kind']}: {said}"
+        text += f", {progress['done'] / 1e6:,.1f} of {progress['of'] / 1e6:,.1f} MB"
+    return f"{operation['kind']}: {text}"

@@ -170,9 +170,9 @@ class Operations:
         """Finish an operation."""
         self._end(operation, "done", result, None)
 
-    def fail(self, operation: Operation, trouble: OperationError) -> None:
+    def fail(self, operation: Operation, error: OperationError) -> None:
         """Fail an operation."""
-        self._end(operation, "failed", {}, trouble)
+        self._end(operation, "failed", {}, error)
 
     def list_open_operations(self) -> list[Operation]:
         """List the operations that are not over."""

@@ -68,7 +68,7 @@ class SavepointProcess:
         loop = asyncio.get_running_loop()
         last = 0.0
 
-        def tell(written: int, of: int) -> None:
+        def report(written: int, of: int) -> None:
             nonlocal last
             if self.is_abandoned:
                 raise SavepointAbandoned
@@ -77,7 +77,7 @@ class SavepointProcess:
                 words = f"writing a savepoint from checkpoint {number}"
                 loop.call_soon_threadsafe(partial(say, words, done=written, of=of))
 
-        work = partial(self.export, number, to, tell)
+        work = partial(self.export, number, to, report)
         writing = asyncio.ensure_future(self.kernel_executor.run_blocking(work))
         try:
             return await asyncio.shield(writing)
@@ -95,11 +95,11 @@ CLEANUP_TIMEOUT_S = 20.0
 
 
 def export_savepoint(
-    home: Home, version: str, number: int, to: str | None, tell: ByteProgress
+    home: Home, version: str, number: int, to: str | None, report: ByteProgress
 ) -> str:
     """Make a savepoint of a checkpoint, and return its location.
 
-    Raises SnapshotError, and whatever `tell` raises.
+    Raises SnapshotError, and whatever `report` raises.
     """
     wanted = {
         "root": home.root,
@@ -118,20 +118,20 @@ def export_savepoint(
         start_new_session=True,
     ) as process:
         try:
-            return _follow_process(process, tell)
+            return _follow_process(process, report)
         finally:
             _end_process(process)
 
 
-def _follow_process(process: subprocess.Popen[bytes], tell: ByteProgress) -> str:
+def _follow_process(process: subprocess.Popen[bytes], report: ByteProgress) -> str:
     """Pass on the progress of the process; return the savepoint's location."""
     assert process.stdout is not None
     assert process.stderr is not None
     for line in process.stdout:
-        said: Any = orjson.loads(line)
-        match said:
+        answer: Any = orjson.loads(line)
+        match answer:
             case {"done": int(done), "of": int(of)}:
-                tell(done, of)
+                report(done, of)
             case {"path": str(path)}:
                 return path
             case {"message": str(message), "hint": str(hint), "status": int(status)}:
@@ -159,15 +159,19 @@ def main(wanted: str) -> None:
 
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     os.nice(NICE_INCREMENT)
-    said = orjson.loads(wanted)
-    home = Home(LocalDisk(), said["root"], said["name"])
+    message = orjson.loads(wanted)
+    home = Home(LocalDisk(), message["root"], message["name"])
 
-    def tell(done: int, of: int) -> None:
+    def report(done: int, of: int) -> None:
         _print_json({"done": done, "of": of})
 
     try:
         _print_json(
-            {"path": take_savepoint(home, said["version"], said["number"], said["to"], tell)}
+            {
+                "path": take_savepoint(
+                    home, message["version"], message["number"], message["to"], report
+                )
+            }
         )
     except SnapshotError as error:
         _print_json({"message": error.message, "hint": error.hint, "status": error.exit_status})

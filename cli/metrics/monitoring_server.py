@@ -41,9 +41,9 @@ def open_port(port: int) -> socket.socket:
     except OSError as error:
         made.close()
         why = (error.strerror or str(error)).lower()
-        taken = error.errno == errno.EADDRINUSE
-        whose = "another process listens there: " if taken else ""
-        hint = f"{whose}choose another port, or 0 for any free port"
+        is_taken = error.errno == errno.EADDRINUSE
+        prefix = "another process listens there: " if is_taken else ""
+        hint = f"{prefix}choose another port, or 0 for any free port"
         raise PortUnavailable(
             f"--http {port}: cannot listen on {HOST}:{port}: {why}", hint
         ) from None

@@ -73,9 +73,9 @@ def read_job(value: Callable[[JobSample], float | None]) -> SampleReader:
     """Build a reader of a value of the job."""
 
     def read(figures: JobSample) -> Iterator[Sample]:
-        said = value(figures)
-        if said is not None:
-            yield (figures.name,), said
+        sample = value(figures)
+        if sample is not None:
+            yield (figures.name,), sample
 
     return read
 
@@ -85,9 +85,9 @@ def read_subtasks(value: Callable[[SubtaskStatistics], float | None]) -> SampleR
 
     def read(figures: JobSample) -> Iterator[Sample]:
         for subtask in figures.subtasks:
-            said = value(subtask)
-            if said is not None:
-                yield (figures.name, _task_name(subtask), str(subtask.id.index)), said
+            sample = value(subtask)
+            if sample is not None:
+                yield (figures.name, _task_name(subtask), str(subtask.id.index)), sample
 
     return read
 

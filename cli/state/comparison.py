@@ -213,7 +213,7 @@ def check_compatibility(document: Manifest, plan: nodes.Plan) -> dict[str, Any]:
 
     Lost state is found by comparing the check with one that allows lost state.
     """
-    said: Any = document
+    content: Any = document
     strict, lenient = (
         compare_checkpoint(document, plan),
         compare_checkpoint(document, plan, RestoreOptions(allow_lost_state=True)),
@@ -221,7 +221,7 @@ def check_compatibility(document: Manifest, plan: nodes.Plan) -> dict[str, Any]:
     still = {message for message, _ in lenient.rejections}
     refused = [(message, hint) for message, hint in strict.rejections if message in still]
     lost = [(message, hint) for message, hint in strict.rejections if message not in still]
-    both = build_fingerprints(plan).keys() & said["kept"].keys()
+    both = build_fingerprints(plan).keys() & content["kept"].keys()
     bad = {step for step in both for m, _ in refused if m.startswith(f"the state of {step} ")}
     return {
         "fits": not strict.rejections,

@@ -33,20 +33,20 @@ from headrace.state.storage.remote.checkpoint_repository import open_repository
 
 def describe_contents(opened: OpenSnapshot, *, groups: bool) -> dict[str, Any]:
     """Return the contents as plain data."""
-    said = opened.manifest
+    manifest = opened.manifest
     return {
         "title": opened.snapshot.title,
-        "pipeline": said["pipeline"],
-        "job": said.get("job"),
-        "checkpoint": said.get("number"),
-        "time": said["time"],
-        "version": said["version"],
-        "ended": said["ended"],
-        "drained": bool(said.get("drained")),
-        "key_groups": said["key_groups"],
-        "bytes": sum_bytes(said["states"]),
+        "pipeline": manifest["pipeline"],
+        "job": manifest.get("job"),
+        "checkpoint": manifest.get("number"),
+        "time": manifest["time"],
+        "version": manifest["version"],
+        "ended": manifest["ended"],
+        "drained": bool(manifest.get("drained")),
+        "key_groups": manifest["key_groups"],
+        "bytes": sum_bytes(manifest["states"]),
         "sources": {
-            name: [_describe_split(each) for each in s] for name, s in said["sources"].items()
+            name: [_describe_split(each) for each in s] for name, s in manifest["sources"].items()
         },
         "steps": {step.step: _describe_step(step, groups=groups) for step in opened.read_steps()},
     }
@@ -60,8 +60,8 @@ def _describe_split(split: Any) -> dict[str, Any]:
 
 
 def _describe_step(step: StepStateReader, *, groups: bool) -> dict[str, Any]:
-    said: Any = step.document
-    subtasks = said["states"][step.step]
+    content: Any = step.document
+    subtasks = content["states"][step.step]
     documents = [document for subtask in subtasks for document in subtask]
     clocks = sorted({frozen.clock_us for frozen in step.frozen_states})
     counts = [frozen.counters for frozen in step.frozen_states]
@@ -83,12 +83,12 @@ def _describe_step(step: StepStateReader, *, groups: bool) -> dict[str, Any]:
 def _describe_state(
     step: StepStateReader, name: str, documents: Sequence[Any], *, groups: bool
 ) -> dict[str, Any]:
-    said: Any = step.document
+    content: Any = step.document
     counted_rows = sum_known_rows(documents, name)
     if counted_rows is not None and not groups:
         found = measure_from_row_count(name, step.frozen_states, counted_rows)
     else:
-        found = measure_state(name, step.frozen_states, said["key_groups"])
+        found = measure_state(name, step.frozen_states, content["key_groups"])
     own = [document["states"].get(name) for document in documents]
     is_counted = counted_rows is None or groups
     shown: dict[str, Any] = {
@@ -147,8 +147,8 @@ def _format_groups(name: str, state: dict[str, Any]) -> Iterator[str]:
         return
     most = next(group for group in groups if group["group"] == state["most_loaded"])
     share = most["rows"] / max(state["rows"], 1)
-    said = f"{most['rows']:,} of {state['rows']:,} rows ({share:.0%})"
-    yield f"  {name}: most are in key group {most['group']}: {said}"
+    text = f"{most['rows']:,} of {state['rows']:,} rows ({share:.0%})"
+    yield f"  {name}: most are in key group {most['group']}: {text}"
     head = ["key group", "keys", "rows"]
     rows = [[f"{group[key]:,}" for key in ("group", "keys", "rows")] for group in groups]
     yield from (f"    {line}" for line in align_columns([head, *rows], left=()))
@@ -244,10 +244,10 @@ def _list_savepoints(root: str) -> Iterator[SnapshotEntry]:
 def _describe_snapshot(
     what: str, kind: str, job: str, number: int, document: Manifest
 ) -> SnapshotEntry:
-    said: Any = document
-    subtasks = [part["subtasks"] for part in said["parts"].values()]
-    drained = bool(said.get("drained"))
-    size, most = sum_bytes(said["states"]), max(subtasks, default=1)
+    content: Any = document
+    subtasks = [part["subtasks"] for part in content["parts"].values()]
+    drained = bool(content.get("drained"))
+    size, most = sum_bytes(content["states"]), max(subtasks, default=1)
     return SnapshotEntry(
-        what, kind, job, number, said["time"], said["version"], most, size, drained
+        what, kind, job, number, content["time"], content["version"], most, size, drained
     )

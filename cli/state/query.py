@@ -49,10 +49,10 @@ def query(what: str, sql: str, form: str, to: str | None, as_json: bool, home: s
     form = "json" if as_json else form
     if form == "parquet" and to is None:
         raise Refusal("wanted a file for parquet", "--to FILE names it")
-    with open_snapshot(what, home) as kept:
+    with open_snapshot(what, home) as snapshot:
         from headrace.cli.state.sql_tables import build_tables
 
-        _write_answer(_run_query(sql, build_tables(kept)), form, to)
+        _write_answer(_run_query(sql, build_tables(snapshot)), form, to)
 
 
 def _run_query(sql: str, known: Mapping[str, TableFactory]) -> pl.DataFrame:
@@ -65,42 +65,42 @@ def _run_query(sql: str, known: Mapping[str, TableFactory]) -> pl.DataFrame:
         return pl.DataFrame({"name": [*known]})
     if re.match(rf"\s*({REJECTED_STATEMENTS})\b", sql, re.IGNORECASE):
         raise _not_a_query()
-    asked = {
+    tables = {
         name: make()
         for name, make in known.items()
         if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", sql)
     }
     try:
-        with pl.SQLContext(asked, eager=True) as context:
+        with pl.SQLContext(tables, eager=True) as context:
             return context.execute(sql)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        raise _translate_error(error, asked, known) from error
+        raise _translate_error(error, tables, known) from error
 
 
 def _translate_error(
-    error: BaseException, asked: Mapping[str, pl.DataFrame], known: Mapping[str, TableFactory]
+    error: BaseException, tables: Mapping[str, pl.DataFrame], known: Mapping[str, TableFactory]
 ) -> Refusal:
     """Convert an error of Polars into headrace's message."""
     import re
 
     from headrace.core.errors.problems import suggest_name
 
-    columns = [name for frame in asked.values() for name in frame.columns]
-    said = str(error).splitlines()[0] if str(error) else type(error).__name__
-    if found := re.match(r"relation '(.*)' was not found", said):
+    columns = [name for frame in tables.values() for name in frame.columns]
+    message = str(error).splitlines()[0] if str(error) else type(error).__name__
+    if found := re.match(r"relation '(.*)' was not found", message):
         there = f"the tables are {', '.join(map(_quote_table, known))}"
         near = suggest_name(found[1], [*known])
         return Refusal(f'there is no table "{found[1]}"', near or there)
-    if found := re.match(r"unable to find column \"(.*?)\"", said):
+    if found := re.match(r"unable to find column \"(.*?)\"", message):
         near = suggest_name(found[1], columns)
-        have = "; ".join(f"{name} has {', '.join(f.columns)}" for name, f in asked.items())
+        have = "; ".join(f"{name} has {', '.join(f.columns)}" for name, f in tables.items())
         return Refusal(f'there is no column "{found[1]}"', near or have)
-    if said.startswith("statement type is not supported"):
+    if message.startswith("statement type is not supported"):
         return _not_a_query()
     hint = ""
-    if (found := re.match(r"unsupported function '(.*)'", said)) and found[1] in columns:
+    if (found := re.match(r"unsupported function '(.*)'", message)) and found[1] in columns:
         hint = f'SQL has a meaning of its own for {found[1]}: the column is "{found[1]}", in quotes'
-    what = said.removeprefix("sql parser error: ").removesuffix(":")
+    what = message.removeprefix("sql parser error: ").removesuffix(":")
     return Refusal(f"the query is invalid: {what[:1].lower()}{what[1:200]}", hint)
 
 

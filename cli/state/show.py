@@ -45,24 +45,24 @@ def show(
     WHAT is a job (its newest checkpoint), JOB@N for its checkpoint N, or the folder of a
     savepoint. Results are those that would be emitted if no more rows arrived.
     """
-    with open_snapshot(what, home) as kept:
-        found = kept.read_step(step)
-        wanted = None if key is None else _parse_key(found, key, kept)
+    with open_snapshot(what, home) as snapshot:
+        found = snapshot.read_step(step)
+        wanted = None if key is None else _parse_key(found, key, snapshot)
         states = {
             name: _read_first_rows(found, name, limit, wanted, raw=raw)
             for name in found.state_names
         }
         if as_json:
-            _print_json(kept, found, key, states, limit)
+            _print_json(snapshot, found, key, states, limit)
         else:
             _print_states(found, key, states, limit, raw=raw)
 
 
-def _parse_key(step: StepStateReader, key: str, kept: OpenSnapshot) -> ParsedKey:
+def _parse_key(step: StepStateReader, key: str, snapshot: OpenSnapshot) -> ParsedKey:
     from headrace.core.state_reader.keys import InvalidKey, parse_key
 
     try:
-        return parse_key(key, step.key, kept.manifest["key_groups"])
+        return parse_key(key, step.key, snapshot.manifest["key_groups"])
     except InvalidKey as error:
         raise Refusal(f"{step.step}: {error.message}", error.hint) from error
 
@@ -137,5 +137,5 @@ def _print_json(
         }
         for name, rows in states.items()
     }
-    said = {"title": opened.snapshot.title, "step": step.step, "key": key, "states": found}
-    click.echo(json.dumps(said, indent=2, ensure_ascii=False))
+    document = {"title": opened.snapshot.title, "step": step.step, "key": key, "states": found}
+    click.echo(json.dumps(document, indent=2, ensure_ascii=False))

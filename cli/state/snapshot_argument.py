@@ -78,8 +78,8 @@ def open_snapshot(what: str, home: str) -> Iterator[OpenSnapshot]:
     """Open the snapshot of this name; a pipeline's file means its job. Raises SnapshotError."""
     from headrace.state.savepoints.snapshot_lookup import open_snapshot
 
-    with open_snapshot(resolve_job_name(what, home), home) as kept:
-        yield OpenSnapshot(kept)
+    with open_snapshot(resolve_job_name(what, home), home) as snapshot:
+        yield OpenSnapshot(snapshot)
 
 
 def resolve_job_name(what: str, home: str) -> str:

@@ -43,7 +43,7 @@ def _read_state(step: StepStateReader, name: str) -> pl.DataFrame:
     return pl.concat(frames, how="diagonal") if frames else pl.DataFrame()
 
 
-def _build_sources(said: Any) -> pl.DataFrame:
+def _build_sources(document: Any) -> pl.DataFrame:
     """Build the table of splits and their positions."""
     import json
 
@@ -57,7 +57,7 @@ def _build_sources(said: Any) -> pl.DataFrame:
             *(each["rows"], each["bad"], each["ended"]),
             None if each["at_us"] == MAX_WATERMARK_US else each["at_us"],
         )
-        for source, splits in said["sources"].items()
+        for source, splits in document["sources"].items()
         for each in splits
     ]
     schema: Mapping[str, pl.DataType] = {
@@ -69,12 +69,13 @@ def _build_sources(said: Any) -> pl.DataFrame:
     return frame.with_columns(pl.col("watermark").cast(time))
 
 
-def _build_counts(said: Any) -> pl.DataFrame:
+def _build_counts(document: Any) -> pl.DataFrame:
     """Build the table of row counts by part."""
     import polars as pl
 
     schema = {"part": pl.String(), **dict.fromkeys(COUNT_COLUMNS, pl.Int64())}
     rows = [
-        (part, *counts[: len(COUNT_COLUMNS)]) for part, counts in said["counts"]["parts"].items()
+        (part, *counts[: len(COUNT_COLUMNS)])
+        for part, counts in document["counts"]["parts"].items()
     ]
     return pl.DataFrame(rows, schema, orient="row")

@@ -48,8 +48,8 @@ def ls(what: str | None, groups: bool, as_json: bool, home: str) -> None:
     if what is None:
         _print_all(home, as_json=as_json)
         return
-    with open_snapshot(what, home) as kept:
-        _print_one(kept, groups=groups, as_json=as_json)
+    with open_snapshot(what, home) as snapshot:
+        _print_one(snapshot, groups=groups, as_json=as_json)
 
 
 def _print_all(home: str, *, as_json: bool) -> None:
@@ -65,14 +65,14 @@ def _print_all(home: str, *, as_json: bool) -> None:
         click.echo(f"there are no checkpoints or savepoints in {home}", err=True)
 
 
-def _print_one(kept: OpenSnapshot, *, groups: bool, as_json: bool) -> None:
+def _print_one(snapshot: OpenSnapshot, *, groups: bool, as_json: bool) -> None:
     from headrace.cli.state.overview import describe_contents, format_contents
 
-    found = describe_contents(kept, groups=groups)
+    found = describe_contents(snapshot, groups=groups)
     if as_json:
         _print_json(found)
     else:
-        click.echo(format_contents(kept, found))
+        click.echo(format_contents(snapshot, found))
 
 
 def _print_json(found: Any) -> None:
@@ -175,17 +175,17 @@ def export(what: str, to: str | None, home: str) -> None:
         if is_savepoint(what):
             raise Refusal(f"{what} is a savepoint already", "a savepoint may be copied as it is")
         raise Refusal(f'there is no job "{what}" in {home}', "wanted JOB, or JOB@N")
-    kept, number = found
-    is_held = kept.find_holder()[0]
+    opened, number = found
+    is_held = opened.find_holder()[0]
     if number is None and is_held:
         # The newest checkpoint of a running job may not be committed yet. For a killed job an older
         # one is no choice: output after it may be committed, and would be written twice.
-        number = find_newest_committed(kept)
+        number = find_newest_committed(opened)
     try:
-        click.echo(take_savepoint(kept, find_installed_version(), number, to))
+        click.echo(take_savepoint(opened, find_installed_version(), number, to))
     except OutputNotCommitted as error:
         if is_held:
-            error.hint = f"the job runs: headrace savepoint {kept.name}"
+            error.hint = f"the job runs: headrace savepoint {opened.name}"
         raise
 
 

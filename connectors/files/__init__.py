@@ -32,18 +32,16 @@ BLOCK_BYTES = 8 << 20
 def build_connector(block: int = BLOCK_BYTES) -> Connector:
     """Build the connector, which reads blocks of that size."""
 
-    def source(source: nodes.Source, surroundings: RunContext) -> SourceConnector:
+    def source(source: nodes.Source, run_context: RunContext) -> SourceConnector:
         # Loaded when a pipeline runs, so that help and completion stay fast.
         from headrace.connectors.files.source import build_source
 
-        return ThreadedSource(
-            build_source(source, surroundings, block), surroundings.kernel_executor
-        )
+        return ThreadedSource(build_source(source, run_context, block), run_context.kernel_executor)
 
-    def pieces(source: nodes.Source, surroundings: RunContext) -> BatchSplitReader:
+    def pieces(source: nodes.Source, run_context: RunContext) -> BatchSplitReader:
         from headrace.connectors.files.batch_reader import build_batch_reader
 
-        return build_batch_reader(source, surroundings, block)
+        return build_batch_reader(source, run_context, block)
 
     return Connector(
         "files",
@@ -115,26 +113,24 @@ def list_record_columns(options: DocumentModel, schema: Schema, format: str) -> 
     return Schema(tuple(field for field in schema if field.name not in folders))
 
 
-async def _describe_source(source: nodes.Source, surroundings: RunContext) -> str:
+async def _describe_source(source: nodes.Source, run_context: RunContext) -> str:
     from headrace.connectors.files.access_check import describe_source
 
-    return await surroundings.kernel_executor.run_blocking(
-        partial(describe_source, source, surroundings)
+    return await run_context.kernel_executor.run_blocking(
+        partial(describe_source, source, run_context)
     )
 
 
-async def _describe_sink(sink: nodes.Sink, schema: Schema, surroundings: RunContext) -> str:
+async def _describe_sink(sink: nodes.Sink, schema: Schema, run_context: RunContext) -> str:
     from headrace.connectors.files.access_check import describe_sink
 
-    return await surroundings.kernel_executor.run_blocking(
-        partial(describe_sink, sink, surroundings)
-    )
+    return await run_context.kernel_executor.run_blocking(partial(describe_sink, sink, run_context))
 
 
-def _open_sink(sink: nodes.Sink, schema: Schema, surroundings: RunContext) -> SinkConnector:
+def _open_sink(sink: nodes.Sink, schema: Schema, run_context: RunContext) -> SinkConnector:
     from headrace.connectors.files.sink import build_sink
 
-    return ThreadedSink(build_sink(sink, schema, surroundings), surroundings.kernel_executor)
+    return ThreadedSink(build_sink(sink, schema, run_context), run_context.kernel_executor)
 
 
 FILES = build_connector()

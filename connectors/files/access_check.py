@@ -12,22 +12,22 @@ from headrace.core.errors.rendering import format_count
 from headrace.core.plan import nodes
 
 
-def describe_source(source: nodes.Source, surroundings: RunContext) -> str:
+def describe_source(source: nodes.Source, run_context: RunContext) -> str:
     """Describe the files to read. Raises ConnectorError if there are none, or one is unreadable."""
     options = source.options
     assert isinstance(options, FilesSource)
-    splits = build_source(source, surroundings, 1).discover_splits()
+    splits = build_source(source, run_context, 1).discover_splits()
     for split in splits:
-        if not os.access(surroundings.folder / split.name, os.R_OK):
+        if not os.access(run_context.folder / split.name, os.R_OK):
             raise ConnectorError(f"{split.name} may not be read")
     return f"{options.path}: {format_count(len(splits), 'file')}"
 
 
-def describe_sink(sink: nodes.Sink, surroundings: RunContext) -> str:
+def describe_sink(sink: nodes.Sink, run_context: RunContext) -> str:
     """Describe the folder to write into. Raises ConnectorError if it is not writable."""
     options = sink.options
     assert isinstance(options, FilesSink)
-    folder = above = os.path.join(surroundings.folder, options.path.reveal())
+    folder = above = os.path.join(run_context.folder, options.path.reveal())
     while above and not os.path.lexists(above):
         above = os.path.dirname(above)
     above = above or "."

@@ -141,13 +141,13 @@ def _find_byte(file: FileIO, sign: bytes, at: int) -> int | None:
 
 
 def build_batch_reader(
-    source: nodes.Source, surroundings: RunContext, block: int
+    source: nodes.Source, run_context: RunContext, block: int
 ) -> BatchSplitReader:
     """Build the batch reader that the plan describes."""
     options = source.options
     assert isinstance(options, FilesSource)
-    of_files = build_reader(source, str(surroundings.folder), block, None)
-    return FileBatchReader(source.name, str(options.path), of_files, surroundings.kernel_executor)
+    of_files = build_reader(source, str(run_context.folder), block, None)
+    return FileBatchReader(source.name, str(options.path), of_files, run_context.kernel_executor)
 
 
 CONCURRENT_LOOKS = 8

@@ -170,7 +170,7 @@ def _parse_parts(handle: Handle, folder: str = "") -> dict[str, int]:
     return {os.path.join(folder, part["path"]): int(part["size"]) for part in parts}
 
 
-def build_sink(sink: nodes.Sink, schema: Schema, surroundings: RunContext) -> FolderSink:
+def build_sink(sink: nodes.Sink, schema: Schema, run_context: RunContext) -> FolderSink:
     """Build the sink that the plan describes."""
     options = sink.options
     assert isinstance(options, FilesSink)
@@ -178,19 +178,19 @@ def build_sink(sink: nodes.Sink, schema: Schema, surroundings: RunContext) -> Fo
     kept = Schema(tuple(field for field in schema if field.name not in folders))
     bodies, suffix = _choose_body(sink, options.compression, kept)
     output = FilesOutput(
-        folder=str(surroundings.folder / options.path),
-        job=surroundings.job_id[:8],
+        folder=str(run_context.folder / options.path),
+        job=run_context.job_id[:8],
         columns=schema.names,
         divide_rows=make_folder_division(schema, folders),
         start_body=bodies,
         suffix=suffix,
         roll=options.roll,
-        kernel_executor=surroundings.kernel_executor,
+        kernel_executor=run_context.kernel_executor,
         row_cost=50 if folders else 1,
         replaces_output=options.mode == "overwrite",
     )
     name, path = str(sink.name), str(options.path)
-    return FolderSink(output, name, path, options.mode, surroundings.is_resumed)
+    return FolderSink(output, name, path, options.mode, run_context.is_resumed)
 
 
 def _choose_body(

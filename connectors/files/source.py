@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 class QuotaSplitReader:
     """A `SplitReader` that waits for each file's turn, as long as rows are wanted."""
 
-    def __init__(self, reader: AnyFileReader, quota: RowQuota, surroundings: RunContext) -> None:
+    def __init__(self, reader: AnyFileReader, quota: RowQuota, run_context: RunContext) -> None:
         self._reader = reader
         self._quota = quota
-        self._surroundings = surroundings
+        self._run_context = run_context
         self._waiting: deque[tuple[Split, Position]] = deque()
         self._last = False
         self._reading: ThreadedSplitReader | None = None
@@ -73,7 +73,7 @@ class QuotaSplitReader:
             if self._quota.left <= 0 or (self._last and not self._waiting):
                 return None
             if self._waiting and self._quota.is_turn(self._waiting[0][0].name):
-                self._reading = ThreadedSplitReader(self._reader, self._surroundings)
+                self._reading = ThreadedSplitReader(self._reader, self._run_context)
                 self._reading.assign([self._waiting.popleft()], last=True)
             else:
                 await self._quota.wait_for_change()
@@ -122,19 +122,19 @@ class FolderSource:
         return ThreadedSplitReader(self.reader, self.run_context, in_order=True)
 
 
-def build_source(source: nodes.Source, surroundings: RunContext, block: int) -> FolderSource:
+def build_source(source: nodes.Source, run_context: RunContext, block: int) -> FolderSource:
     """Build the source that the plan describes."""
     options = source.options
     assert isinstance(options, FilesSource)
-    quota = RowQuota(surroundings.row_limit) if surroundings.row_limit is not None else None
-    folder, path = str(surroundings.folder), str(options.path)
+    quota = RowQuota(run_context.row_limit) if run_context.row_limit is not None else None
+    folder, path = str(run_context.folder), str(options.path)
     reader = build_reader(source, folder, block, quota)
     if options.watch is None:
-        return FolderSource(source.name, path, reader, surroundings, options.ordered)
+        return FolderSource(source.name, path, reader, run_context, options.ordered)
     from headrace.connectors.files.discovery import FolderWatch
 
     watch = FolderWatch(folder, path, options.watch.total_seconds())
-    return FolderSource(source.name, path, reader, surroundings, options.ordered, watch)
+    return FolderSource(source.name, path, reader, run_context, options.ordered, watch)
 
 
 def build_reader(

@@ -90,8 +90,8 @@ class FilesWriter:
         if not parts and (self._prepared or not self._output.replaces_output):
             return None
         self._prepared = True
-        said = [{"path": part.path, "size": part.size} for part in parts]
-        return {"parts": said, **self._beside}
+        entries = [{"path": part.path, "size": part.size} for part in parts]
+        return {"parts": entries, **self._beside}
 
     def snapshot_state(self) -> Document:
         """Return the next part number, so that none is used twice even if parts are moved away.

@@ -34,9 +34,9 @@ def build_decoder(source: nodes.Source) -> Decoder:
         case "csv":
             from headrace.connectors.formats.csv_decode import CsvDecoder
 
-            habits = build_dialect(format.options)
-            names = () if habits.has_header else source.schema.names
-            return CsvDecoder(schema, source.schema, names, habits.syntax, habits.null.encode())
+            dialect = build_dialect(format.options)
+            names = () if dialect.has_header else source.schema.names
+            return CsvDecoder(schema, source.schema, names, dialect.syntax, dialect.null.encode())
         case "raw":
             from headrace.connectors.formats.raw import RawDecoder
 
@@ -55,8 +55,8 @@ def build_encoder(sink: nodes.Sink, schema: Schema) -> BytesEncoder:
         case "csv":
             from headrace.connectors.formats.csv_encode import CsvEncoder
 
-            habits = build_dialect(format.options)
-            return CsvEncoder(schema, habits.has_header, habits.syntax, habits.null)
+            dialect = build_dialect(format.options)
+            return CsvEncoder(schema, dialect.has_header, dialect.syntax, dialect.null)
         case "raw":
             from headrace.connectors.formats.raw import RawEncoder
 

@@ -25,35 +25,35 @@ from headrace.core.types.data_types import Schema
 FORMATS = ("json", "csv", "raw")
 
 
-def _open_source(source: nodes.Source, surroundings: RunContext) -> SourceConnector:
+def _open_source(source: nodes.Source, run_context: RunContext) -> SourceConnector:
     # Loaded when a pipeline runs, so that help and completion stay fast.
     from headrace.connectors.kafka.source import build_source
 
-    return build_source(source, surroundings)
+    return build_source(source, run_context)
 
 
-def _open_batch(source: nodes.Source, surroundings: RunContext) -> BatchSplitReader:
+def _open_batch(source: nodes.Source, run_context: RunContext) -> BatchSplitReader:
     from headrace.connectors.kafka.source import build_batch_reader
 
-    return build_batch_reader(source, surroundings)
+    return build_batch_reader(source, run_context)
 
 
-def _open_sink(sink: nodes.Sink, schema: Schema, surroundings: RunContext) -> SinkConnector:
+def _open_sink(sink: nodes.Sink, schema: Schema, run_context: RunContext) -> SinkConnector:
     from headrace.connectors.kafka.sink import build_sink
 
-    return build_sink(sink, schema, surroundings)
+    return build_sink(sink, schema, run_context)
 
 
-async def _describe_source(source: nodes.Source, surroundings: RunContext) -> str:
+async def _describe_source(source: nodes.Source, run_context: RunContext) -> str:
     from headrace.connectors.kafka.access_check import describe_source
 
-    return await describe_source(source, surroundings)
+    return await describe_source(source, run_context)
 
 
-async def _describe_sink(sink: nodes.Sink, schema: Schema, surroundings: RunContext) -> str:
+async def _describe_sink(sink: nodes.Sink, schema: Schema, run_context: RunContext) -> str:
     from headrace.connectors.kafka.access_check import describe_sink
 
-    return await describe_sink(sink, schema, surroundings)
+    return await describe_sink(sink, schema, run_context)
 
 
 def _is_bounded(options: DocumentModel) -> bool:

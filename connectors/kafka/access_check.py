@@ -46,27 +46,27 @@ ALL_REPLICAS = -1
 T = TypeVar("T")
 
 
-async def describe_source(source: nodes.Source, surroundings: RunContext) -> str:
+async def describe_source(source: nodes.Source, run_context: RunContext) -> str:
     """Describe the partitions to read. Raises ConnectorError."""
     options = source.options
     assert isinstance(options, KafkaSource)
-    opened = build_source(source, surroundings)
+    opened = build_source(source, run_context)
     try:
         splits = await opened.discover_splits(True)
     finally:
         await opened.close()
     partitions = [parse_partition(split.name) for split in splits]
     some = {each.topic: each.number for each in partitions}
-    async with _open_client(options, surroundings.folder) as client:
+    async with _open_client(options, run_context.folder) as client:
         await _translate_refusal(_check_read_access(client, some), f"read {options.topics_text}")
     return f"{options.topics_text}: {format_count(len(splits), 'partition')}, may be read"
 
 
-async def describe_sink(sink: nodes.Sink, schema: Schema, surroundings: RunContext) -> str:
+async def describe_sink(sink: nodes.Sink, schema: Schema, run_context: RunContext) -> str:
     """Describe the topic to write to. Raises ConnectorError."""
     options = sink.options
     assert isinstance(options, KafkaSink)
-    async with _open_client(options, surroundings.folder) as client:
+    async with _open_client(options, run_context.folder) as client:
         wire = BrokerRequests(client, round(REQUEST_TIMEOUT_S * 1000))
         if options.delivery == "exactly_once":
             await _translate_refusal(
@@ -78,7 +78,7 @@ async def describe_sink(sink: nodes.Sink, schema: Schema, surroundings: RunConte
         assert isinstance(topic, str)
         link = BrokerLink(
             lambda: _return_wire(wire),
-            RequestRetry(build_outage(sink.name, options), surroundings.notify_user),
+            RequestRetry(build_outage(sink.name, options), run_context.notify_user),
         )
         partitions = await link.count_partitions(topic)
         await _translate_refusal(_check_write_access(client, topic), f'write to topic "{topic}"')
@@ -98,9 +98,9 @@ async def _return_wire(wire: BrokerRequests) -> BrokerRequests:
     return wire
 
 
-async def _translate_refusal(asking: Awaitable[T], what: str) -> T:
+async def _translate_refusal(request: Awaitable[T], what: str) -> T:
     try:
-        return await asking
+        return await request
     except KafkaError as error:
         raise translate_error(error, what) from None
 
@@ -116,8 +116,8 @@ async def _check_read_access(client: AIOKafkaClient, partitions: Mapping[str, in
         for topic, number in partitions.items()
     ]
     for answer in await asyncio.gather(*answers):
-        for topic, said in answer.topics:
-            if any(each[1] == ACCESS_DENIED for each in said):
+        for topic, answered in answer.topics:
+            if any(each[1] == ACCESS_DENIED for each in answered):
                 raise translate_error(TopicAuthorizationFailedError(), f'read topic "{topic}"')
 
 
@@ -126,7 +126,7 @@ async def _check_write_access(client: AIOKafkaClient, topic: str) -> None:
     node = client.cluster.leader_for_partition(TopicPartition(topic, 0))
     request = ProduceRequest(None, ALL_REPLICAS, 1000, [(topic, [(0, b"")])])
     answer = await client.send(node, request)
-    if any(each[1] == ACCESS_DENIED for _, said in answer.topics for each in said):
+    if any(each[1] == ACCESS_DENIED for _, partitions in answer.topics for each in partitions):
         raise TopicAuthorizationFailedError
 
 

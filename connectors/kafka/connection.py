@@ -138,12 +138,12 @@ async def check_reachable(
     arguments = build_client_arguments(options, folder)
     servers: list[str] = arguments.pop("bootstrap_servers")
     security = options.security
-    asked = {
+    requests = {
         asyncio.create_task(_request_metadata(server, security, arguments, longest_s))
         for server in servers
     }
     refusals: list[BrokerRefusal] = []
-    left = asked
+    left = requests
     try:
         while left:
             done, left = await asyncio.wait(left, return_when=asyncio.FIRST_COMPLETED)
@@ -155,7 +155,7 @@ async def check_reachable(
     finally:
         for task in left:
             task.cancel()
-        await asyncio.gather(*asked, return_exceptions=True)
+        await asyncio.gather(*requests, return_exceptions=True)
     raise _build_unreachable_error(refusals)
 
 
@@ -200,10 +200,10 @@ async def _close_connection(connection: AIOKafkaConnection) -> None:
 
 def _build_unreachable_error(refusals: Sequence[BrokerRefusal]) -> ConnectorError:
     """Build the error for unreachable brokers: each with its reason, and the first hint."""
-    said = {refusal.server: refusal.reason.text for refusal in refusals}
+    reasons = {refusal.server: refusal.reason.text for refusal in refusals}
     hint = next((refusal.reason.hint for refusal in refusals if refusal.reason.hint), "")
-    if len(said) == 1:
-        ((server, text),) = said.items()
+    if len(reasons) == 1:
+        ((server, text),) = reasons.items()
         return ConnectorError(f"the broker {server} cannot be reached: {text}", hint)
-    whole = "".join(f"\n  {server}: {text}" for server, text in said.items())
+    whole = "".join(f"\n  {server}: {text}" for server, text in reasons.items())
     return ConnectorError(f"no broker can be reached{whole}", hint)

@@ -76,16 +76,16 @@ def explain_empty_response(security: Security) -> FailureReason:
 
 
 def _explain_certificate(error: ssl.SSLCertVerificationError) -> FailureReason:
-    said = error.verify_message
+    message = error.verify_message
     if error.verify_code in (62, 64):  # of a host, of an address
         hint = "write brokers with a name that the certificate has"
         return FailureReason(
-            f"its certificate is for another name ({said[:1].lower()}{said[1:]})", hint
+            f"its certificate is for another name ({message[:1].lower()}{message[1:]})", hint
         )
     if error.verify_code == 10:
         return FailureReason("its certificate has expired")
     hint = "name a trusted CA: security: {ca: FILE}"
-    return FailureReason(f"its certificate is not trusted ({said})", hint)
+    return FailureReason(f"its certificate is not trusted ({message})", hint)
 
 
 def _explain_tls_error(error: ssl.SSLError) -> FailureReason:
@@ -98,8 +98,8 @@ def _explain_tls_error(error: ssl.SSLError) -> FailureReason:
             "it requires a client certificate", "say security: {cert: FILE, key: FILE}"
         )
     if "ALERT" in reason and ("CERTIFICATE" in reason or "UNKNOWN_CA" in reason):
-        said = reason.lower().replace("_", " ")
-        return FailureReason(f"it rejects the client certificate ({said})", "check cert and key")
+        message = reason.lower().replace("_", " ")
+        return FailureReason(f"it rejects the client certificate ({message})", "check cert and key")
     return FailureReason(f"TLS fails: {reason.lower().replace('_', ' ') or error}")
 
 

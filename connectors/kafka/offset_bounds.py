@@ -71,8 +71,8 @@ class OffsetBounds:
 
     def __str__(self) -> str:
         whole = {name: dict(offsets) for name, offsets in self.by_topic.items()}
-        said = str(whole.get("", whole)).replace("'", "")
-        return f"{{offsets = {said}}}"
+        text = str(whole.get("", whole)).replace("'", "")
+        return f"{{offsets = {text}}}"
 
 
 def _parse_time(text: Text) -> TimeBound:

@@ -55,9 +55,9 @@ class Outage:
 
     def record_answer(self, now_s: float) -> str:
         """Record that a broker answered; return the line to report, if any."""
-        began_s, told = self.started_at_s, self.is_reported
+        began_s, was_reported = self.started_at_s, self.is_reported
         self.started_at_s, self.is_reported = None, False
-        if began_s is None or not told:
+        if began_s is None or not was_reported:
             return ""
         return f"{self.name}: a broker is back after {now_s - began_s:.0f} s"
 
@@ -97,7 +97,7 @@ async def _do_nothing(_: KafkaError) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RequestRetry:
-    """Retries the requests of a source or sink; `tell` shows a line about an outage to the user."""
+    """Retries requests of a source or sink; `notify_user` shows a line about an outage."""
 
     outage: Outage
     notify_user: Callable[[str], None]
@@ -114,10 +114,10 @@ class RequestRetry:
         if line:
             self.notify_user(line)
 
-    async def watch_request(self, asking: Awaitable[T]) -> T:
+    async def watch_request(self, request: Awaitable[T]) -> T:
         """Await a response, reporting an outage meanwhile. Raises KafkaError."""
         since_s = _loop_time()
-        task = asyncio.ensure_future(asking)
+        task = asyncio.ensure_future(request)
         try:
             while not (await asyncio.wait([task], timeout=WATCH_INTERVAL_S))[0]:
                 self.record_failure(since_s)

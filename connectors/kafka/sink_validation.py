@@ -111,20 +111,20 @@ def find_mismatches(options: DocumentModel, outgoing: SinkInput) -> Iterator[Con
 def _check_commits(options: KafkaSink, outgoing: SinkInput) -> Iterator[ConnectorMismatch]:
     """Check that exact checkpoints commit the transactions, and often enough."""
     at, checkpoint = options.delivery, outgoing.checkpoint
-    said = "delivery: exactly_once"
+    setting = "delivery: exactly_once"
     if outgoing.unreplayable_sources:
         sources = ", ".join(outgoing.unreplayable_sources)
-        message = f"{said} needs checkpoints, and {sources} cannot be read again from one"
+        message = f"{setting} needs checkpoints, and {sources} cannot be read again from one"
         yield ConnectorMismatch(message, at, "say delivery: at_least_once")
     elif checkpoint.every is None:
-        message = f"{said} needs checkpoints, which commit what was written"
+        message = f"{setting} needs checkpoints, which commit what was written"
         yield ConnectorMismatch(message, at, "settings: {checkpoint: {every: 10s}}")
     elif options.transaction_timeout <= checkpoint.every:
         message = "transaction_timeout must exceed the time from one checkpoint to the next"
         hint = "make transaction_timeout longer, or settings.checkpoint.every shorter"
         yield ConnectorMismatch(message, at, hint)
     if checkpoint.mode == "at_least_once":
-        message = f"{said} needs exact checkpoints, and these are at_least_once"
+        message = f"{setting} needs exact checkpoints, and these are at_least_once"
         yield ConnectorMismatch(message, at, "settings: {checkpoint: {mode: aligned}}")
 
 

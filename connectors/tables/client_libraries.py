@@ -35,10 +35,10 @@ T = TypeVar("T")
 
 
 async def run_in_thread(
-    bench: KernelExecutor, work: Callable[[], T], break_off: Callable[[], None]
+    kernel_executor: KernelExecutor, work: Callable[[], T], break_off: Callable[[], None]
 ) -> T:
     """Run work in a thread; without an executor, as in simulations, run it in place."""
-    if bench.executor is None:
+    if kernel_executor.executor is None:
         return work()
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()

@@ -158,12 +158,12 @@ class FileTable:
 
     max_keys_per_call = MAX_KEYS
 
-    def __init__(self, lookup: nodes.Lookup, surroundings: RunContext) -> None:
+    def __init__(self, lookup: nodes.Lookup, run_context: RunContext) -> None:
         assert isinstance(lookup.options, FileOptions)
         self._lookup = lookup
         self._options = lookup.options
-        self._bench = surroundings.kernel_executor
-        self._folder = str(surroundings.folder)
+        self._kernel_executor = run_context.kernel_executor
+        self._folder = str(run_context.folder)
         self._path = os.path.join(self._folder, self._options.path)
         self._seen: tuple[int, int, int] | None = None
         self._index: KeyIndex | None = None
@@ -178,7 +178,7 @@ class FileTable:
     async def find(self, keys: pl.DataFrame) -> pl.DataFrame:
         """Return the rows of the keys, in one batch."""
         index = await self._load_current()
-        return await self._bench.run(keys.height, lambda: index.find(keys))
+        return await self._kernel_executor.run(keys.height, lambda: index.find(keys))
 
     async def close(self) -> None:
         """Do nothing: no resource is open."""
@@ -189,7 +189,7 @@ class FileTable:
             async with self._reading:
                 seen = self._stat_file()
                 if self._index is None or seen != self._seen:
-                    index = await self._bench.run_blocking(self._read_index)
+                    index = await self._kernel_executor.run_blocking(self._read_index)
                     if self._stat_file() != seen:
                         raise ConnectorError(f"{self._options.path} changed while it was read")
                     self._index, self._seen = index, seen
@@ -289,9 +289,9 @@ def select_as(column: str, name: str) -> pl.Expr:
     return pl.col(column).alias(name)
 
 
-def describe_table(lookup: nodes.Lookup, surroundings: RunContext) -> Awaitable[str]:
+def describe_table(lookup: nodes.Lookup, run_context: RunContext) -> Awaitable[str]:
     """Read the file, and describe its rows."""
-    return _describe_table(FileTable(lookup, surroundings))
+    return _describe_table(FileTable(lookup, run_context))
 
 
 async def _describe_table(table: FileTable) -> str:

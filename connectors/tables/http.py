@@ -51,13 +51,13 @@ def _has_host(url: str) -> bool:
         return False
 
 
-def _open_table(lookup: nodes.Lookup, surroundings: RunContext) -> LookupTable:
+def _open_table(lookup: nodes.Lookup, run_context: RunContext) -> LookupTable:
     from headrace.connectors.tables.http_table import HttpTable
 
     return HttpTable(lookup)
 
 
-def _describe_table(lookup: nodes.Lookup, surroundings: RunContext) -> Awaitable[str]:
+def _describe_table(lookup: nodes.Lookup, run_context: RunContext) -> Awaitable[str]:
     from headrace.connectors.tables.http_table import describe_table
 
     return describe_table(lookup)

@@ -48,8 +48,8 @@ class HeadersReading(FieldReading):
         if not isinstance(value, dict) or not value:
             raise make_expected_error(value, self.wanted)
         gathered, found = ValueProblemCollector(), list[HttpHeader]()
-        for key, said in value.items():
-            text = read_or_collect(gathered, _header_reading, said, key)
+        for key, header in value.items():
+            text = read_or_collect(gathered, _header_reading, header, key)
             if not _HEADER_NAME.fullmatch(key):
                 gathered.add(make_value_error(key, f'"{key}" is not a header name'), key, KEY)
             elif isinstance(text, Text):

@@ -136,11 +136,11 @@ class HttpTable:
     def _format_host(self) -> str:
         return self._options.url.host or "the server"
 
-    def _mask(self, said: str) -> str:
+    def _mask(self, text: str) -> str:
         """Mask the credentials in a server's text."""
         headers = (header.value.reveal() for header in self._options.headers or ())
         words = {word for value in headers for word in (value, *value.split())}
-        return mask_secrets(said, words | self._options.url.secrets)
+        return mask_secrets(text, words | self._options.url.secrets)
 
     async def _read_body(self, response: aiohttp.ClientResponse) -> bytes | None:
         """Return the response body, or None if its status means that there is no row."""
@@ -165,18 +165,18 @@ class HttpTable:
     def _parse_row(self, body: bytes) -> Mapping[str, object] | None:
         """Parse the response body to the row's object."""
         try:
-            said = orjson.loads(body)
+            document = orjson.loads(body)
         except orjson.JSONDecodeError as error:
             shown = self._mask(body[:MASKED_BYTES].decode(errors="replace"))[:60]
             message = f"{self._format_host()} answered with invalid JSON: {error}"
             raise ConnectorError(message, shown) from None
         if self._options.row is not None:
-            said = get_nested(said, self._options.row.reveal())
-        if isinstance(said, list) and len(said) < 2:
-            said = said[0] if said else None
-        if said is None or isinstance(said, dict):
-            return said
-        came = f"{len(said)} rows" if isinstance(said, list) else "no object"
+            document = get_nested(document, self._options.row.reveal())
+        if isinstance(document, list) and len(document) < 2:
+            document = document[0] if document else None
+        if document is None or isinstance(document, dict):
+            return document
+        came = f"{len(document)} rows" if isinstance(document, list) else "no object"
         raise ConnectorError(f"{self._format_host()} answered with {came} for a key", final=True)
 
     def _build_frame(self, row: Mapping[str, object] | None) -> pl.DataFrame:
@@ -196,18 +196,18 @@ class HttpTable:
         return frame.insert_column(0, at)
 
 
-def get_nested(said: object, name: str) -> object:
+def get_nested(document: object, name: str) -> object:
     """Return the value under a name, or under a path of names separated by dots.
 
     >>> get_nested({"a": {"b": 1}}, "a.b"), get_nested({"a.b": 2}, "a.b"), get_nested({}, "a")
     (1, 2, None)
     """
-    if not isinstance(said, dict):
+    if not isinstance(document, dict):
         return None
-    if name in said:
-        return said[name]
+    if name in document:
+        return document[name]
     first, dot, rest = name.partition(".")
-    return get_nested(said.get(first), rest) if dot else None
+    return get_nested(document.get(first), rest) if dot else None
 
 
 async def describe_table(lookup: nodes.Lookup) -> str:

@@ -149,5 +149,5 @@ def _to_timestamp(value: object) -> datetime:
 
 
 def _format_short(value: object) -> str:
-    said = format_value(value) if not isinstance(value, bytes | memoryview) else "binary"
-    return f'"{said[:40]}"' if isinstance(value, str) else said[:40]
+    text = format_value(value) if not isinstance(value, bytes | memoryview) else "binary"
+    return f'"{text[:40]}"' if isinstance(value, str) else text[:40]

@@ -32,19 +32,19 @@ def find_mismatches(
     yield from find_type_conflicts(keys, added)
 
 
-def _open_table(lookup: nodes.Lookup, surroundings: RunContext) -> LookupTable:
-    return _build_table(lookup, surroundings)
+def _open_table(lookup: nodes.Lookup, run_context: RunContext) -> LookupTable:
+    return _build_table(lookup, run_context)
 
 
-def _build_table(lookup: nodes.Lookup, surroundings: RunContext) -> SqlTable:
+def _build_table(lookup: nodes.Lookup, run_context: RunContext) -> SqlTable:
     # Loaded when a pipeline runs: SQLAlchemy is large, and not always there.
     from headrace.connectors.tables.sql_table import SqlTable
 
-    return SqlTable(lookup, surroundings)
+    return SqlTable(lookup, run_context)
 
 
-def _describe_table(lookup: nodes.Lookup, surroundings: RunContext) -> Awaitable[str]:
-    return _check_and_describe(lambda: _build_table(lookup, surroundings))
+def _describe_table(lookup: nodes.Lookup, run_context: RunContext) -> Awaitable[str]:
+    return _check_and_describe(lambda: _build_table(lookup, run_context))
 
 
 async def _check_and_describe(make: Callable[[], SqlTable]) -> str:

@@ -113,22 +113,24 @@ class SqlTable:
         import sqlalchemy as sa
 
         table = self._reflected or self._reflect(query)
-        asked: dict[Hashable, int] = {}
+        row_numbers: dict[Hashable, int] = {}
         for at, row in enumerate(rows):
             if row is None:  # Python cannot represent its timestamp
                 continue
             with suppress(ValueError, OverflowError):  # the column cannot hold such a value
-                asked[tuple(b(v) for b, v in zip(table.key_converters, row, strict=True))] = at
+                row_numbers[tuple(b(v) for b, v in zip(table.key_converters, row, strict=True))] = (
+                    at
+                )
         if len(table.key_columns) == 1:
-            among = table.key_columns[0].in_([key[0] for key in asked])  # type: ignore[index]
+            among = table.key_columns[0].in_([key[0] for key in row_numbers])  # type: ignore[index]
         else:
-            among = sa.tuple_(*table.key_columns).in_(list(asked))
+            among = sa.tuple_(*table.key_columns).in_(list(row_numbers))
         width = len(table.key_columns)
         places, found = list[int](), list[Sequence[object]]()
         with self._connect(query) as connection:
             for row in connection.execute(table.query.where(among)):
                 # A database may match values that differ, for example in case.
-                if (place := asked.get(tuple(row[:width]))) is not None:
+                if (place := row_numbers.get(tuple(row[:width]))) is not None:
                     places.append(place)
                     found.append(row[width:])
         return places, found
@@ -240,8 +242,8 @@ class SqlTable:
         """Translate a database error, as one line without secrets."""
         import sqlalchemy as sa
 
-        said = str(getattr(error, "orig", None) or error).strip() or type(error).__name__
-        line = mask_secrets(said.splitlines()[0], self.options.url.secrets)
+        message = str(getattr(error, "orig", None) or error).strip() or type(error).__name__
+        line = mask_secrets(message.splitlines()[0], self.options.url.secrets)
         final = isinstance(error, sa.exc.ProgrammingError | sa.exc.ArgumentError)
         return ConnectorError(f"the database says: {line}", final=final)
 

@@ -58,7 +58,7 @@ class Url:
     @property
     def secrets(self) -> frozenset[str]:
         """The secrets to mask in texts of others, in all their encodings."""
-        found = {part for said in self._find_secrets() for part in _PLACEHOLDER.split(said)}
+        found = {part for secret in self._find_secrets() for part in _PLACEHOLDER.split(secret)}
         written = [(s, unquote(s), unquote_plus(s), quote(unquote(s), safe="")) for s in found]
         return frozenset(each for ways in written for each in ways if each)
 

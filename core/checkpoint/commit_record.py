@@ -27,18 +27,18 @@ MIN_RETRY_S, MAX_RETRY_S = 0.2, 10.0
 
 
 async def record_committed(
-    number: int, keeping: CheckpointStorage, surroundings: RunContext
+    number: int, storage: CheckpointStorage, run_context: RunContext
 ) -> None:
     """Record the commits of a checkpoint; report to the user when that has to wait.
 
     Raises SnapshotError on timeout.
     """
     loop = asyncio.get_running_loop()
-    until, pause_s = loop.time() + keeping.schedule.timeout_s, MIN_RETRY_S
+    until, pause_s = loop.time() + storage.schedule.timeout_s, MIN_RETRY_S
     while True:
         try:
-            await surroundings.kernel_executor.run_blocking(
-                partial(keeping.record_committed, number)
+            await run_context.kernel_executor.run_blocking(
+                partial(storage.record_committed, number)
             )
         except RefusedSnapshot:
             raise
@@ -46,9 +46,9 @@ async def record_committed(
             if loop.time() + pause_s > until:
                 raise
             if pause_s == MIN_RETRY_S:
-                surroundings.notify_user(f"checkpoints wait: {error.message}")
+                run_context.notify_user(f"checkpoints wait: {error.message}")
             await asyncio.sleep(pause_s)
-            await surroundings.kernel_executor.run_blocking(keeping.newest_number)
+            await run_context.kernel_executor.run_blocking(storage.newest_number)
             pause_s = min(2 * pause_s, MAX_RETRY_S)
         else:
             return
@@ -74,8 +74,8 @@ class OffsetReporter:
         for name, splits in positions.items():
             before = self._reports.get(name)
             if before is None or before.done():
-                telling = self.sources[name].on_checkpoint_complete(splits)
-                self._reports[name] = asyncio.ensure_future(telling)
+                reporting = self.sources[name].on_checkpoint_complete(splits)
+                self._reports[name] = asyncio.ensure_future(reporting)
 
     async def close(self) -> None:
         """Wait a little for reports in progress; their errors are ignored."""

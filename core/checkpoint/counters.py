@@ -28,13 +28,13 @@ class PartCounters:
     late_rows: int = 0
     unfilled_rows: int = 0
 
-    def document(self) -> list[int]:
-        """Returns the numbers in the order in which they are stored."""
+    def to_document(self) -> list[int]:
+        """Return the numbers in the order in which they are stored."""
         return [self.rows_in, self.rows_out, self.bad_rows, self.late_rows, self.unfilled_rows]
 
     @classmethod
-    def of(cls, document: Iterable[int]) -> PartCounters:
-        """Returns what was stored."""
+    def from_document(cls, document: Iterable[int]) -> PartCounters:
+        """Parse the stored form."""
         rows_in, rows_out, bad, late, unfilled = document
         return cls(
             rows_in=rows_in, rows_out=rows_out, bad_rows=bad, late_rows=late, unfilled_rows=unfilled
@@ -51,13 +51,15 @@ class JobCounters:
 
     def to_document(self) -> dict[str, object]:
         """Return the counters as plain data."""
-        parts = {name: passed.document() for name, passed in self.parts.items()}
+        parts = {name: counters.to_document() for name, counters in self.parts.items()}
         return {"parts": parts, "failed": dict(self.failed_rows)}
 
     @classmethod
     def from_document(cls, document: Any) -> JobCounters:
         """Return the counters of plain data."""
-        parts = {name: PartCounters.of(five) for name, five in document["parts"].items()}
+        parts = {
+            name: PartCounters.from_document(stored) for name, stored in document["parts"].items()
+        }
         return cls(parts, document["failed"])
 
 
@@ -78,4 +80,4 @@ def add_snapshots(before: JobCounters, snapshots: Iterable[Snapshot]) -> JobCoun
 
 
 def _add_counters(one: PartCounters, more: Iterable[int]) -> PartCounters:
-    return PartCounters.of(a + b for a, b in zip(one.document(), more, strict=True))
+    return PartCounters.from_document(a + b for a, b in zip(one.to_document(), more, strict=True))

@@ -33,7 +33,7 @@ from headrace.core.checkpoint.counters import JobCounters, PartCounters, add_sna
 from headrace.core.coordination.messages import RestoredState, Snapshot, WriteManifest
 from headrace.core.plan import nodes
 from headrace.core.plan.canonical import list_clause_texts, location_text
-from headrace.core.plan.fingerprint import Fingerprint, build_fingerprints
+from headrace.core.plan.fingerprint import Fingerprint, build_fingerprints, parse_fingerprint
 from headrace.core.plan.layout import enumerate_subtasks
 from headrace.core.state_reader.reader_metadata import build_reader_metadata
 
@@ -175,7 +175,7 @@ def parse_manifest(manifest: Manifest) -> CheckpointContent:
         is_drained=document["drained"],
         key_groups=document["key_groups"],
         parts={n: PartDescription.from_document(part) for n, part in document["parts"].items()},
-        fingerprints={n: Fingerprint.from_document(each) for n, each in document["kept"].items()},
+        fingerprints={step: parse_fingerprint(step, document["kept"]) for step in document["kept"]},
         state=state,
         handles=tuple((n, h["handle"]) for n, sink in sinks.items() for h in sink["handles"]),
         counters=counters,

@@ -60,14 +60,14 @@ class TaskOutput:
         if self.writer is not None and stream == self.writer_stream:
             with attribute_errors_to(self.sink_name), self.write_time:
                 await self.writer.write(frame)
-        for outlet in self.edges.get(stream, ()):
-            await outlet.send_rows(frame)
+        for edge in self.edges.get(stream, ()):
+            await edge.send_rows(frame)
 
     async def send_control(self, mark: ControlElement) -> None:
         """Send a control element on all edges, after all rows before it."""
-        for outlets in self.edges.values():
-            for outlet in outlets:
-                await outlet.send_control(mark)
+        for edges in self.edges.values():
+            for edge in edges:
+                await edge.send_control(mark)
 
     async def prepare(self) -> Handle | None:
         """Prepare the written rows, and return the handle to commit them, if there is any."""
@@ -143,15 +143,15 @@ class OperatorTask:
 
         `splits` has the progress of a source.
         """
-        freezer = self.snapshotter
-        assert freezer is not None, barrier
+        snapshotter = self.snapshotter
+        assert snapshotter is not None, barrier
         with self.barrier_time:
-            await freezer.wait_for_previous()
+            await snapshotter.wait_for_previous()
             await self.flush_to_state()
-            frozen = freezer.freeze_states()
+            frozen = snapshotter.freeze_states()
             snapshot = await self.build_snapshot(splits)
             await self.output.send_control(barrier)
-            freezer.start_storing(barrier.checkpoint, frozen, snapshot)
+            snapshotter.start_storing(barrier.checkpoint, frozen, snapshot)
 
     async def flush_to_state(self) -> None:
         """Make the operators flush everything they have buffered into their states."""
@@ -213,28 +213,28 @@ class OperatorTask:
 async def run_task(
     gate: InputGate,
     inputs: Sequence[tuple[str, int]],
-    flow: OperatorTask,
+    operator_task: OperatorTask,
     now_us: Callable[[], int],
 ) -> None:
     """Run a subtask that reads from a gate; `inputs` has the stream and side of each input."""
-    with flow.run_time:
+    with operator_task.run_time:
         while True:
-            at, element = await _get_next_element(gate, flow, now_us)
+            at, element = await _get_next_element(gate, operator_task, now_us)
             match element:
                 case Batch(frame):
-                    await flow.process_rows(inputs[at][0], frame, inputs[at][1])
+                    await operator_task.process_rows(inputs[at][0], frame, inputs[at][1])
                 case EndOfStream():
-                    await flow.process_control(element)
+                    await operator_task.process_control(element)
                     return
                 case _:
-                    await flow.process_control(element)
+                    await operator_task.process_control(element)
 
 
 async def _get_next_element(
-    gate: InputGate, flow: OperatorTask, now_us: Callable[[], int]
+    gate: InputGate, operator_task: OperatorTask, now_us: Callable[[], int]
 ) -> tuple[int, Element]:
     """Return the next element; until it arrives, fire the wall-clock timers that are due."""
-    while (due_us := flow.get_next_timer_us()) is not None:
+    while (due_us := operator_task.get_next_timer_us()) is not None:
         left_us = due_us - now_us()
         if left_us > 0:
             try:
@@ -242,5 +242,5 @@ async def _get_next_element(
                     return await gate.get()
             except TimeoutError:
                 pass
-        await flow.advance_clock(max(due_us, now_us()))
+        await operator_task.advance_clock(max(due_us, now_us()))
     return await gate.get()

@@ -42,10 +42,12 @@ class KeyPartitioner:
     def __post_init__(self) -> None:
         self._exprs = [to_expr(column.value).alias(column.name) for column in self.key]
 
-    async def partition(self, frame: pl.DataFrame, bench: KernelExecutor) -> RowPartitions:
+    async def partition(
+        self, frame: pl.DataFrame, kernel_executor: KernelExecutor
+    ) -> RowPartitions:
         """Return the partitions of a frame; the result is cached until every edge has got it."""
         if self._frame is not frame:
-            self._partitions = await bench.run(
+            self._partitions = await kernel_executor.run(
                 frame.height, partial(self._compute_partitions, frame)
             )
             self._frame, self._reads_left = frame, self.sharer_count
@@ -112,16 +114,16 @@ class OutputEdge:
         return [((self.index + self._next_reader) % len(self.channels), frame)]
 
 
-def share_partitioners(outlets: Iterable[OutputEdge]) -> None:
+def share_partitioners(edges: Iterable[OutputEdge]) -> None:
     """Share partitioners among the edges of one stream that need the same partitions."""
     divisions: list[KeyPartitioner] = []
-    for outlet in outlets:
-        if outlet.is_partitioned:
+    for edge in edges:
+        if edge.is_partitioned:
             same = next(
-                (each for each in divisions if each.has_same_partitions(outlet.partitioner)), None
+                (each for each in divisions if each.has_same_partitions(edge.partitioner)), None
             )
             if same is None:
-                divisions.append(outlet.partitioner)
+                divisions.append(edge.partitioner)
             else:
                 same.sharer_count += 1
-                outlet.partitioner = same
+                edge.partitioner = same

@@ -179,24 +179,24 @@ class Attempt:
 
         It is pinned until the caller releases it. Raises RequestRejected.
         """
-        asked = self._requests.add()
-        self._post(partial(self._request_checkpoint, asked=asked))
+        request = self._requests.add()
+        self._post(partial(self._request_checkpoint, request=request))
         try:
-            return await asked
+            return await request
         except asyncio.CancelledError:
-            self._requests.cancel(asked)
+            self._requests.cancel(request)
             raise
 
     def _request_checkpoint(
-        self, coordinator: Coordinator, now: float, asked: asyncio.Future[int]
+        self, coordinator: Coordinator, now: float, request: asyncio.Future[int]
     ) -> list[CoordinatorAction]:
         begun = coordinator.request_checkpoint(now)
         if begun is None:
             why = "the job is about to end, and takes no more checkpoints"
-            self._requests.reject(asked, RequestRejected(why))
+            self._requests.reject(request, RequestRejected(why))
             return []
         number, messages = begun
-        self._requests.assign_checkpoint(asked, number)
+        self._requests.assign_checkpoint(request, number)
         return messages
 
     def collect_counts(self) -> dict[str, PartCounts]:
@@ -234,8 +234,8 @@ class Attempt:
         if spec.storage is not None and self.number == 1:
             await spec.run_context.kernel_executor.run_blocking(spec.storage.on_deployed)
         while not coordinator.is_over:
-            said = await self._next_call(coordinator.next_deadline())
-            for message in said(coordinator, loop.time()):
+            event = await self._next_call(coordinator.next_deadline())
+            for message in event(coordinator, loop.time()):
                 await self._deliver_message(message)
 
     async def _next_call(self, due: float | None) -> CoordinatorCall:

@@ -86,7 +86,7 @@ def launch_job(
         ThreadPoolExecutor(THREADS, thread_name_prefix="headrace") as executor,
         ThreadPoolExecutor(ARCHIVE_THREADS, thread_name_prefix="headrace-archive") as archive,
     ):
-        surroundings = RunContext(
+        run_context = RunContext(
             how.folder,
             how.job_id,
             KernelExecutor(executor),
@@ -100,7 +100,7 @@ def launch_job(
         )
         read = frozenset(edge.stream for edge in plan.edges)
         setting = OperatorContext(lambda: time.time_ns() // 1000, how.folder, read, backend)
-        spec = JobSpec(plan, connectors, surroundings, setting, how.bounds, how.storage)
+        spec = JobSpec(plan, connectors, run_context, setting, how.bounds, how.storage)
         job = Job(spec, how.initial_checkpoint)
         return asyncio.run(_run_watched(job, how))
 

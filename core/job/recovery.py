@@ -20,8 +20,8 @@ from headrace.core.worker.connectors import OpenConnectors
 async def commit_restored_output(
     restored: RestoredCheckpoint,
     ends: OpenConnectors,
-    keeping: CheckpointStorage,
-    surroundings: RunContext,
+    storage: CheckpointStorage,
+    run_context: RunContext,
 ) -> None:
     """Commit the output that the checkpoint names: the attempt that took it may not have done so.
 
@@ -29,24 +29,24 @@ async def commit_restored_output(
     the output. A commit that fails does not keep the others from being tried; its error is raised
     after all of them.
     """
-    trouble: list[ConnectorError] = []
+    errors: list[ConnectorError] = []
     for sink, handle in restored.handles:
         try:
             with attribute_errors_to(sink):
                 await ends.sinks[sink].commit(handle)
         except ConnectorError as error:
-            trouble.append(error)
-    if trouble:
-        raise _merge_errors(trouble)
+            errors.append(error)
+    if errors:
+        raise _merge_errors(errors)
     if restored.handles:
         failpoints.failpoint("noting again")
-        await record_committed(restored.number, keeping, surroundings)
+        await record_committed(restored.number, storage, run_context)
         failpoints.failpoint("noted again")
 
 
-def _merge_errors(trouble: Sequence[ConnectorError]) -> ConnectorError:
+def _merge_errors(errors: Sequence[ConnectorError]) -> ConnectorError:
     """Return the first error with the messages of all: each failed commit is reported."""
-    first, *others = trouble
+    first, *others = errors
     for other in others:
         first.message += f"; {get_failed_part(other)}: {other.message}"
         first.is_final = first.is_final or other.is_final

@@ -188,14 +188,14 @@ class EvictingFold:
         evict: Evict,
         inner: Fold,
         types: Mapping[str, pl.DataType],
-        telling: GroupErrorContext,
+        error_context: GroupErrorContext,
     ) -> None:
         """`types` are the types of the columns that the inner fold reads."""
         import polars as pl
 
         self._evict = evict
         self._inner = inner
-        self._error_context = telling
+        self._error_context = error_context
         more = {ORDER: to_polars(ORDER_TYPE)}
         if evict.within_us is not None:
             more[ROW_TIME] = to_polars(BIGINT)

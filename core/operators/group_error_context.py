@@ -66,9 +66,9 @@ class GroupErrorContext:
         """
         names = {**self._names, **{name: name for name in self._names.values()}}
         key = {names[n]: value for n, value in group.items() if n in names}
-        said = ", ".join(f"{name}={value!r}" for name, value in key.items())
+        text = ", ".join(f"{name}={value!r}" for name, value in key.items())
         return ", ".join(
-            filter(None, (f"key {said}" if said else "", self._describe_window(group)))
+            filter(None, (f"key {text}" if text else "", self._describe_window(group)))
         )
 
     def build_window(self, group: Mapping[str, object]) -> Named:

@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 class GroupFunction:
     """A user function, or an instance of a callable user class; loaded on first use."""
 
-    def __init__(self, code: UserCode, telling: GroupErrorContext) -> None:
+    def __init__(self, code: UserCode, error_context: GroupErrorContext) -> None:
         self.name = code.display_name
         self._code = code
-        self._error_context = telling
+        self._error_context = error_context
         self._function: Callable[..., object] | None = None
         self._wants_window = False
 
@@ -64,13 +64,13 @@ class GroupCalls:
         function: Callable[..., object],
         wants_window: bool,
         code: UserCode,
-        telling: GroupErrorContext,
+        error_context: GroupErrorContext,
         groups: pl.DataFrame,
     ) -> None:
         self._function = function
         self._wants_window = wants_window
         self._code = code
-        self._error_context = telling
+        self._error_context = error_context
         self._groups = groups
 
     def call(self, at: int, rows: pl.DataFrame) -> object:
@@ -149,7 +149,7 @@ class ApplyFold(_AllRowsFold):
         self,
         operation: nodes.Apply,
         grouping: GroupingKey,
-        telling: GroupErrorContext,
+        error_context: GroupErrorContext,
         *,
         newest: bool,
     ) -> None:
@@ -160,7 +160,7 @@ class ApplyFold(_AllRowsFold):
         self._grouping = grouping
         self._visible_columns = operation.input_columns.names
         self._fires_again = operation.window.can_fire_again
-        self._function = GroupFunction(operation.code, telling)
+        self._function = GroupFunction(operation.code, error_context)
         self._schema = ResultSchema(operation.code.display_name, operation.returns)
 
     def finish(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
@@ -227,7 +227,7 @@ class UserEvictingFold(_AllRowsFold):
         evict: Evict,
         inner: Fold,
         types: Mapping[str, pl.DataType],
-        telling: GroupErrorContext,
+        error_context: GroupErrorContext,
     ) -> None:
         """`types` are the types of the columns that the inner fold reads."""
         assert evict.code is not None and evict.input_columns is not None
@@ -235,8 +235,8 @@ class UserEvictingFold(_AllRowsFold):
         super().__init__({**get_polars_types(evict.input_columns), **read}, newest=False)
         self._inner = inner
         self._visible_columns = evict.input_columns.names
-        self._error_context = telling
-        self._function = GroupFunction(evict.code, telling)
+        self._error_context = error_context
+        self._function = GroupFunction(evict.code, error_context)
 
     def finish(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         """Return the inner fold's results of the selected rows, also for groups without any."""

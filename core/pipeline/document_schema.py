@@ -95,12 +95,12 @@ def _endpoint_schema(model: type[DocumentModel], kind: str, connectors: Connecto
     """Return the schema of a source, a sink or a lookup: its own keys, and one connector."""
     schema = build_model_schema(model)
     sides = {key: (c.doc, getattr(c, kind)) for key, c in connectors.items()}
-    mine = {key: (doc, side) for key, (doc, side) in sides.items() if side is not None}
-    for key, (doc, side) in mine.items():
+    declared = {key: (doc, side) for key, (doc, side) in sides.items() if side is not None}
+    for key, (doc, side) in declared.items():
         schema["properties"][key] = _options_schema(
             build_model_schema(side.options) | {"description": doc}
         )
-    schema["oneOf"] = [{"required": [key]} for key in mine] or [{}]
+    schema["oneOf"] = [{"required": [key]} for key in declared] or [{}]
     return schema
 
 
@@ -161,9 +161,9 @@ def allow_replacement(schema: Json) -> Json:
     {'anyOf': [{'type': 'integer'}, {'$ref': '#/$defs/replaced'}]}
     """
     if {"pattern", "enum", "const"} & schema.keys() or schema.get("type") in SCALAR_TYPES:
-        said = {"description": schema["description"]} if "description" in schema else {}
-        bare = {word: value for word, value in schema.items() if word not in said}
-        return {"anyOf": [bare, {"$ref": "#/$defs/replaced"}]} | said
+        described = {"description": schema["description"]} if "description" in schema else {}
+        bare = {word: value for word, value in schema.items() if word not in described}
+        return {"anyOf": [bare, {"$ref": "#/$defs/replaced"}]} | described
     return {word: _allow_replacement_inside(value) for word, value in schema.items()}
 
 

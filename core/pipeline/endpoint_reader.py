@@ -89,11 +89,11 @@ class EndpointReader:
         return [name for name, c in self.connectors.items() if getattr(c, self.kind) is not None]
 
     def _keys(self, connector: Text | None, data: Mapping[Text, object]) -> SectionKeys:
-        mine = "" if connector is None else str(connector)
+        own_name = "" if connector is None else str(connector)
 
         def elsewhere(key: str) -> str:
-            hint = suggest_in_endpoint(key, self.kind, self.connectors, mine)
-            if hint or mine or not self._looks_like_connector(key, data):
+            hint = suggest_in_endpoint(key, self.kind, self.connectors, own_name)
+            if hint or own_name or not self._looks_like_connector(key, data):
                 return hint
             near = find_nearest_name(key, self._connector_names())
             return f'did you mean "{near}"?' if near else self._list_choices()
@@ -101,7 +101,7 @@ class EndpointReader:
         return SectionKeys(
             ignorable=IGNORABLE_KEYS[self.kind],
             ignores_unknown=True,
-            additional=() if mine else self._connector_names(),
+            additional=() if own_name else self._connector_names(),
             suggest=elsewhere,
         )
 

@@ -39,7 +39,7 @@ class LookupReader:
             return None
         connector = self._connector(value)
         options = self._options(connector, value) if connector else None
-        rest = {key: said for key, said in value.items() if key not in self.connectors}
+        rest = {key: option for key, option in value.items() if key not in self.connectors}
         keys = validate(LookupKeys, rest, self.section, self.findings, self._keys(value))
         if connector is None or options is None or keys is None:
             return None
@@ -88,8 +88,8 @@ class LookupReader:
     def _options(
         self, connector: ConnectorSpec, value: Mapping[Text, object]
     ) -> DocumentModel | None:
-        side, said = connector.lookup, value[Text(connector.name)]
-        if side is None or said is BROKEN:
+        side, options = connector.lookup, value[Text(connector.name)]
+        if side is None or options is BROKEN:
             return None
         spot = find_node(self.section, (connector.name,))
         path = (*self.section.path, connector.name)
@@ -99,7 +99,7 @@ class LookupReader:
             misplaced=frozenset(key for key in value if key in side.options.fields_by_key()),
             suggest=lambda key: f'it belongs next to "{connector.name}"' if key in outer else "",
         )
-        data = {} if said is NOTHING else said
+        data = {} if options is NOTHING else options
         return validate(side.options, data, section, self.findings, keys)
 
     def _check_cache(self, connector: ConnectorSpec, keys: LookupKeys) -> None:

@@ -80,9 +80,9 @@ def _suggest_connector_section(connector: ConnectorSpec) -> str:
     return "a connector belongs in a source or a sink"
 
 
-def suggest_in_endpoint(key: str, kind: str, connectors: ConnectorSpecs, mine: str) -> str:
+def suggest_in_endpoint(key: str, kind: str, connectors: ConnectorSpecs, connector: str) -> str:
     """Return the hint for a key that a source or a sink does not have; `mine` is its connector."""
-    hint = suggest_connector_option(key, kind, connectors, mine)
+    hint = suggest_connector_option(key, kind, connectors, connector)
     if hint:
         return hint
     other, written = ("sink", SinkKeys) if kind == "source" else ("source", SourceKeys)
@@ -98,10 +98,10 @@ def suggest_in_endpoint(key: str, kind: str, connectors: ConnectorSpecs, mine: s
 
 
 def suggest_connector_option(
-    key: str, kind: str, connectors: ConnectorSpecs, mine: str = ""
+    key: str, kind: str, connectors: ConnectorSpecs, connector: str = ""
 ) -> str:
     """Return the hint for a key that is a connector's option, or a key such as `type`."""
-    for name in (mine,) if mine else connectors:
+    for name in (connector,) if connector else connectors:
         side = getattr(connectors.get(name), kind, None)
         if side is not None and key in side.options.fields_by_key():
             return f'it belongs inside "{name}": {name}: {{{key}: ...}}'

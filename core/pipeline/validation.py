@@ -193,8 +193,8 @@ class ValidationReport:
         if len(at) == 1:
             known += self.keys.additional
         hint = self.keys.suggest(key) if len(at) == 1 else self._suggest_variant(at)
-        habit = next((m.key_aliases[key] for m in models if key in m.key_aliases), "")
-        near = "" if hint else habit or find_nearest_name(key, known)
+        alias = next((m.key_aliases[key] for m in models if key in m.key_aliases), "")
+        near = "" if hint else alias or find_nearest_name(key, known)
         if near:
             self.meant.add((*at[:-1], near))
         hint = hint or (

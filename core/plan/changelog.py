@@ -221,16 +221,16 @@ def _derive_join_key(join: Join, left: Upsert, right: Upsert) -> tuple[str, ...]
         for one, other in zip(join.left.key, join.right.key, strict=True)
         if (one_as := _get_column_name(one.value)) and (other_as := _get_column_name(other.value))
     ]
-    mine, theirs = left.key, right.key
+    left_key, right_key = left.key, right.key
     if join.type in ("semi", "anti"):
-        theirs = ()
+        right_key = ()
     elif join.type in ("inner", "left"):
-        theirs = tuple(name for name in theirs if name not in {other for _, other in equal})
+        right_key = tuple(name for name in right_key if name not in {other for _, other in equal})
     elif join.type == "right":
-        mine = tuple(name for name in mine if name not in {one for one, _ in equal})
+        left_key = tuple(name for name in left_key if name not in {one for one, _ in equal})
     # Pushdown may have removed an equal column that nothing reads.
     of_left, of_right = _get_output_names(join.left), _get_output_names(join.right)
-    return (*(of_left[name] for name in mine), *(of_right[name] for name in theirs))
+    return (*(of_left[name] for name in left_key), *(of_right[name] for name in right_key))
 
 
 WIDENING_CASTS = {(INT, BIGINT), (INT, DOUBLE), (FLOAT, DOUBLE), (DATE, TIMESTAMP)}

@@ -231,8 +231,8 @@ def describe_join(join: nodes.Join) -> Iterator[str]:
     yield f"{join.type} join of {join.left.name} and {join.right.name} on {join.text}"
     if isinstance(join.matching, WindowMatch):
         yield f"window {describe_window(join.matching.window)}"
-    elif said := describe_matching(join):
-        yield said
+    elif matching := describe_matching(join):
+        yield matching
     yield from _describe_late_rows(join)
 
 

@@ -39,6 +39,7 @@ from datetime import timedelta
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
+from headrace.core.api.snapshots import DamagedSnapshot
 from headrace.core.expressions.typed import ColumnReference
 from headrace.core.pipeline.default_values import format_duration
 from headrace.core.pipeline.text import MASK
@@ -151,6 +152,21 @@ class Fingerprint:
             **({"shows": self.emitted_columns} if self.emitted_columns else {}),
             **({"laid_out": self.join_columns, **states} if self.join_columns else {}),
         }
+
+
+def parse_fingerprint(step: str, fingerprints: Mapping[str, Any]) -> Fingerprint:
+    """Parse the stored fingerprint of a step. Raises DamagedSnapshot if it is not complete."""
+    try:
+        return Fingerprint.from_document(fingerprints[step])
+    except KeyError as error:
+        problem = f"it lacks {error.args[0]!r}"
+    except (AttributeError, IndexError, TypeError, ValueError) as error:
+        problem = str(error)
+    raise DamagedSnapshot(
+        f"the stored fingerprint of {step} cannot be read: {problem}",
+        "it is damaged, or another version of headrace wrote it: use that version, or start from "
+        "another checkpoint or savepoint",
+    )
 
 
 def _parse_pairs(pairs: Iterable[Iterable[str]]) -> tuple[tuple[str, str], ...]:

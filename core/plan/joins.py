@@ -151,17 +151,23 @@ class JoinBuilder:
 
     def _name_columns(self) -> Mapping[str, Mapping[str, str]]:
         """Return the names of each input's columns in the output of the join."""
-        mine, theirs = self.left.known_columns.schema.names, self.right.known_columns.schema.names
+        left_names, right_names = (
+            self.left.known_columns.schema.names,
+            self.right.known_columns.schema.names,
+        )
         if self.is_left_only:
             return {
-                self.left.name: {column: column for column in mine},
-                self.right.name: {column: f"{self.right.name}.{column}" for column in theirs},
+                self.left.name: {column: column for column in left_names},
+                self.right.name: {column: f"{self.right.name}.{column}" for column in right_names},
             }
         return {
             side.name: {
                 column: f"{side.name}.{column}" if column in other else column for column in names
             }
-            for side, names, other in ((self.left, mine, theirs), (self.right, theirs, mine))
+            for side, names, other in (
+                (self.left, left_names, right_names),
+                (self.right, right_names, left_names),
+            )
         }
 
     def _build_columns(self, tables: Mapping[str, Mapping[str, str]]) -> KnownColumns:

@@ -213,10 +213,10 @@ class OperationsBuilder:
         *,
         replaces: bool = False,
     ) -> Iterator[Operation]:
-        said = ", ".join(map(format_value, written))
+        text = ", ".join(map(format_value, written))
         texts = {str(each.name): each.expression.printable for each in written if each.expression}
-        made = (ComputedColumn(n, c, texts.get(n, "")) for n, c in columns if c is not None)
-        yield Project(clause, tuple(made), said)
+        computed = (ComputedColumn(n, c, texts.get(n, "")) for n, c in columns if c is not None)
+        yield Project(clause, tuple(computed), text)
         self._set_columns(columns, replaces=replaces)
 
     def _set_columns(

@@ -27,11 +27,11 @@ def build_process_body(
     if in_time and (untimed or rules):
         message = f"process goes by event time, but {untimed or rules} has none"
         report.add(message, place, EVENT_TIME_HINT.format("order: arrival"))
-    for name, said in step.states.items() if not in_time else ():
-        without = rules if said.shared else untimed
-        by_time = said.ttl_us is not None or said.kind is Kind.TIMER
-        if without and by_time and not said.processing:
-            what = "timer" if said.kind is Kind.TIMER else "ttl of"
+    for name, declared in step.states.items() if not in_time else ():
+        without = rules if declared.shared else untimed
+        by_time = declared.ttl_us is not None or declared.kind is Kind.TIMER
+        if without and by_time and not declared.processing:
+            what = "timer" if declared.kind is Kind.TIMER else "ttl of"
             message = f'{what} "{name}" goes by event time, but {without} has none'
             report.add(message, place, EVENT_TIME_HINT.format('time="processing"'))
     outputs = tuple((str(name), columns.schema) for name, columns in written.outputs or ())

@@ -18,14 +18,16 @@ def parse_ordering(text: str) -> tuple[int, bool, bool]:
         words = [word for word in tokenize(text) if word.kind != "end"]
     except ExpressionError:
         return len(text), False, False
-    said = [word.text.lower() if word.kind == "word" else "" for word in words]
-    nulls = said[-1] if len(said) > 2 and said[-2] == "nulls" and said[-1] in NULL_PLACES else ""
+    texts = [word.text.lower() if word.kind == "word" else "" for word in words]
+    nulls = (
+        texts[-1] if len(texts) > 2 and texts[-2] == "nulls" and texts[-1] in NULL_PLACES else ""
+    )
     if nulls:
-        del said[-2:]
-    descending = len(said) > 1 and said[-1] == "desc"
-    if len(said) > 1 and said[-1] in ("asc", "desc"):
-        said.pop()
-    end = words[len(said) - 1].span.end if len(said) < len(words) else len(text)
+        del texts[-2:]
+    descending = len(texts) > 1 and texts[-1] == "desc"
+    if len(texts) > 1 and texts[-1] in ("asc", "desc"):
+        texts.pop()
+    end = words[len(texts) - 1].span.end if len(texts) < len(words) else len(text)
     return end, descending, nulls == "last" if nulls else descending
 
 
@@ -40,7 +42,7 @@ def find_ranking_error(text: str) -> tuple[str, str] | None:
         depth += {"(": 1, ")": -1}.get(word.text, 0)
         if word.text == "," and not depth:
             return "wanted one expression, got several", "several are a list: [price desc, id]"
-    said = [word.text.lower() for word in words[1:]]
-    if "desc" in said or "asc" in said:
+    texts = [word.text.lower() for word in words[1:]]
+    if "desc" in texts or "asc" in texts:
         return 'wanted "nulls first", "nulls last" or nothing after asc and desc', ""
     return None

@@ -133,10 +133,10 @@ def _stores_emitted_rows(matching: JoinMatching) -> bool:
 
 def list_process_states(body: ProcessBody) -> Iterator[StateDescription]:
     """Yield the states of a user-defined class, and those of its timers."""
-    for name, said in body.states:
-        shape: StateShape = "entries" if said.shared else "table"
-        yield StateDescription(name, shape, ((str(said), str(said.types[-1])),))
-    clocks = {said.processing for _, said in body.timers}
+    for name, declared in body.states:
+        shape: StateShape = "entries" if declared.shared else "table"
+        yield StateDescription(name, shape, ((str(declared), str(declared.types[-1])),))
+    clocks = {declared.processing for _, declared in body.timers}
     for name, by_clock in ((EVENT_TIMERS, False), (WALL_CLOCK_TIMERS, True)):
         if by_clock in clocks:
             yield StateDescription(name, "runs", (("timer", "string"),))

@@ -86,9 +86,9 @@ def warn_of_waiting(pipeline: Pipeline, parts: Iterable[PlanPart], report: PlanP
         if steps:
             source = pipeline.sources[name]
             report.subject = f'source "{name}"'
-            whose = "with windows" if all(map(windows.get, steps)) else "in event time"
+            suffix = "with windows" if all(map(windows.get, steps)) else "in event time"
             what = "windows" if windows[steps[0]] else "rows"
-            who = f'{what} of "{steps[0]}"' if len(steps) == 1 else f"{len(steps)} steps {whose}"
+            who = f'{what} of "{steps[0]}"' if len(steps) == 1 else f"{len(steps)} steps {suffix}"
             message = f"the {who} wait until its last file is being read"
             hint = "if names sort by time, say so: ordered: true"
             report.warn(message, source.keys_at[source.connector.name].locate(), hint)
@@ -136,8 +136,8 @@ def _find_join_growth(join: Join) -> tuple[str, str] | None:
                 "keep: {ttl: 1d} how long a row is valid"
             )
             return f'every row of "{join.right.name}" is stored forever', hint
-        case ConnectedMatch(body) if kept := _find_endless_state(body):
-            message = f'"{kept}" of every key is stored forever'
+        case ConnectedMatch(body) if state := _find_endless_state(body):
+            message = f'"{state}" of every key is stored forever'
             return message, 'it has no ttl, as in value("bigint", ttl="1h")'
         case ChangelogMatch(ttl=None):
             hint = "ttl: 1d drops keys that long after their last row"
@@ -181,8 +181,8 @@ def _find_growth(keyed: KeyedOperation, *, timed: bool) -> tuple[str, str, str] 
     """Return a clause, a message and a hint, if state grows as long as rows arrive."""
     message = f"every {_format_key_names(keyed)} is stored forever"
     match keyed:
-        case Process(body=body) if kept := _find_endless_state(body):
-            return "process", message, f'"{kept}" has no ttl, as in value("bigint", ttl="1h")'
+        case Process(body=body) if state := _find_endless_state(body):
+            return "process", message, f'"{state}" has no ttl, as in value("bigint", ttl="1h")'
         case Dedup(keep="first", ttl=None):
             ttl = "ttl: 1h" if timed else "ttl: 1h, time: processing"
             return "dedup", message, f"dedup: {{..., {ttl}}} {TTL_HINT}"
@@ -215,7 +215,9 @@ def _find_growth(keyed: KeyedOperation, *, timed: bool) -> tuple[str, str, str] 
 def _find_endless_state(body: ProcessBody) -> str | None:
     """Return a state of a class that never expires; a class with timers may clear its states."""
     states = () if body.timers else body.states
-    return next((n for n, said in states if said.ttl_us is None and not said.shared), None)
+    return next(
+        (n for n, declared in states if declared.ttl_us is None and not declared.shared), None
+    )
 
 
 def _format_key_names(keyed: KeyedOperation) -> str:

@@ -36,8 +36,8 @@ def unite_columns(
             more = (
                 [f"and {len(found) - MAX_DIFFERENCES} more"] if len(found) > MAX_DIFFERENCES else []
             )
-            said = "; ".join((*found[:MAX_DIFFERENCES], *more))
-            message = f"a union needs equal columns: {said}"
+            differences = "; ".join((*found[:MAX_DIFFERENCES], *more))
+            message = f"a union needs equal columns: {differences}"
             report.add(message, name.locate(), _suggest_steps(schemas) if equal else "")
             equal = False
     if not equal:

@@ -79,11 +79,11 @@ def parse_declaration(
     return Declared(kind, read, length, time == "processing", default)
 
 
-def make_shared(said: Declared) -> Declared:
+def make_shared(declared: Declared) -> Declared:
     """Return the declaration as broadcast state. Raises ValueError for a timer."""
-    if said.kind is Kind.TIMER:
+    if declared.kind is Kind.TIMER:
         raise ValueError("a timer belongs to a key, and cannot be shared")
-    return replace(said, shared=True)
+    return replace(declared, shared=True)
 
 
 def _format_duration(us: int) -> str:

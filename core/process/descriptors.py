@@ -28,8 +28,8 @@ Bytes: TypeAlias = Literal["binary"]
 class State(Generic[T]):
     """The descriptor of a state or timer in a class; `state.name` reads and sets it."""
 
-    def __init__(self, said: Declared) -> None:
-        self.declaration = said
+    def __init__(self, declared: Declared) -> None:
+        self.declaration = declared
         self.name = ""
 
     def __set_name__(self, owner: type, name: str) -> None:

@@ -66,7 +66,7 @@ def complete_previous_run(
     plan: nodes.Plan,
     context: ExecutorContext,
     log: BatchCommitLog,
-    tell: LineSink = _ignore_line,
+    report: LineSink = _ignore_line,
     *,
     fresh: bool = False,
 ) -> BatchOutcome | None:
@@ -76,8 +76,8 @@ def complete_previous_run(
     """
     if not (is_over := log.is_finished()) and log.read_record() is None:
         return None
-    written = {} if (said := log.read_record()) is None else committer.decode_record(said)
-    with _open_connectors(plan, context, log, tell) as (runner, ends, _):
+    written = {} if (record := log.read_record()) is None else committer.decode_record(record)
+    with _open_connectors(plan, context, log, report) as (runner, ends, _):
         if fresh and not is_over:
             runner.run(committer.remove_uncommitted(ends))
             log.forget()
@@ -92,7 +92,7 @@ def run_batch(
     spark: SparkSession,
     plan: nodes.Plan,
     context: ExecutorContext,
-    tell: LineSink = _ignore_line,
+    report: LineSink = _ignore_line,
     log: BatchCommitLog | None = None,
 ) -> BatchOutcome:
     """Run a plan once over all existing rows. Raises ConnectorError before anything is read.
@@ -101,7 +101,7 @@ def run_batch(
     """
     log = log or EphemeralCommitLog()
     plan = _set_writer_counts(to_batch_plan(plan), context, limit_writers(spark.sparkContext))
-    with _open_connectors(plan, context, log, tell) as (runner, ends, seen):
+    with _open_connectors(plan, context, log, report) as (runner, ends, seen):
         counted = create_counts(spark)
         to_read = runner.run(_check_and_find_inputs(ends, spark, plan, context, counted))
         noted = {name: note for name in ends.sinks if (note := log.notes.read(name)) is not None}
@@ -141,21 +141,21 @@ class _PrintStatus:
 
 @contextmanager
 def _open_connectors(
-    plan: nodes.Plan, context: ExecutorContext, log: BatchCommitLog, tell: LineSink
+    plan: nodes.Plan, context: ExecutorContext, log: BatchCommitLog, report: LineSink
 ) -> Iterator[tuple[asyncio.Runner, OpenConnectors, _PrintStatus]]:
     """Open the driver's sources and sinks."""
     seen = _PrintStatus()
     with asyncio.Runner() as runner, ThreadPoolExecutor(2) as threads:
-        surroundings = RunContext(
+        run_context = RunContext(
             context.folder,
             log.job,
             KernelExecutor(threads),
             request_stop=seen.stop,
             pipeline_name=context.pipeline,
             notes=log.notes,
-            notify_user=tell,
+            notify_user=report,
         )
-        ends = open_connectors(plan, context.connectors, surroundings)
+        ends = open_connectors(plan, context.connectors, run_context)
         try:
             yield runner, ends, seen
         finally:
@@ -264,5 +264,5 @@ def _format_plan(spark: SparkSession, rows: DataFrame) -> str:
     """Return the text that `explain` of a DataFrame prints."""
     java = spark.sparkContext._jvm
     assert java is not None
-    said: str = java.PythonSQLUtils.explainString(rows._jdf.queryExecution(), "simple")
-    return said.strip()
+    text: str = java.PythonSQLUtils.explainString(rows._jdf.queryExecution(), "simple")
+    return text.strip()

@@ -126,7 +126,7 @@ def _check_process(body: nodes.ProcessBody) -> Iterator[tuple[str, str]]:
     if not body.uses_event_time:
         message = "--batch has no order of arrival for process to follow"
         yield message, "leave out order: arrival, and set event_time in the source"
-    clocked = [name for name, said in body.states if said.processing]
+    clocked = [name for name, declared in body.states if declared.processing]
     if clocked:
         message = f'--batch has no processing time, which "{clocked[0]}" uses: {TIME_OF_RUN}'
         yield message, 'leave out time="processing" where the class declares it'

@@ -53,16 +53,16 @@ def _is_spark_error(error: BaseException) -> bool:
     return isinstance(error, PySparkException | Py4JError | OSError) and not ours
 
 
-def _describe_worker_error(said: str) -> Failure | None:
+def _describe_worker_error(text: str) -> Failure | None:
     """Return the failure for missing software on a worker's machine, if that is the cause."""
-    if found := _MISSING_MODULE.search(said):
+    if found := _MISSING_MODULE.search(text):
         name = found[1].partition(".")[0]
         hint = f"{INSTALL_HINT}, on each machine of the cluster; {_WORKER_PYTHON_HINT}"
         return Failure(f"a worker's Python has no package {name}", SPARK_PART, hint=hint)
-    if found := _OTHER_PYTHON.search(said):
+    if found := _OTHER_PYTHON.search(text):
         message = f"wanted Python {found['here']} on all workers, as here, got {found['there']}"
         return Failure(message, SPARK_PART, hint=f"install it there, {_WORKER_PYTHON_HINT}")
-    if found := _NO_PYTHON.search(said):
+    if found := _NO_PYTHON.search(text):
         hint = f"install Python there, {_WORKER_PYTHON_HINT}"
         return Failure(f"a worker has no program {found[1]}", SPARK_PART, hint=hint)
     return None
@@ -70,13 +70,13 @@ def _describe_worker_error(said: str) -> Failure | None:
 
 def _describe_spark_error(error: BaseException) -> Failure:
     """Return the failure for any other error of Spark, in one line."""
-    said = str(error)
-    causes = _ROOT_CAUSE.findall(said)
-    if file := _UNREADABLE_FILE.search(said):
+    message = str(error)
+    causes = _ROOT_CAUSE.findall(message)
+    if file := _UNREADABLE_FILE.search(message):
         path, why = unquote(file[1]), causes[-1].strip() if causes else "Spark gives no reason"
         return Failure(f"the file cannot be read: {why}", SPARK_PART, path, hint=DAMAGED_HINT)
-    hint = next((hint for sign, hint in _HINTS.items() if sign in said), SHOW_LOG_HINT)
-    tail = _TASK_FAILURE.search(said)
-    first = next((line for line in said.splitlines() if line.strip()), type(error).__name__)
+    hint = next((hint for sign, hint in _HINTS.items() if sign in message), SHOW_LOG_HINT)
+    tail = _TASK_FAILURE.search(message)
+    first = next((line for line in message.splitlines() if line.strip()), type(error).__name__)
     why = tail[1] if tail else causes[-1] if causes else first
     return Failure(why.strip(), SPARK_PART, hint=hint)

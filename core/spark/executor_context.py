@@ -61,8 +61,10 @@ class ExecutorContext:
     def open_run_context(self) -> Iterator[RunContext]:
         """Open the run context of a source or sink."""
         with ThreadPoolExecutor(2, thread_name_prefix="headrace") as executor:
-            bench, notes = KernelExecutor(executor), DriverNotes(self.sink_notes)
-            yield RunContext(self.folder, self.job, bench, pipeline_name=self.pipeline, notes=notes)
+            kernel_executor, notes = KernelExecutor(executor), DriverNotes(self.sink_notes)
+            yield RunContext(
+                self.folder, self.job, kernel_executor, pipeline_name=self.pipeline, notes=notes
+            )
 
     @contextmanager
     def open_operator_context(self) -> Iterator[OperatorContext]:
@@ -73,22 +75,20 @@ class ExecutorContext:
                 lambda: time.time_ns() // 1000, self.folder, self.read_streams, backend
             )
 
-    def open_split_reader(self, source: nodes.Source, surroundings: RunContext) -> BatchSplitReader:
+    def open_split_reader(self, source: nodes.Source, run_context: RunContext) -> BatchSplitReader:
         """Open the reader that finds and reads the splits of a source."""
         side = self.connectors[source.connector].source
         assert side is not None and side.open_batch is not None, source.connector
-        return side.open_batch(source, surroundings)
+        return side.open_batch(source, run_context)
 
-    def open_lookup_table(self, lookup: nodes.Lookup, surroundings: RunContext) -> LookupTable:
+    def open_lookup_table(self, lookup: nodes.Lookup, run_context: RunContext) -> LookupTable:
         """Open the table of a lookup."""
         side = self.connectors[lookup.connector].lookup
         assert side is not None, lookup.connector
-        return side.open(lookup, surroundings)
+        return side.open(lookup, run_context)
 
-    def open_sink(
-        self, sink: nodes.Sink, schema: Schema, surroundings: RunContext
-    ) -> SinkConnector:
+    def open_sink(self, sink: nodes.Sink, schema: Schema, run_context: RunContext) -> SinkConnector:
         """Open the sink."""
         side = self.connectors[sink.connector].sink
         assert side is not None and side.open is not None, sink.connector
-        return side.open(sink, schema, surroundings)
+        return side.open(sink, schema, run_context)

@@ -67,8 +67,10 @@ def translate_expression(text: str, *meanings: TypedExpression) -> str | None:
             return tables[node.span]
         return render_node(text, node, forms, rewritten)
 
-    said = rewritten(parse_expression(text)) if forms or tables else text
-    return f"{said}\n" if "--" in said else said  # so that more may follow a comment
+    translated = rewritten(parse_expression(text)) if forms or tables else text
+    return (
+        f"{translated}\n" if "--" in translated else translated
+    )  # so that more may follow a comment
 
 
 def is_native(typed: TypedExpression) -> bool:
@@ -90,15 +92,15 @@ def render_node(
     text: str,
     node: syntax_tree.SyntaxNode,
     forms: Mapping[Span, str],
-    said: Callable[[syntax_tree.SyntaxNode], str],
+    render: Callable[[syntax_tree.SyntaxNode], str],
 ) -> str:
-    """Return the text of a node, its children rendered by `said`, and calls in their Spark form."""
+    """Return a node's text: its children by `render`, calls in their Spark form."""
     form = forms.get(node.span) if isinstance(node, syntax_tree.CallNode) else None
     if form is not None:
-        return form.format(*map(said, syntax_tree.child_nodes(node)))
+        return form.format(*map(render, syntax_tree.child_nodes(node)))
     parts, at = "", node.span.start
     for child in sorted(syntax_tree.child_nodes(node), key=lambda child: child.span.start):
-        parts += text[at : child.span.start] + said(child)
+        parts += text[at : child.span.start] + render(child)
         at = child.span.end
     return parts + text[at : node.span.end]
 

@@ -149,8 +149,8 @@ def _query_version(path: Path) -> int:
         )
     except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
         return 0
-    said = _VERSION_OUTPUT.search(ran.stderr + ran.stdout)
-    return parse_major_version(said[1]) if said and ran.returncode == 0 else 0
+    match = _VERSION_OUTPUT.search(ran.stderr + ran.stdout)
+    return parse_major_version(match[1]) if match and ran.returncode == 0 else 0
 
 
 def parse_major_version(version: str) -> int:

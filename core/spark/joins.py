@@ -63,10 +63,10 @@ def join_in_spark(
 def _translate_condition(join: nodes.Join) -> str | None:
     """Return the SQL condition of matching rows; None if there is none."""
     meanings = [each.value for key in join.keys for each in key]
-    said = translate_expression(
+    condition = translate_expression(
         join.text, *meanings, *([join.residual_filter.condition] if join.residual_filter else [])
     )
-    if said is None:
+    if condition is None:
         return None
     match join.matching:
         case BroadcastMatch(uses_event_time=True):
@@ -75,15 +75,15 @@ def _translate_condition(join: nodes.Join) -> str | None:
                 f"{quote_column(join.right.name)}.{EVENT_TIME}",
                 f"{quote_column(join.right.name)}.{VALID_UNTIL}",
             )
-            return f"({said}) and {since} <= {at} and ({until} is null or {at} < {until})"
+            return f"({condition}) and {since} <= {at} and ({until} is null or {at} < {until})"
         case IntervalMatch(least_us=int(least), most_us=int(most), uses_processing_time=False):
             times = (
                 f"unix_micros({quote_column(side.name)}.{EVENT_TIME})" for side in _sides(join)
             )
             early, late = times
-            return f"({said}) and {late} - {early} between {least} and {most}"
+            return f"({condition}) and {late} - {early} between {least} and {most}"
         case IntervalMatch(least_us=None) | ChangelogMatch(ttl=None):
-            return said
+            return condition
     return None
 
 

@@ -214,7 +214,7 @@ class PartitionLookup:
         numbers = {name: at for at, (name, _) in enumerate(self.outputs)}
         with (
             self.context.open_operator_context() as setting,
-            self.context.open_run_context() as surroundings,
+            self.context.open_run_context() as run_context,
         ):
             compiled = compile_steps(
                 (self.step,), setting, SubtaskSlice(0, 1, self.context.key_groups)
@@ -223,7 +223,7 @@ class PartitionLookup:
             assert stage is not None, self.step.name
             with attribute_errors_to(self.step.name), asyncio.Runner() as runner:
                 asked = LookupClient(
-                    self.lookup, self.context.open_lookup_table(self.lookup, surroundings)
+                    self.lookup, self.context.open_lookup_table(self.lookup, run_context)
                 )
                 try:
                     runner.run(asked.table.check())

@@ -84,28 +84,28 @@ def _start_session(wanted: Mapping[str, str]) -> SparkSession:
     from pyspark.sql import SparkSession
 
     conf = SparkConf(loadDefaults=False).setAll(list(wanted.items()))
-    said = OutputPipe()
+    output = OutputPipe()
     with _set_environment(_spark_environment(wanted)):
         try:
-            gateway = _start_gateway(conf, said, shown=LOG_LEVEL in wanted)
+            gateway = _start_gateway(conf, output, shown=LOG_LEVEL in wanted)
             context = SparkContext(conf=conf, gateway=gateway)
         except (PySparkException, Py4JError, OSError) as error:
             _shut_down_java()
-            raise _describe_start_error(wanted["spark.master"], error, said.lines()) from error
+            raise _describe_start_error(wanted["spark.master"], error, output.lines()) from error
     return SparkSession(context)
 
 
-def _start_gateway(conf: object, said: OutputPipe, *, shown: bool) -> JavaGateway:
+def _start_gateway(conf: object, output: OutputPipe, *, shown: bool) -> JavaGateway:
     """Start Java, and return the gateway to it."""
     from pyspark.java_gateway import launch_gateway
 
-    stream = sys.__stderr__.fileno() if shown and sys.__stderr__ else said.writing
+    stream = sys.__stderr__.fileno() if shown and sys.__stderr__ else output.writing
     try:
         # Outside the terminal's process group: Java must not receive Ctrl-C or a hang-up.
         how = {"stdout": stream, "stderr": stream, "start_new_session": True}
         return launch_gateway(conf, how)  # type: ignore[no-untyped-call]
     finally:
-        said.close_writer()
+        output.close_writer()
 
 
 def _shut_down_java() -> None:

@@ -183,8 +183,8 @@ def _driver_memory() -> str:
     """
     bytes_ = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     limit = Path("/sys/fs/cgroup/memory.max")
-    if limit.is_file() and (said := limit.read_text().strip()).isdigit():
-        bytes_ = min(bytes_, int(said))
+    if limit.is_file() and (text := limit.read_text().strip()).isdigit():
+        bytes_ = min(bytes_, int(text))
     return f"{min(max(bytes_ // 3 >> 20, 1024), 16 * 1024)}m"
 
 

@@ -98,9 +98,9 @@ def write_partitions(
     (done,) = map_partitions(
         rows, sink.name, _WriteFunction(sink, schema, context, writers), [HANDLE_COLUMNS]
     )
-    said = done.collect()
-    handles = tuple(orjson.loads(row.handle) for row in said if row.handle is not None)
-    return PreparedOutput(handles, sum(row.rows for row in said))
+    reports = done.collect()
+    handles = tuple(orjson.loads(row.handle) for row in reports if row.handle is not None)
+    return PreparedOutput(handles, sum(row.rows for row in reports))
 
 
 def add_delete_flag(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
@@ -144,8 +144,8 @@ class _WriteFunction:
     @contextmanager
     def _open_writer(self, loop: BackgroundLoop, number: int) -> Iterator[SinkWriter]:
         """Open a writer; unprepared output is dropped at the end."""
-        with self.context.open_run_context() as surroundings:
-            opened = self.context.open_sink(self.sink, self.schema, surroundings)
+        with self.context.open_run_context() as run_context:
+            opened = self.context.open_sink(self.sink, self.schema, run_context)
             try:
                 writer = opened.create_writer(number)
                 try:

@@ -140,10 +140,10 @@ async def find_inputs(
     sources = [part for part in plan if isinstance(part, nodes.Source)]
     now_us, many = time.time_ns() // 1000, spark.sparkContext.defaultParallelism
     there = {}
-    with context.open_run_context() as surroundings:
+    with context.open_run_context() as run_context:
         for number, source in enumerate(sources):
             with attribute_errors_to(source.name):
-                pieces = await context.open_split_reader(source, surroundings).plan_splits(many)
+                pieces = await context.open_split_reader(source, run_context).plan_splits(many)
             there[source.name] = SourceInput(number, tuple(_number_splits(pieces)), counts, now_us)
     return there
 
@@ -226,8 +226,8 @@ class _ReadFunction:
         self, partition: int, frames: Iterator[pl.DataFrame]
     ) -> Iterator[tuple[int, pl.DataFrame]]:
         """Read the rows of the splits, and their bad records."""
-        with self.context.open_run_context() as surroundings:
-            reader = self.context.open_split_reader(self.source, surroundings)
+        with self.context.open_run_context() as run_context:
+            reader = self.context.open_split_reader(self.source, run_context)
             for frame in frames:
                 for group in frame["id"]:
                     rows = bad = 0

@@ -14,8 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from headrace.core.expressions import Span
-from headrace.core.expressions.typed import ColumnReference
+from headrace.core.expressions.typed import NOWHERE, ColumnReference
 from headrace.core.plan import nodes
 from headrace.core.plan.nodes.matching import (
     AsOfMatch,
@@ -28,8 +27,6 @@ from headrace.core.plan.nodes.matching import (
 from headrace.core.plan.nodes.windows import Ttl, Window
 from headrace.core.types.data_types import ATOMS
 from headrace.core.types.type_parser import parse_type
-
-NO_SPAN = Span(0, 0)
 
 
 def describe_join(step: nodes.Step, join: nodes.Join, plan: nodes.Plan) -> dict[str, Any]:
@@ -51,16 +48,16 @@ def describe_join(step: nodes.Step, join: nodes.Join, plan: nodes.Plan) -> dict[
     }
 
 
-def rebuild_join(said: Mapping[str, Any], window: Window | None) -> nodes.Join:
+def rebuild_join(document: Mapping[str, Any], window: Window | None) -> nodes.Join:
     """Rebuild a join, as far as its states are concerned."""
     left, right = (
         nodes.JoinSide(
             each["name"], _rebuild_columns(each["key"]), _rebuild_columns(each["columns"])
         )
-        for each in said["sides"]
+        for each in document["sides"]
     )
-    ((kind, of),) = said["matching"].items()
-    return nodes.Join(left, right, said["type"], _rebuild_matching(kind, of, window), None, "")
+    ((kind, of),) = document["matching"].items()
+    return nodes.Join(left, right, document["type"], _rebuild_matching(kind, of, window), None, "")
 
 
 def _describe_columns(columns: Iterable[nodes.ComputedColumn]) -> list[list[str]]:
@@ -73,7 +70,7 @@ def _describe_columns(columns: Iterable[nodes.ComputedColumn]) -> list[list[str]
 def _rebuild_columns(columns: Iterable[tuple[str, str, str]]) -> tuple[nodes.ComputedColumn, ...]:
     types = {text: ATOMS[text] if text in ATOMS else parse_type(text)[0] for _, text, _ in columns}
     return tuple(
-        nodes.ComputedColumn(name, ColumnReference(types[text], True, NO_SPAN, of))
+        nodes.ComputedColumn(name, ColumnReference(types[text], True, NOWHERE, of))
         for name, text, of in columns
     )
 
@@ -96,19 +93,23 @@ def _describe_matching(matching: JoinMatching) -> dict[str, Any]:
     raise AssertionError(matching)
 
 
-def _rebuild_matching(kind: str, said: Mapping[str, Any], window: Window | None) -> JoinMatching:
+def _rebuild_matching(
+    kind: str, document: Mapping[str, Any], window: Window | None
+) -> JoinMatching:
     match kind:
         case "within":
-            return IntervalMatch(said["least_us"], said["most_us"], said["processing"])
+            return IntervalMatch(document["least_us"], document["most_us"], document["processing"])
         case "as_of":
-            return AsOfMatch(said["ttl_us"])
+            return AsOfMatch(document["ttl_us"])
         case "changes":
-            left, right = said["keys"]
-            ttl = said["ttl"] and Ttl(said["ttl"]["after_us"], said["ttl"]["processing"])
+            left, right = document["keys"]
+            ttl = document["ttl"] and Ttl(
+                document["ttl"]["after_us"], document["ttl"]["processing"]
+            )
             return ChangelogMatch(ttl, (tuple(left), tuple(right)))
         case "everywhere":
-            key = None if said["key"] is None else _rebuild_columns(said["key"])
-            return BroadcastMatch(key, said["ttl_us"], said["in_time"])
+            key = None if document["key"] is None else _rebuild_columns(document["key"])
+            return BroadcastMatch(key, document["ttl_us"], document["in_time"])
     if window is None:
         raise KeyError(kind)
     return WindowMatch(window)

@@ -133,12 +133,16 @@ class JoinStateReader:
         for which, side in enumerate(self._sides):
             there = keyed.filter(pl.col(ROW_COLUMNS[which]).is_not_null())
             rows = there.explode(ROW_COLUMNS[which]).unnest(ROW_COLUMNS[which])
-            told = {"side": pl.lit(side.name)}
+            side_columns = {"side": pl.lit(side.name)}
             if self._has_ids:
                 has = ID_COLUMNS[which] in rows.columns
-                told["row"] = pl.col(ID_COLUMNS[which]) if has else pl.lit(None, dtype=pl.String())
+                side_columns["row"] = (
+                    pl.col(ID_COLUMNS[which]) if has else pl.lit(None, dtype=pl.String())
+                )
             behind = {**self._build_event_time(which), **_build_expiry(table)}
-            sides.append(self._select_columns(which, rows, told, behind, self._join.left.key))
+            sides.append(
+                self._select_columns(which, rows, side_columns, behind, self._join.left.key)
+            )
         whole = pl.concat(sides, how="diagonal")
         by = whole.columns[: len(self._inside)]
         return _move_times_to_end(whole.sort(by, maintain_order=True) if by else whole)
@@ -158,8 +162,10 @@ class JoinStateReader:
                 behind["until"] = pl.min_horizontal(broadcast_join.VALID_UNTIL, last)
         shown = _list_input_columns(side.key) | _list_input_columns(side.columns)
         of = zip(matching.key or (), broadcast_join.name_replacement_key(matching), strict=True)
-        told = {e.name: pl.col(name) for e, name in of if not _list_input_columns([e]) & shown}
-        return _move_times_to_end(self._select_columns(RIGHT, rows, told, behind, side.key))
+        side_columns = {
+            e.name: pl.col(name) for e, name in of if not _list_input_columns([e]) & shown
+        }
+        return _move_times_to_end(self._select_columns(RIGHT, rows, side_columns, behind, side.key))
 
     def _sort_rows(self, which: int, rows: pl.DataFrame, behind: ColumnExpressions) -> pl.DataFrame:
         """Return the rows of a side, sorted by key and time."""
@@ -172,7 +178,7 @@ class JoinStateReader:
         self,
         which: int,
         rows: pl.DataFrame,
-        told: ColumnExpressions,
+        side_columns: ColumnExpressions,
         behind: ColumnExpressions,
         key: Sequence[nodes.ComputedColumn],
     ) -> pl.DataFrame:
@@ -182,7 +188,7 @@ class JoinStateReader:
         side, stamp = self._sides[which], to_polars(TIMESTAMP)
         taken = [each.name for each in key]
         columns = [pl.col(i).alias(name) for i, name in zip(self._inside, taken, strict=True)]
-        for name, expr in told.items():
+        for name, expr in side_columns.items():
             taken.append(
                 make_unique_name(name, [*taken, *(c.name for s in self._sides for c in s.columns)])
             )

@@ -107,8 +107,8 @@ def parse_key(text: str, key: StateKey, key_groups: int) -> ParsedKey:
     """Parse a key. Raises NoSuchKey."""
     import polars as pl
 
-    said = _split_key(text, key)
-    columns = [_parse_column(field.name, said[field.name], field.type) for field in key.columns]
+    texts = _split_key(text, key)
+    columns = [_parse_column(field.name, texts[field.name], field.type) for field in key.columns]
     whole = encode_keys(pl.DataFrame(columns))
     return ParsedKey(str(whole[0]), int(compute_key_groups(whole, key_groups)[0]))
 

@@ -44,11 +44,11 @@ class ProcessStateReader:
 
     def list_identity_columns(self, name: str) -> tuple[str, ...]:
         """Return the columns that identify a row of a state."""
-        said = self._states.get(name)
-        if said is None:
+        declared = self._states.get(name)
+        if declared is None:
             return tuple(self.read(name, []).columns)
-        names = self._list_key_names(said)
-        match said.kind:
+        names = self._list_key_names(declared)
+        match declared.kind:
             case Kind.LIST:
                 return (*names, make_unique_name("row", names))
             case Kind.MAP:
@@ -64,13 +64,13 @@ class ProcessStateReader:
             return self._read_held_rows(whole)
         if name in (EVENT_TIMERS, WALL_CLOCK_TIMERS):
             return self._read_timers(whole)
-        said = self._states[name]
-        keys = [] if said.shared else list(decode_keys(whole[KEY], self._key.columns))
+        declared = self._states[name]
+        keys = [] if declared.shared else list(decode_keys(whole[KEY], self._key.columns))
         rows = pl.DataFrame([*keys, whole[VALUE_COLUMN].alias(ELEMENT_COLUMN)])
-        if said.kind in (Kind.LIST, Kind.MAP):
-            return self._explode_elements(said, rows)
+        if declared.kind in (Kind.LIST, Kind.MAP):
+            return self._explode_elements(declared, rows)
         shown = make_unique_name(
-            "at" if said.kind is Kind.TIMER else VALUE_COLUMN, self._list_key_names(said)
+            "at" if declared.kind is Kind.TIMER else VALUE_COLUMN, self._list_key_names(declared)
         )
         rows = rows.rename({ELEMENT_COLUMN: shown})
         if EXPIRY not in whole.columns:
@@ -78,11 +78,11 @@ class ProcessStateReader:
         until = whole[EXPIRY].cast(to_polars(TIMESTAMP))
         return rows.with_columns(until.alias(make_unique_name("until", rows.columns)))
 
-    def _list_key_names(self, said: Declared) -> tuple[str, ...]:
+    def _list_key_names(self, declared: Declared) -> tuple[str, ...]:
         """Return the columns in front: those of the key."""
-        return () if said.shared else self._key.names
+        return () if declared.shared else self._key.names
 
-    def _explode_elements(self, said: Declared, rows: pl.DataFrame) -> pl.DataFrame:
+    def _explode_elements(self, declared: Declared, rows: pl.DataFrame) -> pl.DataFrame:
         """Return a row for each element of a list, or entry of a map."""
         import polars as pl
 
@@ -92,15 +92,15 @@ class ProcessStateReader:
         )
         element = pl.col(ELEMENT_COLUMN)
         parts = {"row": pl.col(ENTRY_COLUMN), VALUE_COLUMN: element}
-        if said.kind is Kind.MAP:
+        if declared.kind is Kind.MAP:
             parts = {
                 "key": element.struct.field("key"),
                 VALUE_COLUMN: element.struct.field(VALUE_COLUMN),
             }
-        if said.ttl_us is not None:
+        if declared.ttl_us is not None:
             until = element.struct.field("until").cast(to_polars(TIMESTAMP))
             parts |= {VALUE_COLUMN: element.struct.field(VALUE_COLUMN), "until": until}
-        names = self._list_key_names(said)
+        names = self._list_key_names(declared)
         return whole.select(
             *names, *(expr.alias(make_unique_name(n, names)) for n, expr in parts.items())
         )
@@ -133,6 +133,8 @@ class ProcessStateReader:
             return pl.DataFrame(schema={**key, **self._columns, **time})
         if name in (EVENT_TIMERS, WALL_CLOCK_TIMERS):
             return pl.DataFrame(schema={**key, TIMER_NAME: pl.String(), SLOT: pl.Int64()})
-        said = self._states[name]
-        until = {} if said.ttl_us is None else {EXPIRY: pl.Int64()}
-        return pl.DataFrame(schema={KEY: pl.String(), VALUE_COLUMN: get_column_type(said), **until})
+        declared = self._states[name]
+        until = {} if declared.ttl_us is None else {EXPIRY: pl.Int64()}
+        return pl.DataFrame(
+            schema={KEY: pl.String(), VALUE_COLUMN: get_column_type(declared), **until}
+        )

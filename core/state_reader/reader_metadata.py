@@ -117,10 +117,10 @@ def _describe_states(body: nodes.ProcessBody) -> dict[str, Any]:
     """Describe each state, by name: its kind, its types, whether it expires, if it is shared."""
     return {
         name: [
-            *(str(said.kind), list(map(str, said.types)), said.ttl_us is not None),
-            *(["shared"] if said.shared else []),
+            *(str(declared.kind), list(map(str, declared.types)), declared.ttl_us is not None),
+            *(["shared"] if declared.shared else []),
         ]
-        for name, said in body.states
+        for name, declared in body.states
     }
 
 

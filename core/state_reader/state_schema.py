@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from headrace.core.aggregates import type_aggregate_text
-from headrace.core.api.snapshots import Manifest
+from headrace.core.api.snapshots import DamagedSnapshot, Manifest
 from headrace.core.api.user_code import UserCode
-from headrace.core.expressions import ExpressionErrors, Span, type_expression
-from headrace.core.expressions.typed import ColumnReference
+from headrace.core.expressions import ExpressionErrors, type_expression
+from headrace.core.expressions.typed import NOWHERE, ColumnReference
 from headrace.core.pipeline.text import MASK
 from headrace.core.plan import nodes
-from headrace.core.plan.fingerprint import Fingerprint
+from headrace.core.plan.fingerprint import Fingerprint, parse_fingerprint
 from headrace.core.plan.nodes.matching import WindowMatch
 from headrace.core.plan.nodes.windows import Evict, Trigger, Window
 from headrace.core.plan.rankings import parse_ordering
@@ -29,8 +29,6 @@ from headrace.core.state_reader.user_aggregates import build_partials_column
 from headrace.core.state_reader.window_shapes import read_shape
 from headrace.core.types.data_types import ATOMS, TIMESTAMP, Field, Schema, Type
 from headrace.core.types.type_parser import TypeTextError, parse_type
-
-NO_SPAN = Span(0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,16 +98,16 @@ class UnreadableState(Exception):
 
 def read_state_schema(document: Manifest, step: str) -> StateSchema | JoinStateSchema:
     """Return the schema of a step's states. Raises Unreadable."""
-    said: Any = document
-    reading = said.get("readings", {}).get(step)
+    content: Any = document
+    reading = content.get("readings", {}).get(step)
     if reading is None:
         raise UnreadableState("it was written by a version that did not say how to read it")
     try:
-        fingerprint = Fingerprint.from_document(said["kept"][step])
+        fingerprint = parse_fingerprint(step, content["kept"])
         if "join" in reading:
             return _build_join_schema(fingerprint, reading)
         return _build_state_schema(fingerprint, reading)
-    except (KeyError, TypeError, TypeTextError, ExpressionErrors) as error:
+    except (DamagedSnapshot, KeyError, TypeError, TypeTextError, ExpressionErrors) as error:
         raise UnreadableState(f"it was written by another version: {error}") from error
 
 
@@ -117,7 +115,7 @@ def _build_state_schema(fingerprint: Fingerprint, reading: Mapping[str, Any]) ->
     key = rebuild_key(fingerprint.key, reading["key"])
     of = parse_schema(reading["of"])
     made = tuple(
-        nodes.ComputedColumn(field.name, ColumnReference(field.type, True, NO_SPAN, field.name))
+        nodes.ComputedColumn(field.name, ColumnReference(field.type, True, NOWHERE, field.name))
         for field in key.columns
     )
     window = _rebuild_window(reading["window"], of) if reading["window"] else None
@@ -157,15 +155,15 @@ def _build_state_schema(fingerprint: Fingerprint, reading: Mapping[str, Any]) ->
 
 
 def _build_join_schema(fingerprint: Fingerprint, reading: Mapping[str, Any]) -> JoinStateSchema:
-    said = reading["join"]
-    left, right = said["sides"]
+    document = reading["join"]
+    left, right = document["sides"]
     return JoinStateSchema(
         rebuild_key(fingerprint.key, reading["key"]),
         rebuild_join(
-            said, _rebuild_window(reading["window"], Schema(())) if reading["window"] else None
+            document, _rebuild_window(reading["window"], Schema(())) if reading["window"] else None
         ),
         (left["timed"], right["timed"]),
-        said["ordered"],
+        document["ordered"],
     )
 
 
@@ -219,25 +217,25 @@ _MISSING_USER_CODE = UserCode(Path(), "", "")
 """Stands in for user code, which is not run to show state."""
 
 
-def _rebuild_evictor(said: Mapping[str, Any], of: Schema) -> Evict:
-    if said.get("python"):
+def _rebuild_evictor(document: Mapping[str, Any], of: Schema) -> Evict:
+    if document.get("python"):
         return Evict(code=_MISSING_USER_CODE, input_columns=of)
-    return Evict(said["last"], said["within_us"])
+    return Evict(document["last"], document["within_us"])
 
 
-def _rebuild_trigger(said: Mapping[str, Any]) -> Trigger:
-    if said.get("python"):
+def _rebuild_trigger(document: Mapping[str, Any]) -> Trigger:
+    if document.get("python"):
         return Trigger(code=_MISSING_USER_CODE, input_columns=Schema(()), state=Schema(()))
-    return Trigger(said["every_us"], said["count"], said["processing"])
+    return Trigger(document["every_us"], document["count"], document["processing"])
 
 
-def _rebuild_window(said: Mapping[str, Any], of: Schema = _EMPTY_SCHEMA) -> Window:
+def _rebuild_window(document: Mapping[str, Any], of: Schema = _EMPTY_SCHEMA) -> Window:
     return Window(
-        read_shape(said["shape"]),
-        said["lateness_us"],
+        read_shape(document["shape"]),
+        document["lateness_us"],
         None,
-        said["processing"],
-        _rebuild_trigger(said["trigger"]) if said["trigger"] else None,
-        said["accumulate"],
-        _rebuild_evictor(said["evict"], of) if said["evict"] else None,
+        document["processing"],
+        _rebuild_trigger(document["trigger"]) if document["trigger"] else None,
+        document["accumulate"],
+        _rebuild_evictor(document["evict"], of) if document["evict"] else None,
     )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.core.api.snapshots import Manifest
 from headrace.core.api.state import KEY, FrozenState, Redistribution
-from headrace.core.plan.fingerprint import Fingerprint
+from headrace.core.plan.fingerprint import Fingerprint, parse_fingerprint
 from headrace.core.state_reader.columns import mask_secret_columns
 from headrace.core.state_reader.join_states import JoinStateReader
 from headrace.core.state_reader.keyed_states import KeyedStateReader
@@ -58,7 +58,7 @@ class StepStateReader:
     def fingerprint(self) -> Fingerprint:
         """The meaning of the state."""
         document: Any = self.document
-        return Fingerprint.from_document(document["kept"][self.step])
+        return parse_fingerprint(self.step, document["kept"])
 
     @property
     def state_names(self) -> tuple[str, ...]:

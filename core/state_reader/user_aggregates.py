@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 PARTIALS = "partials"
 
 
-def build_partials_column(name: str, said: Mapping[str, Any]) -> AggregatedColumn:
+def build_partials_column(name: str, document: Mapping[str, Any]) -> AggregatedColumn:
     """Return the column that shows the partial states of a call."""
-    call = said["call"]
-    fields = tuple(Field(part, parse_type(type)[0]) for part, type in said["keeps"])
+    call = document["call"]
+    fields = tuple(Field(part, parse_type(type)[0]) for part, type in document["keeps"])
     type = Array(Struct(fields))
     triple = Accumulator(
         state=((PARTIALS, type),),
@@ -34,8 +34,10 @@ def build_partials_column(name: str, said: Mapping[str, Any]) -> AggregatedColum
         merge=lambda partials: (explode_group_lists(partials).implode(),),
         finish=lambda partials: partials,
     )
-    made = AggregateCall(call, type, True, (), None, triple)
-    expression = AggregateExpression((made,), ColumnReference(type, True, Span(0, 0), call))
+    aggregate_call = AggregateCall(call, type, True, (), None, triple)
+    expression = AggregateExpression(
+        (aggregate_call,), ColumnReference(type, True, Span(0, 0), call)
+    )
     return AggregatedColumn(name, expression, call)
 
 

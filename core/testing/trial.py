@@ -104,7 +104,7 @@ class Trial:
             raise ValueError(f'event_time: there is no column "{event_time}"')
         named = tuple((name, _parse_schema(columns)) for name, columns in (outputs or {}).items())
         self._declarations = get_states(kind)
-        if not self._has_rules and any(said.shared for said in self._declarations.values()):
+        if not self._has_rules and any(declared.shared for declared in self._declarations.values()):
             raise TypeError("the class has shared states, which rules write: give columns of rules")
         file, states = Path(inspect.getfile(kind)), tuple(self._declarations.items())
         body = nodes.ProcessBody(
@@ -192,7 +192,9 @@ class Trial:
     def timers(self, *key: object) -> dict[str, datetime]:
         """Return the timers of a key that are set, with their times."""
         cell = self.state(*key)
-        names = (name for name, said in self._declarations.items() if said.kind is Kind.TIMER)
+        names = (
+            name for name, declared in self._declarations.items() if declared.kind is Kind.TIMER
+        )
         return {name: at for name in names if (at := getattr(cell, name)) is not None}
 
     def _process_right(self, columns: Mapping[str, object]) -> None:

@@ -157,8 +157,8 @@ class _Parser:
             return self.build_error(f'the type "{name}" is not built yet', token=word)
         if name in NON_COLUMN_NAMES:
             return self.build_error(f'no column has the type "{word.text}"', token=word)
-        habit = FOREIGN_NAMES.get(name)
-        hint = f'did you mean "{habit}"?' if habit else suggest_name(name, KNOWN_NAMES)
+        suggestion = FOREIGN_NAMES.get(name)
+        hint = f'did you mean "{suggestion}"?' if suggestion else suggest_name(name, KNOWN_NAMES)
         return self.build_error(f'unknown type "{word.text}"', hint, word)
 
     def parse_array(self, depth: int) -> Type:

@@ -52,7 +52,7 @@ class OpenConnectors:
 
 
 def open_connectors(
-    plan: nodes.Plan, connectors: Connectors, surroundings: RunContext
+    plan: nodes.Plan, connectors: Connectors, run_context: RunContext
 ) -> OpenConnectors:
     """Open every source, sink and lookup of the plan, without reading, writing or calling it."""
     ends = OpenConnectors()
@@ -61,16 +61,16 @@ def open_connectors(
             if isinstance(part, nodes.Source):
                 reads = connectors[part.connector].source
                 assert reads is not None and reads.open is not None, part.connector
-                ends.sources[part.name] = reads.open(part, surroundings)
+                ends.sources[part.name] = reads.open(part, run_context)
             elif isinstance(part, nodes.Sink):
                 writes = connectors[part.connector].sink
                 assert writes is not None and writes.open is not None, part.connector
                 schema = plan.streams[part.input].sink_schema
-                ends.sinks[part.name] = writes.open(part, schema, surroundings)
+                ends.sinks[part.name] = writes.open(part, schema, run_context)
             elif lookup := get_lookup(part):
                 asks = connectors[lookup.connector].lookup
                 assert asks is not None, lookup.connector
-                ends.lookups[part.name] = LookupClient(lookup, asks.open(lookup, surroundings))
+                ends.lookups[part.name] = LookupClient(lookup, asks.open(lookup, run_context))
     return ends
 
 

@@ -211,19 +211,19 @@ def collect_subtask_statistics(
     subtask: Subtask, plan: nodes.Plan, attempt: int
 ) -> SubtaskStatistics:
     """Return the current statistics of a subtask."""
-    intake, gate, flow = subtask.source_task, subtask.gate, subtask.operator_task
+    source_task, gate, operator_task = subtask.source_task, subtask.gate, subtask.operator_task
     timed = any(has_event_time(plan.part(name), plan) for name in subtask.task.parts)
-    watermark_us = flow.watermark_us if timed else None
+    watermark_us = operator_task.watermark_us if timed else None
     return SubtaskStatistics(
         attempt,
         subtask.id,
         {part.name: came for part, came in count_parts(subtask, plan)},
         _measure_time(subtask),
-        flow.run_time.seconds > 0 and not flow.run_time.is_running,
+        operator_task.run_time.seconds > 0 and not operator_task.run_time.is_running,
         watermark_us,
         compute_lag_s(watermark_us, subtask.now_us()),
         None if gate is None else _measure_queue(gate),
-        None if intake is None else tuple(_collect_splits(intake)),
+        None if source_task is None else tuple(_collect_splits(source_task)),
         {step: measure_step(subtask, step) for step in list(subtask.operators.states)},
     )
 
@@ -252,15 +252,15 @@ def compute_lag_s(watermark_us: int | None, now_us: int) -> float | None:
 
 
 def _measure_time(subtask: Subtask) -> TaskTime:
-    foot, head = (
+    output, head = (
         subtask.operator_task.output,
         subtask.source_task or subtask.lookup_task or subtask.gate,
     )
     assert head is not None
-    outlets = [each for outlets in foot.edges.values() for each in outlets]
-    blocked_s = sum(c.statistics().blocked_s for outlet in outlets for c in outlet.channels)
+    edges = [each for edges in output.edges.values() for each in edges]
+    blocked_s = sum(c.statistics().blocked_s for edge in edges for c in edge.channels)
     if len(subtask.task.parts) > 1:  # a sink alone is busy while it writes
-        blocked_s += foot.write_time.seconds
+        blocked_s += output.write_time.seconds
     return make_task_time(subtask.operator_task.run_time.seconds, head.idle_time.seconds, blocked_s)
 
 
@@ -276,13 +276,13 @@ def _measure_queue(gate: InputGate) -> InputQueue:
     )
 
 
-def _collect_splits(intake: SourceTask) -> Iterator[SplitStatistics]:
+def _collect_splits(source_task: SourceTask) -> Iterator[SplitStatistics]:
     times, idle = (
-        intake.watermark_generator.split_watermarks.known_times,
-        intake.watermark_generator.split_watermarks.idle_splits,
+        source_task.watermark_generator.split_watermarks.known_times,
+        source_task.watermark_generator.split_watermarks.idle_splits,
     )
-    lags = intake.measure_lags()
-    for split, progress in intake.progress.items():
+    lags = source_task.measure_lags()
+    for split, progress in source_task.progress.items():
         at_us = times.get(split, progress.watermark_us)
         yield SplitStatistics(
             split.name,

@@ -42,15 +42,15 @@ def count_parts(
     """Yield the counters of each part of a subtask: the rows out of one are the rows in of the
     next.
     """
-    compiled, flow = subtask.operators, subtask.operator_task.rows_in
+    compiled, rows = subtask.operators, subtask.operator_task.rows_in
     for name in subtask.task.parts:
-        part, bad, came = plan.part(name), 0, flow
+        part, bad, came = plan.part(name), 0, rows
         if subtask.source_task is not None and isinstance(part, nodes.Source):
-            flow, bad = subtask.source_task.rows_in, subtask.source_task.bad_records
-            came = flow + bad
+            rows, bad = subtask.source_task.rows_in, subtask.source_task.bad_records
+            came = rows + bad
         if isinstance(part, nodes.Step):
-            flow, bad = compiled.count_output_rows(part, flow), compiled.failed_rows.get(name, 0)
-        yield part, PartCounters(came, flow, bad)
+            rows, bad = compiled.count_output_rows(part, rows), compiled.failed_rows.get(name, 0)
+        yield part, PartCounters(came, rows, bad)
 
 
 def collect_counters(subtask: Subtask, plan: nodes.Plan) -> Document:
@@ -233,25 +233,25 @@ class SubtaskBuilder:
     ) -> Subtask:
         first, last_part = self.plan.part(task.parts[0]), self.plan.part(task.parts[-1])
         writer_states = restored.writers.get(last_part.name, ())
-        flow = OperatorTask(
+        operator_task = OperatorTask(
             compiled.chain,
             self._build_output(task, last_part, id.index, writer_states),
             self._run_context.kernel_executor,
         )
         if self._store is not None:
             archive = self._run_context.snapshot_executor or self._run_context.kernel_executor
-            flow.snapshotter = Snapshotter(
+            operator_task.snapshotter = Snapshotter(
                 id, task.parts, compiled.states, self._store, archive, send
             )
         source_task = self._build_source_task(
-            first, flow, lambda at_us: send(WatermarkReport(id, at_us))
+            first, operator_task, lambda at_us: send(WatermarkReport(id, at_us))
         )
         inputs, gate = self._build_gate(first, id.index)
         subtask = Subtask(
             id=id,
             task=task,
             operators=compiled,
-            operator_task=flow,
+            operator_task=operator_task,
             gate=gate if source_task is None else None,
             inputs=inputs,
             source_task=source_task,
@@ -261,13 +261,21 @@ class SubtaskBuilder:
             client = self._connectors.lookups[first.name]
             max_rows = self._bounds.rows
             subtask.lookup_task = LookupTask(
-                gate, compiled.lookup_join, client, flow, compiled.chain_before_lookup, max_rows
+                gate,
+                compiled.lookup_join,
+                client,
+                operator_task,
+                compiled.chain_before_lookup,
+                max_rows,
             )
-        flow.collect_counts = lambda: collect_counters(subtask, self.plan)
+        operator_task.collect_counts = lambda: collect_counters(subtask, self.plan)
         return subtask
 
     def _build_source_task(
-        self, first: nodes.PlanPart, flow: OperatorTask, report: Callable[[int | None], None]
+        self,
+        first: nodes.PlanPart,
+        operator_task: OperatorTask,
+        report: Callable[[int | None], None],
     ) -> SourceTask | None:
         if not isinstance(first, nodes.Source):
             return None
@@ -276,7 +284,7 @@ class SubtaskBuilder:
         return SourceTask(
             first,
             reading,
-            flow,
+            operator_task,
             self._operator_context.now_us,
             build_watermark_generator(
                 first, reading, self._operator_context.folder, report, ordered=opened.is_ordered

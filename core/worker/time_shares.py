@@ -2,9 +2,9 @@
 
 | share         | the time in which a subtask                                                  |
 |---------------|------------------------------------------------------------------------------|
-| busy          | works: runs a kernel or waits for a thread to run it; a source decodes input |
+| busy          | works, as a kernel, a thread for it or the decoder of a source: the rest     |
 | backpressured | waits for its consumers, or for the writer of its sink                       |
-| idle          | waits for rows or for its turn: the rest, and all time after its end         |
+| idle          | waits for rows or for its turn, and all time after its end                   |
 
 The shares add up to 1. A subtask that consists of a sink alone is busy while its writer writes. So
 the bottleneck is the first part, seen from the sources, that is busy rather than backpressured.

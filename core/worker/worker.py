@@ -45,12 +45,12 @@ class Worker:
         self,
         assembly: SubtaskBuilder,
         ends: OpenConnectors,
-        bench: KernelExecutor,
+        kernel_executor: KernelExecutor,
         send: Callable[[CoordinatorEvent], None],
     ) -> None:
         self._subtask_builder = assembly
         self._connectors = ends
-        self._executor = bench
+        self._executor = kernel_executor
         self._send = send
         self._tasks: dict[asyncio.Task[None], SubtaskId] = {}
         self._source_tasks: dict[SubtaskId, SourceTask] = {}
@@ -67,20 +67,20 @@ class Worker:
             case AssignSplits(subtask, splits, last):
                 self._source_tasks[subtask].assign(splits, last=last)
             case SetDriftLimit(source, until_us):
-                for subtask_id, intake in self._source_tasks.items():
+                for subtask_id, source_task in self._source_tasks.items():
                     if self.subtasks[subtask_id].task.parts[0] == source:
-                        intake.set_drift_limit(until_us)
+                        source_task.set_drift_limit(until_us)
             case TriggerCheckpoint(number):
-                for intake in self._source_tasks.values():
-                    intake.trigger_checkpoint(number)
+                for source_task in self._source_tasks.values():
+                    source_task.trigger_checkpoint(number)
             case PauseSources():
-                for intake in self._source_tasks.values():
-                    intake.halt()
+                for source_task in self._source_tasks.values():
+                    source_task.halt()
             case StopSources(drains):
                 for each in self.subtasks.values():
                     each.keeps_final_state = drains
-                for intake in self._source_tasks.values():
-                    intake.stop()
+                for source_task in self._source_tasks.values():
+                    source_task.stop()
             case CommitOutput(subtask, _):
                 self._enqueue_commit(self._find_sink(subtask), message)
             case AbortOutput(subtask, handle):

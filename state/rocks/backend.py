@@ -36,8 +36,8 @@ class RocksBackend:
 
     def open_state(self, owner: StateOwnership) -> RocksState:
         """Open the state of a subtask of a step, including restored state."""
-        gate = SnapshotGuard()
-        return RocksState(owner, self._blobs, self._budget, self._create_directory(gate), gate)
+        guard = SnapshotGuard()
+        return RocksState(owner, self._blobs, self._budget, self._create_directory(guard), guard)
 
     def thaw(self, document: Document, store: SnapshotStore) -> FrozenState:
         """Thaw a stored state, also one of the memory backend. Raises SnapshotError."""
@@ -46,9 +46,9 @@ class RocksBackend:
         directory = self._create_directory(SnapshotGuard())
         return thaw_rocks_snapshot(document, store, self._blobs, directory)
 
-    def _create_directory(self, gate: SnapshotGuard) -> StepDirectory:
+    def _create_directory(self, guard: SnapshotGuard) -> StepDirectory:
         return StepDirectory(
-            os.path.join(self._folder, str(next(self._numbers))), self._get_caches, gate
+            os.path.join(self._folder, str(next(self._numbers))), self._get_caches, guard
         )
 
     def _get_caches(self) -> SharedCaches:

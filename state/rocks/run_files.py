@@ -58,9 +58,9 @@ class RunFileStore(Protocol):
 class RunFileFolder:
     """Folder of the run files of a step."""
 
-    def __init__(self, folder: str, gate: SnapshotGuard) -> None:
+    def __init__(self, folder: str, guard: SnapshotGuard) -> None:
         self._folder = folder
-        self._guard = gate
+        self._guard = guard
         self._count = 0
         self._blobs: dict[str, Blob] = {}
         self._discarded_files: list[str] = []

@@ -42,14 +42,14 @@ class RocksState:
         owner: StateOwnership,
         blobs: FrameBlobs,
         budget: MemoryBudget,
-        shelf: StepDirectory,
-        gate: SnapshotGuard,
+        directory: StepDirectory,
+        guard: SnapshotGuard,
     ) -> None:
         self.clock_us = owner.clock_us
         self.counters = owner.counters
         self.buffered_sizes: dict[str, Callable[[], StateSize]] = {}
         self._owner = owner
-        self._blobs, self._budget, self._directory, self._guard = blobs, budget, shelf, gate
+        self._blobs, self._budget, self._directory, self._guard = blobs, budget, directory, guard
         self._runs: dict[str, SpillingRuns] = {}
         self._tables: dict[str, SpillingTable] = {}
         self._entries: dict[str, MemoryEntries] = {}
@@ -77,10 +77,12 @@ class RocksState:
         self, name: str, columns: Mapping[str, pl.DataType], group: tuple[str, ...] | None = None
     ) -> SpillingTable:
         adopted = self._adopted_states.pop(name, None)
-        cold = adopted.disk_rows if isinstance(adopted, FrozenSpillingTable) else None
-        if cold is None:
-            cold = DiskRows(self._directory.get_database, name, columns, self._owner.key_groups)
-        table = SpillingTable(columns, group, cold, self._budget, self._guard)
+        disk_rows = adopted.disk_rows if isinstance(adopted, FrozenSpillingTable) else None
+        if disk_rows is None:
+            disk_rows = DiskRows(
+                self._directory.get_database, name, columns, self._owner.key_groups
+            )
+        table = SpillingTable(columns, group, disk_rows, self._budget, self._guard)
         self._tables[name] = table
         if isinstance(adopted, FrozenSpillingTable):
             table.adopt(adopted)
@@ -159,8 +161,8 @@ class RocksState:
             elif state.disk_rows is None:
                 self._adopted_states[name] = state
             else:
-                cold = state.disk_rows.with_database(self._directory.get_database)
-                self._adopted_states[name] = replace(state, disk_rows=cold)
+                disk_rows = state.disk_rows.with_database(self._directory.get_database)
+                self._adopted_states[name] = replace(state, disk_rows=disk_rows)
         self._unopened_states = {
             name: kept for name, kept in every.items() if name not in self._adopted_states
         }

@@ -23,12 +23,12 @@ class StepDirectory:
     """Directory of a step. One thread uses it, while another one calls `persist_database`."""
 
     def __init__(
-        self, folder: str, caches: Callable[[], SharedCaches], gate: SnapshotGuard
+        self, folder: str, caches: Callable[[], SharedCaches], guard: SnapshotGuard
     ) -> None:
         self._folder = folder
         self._caches = caches
-        self._guard = gate
-        self.files = RunFileFolder(os.path.join(folder, "runs"), gate)
+        self._guard = guard
+        self.files = RunFileFolder(os.path.join(folder, "runs"), guard)
         self._database: RocksDatabase | None = None
         self._table_blobs: dict[str, Blob] = {}
         self._copy_count = 0

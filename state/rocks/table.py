@@ -68,12 +68,12 @@ class SpillingTable:
         self,
         columns: Mapping[str, pl.DataType],
         group: tuple[str, ...] | None,
-        cold: DiskRows,
+        disk_rows: DiskRows,
         budget: MemoryBudget,
-        gate: SnapshotGuard,
+        guard: SnapshotGuard,
     ) -> None:
         self._columns, self._group = columns, group
-        self._disk_rows, self._budget, self._guard = cold, budget, gate
+        self._disk_rows, self._budget, self._guard = disk_rows, budget, guard
         self._now_us = NO_CLOCK_US
         self._memtable = self._create_memtable()
         self._immutable: ImmutableMemtable | None = None
@@ -151,8 +151,10 @@ class SpillingTable:
         generations = [self._memtable.freeze()]
         if self._immutable is not None:
             generations.append(self._immutable.table.freeze())
-        cold = self._disk_rows if self._disk_rows.has_rows else None
-        return FrozenSpillingTable(self._group, tuple(generations), tuple(self._tombstones), cold)
+        disk_rows = self._disk_rows if self._disk_rows.has_rows else None
+        return FrozenSpillingTable(
+            self._group, tuple(generations), tuple(self._tombstones), disk_rows
+        )
 
     def restore(self, rows: pl.DataFrame) -> None:
         """Put these restored rows."""

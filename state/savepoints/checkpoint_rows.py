@@ -59,19 +59,20 @@ def open_state_rows(
     document: Document,
     store: SnapshotStore,
     backend: StateBackend,
-    told: ReportBytes = lambda bytes: None,
+    report: ReportBytes = lambda bytes: None,
 ) -> Mapping[str, StateRows]:
-    """Open the states of a step's document; `told` gets the number of bytes of each read.
+    """Open the states of a step's document; `report` gets the number of bytes of each read.
 
     Raises SnapshotError.
     """
     if document.get("format") == "frames":
         states = to_typed(document, StepDocument).states
-        return {name: FrameRows(state, store, told) for name, state in states.items()}
+        return {name: FrameRows(state, store, report) for name, state in states.items()}
     thawed = backend.thaw(document, store)
     assert isinstance(thawed, ThawedRocksSnapshot)
     return {
-        name: SpillingRows(state, thawed.key_groups, told) for name, state in thawed.states.items()
+        name: SpillingRows(state, thawed.key_groups, report)
+        for name, state in thawed.states.items()
     }
 
 

@@ -22,30 +22,32 @@ def take_savepoint(
     version: str,
     number: int | None = None,
     to: str | None = None,
-    tell: ReportProgress = lambda done, of: None,
+    report: ReportProgress = lambda done, of: None,
     time: Callable[[], str] = format_now,
 ) -> str:
     """Write a checkpoint (None: the newest) as a savepoint; returns its folder, which is complete.
 
     `to` must not exist or must be empty; None: a folder among the job's savepoints, named by the
-    time. `version` is that of headrace. `tell` is called now and then with the bytes done and the
+    time. `version` is that of headrace. `report` is called now and then with the bytes done and the
     total bytes, and may raise to end the export. An unfinished savepoint is removed. If `to` is a
     bucket's address, the savepoint is written among the job's savepoints first, and then uploaded.
     Raises SnapshotError.
     """
     if to is not None and is_url(to):
-        return _take_to_bucket(home, version, number, to, tell, time)
+        return _take_to_bucket(home, version, number, to, report, time)
     at = time()
     folder = to or find_free_name(
         home.disk, os.path.join(names.get_job_folder(home.root, home.name), names.build_name(at))
     )
-    said = {"taken": at, "taken_by": version}
+    origin = {"taken": at, "taken_by": version}
     scratch = os.path.join(names.get_unfinished_folder(folder), names.SCRATCH)
     with (
-        open_checkpoint(home, number, scratch) as kept,
+        open_checkpoint(home, number, scratch) as snapshot,
         write_savepoint(home.disk, folder) as to_write,
     ):
-        document = export_checkpoint(kept.document, kept.store, kept.backend, to_write, said, tell)
+        document = export_checkpoint(
+            snapshot.document, snapshot.store, snapshot.backend, to_write, origin, report
+        )
         home.disk.remove_folder(scratch)
         to_write.finish(document)
     return folder
@@ -56,7 +58,7 @@ def _take_to_bucket(
     version: str,
     number: int | None,
     to: str,
-    tell: ReportProgress,
+    report: ReportProgress,
     time: Callable[[], str],
 ) -> str:
     """Write the savepoint to a folder, upload it to a bucket, and remove the folder."""
@@ -66,17 +68,17 @@ def _take_to_bucket(
 
     last = (0, 0)
 
-    def report(done: int, of: int) -> None:
+    def report_bytes(done: int, of: int) -> None:
         nonlocal last
         last = (done, of)
-        tell(done, of)
+        report(done, of)
 
     address = resolve_storage_url(to)
     objects = open_bucket(address)
     check_empty(objects)
-    folder = take_savepoint(home, version, number, None, report, time)
+    folder = take_savepoint(home, version, number, None, report_bytes, time)
     try:
-        upload_savepoint(folder, objects, lambda: tell(*last))
+        upload_savepoint(folder, objects, lambda: report(*last))
     except SnapshotError as error:
         error.hint = f"it is complete in {folder}, and may be copied there by any other means"
         raise

@@ -57,17 +57,17 @@ def export_checkpoint(
     store: SnapshotStore,
     backend: StateBackend,
     to: SavepointWriter,
-    said: Mapping[str, object],
-    tell: ReportProgress = lambda done, of: None,
+    origin: Mapping[str, object],
+    report: ReportProgress = lambda done, of: None,
 ) -> Manifest:
     """Write the states of a checkpoint whose output is all committed; returns the savepoint's
     document.
 
-    `said` has further keys of that document. Raises SnapshotError.
+    `origin` has further keys of that document. Raises SnapshotError.
     """
     _check_committed(document)
     about: Any = document
-    done = ExportProgress(sum(blob.bytes for blob in find_blobs(about["states"])), tell)
+    done = ExportProgress(sum(blob.bytes for blob in find_blobs(about["states"])), report)
 
     def part(step: str, document: Document) -> Document:
         with done.track(document):
@@ -78,19 +78,19 @@ def export_checkpoint(
         step: [[part(step, document) for document in subtask] for subtask in subtasks]
         for step, subtasks in about["states"].items()
     }
-    return {"kind": SAVEPOINT_KIND, **said, **about, "states": states}
+    return {"kind": SAVEPOINT_KIND, **origin, **about, "states": states}
 
 
 def find_uncommitted_sinks(document: Manifest) -> list[str]:
     """Return the sinks of a checkpoint whose output may not be committed."""
-    said: Any = document
-    return [sink for sink, kept in said["sinks"].items() if kept["handles"]]
+    content: Any = document
+    return [sink for sink, sink_document in content["sinks"].items() if sink_document["handles"]]
 
 
 def _check_committed(document: Manifest) -> None:
-    said: Any = document
+    content: Any = document
     if waiting := find_uncommitted_sinks(document):
-        number = said["number"]
+        number = content["number"]
         raise OutputNotCommitted(
             f"checkpoint {number} has output of {', '.join(waiting)} that may not be committed yet",
             "a run resumed from it commits that output; an older checkpoint has none: JOB@N",

@@ -102,12 +102,12 @@ def open_savepoint(folder: str, disk: Disk | None = None) -> Savepoint:
         document = decode_checksummed(path, data, FORMAT)
     except CorruptData as error:
         raise build_damage_error(path, str(error)) from error
-    said: Any = document
-    if said.get("kind") != SAVEPOINT_KIND:
-        raise RefusedSnapshot(f"{path}: wanted a {SAVEPOINT_KIND}, got {said.get('kind')}")
+    content: Any = document
+    if content.get("kind") != SAVEPOINT_KIND:
+        raise RefusedSnapshot(f"{path}: wanted a {SAVEPOINT_KIND}, got {content.get('kind')}")
     parts = {
         step: [[to_typed(part, StepStateDocument) for part in subtask] for subtask in subtasks]
-        for step, subtasks in said["states"].items()
+        for step, subtasks in content["states"].items()
     }
     savepoint = Savepoint(disk, folder, document, parts)
     _check_sizes(savepoint)
@@ -172,10 +172,10 @@ def commit_as_checkpoint(savepoint: Savepoint, store: SnapshotStore, number: int
         ]
         for step, subtasks in savepoint.step_documents.items()
     }
-    said: dict[str, Any] = {
+    checkpoint: dict[str, Any] = {
         name: value for name, value in savepoint.document.items() if name not in SAVEPOINT_ONLY_KEYS
     }
     origin = {"job": savepoint.job, "number": savepoint.number}
-    document = {**said, SAVEPOINT_KIND: origin, "states": states}
+    document = {**checkpoint, SAVEPOINT_KIND: origin, "states": states}
     store.commit(number, document)
     return document

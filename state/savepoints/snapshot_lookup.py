@@ -92,8 +92,8 @@ class StoredCheckpoint:
 
     @property
     def _states(self) -> dict[str, list[list[Document]]]:
-        said: Any = self.document
-        states: dict[str, list[list[Document]]] = said["states"]
+        document: Any = self.document
+        states: dict[str, list[list[Document]]] = document["states"]
         return states
 
 
@@ -105,13 +105,13 @@ def open_snapshot(what: str, root: str) -> Iterator[StoredSnapshot]:
     home.
     """
     if is_url(what):
-        with _open_in_bucket(what) as kept:
-            yield kept
+        with _open_in_bucket(what) as snapshot:
+            yield snapshot
         return
     found = find_job(what, root)
     if found is not None:
-        with open_checkpoint(*found) as kept:
-            yield kept
+        with open_checkpoint(*found) as snapshot:
+            yield snapshot
         return
     if os.path.isdir(what) or os.sep in what:
         yield open_savepoint(what)
@@ -148,9 +148,9 @@ def _open_in_bucket(what: str) -> Iterator[StoredSnapshot]:
         return
     above, name = os.path.split(str(resolve_storage_url(url)))
     with open_checkpoint(
-        Home(disk, above, name), number, cabinet=open_bucket_read_only(above, name)
-    ) as kept:
-        yield kept
+        Home(disk, above, name), number, repository=open_bucket_read_only(above, name)
+    ) as snapshot:
+        yield snapshot
 
 
 @contextmanager
@@ -158,18 +158,18 @@ def open_checkpoint(
     home: Home,
     number: int | None = None,
     scratch: str | None = None,
-    cabinet: CheckpointRepository | None = None,
+    repository: CheckpointRepository | None = None,
 ) -> Iterator[StoredCheckpoint]:
     """Open a checkpoint of a home (None: the newest). It may be removed while it is read.
 
     Databases are opened in the folder `scratch`, which is created if there are any, and empty again
-    afterwards. `cabinet`: the repository of the checkpoints, if it is not the one that the home
+    afterwards. `repository`: the repository of the checkpoints, if it is not the one that the home
     names.
     """
-    cabinet = cabinet or open_repository(home)
+    repository = repository or open_repository(home)
     from headrace.state.rocks.backend import RocksBackend
 
-    store = cabinet.open_read_only()
+    store = repository.open_read_only()
     numbers = store.list_checkpoints() if store else []
     if store is None or not numbers:
         raise NoSuchSnapshot(f"{home.folder} has no checkpoints", "there is nothing to resume from")
@@ -183,20 +183,22 @@ def open_checkpoint(
         if scratch is None:
             scratch = lasting.enter_context(tempfile.TemporaryDirectory(prefix="headrace-"))
         document = store.read_manifest(number)
-        if is_output_committed(cabinet, store, number):
+        if is_output_committed(repository, store, number):
             document = drop_committed_output(document)
         yield StoredCheckpoint(
             home.name, number, document, store, RocksBackend(scratch, CACHE_BYTES)
         )
 
 
-def is_output_committed(cabinet: CheckpointRepository, store: SnapshotStore, number: int) -> bool:
+def is_output_committed(
+    repository: CheckpointRepository, store: SnapshotStore, number: int
+) -> bool:
     """Whether all output of a checkpoint is known to be committed.
 
     A job takes no further checkpoint before that. A commit record counts if its checkpoint still
     exists: numbers are used again when a job returns to an older checkpoint.
     """
-    noted = cabinet.read_commit_record()
+    noted = repository.read_commit_record()
     return noted is not None and (noted == number or number < noted in store.list_checkpoints())
 
 
@@ -206,12 +208,12 @@ def find_newest_committed(home: Home) -> int | None:
 
     Raises SnapshotError.
     """
-    cabinet = open_repository(home)
-    store = cabinet.open_read_only()
+    repository = open_repository(home)
+    store = repository.open_read_only()
     for number in reversed(store.list_checkpoints() if store else ()):
         assert store is not None
         with translate_removal(store, number):
-            if is_output_committed(cabinet, store, number) or not find_uncommitted_sinks(
+            if is_output_committed(repository, store, number) or not find_uncommitted_sinks(
                 store.read_manifest(number)
             ):
                 return number

@@ -30,17 +30,17 @@ def check_empty(objects: ObjectStorage) -> None:
 
 
 def upload_savepoint(
-    folder: str, objects: ObjectStorage, tell: Callable[[], None] = lambda: None
+    folder: str, objects: ObjectStorage, report: Callable[[], None] = lambda: None
 ) -> None:
     """Upload the savepoint of a folder to an empty address.
 
-    `tell` is called for each file, and may raise to end the upload. Raises SnapshotError.
+    `report` is called for each file, and may raise to end the upload. Raises SnapshotError.
     """
     _claim(objects)
     done = [names.LOCK]
     try:
         for name in _list_files(folder):
-            tell()
+            report()
             done.append(name)
             with open(os.path.join(folder, name), "rb") as file:
                 objects.put_file(name, file)

@@ -100,12 +100,12 @@ def _check_unclaimed(disk: Disk, unfinished: str, folder: str) -> None:
     there = disk.list_names(unfinished)
     if not there:
         return
-    said = _read_mark(disk, os.path.join(unfinished, names.LOCK))
-    if said.startswith(_MARK_PREFIX) and len(said) == _MARK_LENGTH:
+    holder = _read_mark(disk, os.path.join(unfinished, names.LOCK))
+    if holder.startswith(_MARK_PREFIX) and len(holder) == _MARK_LENGTH:
         raise _build_busy_error(folder)
     # A crash may leave any part of a mark, and zeros for the rest.
     if there != [names.LOCK] or not _MARK_PREFIX.startswith(
-        said.rstrip(b"\0")[: len(_MARK_PREFIX)]
+        holder.rstrip(b"\0")[: len(_MARK_PREFIX)]
     ):
         hint = "move it away, or name another folder"
         raise RefusedSnapshot(f"{unfinished} exists and is not an unfinished savepoint", hint)

@@ -30,17 +30,17 @@ def resolve_home_id(home: Home, place: str | None, *, fresh: bool) -> str:
     """
     path = _get_location_path(home)
     with translate_os_errors(f"read {path}"):
-        said = _read_document(home, path)
+        document = _read_document(home, path)
         is_here = bool(home.disk.list_names(names.get_manifest_folder(home.checkpoint_folder)))
-    known = (said and said["dir"]) or (home.checkpoint_folder if is_here else None)
+    known = (document and document["dir"]) or (home.checkpoint_folder if is_here else None)
     if not fresh and known is not None and known != (place or home.checkpoint_folder):
         now = "is not set" if place is None else f"is {place}"
         raise RefusedSnapshot(
             f"the checkpoints of this job are in {known}, and settings.checkpoint.dir {now}",
             "resume where they are, move them by a savepoint, or start from scratch with --fresh",
         )
-    if said is not None:
-        return str(said["home"])
+    if document is not None:
+        return str(document["home"])
     identity = uuid.uuid4().hex
     if place is not None:
         _write_location(home, identity, None)
@@ -53,8 +53,8 @@ def read_location(home: Home) -> str | None:
     """
     path = _get_location_path(home)
     with translate_os_errors(f"read {path}"):
-        said = _read_document(home, path)
-    return str(said["dir"]) if said and said["dir"] else None
+        document = _read_document(home, path)
+    return str(document["dir"]) if document and document["dir"] else None
 
 
 def record_location(home: Home, identity: str, place: str | None) -> None:

@@ -56,8 +56,8 @@ class CheckpointRepository(Protocol):
         """Delete the job and its checkpoints, atomically even if the process is killed."""
         ...
 
-    def mark_finished(self, said: Mapping[str, object]) -> None:
-        """Mark the job as finished; `said` is what to report of it."""
+    def mark_finished(self, record: Mapping[str, object]) -> None:
+        """Mark the job as finished; `record` is reported of it."""
         ...
 
     def read_finished(self) -> Mapping[str, object] | None:

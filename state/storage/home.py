@@ -183,10 +183,10 @@ class Home:
             self._prepare()
         self.clear_finished()
 
-    def mark_finished(self, said: Mapping[str, object]) -> None:
-        """Mark the job as finished; `said` is what to report of it."""
+    def mark_finished(self, record: Mapping[str, object]) -> None:
+        """Mark the job as finished; `record` is reported of it."""
         with translate_os_errors(f"write {self._finished_path}"):
-            self._write_document(self._finished_path, said)
+            self._write_document(self._finished_path, record)
 
     def read_finished(self) -> Mapping[str, object] | None:
         """Return what the finished mark says; None if there is no mark."""

@@ -76,29 +76,29 @@ def find_holder(disk: Disk, path: str) -> tuple[bool, LockHolder | None]:
     run in that instant may be refused.
     """
     with translate_os_errors(f"lock {path}"):
-        said = _parse_holder(disk.read(path)) if disk.get_size(path) else None
-        if said is None:
+        holder = _parse_holder(disk.read(path)) if disk.get_size(path) else None
+        if holder is None:
             return False, None
         lock = disk.lock(path)
     if lock is None:
-        return True, said
+        return True, holder
     lock.release()
-    return False, said
+    return False, holder
 
 
 def _write_holder(lock: FileLock, path: str, since: str) -> LockHolder | None:
     with translate_os_errors(f"lock {path}"):
         killed = _parse_holder(lock.read())
-        me = LockHolder(os.getpid(), socket.gethostname(), since)
-        lock.write(orjson.dumps(me.document(), option=orjson.OPT_APPEND_NEWLINE))
+        holder = LockHolder(os.getpid(), socket.gethostname(), since)
+        lock.write(orjson.dumps(holder.document(), option=orjson.OPT_APPEND_NEWLINE))
     return killed
 
 
 def _parse_holder(data: bytes) -> LockHolder | None:
     """Return the holder that the file names; None if it names none or is just being written."""
     try:
-        said = orjson.loads(data)
-        return LockHolder(int(said["pid"]), str(said["host"]), str(said["since"]))
+        document = orjson.loads(data)
+        return LockHolder(int(document["pid"]), str(document["host"]), str(document["since"]))
     except (ValueError, KeyError, TypeError):
         return None
 

@@ -42,36 +42,36 @@ from headrace.core.types.elements import DELETE, EVENT_TIME
 MILLISECOND = timedelta(milliseconds=1)
 
 
-def build_sink(sink: nodes.Sink, schema: Schema, surroundings: RunContext) -> SinkConnector:
+def build_sink(sink: nodes.Sink, schema: Schema, run_context: RunContext) -> SinkConnector:
     """Build the sink that the plan describes."""
     options = sink.options
     assert isinstance(options, KafkaSink)
     name = str(sink.name)
-    patience = RequestRetry(build_outage(name, options), surroundings.notify_user)
+    patience = RequestRetry(build_outage(name, options), run_context.notify_user)
     exactly_once = options.delivery == "exactly_once"
-    limited = exactly_once and surroundings.row_limit is not None
+    limited = exactly_once and run_context.row_limit is not None
     subtasks = sink.parallelism if exactly_once and not limited else 0
-    record = TransactionalIds(surroundings.job_id, name, subtasks, INITIAL_SLOTS)
+    record = TransactionalIds(run_context.job_id, name, subtasks, INITIAL_SLOTS)
     timeout_ms = options.transaction_timeout // MILLISECOND
     transactions = SinkTransactions(
-        record, surroundings.notes, surroundings.kernel_executor, timeout_ms
+        record, run_context.notes, run_context.kernel_executor, timeout_ms
     )
     return TopicSink(
         name,
-        BrokerLink(partial(_connect_broker, options, surroundings), patience),
+        BrokerLink(partial(_connect_broker, options, run_context), patience),
         _build_mapping(sink, options, schema),
         BatchSettings(options.compression, options.linger),
-        surroundings.kernel_executor,
+        run_context.kernel_executor,
         transactions,
-        surroundings.commit_timing,
+        run_context.commit_timing,
         options.on_lost_transaction,
         limited,
     )
 
 
-async def _connect_broker(options: KafkaSink, surroundings: RunContext) -> BrokerRequests:
+async def _connect_broker(options: KafkaSink, run_context: RunContext) -> BrokerRequests:
     return BrokerRequests(
-        await connect_client(options, surroundings.folder), round(REQUEST_TIMEOUT_S * 1000)
+        await connect_client(options, run_context.folder), round(REQUEST_TIMEOUT_S * 1000)
     )
 
 

@@ -27,23 +27,23 @@ if TYPE_CHECKING:
     from headrace.connectors.formats.csv_decode import CsvDecoder
 
 
-def build_source(source: nodes.Source, surroundings: RunContext) -> SourceConnector:
+def build_source(source: nodes.Source, run_context: RunContext) -> SourceConnector:
     """Build the source that the plan describes."""
     # Imports aiokafka, which is not needed merely to validate a pipeline.
     from headrace.connectors.kafka.source.source import TopicSource
 
     options = source.options
     assert isinstance(options, KafkaSource)
-    return TopicSource(source.name, options, surroundings, build_chunk_maker(source))
+    return TopicSource(source.name, options, run_context, build_chunk_maker(source))
 
 
-def build_batch_reader(source: nodes.Source, surroundings: RunContext) -> BatchSplitReader:
+def build_batch_reader(source: nodes.Source, run_context: RunContext) -> BatchSplitReader:
     """Build the batch reader of the source that the plan describes."""
     from headrace.connectors.kafka.source.batch_reader import TopicBatchReader
 
     options = source.options
     assert isinstance(options, KafkaSource)
-    return TopicBatchReader(source.name, options, surroundings, build_chunk_maker(source))
+    return TopicBatchReader(source.name, options, run_context, build_chunk_maker(source))
 
 
 def build_chunk_maker(source: nodes.Source) -> ChunkMaker:

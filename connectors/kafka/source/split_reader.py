@@ -82,13 +82,13 @@ class PartitionSplitReader:
     def __init__(
         self,
         maker: ChunkMaker,
-        bench: KernelExecutor,
+        kernel_executor: KernelExecutor,
         limit: RowLimit,
         fetching: Callable[[PartitionSplitReader], Fetcher],
         skipped: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._maker = maker
-        self._bench = bench
+        self._kernel_executor = kernel_executor
         self._limit = limit
         self._skipped = skipped
         self._tracks: dict[Split, PartitionState] = {}
@@ -233,7 +233,9 @@ class PartitionSplitReader:
         made: Sequence[MadeChunk] = ()
         try:
             with self._working:
-                made = await self._bench.run(rows, partial(self._maker.make_chunks, loads, most))
+                made = await self._kernel_executor.run(
+                    rows, partial(self._maker.make_chunks, loads, most)
+                )
         finally:
             self._limit.put_back(most, sum(each.chunk.frame.height for each in made))
         done = {each.chunk.split: each for each in made}

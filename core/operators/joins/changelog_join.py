@@ -48,8 +48,6 @@ if TYPE_CHECKING:
 
     Difference: TypeAlias = tuple[pl.DataFrame, pl.DataFrame]
     """Rows to retract, and rows to emit."""
-if TYPE_CHECKING:
-    import polars as pl
 
 
 MAX_PAIRS = 1 << 20

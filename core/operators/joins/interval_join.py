@@ -151,12 +151,12 @@ class IntervalJoin(SymmetricJoin, WriteThroughOperator):
     def _emit_first_matches(self, rows: pl.DataFrame) -> Iterator[Output]:
         """Emit the left rows that match these right ones, and no earlier one."""
         near = None if self._bounds is None else self._bounds.get_range(RIGHT)
-        asking = self._buffers[LEFT].find_candidates(rows, near)
-        if asking is not None:
-            asking = asking[self._find_matched(LEFT, asking, rows)]
-            if asking.height:
+        probe_rows = self._buffers[LEFT].find_candidates(rows, near)
+        if probe_rows is not None:
+            probe_rows = probe_rows[self._find_matched(LEFT, probe_rows, rows)]
+            if probe_rows.height:
                 yield from self._emit_rows(
-                    LEFT, drop_rows(asking, self._find_matched(LEFT, asking))
+                    LEFT, drop_rows(probe_rows, self._find_matched(LEFT, probe_rows))
                 )
 
     def _advance_clock(self, now_us: int) -> Iterator[Output]:
@@ -196,30 +196,30 @@ class IntervalJoin(SymmetricJoin, WriteThroughOperator):
             yield from self._emit_rows(which, drop_rows(rows, self._find_matched(which, rows)))
 
     def _find_matched(
-        self, which: int, asking: pl.DataFrame, there: pl.DataFrame | None = None
+        self, which: int, probe_rows: pl.DataFrame, there: pl.DataFrame | None = None
     ) -> pl.Series:
         """Return which rows match some of the others, or of the other side's stored rows."""
         import polars as pl
 
-        pairs = self._probe(which, asking, there)
+        pairs = self._probe(which, probe_rows, there)
         return pl.Series([], dtype=pl.UInt32) if pairs is None else pairs.find_matched()
 
-    def _iterate_pairs(self, which: int, asking: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    def _iterate_pairs(self, which: int, probe_rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
         """Return the pairs of these rows with the stored rows of the other side."""
-        pairs = self._probe(which, asking, None)
+        pairs = self._probe(which, probe_rows, None)
         return iter(()) if pairs is None else pairs.iterate_rows()
 
     def _probe(
-        self, which: int, asking: pl.DataFrame, there: pl.DataFrame | None
+        self, which: int, probe_rows: pl.DataFrame, there: pl.DataFrame | None
     ) -> MatchedPairs | None:
         own, other = self._buffers[which], self._buffers[1 - which]
         near = None if self._bounds is None else self._bounds.get_range(which)
-        there = other.find_candidates(asking, near) if there is None else there
+        there = other.find_candidates(probe_rows, near) if there is None else there
         if there is None:
             return None
-        probe = JoinProbe(asking, there, own.key, near)
+        probe = JoinProbe(probe_rows, there, own.key, near)
         return MatchedPairs(
-            self._pairs, probe, own.project_output(asking), other.project_output(there)
+            self._pairs, probe, own.project_output(probe_rows), other.project_output(there)
         )
 
     def _emit_rows(self, which: int, rows: pl.DataFrame) -> Iterator[Output]:

@@ -42,11 +42,11 @@ PAIR_FACTOR = 1 << 32
 
 
 class JoinProbe:
-    """The matches of rows; `asking` and `there` have the columns `on`, none of them null."""
+    """The matches of rows; `probe_rows` and `there` have the columns `on`, none of them null."""
 
     def __init__(
         self,
-        asking: pl.DataFrame,
+        probe_rows: pl.DataFrame,
         there: pl.DataFrame,
         on: Sequence[str],
         near: tuple[int, int] | None = None,
@@ -54,8 +54,13 @@ class JoinProbe:
         """`near`: the inclusive bounds of a match's SLOT less that of the probing row."""
         import polars as pl
 
-        self._probe_rows, self._stored_rows, self._key, self._time_range = asking, there, on, near
-        bits = max(asking.height, there.height).bit_length()
+        self._probe_rows, self._stored_rows, self._key, self._time_range = (
+            probe_rows,
+            there,
+            on,
+            near,
+        )
+        bits = max(probe_rows.height, there.height).bit_length()
         bounds = FULL_MASK >> bits << bits, (1 << bits) - 1
         self._upper, self._lower = (pl.Series([each], dtype=pl.UInt64) for each in bounds)
         self._order: pl.Series | None = None
@@ -67,7 +72,7 @@ class JoinProbe:
         self._codes = self._number_hashes(hashes, pl.Series([FULL_MASK], dtype=pl.UInt64))
         asks, hashes, begin = self._find_starts()
         self._candidates = _list_candidates(
-            self._codes, asks, begin, hashes | self._lower, MAX_SPARSE_MATCHES * asking.height
+            self._codes, asks, begin, hashes | self._lower, MAX_SPARSE_MATCHES * probe_rows.height
         )
         """Each probing row and each candidate, as one number; None: there are too many."""
         self._found_ranges = (
@@ -133,10 +138,10 @@ class JoinProbe:
 
     def _find_starts(self) -> tuple[pl.Series, pl.Series, pl.Series]:
         """Return the probing rows that have candidates, their hashes, and the first candidates."""
-        asking = self._number_hashes(
+        probe_rows = self._number_hashes(
             select_columns(self._probe_rows, _hash_key(self._key).alias("hash"))["hash"]
         )
-        asks, hashes = asking & self._lower, asking & self._upper
+        asks, hashes = probe_rows & self._lower, probe_rows & self._upper
         begin = _search_starts(self._codes, hashes)
         some = self._codes[begin] < (hashes | self._lower)
         return asks.filter(some), hashes.filter(some), begin.filter(some)

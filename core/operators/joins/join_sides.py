@@ -224,9 +224,9 @@ class JoinSideBuffer:
         time = [] if self._time is None else [rows[SLOT].alias(self._time)]
         return pick_columns(rows, self._output_columns, *time)
 
-    def is_selective(self, asking: int) -> bool:
+    def is_selective(self, probe_count: int) -> bool:
         """Whether this number of probing rows is small compared with the stored rows."""
-        return asking * LOOKUP_FACTOR < self.runs.rows
+        return probe_count * LOOKUP_FACTOR < self.runs.rows
 
     def find_candidates(
         self, asking: pl.DataFrame, near: tuple[int, int] | None

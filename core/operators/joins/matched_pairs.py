@@ -128,13 +128,13 @@ PROBE_NUMBER, MATCH_NUMBER = "__asks", "__meets"
 
 
 class MatchedPairs:
-    """The matched pairs of a probe; `asking` and `there` are the output columns of its rows."""
+    """The matched pairs of a probe; `probe_rows` and `there` are the output columns of its rows."""
 
     def __init__(
-        self, pairs: JoinOutput, probe: JoinProbe, asking: pl.DataFrame, there: pl.DataFrame
+        self, pairs: JoinOutput, probe: JoinProbe, probe_rows: pl.DataFrame, there: pl.DataFrame
     ) -> None:
         self._pairs, self._probe = pairs, probe
-        self._probe_rows, self._stored_rows = asking, there
+        self._probe_rows, self._stored_rows = probe_rows, there
 
     def iterate_rows(self) -> Iterator[pl.DataFrame]:
         """Return the pairs that pass the join condition, in bounded batches."""

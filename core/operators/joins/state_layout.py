@@ -47,9 +47,6 @@ if TYPE_CHECKING:
     import polars as pl
 
     Layout = Mapping[str, pl.DataType]
-if TYPE_CHECKING:
-    import polars as pl
-
     Columns = Mapping[str, pl.DataType]
 
 

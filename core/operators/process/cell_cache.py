@@ -238,8 +238,8 @@ def build_column(
             if not is_value_of(value, type):
                 shown = f"{value!r:.200} ({value.__class__.__name__})"
                 message = f"{of}: state {quote_name(name)} is a {declared}, and was set to {shown}"
-                whose = "" if declared.shared else f", of the key {cell._id!r}"
-                raise UserCodeError(f"{message}{whose}") from None
+                suffix = "" if declared.shared else f", of the key {cell._id!r}"
+                raise UserCodeError(f"{message}{suffix}") from None
         raise
 
 

@@ -96,4 +96,4 @@ class KeyedUserState:
 
 
 def _build_heap(states: States, *, by_wall: bool) -> TimerHeap:
-    return TimerHeap([name for name, said in states.items() if said.processing is by_wall])
+    return TimerHeap([name for name, declared in states.items() if declared.processing is by_wall])

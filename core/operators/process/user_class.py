@@ -98,17 +98,17 @@ class RowFactory:
     @classmethod
     def from_method(cls, method: Callable[..., Any], schema: Schema, name: str) -> RowFactory:
         """Build the row factory of a method: for the row class it annotates, or for all columns."""
-        said = _find_row_class(method)
-        if said is None:
+        row_class = _find_row_class(method)
+        if row_class is None:
             fields = [(n, Any, None) for n in schema.names if n.isidentifier()]
-            made = msgspec.defstruct("Row", fields, bases=(Row,), gc=False)
-            return cls(made, tuple(field for field, _, _ in fields))
-        for field in said.__struct_fields__:
+            row_type = msgspec.defstruct("Row", fields, bases=(Row,), gc=False)
+            return cls(row_type, tuple(field for field, _, _ in fields))
+        for field in row_class.__struct_fields__:
             if field not in schema:
                 hint = suggest_name(field, schema.names) or f"it has {', '.join(schema.names)}"
-                message = f'{name}: row class {said.__name__} has "{field}", but rows do not'
+                message = f'{name}: row class {row_class.__name__} has "{field}", but rows do not'
                 raise UserCodeError(message, hint)
-        return cls(said, said.__struct_fields__)
+        return cls(row_class, row_class.__struct_fields__)
 
     @classmethod
     def build_empty(cls) -> RowFactory:
@@ -132,11 +132,11 @@ class RowFactory:
 def _find_row_class(method: Callable[..., Any]) -> type[msgspec.Struct] | None:
     """Return the row class that a method annotates, if any."""
     try:
-        said = inspect.get_annotations(method, eval_str=True)
+        annotations = inspect.get_annotations(method, eval_str=True)
         first = next(iter(inspect.signature(method).parameters))
     except (NameError, ValueError, TypeError, AttributeError, SyntaxError, StopIteration):
         return None  # an annotation that only editors resolve
-    found = said.get(first)
+    found = annotations.get(first)
     is_row = isinstance(found, type) and issubclass(found, msgspec.Struct)
     return found if is_row and found is not Row else None
 
@@ -191,7 +191,7 @@ class UserClassErrors:
         """`states` are the states that the class declares."""
         self._code = code
         self._states = tuple(states)
-        self._has_shared = any(said.shared for said in states.values())
+        self._has_shared = any(declared.shared for declared in states.values())
         self._collectors = outs
 
     @property

@@ -99,13 +99,13 @@ def build_fold(
 ) -> Fold:
     """Build the fold of a windowed operation; `types` are the types of the input columns."""
     window = operation.window
-    telling = GroupErrorContext(grouping, window)
+    error_context = GroupErrorContext(grouping, window)
     fold: AggregateFold | ApplyFold | TopNFold
     if isinstance(operation, nodes.Top):
         fold = TopNFold(operation, types, newest=newest)
     else:
         fold = (
-            ApplyFold(operation, grouping, telling, newest=newest)
+            ApplyFold(operation, grouping, error_context, newest=newest)
             if isinstance(operation, nodes.Apply)
             else AggregateFold(operation, grouping, newest=newest)
         )
@@ -114,7 +114,7 @@ def build_fold(
     if evict is None:
         return fold
     evicted = EvictingFold if evict.code is None else UserEvictingFold
-    return evicted(evict, fold, types, telling)
+    return evicted(evict, fold, types, error_context)
 
 
 OperatorFactory: TypeAlias = "Callable[[Mapping[str, pl.DataType]], Operator]"

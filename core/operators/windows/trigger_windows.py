@@ -166,7 +166,9 @@ class UserTriggerWindows(CountTriggerWindows):
     The grid of `parts` has one pane per window; `panes` is the grid by which rows arrive.
     """
 
-    def __init__(self, parts: WindowComponents, panes: Grid, telling: GroupErrorContext) -> None:
+    def __init__(
+        self, parts: WindowComponents, panes: Grid, error_context: GroupErrorContext
+    ) -> None:
         super().__init__(parts, panes, 0)
         trigger = parts.window.trigger
         assert trigger is not None and trigger.code is not None
@@ -174,7 +176,7 @@ class UserTriggerWindows(CountTriggerWindows):
         self._code = trigger.code
         self._state_fields = {field.name: field for field in trigger.state}
         self._row_columns = trigger.input_columns.names
-        self._error_context = telling
+        self._error_context = error_context
 
     def _fire_accumulating(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Return the windows that fire, including ended ones."""

@@ -81,36 +81,36 @@ class AddedColumnsReading(FieldReading):
             hint = f"write [{value}]" if isinstance(value, Text) and not value.secret else ""
             raise make_expected_error(value, self.wanted, hint)
         gathered = ValueProblemCollector()
-        found = [self._read_column(gathered, key, said) for key, said in value.items()]
+        found = [self._read_column(gathered, key, written) for key, written in value.items()]
         gathered.raise_if_any()
         return tuple(added for added in found if added is not None)
 
     def _read_column(
-        self, gathered: ValueProblemCollector, key: Text, said: object
+        self, gathered: ValueProblemCollector, key: Text, written: object
     ) -> AddedColumn | None:
         read_or_collect(gathered, column, key, key, KEY)
-        if isinstance(said, dict):
-            return self._read_renamed_column(gathered, key, said)
-        typed = read_or_collect(gathered, TypeReading(), said, key)
+        if isinstance(written, dict):
+            return self._read_renamed_column(gathered, key, written)
+        typed = read_or_collect(gathered, TypeReading(), written, key)
         return AddedColumn(key, key, *typed) if isinstance(typed, tuple) else None
 
     def _read_renamed_column(
-        self, gathered: ValueProblemCollector, key: Text, said: dict[Text, object]
+        self, gathered: ValueProblemCollector, key: Text, written: dict[Text, object]
     ) -> AddedColumn | None:
-        unknown = [other for other in said if other not in ("column", "type")]
+        unknown = [other for other in written if other not in ("column", "type")]
         for other in unknown:
             hint = suggest_name(other, ("column", "type")) or "it has column and type"
             gathered.add(make_value_error(other, f'unknown key "{other}"', hint), key, other, KEY)
-        if "column" not in said:
+        if "column" not in written:
             if not unknown:
                 gathered.add(
                     make_value_error(key, 'missing key "column"', "the table's name for it"), key
                 )
             return None
-        name = read_or_collect(gathered, column, said[Text("column")], key, "column")
+        name = read_or_collect(gathered, column, written[Text("column")], key, "column")
         typed: object = (STRING, True)
-        if "type" in said:
-            typed = read_or_collect(gathered, TypeReading(), said[Text("type")], key, "type")
+        if "type" in written:
+            typed = read_or_collect(gathered, TypeReading(), written[Text("type")], key, "type")
         if isinstance(name, Text) and isinstance(typed, tuple):
             return AddedColumn(key, name, *typed)
         return None

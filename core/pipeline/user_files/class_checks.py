@@ -131,15 +131,15 @@ def _list_state_assignments(body: Iterable[ast.stmt]) -> Iterator[ast.expr]:
 def _parse_state(value: ast.expr) -> tuple[Schema | None, str]:
     """Return the columns, or None and the error in them."""
     try:
-        said = ast.literal_eval(value)
+        literal = ast.literal_eval(value)
     except ValueError:
         return None, "is computed, but must be a literal"
-    if not isinstance(said, dict) or not all(
-        isinstance(name, str) and isinstance(type, str) for name, type in said.items()
+    if not isinstance(literal, dict) or not all(
+        isinstance(name, str) and isinstance(type, str) for name, type in literal.items()
     ):
         return None, "is not a dict of names and types"
     fields = []
-    for name, type in said.items():
+    for name, type in literal.items():
         if not name.isidentifier() or name.startswith("_"):
             return None, f'has a column "{name}", which is not a plain name'
         try:

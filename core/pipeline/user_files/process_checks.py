@@ -121,7 +121,7 @@ def _find_method_problems(
         if count not in (right, -1):
             message = f'class "{shape.name}": {name} takes {count} arguments besides self'
             yield message, _format_example(name)
-    timers = [name for name, said in shape.states if said.kind is Kind.TIMER]
+    timers = [name for name, declared in shape.states if declared.kind is Kind.TIMER]
     if timers and "on_timer" not in shape.methods and not shape.has_unknown_bases:
         hint = "as in def on_timer(self, at, state, out): ..."
         yield f'class "{shape.name}" has the timer "{timers[0]}" and no on_timer', hint
@@ -129,7 +129,7 @@ def _find_method_problems(
 
 def _find_shared_problems(shape: ProcessClassShape, *, ruled: bool) -> Iterator[tuple[str, str]]:
     """Yield the errors of states that all keys share; `ruled`: whether the step has a broadcast."""
-    shared = [name for name, said in shape.states if said.shared]
+    shared = [name for name, declared in shape.states if declared.shared]
     if ruled and not shared and not shape.problems:  # otherwise a broken state may be shared
         hint = 'as in limits = shared(map_of("string", "double"))'
         yield f'class "{shape.name}" has no shared state that on_rule could write', hint
@@ -217,10 +217,10 @@ def _read_state(name: str, call: ast.Call) -> Declared | tuple[str, str]:
     except ValueError:
         return f"{ast.unparse(call)} is computed", LITERAL_HINT
     try:
-        made: State[object] = STATE_KINDS[_get_function_name(call)](*words, **named)  # type: ignore[operator]
+        state: State[object] = STATE_KINDS[_get_function_name(call)](*words, **named)  # type: ignore[operator]
     except (TypeError, ValueError) as error:
         return str(error), ""
-    return made.declaration
+    return state.declaration
 
 
 def _read_shared_state(name: str, call: ast.Call) -> Declared | tuple[str, str]:
@@ -228,10 +228,10 @@ def _read_shared_state(name: str, call: ast.Call) -> Declared | tuple[str, str]:
         case ast.Call(args=[ast.Call() as inner], keywords=[]) if (
             _get_function_name(inner) in STATE_KINDS
         ):
-            said = _read_state(name, inner)
+            declared = _read_state(name, inner)
         case _:
             return f"{ast.unparse(call)} declares no shared state", 'as in shared(value("bigint"))'
     try:
-        return make_shared(said) if isinstance(said, Declared) else said
+        return make_shared(declared) if isinstance(declared, Declared) else declared
     except ValueError as error:
         return str(error), ""

@@ -29,14 +29,14 @@ BLOCK_PATTERN = re.compile(r"[|>][-+\d]{0,2}")
 ANCHOR_PATTERN = re.compile(r"[&*][\w-]+")
 
 
-def find_line_error(scene: YamlErrorContext, line: ContextLine) -> Problem | None:
+def find_line_error(context: YamlErrorContext, line: ContextLine) -> Problem | None:
     """Return the error in the value of a line, if it is a common one."""
     entry = line.entry or _match_entry_with_colons(line)
     if entry is None or entry["value"] is None:
         return None
     start = line.start + entry.start("value")
     for rule in VALUE_RULES:
-        found = rule(scene, start, entry["value"], entry["key"])
+        found = rule(context, start, entry["value"], entry["key"])
         if found:
             return found
     return None
@@ -48,10 +48,12 @@ def _match_entry_with_colons(line: ContextLine) -> re.Match[str] | None:
     return re.compile(pattern).match(line.text, line.indent)
 
 
-def _find_forbidden_start(scene: YamlErrorContext, at: int, value: str, key: str) -> Problem | None:
+def _find_forbidden_start(
+    context: YamlErrorContext, at: int, value: str, key: str
+) -> Problem | None:
     if value[0] not in "@`%":
         return None
-    return scene.make_problem(
+    return context.make_problem(
         f"in YAML a value cannot begin with {_describe_character(value[0])}",
         at,
         at + 1,
@@ -63,18 +65,20 @@ def _describe_character(sign: str) -> str:
     return "a back quote" if sign == "`" else f'"{sign}"'
 
 
-def _find_list_start(scene: YamlErrorContext, at: int, value: str, key: str) -> Problem | None:
+def _find_list_start(context: YamlErrorContext, at: int, value: str, key: str) -> Problem | None:
     if not value.startswith(("- ", "? ")):
         return None
     if value[0] == "?":
-        return scene.make_problem(
+        return context.make_problem(
             '"? " cannot begin a value', at, at + 1, suggest_quotes(value, key)
         )
     hint = f'write {key}: [a, b], or each "- " on a line of its own below "{key}:"'
-    return scene.make_problem("a list cannot begin on the line of its key", at, at + 1, hint)
+    return context.make_problem("a list cannot begin on the line of its key", at, at + 1, hint)
 
 
-def _find_indicator_start(scene: YamlErrorContext, at: int, value: str, key: str) -> Problem | None:
+def _find_indicator_start(
+    context: YamlErrorContext, at: int, value: str, key: str
+) -> Problem | None:
     """Find a special character at the start of an expression: `*`, `>= 5`, `!(a > b)`, `& x`."""
     first, bare = value[0], _strip_comment(value)
     if first not in "*&!|>" or BLOCK_PATTERN.fullmatch(bare) or ANCHOR_PATTERN.fullmatch(bare):
@@ -82,11 +86,11 @@ def _find_indicator_start(scene: YamlErrorContext, at: int, value: str, key: str
     if first == "&" and ANCHOR_PATTERN.match(bare) and not re.match(r"&[\w-]+\s+[<>=|!*/+-]", bare):
         return None
     message = f'in YAML "{first}" at the start of a value {INDICATOR_MEANINGS[first]}'
-    return scene.make_problem(message, at, at + 1, suggest_quotes(bare, key))
+    return context.make_problem(message, at, at + 1, suggest_quotes(bare, key))
 
 
 def _find_text_after_bracket(
-    scene: YamlErrorContext, at: int, value: str, key: str
+    context: YamlErrorContext, at: int, value: str, key: str
 ) -> Problem | None:
     if value[0] not in "[{":
         return None
@@ -96,40 +100,42 @@ def _find_text_after_bracket(
         return None
     if rest[0] in "]}":
         stray = at + end + value[end:].index(rest[0])
-        return scene.make_problem(f'this "{rest[0]}" has no opening bracket', stray, stray + 1)
+        return context.make_problem(f'this "{rest[0]}" has no opening bracket', stray, stray + 1)
     message = (
         f'in YAML "{value[0]}" at the start of a value {INDICATOR_MEANINGS[value[0]]}, which '
         "ends here"
     )
     hint = suggest_quotes(_strip_comment(value), key)
-    return scene.make_problem(message, at + end - 1, at + end, hint)
+    return context.make_problem(message, at + end - 1, at + end, hint)
 
 
 def _find_text_after_quote(
-    scene: YamlErrorContext, at: int, value: str, key: str
+    context: YamlErrorContext, at: int, value: str, key: str
 ) -> Problem | None:
     if value[0] not in "'\"":
         return None
     found = QUOTED_PATTERN.match(value)
     if not found:
         message = f"this quote ({value[0]}) is not closed on its line"
-        return scene.make_problem(message, at, at + 1, f"add a {value[0]} where it ends")
+        return context.make_problem(message, at, at + 1, f"add a {value[0]} where it ends")
     rest = value[found.end() :]
     if not rest.strip() or re.match(r"\s+#", rest) or rest.lstrip()[0] in ":":
         return None
     start = at + found.end() + len(rest) - len(rest.lstrip())
     message = "a value that begins with a quote ends at the next one, but more text follows"
     hint = suggest_quotes(_strip_comment(value), key)
-    return scene.make_problem(message, start, at + len(value), hint)
+    return context.make_problem(message, start, at + len(value), hint)
 
 
-def _find_colon(scene: YamlErrorContext, at: int, value: str, key: str) -> Problem | None:
+def _find_colon(context: YamlErrorContext, at: int, value: str, key: str) -> Problem | None:
     found = re.search(r":(\s|$)", _strip_comment(value))
     if not found or value[0] in "'\"[{|>&*!":
         return None
     message = 'a ":" followed by a space, in a value without quotes'
     start = at + found.start()
-    return scene.make_problem(message, start, start + 1, suggest_quotes(_strip_comment(value), key))
+    return context.make_problem(
+        message, start, start + 1, suggest_quotes(_strip_comment(value), key)
+    )
 
 
 VALUE_RULES: tuple[Callable[[YamlErrorContext, int, str, str], Problem | None], ...] = (

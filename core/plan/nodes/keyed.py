@@ -141,12 +141,14 @@ class ProcessBody:
     @property
     def uses_wall_clock(self) -> bool:
         """Whether any of its states or timers uses the wall clock."""
-        return any(said.processing for _, said in self.states)
+        return any(declared.processing for _, declared in self.states)
 
     @property
     def timers(self) -> tuple[tuple[str, Declared], ...]:
         """The timers among its states."""
-        return tuple((name, said) for name, said in self.states if said.kind is StateKind.TIMER)
+        return tuple(
+            (name, declared) for name, declared in self.states if declared.kind is StateKind.TIMER
+        )
 
 
 @dataclass(frozen=True, slots=True)

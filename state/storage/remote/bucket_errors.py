@@ -93,11 +93,11 @@ def describe_bucket_error(text: str) -> tuple[str, str]:
     >>> describe_bucket_error("... kind: Connect, ...")[0]
     'the server cannot be reached'
     """
-    for known, said, hint in _KNOWN_ERRORS:
+    for known, message, hint in _KNOWN_ERRORS:
         if known in text:
-            return said, hint
+            return message, hint
     status, code = _STATUS_PATTERN.search(text), _CODE_PATTERN.search(text)
     if status is None:
         return "the connection broke, or its answer was invalid", ""
-    said = f"the server says {status[1]} {status[2].strip()}"
-    return (f"{said}, {code[1]}" if code else said), ""
+    message = f"the server says {status[1]} {status[2].strip()}"
+    return (f"{message}, {code[1]}" if code else message), ""

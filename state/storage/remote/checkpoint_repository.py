@@ -157,10 +157,10 @@ class RemoteCheckpointRepository:
         self._job = self._job or job
         return RemoteSnapshotStore(self._objects, job, self._disk, None, self._format_now)
 
-    def mark_finished(self, said: Mapping[str, object]) -> None:
+    def mark_finished(self, record: Mapping[str, object]) -> None:
         """Mark the job as finished."""
         self._owner.verify()
-        self._objects.put(names.FINISHED, encode_checksummed(said))
+        self._objects.put(names.FINISHED, encode_checksummed(record))
 
     def read_finished(self) -> Mapping[str, object] | None:
         """Return what the finished mark says; None if there is no mark."""
@@ -263,11 +263,11 @@ def own_checkpoints(
         objects, build_own_record(home, LockHolder(os.getpid(), socket.gethostname(), now()))
     )
     owner.acquire(take_over=take_over)
-    cabinet = RemoteCheckpointRepository(objects, name, disk, owner, now)
+    repository = RemoteCheckpointRepository(objects, name, disk, owner, now)
     try:
-        yield cabinet
+        yield repository
     finally:
-        if cabinet.close():
+        if repository.close():
             # Without a release, a run of the same home can still resume at once.
             with suppress(SnapshotError):
                 owner.release(now())

@@ -41,15 +41,15 @@ def check_endpoint(scheme: str, environment: Mapping[str, str]) -> None:
     instead = _OVERRIDING_VARIABLES.get(scheme, "")
     names = (instead,) if instead in environment else _ENDPOINT_VARIABLES.get(scheme, ())
     for name in names:
-        said = environment.get(name)
-        if said is not None and not _is_url(said):
+        text = environment.get(name)
+        if text is not None and not _is_url(text):
             # A value that may contain a password is not repeated.
-            is_secret = set("@?#") & set(said)
+            is_secret = set("@?#") & set(text)
             got = (
-                "one with credentials or a query" if is_secret else f'"{escape_unprintable(said)}"'
+                "one with credentials or a query" if is_secret else f'"{escape_unprintable(text)}"'
             )
             message = f"{name}: wanted a URL as http://host:port, got {got}"
-            raise InvalidEndpoint(message, "" if said else "unset it, or set it to one")
+            raise InvalidEndpoint(message, "" if text else "unset it, or set it to one")
 
 
 def _is_url(text: str) -> bool:

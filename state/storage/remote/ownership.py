@@ -112,9 +112,9 @@ class OwnershipLost(RefusedSnapshot):
 class BucketOwnership:
     """Ownership record as one run holds it; for one thread at a time."""
 
-    def __init__(self, objects: ObjectStorage, me: OwnershipRecord) -> None:
+    def __init__(self, objects: ObjectStorage, record: OwnershipRecord) -> None:
         self._objects = objects
-        self._record = me
+        self._record = record
         self._version: ObjectVersion | None = None
         self._loss: OwnershipLost | None = None
         self.previous_owner: LockHolder | None = None

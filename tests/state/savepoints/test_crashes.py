@@ -126,7 +126,7 @@ def test_another_one_that_is_being_written_is_left_alone() -> None:
         if not disk.list_names(other):
             take_savepoint(at, "1.0", to=other)
 
-    take_savepoint(at, "1.0", to=TO, tell=meanwhile)
+    take_savepoint(at, "1.0", to=TO, report=meanwhile)
     assert sorted(disk.list_names(f"{ROOT}/savepoints")) == ["mine", "other"]
 
 

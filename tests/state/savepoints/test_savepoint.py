@@ -335,12 +335,12 @@ def test_a_checkpoint_that_goes_meanwhile_is_no_damage(one: Home) -> None:
         store.collect([])
 
     with pytest.raises(RefusedSnapshot, match="checkpoint 7 was removed while it was read"):
-        take_savepoint(one, "1.0", tell=gone)
+        take_savepoint(one, "1.0", report=gone)
 
 
 def test_how_far_it_is_is_told(home: Home) -> None:
     told: list[tuple[int, int]] = []
-    take_savepoint(home, "1.0", tell=lambda done, of: told.append((done, of)))
+    take_savepoint(home, "1.0", report=lambda done, of: told.append((done, of)))
     assert told == sorted(told)
     assert told[-1][0] == told[-1][1] > 0
 
@@ -354,7 +354,7 @@ def test_who_gives_up_leaves_nothing(one: Home) -> None:
         raise Stop
 
     with pytest.raises(Stop):
-        take_savepoint(one, "1.0", tell=stop)
+        take_savepoint(one, "1.0", report=stop)
     assert not list(Path(one.root, "savepoints", NAME).iterdir())
 
 

@@ -1,14 +1,20 @@
-"""The states of a cell that validate what is written: values, lists and maps.
+"""The cell class of a user class: generated, because user code reads and writes cells for each row.
 
-Reading them is as fast as reading a plain list or dict.
+A cell is an object with all state of a key, as a user class sees it. These functions are generated
+as source text, with the names of slots and the test of a type written into it:
 
-The cell of a key: an object with all state of the key, as a user class sees it.
+- the property of a value, which validates what is written; of a value with a TTL, over two slots:
+  the value and its expiry time; and of a timer, over the time that it is set to, and the time of
+  its entry in the heap (`timers`);
+- the function that creates a cell.
 
-A state without TTL is a slot, with a property that validates what is written. A value
-with a TTL is a property over two slots: the value and its expiry time. A timer is a property over
-the time that it is set to, and the time of its entry in the heap (`timers`).
+Lists and maps are containers that validate what is written; reading them is as fast as reading a
+plain list or dict. Besides its states, a cell has `_id`, the key as user code sees it.
 
-    _id     the key as user code sees it
+Reading and writing takes a third of the time of a plain class. Its test in
+tests/core/operators/process compares the generated class with the plain one, and
+`benchmarks/cell_class.py` measures both. The module needs values and their conversion only; clocks
+and heaps are passed in.
 """
 
 from __future__ import annotations
@@ -17,10 +23,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from operator import attrgetter
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from headrace.core.errors.problems import suggest_name
-from headrace.core.operators.process.call_context import CallContext
 from headrace.core.operators.process.state_values import (
     TtlList,
     TtlMap,
@@ -28,7 +33,6 @@ from headrace.core.operators.process.state_values import (
     copy_value,
     is_nested,
 )
-from headrace.core.operators.process.timers import TimerHeap
 from headrace.core.process.declarations import Declared, Kind
 from headrace.core.process.process import to_datetime, to_microseconds
 from headrace.core.process.value_conversion import (
@@ -42,6 +46,27 @@ from headrace.core.process.value_conversion import (
 from headrace.core.types.data_types import Type
 
 Setter: TypeAlias = Callable[[Any, Any], None]
+
+
+class CellClocks(Protocol):
+    """The clocks by which states expire and timers are set, in microseconds."""
+
+    @property
+    def now_us(self) -> Callable[[], int]:
+        """The wall clock."""
+        ...
+
+    def get_event_us(self) -> int:
+        """Return the current event time."""
+        ...
+
+
+class TimerQueue(Protocol):
+    """The timers of one clock."""
+
+    def push(self, at_us: int, cell: Any, name: str) -> None:
+        """Add an entry for that time."""
+        ...
 
 
 def build_state_converter(name: str, declared: Declared, type: Type) -> ValueConverter:
@@ -91,14 +116,25 @@ def _build_container_setter(name: str, declared: Declared, beginning: Any) -> Se
     # Setting a container writes all its elements.
     of, is_map = f"_of_{name}", declared.kind is Kind.MAP
 
+    def reject(value: Any) -> TypeError:
+        shown = format_value(value)
+        return TypeError(f'state "{name}" is a {declared}, and was set to {shown}')
+
     def write(cell: Any, value: Any) -> None:
         if value is getattr(cell, of):
             return
         new = beginning()
         wrong = str | bytes if is_map else str | bytes | Mapping
         if isinstance(value, wrong) or not isinstance(value, Iterable | None):
-            raise TypeError(f'state "{name}" is a {declared}, and was set to {format_value(value)}')
-        (new.update if is_map else new.extend)(value or ())
+            raise reject(value)
+        if is_map:
+            try:
+                entries = dict(value or ())
+            except (TypeError, ValueError) as error:  # no pairs, or a key that has no hash
+                raise reject(value) from error
+            new.update(entries)
+        else:
+            new.extend(value or ())
         setattr(cell, of, new)
 
     return write
@@ -188,9 +224,9 @@ class CellFactory:
     def __init__(
         self,
         states: States,
-        work: CallContext,
-        timers: TimerHeap,
-        waits: TimerHeap,
+        work: CellClocks,
+        timers: TimerQueue,
+        waits: TimerQueue,
         more: Mapping[str, property] = NO_PROPERTIES,
     ) -> None:
         """`timers` go by event time, `waits` by the wall clock; `more` are further properties."""
@@ -323,7 +359,7 @@ def write(cell, value):
 
 
 def _build_timer_property(
-    name: str, timers: TimerHeap, work: CallContext, declared: Declared
+    name: str, timers: TimerQueue, work: CellClocks, declared: Declared
 ) -> property:
     """Generate the property of a timer.
 

@@ -184,7 +184,7 @@ class TtlMap(TtlCollection, DictMethods, MutableMapping[Any, Any]):
 
     def __setitem__(self, key: Any, value: Any) -> None:
         fit_key, fit = self._fits
-        value, key, now_us = fit(value), fit_key(key), self._clock()
+        key, value, now_us = fit_key(key), fit(value), self._clock()
         before = self.entries.get(key)
         if before is not None and before[1] < now_us:
             del self.entries[key]

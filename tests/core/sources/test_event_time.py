@@ -207,8 +207,8 @@ sources:
     event_time: at
     watermark: {{from: mark}}
 steps:
-  counts: {{from: s, key: {{k: id % 3}}, window: {{tumble: 5s, lateness: {lateness}s, late_to: late}},
-            aggregate: {{n: count(*)}}}}
+  counts: {{from: s, key: {{k: id % 3}}, aggregate: {{n: count(*)}},
+            window: {{tumble: 5s, lateness: {lateness}s, late_to: late}}}}
 sinks:
   out: {{from: counts, memory: {{data: out}}}}
   rest: {{from: late, memory: {{data: late}}}}

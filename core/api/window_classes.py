@@ -1,4 +1,4 @@
-"""The API for user-defined aggregates and triggers: `from headrace.core.windows import Aggregate`.
+"""The API for user-defined aggregates and triggers: `from headrace import Aggregate`.
 
     class Spread(Aggregate):
         state = {"low": "double", "high": "double"}

@@ -1,4 +1,4 @@
-"""The names that user code imports from `headrace`."""
+"""The names that user code imports from `headrace`, and the old paths of these names."""
 
 from __future__ import annotations
 
@@ -12,8 +12,20 @@ import pytest
 
 import headrace
 from headrace.cli.pipeline_file import check_pipeline
+from headrace.core.errors.old_imports import OLD_PATHS
 
 ROOT = Path(__file__).parent.parent
+
+# Each old path with a user's import, on several lines, and the line to write instead.
+OLD_IMPORTS = [
+    (
+        "headrace.core.process",
+        "(\n    Process,\n    Row as Base,\n    value,\n)",
+        "from headrace import Process, Row as Base, value",
+    ),
+    ("headrace.core.windows", "Aggregate, Trigger, Window", None),
+    ("headrace.core.testing", "Trial", None),
+]
 
 PIPELINE = """\
 name: p
@@ -90,6 +102,51 @@ def test_tests_of_users_need_no_test_tool() -> None:
         "-c", "import sys; from headrace import Trial; print(*sys.modules, file=sys.stderr)"
     )
     assert not {"pytest", "_pytest", "hypothesis"} & {*loaded.split()}
+
+
+@pytest.mark.parametrize(("path", "names", "replacement"), OLD_IMPORTS)
+def test_old_path_works_and_warns_once(
+    path: str, names: str, replacement: str | None, tmp_path: Path
+) -> None:
+    file = tmp_path / "users.py"
+    text = f"import sys\nfrom {path} import {names}\n"
+    file.write_text(f"{text}def f(): pass\n")
+    (tmp_path / "neighbour.py").write_text(text)
+    load = "from pathlib import Path; from headrace.core.api.user_code import load_function"
+    code = f"{load}; load_function(Path({str(file)!r}), 'f'); import neighbour"
+    assert run("-W", "always::DeprecationWarning", "-c", code, folder=tmp_path) == (
+        f"{file}:2: DeprecationWarning: {path} is an old path: "
+        f'write "{replacement or f"from headrace import {names}"}"\n'
+        f"  {text.splitlines()[1]}\n"
+    )
+    assert run("-c", code, folder=tmp_path) == ""
+
+
+def test_every_old_path_is_tested_and_has_only_public_names() -> None:
+    assert sorted(path for path, _, _ in OLD_IMPORTS) == sorted(OLD_PATHS)
+    code = "import sys\nfor path in sys.argv[1:]: exec(f'from {path} import *')"
+    run("-c", code, *OLD_PATHS)
+    for path in OLD_PATHS:
+        run(
+            "-c",
+            f"import headrace, {path} as old; assert {{*old.__all__}} <= {{*headrace.__all__}}",
+        )
+
+
+def test_old_path_has_no_other_names() -> None:
+    code = "from headrace.core import windows; windows.P"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stderr
+    assert "module 'headrace.core.windows' has no attribute 'P'" in shown
+
+
+def test_validate_reports_an_old_path_once_for_each_file(tmp_path: Path) -> None:
+    line = "from headrace.core.process import Process, value"
+    (tmp_path / "p.yaml").write_text(PIPELINE)
+    (tmp_path / "w.py").write_text(line + CLASS.format(prefix=""))
+    [problem] = check_pipeline(str(tmp_path / "p.yaml"), ()).problems
+    assert problem.severity == "warning"
+    assert problem.message == '"w.py", line 1: headrace.core.process is an old path'
+    assert problem.hint == 'write "from headrace import Process, value"'
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ sinks:
 TOTALS = """
 import polars as pl
 
-from headrace.core.process import Process, Row, value
+from headrace import Process, Row, value
 
 
 class Payment(Row):

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 import polars as pl
 
-from headrace.core.process import (
+from headrace import (
     AllOut,
     AllState,
     Out,

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import polars as pl
 
-from headrace.core.windows import Aggregate, Trigger, Window
+from headrace import Aggregate, Trigger, Window
 
 
 class P99(Aggregate[dict[str, pl.Series]]):

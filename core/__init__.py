@@ -2,5 +2,5 @@
 
 Core imports no connector and no state backend; Spark is imported in `core/spark` alone.
 
-Tests: tests/core; user-defined windows in tests/core/operators/windows/test_user_functions.py.
+Tests: tests/core; windows.py, an old import path, in tests/test_public_names.py.
 """

@@ -28,12 +28,16 @@ MAY_IMPORT = {
     "cli": {"cli", "configs", "connectors", "core", "state"},
 }
 
+# The package `headrace` itself. It has one name only: with its hyphen, no import statement can name
+# the folder as a part of headrace.core.
+ROOT_PACKAGE = "root-package"
+
 # The floors of core: a module imports from its own folder, or from folders on a lower floor.
 FLOORS = (
-    {"errors", "windows"},
+    {"errors"},
     {"types"},
     {"api", "expressions"},
-    {"aggregates", "process"},
+    {"aggregates", "process", "windows"},
     {"pipeline"},
     {"plan", "coordination"},
     {"operators"},
@@ -41,6 +45,7 @@ FLOORS = (
     {"sources", "checkpoint"},
     {"worker"},
     {"job", "spark"},
+    {ROOT_PACKAGE},
 )
 
 # What core must do without, even inside a function: it belongs to the other folders.
@@ -53,7 +58,7 @@ MODULES = [
     module.name
     for folder in MAY_IMPORT
     for module in pkgutil.walk_packages([str(ROOT / folder)], f"headrace.{folder}.")
-    if not module.name.endswith(".__main__")
+    if not module.name.endswith((".__main__", f".{ROOT_PACKAGE}"))
 ]
 
 
@@ -190,11 +195,18 @@ def test_what_serves_metrics_loads_their_client_only_when_it_serves() -> None:
 def test_every_package_is_listed_in_setup_cfg() -> None:
     listed = setup_cfg()["options"]["packages"].split()
     found = {
-        ".".join(("headrace", *path.parent.relative_to(ROOT).parts))
+        ".".join(("headrace", *path.parent.relative_to(ROOT).parts)).removesuffix(
+            f".core.{ROOT_PACKAGE}"
+        )
         for folder in (*MAY_IMPORT, "configs")
         for path in (ROOT / folder).rglob("__init__.py")
     }
     assert listed == sorted(found)
+
+
+def test_root_package_cannot_be_imported_as_a_part_of_core() -> None:
+    assert f"headrace = core/{ROOT_PACKAGE}" in setup_cfg()["options"]["package_dir"].split("\n")
+    assert not ROOT_PACKAGE.isidentifier()
 
 
 def test_every_module_is_in_a_package() -> None:

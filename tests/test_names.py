@@ -32,7 +32,13 @@ FIELD_WORDS |= set("stopped typed nested".split())
 
 # Where one name is right for two classes: the document's part, the plan's node and the class that
 # users subclass or call are one thing seen from three sides.
-SHARED = ("core/pipeline/", "core/plan/", "core/process/", "core/windows.py", "core/testing/")
+SHARED = (
+    "core/pipeline/",
+    "core/plan/",
+    "core/process/",
+    "core/api/window_classes.py",
+    "core/testing/",
+)
 
 
 def is_loose(name: str) -> bool:

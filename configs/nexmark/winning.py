@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from headrace.core.process import Out, Process, Row, timer, value
+from headrace import Out, Process, Row, timer, value
 
 
 class Bid(Row):

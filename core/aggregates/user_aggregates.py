@@ -22,10 +22,10 @@ from headrace.core.aggregates.user_partials import (
     split_lists,
 )
 from headrace.core.api.user_code import UserCode, UserCodeError, get_instance
+from headrace.core.api.window_classes import Aggregate
 from headrace.core.expressions.parsing.parser import parse_expression
 from headrace.core.expressions.typed import NO_SPARK_FORM, ColumnReference, Span, TypedExpression
 from headrace.core.types.data_types import Schema, Type
-from headrace.core.windows import Aggregate
 
 if TYPE_CHECKING:
     import polars as pl

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from headrace.core.aggregates.user_aggregates import GroupCodeError
 from headrace.core.api.state import SLOT
+from headrace.core.api.window_classes import Window as Named
 from headrace.core.operators.keyed_context import GroupingKey
 from headrace.core.operators.windows.grid import build_grid
 from headrace.core.plan.nodes import WINDOW_BOUNDS
 from headrace.core.plan.nodes.windows import Session, Window
-from headrace.core.windows import Window as Named
 
 if TYPE_CHECKING:
     import polars as pl

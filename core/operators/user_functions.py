@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from headrace.core.api.user_code import UserCode, UserCodeError, get_instance
+from headrace.core.api.window_classes import Window
 from headrace.core.operators.folds import (
     GROUP_NUMBER,
     KEPT_ROWS,
@@ -29,7 +30,6 @@ from headrace.core.plan.nodes.windows import Evict
 from headrace.core.types.data_types import TIMESTAMP, Schema, to_polars
 from headrace.core.types.elements import DELETE, EVENT_TIME, ORDER
 from headrace.core.types.row_order import ORDER_TYPE
-from headrace.core.windows import Window
 
 if TYPE_CHECKING:
     import polars as pl

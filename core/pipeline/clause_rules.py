@@ -68,7 +68,7 @@ STEP_RULES = (
     KeyRule("key", EXCLUDES, "dedup", "it belongs inside: dedup: {key: ...}"),
     KeyRule("window", EXCLUDES, "dedup", "dedup: {ttl: 1h} drops old keys"),
     KeyRule(
-        "window", EXCLUDES, "process", "timers take the place of windows: see headrace.core.process"
+        "window", EXCLUDES, "process", "timers take the place of windows: see headrace.Process"
     ),
     KeyRule("ttl", EXCLUDES, "join", "it belongs inside: join: {ttl: ...}"),
     KeyRule("ttl", EXCLUDES, "dedup", "it belongs inside: dedup: {ttl: ...}"),

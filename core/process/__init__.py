@@ -1,6 +1,6 @@
 """The API for `process` classes: state and timers per key, and the output of rows.
 
-    from headrace.core.process import Out, Process, timer, value
+    from headrace import Out, Process, timer, value
 
     class Fraud(Process):
         last_small = value("boolean", ttl="1m")
@@ -12,20 +12,24 @@
             state.last_small = row.amount < 1
 
 State belongs to the key of the current row: `state` has the attributes that the class declares, and
-nothing is stored in `self`. `headrace.core.testing` runs such a class over literal rows.
+nothing is stored in `self`. `headrace.Trial` runs such a class over literal rows.
+
+It is also the former path of the names that user code now imports from `headrace`.
 
 Tests: tests/core/testing and tests/core/operators/process/test_state_values.py.
 """
 
-from headrace.core.process.declarations import Declared, Kind
-from headrace.core.process.descriptors import State, list_of, map_of, shared, timer, value
-from headrace.core.process.process import AllOut, AllState, Out, Process, Row
+from typing import TYPE_CHECKING
+
+from headrace.core.errors.old_imports import import_moved_name
+
+if TYPE_CHECKING:
+    from headrace.core.process.descriptors import State, list_of, map_of, shared, timer, value
+    from headrace.core.process.process import AllOut, AllState, Out, Process, Row
 
 __all__ = [
     "AllOut",
     "AllState",
-    "Declared",
-    "Kind",
     "Out",
     "Process",
     "Row",
@@ -36,3 +40,8 @@ __all__ = [
     "timer",
     "value",
 ]
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        return import_moved_name(__name__, name)

@@ -60,6 +60,7 @@ def _python_files(plan: nodes.Plan) -> set[str]:
 
 def find_own_files() -> Iterator[tuple[str, Path]]:
     """Yield all files of headrace, with their names in an archive."""
+    yield "headrace/__init__.py", Path(str(importlib.import_module("headrace").__file__))
     for name in OWN_PACKAGES:
         package = importlib.import_module(f"headrace.{name}")
         yield from _find_package_files(Path(str(package.__file__)).parent, f"headrace/{name}")
@@ -83,7 +84,5 @@ def _find_package_files(folder: Path, name: str) -> Iterator[tuple[str, Path]]:
 def write_archive(archive: Path, files: Iterable[tuple[str, Path]]) -> None:
     """Write an archive that Python can import from."""
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as packed:
-        # A package without an __init__.py is found in an archive only by its folder's entry.
-        packed.writestr("headrace/", "")
         for name, path in files:
             packed.write(path, name)

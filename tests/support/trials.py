@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from headrace.core.process import Row
+from headrace import Row
 
 ROWS = {"k": "string", "v": "bigint", "at": "timestamp"}
 START = datetime(2026, 1, 31, 8, tzinfo=UTC)

@@ -41,7 +41,7 @@ OBJECT_CHUNK_ROWS = 1 << 10
 """The number of rows whose values are Python objects at a time."""
 
 
-BASE_HINT = "write class {}(Process), with Process from headrace.core.process"
+BASE_HINT = "write class {}(Process), with Process from headrace"
 
 
 SOURCE_HINT = "declare states in the body of the class that the pipeline names, with plain literals"

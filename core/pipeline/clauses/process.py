@@ -76,7 +76,7 @@ class Connect(DocumentModel):
 class Process(DocumentModel):
     """A user-defined class over the rows of each key, with state and timers.
 
-    The class is written with `headrace.core.process`, and tested with `headrace.core.testing`.
+    The class is a subclass of `headrace.Process`, and tested with `headrace.Trial`.
     """
 
     key_aliases = PROCESS_KEY_ALIASES

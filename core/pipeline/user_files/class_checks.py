@@ -56,6 +56,9 @@ def check_class(
     if classes is None:  # the file is missing or is not Python: reported as for a function
         function_checks.check_function(function, folder, key, subject, findings)
         return
+    function_checks.report_old_imports(
+        function_checks.read_names(path), function, subject, findings
+    )
     if function.name not in classes:
         found = class_definitions.describe_missing(function, path, classes)
         if found.found_kind != "":  # a name that the file imports or computes may be a class

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from headrace.core.errors.old_imports import OldImport, find_old_imports
 from headrace.core.errors.problems import find_nearest_file, suggest_name
 from headrace.core.pipeline.diagnostics import DocumentProblems
 from headrace.core.pipeline.user_files.references import UserFunction
@@ -30,6 +31,7 @@ class ModuleNames:
     uncallable_with_two: tuple[tuple[str, str], ...] = ()
     """Functions that can be called neither with one argument nor with two, and why."""
     problem: str = ""
+    old_imports: tuple[OldImport, ...] = ()
 
 
 def check_function(
@@ -52,6 +54,8 @@ def check_function(
         names = read_names(path) if path.is_file() else None
     except (OSError, ValueError):
         names = None
+    if names:
+        report_old_imports(names, function, subject, findings)
     if names is None:
         message = f'{key}: there is no file "{function.file}" next to the pipeline'
         findings.add(message, file_place, _suggest_file(path), subject)
@@ -75,6 +79,17 @@ def check_function(
             message = f'{key}: wanted a function, but "{function.name}" is {what}'
         hint = suggest_name(function.name, names.functions) or _list_functions(names.functions)
         findings.add(message, text.locate(file_end + 1), hint, subject)
+
+
+def report_old_imports(
+    names: ModuleNames, function: UserFunction, subject: str, findings: DocumentProblems
+) -> None:
+    """Warn of the file's imports from old paths, unless an earlier reference did."""
+    place = function.text.locate(0, len(function.text) - len(function.name) - 1)
+    for old in names.old_imports:
+        message = f'"{function.file}", line {old.first_line}: {old.path} is an old path'
+        if all(problem.message != message for problem in findings.problems):
+            findings.add(message, place, f'write "{old.replacement}"', subject, "warning")
 
 
 def _list_functions(functions: Iterable[str]) -> str:
@@ -136,6 +151,7 @@ def _parse_names(path: Path, changed: int, size: int) -> ModuleNames:
         tuple((n, what) for n, what in found.items() if what != "function"),
         tuple((n, why) for n, why in unfit.items() if why and found[n] == "function"),
         tuple((n, why) for n, why in for_two.items() if why and found[n] == "function"),
+        old_imports=tuple(find_old_imports(tree)),
     )
 
 

@@ -65,6 +65,9 @@ def check_process_class(
     if classes is None:  # the file is missing or is not Python: reported as for a function
         function_checks.check_function(function, folder, PYTHON_KEY, subject, findings)
         return {}
+    function_checks.report_old_imports(
+        function_checks.read_names(path), function, subject, findings
+    )
     if function.name not in classes:
         missing = class_definitions.describe_missing(function, path, classes)
         findings.add(f"{PYTHON_KEY}: {missing.message}", place, _suggest_class(missing), subject)

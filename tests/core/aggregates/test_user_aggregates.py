@@ -66,7 +66,7 @@ def pipeline(shape: str, key: str, *names: str, more: str = "") -> str:
 
 
 CLASS = """
-from headrace.core.windows import Aggregate
+from headrace import Aggregate
 
 class Own(Aggregate):
     state = {STATE}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import sysconfig
 import zipfile
 from pathlib import Path
 
@@ -38,6 +40,20 @@ def test_headrace_is_imported_from_its_archive(tmp_path: Path) -> None:
         check=True,
     )
     assert ran.stdout.startswith(f"{archive}/")
+
+
+def test_public_names_are_imported_from_the_archive(tmp_path: Path) -> None:
+    archive = tmp_path / "headrace.zip"
+    write_archive(archive, find_own_files())
+    code = "from headrace import Aggregate, Process; import headrace; print(headrace.__file__)"
+    ran = subprocess.run(
+        [sys.executable, "-S", "-c", code],
+        env={"PYTHONPATH": f"{archive}{os.pathsep}{sysconfig.get_path('purelib')}"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ran.stdout == f"{archive}/headrace/__init__.py\n"
 
 
 def test_a_users_file_comes_with_what_it_can_import_and_nothing_else(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CLASS = """
-from headrace.core.process import Process, list_of, shared
+from headrace import Process, list_of, shared
 
 
 class Heard(Process):

@@ -7,8 +7,7 @@ from datetime import datetime, timedelta
 import polars as pl
 import pytest
 
-from headrace.core.process import AllOut, AllState, Out, Process, list_of, map_of, timer, value
-from headrace.core.testing import Trial
+from headrace import AllOut, AllState, Out, Process, Trial, list_of, map_of, timer, value
 from tests.support.trials import ROWS, Payment, at
 from tests.support.user_code.process_classes import ManySessions, Matched, Sessions, Totals
 

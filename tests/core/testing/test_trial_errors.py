@@ -11,9 +11,8 @@ from typing import Any, Literal
 import polars as pl
 import pytest
 
+from headrace import AllOut, AllState, Out, Process, Row, Trial, timer, value
 from headrace.core.api.user_code import UserCodeError
-from headrace.core.process import AllOut, AllState, Out, Process, Row, timer, value
-from headrace.core.testing import Trial
 from headrace.core.types.data_types import TIMESTAMP, to_polars
 from tests.support.trials import ROWS, Payment, at
 

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
+from headrace import Out, Process, Row, Trial, list_of, map_of, shared, timer, value
 from headrace.core.api.user_code import UserCodeError
 from headrace.core.operators.process.process_operator import ProcessOperator
 from headrace.core.operators.process.state_values import copy_value
-from headrace.core.process import Out, Process, Row, list_of, map_of, shared, timer, value
-from headrace.core.testing import Trial
 from tests.support.trials import ROWS, Payment, at
 
 RULES = {"k": "string", "most": "bigint", "at": "timestamp"}

@@ -7,9 +7,8 @@ from datetime import UTC, datetime, timedelta
 import polars as pl
 import pytest
 
+from headrace import AllOut, AllState, Out, Process, Trial, timer, value
 from headrace.core.operators.process.process_operator import ProcessOperator
-from headrace.core.process import AllOut, AllState, Out, Process, timer, value
-from headrace.core.testing import Trial
 from tests.support.trials import ROWS, START, Payment, at
 from tests.support.user_code.process_classes import Waking
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from headrace.core.api.user_code import load_function
 from headrace.core.plan import nodes
-from headrace.core.process import Kind
+from headrace.core.process.declarations import Kind
 from tests.support.reference.rows import Row, Value, same
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

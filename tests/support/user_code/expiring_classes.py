@@ -1,6 +1,6 @@
 """Classes of users for tests, which differ in what they keep: for how long, and whose it is."""
 
-from headrace.core.process import Out, Process, shared, value
+from headrace import Out, Process, shared, value
 
 
 class Kept(Process):

@@ -9,7 +9,7 @@ from tests.core.operators.joins.test_changed_joins import HEAD, Job, job
 __all__ = ["job"]  # a fixture
 
 CLASS = """
-from headrace.core.process import Process, list_of, shared, value
+from headrace import Process, list_of, shared, value
 
 
 class Heard(Process):
@@ -65,7 +65,7 @@ def test_rows_and_rules_that_wait_get_the_columns_that_there_are_now(
 
 
 ALONE = """
-from headrace.core.process import Process, list_of
+from headrace import Process, list_of
 
 
 class Heard(Process):

@@ -90,7 +90,7 @@ def test_a_row_that_cannot_be_made_is_left_out_and_those_after_it_are_not() -> N
 
 LEAVING = """
 import sys
-from headrace.core.process import Process, timer
+from headrace import Process, timer
 
 class Leaving(Process):
     stop = timer()
@@ -127,7 +127,7 @@ def test_a_class_that_ends_the_process_is_reported_whatever_becomes_of_rows_that
 
 FAR = """
 import polars as pl
-from headrace.core.process import Process, timer, value
+from headrace import Process, timer, value
 
 class Far(Process):
     seen = value("timestamp")

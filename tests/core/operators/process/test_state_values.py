@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 
+from headrace import Out, Process, Trial, list_of, map_of, value
 from headrace.core.api.user_code import UserCodeError
 from headrace.core.operators.process.call_context import CallContext
 from headrace.core.operators.process.cell_class import CellFactory
 from headrace.core.operators.process.timers import TimerHeap
-from headrace.core.process import Out, Process, list_of, map_of, value
 from headrace.core.process.declarations import Kind, parse_declaration
-from headrace.core.testing import Trial
 
 ROWS = {"k": "string", "v": "bigint", "at": "timestamp"}
 RETURNS = {"k": "string", "items": "array<bigint>"}

@@ -10,8 +10,8 @@ from tests.support.plans import over_orders, said
 
 FILE = """\
 from elsewhere import Base
-from headrace.core.process import Process
-from headrace.core.windows import Aggregate, Trigger
+from headrace import Process
+from headrace import Aggregate, Trigger
 
 
 class Mean(Aggregate):

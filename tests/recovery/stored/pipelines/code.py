@@ -6,18 +6,20 @@ from typing import Any, ClassVar
 
 import polars as pl
 
-from headrace.core.process import (
+from headrace import (
+    Aggregate,
     AllOut,
     AllState,
     Out,
     Process,
+    Trigger,
+    Window,
     list_of,
     map_of,
     shared,
     timer,
     value,
 )
-from headrace.core.windows import Aggregate, Trigger, Window
 
 
 class Middle(Aggregate[dict[str, pl.Series]]):

@@ -1,0 +1,97 @@
+"""The API for user-defined aggregates and triggers: `from headrace import Aggregate`.
+
+    class Spread(Aggregate):
+        state = {"low": "double", "high": "double"}
+
+        def partial(self, amounts):
+            return {"low": amounts.min(), "high": amounts.max()}
+
+        def merge(self, partials):
+            return {
+                "low": min((p["low"] for p in partials if p["low"] is not None), default=None),
+                "high": max((p["high"] for p in partials if p["high"] is not None), default=None),
+            }
+
+        def finish(self, partial):
+            return None if partial["low"] is None else partial["high"] - partial["low"]
+
+The pipeline names the file and the class: `spread: {python: w.py:Spread, of: [amount], returns:
+double}`. Methods are called once per group of rows, never per row; columns are Polars Series.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any, ClassVar, Generic, TypeVar
+
+P = TypeVar("P")
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The key and the window of some rows: the columns of the key, and the window's start and end.
+
+    A window of a number of rows, or of all rows, has no start and no end.
+    """
+
+    key: Mapping[str, Any]
+    start: datetime | None
+    end: datetime | None
+
+
+NO_STATE: Mapping[str, str] = MappingProxyType({})
+
+
+class Aggregate(Generic[P]):
+    """A user-defined aggregate: `partial` of rows, `merge` of partials, `finish` of the last one.
+
+    The rows of a group arrive in batches; the state of the group in between is its partial.
+    Partials are merged in any order and grouping, so the result must not depend on either.
+
+    `state` has the names and types of the columns of a partial, as in `{"n": "bigint", "all":
+    "array<double>"}`; it is written in the class body, as a plain literal. A partial is then a dict
+    with these keys: arrays are Series (a list may be returned as well), all others plain values.
+    Without `state` a partial is any JSON value, and is stored as such.
+
+    One object serves all groups, and several threads may call it: it must store nothing itself.
+    """
+
+    state: ClassVar[Mapping[str, str]] = NO_STATE
+
+    def partial(self, *columns: Any, **_: Any) -> P:
+        """Return the partial of some rows; each column of `of` is a Series, perhaps empty.
+
+        The rows are in no particular order.
+        """
+        raise NotImplementedError
+
+    def merge(self, partials: Sequence[P]) -> P:
+        """Merge partials into one."""
+        raise NotImplementedError
+
+    def finish(self, partial: P) -> object:
+        """Return the result, of the type in `returns`; None is null."""
+        raise NotImplementedError
+
+
+class Trigger:
+    """A user-defined trigger, which makes windows fire before they end.
+
+    `state` has the names and types of the state per key and window; it is written in the class
+    body, as a plain literal. Each value is None at first, and is removed with the window.
+
+    One object serves all windows, and several threads may call it: it must store nothing itself.
+    """
+
+    state: ClassVar[Mapping[str, str]] = NO_STATE
+
+    def on_rows(self, rows: Any, state: dict[str, Any], window: Window) -> bool:
+        """Return whether the window fires now that these rows have been added to it.
+
+        `rows` is a DataFrame with the new rows of the window in the current batch; `state` is the
+        state of the key and window, to be modified in place.
+        """
+        raise NotImplementedError

@@ -1,0 +1,58 @@
+"""The names that user code imports: `from headrace import Process, value`.
+
+Each is loaded from its module when it is first used, so that `import headrace`, and with it every
+command, loads nothing. The hyphen in this folder's name prevents a second import of this module as
+a part of `headrace.core`.
+
+Tests: tests/test_public_names.py.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from headrace.core.api.window_classes import Aggregate, Trigger, Window
+    from headrace.core.process.descriptors import State, list_of, map_of, shared, timer, value
+    from headrace.core.process.process import AllOut, AllState, Out, Process, Row
+    from headrace.core.testing.trial import Trial
+
+__all__ = [
+    "Aggregate",
+    "AllOut",
+    "AllState",
+    "Out",
+    "Process",
+    "Row",
+    "State",
+    "Trial",
+    "Trigger",
+    "Window",
+    "list_of",
+    "map_of",
+    "shared",
+    "timer",
+    "value",
+]
+
+_NAMES_BY_MODULE = {
+    "api.window_classes": ("Aggregate", "Trigger", "Window"),
+    "process.descriptors": ("State", "list_of", "map_of", "shared", "timer", "value"),
+    "process.process": ("AllOut", "AllState", "Out", "Process", "Row"),
+    "testing.trial": ("Trial",),
+}
+_MODULES = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names}
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+# Hidden from type checkers, which would otherwise accept any name.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        found = getattr(import_module(f"headrace.core.{_MODULES[name]}"), name)
+        globals()[name] = found
+        return found

@@ -38,7 +38,7 @@ from headrace.core.operators.running_results import BEST_ROWS, IS_EMITTED
 from headrace.core.plan import nodes
 from headrace.core.plan.layout import get_keyed_operation, get_two_input_operation
 from headrace.core.plan.nodes.matching import ConnectedMatch
-from headrace.core.plan.nodes.windows import Global, Window
+from headrace.core.plan.nodes.windows import Global
 from headrace.core.plan.states import (
     HELD_RIGHT_ROWS,
     HELD_ROWS,
@@ -164,36 +164,46 @@ def _build_migrations(
                 )
             ]
         case nodes.Top():
-            wanted = _get_stored_types(step, keyed, plan)
-            if keyed.changelog_key is not None:
-                return [
-                    _migrate_row_lists(wanted),
-                    _restrict_to_runs(_migrate_input_rows(wanted, ORDER, ROW_ID, IS_DELETE, SLOT)),
-                ]
-            is_evicted = keyed.window is not None and keyed.window.evict is not None
-            return [
-                _migrate_row_lists(wanted, as_evicted=is_evicted),
-                _migrate_ttl(keep=keyed.ttl is not None),
-            ]
+            return _build_top_migrations(keyed, _get_stored_types(step, keyed, plan))
+        case nodes.Aggregate():
+            return _build_aggregate_migrations(keyed)
         case nodes.Apply():
             return [_migrate_row_lists(_map_polars_types(get_read_columns(keyed)), as_evicted=True)]
-        case nodes.Aggregate(window=None) if keyed.changelog_key is not None:
-            reads = get_fold_columns(AggregateFold(keyed, GroupingKey(keyed.key)))
-            return [
-                _restrict_to_runs(_migrate_input_rows(reads, ROW_ID, SLOT)),
-                _migrate_emitted_rows(get_output_columns(keyed)),
-            ]
-        case nodes.Aggregate(window=None):
-            shown = _migrate_emitted_flag(has=keyed.having is not None)
-            return [
-                _migrate_calls(keyed, newest=True),
-                shown,
-                _migrate_ttl(keep=keyed.ttl is not None),
-            ]
-        case nodes.Aggregate(window=window) if window and window.evict:
-            return [_migrate_row_lists(_map_polars_types(get_read_columns(keyed)), as_evicted=True)]
-    assert isinstance(keyed.window, Window)
-    return [_migrate_calls(keyed, newest=isinstance(keyed.window.shape, Global))]
+
+
+def _build_top_migrations(
+    top: nodes.Top, stored_types: dict[str, pl.DataType]
+) -> list[FrameMigration]:
+    if top.changelog_key is not None:
+        return [
+            _migrate_row_lists(stored_types),
+            _restrict_to_runs(_migrate_input_rows(stored_types, ORDER, ROW_ID, IS_DELETE, SLOT)),
+        ]
+    is_evicted = top.window is not None and top.window.evict is not None
+    return [
+        _migrate_row_lists(stored_types, as_evicted=is_evicted),
+        _migrate_ttl(keep=top.ttl is not None),
+    ]
+
+
+def _build_aggregate_migrations(aggregate: nodes.Aggregate) -> list[FrameMigration]:
+    window = aggregate.window
+    if window is None and aggregate.changelog_key is not None:
+        reads = get_fold_columns(AggregateFold(aggregate, GroupingKey(aggregate.key)))
+        return [
+            _restrict_to_runs(_migrate_input_rows(reads, ROW_ID, SLOT)),
+            _migrate_emitted_rows(get_output_columns(aggregate)),
+        ]
+    if window is None:
+        return [
+            _migrate_calls(aggregate, newest=True),
+            _migrate_emitted_flag(has=aggregate.having is not None),
+            _migrate_ttl(keep=aggregate.ttl is not None),
+        ]
+    if window.evict:
+        types = _map_polars_types(get_read_columns(aggregate))
+        return [_migrate_row_lists(types, as_evicted=True)]
+    return [_migrate_calls(aggregate, newest=isinstance(window.shape, Global))]
 
 
 def _get_stored_types(

@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import NamedTuple, overload
 
 from headrace.core.pipeline.yaml_document.nodes import YamlScalar
+from headrace.core.pipeline.yaml_document.source_file import LINE_END
 
 
 class ScannedCharacter(NamedTuple):
@@ -42,7 +43,6 @@ ESCAPES = {
 }
 HEX_DIGITS = {"x": 2, "u": 4, "U": 8}
 MAX_SCANNED = 50_000
-LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 class ContiguousOffsets(Sequence[tuple[int, int]]):

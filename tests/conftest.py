@@ -42,6 +42,17 @@ SPARK = "tests/core/spark"
 BROKERS = {"broker", "secured"}
 
 
+# `nohup` and some shells ignore signals that tests send, and processes inherit that.
+for _number, _handler in (
+    (signal.SIGINT, signal.default_int_handler),
+    (signal.SIGHUP, signal.SIG_DFL),
+    (signal.SIGTERM, signal.SIG_DFL),
+    (signal.SIGQUIT, signal.SIG_DFL),
+):
+    if signal.getsignal(_number) == signal.SIG_IGN:
+        signal.signal(_number, _handler)
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _nobody_waits_for_the_disk() -> Iterator[None]:
     """Skip syncing to disk: written files are visible at once; only a power failure would differ.

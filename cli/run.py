@@ -82,6 +82,12 @@ if TYPE_CHECKING:
     metavar="PORT",
     help="Serve /metrics, /live and /ready on this port of 127.0.0.1; 0: on any free port.",
 )
+@click.option(
+    "--http-host",
+    multiple=True,
+    metavar="NAME",
+    help="A host name under which --http is called, beside localhost and addresses; repeatable.",
+)
 @click.option("--quiet", is_flag=True, help="Print errors only.")
 @click.option(
     "--log",
@@ -124,7 +130,7 @@ def run(ctx: click.Context, /, **parameters: Any) -> None:
         raise click.UsageError("a run with --limit or of standard input takes no checkpoints", ctx)
     launch = _build_launch(options, checked.pipeline.settings.buffer, signals, report)
     if options.http is not None:
-        launch = _add_monitoring(launch, options.http, report, ctx)
+        launch = _add_monitoring(launch, options.http, options, report, ctx)
     report.report_start(checked.plan)
     with _report_errors(report, ctx, is_resumable=is_resumable):
         if is_resumable:
@@ -246,7 +252,7 @@ def _build_launch(
 
 
 def _add_monitoring(
-    launch: LaunchOptions, port: int, report: RunReport, ctx: click.Context
+    launch: LaunchOptions, port: int, options: RunOptions, report: RunReport, ctx: click.Context
 ) -> LaunchOptions:
     """Add the server of metrics and health to the launch."""
     from headrace.cli.command_group import find_installed_version
@@ -263,7 +269,7 @@ def _add_monitoring(
         report.report_rejection(error.message, error.hint, 2)
         ctx.exit(2)
     report.report_url(format_url(listening), chosen=port == 0)
-    monitoring = MonitoringServer(listening, find_installed_version())
+    monitoring = MonitoringServer(listening, find_installed_version(), hosts=options.http_host)
     return replace(launch, watchers=(*launch.watchers, monitoring.watch))
 
 

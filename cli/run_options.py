@@ -32,6 +32,7 @@ class RunOptions:
     master: str | None
     conf: tuple[str, ...]
     http: int | None
+    http_host: tuple[str, ...]
     quiet: bool
     log: str
 
@@ -58,7 +59,9 @@ class RunOptions:
         return flags or any((self.from_checkpoint, self.from_savepoint, self.reset_state))
 
     def find_conflict(self) -> str:
-        """Return why the starting points exclude each other, or nothing."""
+        """Return why options exclude each other, or nothing."""
+        if self.http_host and self.http is None:
+            return "--http-host applies only together with --http"
         if self.fresh and self.from_checkpoint is not None:
             return "--fresh removes what --from-checkpoint resumes from"
         if self.from_savepoint is not None and (self.fresh or self.from_checkpoint is not None):

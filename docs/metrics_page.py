@@ -13,6 +13,10 @@ HEAD = """\
 machine, read-only. With `--http 0` the system chooses a free port, which is printed. If the port is
 taken the run ends at once, with exit status 2, before anything is read.
 
+A request must name this machine by an address, as `localhost`, or by a name given with
+`--http-host NAME`; any other `Host` gets 421, so that no web page can read the metrics through its
+visitor's browser.
+
 | path | answers |
 | --- | --- |
 | `/metrics` | the metrics below, in the text format of Prometheus |

@@ -8,9 +8,9 @@ Pure functions between bytes and messages. A library would cost more start-up ti
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import orjson
 
@@ -29,6 +29,7 @@ REASON_PHRASES = {
     409: "Conflict",
     413: "Content Too Large",
     415: "Unsupported Media Type",
+    421: "Misdirected Request",
     500: "Internal Server Error",
     503: "Service Unavailable",
 }
@@ -130,6 +131,29 @@ def _parse_length(headers: Mapping[str, str]) -> int:
         message = f"wanted a body of at most {MAX_BODY} bytes, got {length}"
         raise RequestError(413, "too_large", message)
     return length
+
+
+def check_host(head: RequestHead, names: Collection[str]) -> None:
+    """Raise RequestError unless the host is an address, localhost or one of the names.
+
+    A web page could otherwise have its visitor's browser read from here, under a name of its own
+    that resolves to this machine.
+    """
+    from ipaddress import ip_address
+
+    written = head.headers.get("host", "")
+    try:
+        host = urlsplit(f"//{written}").hostname
+    except ValueError:
+        raise _malformed_error("wanted a header such as Host: localhost:9100") from None
+    if host is None or host == "localhost" or host in names:
+        return
+    try:
+        ip_address(host)
+    except ValueError:
+        message = f"wanted an address, localhost or a host of --http-host, got {host}"
+        hint = f"start the run with --http-host {host} to answer under that name"
+        raise RequestError(421, "wrong_host", message, hint) from None
 
 
 def parse_body(head: RequestHead, data: bytes) -> Mapping[str, object]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
@@ -21,6 +21,7 @@ from headrace.cli.control.http_messages import (
     Request,
     RequestError,
     Response,
+    check_host,
     encode_response,
     make_error_response,
     parse_body,
@@ -121,6 +122,8 @@ class HttpServer:
     limits: ServerLimits
     report_bug: Callable[[BaseException], None]
     """Called with the exception of a failing handler, which is a bug in headrace."""
+    hosts: Collection[str] | None = None
+    """The names of this host that requests may have beside localhost; None: any names."""
     connections: set[asyncio.Task[None]] = field(default_factory=set)
     busy_connections: set[asyncio.Task[None]] = field(default_factory=set)
     """The connections whose request has arrived and whose answer has not been sent."""
@@ -164,7 +167,7 @@ class HttpServer:
             if len(self.connections) > self.limits.connections:
                 raise RequestError(503, "busy", "there are too many connections", "try again")
             async with asyncio.timeout(self.limits.timeout_s):
-                request = await _read_request(reader)
+                request = await _read_request(reader, self.hosts)
             self.busy_connections.add(task)
             method = request.method
             response = await self._call_handler(reader, request)
@@ -198,12 +201,16 @@ class HttpServer:
             await asyncio.gather(handling, going, return_exceptions=True)
 
 
-async def _read_request(reader: asyncio.StreamReader) -> Request:
-    """Read a request. Raises Bad; IncompleteReadError if it is empty or incomplete."""
+async def _read_request(
+    reader: asyncio.StreamReader, hosts: Collection[str] | None = None
+) -> Request:
+    """Read a request. Raises RequestError; IncompleteReadError if it is empty or incomplete."""
     try:
         head = parse_head(await reader.readuntil(END_OF_HEAD))
     except asyncio.LimitOverrunError:
         raise RequestError(400, "malformed", f"wanted a head of at most {MAX_HEAD} bytes") from None
+    if hosts is not None:
+        check_host(head, hosts)
     body = parse_body(head, await reader.readexactly(head.length))
     return Request(head.method, head.path, head.query, body)
 
@@ -221,9 +228,10 @@ async def run_server(
     listener: socket.socket,
     failed: Callable[[BaseException], None] = lambda error: None,
     limits: ServerLimits | None = None,
+    hosts: Collection[str] | None = None,
 ) -> AsyncIterator[HttpServer]:
     """Serve on a listening socket; at the end, answers in progress are sent, and it is closed."""
-    serving = HttpServer(routes, limits or ServerLimits(), failed)
+    serving = HttpServer(routes, limits or ServerLimits(), failed, hosts)
     listener.setblocking(False)
     server = await asyncio.start_server(serving.handle_connection, sock=listener, limit=MAX_HEAD)
     try:

@@ -9,7 +9,7 @@ import asyncio
 import errno
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from headrace.cli.control.http_messages import Request, Response, make_response
@@ -64,12 +64,13 @@ class MonitoringServer:
     version: str
     report_bug: Callable[[BaseException], None] = lambda error: None
     """Called with an exception that is a bug in headrace."""
+    hosts: Collection[str] = ()
+    """The names of this host that requests may have, beside localhost."""
 
     async def watch(self, job: Job) -> None:
         """Serve until cancelled."""
-        async with run_server(
-            build_monitoring_routes(job, self.version), self.listener, self.report_bug
-        ):
+        routes = build_monitoring_routes(job, self.version)
+        async with run_server(routes, self.listener, self.report_bug, hosts=self.hosts):
             await asyncio.get_running_loop().create_future()
 
 

@@ -14,6 +14,7 @@ from headrace.cli.control.http_messages import (
     RequestError,
     RequestHead,
     Response,
+    check_host,
     encode_response,
     make_error_response,
     make_response,
@@ -171,3 +172,25 @@ def test_another_method_is_not_allowed_and_another_path_is_not_there() -> None:
 )
 def test_a_word_stands_for_one_word(path: str) -> None:
     assert match_path("/v1/operations/{id}", path) is None
+
+
+@pytest.mark.parametrize(
+    "host", ["", "localhost", "LOCALHOST:9100", "127.0.0.1:9100", "[::1]:9100", "metrics:80"]
+)
+def test_a_request_by_address_or_by_a_name_of_this_host_is_answered(host: str) -> None:
+    check_host(RequestHead("GET", "/metrics", {}, {"host": host}, 0), ("metrics",))
+
+
+@pytest.mark.parametrize(("host", "named"), [("evil.example:9100", "evil.example"), ("a", "a")])
+def test_a_request_by_another_name_is_refused(host: str, named: str) -> None:
+    with pytest.raises(RequestError) as refused:
+        check_host(RequestHead("GET", "/metrics", {}, {"host": host}, 0), ("metrics",))
+    assert refused.value.status == 421
+    message = f"wanted an address, localhost or a host of --http-host, got {named}"
+    assert refused.value.message == message
+    assert f"--http-host {named}" in refused.value.hint
+
+
+def test_a_host_that_is_none_is_malformed() -> None:
+    with pytest.raises(RequestError, match="wanted a header such as Host"):
+        check_host(RequestHead("GET", "/metrics", {}, {"host": "[::1"}, 0), ())

@@ -35,10 +35,10 @@ def opened(rows):
 """
 
 
-def get(url: str, path: str, method: str = "GET") -> tuple[int, str]:
+def get(url: str, path: str, method: str = "GET", host: str = "") -> tuple[int, str]:
     """Return the answer."""
     connection = HTTPConnection(urlsplit(url).netloc, timeout=LONGEST_S)
-    connection.request(method, path)
+    connection.request(method, path, headers={"Host": host} if host else {})
     response = connection.getresponse()
     status, body = response.status, response.read().decode()
     connection.close()
@@ -49,7 +49,7 @@ def test_a_job_says_how_it_is_from_its_start_on(tmp_path: Path) -> None:
     (tmp_path / "p.yaml").write_text(PIPELINE)
     (tmp_path / "gate.py").write_text(GATE)
     os.mkfifo(tmp_path / "gate")
-    command = [*RUN, "p.yaml", "--http", "0", "--log", "json"]
+    command = [*RUN, "p.yaml", "--http", "0", "--http-host", "headrace", "--log", "json"]
     process = limited(
         subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=-1, text=True)
     )
@@ -58,6 +58,10 @@ def test_a_job_says_how_it_is_from_its_start_on(tmp_path: Path) -> None:
     url = next(said["url"] for said in says if said["event"] == "serving")
     assert get(url, "/ready") == (503, '{"status":"starting"}\n')
     assert get(url, "/live")[0] == 200
+    assert get(url, "/live", host="headrace:9100")[0] == 200
+    refused, why = get(url, "/live", host="rebound.example")
+    assert refused == 421
+    assert "--http-host rebound.example" in why
     with met(tmp_path / "gate", "w"):
         pass
     while (ready := get(url, "/ready"))[0] == 503:
@@ -91,6 +95,13 @@ def test_a_port_that_is_taken_ends_a_run_before_it_begins(
     )
     assert not (tmp_path / "out").exists()
     assert not (tmp_path / ".headrace").exists()
+
+
+def test_a_host_without_a_port_is_refused(headrace: Headrace, tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text(PIPELINE)
+    ran = headrace("run", "p.yaml", "--http-host", "headrace")
+    assert (ran.status, ran.out) == (2, "")
+    assert "--http-host applies only together with --http" in ran.err
 
 
 @pytest.mark.parametrize("port", ["-1", "65536", "http"])

@@ -43,6 +43,7 @@ from headrace.connectors.formats.csv_syntax import RFC_4180, CsvSyntax
 from headrace.connectors.formats.decimals import parse_decimals
 from headrace.connectors.formats.json_reader import NON_FINITE_VALUES
 from headrace.connectors.formats.lines import BYTE_ORDER_MARK, RecordLine, remove_byte_order_mark
+from headrace.connectors.formats.record_isolation import decode_isolated
 from headrace.core.api.failures import ConnectorError
 from headrace.core.errors.problems import suggest_name
 from headrace.core.types.data_types import (
@@ -174,6 +175,9 @@ class CsvDecoder:
 
     def decode(self, block: bytes, offset: int) -> DecodedBlock:
         """Decode the block at once, or record by record if it is not well-formed."""
+        return decode_isolated(self._decode_block, self.find_cut, block, offset)
+
+    def _decode_block(self, block: bytes, offset: int) -> DecodedBlock:
         block, offset = remove_byte_order_mark(block, offset)
         texts, faults = self._read_block(block), RecordErrors()
         if texts is None:
@@ -216,6 +220,8 @@ class CsvDecoder:
         if self.syntax.quote in rest:
             return None
         records = rest.count(b"\n") + (not block.endswith(b"\n"))
+        if b"\r" in rest and rest.count(b"\r") != rest.count(b"\r\n"):
+            return None  # Polars takes some of them for the end of a line
         delimiters = rest.count(self.syntax.delimiter)
         return records if delimiters == records * (len(self.names) - 1) else None
 

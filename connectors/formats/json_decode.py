@@ -47,6 +47,7 @@ from headrace.connectors.formats.json_wire import (
     to_wire_type,
 )
 from headrace.connectors.formats.lines import BLANK, LineBlock, LineDecoder, remove_byte_order_mark
+from headrace.connectors.formats.record_isolation import decode_isolated
 from headrace.core.types.data_types import DOUBLE, FLOAT, Field, Schema
 
 if TYPE_CHECKING:
@@ -202,6 +203,9 @@ class JsonDecoder(LineDecoder):
 
     def decode(self, block: bytes, offset: int) -> DecodedBlock:
         """Decode the block at once; if that fails, without the faulty records."""
+        return decode_isolated(self._decode_block, self.find_cut, block, offset)
+
+    def _decode_block(self, block: bytes, offset: int) -> DecodedBlock:
         lines = LineBlock(*remove_byte_order_mark(block, offset))
         raw, faults = self._read_block(lines), RecordErrors()
         if raw is None:

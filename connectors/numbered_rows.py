@@ -28,7 +28,7 @@ from headrace.core.api.sources import (
     SplitFinished,
     SplitReader,
 )
-from headrace.core.api.splits import Position, Split
+from headrace.core.api.splits import Position, Progress, Split
 from headrace.core.plan import nodes
 from headrace.core.types.data_types import Schema
 
@@ -109,6 +109,9 @@ class NumberedSource:
     def discover_splits(self) -> Sequence[Split]:
         """List one split for each subtask of the source."""
         return self.numbers.list_splits()
+
+    def check_progress(self, splits: Mapping[Split, Progress]) -> None:
+        """Do nothing: rows are computed from their number."""
 
     def create_reader(self) -> SplitReader:
         """Return a reader of blocks, which emits each when it is due if there is a rate."""

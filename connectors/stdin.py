@@ -22,7 +22,7 @@ from headrace.core.api.failures import ConnectorError
 from headrace.core.api.kernel_executor import KernelExecutor
 from headrace.core.api.run_context import RunContext
 from headrace.core.api.sources import Chunk, SourceEvent, SplitFinished, SplitReader
-from headrace.core.api.splits import Position, Split
+from headrace.core.api.splits import Position, Progress, Split
 from headrace.core.api.stopwatch import Stopwatch
 from headrace.core.plan import nodes
 
@@ -111,6 +111,9 @@ class StandardInput:
         if sys.stdin is None:
             raise ConnectorError("standard input is closed", exit_status=2)
         return [Split(self.source.name, SPLIT_NAME)]
+
+    def check_progress(self, splits: Mapping[Split, Progress]) -> None:
+        """Do nothing: a run that reads standard input takes no checkpoints."""
 
     def create_reader(self) -> SplitReader:
         """Return a split reader, which reads records only in the subtask that has the split."""

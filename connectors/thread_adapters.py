@@ -39,6 +39,10 @@ class BlockingSource(Protocol):
         """List the splits that exist now."""
         ...
 
+    def check_progress(self, splits: Mapping[Split, Progress]) -> None:
+        """Raise ConnectorError if reading cannot resume there."""
+        ...
+
     def create_reader(self) -> SplitReader:
         """Return the split reader of one subtask."""
         ...
@@ -84,7 +88,8 @@ class ThreadedSource:
         return await self.kernel_executor.run_blocking(self.source.discover_splits)
 
     async def restore(self, splits: Mapping[Split, Progress]) -> Mapping[Split, Progress]:
-        """Return the stored positions unchanged."""
+        """Return the stored positions unchanged, checked in a thread."""
+        await self.kernel_executor.run_blocking(partial(self.source.check_progress, splits))
         return splits
 
     def create_reader(self) -> SplitReader:

@@ -3,14 +3,18 @@
     part    = "part-" job "-" subtask "-" sequence suffix
     hidden  = ".inprogress-" part ".tmp"
     folder  = (column "=" value "/")*
+    value   = "__HIVE_DEFAULT_PARTITION__" | "__EMPTY_PARTITION__" | text
 
 A part is hidden from Spark by its dot, and from DuckDB and Polars, to whom a dot means nothing, by
 how its name ends: `out/*.jsonl` does not match it.
 
 `job` is the first 8 hexadecimal digits of the job's id. `sequence` rises above all numbers that
 the job has ever used in the folder, so that a name is never used twice:
-`part-1f3c09a2-0-17.jsonl.gz`. Values are escaped as Hive and Spark do; null and the empty text
-become `__HIVE_DEFAULT_PARTITION__`.
+`part-1f3c09a2-0-17.jsonl.gz`.
+
+Different values have different folders. Text is escaped as Hive and Spark do, and null has their
+name. The empty text has a name of ours: Spark gives it the name of null, and refuses to read a
+folder `column=`. A text that is one of the two names has its first character escaped.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 HIDDEN_PREFIX, HIDDEN_SUFFIX = ".inprogress-", ".tmp"
-NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
+NULL_VALUE, EMPTY_VALUE = "__HIVE_DEFAULT_PARTITION__", "__EMPTY_PARTITION__"
 FORMAT_SUFFIXES = {"json": ".jsonl", "csv": ".csv", "parquet": ".parquet", "raw": ".txt"}
 """The suffix of part names by format."""
 
@@ -69,8 +73,18 @@ def format_folder(column: str, value: str | None) -> str:
 
     >>> format_folder("day", "2026-01-31 08:00"), format_folder("k", None)
     ('day=2026-01-31 08%3A00', 'k=__HIVE_DEFAULT_PARTITION__')
+    >>> format_folder("k", ""), format_folder("k", "__HIVE_DEFAULT_PARTITION__")
+    ('k=__EMPTY_PARTITION__', 'k=%5F_HIVE_DEFAULT_PARTITION__')
     """
-    return f"{escape_name(column)}={escape_name(value) if value else NULL_FOLDER}"
+    return f"{escape_name(column)}={_format_value(value)}"
+
+
+def _format_value(value: str | None) -> str:
+    if value is None:
+        return NULL_VALUE
+    if value in (NULL_VALUE, EMPTY_VALUE):
+        return f"%{ord(value[0]):02X}{value[1:]}"
+    return escape_name(value) or EMPTY_VALUE
 
 
 def escape_name(text: str) -> str:

@@ -4,7 +4,8 @@ A position counts bytes of the text; in a compressed file, of the decompressed t
 starts where the last one ended or a little before, so a decompressor only ever moves forward.
 
 Reading is correct only while the file stays the same. It may grow; a file that shrinks, vanishes,
-is overwritten or replaced is detected at the next block.
+is overwritten or replaced is detected at the next block. A later run that resumes at a position
+finds out by the identity that was stored with it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,14 @@ from typing import NoReturn
 
 from headrace.connectors.files.compression import Decompressor, find_decompressor
 from headrace.connectors.files.errors import translate_errors
+from headrace.connectors.files.file_identity import (
+    find_difference,
+    identify_before,
+    identify_by_footer,
+    parse_identity,
+)
 from headrace.core.api.failures import ConnectorError
+from headrace.core.api.splits import Position, Split
 
 READ_BYTES = 1 << 20
 
@@ -28,6 +36,11 @@ TAIL_BYTES = 16 << 10
 
 
 UNCHANGED_HINT = "a file must not change while it is read: write new files next to it"
+
+
+def format_reset_hint(first: str, split: Split) -> str:
+    """Return a hint with a first choice; the second is to read the source from its start."""
+    return f"{first}; --reset-state {split.source} reads {split.source} again from its start"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +84,49 @@ class OpenFile:
     def _known_end(self) -> int:
         """Return the end of the text, which is known once it has been read."""
         return self._seen.st_size
+
+    def ends_line(self, position: int) -> bool:
+        """Whether a line ends just before a position, or the text is shorter."""
+        with translate_errors(f"read {self._name}", self._name, position):
+            return self._read_bytes(position - 1, 1)[:1] in (b"\n", b"")
+
+    def identify(self, position: int) -> str:
+        """Return the identity of the file as it was read up to a position."""
+        with translate_errors(f"read {self._name}", self._name, position):
+            end, size = self._locate_raw_end(position), self._seen.st_size
+            identity = identify_before(self._file.fileno(), end, size)
+        # Else the identity might be that of a file that was changed since the block was read.
+        self.check_unchanged(position)
+        return str(identity)
+
+    def identify_footer(self) -> str:
+        """Return the identity of a Parquet file."""
+        with translate_errors(f"read {self._name}", self._name):
+            return str(identify_by_footer(self._file.fileno(), self._seen.st_size))
+
+    def check_identity(
+        self, identity: str, split: Split, position: Position, *, may_grow: bool
+    ) -> int:
+        """Return by how many bytes the file has grown since it was identified.
+
+        Raises ConnectorError if it is another file, or its content before the position has changed.
+        """
+        wanted = parse_identity(identity)
+        with translate_errors(f"read {self._name}", self._name):
+            difference = find_difference(self._file.fileno(), wanted, may_grow=may_grow)
+        if difference:
+            raise ConnectorError(
+                f"{self._name} is not the file that was read up to {position}: {difference}",
+                format_reset_hint("put back the file that was read", split),
+                split=split.name,
+                position=position,
+                exit_status=3,
+            )
+        return self._seen.st_size - wanted.size
+
+    def _locate_raw_end(self, position: int) -> int:
+        """Return the offset in the file up to which it was read for the text up to a position."""
+        return position
 
     def fit_to_line_end(self, position: int, size: int) -> int:
         """Return a size just below the given one at which a line ends, if one is found cheaply.
@@ -131,6 +187,9 @@ class OpenCompressedFile(OpenFile):
         self._text = unpack(io.BufferedReader(file, READ_BYTES))
         self._kept = b""
         self._kept_at = 0
+
+    def _locate_raw_end(self, position: int) -> int:
+        return os.lseek(self._file.fileno(), 0, os.SEEK_CUR)
 
     def fit_to_line_end(self, position: int, size: int) -> int:
         """Return the size unchanged: the text ahead is not decompressed yet."""

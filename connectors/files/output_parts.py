@@ -1,7 +1,7 @@
 """The parts of a sink's output: their bytes, their encoding, and their folders.
 
 Bytes are buffered and flushed to disk in bulk. A part is text that may be compressed, or Parquet.
-The folders of `partition_by` are named as Hive and Spark name them.
+The folders of `partition_by` are named as Hive and Spark name them, except for the empty text.
 """
 
 from __future__ import annotations

@@ -6,9 +6,10 @@ the next. With a row limit they are read one after the other, each when its turn
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from headrace.connectors.files.discovery import (
@@ -16,6 +17,7 @@ from headrace.connectors.files.discovery import (
     find_files,
     refuse_dangling_links,
 )
+from headrace.connectors.files.open_file import open_file
 from headrace.connectors.files.options import FilesSource
 from headrace.connectors.files.row_quota import RowQuota
 from headrace.connectors.files.text_reader import TextFileReader
@@ -23,7 +25,8 @@ from headrace.connectors.formats import build_decoder, build_parquet_reader
 from headrace.connectors.thread_adapters import ThreadedSplitReader
 from headrace.core.api.run_context import RunContext
 from headrace.core.api.sources import SourceEvent, SplitFinished, SplitReader
-from headrace.core.api.splits import Position, Split
+from headrace.core.api.splits import Position, Progress, Split
+from headrace.core.errors.rendering import format_count
 from headrace.core.plan import nodes
 
 if TYPE_CHECKING:
@@ -99,6 +102,7 @@ class FolderSource:
     run_context: RunContext
     is_ordered: bool = False
     watch: FolderWatch | None = None
+    _resumed_identities: dict[str, str] = field(default_factory=dict)
 
     @property
     def discovery_interval_s(self) -> float | None:
@@ -115,11 +119,30 @@ class FolderSource:
             self.reader.quota.append_splits(found)
         return [Split(self.name, name) for name in found]
 
+    def check_progress(self, splits: Mapping[Split, Progress]) -> None:
+        """Raise ConnectorError if a file that was read in part is another file now.
+
+        It is checked again when it is opened, which may be much later.
+        """
+        for split, progress in splits.items():
+            if progress.identity is not None and not progress.is_finished:
+                self._resumed_identities[split.name] = progress.identity
+                self._check_file(split, progress.position, progress.identity)
+
+    def _check_file(self, split: Split, position: Position, identity: str) -> None:
+        may_grow = isinstance(self.reader, TextFileReader)
+        with open_file(os.path.join(self.reader.folder, split.name), split.name) as file:
+            added = file.check_identity(identity, split, position, may_grow=may_grow)
+        if added:
+            grown = f"{split.name} has grown by {format_count(added, 'byte')} since it was read"
+            self.run_context.notify_user(f"{self.name}: {grown}: the new lines are read as well")
+
     def create_reader(self) -> SplitReader:
         """Return a reader of one file after the other: many may be assigned, one is open."""
         if self.reader.quota:
             return QuotaSplitReader(self.reader, self.reader.quota, self.run_context)
-        return ThreadedSplitReader(self.reader, self.run_context, in_order=True)
+        reader = replace(self.reader, resumed_identities=self._resumed_identities)
+        return ThreadedSplitReader(reader, self.run_context, in_order=True)
 
 
 def build_source(source: nodes.Source, run_context: RunContext, block: int) -> FolderSource:

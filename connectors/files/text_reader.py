@@ -8,10 +8,15 @@ its last record, so reading resumes with the same records, wherever blocks were 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
-from headrace.connectors.files.open_file import FileVersion, OpenFile, open_file
+from headrace.connectors.files.open_file import (
+    FileVersion,
+    OpenFile,
+    format_reset_hint,
+    open_file,
+)
 from headrace.connectors.files.row_quota import RowQuota
 from headrace.connectors.formats.contract import Decoder
 from headrace.core.api.failures import ConnectorError
@@ -32,29 +37,41 @@ class TextFileReader:
     block: int
     quota: RowQuota | None = None
     max_record_bytes: int = MAX_RECORD_BYTES
+    resumed_identities: Mapping[str, str] = field(default_factory=dict)
+    """The identities of the files in which reading resumes."""
 
     def read(self, split: Split, position: Position) -> Iterator[Chunk]:
-        """Yield the chunks from a byte on."""
-        return self.read_range(split, position if isinstance(position, int) else 0)
+        """Yield the chunks from a byte on, with identities."""
+        at = position if isinstance(position, int) else 0
+        with open_file(os.path.join(self.folder, split.name), split.name) as text:
+            if at and (identity := self.resumed_identities.get(split.name)):
+                text.check_identity(identity, split, at, may_grow=True)
+            for chunk in self._read_chunks(text, split, at):
+                assert isinstance(chunk.position, int)
+                yield replace(chunk, identity=text.identify(chunk.position))
+                del chunk
 
     def read_range(
         self, split: Split, at: int, end: int | None = None, seen: FileVersion | None = None
     ) -> Iterator[Chunk]:
         """Yield the chunks from byte `at` to byte `end`; records begin at both."""
         with open_file(os.path.join(self.folder, split.name), split.name, end, seen) as text:
-            decoder = self.decoder
-            if decoder.has_header:
-                header = self._read_records(text, split, 0, 1, min(HEADER_BYTES, self.block))
-                if not header:
-                    return
-                decoder = begin_decoder(decoder, header, split.name)
-                at = max(at, len(header))
-            while chunk := self._read_chunk(text, decoder, split, at):
-                yield chunk
-                assert isinstance(chunk.position, int)
-                at = chunk.position
-                # Frees the chunk's memory for the next one.
-                del chunk
+            yield from self._read_chunks(text, split, at)
+
+    def _read_chunks(self, text: OpenFile, split: Split, at: int) -> Iterator[Chunk]:
+        decoder = self.decoder
+        if decoder.has_header:
+            header = self._read_records(text, split, 0, 1, min(HEADER_BYTES, self.block))
+            if not header:
+                return
+            decoder = begin_decoder(decoder, header, split.name)
+            at = max(at, len(header))
+        while chunk := self._read_chunk(text, decoder, split, skip_line_end(text, split, at)):
+            yield chunk
+            assert isinstance(chunk.position, int)
+            at = chunk.position
+            # Frees the chunk's memory for the next one.
+            del chunk
 
     def _read_chunk(self, text: OpenFile, decoder: Decoder, split: Split, at: int) -> Chunk | None:
         block = self._read_records(text, split, at, self._count_wanted(), self.block)
@@ -93,6 +110,26 @@ class TextFileReader:
             split=split.name,
             position=at,
         )
+
+
+def skip_line_end(text: OpenFile, split: Split, at: int) -> int:
+    """Return the position of the next line, where a last line without an end was read before.
+
+    Raises ConnectorError if that line has been continued since.
+    """
+    if at == 0 or text.ends_line(at):
+        return at
+    added = text.read_at(at, len(b"\r\n"))
+    if not added or added.startswith(b"\n"):
+        return at + len(added[:1])
+    if added.startswith(b"\r\n"):
+        return at + len(b"\r\n")
+    raise ConnectorError(
+        f"{split.name} was read up to {at}, within a line that has been continued since",
+        format_reset_hint("append only whole lines, which end in a newline", split),
+        split=split.name,
+        position=at,
+    )
 
 
 def begin_decoder(decoder: Decoder, header: bytes, split: str) -> Decoder:

@@ -33,6 +33,8 @@ class Chunk:
     frame: pl.DataFrame
     position: Position
     bad_records: tuple[BadRecord, ...] = ()
+    identity: str | None = None
+    """The identity of what was read up to the position, to compare with when reading resumes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +128,10 @@ class SourceConnector(Protocol):
         ...
 
     async def restore(self, splits: Mapping[Split, Progress]) -> Mapping[Split, Progress]:
-        """Return the progress to resume from, given that of the restored checkpoint."""
+        """Return the progress to resume from, given that of the restored checkpoint.
+
+        Called before readers are created. Raises ConnectorError if reading cannot resume there.
+        """
         ...
 
     def create_reader(self) -> SplitReader:

@@ -51,6 +51,8 @@ class Progress:
     bad_records: int = 0
     """The number of bad records."""
     is_finished: bool = False
+    identity: str | None = None
+    """The identity of what was read up to the position, in the source's terms; None: unknown."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,8 @@ Parts are identified by name, not by number.
                          "before": ["from orders", "where (price > 0)"], "then": []}, ...},
      "kept": {"totals": {"key": ..., ...}},        the meaning of a step's state (plan/fingerprint)
      "readings": {"totals": {"key": ["k"], ...}},  metadata for readers (state_reader)
-     "sources": {"orders": [{"split": "in/a.jsonl", "number": 0, "position": 120, ...}]},
+     "sources": {"orders": [{"split": "in/a.jsonl", "number": 0, "position": 120,
+                             "rows": 9, ..., "identity": ...}]},      if the source gives one
      "states": {"totals": [[...], [...]]},         by subtask, the state backend's documents
      "sinks": {"out": {"handles": [...], "writers": [...]}},
      "counts": {"parts": {"orders": [120, 118, 2, 0, 0], ...}, "failed": {}}}  (checkpoint/counters)
@@ -185,7 +186,12 @@ def parse_manifest(manifest: Manifest) -> CheckpointContent:
 def _parse_splits(source: str, splits: Iterable[Mapping[str, Any]]) -> dict[Split, Progress]:
     return {
         Split(source, each["split"], each["number"]): Progress(
-            each["position"], each["at_us"], each["rows"], each["bad"], each["ended"]
+            each["position"],
+            each["at_us"],
+            each["rows"],
+            each["bad"],
+            each["ended"],
+            each.get("identity"),
         )
         for each in splits
     }
@@ -243,6 +249,7 @@ def _describe_splits(
     for snapshot in snapshots.values():
         for split, progress in snapshot.splits.items():
             if split.source == source:
+                identity = {} if progress.identity is None else {"identity": progress.identity}
                 yield {
                     "split": split.name,
                     "number": split.number,
@@ -251,6 +258,7 @@ def _describe_splits(
                     "rows": progress.rows,
                     "bad": progress.bad_records,
                     "ended": progress.is_finished,
+                    **identity,
                 }
 
 

@@ -238,7 +238,9 @@ class SourceTask:
                     await self._buffer_chunk(arrival, now)
                 case SplitFinished(split):
                     self.watermark_generator.split_watermarks.finish_split(split)
-                    self._progress[split] = replace(self._progress[split], is_finished=True)
+                    self._progress[split] = replace(
+                        self._progress[split], is_finished=True, identity=None
+                    )
         return arrival is not None
 
     async def _buffer_chunk(self, chunk: Chunk, now: float) -> None:
@@ -290,7 +292,11 @@ class SourceTask:
         before = self._progress[chunk.split]
         rows, bad = before.rows + chunk.frame.height, before.bad_records + len(chunk.bad_records)
         self._progress[chunk.split] = replace(
-            before, position=chunk.position, rows=rows, bad_records=bad
+            before,
+            position=chunk.position,
+            rows=rows,
+            bad_records=bad,
+            identity=chunk.identity,
         )
 
     async def _extract_watermark(self, frame: pl.DataFrame) -> int | None:

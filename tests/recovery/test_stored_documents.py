@@ -1,7 +1,7 @@
 """Small documents beside checkpoints, byte for byte as older versions have written them.
 
-They were written by the code of e75e423, and are never changed: what is called otherwise in the
-code of today is stored, and read, under these names.
+They were written by the code of e75e423 or later, and are never changed: what is called otherwise
+in the code of today is stored, and read, under these names.
 """
 
 from __future__ import annotations
@@ -10,12 +10,15 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+from headrace.connectors.files.file_identity import FileIdentity, parse_identity
 from headrace.connectors.kafka.sink import transactional_ids
 from headrace.connectors.kafka.sink.producer_batches import ProducerIdentity
 from headrace.connectors.kafka.sink.transactions import Transaction
 from headrace.connectors.kafka.source.positions import LastRecord, PartitionPosition, parse_position
-from headrace.core.api.splits import Position
+from headrace.core.api.splits import Position, Progress, Split, SubtaskId
+from headrace.core.checkpoint import manifest
 from headrace.core.checkpoint.counters import JobCounters, PartCounters
+from headrace.core.coordination.messages import Snapshot
 from headrace.state.storage.home import Home
 from headrace.state.storage.home_lock import LockHolder
 from headrace.state.storage.local_disk import LocalDisk
@@ -89,6 +92,27 @@ def test_positions_in_topics_are_stored_as_they_were() -> None:
     }
     for stored, place in places.items():
         assert (place.stored_form, parse_position(stored)) == (stored, place)
+
+
+IDENTITY = "size=9000 hashed=0-5216 sha256=ba7816bf8f01cfea414140de5dae2223"
+
+
+def test_a_split_is_stored_with_and_without_an_identity() -> None:
+    stored = {"split": "in/a.jsonl", "number": 3, "position": 5216, "at_us": 7, "rows": 2}
+    stored |= {"bad": 1, "ended": False}
+    split, progress = Split("s", "in/a.jsonl", 3), Progress(5216, 7, 2, 1)
+    for document, known in (
+        (stored, progress),
+        (stored | {"identity": IDENTITY}, replace(progress, identity=IDENTITY)),
+    ):
+        snapshots = {SubtaskId(0, 0): Snapshot({split: known})}
+        assert [*manifest._describe_splits("s", snapshots)] == [document]
+        assert manifest._parse_splits("s", [document]) == {split: known}
+
+
+def test_the_identity_of_a_file_is_stored_as_text() -> None:
+    identity = FileIdentity(9000, 0, 5216, "ba7816bf8f01cfea414140de5dae2223")
+    assert (str(identity), parse_identity(IDENTITY)) == (IDENTITY, identity)
 
 
 def test_the_ids_of_transactions_are_noted_as_they_were() -> None:

@@ -155,14 +155,14 @@ PARTITIONED = pl.DataFrame(
 )
 FOLDERS = {
     "k=a%2Fb/at=1970-01-01 00%3A00%3A00/n=__HIVE_DEFAULT_PARTITION__": [0, 5],
-    "k=__HIVE_DEFAULT_PARTITION__/at=1970-01-01 00%3A00%3A00.000001/n=1.50": [1],
+    "k=__EMPTY_PARTITION__/at=1970-01-01 00%3A00%3A00.000001/n=1.50": [1],
     "k=__HIVE_DEFAULT_PARTITION__/at=__HIVE_DEFAULT_PARTITION__/n=0.00": [2],
     "k=x%3D1/at=1970-01-01 01%3A00%3A00/n=-7.25": [3],
     "k=ü %25/at=1970-01-01 00%3A00%3A01.5/n=0.00": [4],
 }
 
 
-def test_folders_are_called_as_spark_calls_them(tmp_path: Path) -> None:
+def test_folders_have_their_names_from_the_values(tmp_path: Path) -> None:
     schema = "{id: bigint, k: string, at: timestamp, n: 'decimal(9,2)'}"
     text = "{from: s, files: {path: out, partition_by: [k, at, n]}}"
     sink = sink_of(tmp_path, text, schema)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -191,6 +192,24 @@ def _of_folders(part: Path) -> list[pl.Expr]:
     pairs = [folder.name.partition("=") for folder in part.parents if "=" in folder.name]
     types = {"k": pl.Int64, "s": pl.String}
     return [pl.lit(value).cast(types[name]).alias(name) for name, _, value in pairs]
+
+
+def test_null_the_empty_text_and_their_names_have_folders_of_their_own(batches: Batches) -> None:
+    values = [None, "", "__HIVE_DEFAULT_PARTITION__", "__EMPTY_PARTITION__"]
+    lines = [json.dumps({"id": id, "k": value}) for id, value in enumerate(values)]
+    (batches.folder / "in.jsonl").write_text("\n".join(lines))
+    source = "sources: {s: {files: {path: in.jsonl}, schema: {id: bigint, k: string}}}\n"
+    batches.run(source + "sinks: {o: {from: s, files: {path: out, partition_by: k}}}\n")
+    found = {part.parent.name: json.loads(part.read_text())["id"] for part in batches.parts()}
+    assert found == {
+        "k=__HIVE_DEFAULT_PARTITION__": 0,
+        "k=__EMPTY_PARTITION__": 1,
+        "k=%5F_HIVE_DEFAULT_PARTITION__": 2,
+        "k=%5F_EMPTY_PARTITION__": 3,
+    }
+    read = batches.spark.read.schema("id bigint, k string").json(str(batches.folder / "out"))
+    rows = {row["id"]: row["k"] for row in read.collect()}
+    assert rows == {0: None, 1: "__EMPTY_PARTITION__", 2: values[2], 3: values[3]}
 
 
 def test_rows_are_printed_in_order_when_all_else_is_written(

@@ -17,12 +17,13 @@ from headrace.connectors.files.discovery import (
     find_files,
     refuse_dangling_links,
 )
-from headrace.connectors.files.open_file import open_file
+from headrace.connectors.files.open_file import format_reset_hint, open_file
 from headrace.connectors.files.options import FilesSource
 from headrace.connectors.files.row_quota import RowQuota
 from headrace.connectors.files.text_reader import TextFileReader
 from headrace.connectors.formats import build_decoder, build_parquet_reader
 from headrace.connectors.thread_adapters import ThreadedSplitReader
+from headrace.core.api.failures import ConnectorError
 from headrace.core.api.run_context import RunContext
 from headrace.core.api.sources import SourceEvent, SplitFinished, SplitReader
 from headrace.core.api.splits import Position, Progress, Split
@@ -131,7 +132,11 @@ class FolderSource:
 
     def _check_file(self, split: Split, position: Position, identity: str) -> None:
         may_grow = isinstance(self.reader, TextFileReader)
-        with open_file(os.path.join(self.reader.folder, split.name), split.name) as file:
+        path = os.path.join(self.reader.folder, split.name)
+        if not os.path.exists(path):
+            message = f"{split.name} was read up to {position}, and is missing"
+            raise ConnectorError(message, format_reset_hint("put it back", split), split=split.name)
+        with open_file(path, split.name) as file:
             added = file.check_identity(identity, split, position, may_grow=may_grow)
         if added:
             grown = f"{split.name} has grown by {format_count(added, 'byte')} since it was read"

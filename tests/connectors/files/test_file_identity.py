@@ -218,6 +218,16 @@ def test_a_file_that_is_finished_or_not_begun_may_change(tmp_path: Path) -> None
         file._open().check_progress({file.split: progress})
 
 
+def test_a_missing_file_is_told_with_its_position(tmp_path: Path) -> None:
+    file = PartlyRead(tmp_path, "a.txt", encode("a.txt", 0, LINES))
+    file.path.unlink()
+    with pytest.raises(ConnectorError) as missing:
+        file.resume()
+    position = file.progress.position
+    assert missing.value.message == f"a.txt was read up to {position}, and is missing"
+    assert missing.value.hint.startswith("put it back; --reset-state s reads s again")
+
+
 def test_the_last_block_before_the_position_decides(tmp_path: Path) -> None:
     data = bytearray(b"".join(b"%09d\n" % number for number in range(20_000)))
     source, reader = source_of(tmp_path, "{files: {path: a.txt}, format: raw}", block=150_000)

@@ -37,7 +37,8 @@ def decode_isolated(
             return _reject_record(decode, block, offset, error)
     import polars as pl
 
-    frames, bad = [], []
+    frames: list[pl.DataFrame] = []
+    bad: list[BadRecord] = []
     for start, piece in ((0, block[:cut]), (cut, block[cut:])):
         frame, errors = decode_isolated(decode, find_cut, piece, offset + start)
         frames.append(frame)

@@ -259,7 +259,7 @@ class RouteOperator(StatelessOperator):
     def __init__(self, step: str, operation: nodes.Route, wanted: frozenset[str]) -> None:
         import polars as pl
 
-        self._streams = [f"{step}.{name}" for name, _, _ in operation.branches] + [f"{step}.else"]
+        self._streams = operation.list_streams(step)
         self._wanted = wanted
         branch = pl.lit(len(operation.branches), dtype=pl.Int32)
         for at, (_, condition, _) in reversed(list(enumerate(operation.branches))):

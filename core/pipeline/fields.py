@@ -307,13 +307,21 @@ class OnErrorReading(FieldReading):
 
     def read(self, value: object) -> OnError:
         if isinstance(value, dict):
-            return OnError("to", ErrorStream.model_validate(value).to)
+            return OnError("to", self._check_name(ErrorStream.model_validate(value).to))
         if isinstance(value, Text) and not value.secret:
             if value == "fail":
                 return OnError("fail")
             if value == "skip":
                 return OnError("skip")
         raise make_expected_error(value, self.wanted)
+
+    def _check_name(self, stream: Text) -> Text:
+        """Return the name of a stream. Raises InvalidValue for that of an action."""
+        if stream in ("fail", "skip"):
+            message = f'a stream cannot be called "{stream}", which is an action'
+            hint = f"write on_error: {stream}, or give the stream another name"
+            raise make_value_error(stream, message, hint)
+        return stream
 
 
 class VariantsReading(FieldReading):

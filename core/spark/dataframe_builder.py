@@ -6,8 +6,8 @@ operator inside the executors.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import TYPE_CHECKING
@@ -98,151 +98,160 @@ class DataFrameBuilder:
         self.streams[name] = _cache_rows(rows) if self._reader_counts[name] > 1 else rows
 
     def _build_step(self, step: nodes.Step) -> None:
+        emitted: dict[str, list[StreamFrame]] = defaultdict(list)
+        for name, rows in self._apply_operations(step):
+            emitted[name].append(rows)
+        for stream in step.outputs:
+            if stream.name in self.context.read_streams:
+                assert stream.name in emitted or stream.name in step.side_outputs, stream.name
+                rows = _unite_rows(emitted[stream.name] or [self._make_empty_stream(stream)])
+                self._store_stream(stream.name, rows)
+
+    def _apply_operations(self, step: nodes.Step) -> Iterator[tuple[str, StreamFrame]]:
+        """Yield what the operations of a step emit: rows, each with the name of their stream.
+
+        Several operations may emit rows of one stream, such as that of dead letters.
+        """
         inputs = [self.streams[name] for name in step.inputs]
         join, operations = get_two_input_operation(step), step.operations
-        if join is not None:
-            rows, operations = self._build_join(step, join, *inputs), operations[1:]
+        if join is None:
+            emitted = {step.name: _unite_rows(inputs)}
         else:
-            rows = self._union_inputs(inputs)
+            emitted, operations = self._build_join(step, join, *inputs), operations[1:]
         for operation in operations:
-            if isinstance(operation, nodes.Route):
-                self._build_route(step, operation, rows)
-                return
-            rows = self._apply_operation(step, operation, rows)
-        for stream in step.outputs:
-            if stream.name == step.name:
-                self._store_stream(stream.name, rows)
-            elif stream.name not in self.streams:
-                self._add_stream(
-                    stream, self._make_empty_frame(stream_columns(stream)), stream_columns(stream)
-                )
-
-    def _union_inputs(self, inputs: Sequence[StreamFrame]) -> StreamFrame:
-        first = inputs[0]
-        if len(inputs) == 1:
-            return first
-        columns = {n: t for n, t in first.columns.items() if all(n in r.columns for r in inputs)}
-        names = [quote_column(name) for name in columns]
-        frames = (rows.frame.select(*names) for rows in inputs)
-        united = reduce(lambda one, other: one.union(other), frames)
-        return StreamFrame(united, columns, first.kind, any(rows.is_costly for rows in inputs))
+            rows = emitted.pop(step.name)
+            yield from emitted.items()
+            emitted = self._apply_operation(step, operation, rows)
+        yield from emitted.items()
 
     def _build_join(
         self, step: nodes.Step, join: nodes.Join, left: StreamFrame, right: StreamFrame
-    ) -> StreamFrame:
+    ) -> dict[str, StreamFrame]:
+        """Return what a join emits: its rows and its side outputs, by stream."""
         timed = EVENT_TIME in left.columns and EVENT_TIME in right.columns
-        columns = join_columns(
-            join, timed, any(stream.has_row_order for stream in step.main_outputs)
-        )
+        columns = join_columns(join, timed, _orders_rows(step, join))
         kind = kind_of_join(join, left.kind, right.kind)
         frame = join_in_spark(join, left.frame, right.frame, columns)
-        if frame is None:
-            changes = kind if isinstance(kind, nodes.Upsert) else None
-            alone = replace(step, operations=(join,))
-            side_outputs = [
-                s for s in _side_outputs(step, join) if s.name in self.context.read_streams
-            ]
-            outputs = ((step.name, columns), *((s.name, stream_columns(s)) for s in side_outputs))
-            if isinstance(join.matching, ConnectedMatch) and join.matching.is_broadcast:
-                rules = collect_rules(right.frame)
-                of_rules = PartitionBroadcast(alone, outputs, changes, timed, self.context, rules)
-                frames = of_rules.apply(
-                    ensure_partition(_partition_and_sort(left, join.left.key, self.context))
-                )
-            else:
-                work = PartitionJoin(alone, outputs, changes, timed, self.context)
-                sides = (left.frame, left.columns), (right.frame, right.columns)
-                frames = work.apply(partition_sides(join, sides, self.context))
-            for stream in side_outputs:
-                self._add_stream(stream, frames[stream.name], stream_columns(stream))
-            frame = frames[step.name]
-        return StreamFrame(frame, columns, kind)
+        if frame is not None:
+            return {step.name: StreamFrame(frame, columns, kind)}
+        changes = kind if isinstance(kind, nodes.Upsert) else None
+        emitted = {step.name: (columns, kind), **self._describe_side_outputs(step, join)}
+        outputs = tuple((name, of) for name, (of, _) in emitted.items())
+        alone = replace(step, operations=(join,))
+        if isinstance(join.matching, ConnectedMatch) and join.matching.is_broadcast:
+            rules = collect_rules(right.frame)
+            of_rules = PartitionBroadcast(alone, outputs, changes, timed, self.context, rules)
+            frames = of_rules.apply(
+                ensure_partition(_partition_and_sort(left, join.left.key, self.context))
+            )
+        else:
+            work = PartitionJoin(alone, outputs, changes, timed, self.context)
+            sides = (left.frame, left.columns), (right.frame, right.columns)
+            frames = work.apply(partition_sides(join, sides, self.context))
+        return {name: StreamFrame(frames[name], *of) for name, of in emitted.items()}
 
-    def _make_empty_frame(self, columns: Columns) -> DataFrame:
-        return self.spark.createDataFrame([], format_ddl(columns))
+    def _make_empty_stream(self, stream: nodes.Stream) -> StreamFrame:
+        """Return no rows: the stream is one of late rows, which a batch does not have."""
+        columns = stream_columns(stream)
+        frame = self.spark.createDataFrame([], format_ddl(columns))
+        return StreamFrame(frame, columns, stream.kind)
 
     def _apply_operation(
         self, step: nodes.Step, operation: nodes.Operation, rows: StreamFrame
-    ) -> StreamFrame:
-        """Return the rows after an operation of a step."""
-        ordered = any(stream.has_row_order for stream in step.main_outputs)
-        kind, columns = (
-            kind_after(operation, rows.kind),
-            columns_after_operation(operation, rows.columns, ordered),
-        )
+    ) -> dict[str, StreamFrame]:
+        """Return what an operation of a step emits: its rows and its side outputs, by stream."""
+        if isinstance(operation, nodes.Route):
+            return self._apply_route(step, operation, rows)
+        columns = columns_after_operation(operation, rows.columns, _orders_rows(step, operation))
+        kind = kind_after(operation, rows.kind)
         frame = _apply_in_spark(operation, rows, columns)
-        costly = rows.is_costly or frame is None or isinstance(operation, nodes.KeyedOperation)
-        if isinstance(operation, nodes.Lookup):
-            frame = self._apply_lookup(step, operation, rows, columns)
-        elif frame is None:
-            frame = self._apply_operator(step, operation, rows, kind, columns)
-        return StreamFrame(frame, columns, kind, costly)
-
-    def _apply_lookup(
-        self, step: nodes.Step, lookup: nodes.Lookup, rows: StreamFrame, columns: Columns
-    ) -> DataFrame:
-        """Return the rows of a lookup; missed and failed rows go to their own streams."""
-        asides = [s for s in step.outputs if s.name in (step.on_error, lookup.miss_stream)]
-        wanted = [stream for stream in asides if stream.name in self.context.read_streams]
-        of = {
-            s.name: rows.columns if s.name == lookup.miss_stream else stream_columns(s)
-            for s in wanted
-        }
-        alone = replace(step, operations=(lookup,))
-        outputs = ((step.name, columns), *of.items())
-        frames = PartitionLookup(alone, lookup, outputs, self.context).apply(rows.frame)
-        for stream in wanted:
-            self._add_stream(stream, frames[stream.name], of[stream.name])
-        return frames[step.name]
+        if frame is None:
+            return self._apply_operator(step, operation, rows, (columns, kind))
+        costly = rows.is_costly or isinstance(operation, nodes.KeyedOperation)
+        return {step.name: StreamFrame(frame, columns, kind, costly)}
 
     def _apply_operator(
         self,
         step: nodes.Step,
         operation: nodes.Operation,
         rows: StreamFrame,
-        kind: nodes.StreamKind,
-        columns: Columns,
-    ) -> DataFrame:
-        """Return the rows that headrace's operator makes in the executors."""
-        alone = replace(step, operations=(operation,))
-        outputs = [(step.name, columns)]
-        side_outputs = [
-            s for s in _side_outputs(step, operation) if s.name in self.context.read_streams
-        ]
-        outputs += [(stream.name, stream_columns(stream)) for stream in side_outputs]
-        frame, changes, in_time = rows.frame, None, False
-        if isinstance(operation, nodes.KeyedOperation):
+        result: tuple[Columns, nodes.StreamKind],
+    ) -> dict[str, StreamFrame]:
+        """Return what headrace's operator emits in the executors, by stream."""
+        emitted = {step.name: result, **self._describe_side_outputs(step, operation)}
+        if isinstance(operation, nodes.Lookup) and operation.miss_stream in emitted:
+            # Rows without a match are input rows, also with columns that nobody reads.
+            emitted[operation.miss_stream] = (rows.columns, nodes.Append())
+        outputs = tuple((name, columns) for name, (columns, _) in emitted.items())
+        alone, (_, kind) = replace(step, operations=(operation,)), result
+        if isinstance(operation, nodes.Lookup):
+            frames = PartitionLookup(alone, operation, outputs, self.context).apply(rows.frame)
+        elif isinstance(operation, nodes.KeyedOperation):
             changes = kind if isinstance(kind, nodes.Upsert) else None
             in_time = EVENT_TIME in rows.columns
-            frame = _partition_and_sort(rows, operation.key, self.context)
-        frames = PartitionOperator(alone, tuple(outputs), changes, in_time, self.context).apply(
-            frame
-        )
-        for stream in side_outputs:
-            self._add_stream(stream, frames[stream.name], stream_columns(stream))
-        return frames[step.name]
+            work = PartitionOperator(alone, outputs, changes, in_time, self.context)
+            frames = work.apply(_partition_and_sort(rows, operation.key, self.context))
+        else:
+            work = PartitionOperator(alone, outputs, None, False, self.context)
+            frames = work.apply(rows.frame)
+        return {name: StreamFrame(frames[name], *of) for name, of in emitted.items()}
 
-    def _build_route(self, step: nodes.Step, route: nodes.Route, rows: StreamFrame) -> None:
-        wanted = [stream for stream in step.outputs if stream.name in self.context.read_streams]
-        frames = try_analysis(lambda: split_route(rows.frame, route, step.outputs))
+    def _apply_route(
+        self, step: nodes.Step, route: nodes.Route, rows: StreamFrame
+    ) -> dict[str, StreamFrame]:
+        """Return the rows of each branch that has a reader, by stream."""
+        branches = route.list_streams(step.name)
+        wanted = [name for name in branches if name in self.context.read_streams]
+        frames = try_analysis(lambda: split_route(rows.frame, route, step.name))
         if frames is None:
-            outputs = tuple((stream.name, rows.columns) for stream in wanted)
+            outputs = tuple((name, rows.columns) for name in wanted)
             alone = replace(step, operations=(route,))
             frames = PartitionOperator(alone, outputs, None, False, self.context).apply(rows.frame)
         elif rows.is_costly and len(wanted) > 1:
             rows = _cache_rows(rows)
-            frames = split_route(rows.frame, route, step.outputs) or frames
-        for stream in wanted:
-            self._add_stream(stream, frames[stream.name], rows.columns, costly=rows.is_costly)
+            frames = split_route(rows.frame, route, step.name) or frames
+        return {name: replace(rows, frame=frames[name]) for name in wanted}
+
+    def _describe_side_outputs(
+        self, step: nodes.Step, operation: nodes.Operation
+    ) -> dict[str, tuple[Columns, nodes.StreamKind]]:
+        """Return columns and kind of an operation's side outputs that have a reader, by stream."""
+        read = self.context.read_streams
+        sides = (each for each in _side_outputs(step, operation) if each.name in read)
+        return {stream.name: (stream_columns(stream), stream.kind) for stream in sides}
+
+
+def _orders_rows(step: nodes.Step, operation: nodes.Operation) -> bool:
+    """Whether the rows that an operation emits carry their row order.
+
+    A class numbers the rows of each of its outputs only for readers of that output.
+    """
+    of_class = nodes.find_process_body(operation) is not None
+    outputs = (each for each in step.main_outputs if not of_class or each.name == step.name)
+    return any(stream.has_row_order for stream in outputs)
 
 
 def _side_outputs(step: nodes.Step, operation: nodes.Operation) -> list[nodes.Stream]:
-    """List the side outputs of an operation, except those that a batch never has."""
+    """List the outputs of an operation besides its rows, except those that a batch never has."""
     body = nodes.find_process_body(operation)
-    names = [step.on_error] if body or isinstance(operation, nodes.Map) else []
+    names = [step.on_error] if body or isinstance(operation, nodes.Map | nodes.Lookup) else []
     if body is not None:
         names += [f"{step.name}.{name}" for name, _ in body.outputs]
+    if isinstance(operation, nodes.Lookup):
+        names.append(operation.miss_stream)
     return [stream for stream in step.outputs if stream.name in names]
+
+
+def _unite_rows(parts: Sequence[StreamFrame]) -> StreamFrame:
+    """Return the rows of all parts, with the columns that all of them have."""
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+    columns = {n: t for n, t in first.columns.items() if all(n in r.columns for r in parts)}
+    names = [quote_column(name) for name in columns]
+    frames = (rows.frame.select(*names) for rows in parts)
+    united = reduce(lambda one, other: one.union(other), frames)
+    return StreamFrame(united, columns, first.kind, any(rows.is_costly for rows in parts))
 
 
 def _cache_rows(rows: StreamFrame) -> StreamFrame:

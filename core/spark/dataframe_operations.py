@@ -95,18 +95,16 @@ def _explode(rows: DataFrame, operation: nodes.Explode, columns: Columns) -> Dat
     return exploded.drop(ELEMENT_INDEX)
 
 
-def split_route(
-    rows: DataFrame, route: nodes.Route, outputs: Sequence[nodes.Stream]
-) -> dict[str, DataFrame] | None:
-    """Return the rows of each output of a route, by name."""
+def split_route(rows: DataFrame, route: nodes.Route, step: str) -> dict[str, DataFrame] | None:
+    """Return the rows of each branch of a route, by stream; None if Spark's would differ."""
     conditions = [translate_expression(text, condition) for _, condition, text in route.branches]
     if None in conditions:
         return None
     true = [f"coalesce(({condition}), false)" for condition in conditions]
     taken = {}
-    for at, stream in enumerate(outputs):
+    for at, stream in enumerate(route.list_streams(step)):
         before = [f"not {each}" for each in true[:at]]
-        taken[stream.name] = rows.where(" and ".join([*before, *true[at : at + 1]]))
+        taken[stream] = rows.where(" and ".join([*before, *true[at : at + 1]]))
     return taken
 
 

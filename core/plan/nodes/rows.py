@@ -63,6 +63,10 @@ class Route:
     branches: tuple[tuple[str, TypedExpression, str], ...]
     """Name, condition and text of each branch, in the order written."""
 
+    def list_streams(self, step: str) -> tuple[str, ...]:
+        """Return the streams of its branches in the step of that name; the last is `else`."""
+        return (*(f"{step}.{name}" for name, _, _ in self.branches), f"{step}.else")
+
 
 @dataclass(frozen=True, slots=True)
 class LookupColumn:

@@ -8,7 +8,7 @@ accumulation) has no single answer and is refused.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cmp_to_key
@@ -22,6 +22,7 @@ from headrace.core.aggregates import (
     compute_results,
 )
 from headrace.core.expressions.typed import TypedExpression
+from headrace.core.operators.dead_letters import from_failed_rows
 from headrace.core.plan import nodes
 from headrace.core.plan.layout import get_two_input_operation
 from headrace.core.plan.nodes.matching import ConnectedMatch
@@ -31,7 +32,7 @@ from tests.support.reference import process_classes
 from tests.support.reference.joins import joined
 from tests.support.reference.lookups import looked_up
 from tests.support.reference.rows import Row, Value, evaluated, frame_of, same
-from tests.support.reference.user_functions import applied
+from tests.support.reference.user_functions import applied, mapped
 from tests.support.reference.windows import Found, windows
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -45,26 +46,16 @@ def interpret(plan: nodes.Plan, inputs: Inputs, *, in_time: bool = False) -> dic
 
     Rows arrive in the order of the input, or, with `in_time`, of event time, as in a batch run.
     """
-    streams: dict[str, Rows] = {}
+    streams: dict[str, Rows] = {name: [] for name in plan.streams}  # no row is late or bad
     for number, part in enumerate(plan):
         match part:
             case nodes.Source():
                 streams[part.name] = _read(part, number, inputs[part.name])
             case nodes.Step():
-                join = get_two_input_operation(part)
-                if join is not None and isinstance(join.matching, ConnectedMatch):
-                    streams.update(_connected(part, join, join.matching, streams))
-                    continue
-                if join is not None:
-                    rows = joined(join, *(streams[name] for name in part.inputs))
-                    part = replace(part, operations=part.operations[1:])
-                else:
-                    rows = [row for name in part.inputs for row in streams[name]]
-                if in_time:
-                    rows.sort(key=lambda row: row.order)
-                streams.update(_step(part, rows, inputs.get(part.name, ())))
+                emitted = _step(part, *_input(part, streams), inputs.get(part.name, ()), in_time)
+                streams.update(emitted)
             case nodes.Sink():
-                streams[part.name] = streams.get(part.input, [])  # nothing is late
+                streams[part.name] = streams[part.input]
     return streams
 
 
@@ -77,23 +68,41 @@ def _read(source: nodes.Source, number: int, splits: Sequence[Sequence[dict[str,
     return found
 
 
+def _input(step: nodes.Step, streams: Mapping[str, Rows]) -> tuple[Rows, dict[str, Rows]]:
+    """Return the rows of a union or of a join, and what a class with two inputs emits besides."""
+    join = get_two_input_operation(step)
+    if join is None:
+        return [row for name in step.inputs for row in streams[name]], {}
+    if isinstance(join.matching, ConnectedMatch):
+        others = _connected(step, join, join.matching, streams)
+        return others.pop(step.name), others
+    return joined(join, *(streams[name] for name in step.inputs)), {}
+
+
 def _step(
-    step: nodes.Step, rows: Rows, tables: Sequence[Sequence[dict[str, Value]]]
+    step: nodes.Step,
+    rows: Rows,
+    others: dict[str, Rows],
+    tables: Sequence[Sequence[dict[str, Value]]],
+    in_time: bool,
 ) -> dict[str, Rows]:
-    others: dict[str, Rows] = {}
-    for operation in step.operations:
+    if in_time:
+        rows = sorted(rows, key=lambda row: row.order)
+    joins = get_two_input_operation(step) is not None
+    for operation in step.operations[joins:]:
         match operation:
             case nodes.Filter(condition):
                 rows = _where(condition, rows)
             case nodes.Lookup():
-                rows, missed = looked_up(operation, rows, tables[0])
+                rows, missed, failed = looked_up(operation, rows, tables[0])
                 others[operation.miss_stream] = missed
+                _fail(step, failed, others)
             case nodes.Project(_, columns):
                 rows = _project(columns, rows)
             case nodes.Explode():
                 rows = [*_explode(operation, rows)]
             case nodes.Route(branches):
-                return _route(step.name, branches, rows)
+                others |= _route(step.name, branches, rows)
             case nodes.Aggregate():
                 rows = [*_aggregate(operation, rows)]
                 if operation.having is not None:
@@ -105,14 +114,12 @@ def _step(
             case nodes.Dedup():
                 rows = [*_dedup(operation, rows)]
             case nodes.Process():
-                found = [*process_classes.run(operation.body, _grouped(operation.key, rows))]
-                rows = [row for name, row in found if not name]
-                others = {
-                    f"{step.name}.{output}": [row for name, row in found if name == output]
-                    for output, _ in operation.body.outputs
-                }
+                found = process_classes.run(operation.body, _grouped(operation.key, rows))
+                others |= _named(step, operation.body, found)
+                rows = others.pop(step.name)
             case nodes.Map():
-                raise NotImplementedError("what a user's function does is not in the plan")
+                rows, failed = mapped(operation, rows)
+                _fail(step, failed, others)
     return {step.name: rows, **others}
 
 
@@ -123,13 +130,35 @@ def _connected(
     body, of_left = matching.body, step.inputs[0]
     if matching.is_broadcast:
         grouped = _grouped(join.left.key, streams[of_left])
-        found = [*process_classes.run(body, grouped, rules=streams[step.inputs[1]])]
+        found = process_classes.run(body, grouped, rules=streams[step.inputs[1]])
     else:
         sides = zip(join.keys, step.inputs, strict=True)
-        found = [*process_classes.run(body, *(_grouped(key, streams[name]) for key, name in sides))]
-    names = {f"{step.name}.{output}": output for output, _ in body.outputs}
-    rows = {name: [row for of, row in found if of == output] for name, output in names.items()}
-    return {**rows, step.name: [row for name, row in found if not name]}
+        found = process_classes.run(body, *(_grouped(key, streams[name]) for key, name in sides))
+    return _named(step, body, found)
+
+
+def _named(
+    step: nodes.Step, body: nodes.ProcessBody, found: Iterable[tuple[str, Row]]
+) -> dict[str, Rows]:
+    """Return what a class emits, by stream."""
+    names = {"": step.name, **{output: f"{step.name}.{output}" for output, _ in body.outputs}}
+    streams: dict[str, Rows] = {name: [] for name in names.values()}
+    for output, row in found:
+        if output == process_classes.FAILED:
+            _fail(step, [row], streams)
+        else:
+            streams[names[output]].append(row)
+    return streams
+
+
+def _fail(step: nodes.Step, failed: Rows, streams: dict[str, Rows]) -> None:
+    """Add dead letters, without their errors, for the rows on which a step failed."""
+    if not failed:
+        return
+    assert step.on_error != "fail", failed
+    letters = from_failed_rows(step.name, [("", row.values) for row in failed], 0).to_dicts()
+    rows = [replace(row, values=at) for row, at in zip(failed, letters, strict=True)]
+    streams[step.on_error] = [*streams.get(step.on_error, []), *rows]
 
 
 def _where(condition: TypedExpression, rows: Rows) -> Rows:

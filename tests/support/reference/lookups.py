@@ -11,19 +11,23 @@ from tests.support.reference.rows import Row, Value, evaluated
 
 def looked_up(
     lookup: nodes.Lookup, rows: list[Row], table: Sequence[dict[str, Value]]
-) -> tuple[list[Row], list[Row]]:
-    """Return the output rows, and the rows without a match in the table."""
+) -> tuple[list[Row], list[Row], list[Row]]:
+    """Return the output rows, the rows without a match, and those with several, which fail."""
     key = {column.name: evaluated(column.value, rows) for column in lookup.key}
-    found, missed = list[Row](), list[Row]()
+    found, missed, failed = list[Row](), list[Row](), list[Row]()
     for at, row in enumerate(rows):
         wanted = {name: values[at] for name, values in key.items()}
-        known = next((each for each in table if _equals(each, wanted)), None)
+        matches = [each for each in table if _equals(each, wanted)]
+        if len(matches) > 1:
+            failed.append(row)
+            continue
+        known = matches[0] if matches else None
         if known is not None or lookup.on_miss == "null":
             added = {a.field.name: (known or {}).get(a.column) for a in lookup.columns}
             found.append(replace(row, values={**row.values, **added}))
         if known is None:
             missed.append(row)
-    return found, missed
+    return found, missed, failed
 
 
 def _equals(row: dict[str, Value], wanted: dict[str, Value]) -> bool:

@@ -6,6 +6,7 @@ wall clock has no single answer.
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -50,6 +51,9 @@ class Memory:
         found = [(self._kept[name], at, name) for at, name in enumerate(timers) if self._kept[name]]
         return (min(found)[0], min(found)[2]) if found else None
 
+
+FAILED = "(failed)"
+"""The output of the rows on which a class fails, whose effects are undone."""
 
 Groups = Sequence[tuple[Mapping[str, Value], list[Row]]]
 """The rows of each key."""
@@ -96,7 +100,13 @@ def _of_key(
             row, method = left.pop(0)
             here.time_us = row.time
             outs = () if method == "on_rule" else (out,)
-            getattr(process, method)(SimpleNamespace(**row.values), memory, *outs)
+            before = copy.deepcopy((memory._kept, memory._set))
+            try:
+                getattr(process, method)(SimpleNamespace(**row.values), memory, *outs)
+            except ValueError:
+                vars(memory).update(_kept=before[0], _set=before[1])
+                made.clear()
+                yield FAILED, row
         else:
             assert due is not None
             here.time_us, here.timer = (due[0] - EPOCH) // timedelta(microseconds=1), due[1]

@@ -1,12 +1,14 @@
-"""Users' functions over the rows of a window, each called once with all rows in their order."""
+"""Users' functions: over all rows of a window, in their order, and over single rows."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 
 import polars as pl
 
-from headrace.core.api.user_code import get_instance
+from headrace.core.api.user_code import get_instance, load_function
 from headrace.core.plan import nodes
 from headrace.core.plan.nodes.windows import Evict
 from headrace.core.types.data_types import Schema, to_polars
@@ -31,6 +33,28 @@ def applied(operation: nodes.Apply, rows: Sequence[Row]) -> list[dict[str, Value
     if isinstance(answer, pl.DataFrame):
         return answer.to_dicts()
     return answer if isinstance(answer, list) else [answer] if answer else []
+
+
+def mapped(operation: nodes.Map, rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
+    """Return the output rows of a function over single rows, and the rows on which it failed."""
+    if operation.mode != "row":
+        raise NotImplementedError("it sees many rows at once")
+    function = load_function(Path(operation.file), operation.function)
+    made, failed = list[Row](), list[Row]()
+    for row in rows:
+        try:
+            answer = function(dict(row.values))
+        except Exception:
+            failed.append(row)
+            continue
+        found = answer if isinstance(answer, list) else [answer] if answer else []
+        made += [
+            replace(
+                row, values={n: each[n] for n in operation.returns.names}, order=(*row.order, at)
+            )
+            for at, each in enumerate(found)
+        ]
+    return made, failed
 
 
 def _in_order(rows: Sequence[Row]) -> list[Row]:

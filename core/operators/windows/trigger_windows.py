@@ -1,9 +1,9 @@
 """Windows that also fire whenever a number of rows of a key has arrived in them.
 
 A row is added to each of its windows when it arrives, since each counts separately, and the keys of
-a batch are looked up at once, since their windows may fire. An accumulating window is emitted at
-most once per batch. A discarding one is cut at exactly the count of rows, in arrival order, and
-only the rest stays in its state.
+a batch are looked up at once, since their windows may fire. Every firing is emitted, with the rows
+up to that at which it fires, in arrival order: results do not depend on where batches are cut. Of a
+discarding window only the rest stays in its state.
 
 Windows that fire when a user class decides so, by the rows that have arrived in them.
 
@@ -14,8 +14,9 @@ called once for each key and window with rows in the batch, while the window has
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from headrace.core.aggregates.user_partials import InvalidGroupResult, build_series
 from headrace.core.api.state import SLOT
@@ -23,6 +24,7 @@ from headrace.core.api.user_code import UserCodeError, get_instance
 from headrace.core.operators.folds import ROW_COUNT, Fold
 from headrace.core.operators.group_error_context import GroupErrorContext
 from headrace.core.operators.operator import Output, request_offload
+from headrace.core.operators.windows.due_windows import DueWindows
 from headrace.core.operators.windows.grid import Grid
 from headrace.core.operators.windows.pane_expander import expand_rows
 from headrace.core.operators.windows.window_operator import WindowComponents, WindowOperator
@@ -37,61 +39,160 @@ if TYPE_CHECKING:
 
 
 CUT_NUMBER = "__turn"
-"""The number of the cut, of a count of rows each, that a row of a key and window belongs to."""
+"""The number of the firing, of a key and window, that a new row is first part of."""
 
 
-class CountTriggerWindows(WindowOperator):
-    """Windows with a count trigger.
+IS_FIRING = "__fires"
+"""Whether a window fires with this row."""
 
-    The grid of `parts` has one pane per window; `panes` is the grid by which rows arrive. ROW_COUNT
-    is the number of rows of a key and window since it was last emitted.
+
+MAX_FIRING_BYTES = 1 << 26
+"""The approximate memory of the states that are merged for firings at once."""
+
+
+class RowTriggerWindows(WindowOperator, ABC):
+    """Windows that fire at certain rows: each firing is emitted, in the order of these rows.
+
+    The grid of `parts` has one pane per window; `panes` is the grid by which rows arrive. The rows
+    of a key and window are cut after each row at which it fires, and each cut is folded on its own.
     """
 
-    def __init__(self, parts: WindowComponents, panes: Grid, count: int) -> None:
+    def __init__(self, parts: WindowComponents, panes: Grid) -> None:
         super().__init__(parts)
         self._panes = panes
-        self._count = count
+        self._cut_columns = (*self._pane_state.group_columns, CUT_NUMBER)
+        states = self._pane_state.fold.state_columns.values()
+        self._may_grow = self._window.keeps_rows and any(type.is_nested() for type in states)
+
+    @abstractmethod
+    def _number_cuts(self, rows: pl.DataFrame, known: pl.DataFrame | None) -> pl.DataFrame:
+        """Return the rows with IS_FIRING and CUT_NUMBER, from 0 for each key and window.
+
+        `known` are the stored states of windows. A window that has ended fires at each row.
+        """
+
+    @abstractmethod
+    def _mark_emitted(self, last: pl.DataFrame) -> pl.DataFrame:
+        """Return the state to store of windows after their last row."""
 
     def _store_rows(self, came: ArrivedRows) -> Iterator[Output]:
         yield from request_offload(self._pane_state.count_deferred_rows(asking=True))
-        make = self._fire_accumulating if self._window.keeps_rows else self._fire_discarding
         for rows in expand_rows(self._panes, came.rows, self._clock.closed_end_us):
-            yield from self._parts.results.emit([make(rows)])
+            yield from self._parts.results.emit_in_order(self._fire(rows))
 
-    def _fire_accumulating(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Return the windows with enough new rows, and the ended windows with new rows."""
+    @abstractmethod
+    def _fire(self, rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
+        """Add rows to their windows, and return the state of each firing."""
+
+    def _fire_windows(
+        self, rows: pl.DataFrame, known: pl.DataFrame | None
+    ) -> Iterator[pl.DataFrame]:
+        """Add rows to windows with these stored states, and return the state of each firing."""
         import polars as pl
 
+        filed = self._pane_state
+        numbered = self._number_cuts(rows, known)
+        fires = numbered.filter(IS_FIRING).select(self._cut_columns)
+        if self._may_grow and self._is_too_much(rows, known, fires):
+            if known is not None:
+                filed.runs.add(known)
+            yield from self._fire(rows.head(rows.height // 2))
+            yield from self._fire(rows.tail(-(rows.height // 2)))
+            return
+        cuts = filed.fold.begin(numbered, self._cut_columns)
+        if known is not None:
+            first = known.with_columns(pl.lit(0, dtype=pl.Int64).alias(CUT_NUMBER))
+            cuts = filed.fold.merge(_concat(cuts, first), self._cut_columns)
+        if self._window.keeps_rows:
+            cuts = self._add_earlier_cuts(cuts)
+        self._store_last_cuts(cuts, fires)
+        if fires.height:
+            found = fires.join(
+                cuts, on=self._cut_columns, how="left", nulls_equal=True, maintain_order="left"
+            )
+            yield found.select(*filed.group_columns, *filed.fold.state_columns)
+
+    def _is_too_much(
+        self, rows: pl.DataFrame, known: pl.DataFrame | None, fires: pl.DataFrame
+    ) -> bool:
+        """Whether the states of these firings may take too much memory."""
+        if fires.height < 2:
+            return False
+        most = fires.group_by(self._pane_state.group_columns).len()["len"].max()
+        assert isinstance(most, int)
+        size = rows.estimated_size() + (0 if known is None else known.estimated_size())
+        return most > 1 and most * size > MAX_FIRING_BYTES
+
+    def _add_earlier_cuts(self, cuts: pl.DataFrame) -> pl.DataFrame:
+        """Merge into each cut all earlier ones of its window, in a logarithmic number of steps."""
+        import polars as pl
+
+        by, number, distance = self._cut_columns, pl.col(CUT_NUMBER), 1
+        most = cuts[CUT_NUMBER].max()
+        assert most is None or isinstance(most, int)
+        while most is not None and distance <= most:
+            later = cuts.filter(number >= distance)
+            moved = cuts.with_columns(number + distance)
+            earlier = moved.join(later.select(by), on=by, how="semi", nulls_equal=True)
+            merged = self._pane_state.fold.merge(_concat(later, earlier), by)
+            cuts = _concat(cuts.filter(number < distance), merged)
+            distance *= 2
+        return cuts
+
+    def _store_last_cuts(self, cuts: pl.DataFrame, fires: pl.DataFrame) -> None:
+        """Store each window as it is after its last row; a discarding one without what fired."""
+        import polars as pl
+
+        filed = self._pane_state
+        if fires.height and not self._window.keeps_rows:
+            cuts = cuts.join(fires, on=self._cut_columns, how="anti", nulls_equal=True)
+        elif fires.height:
+            number = pl.col(CUT_NUMBER)
+            cuts = cuts.filter(number == number.max().over(filed.group_columns))
+        stored = self._mark_emitted(cuts)
+        filed.runs.add(stored.select(*filed.group_columns, *filed.fold.state_columns))
+
+
+class CountTriggerWindows(RowTriggerWindows):
+    """Windows with a count trigger.
+
+    ROW_COUNT is the number of rows of a key and window since it was last emitted. A window without
+    such rows is not emitted again at its end.
+    """
+
+    def __init__(self, parts: WindowComponents, panes: Grid, count: int) -> None:
+        super().__init__(parts, panes)
+        self._count = count
+
+    def _fire(self, rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
         filed = self._pane_state
         came = filed.fold.begin(rows, filed.group_columns)
         known = filed.runs.take_keys(came.select(filed.key).unique())
         states = came if known is None else filed.merge_panes(_concat(known, came))
-        full = pl.col(ROW_COUNT) >= self._count
-        filed.runs.add(
-            states.with_columns(pl.when(full).then(0).otherwise(ROW_COUNT).alias(ROW_COUNT))
-        )
-        ended = came.filter(pl.col(SLOT) <= self._clock.now_us).select(filed.group_columns)
-        again = states.join(ended, on=filed.group_columns, how="semi", nulls_equal=True).filter(
-            ~full
-        )
-        return _concat(states.filter(full), again)
+        firing = self._find_firing(came, states)
+        if not firing.height:
+            filed.runs.add(states)
+            return
+        filed.runs.add(self._match(states, firing, "anti"))
+        known = None if known is None else self._match(known, firing, "semi")
+        yield from self._fire_windows(self._match(rows, firing, "semi"), known)
 
-    def _fire_discarding(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Return the cuts that are full, and the rows of ended windows."""
+    def _find_firing(self, came: pl.DataFrame, states: pl.DataFrame) -> pl.DataFrame:
+        """Return the keys and windows that fire as these rows come."""
         import polars as pl
 
-        filed = self._pane_state
-        by = (*filed.group_columns, CUT_NUMBER)
-        known = filed.runs.take_keys(rows.select(filed.key).unique())
-        turns = self._number_cuts(rows, known)
-        states = filed.fold.begin(turns, by)
-        if known is not None:
-            first = known.with_columns(pl.lit(0, dtype=pl.Int64).alias(CUT_NUMBER))
-            states = filed.fold.merge(_concat(states, first), by)
-        full = (pl.col(ROW_COUNT) == self._count) | (pl.col(SLOT) <= self._clock.now_us)
-        kept = (*filed.group_columns, *filed.fold.state_columns)
-        filed.runs.add(states.filter(~full).select(kept))
-        return states.filter(full).sort(CUT_NUMBER).select(kept)
+        by = self._pane_state.group_columns
+        full = states.filter(pl.col(ROW_COUNT) >= self._count).select(by)
+        if not _reaches(came, self._clock.now_us):
+            return full
+        ended = came.filter(pl.col(SLOT) <= self._clock.now_us).select(by)
+        return full.vstack(ended).unique()
+
+    def _match(
+        self, frame: pl.DataFrame, windows: pl.DataFrame, how: Literal["semi", "anti"]
+    ) -> pl.DataFrame:
+        by = self._pane_state.group_columns
+        return frame.join(windows, on=by, how=how, nulls_equal=True, maintain_order="left")
 
     def _number_cuts(self, rows: pl.DataFrame, known: pl.DataFrame | None) -> pl.DataFrame:
         import polars as pl
@@ -99,11 +200,37 @@ class CountTriggerWindows(WindowOperator):
         by = self._pane_state.group_columns
         number = pl.int_range(pl.len(), dtype=pl.Int64).over(by)
         if known is None:
-            return rows.with_columns((number // self._count).alias(CUT_NUMBER))
-        before = known.select(*by, ROW_COUNT)
-        found = rows.join(before, on=by, how="left", nulls_equal=True, maintain_order="left")
-        turn = (number + pl.col(ROW_COUNT).fill_null(0)) // self._count
-        return found.with_columns(turn.alias(CUT_NUMBER)).drop(ROW_COUNT)
+            before = pl.lit(0, dtype=pl.Int64)
+        else:
+            earlier = known.select(*by, ROW_COUNT)
+            rows = rows.join(earlier, on=by, how="left", nulls_equal=True, maintain_order="left")
+            before = pl.col(ROW_COUNT).fill_null(0) % self._count
+        at = number + before
+        cut, fires = at // self._count, (at + 1) % self._count == 0
+        if _reaches(rows, self._clock.now_us):
+            ended = pl.col(SLOT) <= self._clock.now_us
+            cut, fires = pl.when(ended).then(number).otherwise(cut), fires | ended
+        return rows.with_columns(cut.alias(CUT_NUMBER), fires.alias(IS_FIRING)).drop(
+            ROW_COUNT, strict=False
+        )
+
+    def _mark_emitted(self, last: pl.DataFrame) -> pl.DataFrame:
+        import polars as pl
+
+        return last.with_columns(pl.col(ROW_COUNT) % self._count)
+
+    def _read_windows(self, due: DueWindows, late: pl.DataFrame | None) -> Iterator[pl.DataFrame]:
+        """Read the windows that end with rows that were not emitted."""
+        import polars as pl
+
+        for states in super()._read_windows(due, late):
+            yield states.filter(pl.col(ROW_COUNT) > 0)
+
+
+def _reaches(frame: pl.DataFrame, now_us: int) -> bool:
+    """Whether one of these windows has ended."""
+    least = frame[SLOT].min()
+    return isinstance(least, int) and least <= now_us
 
 
 def _concat(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
@@ -112,9 +239,6 @@ def _concat(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
 
 NEW_ROWS = "__came"
 """The new rows of a window."""
-
-
-IS_FIRING = "__fires"
 
 
 NEW_SUFFIX = "__new"
@@ -160,7 +284,7 @@ class TriggerStateFold:
         return merged.join(states.group_by(by).agg(kept), on=by, nulls_equal=True)
 
 
-class UserTriggerWindows(CountTriggerWindows):
+class UserTriggerWindows(WindowOperator):
     """Windows with a user trigger.
 
     The grid of `parts` has one pane per window; `panes` is the grid by which rows arrive.
@@ -169,7 +293,8 @@ class UserTriggerWindows(CountTriggerWindows):
     def __init__(
         self, parts: WindowComponents, panes: Grid, error_context: GroupErrorContext
     ) -> None:
-        super().__init__(parts, panes, 0)
+        super().__init__(parts)
+        self._panes = panes
         trigger = parts.window.trigger
         assert trigger is not None and trigger.code is not None
         assert trigger.state is not None and trigger.input_columns is not None
@@ -177,6 +302,12 @@ class UserTriggerWindows(CountTriggerWindows):
         self._state_fields = {field.name: field for field in trigger.state}
         self._row_columns = trigger.input_columns.names
         self._error_context = error_context
+
+    def _store_rows(self, came: ArrivedRows) -> Iterator[Output]:
+        yield from request_offload(self._pane_state.count_deferred_rows(asking=True))
+        make = self._fire_accumulating if self._window.keeps_rows else self._fire_discarding
+        for rows in expand_rows(self._panes, came.rows, self._clock.closed_end_us):
+            yield from self._parts.results.emit([make(rows)])
 
     def _fire_accumulating(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Return the windows that fire, including ended ones."""

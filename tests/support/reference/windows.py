@@ -29,10 +29,14 @@ class Found:
     rows: tuple[Row, ...]
 
 
-def windows(window: Window, rows: Sequence[Row]) -> Iterator[Found]:
-    """Return the windows of the rows of one key."""
+def windows(window: Window, rows: Sequence[Row], *, every_firing: bool = False) -> Iterator[Found]:
+    """Return the windows of the rows of one key.
+
+    A window is found once for each of its results; with `every_firing` also for those that later
+    ones replace, in their order.
+    """
     for found in _found(window.shape, rows):
-        for part in _parts(window, found.rows):
+        for part in _parts(window, found.rows, every_firing=every_firing):
             whole = Found(found.start, found.end, part)
             yield replace(whole, rows=_kept(window.evict, whole))
 
@@ -89,14 +93,18 @@ def _session(gap: int, session: list[Row], rows: Sequence[Row]) -> Found:
     return Found(session[0].time, (session[-1].time or 0) + gap, came)
 
 
-def _parts(window: Window, rows: tuple[Row, ...]) -> Iterator[tuple[Row, ...]]:
-    """Split a window into its firings, if it does not accumulate."""
+def _parts(
+    window: Window, rows: tuple[Row, ...], *, every_firing: bool
+) -> Iterator[tuple[Row, ...]]:
+    """Return the rows of each firing: row by row, then at the end, if rows came since."""
     count = window.trigger.count if window.trigger else None
-    if window.keeps_rows or count is None:
-        yield rows
-        return
-    for start in range(0, len(rows), count):
-        yield rows[start : start + count]
+    fired = 0
+    for at in range(1, len(rows)):
+        if count is None or at % count or (window.keeps_rows and not every_firing):
+            continue
+        yield rows[0 if window.keeps_rows else fired : at]
+        fired = at
+    yield rows[0 if window.keeps_rows else fired :]
 
 
 def _kept(evict: Evict | None, found: Found) -> tuple[Row, ...]:

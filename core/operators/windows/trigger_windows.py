@@ -9,19 +9,21 @@ Windows that fire when a user class decides so, by the rows that have arrived in
 
 As with a count trigger, a row is added to each of its windows when it arrives, and the keys of a
 batch are looked up at once: the class's state is stored with that of the window. The class is
-called once for each key and window with rows in the batch, while the window has not ended.
+called for each row and window, in the order of arrival, while the window has not ended.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from headrace.core.aggregates.user_partials import InvalidGroupResult, build_series
 from headrace.core.api.state import SLOT
-from headrace.core.api.user_code import UserCodeError, get_instance
-from headrace.core.operators.folds import ROW_COUNT, Fold
+from headrace.core.api.user_code import UserCodeError, format_row, get_instance
+from headrace.core.api.window_classes import Window as Named
+from headrace.core.operators.folds import GROUP_NUMBER, ROW_COUNT, Fold
 from headrace.core.operators.group_error_context import GroupErrorContext
 from headrace.core.operators.operator import Output, request_offload
 from headrace.core.operators.windows.due_windows import DueWindows
@@ -31,8 +33,9 @@ from headrace.core.operators.windows.window_operator import WindowComponents, Wi
 from headrace.core.operators.windows.window_rows import ArrivedRows
 from headrace.core.plan.nodes import WINDOW_BOUNDS
 from headrace.core.plan.nodes.windows import Trigger
-from headrace.core.types.data_types import TIMESTAMP, to_polars
+from headrace.core.types.data_types import TIMESTAMP, quote_name, to_polars
 from headrace.core.types.elements import MAX_WATERMARK_US
+from headrace.core.types.out_of_range_times import find_out_of_range_columns, format_out_of_range
 
 if TYPE_CHECKING:
     import polars as pl
@@ -50,12 +53,23 @@ MAX_FIRING_BYTES = 1 << 26
 """The approximate memory of the states that are merged for firings at once."""
 
 
+@dataclass(frozen=True, slots=True)
+class CutRows:
+    """Rows with IS_FIRING and CUT_NUMBER, and the new state of the trigger in their windows."""
+
+    rows: pl.DataFrame
+    trigger_state: pl.DataFrame | None = None
+
+
 class RowTriggerWindows(WindowOperator, ABC):
     """Windows that fire at certain rows: each firing is emitted, in the order of these rows.
 
     The grid of `parts` has one pane per window; `panes` is the grid by which rows arrive. The rows
     of a key and window are cut after each row at which it fires, and each cut is folded on its own.
     """
+
+    _rows_per_firing = 1
+    """The least number of rows of a window that has not ended between two firings."""
 
     def __init__(self, parts: WindowComponents, panes: Grid) -> None:
         super().__init__(parts)
@@ -65,14 +79,14 @@ class RowTriggerWindows(WindowOperator, ABC):
         self._may_grow = self._window.keeps_rows and any(type.is_nested() for type in states)
 
     @abstractmethod
-    def _number_cuts(self, rows: pl.DataFrame, known: pl.DataFrame | None) -> pl.DataFrame:
-        """Return the rows with IS_FIRING and CUT_NUMBER, from 0 for each key and window.
+    def _number_cuts(self, rows: pl.DataFrame, known: pl.DataFrame | None) -> CutRows:
+        """Return where windows fire; CUT_NUMBER is from 0 for each key and window.
 
         `known` are the stored states of windows. A window that has ended fires at each row.
         """
 
     @abstractmethod
-    def _mark_emitted(self, last: pl.DataFrame) -> pl.DataFrame:
+    def _update_state(self, last: pl.DataFrame, trigger_state: pl.DataFrame | None) -> pl.DataFrame:
         """Return the state to store of windows after their last row."""
 
     def _store_rows(self, came: ArrivedRows) -> Iterator[Output]:
@@ -91,37 +105,35 @@ class RowTriggerWindows(WindowOperator, ABC):
         import polars as pl
 
         filed = self._pane_state
-        numbered = self._number_cuts(rows, known)
-        fires = numbered.filter(IS_FIRING).select(self._cut_columns)
-        if self._may_grow and self._is_too_much(rows, known, fires):
+        if self._is_too_much(rows, known):
             if known is not None:
                 filed.runs.add(known)
             yield from self._fire(rows.head(rows.height // 2))
             yield from self._fire(rows.tail(-(rows.height // 2)))
             return
-        cuts = filed.fold.begin(numbered, self._cut_columns)
+        numbered = self._number_cuts(rows, known)
+        fires = numbered.rows.filter(IS_FIRING).select(self._cut_columns)
+        cuts = filed.fold.begin(numbered.rows, self._cut_columns)
         if known is not None:
             first = known.with_columns(pl.lit(0, dtype=pl.Int64).alias(CUT_NUMBER))
             cuts = filed.fold.merge(_concat(cuts, first), self._cut_columns)
         if self._window.keeps_rows:
             cuts = self._add_earlier_cuts(cuts)
-        self._store_last_cuts(cuts, fires)
+        self._store_last_cuts(cuts, fires, numbered.trigger_state)
         if fires.height:
             found = fires.join(
                 cuts, on=self._cut_columns, how="left", nulls_equal=True, maintain_order="left"
             )
             yield found.select(*filed.group_columns, *filed.fold.state_columns)
 
-    def _is_too_much(
-        self, rows: pl.DataFrame, known: pl.DataFrame | None, fires: pl.DataFrame
-    ) -> bool:
-        """Whether the states of these firings may take too much memory."""
-        if fires.height < 2:
+    def _is_too_much(self, rows: pl.DataFrame, known: pl.DataFrame | None) -> bool:
+        """Whether the states of all firings with these rows may take too much memory."""
+        if not self._may_grow or rows.height < 2:
             return False
-        most = fires.group_by(self._pane_state.group_columns).len()["len"].max()
+        most = rows.group_by(self._pane_state.group_columns).len()["len"].max()
         assert isinstance(most, int)
         size = rows.estimated_size() + (0 if known is None else known.estimated_size())
-        return most > 1 and most * size > MAX_FIRING_BYTES
+        return most > 1 and most * size > MAX_FIRING_BYTES * self._rows_per_firing
 
     def _add_earlier_cuts(self, cuts: pl.DataFrame) -> pl.DataFrame:
         """Merge into each cut all earlier ones of its window, in a logarithmic number of steps."""
@@ -139,7 +151,9 @@ class RowTriggerWindows(WindowOperator, ABC):
             distance *= 2
         return cuts
 
-    def _store_last_cuts(self, cuts: pl.DataFrame, fires: pl.DataFrame) -> None:
+    def _store_last_cuts(
+        self, cuts: pl.DataFrame, fires: pl.DataFrame, trigger_state: pl.DataFrame | None
+    ) -> None:
         """Store each window as it is after its last row; a discarding one without what fired."""
         import polars as pl
 
@@ -149,7 +163,7 @@ class RowTriggerWindows(WindowOperator, ABC):
         elif fires.height:
             number = pl.col(CUT_NUMBER)
             cuts = cuts.filter(number == number.max().over(filed.group_columns))
-        stored = self._mark_emitted(cuts)
+        stored = self._update_state(cuts, trigger_state)
         filed.runs.add(stored.select(*filed.group_columns, *filed.fold.state_columns))
 
 
@@ -162,7 +176,7 @@ class CountTriggerWindows(RowTriggerWindows):
 
     def __init__(self, parts: WindowComponents, panes: Grid, count: int) -> None:
         super().__init__(parts, panes)
-        self._count = count
+        self._count = self._rows_per_firing = count
 
     def _fire(self, rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
         filed = self._pane_state
@@ -194,7 +208,7 @@ class CountTriggerWindows(RowTriggerWindows):
         by = self._pane_state.group_columns
         return frame.join(windows, on=by, how=how, nulls_equal=True, maintain_order="left")
 
-    def _number_cuts(self, rows: pl.DataFrame, known: pl.DataFrame | None) -> pl.DataFrame:
+    def _number_cuts(self, rows: pl.DataFrame, known: pl.DataFrame | None) -> CutRows:
         import polars as pl
 
         by = self._pane_state.group_columns
@@ -210,11 +224,10 @@ class CountTriggerWindows(RowTriggerWindows):
         if _reaches(rows, self._clock.now_us):
             ended = pl.col(SLOT) <= self._clock.now_us
             cut, fires = pl.when(ended).then(number).otherwise(cut), fires | ended
-        return rows.with_columns(cut.alias(CUT_NUMBER), fires.alias(IS_FIRING)).drop(
-            ROW_COUNT, strict=False
-        )
+        marked = rows.with_columns(cut.alias(CUT_NUMBER), fires.alias(IS_FIRING))
+        return CutRows(marked.drop(ROW_COUNT, strict=False))
 
-    def _mark_emitted(self, last: pl.DataFrame) -> pl.DataFrame:
+    def _update_state(self, last: pl.DataFrame, trigger_state: pl.DataFrame | None) -> pl.DataFrame:
         import polars as pl
 
         return last.with_columns(pl.col(ROW_COUNT) % self._count)
@@ -235,10 +248,6 @@ def _reaches(frame: pl.DataFrame, now_us: int) -> bool:
 
 def _concat(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
     return first.vstack(second.select(first.columns))
-
-
-NEW_ROWS = "__came"
-"""The new rows of a window."""
 
 
 NEW_SUFFIX = "__new"
@@ -284,8 +293,25 @@ class TriggerStateFold:
         return merged.join(states.group_by(by).agg(kept), on=by, nulls_equal=True)
 
 
-class UserTriggerWindows(WindowOperator):
-    """Windows with a user trigger.
+IS_CALLED = "__called"
+"""Whether the class was called for a window, and has a new state."""
+
+
+@dataclass(slots=True)
+class _OpenWindow:
+    """A window of a key while rows are added to it."""
+
+    bounds: Mapping[str, object]
+    """The columns that name it."""
+    window: Named
+    has_ended: bool
+    state: dict[str, Any]
+    """The state of the class."""
+    firings: int = 0
+
+
+class UserTriggerWindows(RowTriggerWindows):
+    """Windows with a user trigger: its class is called for each row, in the order of arrival.
 
     The grid of `parts` has one pane per window; `panes` is the grid by which rows arrive.
     """
@@ -293,8 +319,7 @@ class UserTriggerWindows(WindowOperator):
     def __init__(
         self, parts: WindowComponents, panes: Grid, error_context: GroupErrorContext
     ) -> None:
-        super().__init__(parts)
-        self._panes = panes
+        super().__init__(parts, panes)
         trigger = parts.window.trigger
         assert trigger is not None and trigger.code is not None
         assert trigger.state is not None and trigger.input_columns is not None
@@ -303,123 +328,119 @@ class UserTriggerWindows(WindowOperator):
         self._row_columns = trigger.input_columns.names
         self._error_context = error_context
 
-    def _store_rows(self, came: ArrivedRows) -> Iterator[Output]:
-        yield from request_offload(self._pane_state.count_deferred_rows(asking=True))
-        make = self._fire_accumulating if self._window.keeps_rows else self._fire_discarding
-        for rows in expand_rows(self._panes, came.rows, self._clock.closed_end_us):
-            yield from self._parts.results.emit([make(rows)])
+    def _fire(self, rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
+        known = self._pane_state.runs.take_keys(rows.select(self._pane_state.key).unique())
+        return self._fire_windows(rows, known)
 
-    def _fire_accumulating(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Return the windows that fire, including ended ones."""
-        states = self._evaluate(rows)
-        return self._store_windows(states, states.clear())
-
-    def _fire_discarding(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Return the windows that fire, including ended ones, and remove them."""
+    def _number_cuts(self, rows: pl.DataFrame, known: pl.DataFrame | None) -> CutRows:
         import polars as pl
 
-        states = self._evaluate(rows)
-        return self._store_windows(states, states.filter(pl.col(IS_FIRING)))
+        by = self._pane_state.group_columns
+        groups = rows.select(by).unique(maintain_order=True).with_row_index(GROUP_NUMBER)
+        windows = self._open_windows(groups, known)
+        numbers = rows.select(by).join(
+            groups, on=by, how="left", nulls_equal=True, maintain_order="left"
+        )
+        cuts, fires = list[int](), list[bool]()
+        for at, row in zip(numbers[GROUP_NUMBER], self._iterate_rows(rows), strict=True):
+            cuts.append(windows[at].firings)
+            fires.append(self._add_row(windows[at], row))
+        marked = rows.with_columns(
+            pl.Series(CUT_NUMBER, cuts, dtype=pl.Int64), pl.Series(IS_FIRING, fires, pl.Boolean())
+        )
+        columns = [self._build_state_column(name, windows) for name in self._state_fields]
+        called = pl.lit(True).alias(IS_CALLED)
+        return CutRows(marked, groups.select(by).hstack(columns).with_columns(called))
 
-    def _store_windows(self, states: pl.DataFrame, gone: pl.DataFrame) -> pl.DataFrame:
-        """Store all windows but the removed ones, and return those that fire."""
+    def _update_state(self, last: pl.DataFrame, trigger_state: pl.DataFrame | None) -> pl.DataFrame:
+        """Return the windows with the new state of the class where it was called."""
         import polars as pl
 
-        by, kept = (
-            self._pane_state.group_columns,
-            (*self._pane_state.group_columns, *self._pane_state.fold.state_columns),
-        )
-        left = states.join(gone, on=by, how="anti", nulls_equal=True) if gone.height else states
-        self._pane_state.runs.add(left.select(kept))
-        return states.filter(pl.col(IS_FIRING)).select(kept)
-
-    def _evaluate(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Return the windows of these rows' keys with IS_FIRING and the class's new state."""
-        import polars as pl
-
-        filed, by = self._pane_state, self._pane_state.group_columns
-        came = filed.fold.begin(rows, by)
-        known = filed.runs.take_keys(came.select(filed.key).unique())
-        columns = (*by, *filed.fold.state_columns)
-        states = came.select(columns)
-        if known is not None:
-            states = filed.merge_panes(known.select(columns).vstack(states))
-        groups = rows.group_by(by, maintain_order=True).agg(
-            pl.struct(self._row_columns).implode().alias(NEW_ROWS)
-        )
-        answers = self._call_trigger(
-            groups.join(states, on=by, nulls_equal=True, maintain_order="left")
-        )
-        found = states.join(answers, on=by, how="left", nulls_equal=True)
+        assert trigger_state is not None
+        by = self._pane_state.group_columns
         news = [
-            pl.when(pl.col(IS_FIRING).is_null())
-            .then(pl.col(f"__t.{name}"))
-            .otherwise(pl.col(f"__t.{name}{NEW_SUFFIX}"))
+            pl.when(pl.col(IS_CALLED))
+            .then(pl.col(f"__t.{name}{NEW_SUFFIX}"))
+            .otherwise(pl.col(f"__t.{name}"))
             .alias(f"__t.{name}")
             for name in self._state_fields
         ]
-        return found.with_columns(*news, pl.col(IS_FIRING).fill_null(False)).select(
-            *columns, IS_FIRING
-        )
+        return last.join(trigger_state, on=by, how="left", nulls_equal=True).with_columns(news)
 
-    def _call_trigger(self, groups: pl.DataFrame) -> pl.DataFrame:
-        """Call the class with the new rows of each window; return its answers and states."""
+    def _open_windows(self, groups: pl.DataFrame, known: pl.DataFrame | None) -> list[_OpenWindow]:
+        """Return these windows with the stored state of the class."""
         import polars as pl
 
-        bounds = self._name_windows(groups)
-        ended = (groups[SLOT] <= self._clock.now_us).to_list()
-        flat = groups[NEW_ROWS].explode().struct.unnest()
-        kept = groups.select(pl.col(f"__t.{name}").alias(name) for name in self._state_fields)
-        states = kept.to_dicts() if self._state_fields else [{} for _ in ended]
-        fires, start = list[bool](), 0
-        for at, length in enumerate(groups[NEW_ROWS].list.len().to_list()):
-            piece, start = flat.slice(start, length), start + length
-            fires.append(
-                True if ended[at] else self._evaluate_window(piece, states[at], bounds, at)
+        by, now_us = self._pane_state.group_columns, self._clock.now_us
+        states: list[dict[str, Any]] = [self._make_state() for _ in range(groups.height)]
+        if known is not None and self._state_fields:
+            found = groups.join(known, on=by, how="left", nulls_equal=True, maintain_order="left")
+            states = found.select(
+                pl.col(f"__t.{name}").alias(name) for name in self._state_fields
+            ).to_dicts()
+        return [
+            _OpenWindow(bounds, self._error_context.build_window(bounds), end <= now_us, state)
+            for bounds, end, state in zip(
+                self._name_windows(groups).to_dicts(), groups[SLOT].to_list(), states, strict=True
             )
-        columns = [
-            self._build_state_column(name, [state[name] for state in states], bounds)
-            for name in self._state_fields
         ]
-        answers = groups.select(self._pane_state.group_columns)
-        return answers.hstack([*columns, pl.Series(IS_FIRING, fires, dtype=pl.Boolean())])
 
-    def _evaluate_window(
-        self, rows: pl.DataFrame, state: dict[str, Any], bounds: pl.DataFrame, at: int
-    ) -> bool:
-        row = bounds.row(at, named=True)
-        made = get_instance(self._code)
+    def _make_state(self) -> dict[str, Any]:
+        return dict.fromkeys(self._state_fields)
+
+    def _iterate_rows(self, rows: pl.DataFrame) -> Iterator[dict[str, Any]]:
+        """Iterate over the rows as the class gets them."""
+        shown = rows.select(self._row_columns)
+        for at, column in enumerate(find_out_of_range_columns(shown)):
+            if column is not None:
+                name = f"{self._code.display_name}: column {quote_name(column)}"
+                row = format_row(format_out_of_range(shown.slice(at, 1)).row(0, named=True))
+                message = f"{name} has a time outside the years 1 to 9999 (in the row {row})"
+                hint = "Python has no such time: drop it before the step, or cast it to string"
+                raise UserCodeError(message, hint)
+        return shown.iter_rows(named=True)
+
+    def _add_row(self, window: _OpenWindow, row: dict[str, Any]) -> bool:
+        """Return whether a window fires with this row; one that has ended always does."""
+        fires = window.has_ended or self._call_trigger(window, row)
+        if fires:
+            window.firings += 1
+            if not self._window.keeps_rows:
+                window.state = self._make_state()
+        return fires
+
+    def _call_trigger(self, window: _OpenWindow, row: dict[str, Any]) -> bool:
+        state = window.state
         try:
-            answer = made.on_rows(rows, state, self._error_context.build_window(row))
+            answer = get_instance(self._code).on_row(row, state, window.window)
         except Exception as error:
-            raise self._add_context(UserCodeError(self._code.format_error(error)), row) from error
+            failed = UserCodeError(self._code.format_error(error))
+            raise self._add_context(failed, window.bounds) from error
         if state.keys() != self._state_fields.keys():
             known = ", ".join(self._state_fields) or "nothing"
             message = (
                 f"{self._code.display_name} keeps {', '.join(state) or 'nothing'}, not {known}"
             )
             hint = f'declare it in class {self._code.name}, as in state = {{"n": "bigint"}}'
-            raise self._add_context(UserCodeError(message, hint), row)
+            raise self._add_context(UserCodeError(message, hint), window.bounds)
         if not isinstance(answer, bool):
             came = type(answer).__name__
-            message = f"{self._code.display_name}: on_rows must return True or False, got {came}"
-            raise self._add_context(UserCodeError(message), row)
+            message = f"{self._code.display_name}: on_row must return True or False, got {came}"
+            raise self._add_context(UserCodeError(message), window.bounds)
         return answer
 
-    def _build_state_column(
-        self, name: str, values: list[object], bounds: pl.DataFrame
-    ) -> pl.Series:
+    def _build_state_column(self, name: str, windows: Sequence[_OpenWindow]) -> pl.Series:
         what = f'{self._code.display_name} keeps a "{name}"'
+        values = [window.state[name] for window in windows]
         try:
             return build_series(
                 f"__t.{name}{NEW_SUFFIX}", values, self._state_fields[name].type, what
             )
         except InvalidGroupResult as unfit:
-            row = bounds.row(unfit.at, named=True)
-            raise self._add_context(unfit, row) from unfit.__cause__
+            raise self._add_context(unfit, windows[unfit.at].bounds) from unfit.__cause__
 
-    def _add_context(self, error: UserCodeError, row: Mapping[str, object]) -> UserCodeError:
-        where = self._error_context.describe_group(row)
+    def _add_context(self, error: UserCodeError, bounds: Mapping[str, object]) -> UserCodeError:
+        where = self._error_context.describe_group(bounds)
         return UserCodeError(f"{error.message} ({where})" if where else error.message, error.hint)
 
     def _name_windows(self, groups: pl.DataFrame) -> pl.DataFrame:

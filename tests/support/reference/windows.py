@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
+from headrace.core.api.user_code import get_instance
+from headrace.core.api.window_classes import Window as Named
 from headrace.core.plan.nodes.windows import (
     Count,
     Cumulate,
@@ -36,7 +39,7 @@ def windows(window: Window, rows: Sequence[Row], *, every_firing: bool = False) 
     ones replace, in their order.
     """
     for found in _found(window.shape, rows):
-        for part in _parts(window, found.rows, every_firing=every_firing):
+        for part in _parts(window, found, every_firing=every_firing):
             whole = Found(found.start, found.end, part)
             yield replace(whole, rows=_kept(window.evict, whole))
 
@@ -93,18 +96,37 @@ def _session(gap: int, session: list[Row], rows: Sequence[Row]) -> Found:
     return Found(session[0].time, (session[-1].time or 0) + gap, came)
 
 
-def _parts(
-    window: Window, rows: tuple[Row, ...], *, every_firing: bool
-) -> Iterator[tuple[Row, ...]]:
-    """Return the rows of each firing: row by row, then at the end, if rows came since."""
-    count = window.trigger.count if window.trigger else None
-    fired = 0
-    for at in range(1, len(rows)):
-        if count is None or at % count or (window.keeps_rows and not every_firing):
+def _parts(window: Window, found: Found, *, every_firing: bool) -> Iterator[tuple[Row, ...]]:
+    """Return the rows of each firing: row by row, then at the end.
+
+    At the end, a window with a count trigger fires only if rows came since it last fired.
+    """
+    rows, fired = found.rows, 0
+    for at, fires in enumerate(_fires(window, found), 1):
+        if not fires or (window.keeps_rows and not every_firing):
             continue
         yield rows[0 if window.keeps_rows else fired : at]
         fired = at
-    yield rows[0 if window.keeps_rows else fired :]
+    repeats = window.keeps_rows and (window.trigger is None or window.trigger.count is None)
+    if repeats or fired < len(rows):
+        yield rows[0 if window.keeps_rows else fired :]
+
+
+def _fires(window: Window, found: Found) -> Iterator[bool]:
+    """Return for each row whether the window fires with it."""
+    trigger, state = window.trigger, dict[str, Any]()
+    for at, row in enumerate(found.rows, 1):
+        if trigger is None or not trigger.depends_on_rows:
+            yield False
+        elif trigger.count is not None:
+            yield at % trigger.count == 0
+        else:
+            assert trigger.code and trigger.state is not None and trigger.input_columns is not None
+            state = state or dict.fromkeys(trigger.state.names)
+            shown = {name: row.values[name] for name in trigger.input_columns.names}
+            fires = get_instance(trigger.code).on_row(shown, state, Named({}, None, None))
+            yield fires
+            state = {} if fires and not window.keeps_rows else state
 
 
 def _kept(evict: Evict | None, found: Found) -> tuple[Row, ...]:

@@ -98,6 +98,10 @@ class RowTriggerWindows(WindowOperator, ABC):
     def _fire(self, rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
         """Add rows to their windows, and return the state of each firing."""
 
+    def _read_windows(self, due: DueWindows, late: pl.DataFrame | None) -> Iterator[pl.DataFrame]:
+        """Read the states of windows that end, if they then fire."""
+        return super()._read_windows(due, late) if self._window.fires_at_end else iter(())
+
     def _fire_windows(
         self, rows: pl.DataFrame, known: pl.DataFrame | None
     ) -> Iterator[pl.DataFrame]:

@@ -76,6 +76,11 @@ class Trigger(DocumentModel):
     of: ColumnNames | None = Field(
         None, description="The columns that are passed to `on_row`; by default all."
     )
+    at_end: Flag = Field(
+        True,
+        description="Whether a window also fires at its end; if not, rows that came since it last "
+        "fired are in no result.",
+    )
 
 
 class Evict(DocumentModel):

@@ -78,6 +78,12 @@ def test_a_source_that_cannot_be_read_whole_is_refused_at_its_connector(
             "leave out accumulate: false",
         ),
         (
+            f"{COUNT}, window: {{tumble: 1m, trigger: {{count: 2, at_end: false}}}}",
+            "window:",
+            "--batch has no windows that do not fire at their end",
+            "leave out at_end: false",
+        ),
+        (
             f"{COUNT}, ttl: {{after: 1h, time: processing}}",
             "ttl:",
             "--batch has no ttl by processing time",

@@ -99,17 +99,18 @@ def _session(gap: int, session: list[Row], rows: Sequence[Row]) -> Found:
 def _parts(window: Window, found: Found, *, every_firing: bool) -> Iterator[tuple[Row, ...]]:
     """Return the rows of each firing: row by row, then at the end.
 
-    At the end, a window with a count trigger fires only if rows came since it last fired.
+    At the end, a window with a count trigger fires only if rows came since it last fired, and one
+    whose trigger replaces that firing never.
     """
-    rows, fired = found.rows, 0
+    firings, fired = list[tuple[Row, ...]](), 0
     for at, fires in enumerate(_fires(window, found), 1):
-        if not fires or (window.keeps_rows and not every_firing):
-            continue
-        yield rows[0 if window.keeps_rows else fired : at]
-        fired = at
+        if fires:
+            firings.append(found.rows[0 if window.keeps_rows else fired : at])
+            fired = at
     repeats = window.keeps_rows and (window.trigger is None or window.trigger.count is None)
-    if repeats or fired < len(rows):
-        yield rows[0 if window.keeps_rows else fired :]
+    if window.fires_at_end and (repeats or fired < len(found.rows)):
+        firings.append(found.rows[0 if window.keeps_rows else fired :])
+    yield from firings if every_firing or not window.keeps_rows else firings[-1:]
 
 
 def _fires(window: Window, found: Found) -> Iterator[bool]:

@@ -55,6 +55,23 @@ def test_a_thousand_rows_at_once_fire_ten_times() -> None:
     assert step.end() == []
 
 
+def test_a_trigger_may_replace_the_firing_at_the_end() -> None:
+    once = Trigger(count=2, fires_at_end=False)
+    step = driven(aggregate(Window(Global(), trigger=once)))
+    assert step.rows(*NUMBERED) == [("a", 2, 3), ("a", 4, 10), ("a", 6, 21)]
+    assert step.end() == []
+    assert step.operator.pending_rows == 0
+    step = driven(aggregate(Window(Slide(us(6), us(3)), trigger=once, keeps_rows=False)))
+    assert step.rows((4, "a", 1), (1, "a", 2), (7, "a", 4)) == [
+        ("a", 0, 6, 2, 3),
+        ("a", 3, 9, 2, 5),
+    ]
+    assert step.time(8) == []
+    assert step.rows((8, "a", 8), (10, "a", 16)) == [("a", 6, 12, 2, 12)]
+    assert step.end() == []
+    assert step.operator.pending_rows == 0
+
+
 def test_firings_come_in_the_order_of_their_rows() -> None:
     step = driven(aggregate(Window(Slide(us(6), us(3)), trigger=Trigger(count=2))))
     rows = [(4, "b", 1), (4, "a", 1), (2, "b", 2), (5, "a", 2), (7, "b", 3)]
@@ -112,7 +129,8 @@ class RowByRow:
         """Advance time; return the windows that end."""
         before_us, self.now_us = self.now_us, now_us
         for name in sorted(self.rows, key=lambda name: name[2]):  # type: ignore[arg-type, return-value]
-            if before_us < name[2] <= now_us and self.new.get(name):  # type: ignore[operator]
+            is_due = self.window.fires_at_end and before_us < name[2] <= now_us  # type: ignore[operator]
+            if is_due and self.new.get(name):
                 yield self._fire(name)
 
     def _find_windows(self, time_us: int) -> Iterator[tuple[int, int]]:
@@ -158,10 +176,12 @@ def test_firings_are_those_of_rows_that_come_one_by_one(
 ) -> None:
     monkeypatch.setattr(trigger_windows, "MAX_FIRING_BYTES", bytes_at_once)
     shape = data.draw(st.one_of(SHAPES, st.just(Global())))
+    at_end = data.draw(st.booleans())
+    never_late = isinstance(shape, Global) or not at_end
     window = Window(
         shape,
-        0 if isinstance(shape, Global) else us(data.draw(st.integers(0, 9))),
-        trigger=Trigger(count=data.draw(st.integers(1, 4))),
+        0 if never_late else us(data.draw(st.integers(0, 9))),
+        trigger=Trigger(count=data.draw(st.integers(1, 4)), fires_at_end=at_end),
         keeps_rows=data.draw(st.booleans()),
         evict=data.draw(st.sampled_from([None, Evict(last=2)])),
     )
@@ -185,7 +205,8 @@ def test_firings_are_those_of_rows_that_come_one_by_one(
 def test_whatever_happens_each_firing_is_emitted_once(data: st.DataObject) -> None:
     shape = data.draw(random_pipelines.TIMES.filter(lambda text: "session" not in text))
     accumulate = data.draw(st.booleans())
-    window = f"{shape}, trigger: {{count: {data.draw(st.integers(1, 4))}}}"
+    at_end = data.draw(st.sampled_from(["", ", at_end: false"]))
+    window = f"{shape}, trigger: {{count: {data.draw(st.integers(1, 4))}{at_end}}}"
     window += f", accumulate: {str(accumulate).lower()}{data.draw(EVICT)}"
     apply = f"apply: {{python: '{WINDOW_CODE}:brief', returns: {APPLY['brief']}}}"
     step = data.draw(st.sampled_from([AGGREGATES[0], f"{AGGREGATES[0]}\n    having: n > 1", apply]))

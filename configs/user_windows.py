@@ -40,9 +40,8 @@ class EveryBigBid(Trigger):
 
     state: ClassVar = {"highest": "bigint"}
 
-    def on_rows(self, bids: pl.DataFrame, state: dict[str, Any], window: Window) -> bool:
-        highest: int = bids.select(pl.col("price").max()).item()
-        if highest <= max(state["highest"] or 0, 9_000_000):
+    def on_row(self, bid: dict[str, Any], state: dict[str, Any], window: Window) -> bool:
+        if bid["price"] <= max(state["highest"] or 0, 9_000_000):
             return False
-        state["highest"] = highest
+        state["highest"] = bid["price"]
         return True

@@ -16,7 +16,8 @@
             return None if partial["low"] is None else partial["high"] - partial["low"]
 
 The pipeline names the file and the class: `spread: {python: w.py:Spread, of: [amount], returns:
-double}`. Methods are called once per group of rows, never per row; columns are Polars Series.
+double}`. Methods of an aggregate are called once per group of rows, never per row; columns are
+Polars Series. The method of a trigger is called for each row.
 """
 
 from __future__ import annotations
@@ -81,17 +82,18 @@ class Trigger:
     """A user-defined trigger, which makes windows fire before they end.
 
     `state` has the names and types of the state per key and window; it is written in the class
-    body, as a plain literal. Each value is None at first, and is removed with the window.
+    body, as a plain literal. Each value is None at first, and is removed with the window, or, with
+    `accumulate: false`, whenever the window fires.
 
     One object serves all windows, and several threads may call it: it must store nothing itself.
     """
 
     state: ClassVar[Mapping[str, str]] = NO_STATE
 
-    def on_rows(self, rows: Any, state: dict[str, Any], window: Window) -> bool:
-        """Return whether the window fires now that these rows have been added to it.
+    def on_row(self, row: dict[str, Any], state: dict[str, Any], window: Window) -> bool:
+        """Return whether the window fires now that this row has been added to it.
 
-        `rows` is a DataFrame with the new rows of the window in the current batch; `state` is the
-        state of the key and window, to be modified in place.
+        It is called for each row, in the order of arrival. `row` has the columns of `of`; `state`
+        is the state of the key and window, to be modified in place.
         """
         raise NotImplementedError

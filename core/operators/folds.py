@@ -69,7 +69,10 @@ class Fold(Protocol):
         ...
 
     def finish(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-        """Return the output rows of merged states: `by`, under the key's own names, and results."""
+        """Return the output rows of merged states: `by`, under the key's own names, and results.
+
+        The rows are in the order of the states.
+        """
         ...
 
 
@@ -228,7 +231,8 @@ class EvictingFold:
         numbered = states.with_row_index(GROUP_NUMBER)
         with self._error_context.resolve_numbers(numbered, GROUP_NUMBER):
             of_group = self._inner.begin(unnest_rows(numbered, (GROUP_NUMBER,)), (GROUP_NUMBER,))
-        return self._inner.finish(numbered.drop(KEPT_ROWS).join(of_group, on=GROUP_NUMBER), by)
+        found = numbered.drop(KEPT_ROWS).join(of_group, on=GROUP_NUMBER, maintain_order="left")
+        return self._inner.finish(found, by)
 
 
 class TopNFold:

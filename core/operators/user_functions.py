@@ -177,12 +177,13 @@ class ApplyFold(_AllRowsFold):
         if not self._fires_again:
             return rows
         silent = states.select(*named, *newest).with_row_index(ORIGIN_GROUP)
-        silent = silent.join(origin.unique().to_frame(), on=ORIGIN_GROUP, how="anti").drop(
-            ORIGIN_GROUP
-        )
+        silent = silent.join(origin.unique().to_frame(), on=ORIGIN_GROUP, how="anti")
         rows = rows.with_columns(pl.lit(False).alias(DELETE))
+        if not silent.height:
+            return rows
         gone = silent.with_columns(pl.lit(True).alias(DELETE))
-        return pl.concat([rows, gone], how="diagonal") if gone.height else rows
+        both = pl.concat([rows.with_columns(origin), gone], how="diagonal")
+        return both.sort(ORIGIN_GROUP, maintain_order=True).drop(ORIGIN_GROUP)
 
     def _call_function(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         """Call the function for each group, and return its rows with ORIGIN_GROUP."""
@@ -252,7 +253,8 @@ class UserEvictingFold(_AllRowsFold):
                 empty = numbered.select(GROUP_NUMBER).join(of_group, on=GROUP_NUMBER, how="anti")
                 of_none = empty.join(nothing, how="cross").select(of_group.columns)
                 of_group = pl.concat([of_group, of_none])
-        return self._inner.finish(numbered.drop(KEPT_ROWS).join(of_group, on=GROUP_NUMBER), by)
+        found = numbered.drop(KEPT_ROWS).join(of_group, on=GROUP_NUMBER, maintain_order="left")
+        return self._inner.finish(found, by)
 
     def _select_rows(self, states: pl.DataFrame, by: Sequence[str]) -> pl.Series:
         """Return the numbers of the selected rows among all rows."""

@@ -109,6 +109,8 @@ TRIGGER_RULES = (
     ),
     KeyRule("of", "goes with", "python"),
     KeyRule("time", "goes with", "every", only_with="count, python"),
+    KeyRule("at_end", "goes with", "count, python"),
+    KeyRule("at_end", EXCLUDES, "session", "sessions always fire at their end"),
 )
 EVICT_RULES = (KeyRule("of", "goes with", "python"),)
 
@@ -271,6 +273,10 @@ def _check_firing(window: Window) -> Iterator[RuleViolation]:
         yield from _check_one_of(trigger, "trigger")
         given = {*list_given_keys(trigger), get_shape(window)}
         yield from check_rules(TRIGGER_RULES, given, "window.trigger")
+        if not trigger.at_end and window.lateness:
+            message = 'window: "lateness" does not go with "at_end: false"'
+            hint = "late rows change results that were emitted at the end of their window"
+            yield RuleViolation(("window", "lateness"), message, hint)
     if evict is not None:
         yield from _check_one_of(evict, "evict")
         yield from check_rules(EVICT_RULES, list_given_keys(evict), "window.evict")

@@ -125,7 +125,8 @@ def _describe_window_clauses(window: Window) -> Iterator[str]:
     if window.late_to:
         yield f"late rows to {window.late_to}"
     if window.trigger:
-        yield f"fires {_describe_trigger(window.trigger)}"
+        at_end = "" if window.fires_at_end else ", not at its end"
+        yield f"fires {_describe_trigger(window.trigger)}{at_end}"
         if not window.keeps_rows:
             yield "and then discards the fired rows"
     elif not window.keeps_rows:

@@ -27,6 +27,7 @@ state depends on them:
     trigger: every           the windows that changed since it fired are stored; without them it
                              only fires later. Emitted sessions are a state of their own
     trigger: count           of sessions, which always count their rows
+    trigger: at_end          it decides which results are emitted, not what is stored
     lateness                 only if it gets shorter: state that is too old is dropped. A longer
                              lateness would need windows that have been dropped already
 """

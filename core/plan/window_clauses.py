@@ -82,7 +82,10 @@ def add_user_code(
         function = trigger.python
         state = read_state_schema(function.resolve_path(report.folder), function.name) or Schema(())
         code = make_user_code(function, report.folder)
-        window = replace(window, trigger=windows.Trigger(code=code, input_columns=of, state=state))
+        early = windows.Trigger(
+            code=code, input_columns=of, state=state, fires_at_end=trigger.at_end
+        )
+        window = replace(window, trigger=early)
     return window
 
 
@@ -148,7 +151,12 @@ def build_window(written: document.Window) -> windows.Window:
     early = seen = None
     if trigger is not None:
         of_clock = trigger.time == "processing"
-        early = windows.Trigger(_to_optional_microseconds(trigger.every), trigger.count, of_clock)
+        early = windows.Trigger(
+            _to_optional_microseconds(trigger.every),
+            trigger.count,
+            of_clock,
+            fires_at_end=trigger.at_end,
+        )
     if evict is not None:
         seen = windows.Evict(evict.last, _to_optional_microseconds(evict.within))
     return windows.Window(

@@ -78,6 +78,9 @@ EVENT_TIME_HINT = "leave out time: processing, and set event_time in the source"
 ACCUMULATE_HINT = "leave out accumulate: false: then only the last firing of a window counts"
 
 
+AT_END_HINT = "leave out at_end: false: then a window has all its rows"
+
+
 def find_problems(
     pipeline: Pipeline, plan: nodes.Plan, connectors: Connectors
 ) -> tuple[Problem, ...]:
@@ -154,6 +157,9 @@ def _check_window_or_ttl(asked: object) -> tuple[str, str] | None:
         case Window(keeps_rows=False, trigger=trigger) if trigger is not None:
             message = "--batch has no early firings without accumulated rows"
             return f"{message}: their rows would depend on when rows arrive", ACCUMULATE_HINT
+        case Window(fires_at_end=False):
+            message = "--batch has no windows that do not fire at their end"
+            return f"{message}: their last firing would depend on when rows arrive", AT_END_HINT
         case Ttl(uses_processing_time=True):
             return f"--batch has no ttl by processing time: {TIME_OF_RUN}", EVENT_TIME_HINT
     return None

@@ -152,6 +152,12 @@ class WindowResults:
             for start in range(0, states.height, MAX_OUTPUT_ROWS):
                 yield from self._emit_chunk(states.slice(start, MAX_OUTPUT_ROWS))
 
+    def emit_in_order(self, firings: Iterable[pl.DataFrame]) -> Iterator[Output]:
+        """Emit the rows of these firings in their order, in bounded batches."""
+        for states in firings:
+            for start in range(0, states.height, MAX_OUTPUT_ROWS):
+                yield from self._emit_chunk(states.slice(start, MAX_OUTPUT_ROWS))
+
     def _emit_chunk(self, states: pl.DataFrame) -> Iterator[Output]:
         if self._times:
             states = add_columns(states, *self._times.values())

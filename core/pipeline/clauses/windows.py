@@ -71,10 +71,15 @@ class Trigger(DocumentModel):
         "event", description="The time of `every`: event time, or `processing`, the wall clock."
     )
     python: ClassName | None = Field(
-        None, description="The file, next to the pipeline, and a class with `on_rows`."
+        None, description="The file, next to the pipeline, and a class with `on_row`."
     )
     of: ColumnNames | None = Field(
-        None, description="The columns that are passed to `on_rows`; by default all."
+        None, description="The columns that are passed to `on_row`; by default all."
+    )
+    at_end: Flag = Field(
+        True,
+        description="Whether a window also fires at its end; if not, rows that came since it last "
+        "fired are in no result.",
     )
 
 

@@ -33,7 +33,7 @@ def check_user_code(step: StepKeys, folder: Path, subject: str, findings: Docume
         class_checks.check_class(each.python.python, *where, methods=methods)
     if watching is not None:
         where = (folder, "window.trigger.python", subject, findings)
-        class_checks.check_class(watching, *where, methods={"on_rows": ["rows", "state", "window"]})
+        class_checks.check_class(watching, *where, methods={"on_row": ["row", "state", "window"]})
     for at, function in functions:
         where = (folder, at, subject, findings)
         if class_checks.is_class(function, folder):

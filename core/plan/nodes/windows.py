@@ -76,6 +76,8 @@ class Trigger:
     """The columns that are passed to it."""
     state: Schema | None = None
     """The columns of its state per key and window."""
+    fires_at_end: bool = True
+    """Whether a window also fires at its end."""
 
     @property
     def depends_on_rows(self) -> bool:
@@ -125,6 +127,11 @@ class Window:
         """The columns of arriving rows that are passed to a user-defined trigger."""
         of = self.trigger.input_columns if self.trigger else None
         return frozenset(of.names if of else ())
+
+    @property
+    def fires_at_end(self) -> bool:
+        """Whether a window fires at its end."""
+        return self.trigger is None or self.trigger.fires_at_end
 
     @property
     def can_fire_again(self) -> bool:

@@ -24,6 +24,7 @@ TOPIC = f"kafka: {{brokers: 'localhost:9092', topic: bids}}, {LINES}"
 BOUNDED = f"files: {{path: in/*}}, {LINES}"
 NO_END = 'source "s": it has no end, but --batch reads to the end'
 TWICE = 'source "s": --batch cannot read stdin: it cannot be read twice'
+TRIGGER = "class Own:\n    def on_row(self, row, state, window):\n        return True\n"
 COUNT = "key: id, aggregate: {n: count(*)}"
 
 
@@ -77,6 +78,12 @@ def test_a_source_that_cannot_be_read_whole_is_refused_at_its_connector(
             "leave out accumulate: false",
         ),
         (
+            f"{COUNT}, window: {{tumble: 1m, trigger: {{count: 2, at_end: false}}}}",
+            "window:",
+            "--batch has no windows that do not fire at their end",
+            "leave out at_end: false",
+        ),
+        (
             f"{COUNT}, ttl: {{after: 1h, time: processing}}",
             "ttl:",
             "--batch has no ttl by processing time",
@@ -97,6 +104,23 @@ def test_what_depends_on_when_rows_come_is_refused_at_its_key(
     column = TEXT.splitlines()[4].index("STEP") + 1 + step.index(at)
     assert f'p.yaml:5:{column}: step "t": {said}' in err
     assert f"^ {add}" in err
+
+
+@pytest.mark.parametrize(
+    "window",
+    [
+        "global: true, trigger: {count: 2}",
+        "session: 1m, trigger: {count: 2}",
+        "slide: 2m, every: 1m, trigger: {every: 10s}",
+        "tumble: 1m, trigger: {python: w.py:Own, of: id}",
+    ],
+)
+def test_firings_that_depend_on_arrival_are_refused_whatever_fires(
+    headrace: Headrace, tmp_path: Path, window: str
+) -> None:
+    (tmp_path / "w.py").write_text(TRIGGER, "utf-8")
+    err = refused(headrace, tmp_path, BOUNDED, f"{COUNT}, window: {{{window}, accumulate: false}}")
+    assert 'step "t": --batch has no early firings without accumulated rows' in err
 
 
 def test_all_is_refused_at_once(headrace: Headrace, tmp_path: Path) -> None:

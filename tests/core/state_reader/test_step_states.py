@@ -213,7 +213,7 @@ WINDOWS = {
     "session without key": "window: {session: 2s}",
     "global": "key: k, window: {global: true}",
     "trigger": "key: k, window: {slide: 10s, every: 5s, trigger: {every: 2s}}",
-    "count": "key: k, window: {slide: 10s, every: 5s, trigger: {count: 3}}",
+    "count": "key: k, window: {slide: 10s, every: 5s, trigger: {count: 4}}",
 }
 MADE = {
     "aggregate": "aggregate: {n: count(*), m: 'sum(v) / count(x)', l: collect_list(s), x: max(x)}",

@@ -41,10 +41,13 @@ Inputs = Mapping[str, Sequence[Sequence[dict[str, Value]]]]
 """The rows of each split of each source, and the rows of each lookup's table."""
 
 
-def interpret(plan: nodes.Plan, inputs: Inputs, *, in_time: bool = False) -> dict[str, Rows]:
+def interpret(
+    plan: nodes.Plan, inputs: Inputs, *, in_time: bool = False, every_firing: bool = False
+) -> dict[str, Rows]:
     """Return the rows of every stream and of every sink, by name.
 
     Rows arrive in the order of the input, or, with `in_time`, of event time, as in a batch run.
+    With `every_firing`, the windows of a changelog have a row for each firing of a count trigger.
     """
     streams: dict[str, Rows] = {name: [] for name in plan.streams}  # no row is late or bad
     for number, part in enumerate(plan):
@@ -52,7 +55,9 @@ def interpret(plan: nodes.Plan, inputs: Inputs, *, in_time: bool = False) -> dic
             case nodes.Source():
                 streams[part.name] = _read(part, number, inputs[part.name])
             case nodes.Step():
-                emitted = _step(part, *_input(part, streams), inputs.get(part.name, ()), in_time)
+                emitted = _step(
+                    part, *_input(part, streams), inputs.get(part.name, ()), in_time, every_firing
+                )
                 streams.update(emitted)
             case nodes.Sink():
                 streams[part.name] = streams[part.input]
@@ -85,6 +90,7 @@ def _step(
     others: dict[str, Rows],
     tables: Sequence[Sequence[dict[str, Value]]],
     in_time: bool,
+    every_firing: bool,
 ) -> dict[str, Rows]:
     if in_time:
         rows = sorted(rows, key=lambda row: row.order)
@@ -104,11 +110,11 @@ def _step(
             case nodes.Route(branches):
                 others |= _route(step.name, branches, rows)
             case nodes.Aggregate():
-                rows = [*_aggregate(operation, rows)]
+                rows = [*_aggregate(operation, rows, every_firing)]
                 if operation.having is not None:
                     rows = _where(operation.having.condition, rows)
             case nodes.Apply():
-                rows = [*_apply(operation, rows)]
+                rows = [*_apply(operation, rows, every_firing)]
             case nodes.Top():
                 rows = [*_top(operation, rows)]
             case nodes.Dedup():
@@ -207,26 +213,28 @@ def _grouped(
     return list(groups.values())
 
 
-def _windows(window: Window | None, ttl: object, rows: Rows) -> Iterator[Found]:
+def _windows(
+    window: Window | None, ttl: object, rows: Rows, every_firing: bool = False
+) -> Iterator[Found]:
     fired = window is not None and window.trigger is not None and window.trigger.every_us
     if ttl or (window and (window.uses_processing_time or (fired and not window.keeps_rows))):
         raise NotImplementedError("what depends on how time passes has no single answer")
     if window is None:
         yield Found(None, None, tuple(rows))
     else:
-        yield from windows(window, rows)
+        yield from windows(window, rows, every_firing=every_firing)
 
 
-def _aggregate(operation: nodes.Aggregate, rows: Rows) -> Iterator[Row]:
+def _aggregate(operation: nodes.Aggregate, rows: Rows, every_firing: bool) -> Iterator[Row]:
     for number, (key, members) in enumerate(_grouped(operation.key, rows)):
-        for found in _windows(operation.window, operation.ttl, members):
+        for found in _windows(operation.window, operation.ttl, members, every_firing):
             results = _results(operation.columns, found.rows, key, operation.key)
             yield Row({**key, **_bounds(found), **results}, *_place(found, number))
 
 
-def _apply(operation: nodes.Apply, rows: Rows) -> Iterator[Row]:
+def _apply(operation: nodes.Apply, rows: Rows, every_firing: bool) -> Iterator[Row]:
     for number, (key, members) in enumerate(_grouped(operation.key, rows)):
-        for found in _windows(operation.window, None, members):
+        for found in _windows(operation.window, None, members, every_firing):
             time, place = _place(found, number)
             for at, made in enumerate(applied(operation, found.rows)):
                 yield Row({**key, **_bounds(found), **made}, time, (*place, at))

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
+from headrace.core.api.user_code import get_instance
+from headrace.core.api.window_classes import Window as Named
 from headrace.core.plan.nodes.windows import (
     Count,
     Cumulate,
@@ -29,10 +32,14 @@ class Found:
     rows: tuple[Row, ...]
 
 
-def windows(window: Window, rows: Sequence[Row]) -> Iterator[Found]:
-    """Return the windows of the rows of one key."""
+def windows(window: Window, rows: Sequence[Row], *, every_firing: bool = False) -> Iterator[Found]:
+    """Return the windows of the rows of one key.
+
+    A window is found once for each of its results; with `every_firing` also for those that later
+    ones replace, in their order.
+    """
     for found in _found(window.shape, rows):
-        for part in _parts(window, found.rows):
+        for part in _parts(window, found, every_firing=every_firing):
             whole = Found(found.start, found.end, part)
             yield replace(whole, rows=_kept(window.evict, whole))
 
@@ -89,14 +96,38 @@ def _session(gap: int, session: list[Row], rows: Sequence[Row]) -> Found:
     return Found(session[0].time, (session[-1].time or 0) + gap, came)
 
 
-def _parts(window: Window, rows: tuple[Row, ...]) -> Iterator[tuple[Row, ...]]:
-    """Split a window into its firings, if it does not accumulate."""
-    count = window.trigger.count if window.trigger else None
-    if window.keeps_rows or count is None:
-        yield rows
-        return
-    for start in range(0, len(rows), count):
-        yield rows[start : start + count]
+def _parts(window: Window, found: Found, *, every_firing: bool) -> Iterator[tuple[Row, ...]]:
+    """Return the rows of each firing: row by row, then at the end.
+
+    At the end, a window with a count trigger fires only if rows came since it last fired, and one
+    whose trigger replaces that firing never.
+    """
+    firings, fired = list[tuple[Row, ...]](), 0
+    for at, fires in enumerate(_fires(window, found), 1):
+        if fires:
+            firings.append(found.rows[0 if window.keeps_rows else fired : at])
+            fired = at
+    repeats = window.keeps_rows and (window.trigger is None or window.trigger.count is None)
+    if window.fires_at_end and (repeats or fired < len(found.rows)):
+        firings.append(found.rows[0 if window.keeps_rows else fired :])
+    yield from firings if every_firing or not window.keeps_rows else firings[-1:]
+
+
+def _fires(window: Window, found: Found) -> Iterator[bool]:
+    """Return for each row whether the window fires with it."""
+    trigger, state = window.trigger, dict[str, Any]()
+    for at, row in enumerate(found.rows, 1):
+        if trigger is None or not trigger.depends_on_rows:
+            yield False
+        elif trigger.count is not None:
+            yield at % trigger.count == 0
+        else:
+            assert trigger.code and trigger.state is not None and trigger.input_columns is not None
+            state = state or dict.fromkeys(trigger.state.names)
+            shown = {name: row.values[name] for name in trigger.input_columns.names}
+            fires = get_instance(trigger.code).on_row(shown, state, Named({}, None, None))
+            yield fires
+            state = {} if fires and not window.keeps_rows else state
 
 
 def _kept(evict: Evict | None, found: Found) -> tuple[Row, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,10 +22,11 @@ from headrace.core.api.kernel_executor import KernelExecutor
 from headrace.core.coordination.checkpoint_coordinator import CheckpointSchedule
 from headrace.core.job.job import JobOutcome
 from headrace.core.plan import nodes
+from headrace.core.types.elements import DELETE
 from headrace.state.rocks.backend import RocksBackend
 from tests.support.reference import random_pipelines
 from tests.support.reference.interpreter import interpret
-from tests.support.runtime.committed_output import ended, shown
+from tests.support.runtime.committed_output import Values, ended, shown
 from tests.support.runtime.crashing_jobs import Fate, FlakyMemory, Life, live
 from tests.support.runtime.memory_pipelines import bounds_of, cut, job_of, run_simulated
 
@@ -75,13 +76,22 @@ def run(data: st.DataObject, text: str, came: Mapping[str, Splits]) -> None:
     compare(job.plan, memory, full)
 
 
-def survive(data: st.DataObject, text: str, came: Mapping[str, Splits], lives: int = LIVES) -> None:
+def survive(
+    data: st.DataObject,
+    text: str,
+    came: Mapping[str, Splits],
+    lives: int = LIVES,
+    *,
+    every_firing: bool = False,
+) -> None:
     """Run it to the end through whatever happens in fewer lives than that, and compare."""
     full = without_empty(came)
     chance = random.Random(data.draw(st.integers(0, 9999)))
     memory = FlakyMemory({DATA[name]: paced(splits, chance) for name, splits in full.items()})
     plan, _ = survived(in_parallel(data, text), memory, chance, chance.randrange(lives))
     compare(plan, memory, full)
+    if every_firing:
+        compare_firings(plan, memory, full)
 
 
 def survived(
@@ -111,6 +121,33 @@ def compare(plan: nodes.Plan, memory: InMemoryData, came: Mapping[str, Splits]) 
     assert ended(memory, stream.kind, names) == Counter(
         shown(row.values[name] for name in names) for row in wanted
     )
+
+
+def compare_firings(plan: nodes.Plan, memory: InMemoryData, came: Mapping[str, Splits]) -> None:
+    """Hold what came out for each key and window, in its order, to what the plan means."""
+    wanted = interpret(plan, came, every_firing=True)["out"]
+    stream, step = plan.streams["step"], plan.part("step")
+    assert isinstance(step, nodes.Step)
+    (keyed,) = (each for each in step.operations if isinstance(each, nodes.WindowedOperation))
+    names = stream.schema.names
+    by = [each.name for each in keyed.key]
+    by += [name for name in ("window_start", "window_end") if name in names]
+    frames = [
+        frame.filter(~frame[DELETE]) if DELETE in frame.columns else frame
+        for frame in memory.outputs.get("out", [])
+    ]
+    found = (row for frame in frames for row in frame.select(names).iter_rows(named=True))
+    assert _grouped(found, by) == _grouped((row.values for row in wanted), by)
+
+
+def _grouped(
+    rows: Iterable[Mapping[str, Any]], by: Sequence[str]
+) -> dict[Values, list[dict[str, Any]]]:
+    groups: dict[Values, list[dict[str, Any]]] = {}
+    for row in rows:
+        values = dict(zip(row, shown(row.values()), strict=True))
+        groups.setdefault(tuple(values[name] for name in by), []).append(values)
+    return groups
 
 
 def without_empty(came: Mapping[str, Splits]) -> dict[str, Splits]:

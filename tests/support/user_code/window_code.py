@@ -83,9 +83,9 @@ class EveryThree(Trigger):
 
     state: ClassVar = {"seen": "bigint"}
 
-    def on_rows(self, rows: pl.DataFrame, state: dict[str, Any], window: Window) -> bool:
+    def on_row(self, row: dict[str, Any], state: dict[str, Any], window: Window) -> bool:
         assert window.start is None or window.end is not None
-        state["seen"] = (state["seen"] or 0) + abs(rows["v"].fill_null(0)).sum()
+        state["seen"] = (state["seen"] or 0) + abs(row["v"] or 0)
         if state["seen"] < 3:
             return False
         state["seen"] = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,15 +11,18 @@ from hypothesis import strategies as st
 
 from headrace.core.api.user_code import UserCode, UserCodeError
 from headrace.core.plan.nodes.windows import Cumulate, Global, Slide, Trigger, Tumble, Window
-from headrace.core.types.data_types import BIGINT, STRING, Field, Schema
+from headrace.core.types.data_types import BIGINT, STRING, TIMESTAMP, Field, Schema
+from headrace.core.types.elements import EVENT_TIME
 from tests.core.operators.windows.test_user_functions import (
     AGGREGATES,
     APPLY,
     EVICT,
+    pipeline,
     survive,
 )
 from tests.support.paths import WINDOW_CODE
 from tests.support.reference import random_pipelines
+from tests.support.runtime import expected_rows
 from tests.support.runtime.window_operators import aggregate, driven, us
 
 TEN = Tumble(us(10))
@@ -26,10 +30,10 @@ OWN = """
 class Own:
     state = {"n": "bigint"}
 
-    def on_rows(self, rows, state, window):
+    def on_row(self, row, state, window):
         BODY
 """
-SUMS = "state['n'] = (state['n'] or 0) + rows['x'].sum(); return state['n'] > 5"
+SUMS = "state['n'] = (state['n'] or 0) + row['x']; return state['n'] > 5"
 
 
 def trigger(folder: Path, body: str = SUMS) -> Trigger:
@@ -47,6 +51,41 @@ def test_a_window_fires_when_the_class_says_so(tmp_path: Path) -> None:
     assert step.rows((12, "a", 1)) == []
     assert sorted(step.time(10)) == [("a", 0, 10, 2, 6), ("b", 0, 10, 1, 6)]
     assert step.end() == [("a", 10, 20, 2, 2)]
+
+
+def test_each_row_is_asked_for_in_its_turn(tmp_path: Path) -> None:
+    step = driven(aggregate(Window(TEN, trigger=trigger(tmp_path))))
+    rows = [(1, "a", 3), (2, "b", 6), (3, "a", 3), (4, "a", 1), (5, "b", 0)]
+    assert step.rows(*rows) == [
+        ("b", 0, 10, 1, 6),
+        ("a", 0, 10, 2, 6),
+        ("a", 0, 10, 3, 7),
+        ("b", 0, 10, 2, 6),
+    ]
+    step = driven(aggregate(Window(TEN, trigger=trigger(tmp_path), keeps_rows=False)))
+    assert step.rows(*rows, (6, "a", 5)) == [
+        ("b", 0, 10, 1, 6),
+        ("a", 0, 10, 2, 6),
+        ("a", 0, 10, 2, 6),
+    ]
+    assert step.end() == [("b", 0, 10, 1, 0)]
+
+
+def test_each_late_row_fires_without_asking(tmp_path: Path) -> None:
+    window = Window(TEN, lateness_us=us(5), trigger=trigger(tmp_path), keeps_rows=False)
+    step = driven(aggregate(window))
+    step.rows((1, "a", 3))
+    assert step.time(10) == [("a", 0, 10, 1, 3)]
+    assert step.rows((2, "a", 1), (3, "a", 2)) == [("a", 0, 10, 1, 1), ("a", 0, 10, 1, 2)]
+
+
+def test_a_time_that_python_lacks_is_told(tmp_path: Path) -> None:
+    columns = Schema((Field("x", BIGINT), Field(EVENT_TIME, TIMESTAMP)))
+    own = replace(trigger(tmp_path), input_columns=columns)
+    step = driven(aggregate(Window(Global(), trigger=own)))
+    with pytest.raises(UserCodeError, match="has a time outside the years 1 to 9999") as raised:
+        step.rows((10**12, "a", 3))
+    assert raised.value.hint.startswith("Python has no such time")
 
 
 def test_what_was_put_out_is_forgotten_with_what_the_class_keeps(tmp_path: Path) -> None:
@@ -85,7 +124,7 @@ def test_rows_that_come_late_fire_without_asking(tmp_path: Path) -> None:
     ("body", "said"),
     [
         ("return 1 / 0", "own.py:6: ZeroDivisionError: division by zero"),
-        ("return None", "own.py:Own: on_rows must return True or False, got NoneType"),
+        ("return None", "own.py:Own: on_row must return True or False, got NoneType"),
         ("state['m'] = 1; return True", "own.py:Own keeps n, m, not n"),
         ("state['n'] = 'x'; return True", 'own.py:Own keeps a "n" that is not a bigint: TypeError'),
     ],
@@ -107,3 +146,17 @@ def test_whatever_happens_windows_end_with_all_rows(data: st.DataObject) -> None
     apply = f"apply: {{python: '{WINDOW_CODE}:brief', returns: {APPLY['brief']}}}"
     step = data.draw(st.sampled_from([AGGREGATES[0], apply]))
     survive(data, f"window: {{{shape}{more}}}", step)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.data())
+def test_whatever_happens_each_firing_is_emitted_once(data: st.DataObject) -> None:
+    shape = data.draw(random_pipelines.TIMES.filter(lambda text: "session" not in text))
+    at_end = data.draw(st.sampled_from(["", ", at_end: false"]))
+    own = f"trigger: {{python: '{WINDOW_CODE}:EveryThree', of: v{at_end}}}"
+    accumulate = str(data.draw(st.booleans())).lower()
+    window = f"window: {{{shape}, {own}, accumulate: {accumulate}{data.draw(EVICT)}}}"
+    clauses = (data.draw(st.sampled_from(["", "key: k", "key: x"])), window, AGGREGATES[0])
+    text = pipeline(*filter(None, clauses))
+    text, (splits,) = expected_rows.perhaps_in_order(data, text, [data.draw(random_pipelines.ROWS)])
+    expected_rows.survive(data, text, {"rows": splits}, every_firing=True)

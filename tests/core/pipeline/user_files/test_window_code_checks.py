@@ -38,7 +38,7 @@ class Handled(Process):
 
 
 class Big(Trigger):
-    def on_rows(self, rows, state): return True
+    def on_row(self, row, state): return True
 """
 
 
@@ -63,8 +63,8 @@ def problems_of(folder: Path, step: str) -> list[str]:
         ),
         (
             "window: {tumble: 1m, trigger: {python: w.py:Big}}, aggregate: {n: count(*)}",
-            'step "s": window.trigger.python: class "Big": on_rows takes 2 arguments besides self,'
-            " but is called with 3 [as in def on_rows(self, rows, state, window): ...]",
+            'step "s": window.trigger.python: class "Big": on_row takes 2 arguments besides self,'
+            " but is called with 3 [as in def on_row(self, row, state, window): ...]",
         ),
         (
             "window: global, apply: {python: w.py:Mean, returns: {n: int}}",

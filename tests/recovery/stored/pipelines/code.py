@@ -43,12 +43,12 @@ class Dearer(Trigger):
 
     state: ClassVar = {"highest": "double", "rows": "bigint"}
 
-    def on_rows(self, rows: pl.DataFrame, state: dict[str, Any], window: Window) -> bool:
-        highest = float(rows["price"].cast(pl.Float64).fill_null(0).max())  # type: ignore[arg-type]
-        state["rows"] = (state["rows"] or 0) + rows.height
-        if highest <= (state["highest"] or 0):
+    def on_row(self, row: dict[str, Any], state: dict[str, Any], window: Window) -> bool:
+        price = float(row["price"] or 0)
+        state["rows"] = (state["rows"] or 0) + 1
+        if price <= (state["highest"] or 0):
             return False
-        state["highest"] = highest
+        state["highest"] = price
         return True
 
 

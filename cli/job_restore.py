@@ -224,10 +224,12 @@ def _find_newest(
             f"{error.message}; {why}", offer(CompletionRecord()), file=error.file
         ) from error
     newest = record.find_newest(store.list_checkpoints())
-    if newest < record.required:
+    if newest < record.resume_floor:
         committed = repository.read_commit_record() or 0
         missing = record.describe_missing(storage.find_last_number(), committed)
-        hint = f"restore {store.get_manifest_path(record.required)} from a copy; {offer(record)}"
+        hint = (
+            f"restore {store.get_manifest_path(record.resume_floor)} from a copy; {offer(record)}"
+        )
         raise RefusedSnapshot(missing, hint)
     return newest or None
 

@@ -82,12 +82,12 @@ class CompletionRecord:
         return max(self.number, self.going_back.abandoned if self.going_back else 0)
 
     @property
-    def required(self) -> int:
+    def resume_floor(self) -> int:
         """The oldest checkpoint from which a job resumes by itself; 0: it may start from scratch.
 
-        >>> CompletionRecord(7).required
+        >>> CompletionRecord(7).resume_floor
         7
-        >>> CompletionRecord(7, going_back=CheckpointReturn(5, 7)).required
+        >>> CompletionRecord(7, going_back=CheckpointReturn(5, 7)).resume_floor
         5
         """
         return self.going_back.number if self.going_back else self.number
@@ -118,7 +118,7 @@ class CompletionRecord:
         >>> CompletionRecord(7).describe_missing(0, 6)
         "checkpoint 7's output may be committed, but its manifest is gone, as are all others"
         """
-        number = self.required
+        number = self.resume_floor
         known = "is" if number <= committed else "may be"
         left = f"; the newest manifest is {newest}" if newest else ", as are all others"
         return f"checkpoint {number}'s output {known} committed, but its manifest is gone{left}"

@@ -111,7 +111,7 @@ class CheckpointStorage:
         """
         record = self.read_completion()
         number = record.find_newest(self.store.list_checkpoints())
-        known = max(self._written_number, self.resumed_number, record.required)
+        known = max(self._written_number, self.resumed_number, record.resume_floor)
         if number < known:
             hint = "restore its folder: without it, output would be written twice"
             raise RefusedSnapshot(f"checkpoint {known} is missing from the job's home", hint)

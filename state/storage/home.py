@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from headrace.core.api.snapshots import DamagedSnapshot, SnapshotError
+from headrace.core.api.snapshots import DamagedSnapshot, RefusedSnapshot, SnapshotError
 from headrace.core.api.state import Document
 from headrace.state.storage import names
 from headrace.state.storage.checksummed_json import (
@@ -110,12 +110,13 @@ class Home:
         """Lock the home and remove what a killed run left unfinished; yields the holder that was
         killed.
 
-        Raises HomeLocked.
+        Raises HomeLocked; RefusedSnapshot if a user's savepoint would be removed.
         """
         with translate_os_errors(f"make {self.folder}"):
             self.disk.make_folder(self.folder)
         with hold_lock(self.disk, os.path.join(self.folder, names.LOCK), since) as killed:
             with translate_os_errors(f"write into {self.folder}"):
+                self._refuse_savepoints()
                 self._prepare()
             yield killed
 
@@ -266,6 +267,21 @@ class Home:
         return self._read_document(
             self._job_path, "remove it: the job's checkpoints have its id as well"
         )
+
+    def _refuse_savepoints(self) -> None:
+        """Raise RefusedSnapshot if a savepoint is in a folder that is removed, now or later.
+
+        Earlier versions accepted one there, and had the savepoints of all jobs in `savepoints`,
+        which is also the home of a job of that name.
+        """
+        for name in names.REMOVED_FOLDERS:
+            folder = os.path.join(self.folder, name)
+            for each in (folder, *(os.path.join(folder, n) for n in self.disk.list_names(folder))):
+                if self.disk.get_size(os.path.join(each, names.SAVEPOINT)) is not None:
+                    where = f"move it away: mv {each} {os.path.dirname(self.root) or '.'}/"
+                    hint = f"{where}; --from-savepoint finds it anywhere"
+                    message = f"{each} is a savepoint, and this run would remove it"
+                    raise RefusedSnapshot(message, hint)
 
     def _prepare(self) -> None:
         renewed = os.path.join(self.folder, names.RENEWED)

@@ -40,6 +40,10 @@ COMPLETION_RECORD, COMMIT_RECORD = "complete.json", "visible.json"
 NOTES = "notes"
 BATCH_FOLDER, OUTPUT = "batch", "output.json"
 LOCATION = "elsewhere.json"
+SAVEPOINT = "savepoint.json"
+"""The document of a savepoint, which is never part of a home."""
+REMOVED_FOLDERS = (DISCARDED, STATE, RENEWED, CHECKPOINTS)
+"""The folders of a home that a run may remove."""
 CONTROL, CONTROL_NEW = "control.sock", "control.new"
 TEMPORARY_SUFFIX = ".tmp"
 

@@ -282,7 +282,7 @@ def test_a_lost_record_is_noticed_and_one_that_never_was_is_not() -> None:
 
 def test_a_home_of_an_earlier_version_is_known_by_its_commit_record() -> None:
     old = CompletionRecord().include_committed(7)
-    assert (old.required, old.find_newest([6, 7]), old.find_newest([6, 7, 8])) == (7, 7, 8)
+    assert (old.resume_floor, old.find_newest([6, 7]), old.find_newest([6, 7, 8])) == (7, 7, 8)
     back = old.return_to(6, 7)
     assert back == CompletionRecord(7, going_back=CheckpointReturn(6, 7))
     assert CompletionRecord.from_document(back.to_document()) == back
@@ -293,7 +293,7 @@ def test_going_forward_again_forgets_the_return() -> None:
     back = CompletionRecord(7).return_to(5, 7)
     assert back.return_to(4, 5) == CompletionRecord(7, going_back=CheckpointReturn(4, 7))
     assert back.return_to(7, 7) == CompletionRecord(7)
-    assert (back.highest, back.required) == (7, 5)
+    assert (back.highest, back.resume_floor) == (7, 5)
 
 
 def test_errors_of_the_disk_keep_a_job_from_resuming() -> None:

@@ -285,7 +285,8 @@ def _restore_checkpoint(
 
     document = storage.read_manifest(number)
     changes = check_compatibility(number, document, plan, options)
-    removed, again = (), ()
+    removed: tuple[int, ...] = ()
+    again: tuple[tuple[str, int], ...] = ()
     if saved is None:
         removed = _find_newer(store, storage, number)
     elif saved.is_same_job:

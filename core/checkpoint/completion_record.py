@@ -3,7 +3,7 @@
 It is written between the manifest of a checkpoint and the commit of its output. So no output of a
 checkpoint with a higher number is committed, and a job that resumes from the recorded checkpoint,
 or from a newer one, writes no row twice. If none of these has a manifest any more, the job does not
-resume by itself: an older checkpoint would repeat output (docs/decisions/0024).
+resume by itself: an older checkpoint would repeat output (decision 0024).
 
 A user may go back to an older checkpoint. The record then says to which, and which newer ones are
 abandoned, before their manifests are removed; the next checkpoint is none of these, and its record

@@ -173,9 +173,10 @@ class Home:
         with translate_os_errors(f"write {renewed}"):
             self.disk.remove_folder(renewed)
             self.disk.make_folder(renewed)
-            document = {"job": new(), "name": self.name, "since": since, **RECORDED}
+            job = new()
+            document = {"job": job, "name": self.name, "since": since, **RECORDED}
             self._write_document(os.path.join(renewed, names.JOB), document)
-        store = LocalSnapshotStore(self.disk, renewed, document["job"])
+        store = LocalSnapshotStore(self.disk, renewed, job)
         try:
             store.prepare()
             yield store

@@ -122,7 +122,7 @@ class ModelJob:
         """Resume and take some checkpoints. Raises Crashed, RefusedSnapshot."""
         self.lives += 1
         with self.place.open(crash_at) as repository:
-            repository.ensure_job_id(NOW, lambda: JOB)  # type: ignore[call-arg]
+            repository.ensure_job_id(NOW, lambda: JOB)
             storage = open_storage(repository)
             number = self.resumed = back_to or storage.newest_number()
             if number:
@@ -175,6 +175,7 @@ def position(storage: CheckpointStorage, number: int) -> int:
 
 def lose(place: Place, newest: int) -> list[int]:
     """Remove so many of the newest manifests. Return those that are left."""
+    repository: CheckpointRepository
     with place.open() as repository:
         store = repository.open_store(JOB)
         numbers = store.list_checkpoints()

@@ -64,13 +64,18 @@ class JobName(PipelineFile):
         """Return jobs whose name starts with the text; else files."""
         home = ctx.params.get("home") or os.environ.get("HEADRACE_HOME") or ".headrace"
         try:
-            names = sorted(name for name in os.listdir(home) if name != "savepoints")
+            names = sorted(name for name in os.listdir(home) if _is_home(home, name))
         except OSError:
             names = []
         found = [name for name in names if name.startswith(incomplete)][:_MAX_ITEMS]
         if found:
             return [CompletionItem(name) for name in found]
         return super().shell_complete(ctx, param, incomplete)
+
+
+def _is_home(root: str, name: str) -> bool:
+    """Whether a folder is the home of a job, and not one of savepoints."""
+    return any(os.path.exists(os.path.join(root, name, file)) for file in ("lock", "checkpoints"))
 
 
 def _find_yaml_files(folder: str, depth: int) -> Iterator[str]:

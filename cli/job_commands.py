@@ -113,7 +113,7 @@ def savepoint(job: str, to: str | None, home: str) -> None:
         client = find_client(job, home)
         export = f"headrace state export {client.home.name}"
         client.wait_for_job(f"{export} makes a savepoint of its newest checkpoint")
-    body = {} if to is None else {"to": resolve_savepoint_folder(to)}
+    body = {} if to is None else {"to": resolve_savepoint_folder(to, client.home)}
     click.echo(carry_out(client, "/v1/savepoints", body)["path"])
 
 
@@ -155,7 +155,8 @@ def stop(job: str, to: str | None, drain: bool, home: str) -> None:
         client.wait_for_job("there is nothing to stop")
     body: dict[str, object] = {"drain": drain}
     if to is not None:
-        body["savepoint"] = True if to == DEFAULT_FOLDER else resolve_savepoint_folder(to)
+        is_default = to == DEFAULT_FOLDER
+        body["savepoint"] = True if is_default else resolve_savepoint_folder(to, client.home)
     with watch_process(client) as until_ended:
         try:
             result = carry_out(client, "/v1/stop", body)

@@ -14,7 +14,12 @@ from typing import TYPE_CHECKING
 
 from headrace.cli.formatting import describe_progress
 from headrace.cli.savepoint_restore import RestoredSavepoint, adopt_savepoint, open_compatible
-from headrace.core.api.snapshots import RefusedSnapshot, SnapshotError, format_now
+from headrace.core.api.snapshots import (
+    DamagedSnapshot,
+    RefusedSnapshot,
+    SnapshotError,
+    format_now,
+)
 from headrace.core.coordination.events import JobEvent, JobResumed
 from headrace.state.storage.checkpoint_location import (
     clear_location,
@@ -88,7 +93,7 @@ def prepare_job(
         job = repository.ensure_job_id(format_now())
         store = repository.open_store(job)
         storage = _build_storage(home, repository, store, settings, report)
-        number = saved.number if saved else _choose_checkpoint(store, options.from_checkpoint)
+        number = _find_start(saved, options.from_checkpoint, repository, store, storage)
         restored = None
         if number is not None:
             restored, resumed = _restore_checkpoint(
@@ -151,6 +156,8 @@ def _build_storage(
         finish,
         repository.write_commit_record,
         repository.read_commit_record,
+        repository.write_completion_record,
+        repository.read_completion_record,
         repository.notes,
         now_us=lambda: time_ns() // 1000,
     )
@@ -168,46 +175,98 @@ def _build_schedule(settings: Settings) -> CheckpointSchedule:
     )
 
 
-def _choose_checkpoint(store: SnapshotStore, number: int | None) -> int | None:
-    """Return the checkpoint to resume from: this one or, if None is given, the newest, if any."""
+def _find_start(
+    saved: RestoredSavepoint | None,
+    requested: int | None,
+    repository: CheckpointRepository,
+    store: JobSnapshotStore,
+    storage: CheckpointStorage,
+) -> int | None:
+    """Return the checkpoint to resume from: the requested or the newest one, None without one."""
+    if saved is None and requested is None:
+        return _find_newest(repository, store, storage)
     numbers = store.list_checkpoints()
-    if number is None:
-        return max(numbers, default=None)
+    number = saved.number if saved else requested
     if number not in numbers:
         there = ", ".join(map(str, numbers)) or "none"
         raise RefusedSnapshot(f"there is no checkpoint {number}", f"there are: {there}")
+    try:
+        storage.read_completion()
+    except RefusedSnapshot:
+        # The user has chosen where to start, whatever the lost record said.
+        storage.replace_lost_completion()
     return number
 
 
-def _find_newer(
-    store: JobSnapshotStore, number: int, plan: Plan
-) -> tuple[tuple[int, ...], tuple[tuple[str, int], ...]]:
-    """Return the checkpoints newer than the requested one, after verifying that it is complete.
+def _find_newest(
+    repository: CheckpointRepository, store: JobSnapshotStore, storage: CheckpointStorage
+) -> int | None:
+    """Return the newest checkpoint, None for a job without one.
 
-    Also return how many rows sinks have written after it, as far as the newest checkpoint knows.
+    Raises RefusedSnapshot if it is gone: an older one would repeat output that is committed.
     """
+    from headrace.core.checkpoint.completion_record import (
+        CompletionRecord,
+        count_repeated_rows,
+        offer_ways_on,
+    )
+
+    def offer(record: CompletionRecord) -> str:
+        whole = next((n for n in reversed(store.list_checkpoints()) if store.is_whole(n)), None)
+        repeated = whole and count_repeated_rows(store.read_manifest(whole), record.rows)
+        return offer_ways_on(record, whole, repeated or None)
+
+    try:
+        record = storage.read_completion()
+    except DamagedSnapshot as error:
+        why = "it says which checkpoint is the newest"
+        raise DamagedSnapshot(
+            f"{error.message}; {why}", offer(CompletionRecord()), file=error.file
+        ) from error
+    newest = record.find_newest(store.list_checkpoints())
+    if newest < record.resume_floor:
+        committed = repository.read_commit_record() or 0
+        missing = record.describe_missing(storage.find_last_number(), committed)
+        hint = (
+            f"restore {store.get_manifest_path(record.resume_floor)} from a copy; {offer(record)}"
+        )
+        raise RefusedSnapshot(missing, hint)
+    return newest or None
+
+
+def _find_newer(
+    store: JobSnapshotStore, storage: CheckpointStorage, number: int
+) -> tuple[int, ...]:
+    """Return the checkpoints newer than this one, after verifying it if there are any."""
     newer = tuple(each for each in store.list_checkpoints() if each > number)
-    if newer:
+    if newer or storage.read_completion().number > number:
         store.verify(number)
-    return newer, _count_rewritten_rows(store, newer, store.read_manifest(number), plan)
+    return newer
 
 
 def _count_rewritten_rows(
-    store: JobSnapshotStore, newer: Sequence[int], document: Manifest, plan: Plan
+    store: JobSnapshotStore,
+    storage: CheckpointStorage,
+    newer: Sequence[int],
+    document: Manifest,
+    plan: Plan,
 ) -> tuple[tuple[str, int], ...]:
     """Return how many rows each sink has written after this manifest, as far as is known."""
-    from headrace.core.checkpoint.manifest import count_written_rows
+    from headrace.core.checkpoint.completion_record import count_repeated_rows, count_sink_rows
+    from headrace.core.plan import nodes
 
+    rows = storage.read_completion().rows
     if newer:
         with suppress(SnapshotError):
-            before = count_written_rows(document, plan)
-            rows = count_written_rows(store.read_manifest(newer[-1]), plan).items()
-            return tuple((sink, n - before[sink]) for sink, n in rows if n > before[sink])
-    return ()
+            newest = count_sink_rows(store.read_manifest(newer[-1]))
+            rows = {sink: max(count, rows.get(sink, 0)) for sink, count in newest.items()}
+    sinks = {str(part.name) for part in plan if isinstance(part, nodes.Sink)}
+    again = count_repeated_rows(document, rows).items()
+    return tuple((sink, count) for sink, count in again if sink in sinks)
 
 
 def _remove_checkpoints(store: SnapshotStore, numbers: Sequence[int]) -> None:
-    """Remove newer checkpoints, once the job has resumed from an older one."""
+    """Remove the checkpoints between a savepoint and the checkpoint made of it."""
     for number in reversed(numbers):
         store.discard(number)
 
@@ -226,13 +285,20 @@ def _restore_checkpoint(
 
     document = storage.read_manifest(number)
     changes = check_compatibility(number, document, plan, options)
+    removed: tuple[int, ...] = ()
+    again: tuple[tuple[str, int], ...] = ()
     if saved is None:
-        removed, again = _find_newer(store, number, plan)
-    else:
+        removed = _find_newer(store, storage, number)
+    elif saved.is_same_job:
         removed = saved.find_newer_checkpoints(store)
-        again = _count_rewritten_rows(store, removed, document, plan)
+    if saved is None or saved.is_same_job:
+        again = _count_rewritten_rows(store, storage, removed, document, plan)
     storage.resumed_number, storage.fresh_parts = number, options.fresh_parts
-    storage.on_deployed = partial(_remove_checkpoints, store, removed)
+    storage.on_deployed = (
+        partial(storage.return_to, number)
+        if saved is None
+        else partial(_remove_checkpoints, store, removed)
+    )
     restored = manifest.restore_checkpoint(number, document, plan, options.fresh_parts)
     sources = tuple(
         (name, describe_progress([(s.name, p.position, p.is_finished) for s, p in splits.items()]))

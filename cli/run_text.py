@@ -239,7 +239,7 @@ def format_resumed(resumed: JobResumed) -> Iterable[str]:
         yield f"  {source}: {escape_unprintable(place)}"
     for change in resumed.changes:
         yield f"  {escape_unprintable(change)}"
-    if resumed.removed_checkpoints:
+    if resumed.removed_checkpoints or resumed.repeated_rows:
         yield f"  {_format_removed_checkpoints(resumed)}"
     if resumed.dropped_checkpoints:
         yield f"  {_format_removed_job(resumed.dropped_checkpoints)}"
@@ -282,12 +282,17 @@ def _format_removed_checkpoints(resumed: JobResumed) -> str:
     'checkpoints 6, 7 are removed; rows are written a second time: up to 1,200 of out, 1 of late'
     >>> _format_removed_checkpoints(JobResumed(5, "", (), removed_checkpoints=(6,)))
     'checkpoint 6 is removed'
+    >>> _format_removed_checkpoints(JobResumed(5, "", (), repeated_rows=(("out", 7),)))
+    'rows are written a second time: up to 7 of out'
     """
+    rows = ", ".join(f"{rows:,} of {sink}" for sink, rows in resumed.repeated_rows)
+    again = f"rows are written a second time: up to {rows}" if rows else ""
+    if not resumed.removed_checkpoints:
+        return again
     numbers = ", ".join(map(str, resumed.removed_checkpoints))
     gone = f"checkpoint{'s' * (len(resumed.removed_checkpoints) > 1)} {numbers}"
     gone = f"{gone} {'are' if len(resumed.removed_checkpoints) > 1 else 'is'} removed"
-    rows = ", ".join(f"{rows:,} of {sink}" for sink, rows in resumed.repeated_rows)
-    return f"{gone}; rows are written a second time: up to {rows}" if rows else gone
+    return f"{gone}; {again}" if again else gone
 
 
 def format_location(failure: Failure) -> str:

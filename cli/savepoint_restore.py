@@ -7,6 +7,7 @@ home it is the first one of a new job. Running the same command again goes back 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -73,6 +74,17 @@ async def check_continued_sinks(plan: Plan, connectors: Connectors, folder: Path
         await ends.close()
 
 
+def _find_highest_recorded(home: CheckpointRepository) -> int:
+    """Return the highest number in the records of the home, as far as they can be read."""
+    from headrace.core.checkpoint.completion_record import CompletionRecord
+
+    highest = home.read_commit_record() or 0
+    with suppress(RefusedSnapshot):
+        record = CompletionRecord.from_document(home.read_completion_record() or {})
+        highest = max(highest, record.highest)
+    return highest
+
+
 def adopt_savepoint(
     saved: RestoredSavepoint, home: CheckpointRepository, check: Callable[[], None]
 ) -> RestoredSavepoint:
@@ -85,10 +97,9 @@ def adopt_savepoint(
     opened = home.open_read_only()
     if opened is not None and opened.job_id == saved.savepoint.job:
         store = home.open_store(opened.job_id)
-        # Greater than all numbers ever used: notes on another checkpoint must not apply here.
-        number = (
-            max((*store.list_checkpoints(), saved.savepoint.number, home.read_commit_record() or 0))
-            + 1
+        # Greater than all numbers ever used: records of another checkpoint must not apply here.
+        number = 1 + max(
+            *store.list_checkpoints(), saved.savepoint.number, _find_highest_recorded(home)
         )
         commit_as_checkpoint(saved.savepoint, store, number)
         return replace(saved, number=number, is_same_job=True)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 
 from headrace.cli.errors import Refusal
+from headrace.core.api.snapshots import RefusedSnapshot
 from headrace.core.api.storage_url import is_url
+from headrace.state.savepoints.names import SAVEPOINTS
 from headrace.state.storage import names
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
-
-SAVEPOINTS_FOLDER = "savepoints"
-"""The folder among the homes that is not a home."""
 
 
 class NoSuchJob(Refusal):
@@ -22,7 +21,7 @@ def list_homes(root: str) -> list[Home]:
     """List the existing homes, by name. Raises Refusal."""
     disk = LocalDisk()
     try:
-        found = sorted(name for name in disk.list_names(root) if name != SAVEPOINTS_FOLDER)
+        found = sorted(name for name in disk.list_names(root) if name != SAVEPOINTS)
     except OSError as error:
         raise Refusal(f"{root}: {(error.strerror or str(error)).lower()}") from None
     every = (Home(disk, root, name) for name in found)
@@ -65,12 +64,21 @@ def _unknown_job(job: str, root: str) -> Refusal:
     )
 
 
-def resolve_savepoint_folder(folder: str) -> str:
-    """Resolve a savepoint's folder to an absolute path or URL. Raises Refusal."""
+def resolve_savepoint_folder(folder: str, home: Home) -> str:
+    """Resolve the folder for a job's savepoint to an absolute path or URL. Raises Refusal."""
+    from headrace.state.savepoints.location import check_outside_homes
+
     if not folder:
         raise Refusal('wanted the folder of a savepoint, got ""', "it must be new or empty")
-    if not is_url(folder):
-        return os.path.abspath(folder)
+    resolved = _resolve_url(folder) if is_url(folder) else os.path.abspath(folder)
+    try:
+        check_outside_homes(resolved, home)
+    except RefusedSnapshot as error:
+        raise Refusal(error.message, error.hint, error.exit_status) from None
+    return resolved
+
+
+def _resolve_url(folder: str) -> str:
     from headrace.state.storage.remote.bucket_disk import NotAStorageUrl
     from headrace.state.storage.remote.bucket_disk import resolve_storage_url as address_of
 

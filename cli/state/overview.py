@@ -191,7 +191,8 @@ def list_snapshots(root: str) -> list[SnapshotEntry]:
     Raises Refusal.
     """
     checkpoints = [one for home in list_homes(root) for one in _list_checkpoints(home)]
-    return [*checkpoints, *_list_savepoints(os.path.join(root, names.SAVEPOINTS))]
+    folders = (os.path.join(root, name) for name in (names.SAVEPOINTS, names.FORMER_SAVEPOINTS))
+    return [*checkpoints, *(one for folder in folders for one in _list_savepoints(folder))]
 
 
 def format_snapshots(found: Sequence[SnapshotEntry]) -> str:

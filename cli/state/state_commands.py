@@ -147,7 +147,7 @@ def _format_json(found: Any) -> str:
     "--to",
     type=click.Path(),
     metavar="DIR",
-    help="The savepoint's folder, which must not exist.  [default: savepoints/JOB/TIME in HOME]",
+    help="The savepoint's folder, which must not exist.  [default: @savepoints/JOB/TIME in HOME]",
 )
 @add_home_option
 @report_snapshot_errors
@@ -168,14 +168,14 @@ def export(what: str, to: str | None, home: str) -> None:
     from headrace.state.savepoints.savepoint import is_savepoint
     from headrace.state.savepoints.snapshot_lookup import find_job, find_newest_committed
 
-    if to is not None:
-        resolve_savepoint_folder(to)
     found = find_job(resolve_job_name(what, home), home)
     if found is None:
         if is_savepoint(what):
             raise Refusal(f"{what} is a savepoint already", "a savepoint may be copied as it is")
         raise Refusal(f'there is no job "{what}" in {home}', "wanted JOB, or JOB@N")
     opened, number = found
+    if to is not None:
+        resolve_savepoint_folder(to, opened)
     is_held = opened.find_holder()[0]
     if number is None and is_held:
         # The newest checkpoint of a running job may not be committed yet. For a killed job an older

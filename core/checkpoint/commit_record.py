@@ -1,8 +1,9 @@
-"""The aftermath of a complete checkpoint: its commit record, and the report of source positions.
+"""The aftermath of a complete checkpoint: its records, and the report of source positions.
 
-No checkpoint begins before it is recorded durably that the output of the last one is committed. A
-disk that is full for a while costs the job only checkpoints, so writing the record is retried for
-as long as a checkpoint may take; but not if the home is missing.
+No output is committed before it is recorded durably that its checkpoint is complete
+(`completion_record`), and no checkpoint begins before it is recorded that the output of the last
+one is committed. A disk that is full for a while costs the job only checkpoints, so writing a
+record is retried for as long as a checkpoint may take; but not if the home is missing.
 
 Nothing depends on the reports of source positions to external systems, so nothing waits for them:
 while the last report of a source is in progress, the next is skipped.
@@ -11,7 +12,7 @@ while the last report of a source is in progress, the next is skipped.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -33,13 +34,25 @@ async def record_committed(
 
     Raises SnapshotError on timeout.
     """
+    await _write_record(partial(storage.record_committed, number), storage, run_context)
+
+
+async def record_completed(
+    number: int, storage: CheckpointStorage, run_context: RunContext
+) -> None:
+    """Record a complete checkpoint, before its output is committed; else as `record_committed`."""
+    await _write_record(partial(storage.record_completed, number), storage, run_context)
+
+
+async def _write_record(
+    write: Callable[[], None], storage: CheckpointStorage, run_context: RunContext
+) -> None:
+    """Write a record, and try again while it fails; raises the last error on timeout."""
     loop = asyncio.get_running_loop()
     until, pause_s = loop.time() + storage.schedule.timeout_s, MIN_RETRY_S
     while True:
         try:
-            await run_context.kernel_executor.run_blocking(
-                partial(storage.record_committed, number)
-            )
+            await run_context.kernel_executor.run_blocking(write)
         except RefusedSnapshot:
             raise
         except SnapshotError as error:

@@ -30,7 +30,7 @@ from typing import Any, TypeAlias, TypeVar
 from headrace.core.api.snapshots import Manifest
 from headrace.core.api.splits import Handle, Progress, Split, SubtaskId
 from headrace.core.api.state import Document
-from headrace.core.checkpoint.counters import JobCounters, PartCounters, add_snapshots
+from headrace.core.checkpoint.counters import JobCounters, add_snapshots
 from headrace.core.coordination.messages import RestoredState, Snapshot, WriteManifest
 from headrace.core.plan import nodes
 from headrace.core.plan.canonical import list_clause_texts, location_text
@@ -228,13 +228,6 @@ def restore_checkpoint(
 
 def _select(values: Mapping[str, T], names: Collection[str]) -> dict[str, T]:
     return {name: value for name, value in values.items() if name in names}
-
-
-def count_written_rows(document: Manifest, plan: nodes.Plan) -> dict[str, int]:
-    """Return the number of rows that each sink of the plan had received."""
-    parts = JobCounters.from_document(document["counts"]).parts
-    sinks = [part.name for part in plan if isinstance(part, nodes.Sink)]
-    return {sink: parts.get(sink, PartCounters()).rows_in for sink in sinks}
 
 
 def drop_committed_output(document: Manifest) -> Manifest:

@@ -14,13 +14,16 @@ from dataclasses import dataclass, field, replace
 
 from headrace.core.api.run_context import CommitTiming, JobNotes, NoJobNotes
 from headrace.core.api.snapshots import Manifest, RefusedSnapshot, SnapshotError, SnapshotStore
+from headrace.core.api.state import Document
 from headrace.core.checkpoint import manifest
+from headrace.core.checkpoint.completion_record import CompletionRecord, build_completion_record
 from headrace.core.checkpoint.history import CheckpointHistory, CheckpointPauses
 from headrace.core.checkpoint.manifest import RestoredCheckpoint
 from headrace.core.coordination.checkpoint_coordinator import CheckpointSchedule
 from headrace.core.coordination.events import JobEvent, JobRestarting
 from headrace.core.coordination.messages import CheckpointCompleted, CheckpointFailed, WriteManifest
 from headrace.core.coordination.restart import RestartPolicy
+from headrace.core.errors import failpoints
 from headrace.core.plan import nodes
 
 
@@ -72,6 +75,10 @@ class CheckpointStorage:
     """Records durably that all output of a checkpoint is committed."""
     read_commit_record: Callable[[], int | None] = lambda: None
     """Returns the last recorded checkpoint; its output may have been removed since."""
+    write_completion_record: Callable[[Document], None] = lambda document: None
+    """Replaces the completion record durably."""
+    read_completion_record: Callable[[], Document | None] = lambda: None
+    """Returns the completion record; None if there is none yet. Raises SnapshotError."""
     notes: JobNotes = field(default_factory=NoJobNotes)
     """The storage in which sources and sinks record what must survive a crash."""
     on_deployed: Callable[[], None] = lambda: None
@@ -88,6 +95,10 @@ class CheckpointStorage:
     _reported_bytes: int = 0
     _written_number: int = 0
     """The number of the last checkpoint that was written."""
+    _written_record: CompletionRecord | None = None
+    """The record to write of that checkpoint."""
+    _completion: CompletionRecord | None = None
+    """The completion record as it is stored; only this process changes it."""
 
     def find_last_number(self) -> int:
         """Return the number of the newest checkpoint, 0 if there is none."""
@@ -98,15 +109,61 @@ class CheckpointStorage:
 
         Raises SnapshotError if a newer one is missing.
         """
-        number, known = self.find_last_number(), max(self._written_number, self.resumed_number)
+        record = self.read_completion()
+        number = record.find_newest(self.store.list_checkpoints())
+        known = max(self._written_number, self.resumed_number, record.resume_floor)
         if number < known:
             hint = "restore its folder: without it, output would be written twice"
             raise RefusedSnapshot(f"checkpoint {known} is missing from the job's home", hint)
         return number
 
     def find_highest_number(self) -> int:
-        """Return the highest number of a checkpoint that exists or whose commits are recorded."""
-        return max(self.find_last_number(), self.read_commit_record() or 0)
+        """Return the highest number of a checkpoint that exists or is recorded."""
+        return max(self.find_last_number(), self.read_completion().highest)
+
+    def read_completion(self) -> CompletionRecord:
+        """Return the completion record. Raises SnapshotError if it is lost or damaged."""
+        if self._completion is None:
+            record = CompletionRecord.from_document(self.read_completion_record() or {})
+            self._completion = record.include_committed(self.read_commit_record() or 0)
+        return self._completion
+
+    def replace_lost_completion(self) -> None:
+        """Make up for a completion record that is lost, by what the manifests say.
+
+        Only for a run that the user starts from a checkpoint or savepoint of his choice.
+        """
+        newest = self.find_last_number()
+        self._completion = CompletionRecord(newest).include_committed(
+            self.read_commit_record() or 0
+        )
+
+    def record_completed(self, number: int) -> None:
+        """Record a checkpoint before its output is committed. Raises SnapshotError."""
+        if number > self.read_completion().number:
+            record = self._written_record
+            if record is None or record.number != number:
+                record = build_completion_record(number, self.store.read_manifest(number))
+            self._write_completion(record)
+
+    def return_to(self, number: int) -> None:
+        """Abandon all checkpoints after this one: record that, and then remove their manifests.
+
+        Raises SnapshotError; may be repeated, also by a later run.
+        """
+        newer = [each for each in self.store.list_checkpoints() if each > number]
+        before = self.read_completion()
+        record = before.return_to(number, max(newer, default=number))
+        failpoints.failpoint("returning")
+        if record != before:
+            self._write_completion(record)
+        for each in reversed(newer):
+            failpoints.failpoint("returned")
+            self.store.discard(each)
+
+    def _write_completion(self, record: CompletionRecord) -> None:
+        self.write_completion_record(record.to_document())
+        self._completion = record
 
     def record_committed(self, number: int) -> None:
         """Record that all output up to this checkpoint is committed. Raises SnapshotError.
@@ -124,6 +181,7 @@ class CheckpointStorage:
         document = manifest.build_manifest(keep, plan, self.version, self.time(), base)
         self.store.commit(keep.number, document)
         self._written_number = keep.number
+        self._written_record = build_completion_record(keep.number, document)
         self.history.record_size(keep.number, document)
         # A failed cleanup does not invalidate the checkpoint.
         with suppress(SnapshotError):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
@@ -13,7 +14,11 @@ from headrace.core.api.kernel_executor import wait_until_done
 from headrace.core.api.snapshots import RefusedSnapshot, SnapshotError, UnknownOutcome
 from headrace.core.api.sources import SourceConnector
 from headrace.core.api.splits import Failure, Split
-from headrace.core.checkpoint.commit_record import OffsetReporter, record_committed
+from headrace.core.checkpoint.commit_record import (
+    OffsetReporter,
+    record_committed,
+    record_completed,
+)
 from headrace.core.checkpoint.counters import JobCounters
 from headrace.core.checkpoint.manifest import RestoredCheckpoint
 from headrace.core.checkpoint.storage import CheckpointPins
@@ -61,7 +66,7 @@ class Attempt:
     _mailbox: asyncio.Queue[CoordinatorCall] = field(default_factory=asyncio.Queue)
     _subtask_builder: SubtaskBuilder | None = None
     _manifest_task: asyncio.Task[None] | None = None
-    _commit_record_task: asyncio.Task[None] | None = None
+    _record_task: asyncio.Task[None] | None = None
     _permanent_error: RefusedSnapshot | None = None
     """The error after which no checkpoint may be written."""
     _requests: CheckpointRequests = field(init=False)
@@ -119,9 +124,9 @@ class Attempt:
                 await self._worker.cancel()
             if self._manifest_task is not None:
                 await asyncio.gather(self._manifest_task, return_exceptions=True)
-            if self._commit_record_task is not None:
-                self._commit_record_task.cancel()
-                await asyncio.gather(self._commit_record_task, return_exceptions=True)
+            if self._record_task is not None:
+                self._record_task.cancel()
+                await asyncio.gather(self._record_task, return_exceptions=True)
             await self._offset_reporter.close()
         if self._permanent_error is not None:
             raise self._permanent_error
@@ -252,7 +257,7 @@ class Attempt:
             case WriteManifest():
                 self._manifest_task = asyncio.create_task(self._write_manifest(message))
             case OutputCommitted(number):
-                self._commit_record_task = asyncio.create_task(self._record_commit(number))
+                self._record_task = asyncio.create_task(self._record_commit(number))
             case CheckpointCompleted() | CheckpointFailed():
                 assert self.spec.storage is not None
                 self.spec.storage.report_event(message, measure_pauses(self.list_subtasks()))
@@ -283,6 +288,15 @@ class Attempt:
             raise
         else:
             failpoints.failpoint("manifest.after")
+            # A task of its own, because it may be cancelled while it waits for the disk.
+            self._record_task = asyncio.create_task(self._record_completion(keep))
+
+    async def _record_completion(self, keep: WriteManifest) -> None:
+        """Record that a checkpoint is complete, so that its output may be committed."""
+        assert self.spec.storage is not None
+        with self._fail_on_snapshot_error():
+            await record_completed(keep.number, self.spec.storage, self.spec.run_context)
+            failpoints.failpoint("completed")
             self._post_event(ManifestWritten(keep.number))
             self._offset_reporter.report(keep)
 
@@ -290,16 +304,21 @@ class Attempt:
         """Record that the output of a checkpoint is committed."""
         assert self.spec.storage is not None
         failpoints.failpoint("noting")
-        try:
+        with self._fail_on_snapshot_error():
             await record_committed(number, self.spec.storage, self.spec.run_context)
+            failpoints.failpoint("noted")
+            self._requests.complete(number)
+            self._post_event(CommitRecorded(number))
+
+    @contextmanager
+    def _fail_on_snapshot_error(self) -> Iterator[None]:
+        """Fail the attempt if a record cannot be written."""
+        try:
+            yield
         except RefusedSnapshot as error:
             self._fail_permanently(error)
         except SnapshotError as error:
             self._fail(build_failure(error, "checkpoints"))
-        else:
-            failpoints.failpoint("noted")
-            self._requests.complete(number)
-            self._post_event(CommitRecorded(number))
 
     def _fail_permanently(self, error: RefusedSnapshot) -> None:
         """Fail the attempt and the job: no attempt may write any more."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from headrace.core.api.failures import ConnectorError
 from headrace.core.api.run_context import RunContext
 from headrace.core.api.splits import Split
-from headrace.core.checkpoint.commit_record import record_committed
+from headrace.core.checkpoint.commit_record import record_committed, record_completed
 from headrace.core.checkpoint.manifest import RestoredCheckpoint
 from headrace.core.checkpoint.storage import CheckpointStorage
 from headrace.core.coordination.messages import RestoredState
@@ -27,8 +27,9 @@ async def commit_restored_output(
 
     The commits are recorded before sinks are checked: after that a sink may reuse the resources of
     the output. A commit that fails does not keep the others from being tried; its error is raised
-    after all of them.
+    after all of them. Before any commit, the checkpoint is recorded as complete.
     """
+    await record_completed(restored.number, storage, run_context)
     errors: list[ConnectorError] = []
     for sink, handle in restored.handles:
         try:

@@ -12,6 +12,7 @@ from headrace.core.api.snapshots import SnapshotError, format_now
 from headrace.core.api.storage_url import is_url
 from headrace.state.savepoints import names
 from headrace.state.savepoints.export import ReportProgress, export_checkpoint
+from headrace.state.savepoints.location import check_outside_homes
 from headrace.state.savepoints.snapshot_lookup import open_checkpoint
 from headrace.state.savepoints.writer import find_free_name, write_savepoint
 from headrace.state.storage.home import Home
@@ -33,6 +34,8 @@ def take_savepoint(
     bucket's address, the savepoint is written among the job's savepoints first, and then uploaded.
     Raises SnapshotError.
     """
+    if to is not None:
+        check_outside_homes(to, home)
     if to is not None and is_url(to):
         return _take_to_bucket(home, version, number, to, report, time)
     at = time()

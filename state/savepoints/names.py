@@ -1,6 +1,6 @@
 """File names of a savepoint and the location of savepoints; no other module knows them.
 
-    savepoint  = any folder, such as root "/savepoints/" job's name "/" UTC time
+    savepoint  = any folder, such as root "/@savepoints/" job's name "/" UTC time
     savepoint / savepoint.json                             the document; it is written last
               / states / step / state / groups.parquet     rows of a range of key groups
               / states / step / state / groups-n.parquet   those that follow, n from 2
@@ -9,6 +9,7 @@
                / .lock                                     marks it as ours; held by the writer
                / .scratch                                  databases that are read
 
+No job has a name with an "@", so no home is where the savepoints of jobs are.
 A folder is a savepoint when it has `savepoint.json`. One that is being written has another name and
 is locked; a folder that has our lock file, and is not locked, was left by a killed process.
 """
@@ -19,7 +20,9 @@ import os
 import re
 from urllib.parse import quote
 
-SAVEPOINTS, MANIFEST, STATES = "savepoints", "savepoint.json", "states"
+SAVEPOINTS, MANIFEST, STATES = "@savepoints", "savepoint.json", "states"
+FORMER_SAVEPOINTS = "savepoints"
+"""The name that the folder of savepoints had, which may also be that of a job."""
 LOCK, SCRATCH = ".lock", ".scratch"
 UNFINISHED = ".unfinished"
 

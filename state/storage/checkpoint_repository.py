@@ -12,6 +12,7 @@ from typing import Protocol
 
 from headrace.core.api.run_context import JobNotes
 from headrace.core.api.snapshots import SnapshotStore
+from headrace.core.api.state import Document
 
 
 class JobSnapshotStore(SnapshotStore, Protocol):
@@ -22,6 +23,10 @@ class JobSnapshotStore(SnapshotStore, Protocol):
 
     def verify(self, number: int) -> None:
         """Read and verify all of a checkpoint. Raises DamagedSnapshot."""
+        ...
+
+    def get_manifest_path(self, number: int) -> str:
+        """Return the path or address of a checkpoint's manifest, which need not exist."""
         ...
 
     def is_whole(self, number: int) -> bool:
@@ -71,6 +76,17 @@ class CheckpointRepository(Protocol):
     @property
     def notes(self) -> JobNotes:
         """Notes that sources and sinks must not lose, whatever happens to the job's checkpoints."""
+        ...
+
+    def write_completion_record(self, document: Document) -> None:
+        """Replace the completion record durably (`core/checkpoint/completion_record`)."""
+        ...
+
+    def read_completion_record(self) -> Document | None:
+        """Return the completion record; None if the job never had one.
+
+        Raises DamagedSnapshot if it is damaged, or missing although the job had one.
+        """
         ...
 
     def write_commit_record(self, number: int) -> None:

@@ -2,7 +2,8 @@
 
 A job is identified by its id, created at the first start and stored with its checkpoints. Data that
 the job writes elsewhere carries that id, so the id is durable before it is used. If `job.json` is
-lost, the manifests still have the id. A job started from scratch is another job, with another id.
+lost, the manifests still have the id. It also says whether the job has a completion record, so that
+a lost record is noticed. A job started from scratch is another job, with another id.
 
 At the end of a bounded job `mark_finished` writes a mark, `delete_job` removes the checkpoints, and
 `clear_finished` removes the mark once the end was reported. A start that finds the mark only
@@ -21,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from headrace.core.api.snapshots import DamagedSnapshot, SnapshotError
+from headrace.core.api.snapshots import DamagedSnapshot, RefusedSnapshot, SnapshotError
 from headrace.core.api.state import Document
 from headrace.state.storage import names
 from headrace.state.storage.checksummed_json import (
@@ -72,6 +73,15 @@ def build_note_damage_error(path: str, error: CorruptData) -> DamagedSnapshot:
     return DamagedSnapshot(f"{path} is damaged: {error}", hint, file=path)
 
 
+RECORDED = {"recorded": True}
+"""The member of `job.json` that says that the job has a completion record."""
+
+
+def has_record(job: Mapping[str, object] | None) -> bool:
+    """Whether a job has a completion record, by its `job.json`."""
+    return job is not None and RECORDED.items() <= job.items()
+
+
 @dataclass(frozen=True, slots=True)
 class Home:
     """Home of the job of that name. A process that changes anything in it holds its lock."""
@@ -100,12 +110,13 @@ class Home:
         """Lock the home and remove what a killed run left unfinished; yields the holder that was
         killed.
 
-        Raises HomeLocked.
+        Raises HomeLocked; RefusedSnapshot if a user's savepoint would be removed.
         """
         with translate_os_errors(f"make {self.folder}"):
             self.disk.make_folder(self.folder)
         with hold_lock(self.disk, os.path.join(self.folder, names.LOCK), since) as killed:
             with translate_os_errors(f"write into {self.folder}"):
+                self._refuse_savepoints()
                 self._prepare()
             yield killed
 
@@ -118,14 +129,11 @@ class Home:
 
         The file is written again at each start: the run that created it may have failed to sync it.
         """
-        path = os.path.join(self.checkpoint_folder, names.JOB)
-        with translate_os_errors(f"write {path}"):
-            document = self._read_document(
-                path, "remove it: the job's checkpoints have its id as well"
-            )
+        with translate_os_errors(f"write {self._job_path}"):
+            document = self._read_job()
             if document is None:
                 document = {"job": self._find_job_id() or new(), "name": self.name, "since": since}
-            self._write_document(path, document)
+            self._write_document(self._job_path, document)
         return str(document["job"])
 
     def open_store(self, job: str) -> LocalSnapshotStore:
@@ -165,9 +173,10 @@ class Home:
         with translate_os_errors(f"write {renewed}"):
             self.disk.remove_folder(renewed)
             self.disk.make_folder(renewed)
-            document = {"job": new(), "name": self.name, "since": since}
+            job = new()
+            document = {"job": job, "name": self.name, "since": since, **RECORDED}
             self._write_document(os.path.join(renewed, names.JOB), document)
-        store = LocalSnapshotStore(self.disk, renewed, document["job"])
+        store = LocalSnapshotStore(self.disk, renewed, job)
         try:
             store.prepare()
             yield store
@@ -177,6 +186,9 @@ class Home:
                 self.disk.sync_folder(self.folder)
             raise
         with translate_os_errors(f"write {self.checkpoint_folder}"):
+            newest = max(store.list_checkpoints(), default=0)
+            path = os.path.join(renewed, names.COMPLETION_RECORD)
+            self._write_document(path, {"checkpoint": newest})
             self.disk.sync_folder(self.folder)
             self.disk.rename(self.checkpoint_folder, self._discarded_folder)
             self.disk.sync_folder(self.folder)
@@ -206,6 +218,24 @@ class Home:
         """Notes that sources and sinks must not lose, whatever happens to the job's checkpoints."""
         return HomeNotes(self.disk, os.path.join(self.folder, names.NOTES))
 
+    def write_completion_record(self, document: Document) -> None:
+        """Replace the completion record durably; then `job.json` says that there is one."""
+        path = os.path.join(self.checkpoint_folder, names.COMPLETION_RECORD)
+        with translate_os_errors(f"write {path}"):
+            self._write_document(path, document)
+            job = self._read_job()
+            if job is not None and not has_record(job):
+                self._write_document(self._job_path, {**job, **RECORDED})
+
+    def read_completion_record(self) -> Document | None:
+        """Return the completion record; None if the job never had one."""
+        path = os.path.join(self.checkpoint_folder, names.COMPLETION_RECORD)
+        with translate_os_errors(f"read {path}"):
+            document = self._read_document(path, "")
+            if document is None and has_record(self._read_job()):
+                raise DamagedSnapshot(f"{path} is missing", file=path)
+            return document
+
     def write_commit_record(self, number: int) -> None:
         """Record durably that all output of a checkpoint is committed."""
         path = os.path.join(self.checkpoint_folder, names.COMMIT_RECORD)
@@ -229,6 +259,30 @@ class Home:
     @property
     def _discarded_folder(self) -> str:
         return os.path.join(self.folder, names.DISCARDED)
+
+    @property
+    def _job_path(self) -> str:
+        return os.path.join(self.checkpoint_folder, names.JOB)
+
+    def _read_job(self) -> dict[str, object] | None:
+        return self._read_document(
+            self._job_path, "remove it: the job's checkpoints have its id as well"
+        )
+
+    def _refuse_savepoints(self) -> None:
+        """Raise RefusedSnapshot if a savepoint is in a folder that is removed, now or later.
+
+        Earlier versions accepted one there, and had the savepoints of all jobs in `savepoints`,
+        which is also the home of a job of that name.
+        """
+        for name in names.REMOVED_FOLDERS:
+            folder = os.path.join(self.folder, name)
+            for each in (folder, *(os.path.join(folder, n) for n in self.disk.list_names(folder))):
+                if self.disk.get_size(os.path.join(each, names.SAVEPOINT)) is not None:
+                    where = f"move it away: mv {each} {os.path.dirname(self.root) or '.'}/"
+                    hint = f"{where}; --from-savepoint finds it anywhere"
+                    message = f"{each} is a savepoint, and this run would remove it"
+                    raise RefusedSnapshot(message, hint)
 
     def _prepare(self) -> None:
         renewed = os.path.join(self.folder, names.RENEWED)

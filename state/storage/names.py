@@ -11,6 +11,7 @@
              / discarded                            a former `checkpoints`, being removed
              / renewed                              a `checkpoints` of another job, being written
              / checkpoints / job.json               the job's id
+                           / complete.json          the checkpoint whose output may be committed
                            / visible.json           the checkpoint whose output is all committed
                            / blobs / hash           bytes, named by the first half of their SHA-256
                            / manifests / number.json
@@ -21,7 +22,7 @@
              / job.json                             the job's id
              / finished                             the job has ended
              / notes / name.json                    as in a home
-             / id / visible.json, blobs, manifests  as in a home
+             / id / complete.json, visible.json, blobs, manifests     as in a home
     temporary  = any of the files above ".tmp", or, of a blob, hash "-" pid "-" count ".tmp"
 
 A temporary file is never read: the process that opens the home for writing removes it.
@@ -35,10 +36,14 @@ import re
 LOCK, FINISHED, STATE = "lock", "finished", "state"
 DISCARDED, RENEWED = "discarded", "renewed"
 CHECKPOINTS, JOB, BLOBS, MANIFESTS = "checkpoints", "job.json", "blobs", "manifests"
-COMMIT_RECORD = "visible.json"
+COMPLETION_RECORD, COMMIT_RECORD = "complete.json", "visible.json"
 NOTES = "notes"
 BATCH_FOLDER, OUTPUT = "batch", "output.json"
 LOCATION = "elsewhere.json"
+SAVEPOINT = "savepoint.json"
+"""The document of a savepoint, which is never part of a home."""
+REMOVED_FOLDERS = (DISCARDED, STATE, RENEWED, CHECKPOINTS)
+"""The folders of a home that a run may remove."""
 CONTROL, CONTROL_NEW = "control.sock", "control.new"
 TEMPORARY_SUFFIX = ".tmp"
 

@@ -198,6 +198,10 @@ class FolderSnapshotStore:
             with self._translate_damage(blob, f"read {self._blobs.get_path(blob)}"):
                 self._blobs.verify(blob)
 
+    def get_manifest_path(self, number: int) -> str:
+        """Return the path or address of a checkpoint's manifest, which need not exist."""
+        return self._manifests.get_path(number)
+
     def is_whole(self, number: int) -> bool:
         """Whether a job could be restored from the checkpoint: reads all of it."""
         try:

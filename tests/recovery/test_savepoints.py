@@ -70,7 +70,7 @@ def exported(job: Headrace, what: str = "stopped", *, to: str = "moved/savepoint
     ran = job("state", "export", what)
     assert ran.status == 0, ran.err
     path = Path(ran.out.strip())
-    assert path.parent == Path(".headrace/savepoints/stopped")
+    assert path.parent == Path(".headrace/@savepoints/stopped")
     Path(to).parent.mkdir(exist_ok=True)
     path.rename(to)
     return to
@@ -277,3 +277,62 @@ def test_an_old_savepoint_is_gone_on_from(headrace: Headrace) -> None:
     ends = (end for last in (1000, 1500, 2000) for end in range(last - 4, last))
     assert best == sorted((str(id), 2 if id % 4 < 2 else 1) for id in ends)
     assert sorted(row["ten"] for row in rows("firsts")) == list(range(96, 200))  # type: ignore[type-var]
+
+
+@pytest.mark.parametrize(
+    "place", ["stopped", "stopped/state", "stopped/state/a/b", "stopped/mine", "other/renewed/a"]
+)
+def test_a_savepoint_in_a_home_is_refused(job: Headrace, place: str) -> None:
+    before = {path: path.stat().st_mtime_ns for path in Path().rglob("*")}
+    ran = job("state", "export", "stopped", "--to", f".headrace/{place}")
+    assert ran.status == 3, ran.err
+    assert f".headrace/{place} is in the home of a job" in ran.err
+    assert "without a name the savepoint is in .headrace/@savepoints/stopped" in ran.err
+    assert {path: path.stat().st_mtime_ns for path in Path().rglob("*")} == before
+    assert job("state", "export", "stopped", "--to", "elsewhere/mine").status == 0
+    assert job("state", "export", "stopped").status == 0
+
+
+def test_a_link_into_a_home_is_refused_too(job: Headrace) -> None:
+    Path("link").symlink_to(HOME / "state")
+    assert job("state", "export", "stopped", "--to", "link/mine").status == 3
+
+
+@pytest.mark.parametrize("name", ["state", "checkpoints"])
+def test_a_job_called_savepoints_removes_no_savepoint(job: Headrace, name: str) -> None:
+    """Neither of those of today, nor of those that an earlier version wrote there."""
+    text = Path("p.yaml").read_text()
+    Path("s.yaml").write_text(text.replace("name: stopped", "name: savepoints"))
+    Path(f"{name}.yaml").write_text(text.replace("name: stopped", f"name: {name}"))
+    limited = (*AT_ONCE, "--set", "sources.numbers.generate.rows=20")
+    others = [f"--set=sinks.{sink}.files.path=other/{sink}" for sink in ("out", "totals_out")]
+    HOME.rename(f".headrace/{name}")
+    ran = job("state", "export", name)
+    assert ran.status == 0, ran.err
+    taken = Path(ran.out.strip())
+    assert taken.parent == Path(f".headrace/@savepoints/{name}")
+    assert job("run", "s.yaml", *limited, *others).status == 0
+    assert (taken / "savepoint.json").exists()
+
+    former = Path(f".headrace/savepoints/{name}")
+    former.mkdir(parents=True, exist_ok=True)
+    former = taken.rename(former / taken.name)
+    ran = job("run", "s.yaml", *limited, *others)
+    assert ran.status == 3, ran.err
+    assert f"{former} is a savepoint, and this run would remove it" in ran.err
+    assert f"move it away: mv {former} ./;" in ran.err
+    assert job("state", "ls", str(former)).status == 0
+    assert str(former) in job("state", "ls").out
+    former.rename(former.name)
+    ran = job("run", "s.yaml", *limited, "--set=sinks.out.files.mode=append", "--fresh")
+    assert "is a savepoint" not in ran.err
+    assert job("state", "ls", former.name).status == 0
+
+
+def test_an_old_home_of_a_job_called_savepoints_is_resumed(job: Headrace) -> None:
+    text = Path("p.yaml").read_text()
+    Path("p.yaml").write_text(text.replace("name: stopped", "name: savepoints"))
+    HOME.rename(".headrace/savepoints")
+    ran = job("run", "p.yaml", *AT_ONCE)
+    assert ran.status == 0, ran.err
+    assert numbers() == Counter(range(ROWS))

@@ -29,7 +29,7 @@ from headrace.state.storage.checksummed_json import (
     encode_checksummed,
 )
 from headrace.state.storage.disk import Disk
-from headrace.state.storage.home import Home, build_note_damage_error
+from headrace.state.storage.home import RECORDED, Home, build_note_damage_error, has_record
 from headrace.state.storage.home_lock import LockHolder
 from headrace.state.storage.local_disk import LocalDisk
 from headrace.state.storage.remote.bucket import open_bucket
@@ -70,7 +70,7 @@ class RemoteNotes:
 
 
 _OWN_NAME_PATTERN = re.compile(
-    r"([0-9a-f]{32})/(blobs/[0-9a-f]{32}|manifests/\d+\.json|visible\.json)"
+    r"([0-9a-f]{32})/(blobs/[0-9a-f]{32}|manifests/\d+\.json|(visible|complete)\.json)"
 )
 
 
@@ -91,6 +91,7 @@ class RemoteCheckpointRepository:
         self._owner = owner
         self._format_now = now
         self._job = ""
+        self._has_record = False
         self._stores: list[RemoteSnapshotStore] = []
 
     @property
@@ -104,8 +105,7 @@ class RemoteCheckpointRepository:
         The id is written again at each start, so that late writes of a former run are rejected.
         """
         for _ in range(MAX_ATTEMPTS):
-            found = self._objects.read(names.JOB)
-            document = _decode_document(self._get_address(names.JOB), found, _MISSING_JOB_HINT)
+            found, document = self._read_job()
             if document is None:
                 document = {"job": self._find_job_id() or new(), "name": self._name, "since": since}
             if self._publish_job(found, document):
@@ -139,9 +139,14 @@ class RemoteCheckpointRepository:
         """Replace the job by another one, which has the checkpoints written in the block."""
         self._owner.verify()
         found, job = self._objects.read(names.JOB), new()
-        yield self._open_store(job)
+        store = self._open_store(job)
+        yield store
         self._owner.verify()
-        document = {"job": job, "name": self._name, "since": since}
+        newest = max(store.list_checkpoints(), default=0)
+        self._objects.put(
+            f"{job}/{names.COMPLETION_RECORD}", encode_checksummed({"checkpoint": newest})
+        )
+        document = {"job": job, "name": self._name, "since": since, **RECORDED}
         if not self._publish_job(found, document):
             raise self._build_contention_error()
         self._sweep(job)
@@ -149,8 +154,7 @@ class RemoteCheckpointRepository:
 
     def open_read_only(self) -> RemoteSnapshotStore | None:
         """Open the job's checkpoints for reading; None if there is no job."""
-        found = self._objects.read(names.JOB)
-        document = _decode_document(self._get_address(names.JOB), found, _MISSING_JOB_HINT)
+        document = self._read_job()[1]
         job = self._find_job_id() if document is None else str(document["job"])
         if job is None:
             return None
@@ -178,6 +182,37 @@ class RemoteCheckpointRepository:
         """Notes that sources and sinks must not lose, whatever happens to the job's checkpoints."""
         return RemoteNotes(self._objects, self._owner)
 
+    def write_completion_record(self, document: Document) -> None:
+        """Replace the completion record, unless another run has taken over.
+
+        Its version is seen before the ownership is verified. So the record of a run that takes over
+        later is never replaced by this one.
+        """
+        name = f"{self._job}/{names.COMPLETION_RECORD}"
+        data = encode_checksummed({**document, "owner": self._owner.token})
+        for _ in range(MAX_ATTEMPTS):
+            found = self._objects.read(name)
+            self._owner.verify()
+            try:
+                if found is None:
+                    self._objects.create(name, data)
+                elif found.data != data:
+                    self._objects.replace(name, data, found.version)
+            except PreconditionFailed:
+                continue
+            self._mark_recorded()
+            return
+        raise self._build_contention_error(name)
+
+    def read_completion_record(self) -> Document | None:
+        """Return the completion record; None if the job never had one."""
+        name = f"{self._job}/{names.COMPLETION_RECORD}"
+        place = self._get_address(name)
+        document = _decode_document(place, self._objects.read(name), "")
+        if document is None and has_record(self._read_job()[1]):
+            raise DamagedSnapshot(f"{place} is missing", file=place)
+        return document
+
     def write_commit_record(self, number: int) -> None:
         """Record that all output of a checkpoint is committed."""
         self._owner.check_known_loss()
@@ -198,6 +233,22 @@ class RemoteCheckpointRepository:
     def close(self) -> bool:
         """Stop uploading; returns whether the outcome of every manifest is known."""
         return all([store.close() for store in self._stores])
+
+    def _read_job(self) -> tuple[StoredObject | None, dict[str, object] | None]:
+        found = self._objects.read(names.JOB)
+        return found, _decode_document(self._get_address(names.JOB), found, _MISSING_JOB_HINT)
+
+    def _mark_recorded(self) -> None:
+        """Make the job document say that there is a completion record."""
+        for _ in range(MAX_ATTEMPTS):
+            if self._has_record:
+                return
+            found, document = self._read_job()
+            self._has_record = (
+                document is None
+                or has_record(document)
+                or self._publish_job(found, {**document, **RECORDED})
+            )
 
     def _open_store(self, job: str) -> RemoteSnapshotStore:
         store = RemoteSnapshotStore(self._objects, job, self._disk, self._owner, self._format_now)
@@ -236,9 +287,9 @@ class RemoteCheckpointRepository:
     def _get_address(self, name: str) -> str:
         return f"{self._objects.address}/{name}"
 
-    def _build_contention_error(self) -> StoreError:
+    def _build_contention_error(self, name: str = names.JOB) -> StoreError:
         return StoreError(
-            f"cannot write {self._get_address(names.JOB)}: other processes keep writing it"
+            f"cannot write {self._get_address(name)}: other processes keep writing it"
         )
 
 

@@ -45,10 +45,14 @@ def test_what_is_lost_keeps_nothing_else_from_being_committed_and_all_of_it_is_t
     handles = [("a", "1"), ("a", "2"), ("a", "3"), ("b", "4"), ("b", "5")]
     named = tuple((sink, {"key": key}) for sink, key in handles)
     with home.hold("now"):
+        store = home.open_store(home.ensure_job_id("now"))
+        counts = {"parts": {"a": [2, 3, 0, 0, 0]}, "failed": {}}
+        store.commit(1, {"time": "now", "sinks": {"a": {}, "b": {}}, "counts": counts})
         keeping = CheckpointStorage(
-            home.open_store(home.ensure_job_id("now")),
+            store,
             RestartPolicy(NoRestart()),
             write_commit_record=home.write_commit_record,
+            write_completion_record=home.write_completion_record,
         )
         commit = commit_restored_output(
             RestoredCheckpoint(1, False, RestoredState(), named),
@@ -59,5 +63,8 @@ def test_what_is_lost_keeps_nothing_else_from_being_committed_and_all_of_it_is_t
         with pytest.raises(ConnectorError) as raised:
             asyncio.run(commit)
         assert home.read_commit_record() is None
+        completed = home.read_completion_record()
+    assert completed is not None
+    assert (completed["checkpoint"], completed["rows"]) == (1, {"a": 2, "b": 0})
     assert raised.value.message == "1 is lost; a: 3 is lost; b: 5 is lost"
     assert (a.asked, b.asked) == (["1", "2", "3"], ["4", "5"])

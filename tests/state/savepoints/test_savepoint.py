@@ -150,7 +150,7 @@ def test_all_that_is_kept_comes_back(
 ) -> None:
     monkeypatch.setattr(export, "TARGET_FILE_BYTES", file_bytes)
     folder = take_savepoint(home, "1.0", time=lambda: NOW)
-    assert folder == f"{home.root}/savepoints/{NAME}/2026-01-31T08-00-00Z"
+    assert folder == f"{home.root}/@savepoints/{NAME}/2026-01-31T08-00-00Z"
     with open_checkpoint(home) as kept:
         savepoint = open_savepoint(folder)
         same(savepoint.thaw_step("step"), kept.thaw_step("step"))
@@ -355,7 +355,7 @@ def test_who_gives_up_leaves_nothing(one: Home) -> None:
 
     with pytest.raises(Stop):
         take_savepoint(one, "1.0", report=stop)
-    assert not list(Path(one.root, "savepoints", NAME).iterdir())
+    assert not list(Path(one.root, "@savepoints", NAME).iterdir())
 
 
 def test_what_a_user_names_is_found(one: Home, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import re
 import pytest
 
 from headrace.core.api.snapshots import StoreError
+from headrace.core.checkpoint.completion_record import CompletionRecord
 from headrace.state.storage.home import Home
 from headrace.state.storage.home_lock import HomeLocked
 from headrace.state.storage.memory_disk import MemoryDisk
@@ -39,6 +40,9 @@ def test_a_job_keeps_its_id_from_one_run_to_the_next() -> None:
     assert id_of(home_on(disk)) == id_of(home_on(disk))
 
 
+CHECKSUMMED = ("manifests/7.json", "job.json", "complete.json")
+
+
 def test_the_page_shows_what_is_written() -> None:
     page = paths.ROOT / "docs" / "snapshots.md"
     shown = re.findall(r"^\{.*\}$", page.read_text("utf-8"), re.MULTILINE)
@@ -49,8 +53,11 @@ def test_the_page_shows_what_is_written() -> None:
         state = {"subtask": 0, "groups": [0, 127], "document": store.put(b"abc").to_document()}
         time = "2026-01-31T08:01:10Z"
         store.commit(7, {"time": time, "states": {"totals": [state]}})
-    written = [f"{home.checkpoint_folder}/{name}" for name in ("manifests/7.json", "job.json")]
-    assert [disk.read(path).decode() for path in written] == [f"{line}\n" for line in shown]
+        written = [disk.read(f"{home.checkpoint_folder}/{name}") for name in CHECKSUMMED[:2]]
+        record = CompletionRecord(44, time, {"kept": 21500}).return_to(42, 44)
+        home.write_completion_record(record.to_document())
+        written.append(disk.read(f"{home.checkpoint_folder}/{CHECKSUMMED[2]}"))
+    assert [data.decode() for data in written] == [f"{line}\n" for line in shown]
 
 
 def test_two_jobs_of_one_root_share_nothing() -> None:

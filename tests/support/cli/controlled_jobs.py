@@ -201,6 +201,8 @@ def running(
                     on_event=tell,
                     write_commit_record=home.write_commit_record,
                     read_commit_record=home.read_commit_record,
+                    write_completion_record=home.write_completion_record,
+                    read_completion_record=home.read_completion_record,
                     time=lambda: NOW,
                 )
                 how = LaunchOptions(

@@ -129,7 +129,7 @@ class Killed:
 
     def _judge_savepoints(self) -> None:
         """All that can be seen of them is whole."""
-        for path in (self.folder / ".headrace/savepoints/killed").glob("*"):
+        for path in (self.folder / ".headrace/@savepoints/killed").glob("*"):
             if is_unfinished(path.name):
                 continue
             open_savepoint(str(path)).verify()

@@ -284,6 +284,8 @@ class Life:
             on_finished=self._finish,
             write_commit_record=home.write_commit_record,
             read_commit_record=home.read_commit_record,
+            write_completion_record=home.write_completion_record,
+            read_completion_record=home.read_completion_record,
             time=lambda: NOW,
             fresh_parts=self.fresh,
         )

@@ -87,6 +87,31 @@ def test_a_run_that_was_killed_goes_on_in_its_home(
     assert files == ["lock"]
 
 
+def test_a_run_whose_newest_manifest_is_gone_is_refused(
+    job: Headrace, running: subprocess.Popen[str], there: Bucket
+) -> None:
+    running.send_signal(signal.SIGTERM)
+    ended(running)
+    before = Counter(changes())
+    manifests = sorted(
+        (name for name in there.list_objects() if "/manifests/" in name),
+        key=lambda name: int(Path(name).stem),
+    )
+    older, newest = (int(Path(name).stem) for name in manifests[-2:])
+    there.remove([manifests[-1]])
+    ran = job("run", "p.yaml", *AT_ONCE)
+    assert ran.status == 3, ran.err
+    assert f"checkpoint {newest}'s output is committed, but its manifest is gone" in ran.err
+    assert f"restore {there.address}/{manifests[-1]} from a copy" in ran.err
+    assert Counter(changes()) == before
+    there.remove(manifests)
+    assert job("run", "p.yaml", "--from-checkpoint", str(older)).status == 3
+    ran = job("run", "p.yaml", *AT_ONCE)
+    assert ran.status == 3, ran.err
+    assert "as are all others" in ran.err
+    assert Counter(changes()) == before
+
+
 def test_a_run_whose_machine_is_lost_goes_on_elsewhere_when_asked_to(
     job: Headrace, running: subprocess.Popen[str]
 ) -> None:

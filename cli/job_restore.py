@@ -188,8 +188,9 @@ def _find_start(
     numbers = store.list_checkpoints()
     number = saved.number if saved else requested
     if number not in numbers:
-        there = ", ".join(map(str, numbers)) or "none"
-        raise RefusedSnapshot(f"there is no checkpoint {number}", f"there are: {there}")
+        there = f"the checkpoints are {', '.join(map(str, numbers))}"
+        hint = there if numbers else "the home has no checkpoints"
+        raise RefusedSnapshot(f"there is no checkpoint {number}", hint)
     try:
         storage.read_completion()
     except RefusedSnapshot:

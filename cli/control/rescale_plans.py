@@ -34,9 +34,8 @@ class RescalePlans:
         for name, wanted in (("parallelism", parallelism), *parts.items()):
             if wanted is not None and not 1 <= wanted <= groups:
                 message = f"{name}: wanted a whole number from 1 to {groups}, got {wanted}"
-                raise _parallelism_error(
-                    message, f"the job has {groups} key groups, for all its life"
-                )
+                hint = f"the job has {groups} key groups; the number cannot change"
+                raise _parallelism_error(message, hint)
         for name in parts:
             _check_own_parallelism(pipeline, name)
         loaded = replace(

@@ -39,7 +39,6 @@ from headrace.core.plan.fingerprint import (
 from headrace.core.types.data_types import quote_name
 
 FRESH_HINT = "--fresh starts from scratch, without state"
-PUT_BACK_HINT = "put it back"
 ALLOW_LOST_STATE_HINT = "--allow-lost-state resumes without it"
 
 
@@ -138,8 +137,10 @@ def _compare_states(
         elif step in now:
             _compare_state(step, was, now[step], findings)
         else:
-            gone = "which is stateless now" if step in names else "which is not in the pipeline"
-            findings.add_lost_state(f"the state of {step}", gone, PUT_BACK_HINT)
+            gone, hint = "which is not in the pipeline", "add the step again"
+            if step in names:
+                gone, hint = "which is stateless now", "undo the change of the step"
+            findings.add_lost_state(f"the state of {step}", gone, hint)
     new = (step for step in now if step not in before)
     findings.notes += [f"{step} has no state yet: it starts with new rows" for step in new]
 
@@ -147,7 +148,7 @@ def _compare_states(
 def _compare_state(
     step: str, was: Fingerprint, now: Fingerprint, findings: CompatibilityReport
 ) -> None:
-    reset = f"--reset-state {step} starts it fresh"
+    reset = f"--reset-state {step} drops its state"
     texts = f"      was: {describe_fingerprint(was)}\n      is:  {describe_fingerprint(now)}"
     if why := _find_difference(was, now):
         findings.reject(f"the state of {step} {why}\n{texts}", reset)
@@ -157,7 +158,7 @@ def _compare_state(
         gone.append("the emitted rows that may change")
     for what in gone:
         where = f"which it no longer stores\n{texts}"
-        findings.add_lost_state(f"{what} in the state of {step}", where, PUT_BACK_HINT, reset)
+        findings.add_lost_state(f"{what} in the state of {step}", where, "add it again", reset)
     findings.notes += [f"{step} has {what} only for new rows" for what in _list_missing(now, was)]
 
 
@@ -237,7 +238,8 @@ def _compare_sources(
             findings.notes.append(f"{source} is read from its start")
         elif splits and source not in now:
             what = f"the positions of {source}"
-            findings.add_lost_state(what, "which is not in the pipeline", PUT_BACK_HINT)
+            gone = "which is not in the pipeline"
+            findings.add_lost_state(what, gone, "add the source again")
         elif splits and (moved := _compare_locations(content.parts[source], now[source])):
             reset = f"--reset-state {source} reads it from its start"
             findings.reject(f"{source} was read elsewhere{moved}", reset)

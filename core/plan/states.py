@@ -110,7 +110,7 @@ def _list_join_states(join: Join) -> Iterator[StateDescription]:
         for name in (HELD_ROWS, HELD_RIGHT_ROWS) if join.matching.body.uses_event_time else ():
             whole = name == HELD_RIGHT_ROWS and join.matching.is_broadcast
             shape: StateShape = "entries" if whole else "runs"
-            yield StateDescription(name, shape, (("rows as they came", "struct"),))
+            yield StateDescription(name, shape, (("buffered input rows", "struct"),))
         return
     if isinstance(join.matching, ChangelogMatch):
         yield StateDescription("keys", "table", (("left rows", "array"), ("right rows", "array")))
@@ -146,13 +146,13 @@ def _list_states(keyed: KeyedOperation) -> Iterator[StateDescription]:
     if isinstance(keyed, Process):
         yield from list_process_states(keyed.body)
         if keyed.body.uses_event_time:
-            yield StateDescription(HELD_ROWS, "runs", (("rows as they came", "struct"),))
+            yield StateDescription(HELD_ROWS, "runs", (("buffered input rows", "struct"),))
         return
     columns = _list_columns(keyed)
     match keyed:
         case Dedup():
             if keyed.uses_event_time:
-                yield StateDescription("waiting", "runs", (("rows as they came", "struct"),))
+                yield StateDescription("waiting", "runs", (("buffered input rows", "struct"),))
             if keyed.keep == "first":
                 yield StateDescription("keys", "table", columns)
         case Aggregate(window=None) | Top(window=None):
@@ -190,7 +190,7 @@ def _list_trigger_columns(window: Window) -> Iterator[tuple[str, str]]:
 def _list_columns(keyed: KeyedOperation) -> tuple[tuple[str, str], ...]:
     match keyed:
         case Aggregate(changelog_key=tuple()):
-            return (("row that was put out", "struct"),)
+            return (("emitted row", "struct"),)
         case Aggregate(window=window) if window is not None and window.evict is not None:
             return tuple(_list_row_columns(keyed))
         case Apply():

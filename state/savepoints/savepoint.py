@@ -125,11 +125,12 @@ def _build_missing_error(folder: str, disk: Disk) -> SnapshotError:
         hint = f"it is in the savepoint {above}" if is_savepoint(above, disk) else ""
         return NoSuchSnapshot(f"{folder}: wanted the folder of a savepoint, got a file", hint)
     if not disk.list_names(folder) and not os.path.isdir(folder):
-        return NoSuchSnapshot(f"there is no savepoint {folder}", "wanted the folder of one")
+        hint = "--from-savepoint takes the folder or URL of a savepoint"
+        return NoSuchSnapshot(f"there is no savepoint {folder}", hint)
     if names.is_unfinished(os.path.basename(os.path.normpath(folder))):
         hint = "the process that wrote it was killed: it may be removed"
         return RefusedSnapshot(f"{folder} is a savepoint that was not finished", hint)
-    hint = "name the folder of one savepoint"
+    hint = f"a savepoint is the folder that contains {names.MANIFEST}"
     return RefusedSnapshot(f"{folder} is no savepoint: it has no {names.MANIFEST}", hint)
 
 

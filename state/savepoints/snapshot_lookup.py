@@ -177,7 +177,9 @@ def open_checkpoint(
         number = numbers[-1]
     elif number not in numbers:
         there = ", ".join(map(str, numbers))
-        raise NoSuchSnapshot(f"{home.name} has no checkpoint {number}", f"there are: {there}")
+        raise NoSuchSnapshot(
+            f"{home.name} has no checkpoint {number}", f"the checkpoints are {there}"
+        )
     with ExitStack() as lasting:
         lasting.enter_context(translate_removal(store, number))
         if scratch is None:

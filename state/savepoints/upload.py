@@ -24,9 +24,9 @@ def check_empty(objects: ObjectStorage) -> None:
     """Raise RefusedSnapshot if the address has any objects."""
     listed = objects.list_objects()
     if listed:
-        what = "a savepoint" if names.MANIFEST in listed else "something"
+        what = "is a savepoint" if names.MANIFEST in listed else "is not empty"
         hint = "name a folder that does not exist: savepoints are never overwritten"
-        raise RefusedSnapshot(f"{objects.address} has {what} in it", hint)
+        raise RefusedSnapshot(f"{objects.address} {what}", hint)
 
 
 def upload_savepoint(

@@ -221,12 +221,9 @@ def _check_free(disk: Disk, folder: str) -> None:
     except NotADirectoryError:
         raise RefusedSnapshot(f"{folder} is a file", hint) from None
     if not is_free:
-        what = (
-            "a savepoint"
-            if disk.get_size(names.get_document_path(folder)) is not None
-            else "something"
-        )
-        raise RefusedSnapshot(f"{folder} has {what} in it", hint)
+        is_savepoint = disk.get_size(names.get_document_path(folder)) is not None
+        what = "is a savepoint" if is_savepoint else "is not empty"
+        raise RefusedSnapshot(f"{folder} {what}", hint)
 
 
 def _exists(disk: Disk, path: str) -> bool:

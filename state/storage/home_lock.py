@@ -35,7 +35,7 @@ class LockHolder:
         return {"pid": self.pid, "host": self.host, "since": self.since}
 
     def __str__(self) -> str:
-        return f"process {self.pid} on {self.host}, since {self.since}"
+        return f"process {self.pid} on {self.host}, started {self.since}"
 
 
 class HomeLocked(SnapshotError):

@@ -242,9 +242,9 @@ class FolderSnapshotStore:
         whole = next((number for number in others if self.is_whole(number)), None)
         return DamagedSnapshot(
             f"{path} is damaged: {error}{_format_users(users)}",
-            f"no other checkpoint is whole: {FRESH_HINT}"
+            f"no other checkpoint is intact: {FRESH_HINT}"
             if whole is None
-            else f"checkpoint {whole} is whole: --from-checkpoint {whole} starts from there",
+            else f"checkpoint {whole} is intact: --from-checkpoint {whole} resumes from it",
             file=path,
             checkpoints=users,
             whole=whole,

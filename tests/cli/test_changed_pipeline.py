@@ -69,7 +69,7 @@ def test_what_means_something_else_is_refused_until_it_begins_anew(stopped: Path
     assert shown[1:] == [
         "      was: key (x % 2) bigint; aggregate of count(*)",
         "      is:  key (x % 3) bigint; aggregate of count(*)",
-        "      --reset-state counts starts it fresh; --fresh starts from scratch, without state",
+        "      --reset-state counts drops its state; --fresh starts from scratch, without state",
     ]
     ran = finished(stopped, "p.yaml", "--reset-state", "counts")
     assert ran.returncode == 0

@@ -138,7 +138,7 @@ def test_a_checkpoint_that_is_not_there_is_refused_with_those_that_are(job: Head
     ran = job("run", "p.yaml", "--from-checkpoint", "1000")
     assert ran.status == 3
     assert "there is no checkpoint 1000" in ran.err
-    assert f"there are: {', '.join(map(str, numbers()))}" in ran.err
+    assert f"the checkpoints are {', '.join(map(str, numbers()))}" in ran.err
 
 
 def test_fresh_begins_anew_whatever_is_damaged(job: Headrace) -> None:

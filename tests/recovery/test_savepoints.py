@@ -84,7 +84,7 @@ def test_a_checkpoint_is_exported_by_all_its_names(job: Headrace, tmp_path: Path
         assert (ran.status, ran.out) == (0, f"in/{place}\n"), ran.err
         assert json.loads(Path(f"in/{place}/savepoint.json").read_bytes())["number"] == number
     ran = job("state", "export", "stopped", "--to", "in/0")
-    assert (ran.status, "in/0 has a savepoint in it" in ran.err) == (3, True)
+    assert (ran.status, "in/0 is a savepoint" in ran.err) == (3, True)
     ran = job("state", "export", "stopped", "--to", "p.yaml")
     assert (ran.status, "p.yaml is a file\n" in ran.err) == (3, True)
     assert sorted(path.name for path in Path("in").iterdir()) == ["0", "1", "2"]
@@ -100,7 +100,7 @@ def test_a_place_that_is_none_is_a_wrong_command_line(job: Headrace, to: str) ->
     ("what", "message"),
     [
         ("nothing", 'there is no job "nothing" in .headrace'),
-        ("stopped@99", "stopped has no checkpoint 99\n      there are: "),
+        ("stopped@99", "stopped has no checkpoint 99\n      the checkpoints are "),
         ("moved/savepoint", "moved/savepoint is a savepoint already"),
     ],
 )

@@ -39,6 +39,7 @@ from headrace.state.storage.remote.object_storage import (
 )
 
 OWNER_FILE = "owner.json"
+_MISSING_RECORD = "not held: its ownership record is missing"
 MAX_ATTEMPTS = 5
 """Maximum number of attempts when other processes write the record in between."""
 STALE_VERSION = ObjectVersion('"00000000000000000000000000000000"', "1")
@@ -230,14 +231,15 @@ class BucketOwnership:
 
     def _build_held_error(self, other: OwnershipRecord) -> BucketHeld:
         return BucketHeld(
-            f"{self._objects.address} is held by {other.holder}, heard of last at {other.renewed}",
-            "wait for it, or stop it; if it is gone for certain, --take-over goes on where it was",
+            f"{self._objects.address} is held by {other.holder}, last renewed at {other.renewed}",
+            "wait for it, or stop it; if it is certainly dead, "
+            "--take-over resumes from its newest checkpoint",
         )
 
     def _build_loss_error(self, record: OwnershipRecord | None) -> OwnershipLost:
-        who = f"by {record.holder}" if record else "by nobody: its record is gone"
+        holder = f"held by {record.holder}" if record else _MISSING_RECORD
         return OwnershipLost(
-            f"{self._objects.address} is held {who}",
+            f"{self._objects.address} is {holder}",
             "that run resumes from the newest checkpoint; this one has written nothing since",
         )
 

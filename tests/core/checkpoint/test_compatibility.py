@@ -243,7 +243,7 @@ def test_both_texts_are_shown(tmp_path: Path) -> None:
         "checkpoint 1 is not compatible: the state of step has another window\n"
         "      was: key k bigint; window tumble 10s; aggregate of count(*), sum(v) of bigint\n"
         "      is:  key k bigint; window tumble 1m; aggregate of count(*), sum(v) of bigint\n"
-        "--reset-state step starts it fresh; --fresh starts from scratch, without state"
+        "--reset-state step drops its state; --fresh starts from scratch, without state"
     )
 
 

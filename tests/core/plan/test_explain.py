@@ -117,7 +117,7 @@ def test_a_keyed_step_is_told_clause_by_clause_with_what_it_keeps_and_where(tmp_
     assert "    orders > best: hash by no key, all to one subtask\n" in text
     assert (
         "    dedup by id, name, keep first by event time, ttl 1h\n"
-        "    state waiting, runs by time, id, name: rows as they came\n"
+        "    state waiting, runs by time, id, name: buffered input rows\n"
         "    state keys, a table by id, name" in text
     )
 

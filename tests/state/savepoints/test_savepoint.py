@@ -289,7 +289,7 @@ def test_savepoints_are_never_overwritten(one: Home, tmp_path: Path) -> None:
         "2026-01-31T08-00-00Z-2",
         "2026-01-31T08-00-00Z-3",
     ]
-    with pytest.raises(RefusedSnapshot, match="has a savepoint in it"):
+    with pytest.raises(RefusedSnapshot, match="is a savepoint"):
         take_savepoint(one, "1.0", to=folders[0])
     (tmp_path / "mine").mkdir()
     take_savepoint(one, "1.0", to=str(tmp_path / "mine"))

@@ -87,7 +87,7 @@ def test_a_damaged_blob_is_named_with_its_checkpoints_and_a_whole_one(
         kept.opened().read(kept.b)
     assert caught.value.message.startswith(f"{path} is damaged: ")
     assert caught.value.message.endswith("; checkpoints 2 and 3 need it")
-    assert caught.value.hint == "checkpoint 1 is whole: --from-checkpoint 1 starts from there"
+    assert caught.value.hint == "checkpoint 1 is intact: --from-checkpoint 1 resumes from it"
     assert (caught.value.file, caught.value.checkpoints, caught.value.whole) == (
         str(path),
         (2, 3),
@@ -151,7 +151,7 @@ def test_only_a_checkpoint_that_is_whole_is_offered(kept: Kept) -> None:
     with pytest.raises(DamagedSnapshot) as caught:
         kept.opened().read(kept.c)
     assert caught.value.whole is None
-    assert caught.value.hint.startswith("no other checkpoint is whole: --fresh starts from")
+    assert caught.value.hint.startswith("no other checkpoint is intact: --fresh starts from")
 
 
 def test_every_bit_of_a_manifest_is_held_by_its_checksum(kept: Kept) -> None:

@@ -166,7 +166,7 @@ def test_a_home_is_held_once_and_free_afterwards() -> None:
     with home.hold(NOW) as killed:
         assert killed is None
         with (
-            pytest.raises(HomeLocked, match=rf"lock is held by process \d+ on .*, since {NOW}"),
+            pytest.raises(HomeLocked, match=rf"lock is held by process \d+ on .*, started {NOW}"),
             home.hold(NOW),
         ):
             raise AssertionError

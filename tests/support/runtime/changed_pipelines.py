@@ -78,5 +78,5 @@ def refused_unless_anew(was: dict[str, Any], now: Plan, why: str) -> None:
     assert refused.startswith(f"checkpoint 1 is not compatible: the state of step {why}")
     assert "\n      was: " in refused
     assert "\n      is:  " in refused
-    assert "--reset-state step starts it fresh" in refused
+    assert "--reset-state step drops its state" in refused
     assert "step starts fresh, without its state" in notes(was, now, "step")

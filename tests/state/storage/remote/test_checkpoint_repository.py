@@ -251,7 +251,7 @@ def test_a_damaged_blob_is_named_with_its_checkpoints_and_a_whole_one(
                 read()
             damage = f"{where.address(name)} is damaged: {said}; checkpoints 2 and 3 need it"
             assert caught.value.message == damage
-            assert caught.value.hint.startswith("checkpoint 1 is whole: --from-checkpoint 1")
+            assert caught.value.hint.startswith("checkpoint 1 is intact: --from-checkpoint 1")
         assert [store.is_whole(number) for number in (1, 2, 3)] == [True, False, False]
     assert not (tmp_path / "file").exists()
 

@@ -50,7 +50,7 @@ def test_a_second_run_is_refused_and_told_who_has_it() -> None:
         other.begin()
     assert caught.value.exit_status == 3
     assert f"s3://bucket/{NAME} is held by process " in caught.value.message
-    assert ", since 2026-01-31T08:00:00Z, heard of last at " in caught.value.message
+    assert ", started 2026-01-31T08:00:00Z, last renewed at " in caught.value.message
     assert "--take-over" in caught.value.hint
     one.step(1)
     one.end()
@@ -126,7 +126,7 @@ def test_a_record_that_is_gone_deposes_its_owner() -> None:
     one, _ = two()
     one.begin()
     one.world.bucket.remove([OWNER_FILE])
-    with pytest.raises(OwnershipLost, match="its record is gone"):
+    with pytest.raises(OwnershipLost, match="not held: its ownership record is missing"):
         one.commit()
     one.kill()
 

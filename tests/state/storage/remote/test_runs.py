@@ -120,7 +120,7 @@ def test_a_run_whose_machine_is_lost_goes_on_elsewhere_when_asked_to(
     ran = job("run", "p.yaml", "--home", "other")
     assert ran.status == 3
     assert f"is held by process {running.pid} on " in ran.err
-    assert "if it is gone for certain, --take-over goes on where it was" in ran.err
+    assert "if it is certainly dead, --take-over resumes from its newest checkpoint" in ran.err
     ran = job("run", "p.yaml", "--home", "other", "--take-over", *AT_ONCE)
     assert ran.status == 0, ran.err
     assert "resumed from checkpoint " in ran.err
@@ -220,7 +220,7 @@ def test_a_savepoint_goes_to_a_bucket_and_a_job_goes_on_from_there(
         ran = job("state", "ls", what)
         assert (ran.status, "counts" in ran.out) == (0, True), ran.err
     ran = job("state", "export", "bids", "--to", there)
-    assert (ran.status, f"{there} has a savepoint in it" in ran.err) == (3, True), ran.err
+    assert (ran.status, f"{there} is a savepoint" in ran.err) == (3, True), ran.err
     assert "bids@" in job("state", "ls").out
     for part in Path("out").iterdir():
         part.unlink()

@@ -45,7 +45,7 @@ def build_connector(block: int = BLOCK_BYTES) -> Connector:
 
     return Connector(
         "files",
-        "Files in a folder.",
+        "Files.",
         source=SourceSide(
             FilesSource,
             FORMATS,

@@ -48,7 +48,7 @@ path_reading = ScalarReading("a path", _check_path, SCALAR_SCHEMA)
 
 
 class FilesSource(DocumentModel):
-    """Files by a glob or in a folder, read in the order of their names."""
+    """Files that match a glob or lie in a folder, read in the order of their names."""
 
     origin = ("path",)
 

@@ -18,7 +18,8 @@ from headrace.core.pipeline.values import (
 )
 
 BROKERS_HELP = (
-    "One or more brokers, as `host:port`: a list, or a text with commas. One that answers suffices."
+    "One or more brokers, as `host:port`: a list, or a string separated by commas. "
+    "One reachable broker is enough."
 )
 
 # The names of these options in other clients.

@@ -240,7 +240,9 @@ def _connectors(connectors: ConnectorSpecs, kind: str) -> Iterator[str]:
         if side is None:
             continue
         yield f"### {name}" + (f" ({kind})" if _is_source_and_sink(connector) else "") + "\n"
-        yield f"{connector.doc} {getdoc(side.options)}\n"
+        text = getdoc(side.options) or ""
+        repeats = text.startswith(connector.doc.rstrip("."))
+        yield f"{text}\n" if repeats else f"{connector.doc} {text}\n"
         yield from _keys(side.options, name)
         if side.formats:
             yield f"Formats: {', '.join(f'`{one}`' for one in side.formats)}.\n"

@@ -195,7 +195,7 @@ class Settings(DocumentModel):
     checkpoint: Checkpoint = Field(
         Checkpoint(), description="The checkpoints of the job, which make its state durable."
     )
-    state: State = Field(State(), description="Where keyed state is while the job runs.")
+    state: State = Field(State(), description="Where keyed state is stored while the job runs.")
     restart: Annotated[Restart, VariantsReading("strategy", RESTART_MODELS, "exponential")] = Field(
         ExponentialRestart(), description="What happens after a failure."
     )

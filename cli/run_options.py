@@ -55,8 +55,8 @@ class RunOptions:
     @property
     def needs_checkpoints(self) -> bool:
         """Whether an option is given that only a job with checkpoints has."""
-        flags = self.allow_lost_state or self.resume_drained or self.take_over
-        return flags or any((self.from_checkpoint, self.from_savepoint, self.reset_state))
+        flags = (self.fresh, self.allow_lost_state, self.resume_drained, self.take_over)
+        return any(flags) or any((self.from_checkpoint, self.from_savepoint, self.reset_state))
 
     def find_conflict(self) -> str:
         """Return why options exclude each other, or nothing."""

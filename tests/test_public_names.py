@@ -12,7 +12,7 @@ import pytest
 
 import headrace
 from headrace.cli.pipeline_file import check_pipeline
-from headrace.core.errors.old_imports import OLD_PATHS
+from headrace.core.errors.old_imports import OLD_PATHS, find_old_imports, find_unknown_imports
 
 ROOT = Path(__file__).parent.parent
 
@@ -147,6 +147,51 @@ def test_validate_reports_an_old_path_once_for_each_file(tmp_path: Path) -> None
     assert problem.severity == "warning"
     assert problem.message == '"w.py", line 1: headrace.core.process is an old path'
     assert problem.hint == 'write "from headrace import Process, value"'
+
+
+@pytest.mark.parametrize(
+    ("line", "replacements"),
+    [
+        ("import headrace.core.process as hp", ["import headrace as hp"]),
+        ("import os, headrace.core.process as hp", ["import os, headrace as hp"]),
+        ("import headrace.core.windows, headrace.core.process", ["import headrace"] * 2),
+        ("from headrace.core import process", ["import headrace as process"]),
+        (
+            "from headrace.core import api, windows as w",
+            ["from headrace.core import api; import headrace as w"],
+        ),
+        ("from headrace.core import api", []),
+        ("from headrace.core.process import Proces, Row", []),
+        ("from headrace.core.process import descriptors", []),
+        ("from headrace.core.process import *", ["from headrace import *"]),
+    ],
+)
+def test_replacement_keeps_the_names_of_the_statement(line: str, replacements: list[str]) -> None:
+    assert [old.replacement for old in find_old_imports(ast.parse(line))] == replacements
+
+
+@pytest.mark.parametrize("path", ["headrace", *OLD_PATHS])
+def test_validate_reports_an_unknown_name_once_for_each_file(path: str, tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text(PIPELINE)
+    line = "from headrace import Process, value\n"
+    (tmp_path / "w.py").write_text(f"{line}from {path} import Row, Proces{CLASS.format(prefix='')}")
+    [problem] = check_pipeline(str(tmp_path / "p.yaml"), ()).problems
+    assert problem.severity == "error"
+    assert problem.message == 'w.py:2: headrace has no "Proces"'
+    assert problem.hint == 'did you mean "Process"?'
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from headrace import core",
+        "from headrace.core.process import descriptors",
+        "try:\n    from headrace import Later\nexcept ImportError: pass",
+        "from .headrace import Proces",
+    ],
+)
+def test_other_imports_are_no_unknown_names(line: str) -> None:
+    assert not [*find_unknown_imports(ast.parse(line))]
 
 
 @pytest.mark.parametrize(

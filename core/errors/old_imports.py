@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import ast
 import importlib
+import importlib.util
 import linecache
 import sys
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import FrameType
+
+from headrace.core.errors.problems import suggest_name
 
 OLD_PATHS = ("headrace.core.process", "headrace.core.testing", "headrace.core.windows")
 
@@ -42,14 +45,87 @@ def find_old_imports(tree: ast.AST) -> Iterator[OldImport]:
     """
     for node in ast.walk(tree):
         match node:
-            case ast.ImportFrom(module=str(path), names=names) if path in OLD_PATHS:
-                written = ast.unparse(ast.ImportFrom("headrace", names, 0))
-                yield OldImport(path, node.lineno, node.end_lineno or node.lineno, written)
+            case ast.ImportFrom(module=str(path), names=names, level=0) if path in OLD_PATHS:
+                if any(alias.name not in ("*", *_list_public()) for alias in names):
+                    continue
+                paths, replacement = {path}, ast.unparse(ast.ImportFrom("headrace", names, 0))
+            case ast.ImportFrom(module="headrace.core", names=names, level=0):
+                paths, replacement = _replace_modules(names)
             case ast.Import(names=names):
-                for path in sorted({alias.name for alias in names} & {*OLD_PATHS}):
-                    yield OldImport(
-                        path, node.lineno, node.end_lineno or node.lineno, "import headrace"
-                    )
+                paths = {alias.name for alias in names} & {*OLD_PATHS}
+                replacement = ast.unparse(ast.Import(_replace_paths(names)))
+            case _:
+                continue
+        for path in sorted(paths):
+            yield OldImport(path, node.lineno, node.end_lineno or node.lineno, replacement)
+
+
+def _replace_modules(names: list[ast.alias]) -> tuple[set[str], str]:
+    """Return the old paths in `from headrace.core import ...`, and the statements to write."""
+    old = [alias for alias in names if f"headrace.core.{alias.name}" in OLD_PATHS]
+    others = [alias for alias in names if alias not in old]
+    modules = [ast.alias("headrace", alias.asname or alias.name) for alias in old]
+    statements: list[ast.stmt] = [ast.ImportFrom("headrace.core", others, 0)] if others else []
+    statements += [ast.Import(modules)]
+    text = "; ".join(map(ast.unparse, statements))
+    return {f"headrace.core.{alias.name}" for alias in old}, text
+
+
+def _replace_paths(names: list[ast.alias]) -> list[ast.alias]:
+    """Return the names of `import ...`, with `headrace` for old paths; each once."""
+    modules = {
+        ("headrace" if alias.name in OLD_PATHS else alias.name, alias.asname): None
+        for alias in names
+    }
+    return [ast.alias(name, asname) for name, asname in modules]
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownImport:
+    """A name that a user file imports from `headrace`, which has no such name."""
+
+    name: str
+    line: int
+
+    @property
+    def hint(self) -> str:
+        """The most similar public name, or all of them."""
+        return suggest_name(self.name, _list_public()) or f"it has {', '.join(_list_public())}"
+
+
+def find_unknown_imports(tree: ast.Module) -> Iterator[UnknownImport]:
+    """Yield the unknown names that a module imports from `headrace` or an old path.
+
+    Only statements at the top level are read: others may never run, or handle the error.
+
+    >>> [unknown] = find_unknown_imports(ast.parse("from headrace import Proces"))
+    >>> unknown.hint
+    'did you mean "Process"?'
+    """
+    for node in tree.body:
+        match node:
+            case ast.ImportFrom(module=str(path), names=names, level=0) if path in (
+                "headrace",
+                *OLD_PATHS,
+            ):
+                for alias in names:
+                    if _is_unknown(path, alias.name):
+                        yield UnknownImport(alias.name, node.lineno)
+
+
+def _is_unknown(path: str, name: str) -> bool:
+    """Whether `from path import name` finds neither a public name nor a module."""
+    if name == "*" or name in _list_public() or hasattr(importlib.import_module("headrace"), name):
+        return False
+    try:
+        return importlib.util.find_spec(f"{path}.{name}") is None
+    except ModuleNotFoundError:  # `path` is no package
+        return True
+
+
+def _list_public() -> list[str]:
+    names: list[str] = importlib.import_module("headrace").__all__
+    return names
 
 
 def import_moved_name(path: str, name: str) -> object:

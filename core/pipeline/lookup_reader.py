@@ -8,6 +8,7 @@ from headrace.core.pipeline.clauses.lookup import Lookup, LookupKeys
 from headrace.core.pipeline.connector_spec import ConnectorSpec, ConnectorSpecs
 from headrace.core.pipeline.diagnostics import DocumentProblems
 from headrace.core.pipeline.document_model import DocumentModel
+from headrace.core.pipeline.formats import FORMATS
 from headrace.core.pipeline.sections import DocumentSection, find_node
 from headrace.core.pipeline.text import BROKEN, NOTHING, Text, describe_value
 from headrace.core.pipeline.validation import SectionKeys, validate
@@ -63,6 +64,8 @@ class LookupReader:
             for name in self._table_names():
                 side = self.connectors[name].lookup
                 if side is not None and key in side.options.fields_by_key():
+                    if key in FORMATS and isinstance(file := value[Text(key)], str):
+                        return f"name the file: {name}: {{path: {file}}}"
                     return f'it belongs inside "{name}": {name}: {{{key}: ...}}'
             return ""
 

@@ -101,7 +101,8 @@ def test_what_keeps_nothing_cannot_be_reset(headrace: Headrace) -> None:
 
 def test_where_nothing_is_kept_there_is_nothing_to_reset(headrace: Headrace) -> None:
     Path("p.yaml").write_text(PIPELINE)
-    for option in (["--reset-state", "counts"], ["--allow-lost-state"], ["--take-over"]):
+    options = ["--reset-state", "counts"], ["--allow-lost-state"], ["--take-over"], ["--fresh"]
+    for option in options:
         ran = headrace("run", "p.yaml", "--limit", "1", *option)
         assert ran.status == 2
         assert "a run with --limit or of standard input takes no checkpoints" in ran.err

@@ -187,9 +187,15 @@ class Collectors:
         for each, rows in zip(self, marked, strict=True):
             each.validate(rows)
 
+    def find_unknown_output(self, error: BaseException) -> str:
+        """Return the name of an output that user code called and that does not exist, or ""."""
+        if isinstance(error, AttributeError) and error.obj is self.out:
+            return str(error.name)
+        return ""
+
     def find_hint(self, error: Exception) -> str:
         """Return a hint for an exception about an unknown output or column."""
-        if isinstance(error, AttributeError) and error.obj is self.out:
+        if isinstance(error, AttributeError) and self.find_unknown_output(error):
             names = [name for name in self.collectors if name != MAIN_OUTPUT]
             listed = f"it declares {', '.join(names)}" if names else "declare it in outputs: {...}"
             return suggest_name(str(error.name), names) or listed

@@ -245,6 +245,8 @@ class UserClassErrors:
         place = locate_error(error, self._code.path)
         if isinstance(error, UserCodeError | OutputValueError):
             return error.message if place == self._code.path.name else f"{place}: {error.message}"
+        if output := self._collectors.find_unknown_output(error):
+            return f'{place}: the class has no output "{output}"'
         if isinstance(error, AttributeError) and (found := UNDECLARED_ERROR.match(str(error))):
             if found[1] in self._states:  # on_rule sees only shared states
                 return f'{place}: state "{found[1]}" belongs to a key, and a rule has none'

@@ -9,7 +9,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from headrace.core.errors.old_imports import OldImport, find_old_imports
+from headrace.core.errors.old_imports import (
+    OldImport,
+    UnknownImport,
+    find_old_imports,
+    find_unknown_imports,
+)
 from headrace.core.errors.problems import find_nearest_file, suggest_name
 from headrace.core.pipeline.diagnostics import DocumentProblems
 from headrace.core.pipeline.user_files.references import UserFunction
@@ -32,6 +37,7 @@ class ModuleNames:
     """Functions that can be called neither with one argument nor with two, and why."""
     problem: str = ""
     old_imports: tuple[OldImport, ...] = ()
+    unknown_imports: tuple[UnknownImport, ...] = ()
 
 
 def check_function(
@@ -84,8 +90,12 @@ def check_function(
 def report_old_imports(
     names: ModuleNames, function: UserFunction, subject: str, findings: DocumentProblems
 ) -> None:
-    """Warn of the file's imports from old paths, unless an earlier reference did."""
+    """Report the file's imports of unknown names and from old paths, once for all references."""
     place = function.text.locate(0, len(function.text) - len(function.name) - 1)
+    for unknown in names.unknown_imports:
+        message = f'{function.file}:{unknown.line}: headrace has no "{unknown.name}"'
+        if all(problem.message != message for problem in findings.problems):
+            findings.add(message, place, unknown.hint, subject)
     for old in names.old_imports:
         message = f'"{function.file}", line {old.first_line}: {old.path} is an old path'
         if all(problem.message != message for problem in findings.problems):
@@ -152,6 +162,7 @@ def _parse_names(path: Path, changed: int, size: int) -> ModuleNames:
         tuple((n, why) for n, why in unfit.items() if why and found[n] == "function"),
         tuple((n, why) for n, why in for_two.items() if why and found[n] == "function"),
         old_imports=tuple(find_old_imports(tree)),
+        unknown_imports=tuple(find_unknown_imports(tree)),
     )
 
 

@@ -24,7 +24,7 @@ from tests.support.trials import ROWS, Payment, at
         ("out(k=row.k, n=Decimal('NaN'))", "declared bigint, and got Decimal('NaN') (Decimal)", ""),
         ("out(k=row.k, n=Decimal('1e50'))", "declared bigint, and got Decimal('1E+50')", ""),
         ("out(k=row.k, m=1)", "unexpected keyword argument 'm'", "its columns are k, n"),
-        ("out.audit(k=1)", "'function' object has no attribute 'audit'", "outputs: {...}"),
+        ("out.audit(k=1)", 'the class has no output "audit"', "outputs: {...}"),
         ("state.cuont = 1", 'no state "cuont": did you mean "count"?', ""),
         ("state.cuont", 'declares no state "cuont": did you mean "count"?', ""),
         ("row.amount", "no attribute 'amount'", ""),

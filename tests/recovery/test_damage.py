@@ -101,7 +101,7 @@ def test_what_is_damaged_is_named_and_a_whole_checkpoint_offered(
     ran = job("run", "p.yaml", *AT_ONCE)
     assert ran.status == 3, ran.err
     assert f"{path} is damaged: " in ran.err
-    assert f"--from-checkpoint {older} starts from there" in ran.err
+    assert f"--from-checkpoint {older} resumes from it" in ran.err
     assert bytes_of_all() == before
 
 
@@ -128,7 +128,7 @@ def test_one_that_is_damaged_itself_takes_no_newer_one_with_it(job: Headrace) ->
     before = bytes_of_all()
     ran = job("run", "p.yaml", "--from-checkpoint", str(older))
     assert ran.status == 3, ran.err
-    assert f"--from-checkpoint {newest} starts from there" in ran.err
+    assert f"--from-checkpoint {newest} resumes from it" in ran.err
     assert bytes_of_all() == before
     assert job("run", "p.yaml", *AT_ONCE).status == 0
     assert counted() == Counter(range(ROWS))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -66,8 +68,13 @@ EXCEPTIONS = {
 }
 
 
+@cache
+def parse(path: Path) -> ast.Module:
+    return ast.parse((ROOT / path).read_text("utf-8"))
+
+
 def definitions(path: Path) -> Iterator[ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]:
-    for node in ast.walk(ast.parse((ROOT / path).read_text("utf-8"))):
+    for node in ast.walk(parse(path)):
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             yield node
 
@@ -97,10 +104,44 @@ def test_no_two_public_classes_share_a_name() -> None:
 
 def test_docstrings_open_with_a_noun_or_a_verb() -> None:
     for path in FILES:
-        tree = ast.parse((ROOT / path).read_text("utf-8"))
-        for node in [tree, *definitions(path)]:
+        for node in [parse(path), *definitions(path)]:
             text = ast.get_docstring(node) or ""
             assert not re.match(r"(What|That|Who|Whoever|How) ", text), f"{path}: {text[:60]}"
+
+
+def used_names(path: Path) -> Iterator[str]:
+    """The names that a module imports, and those of attributes, as in `click.UsageError`."""
+    for node in ast.walk(parse(path)):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield from (each.asname or each.name for each in node.names)
+        elif isinstance(node, ast.Attribute):
+            yield node.attr
+
+
+def named_exceptions(text: str) -> Iterator[str]:
+    """The names after "Raise" or "Raises", and all other words that end like an exception's."""
+    yield from re.findall(r"\b[A-Z]\w*Error\b", text)
+    listed = r"\b[Rr]aises?\s+(?:an? |the |only )?([A-Z]\w*(?:(?:,| or| and|, and|, or) [A-Z]\w*)*)"
+    for names in re.findall(listed, " ".join(text.split())):
+        yield from re.findall(r"[A-Z]\w*", names)
+
+
+def test_docstrings_name_exceptions_that_exist() -> None:
+    classes = {
+        node.name for path in FILES for node in definitions(path) if isinstance(node, ast.ClassDef)
+    }
+    unknown = []
+    for path in FILES:
+        known = classes.union(used_names(path), dir(builtins))
+        for node in [parse(path), *definitions(path)]:
+            names = named_exceptions(ast.get_docstring(node) or "")
+            unknown += [f"{path}: {name}" for name in names if name not in known]
+    assert not unknown
+
+
+def test_exceptions_are_found_in_a_list() -> None:
+    text = "Close it. Raises NotListening, NoAnswer, and Refusal\nif Kafka is away; raise a Stop."
+    assert list(named_exceptions(text)) == ["NotListening", "NoAnswer", "Refusal", "Stop"]
 
 
 def banned() -> dict[str, str]:

@@ -121,7 +121,7 @@ def _answer_accepted(operation: Operation) -> Response:
 
 
 def _check_keys(body: Mapping[str, object], *keys: str) -> Mapping[str, object]:
-    """Return the body, after checking that it has no other keys. Raises Bad."""
+    """Return the body, after checking that it has no other keys. Raises RequestError."""
     for key in body:
         if key not in keys:
             raise RequestError(
@@ -131,7 +131,7 @@ def _check_keys(body: Mapping[str, object], *keys: str) -> Mapping[str, object]:
 
 
 def _parse_location(key: str, value: object) -> str | None:
-    """Parse the location of a savepoint. Raises Bad."""
+    """Parse the location of a savepoint. Raises RequestError."""
     if value is None:
         return None
     if not isinstance(value, str) or "\0" in value or not (os.path.isabs(value) or is_url(value)):
@@ -153,7 +153,7 @@ def _parse_number(key: str, value: object) -> int:
 
 
 def _parse_wait(query: Mapping[str, str]) -> float:
-    """Parse how long a client wants to wait. Raises Bad."""
+    """Parse how long a client wants to wait. Raises RequestError."""
     text = query.get("wait_s", "0")
     try:
         wait_s = float(text)

@@ -80,7 +80,7 @@ class JobClient:
     ) -> tuple[int, Document]:
         """Send a request; return the status and the document.
 
-        Raises NotThere, NoAnswer, and Refusal if the socket cannot be used.
+        Raises NotListening, NoAnswer, and Refusal if the socket cannot be used.
         """
         connection = _Connection(self.home.folder, timeout_s)
         data = None if body is None else orjson.dumps(body)
@@ -106,7 +106,7 @@ class JobClient:
             connection.close()
 
     def fetch_job(self, timeout_s: float = ANSWER_TIMEOUT_S) -> Document:
-        """Return the job's status and counts. Raises NotThere, NoAnswer."""
+        """Return the job's status and counts. Raises NotListening, NoAnswer."""
         status, document = self.send_request("GET", "/v1/job", timeout_s=timeout_s)
         if status != 200:
             raise NoAnswer(f"it answered with status {status}")

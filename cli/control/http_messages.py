@@ -82,7 +82,7 @@ class Response:
 
 
 def parse_head(data: bytes) -> RequestHead:
-    """Parse the head of a request, which ends with an empty line. Raises Bad.
+    """Parse the head of a request, which ends with an empty line. Raises RequestError.
 
     >>> parse_head(b"GET /v1/operations/7?wait_s=10 HTTP/1.1\\r\\nHost: job\\r\\n\\r\\n").query
     {'wait_s': '10'}
@@ -157,7 +157,7 @@ def check_host(head: RequestHead, names: Collection[str]) -> None:
 
 
 def parse_body(head: RequestHead, data: bytes) -> Mapping[str, object]:
-    """Parse the JSON object of a body; an empty body is an empty object. Raises Bad.
+    """Parse the JSON object of a body; an empty body is an empty object. Raises RequestError.
 
     >>> head = RequestHead("POST", "/v1/stop", {}, {"content-type": "application/json"}, 15)
     >>> parse_body(head, b'{"drain": true}')

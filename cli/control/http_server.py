@@ -51,7 +51,7 @@ class MethodNotAllowed(RequestError):
 def find_route(
     routes: Sequence[HttpRoute], method: str, path: str
 ) -> tuple[HttpRoute, Mapping[str, str]]:
-    """Find the route of a request, and the values of its words in braces. Raises Bad.
+    """Find the route of a request, and the values of its words in braces. Raises RequestError.
 
     HEAD is answered as GET is.
     """

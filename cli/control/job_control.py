@@ -99,13 +99,13 @@ class JobControl:
     # Requests of clients
 
     def savepoint(self, to: str | None) -> Operation:
-        """Request a savepoint. Raises Bad."""
+        """Request a savepoint. Raises RequestError."""
         return self._start_operations(
             self.operations.request_savepoint(self.job.status, format_now(), to)
         )
 
     async def rescale(self, parallelism: int | None, parts: Mapping[str, int]) -> Operation:
-        """Request another parallelism. Raises Bad."""
+        """Request another parallelism. Raises RequestError."""
         while True:
             before = self.rescale_plans
             make = partial(before.replan, parallelism, parts)
@@ -118,7 +118,7 @@ class JobControl:
         return self._start_operations(asked)
 
     def stop(self, *, saves: bool, to: str | None, drain: bool) -> Operation:
-        """Request a stop. Raises Bad."""
+        """Request a stop. Raises RequestError."""
         before = self.operations.list_open_operations()
         status = self.job.status
         asked = self.operations.request_stop(status, format_now(), saves=saves, to=to, drain=drain)

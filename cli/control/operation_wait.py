@@ -34,7 +34,7 @@ class OperationFailed(Refusal):
 def carry_out(client: JobClient, path: str, body: Mapping[str, object]) -> Document:
     """Request an operation, wait for it and return its result.
 
-    Raises Failed if the operation fails, Refusal for all else.
+    Raises OperationFailed if the operation fails, Refusal for all else.
     """
     operation = client.request_operation(path, body)
     try:

@@ -92,7 +92,7 @@ class Operations:
     _last_id: int = 0
 
     def request_savepoint(self, status: str, time: str, to: str | None = None) -> Operation:
-        """Request a savepoint. Raises Bad."""
+        """Request a savepoint. Raises RequestError."""
         self._check_not_ending(status, "headrace stop JOB --savepoint joins the stop in progress")
         for other in self._iterate_waiting("savepoint"):
             if other.location == to:
@@ -105,7 +105,7 @@ class Operations:
         return self._add(Operation("", "savepoint", time, to, makes_savepoint=True))
 
     def request_rescale(self, status: str, time: str, parallelism: Mapping[str, int]) -> Operation:
-        """Request another parallelism. Raises Bad."""
+        """Request another parallelism. Raises RequestError."""
         self._check_not_ending(status, "the next run may have another parallelism")
         for other in self._iterate_open("rescale"):
             hint = f"wait for operation {other.id}, then try again"
@@ -115,7 +115,7 @@ class Operations:
     def request_stop(
         self, status: str, time: str, *, saves: bool, to: str | None = None, drain: bool
     ) -> Operation:
-        """Request a stop. Raises Bad."""
+        """Request a stop. Raises RequestError."""
         first = next(self._iterate_open("stop"), None)
         if first is None and (self.has_job_ended or status == "over"):
             raise job_ended_error()
@@ -199,7 +199,7 @@ class Operations:
         return operation
 
     def _check_not_ending(self, status: str, hint: str) -> None:
-        """Check that the job is not ending. Raises Bad."""
+        """Check that the job is not ending. Raises RequestError."""
         stops = any(self._iterate_open("stop"))
         if not stops and (self.has_job_ended or status == "over"):
             raise job_ended_error()
@@ -212,7 +212,7 @@ class Operations:
         return ending or self.has_job_ended or any(self._iterate_open("stop"))
 
     def _check_location_free(self, to: str | None) -> None:
-        """Check that no other savepoint uses the location. Raises Bad."""
+        """Check that no other savepoint uses the location. Raises RequestError."""
         for other in self._iterate_open():
             if to is not None and other.makes_savepoint and other.location == to:
                 message = f"operation {other.id} is making a savepoint in {to}"

@@ -27,7 +27,7 @@ class RescalePlans:
     ) -> tuple[RescalePlans, Plan]:
         """Return the plan after a rescale; a step's own parallelism stays unless the step is named.
 
-        Raises Bad.
+        Raises RequestError.
         """
         pipeline = self.loaded_pipeline.pipeline
         groups = pipeline.settings.key_groups
@@ -60,7 +60,7 @@ def changed_parallelism(before: Plan, after: Plan) -> dict[str, int]:
 
 
 def _check_own_parallelism(pipeline: Pipeline, name: str) -> None:
-    """Check that a part can have its own parallelism. Raises Bad."""
+    """Check that a part can have its own parallelism. Raises RequestError."""
     own = [*pipeline.steps, *pipeline.sinks]
     if name in pipeline.sources:
         message = f'"{name}" is a source, which has the parallelism of the job'

@@ -104,7 +104,7 @@ class ParsedKey:
 
 
 def parse_key(text: str, key: StateKey, key_groups: int) -> ParsedKey:
-    """Parse a key. Raises NoSuchKey."""
+    """Parse a key. Raises InvalidKey."""
     import polars as pl
 
     texts = _split_key(text, key)

@@ -97,7 +97,7 @@ class UnreadableState(Exception):
 
 
 def read_state_schema(document: Manifest, step: str) -> StateSchema | JoinStateSchema:
-    """Return the schema of a step's states. Raises Unreadable."""
+    """Return the schema of a step's states. Raises UnreadableState."""
     content: Any = document
     reading = content.get("readings", {}).get(step)
     if reading is None:

@@ -71,7 +71,7 @@ class ChunkMaker:
     columns: tuple[str, ...]
 
     def make_chunks(self, loads: Sequence[ChunkInput], most: int | None = None) -> list[MadeChunk]:
-        """Make the chunks of loads, of at most `most` records in total. Raises Damaged."""
+        """Make the chunks of loads, of at most `most` records in total. Raises DamagedBatch."""
         unpacking = self.metadata_columns.unpacker
         unpacked: list[UnpackedRecords] = []
         left = most

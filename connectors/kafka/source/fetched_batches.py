@@ -96,7 +96,7 @@ class FetchedBatch:
         )
 
     def open_records(self) -> DefaultRecordBatchProtocol | LegacyRecordBatchProtocol:
-        """Return an iterator of the records, for one pass. Raises Damaged."""
+        """Return an iterator of the records, for one pass. Raises DamagedBatch."""
         from aiokafka.record.default_records import DefaultRecordBatch
         from aiokafka.record.legacy_records import LegacyRecordBatch
 

@@ -131,7 +131,7 @@ class PartitionState:
         return max(self._answered_at_s, self._emitted_at_s)
 
     def add_response(self, answer: FetchedPartition, now: float) -> bool:
-        """Add a fetch response; return whether it had new records. Raises OtherRecord."""
+        """Add a fetch response; return whether it had new records. Raises RecordChanged."""
         found = parse_batches(answer.data)
         if self.checks_last_record:
             self._check_last_record(found)
@@ -154,7 +154,7 @@ class PartitionState:
         return True
 
     def _check_last_record(self, found: list[FetchedBatch]) -> None:
-        """Raise OtherRecord if the last read record has changed; it may be missing."""
+        """Raise RecordChanged if the last read record has changed; it may be missing."""
         last = self.position.last_record
         self.checks_last_record = False
         for batch in found:

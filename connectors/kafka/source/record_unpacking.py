@@ -51,7 +51,7 @@ class RecordUnpacker:
     ) -> UnpackedRecords:
         """Unpack the records from offset `first` up to, not including, `before`, at most `most`.
 
-        Raises Damaged. Safe in any thread.
+        Raises DamagedBatch. Safe in any thread.
         """
         records = UnpackedRecords(next_offset=first)
         for batch in found:

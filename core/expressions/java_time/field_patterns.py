@@ -52,7 +52,7 @@ PatternItem: TypeAlias = "FieldPattern | OptionalPattern"
 
 
 def build_item(part: PatternPart) -> PatternItem:
-    """Translate a part to a regular expression; PatternError where none is as strict as Java."""
+    """Translate a part to a regular expression; TimePatternError if none is as strict as Java."""
     match part:
         case OptionalSection(parts):
             return OptionalPattern(tuple(map(build_item, parts)))

@@ -47,7 +47,7 @@ _RESERVED_CHARACTERS = frozenset("{}#")
 
 
 def parse_time_pattern(pattern: str) -> tuple[PatternPart, ...]:
-    """Parse a pattern into its parts; PatternError names the character that is not allowed.
+    """Parse a pattern into its parts; TimePatternError names the character that is not allowed.
 
     >>> parse_time_pattern("yyyy'T'")
     (PatternField(letter='y', count=4), PatternText(text='T'))

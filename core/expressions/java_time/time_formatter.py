@@ -57,7 +57,7 @@ FieldFormatter: TypeAlias = "Callable[[pl.Expr], pl.Expr]"
 
 
 def build_formatter(pattern: str) -> PolarsForm:
-    """Return the form that formats a timestamp; PatternError names an unsupported field."""
+    """Return the form that formats a timestamp; TimePatternError names an unsupported field."""
     parts = parse_time_pattern(pattern)
     far = _build_concatenation(list(_join_texts(_split_pieces(parts, _DIRECTIVES))))
     match list(_join_texts(_split_pieces(parts, _DIRECTIVES | _FOUR_DIGIT_DIRECTIVES))):

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 def build_parser(pattern: str) -> PolarsForm:
-    """Return the form that parses text to a timestamp; PatternError explains why a pattern is
+    """Return the form that parses text to a timestamp; TimePatternError explains why a pattern is
     refused."""
     parts = parse_time_pattern(pattern)
     items = tuple(map(build_item, parts))

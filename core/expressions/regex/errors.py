@@ -72,7 +72,7 @@ REFUSED_GROUPS = ("(?=", "(?!", "(?<=", "(?<!", "(?>")
 
 
 def refuse_construct(written: str) -> None:
-    """Raise the PatternError of an unsupported construct, if this is one."""
+    """Raise the RegexError of an unsupported construct, if this is one."""
     if written in _REFUSED_CONSTRUCTS:
         what, why, hint = _REFUSED_CONSTRUCTS[written]
         raise RegexError(f'the pattern has {what} "{written}", which {why}', hint)

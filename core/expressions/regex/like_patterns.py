@@ -35,7 +35,7 @@ _WILDCARDS = {"%": Wildcard.TEXT, "_": Wildcard.CHARACTER}
 
 
 def parse_like(pattern: str, escape: str) -> list[Wildcard | LiteralText]:
-    """Split a pattern into parts, or raise a PatternError where it escapes what needs no escape.
+    """Split a pattern into parts, or raise a RegexError where it escapes what needs no escape.
 
     >>> parse_like("50!%%", "!")
     [LiteralText(text='50%'), <Wildcard.TEXT: '(?s:.*)'>]

@@ -49,7 +49,7 @@ _NODES = {"A": TextStart(), "z": TextEnd(), "Z": LastLineEnd(), "R": LineBreak()
 
 
 def parse_regex(pattern: str) -> ParsedRegex:
-    """Return the tree of a pattern, or raise a PatternError.
+    """Return the tree of a pattern, or raise a RegexError.
 
     >>> parse_regex("(a|b)+c").group_count
     1

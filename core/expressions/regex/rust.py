@@ -1,4 +1,4 @@
-"""Patterns written for Rust's engine, one function for each use; PatternError if impossible.
+"""Patterns written for Rust's engine, one function for each use; RegexError if impossible.
 
 Both engines prefer the leftmost match and then the first option, so a pattern that both support
 finds the same text. They differ after an empty match, which is why a pattern that can be empty is

@@ -37,7 +37,7 @@ class InvalidEndpoint(RefusedSnapshot):
 
 
 def check_endpoint(scheme: str, environment: Mapping[str, str]) -> None:
-    """Check that the server addresses for that scheme are URLs. Raises WrongEndpoint."""
+    """Check that the server addresses for that scheme are URLs. Raises InvalidEndpoint."""
     instead = _OVERRIDING_VARIABLES.get(scheme, "")
     names = (instead,) if instead in environment else _ENDPOINT_VARIABLES.get(scheme, ())
     for name in names:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class PrintSink:
-    """A `BlockingSink` on standard output; `make` encodes batches to bytes, one at a time."""
+    """A `BlockingSink` on standard output; `encode_rows` encodes one batch at a time."""
 
     columns: tuple[str, ...]
     encode_rows: Callable[[pl.DataFrame], bytes]

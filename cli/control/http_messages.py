@@ -62,7 +62,7 @@ class RequestHead:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request to a route; `names` are the values of the path's parameters."""
+    """A request to a route; `path_values` are the values of the path's parameters."""
 
     method: str
     path: str

@@ -50,7 +50,7 @@ COMPRESSION_RATIO = 5
 
 @dataclass(frozen=True, slots=True)
 class FileBatchReader:
-    """The batch reader of files; a batch split has between `least` and `most` bytes."""
+    """The batch reader of files; a batch split has between `min_bytes` and `max_bytes`."""
 
     name: str
     path: str

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class OutputBody(Protocol):
-    """A file being encoded: the bytes that `put`, `rest` and `end` return, in that order."""
+    """A file being encoded: the bytes that `add`, `flush` and `finish` return, in that order."""
 
     @property
     def buffered_bytes(self) -> int:

@@ -41,7 +41,7 @@ class RowQuota:
         self.notify()
 
     def notify(self) -> None:
-        """Wake all tasks in `changed`."""
+        """Wake all tasks in `wait_for_change`."""
         self._changed.set()
         self._changed.clear()
 

@@ -23,7 +23,7 @@ class Decoder(Protocol):
 
     @property
     def has_header(self) -> bool:
-        """Whether a split starts with a header, which `begin` must get first."""
+        """Whether a split starts with a header, which `with_header` must get first."""
         ...
 
     @property

@@ -47,7 +47,7 @@ class ParquetEncoder:
 
 @dataclass(slots=True)
 class ParquetBody:
-    """One file being encoded: the concatenated results of `put`, `rest` and `end`."""
+    """One file being encoded: the concatenated results of `add`, `flush` and `finish`."""
 
     schema: Schema
     _waiting: list[pl.DataFrame] = field(default_factory=list)

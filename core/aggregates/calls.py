@@ -46,7 +46,7 @@ class AggregateInput:
 class AggregateCall:
     """One call; `name` is the column of its result, and the prefix of those of its state.
 
-    `spark` is the Spark form: `AS_WRITTEN`, `OURS`, or a text in which `{0}`, `{1}` are the
+    `spark` is the Spark form: `AS_WRITTEN`, or a text in which `{0}`, `{1}` are the
     arguments as written, and `{distinct}` and `{filter}` those words where they were written.
     """
 

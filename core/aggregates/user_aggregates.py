@@ -44,7 +44,7 @@ class GroupCodeError(UserCodeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserAggregateCall(AggregateCall):
-    """A call of a user class; `kept` are the columns of its partials, None if they are JSON."""
+    """A call of a user class; without `partial_schema`, its partials are JSON."""
 
     code: UserCode
     partial_schema: Schema | None

@@ -57,7 +57,7 @@ class ChannelStatistics:
 
 @dataclass(slots=True)
 class Channel:
-    """A channel with one sender and one receiver. `arrived` is called after each `put`."""
+    """A channel with one sender and one receiver. `on_arrival` is called after each `put`."""
 
     bounds: ChannelBounds
     on_arrival: Callable[[], None] = lambda: None

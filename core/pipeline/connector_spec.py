@@ -23,8 +23,8 @@ from headrace.core.types.stream_kinds import StreamKind
 class ExpressionOption:
     """An option that holds expressions.
 
-    The option's value is a `Text`, or a tuple of `Assignment`. `over` has the columns that the
-    expressions may use; on a sink it is None: the columns of the stream that the sink writes.
+    The option's value is a `Text`, or a tuple of `Assignment`. `input_columns` has the columns
+    that the expressions may use; on a sink it is None: the columns of the stream that it writes.
     `types` are the allowed result types; none: any type.
     """
 
@@ -38,7 +38,8 @@ class ExpressionOption:
 class ColumnOption:
     """An option of a sink that names one or several columns of the stream that it writes.
 
-    `refuses` returns why a column of a type is not allowed, and a hint; empty texts if it is.
+    `find_objection` returns why a column of a type is not allowed, and a hint; empty texts if it
+    is.
     """
 
     option: str
@@ -74,7 +75,7 @@ class SinkInput:
 class ConnectorMismatch:
     """The reason why a connector cannot handle a stream.
 
-    `at` is the text of the document to point at; by default it is the connector's key.
+    `text` is the text of the document to point at; by default it is the connector's key.
     """
 
     message: str

@@ -22,7 +22,7 @@ KEY = "[key]"
 class ValueProblem:
     """One error, in the value as a whole or in the part of the value at `at`.
 
-    With `make_expected_error` the message reads "wanted ..., got ..."; otherwise it is `message`.
+    With `wanted` the message reads "wanted ..., got ..."; otherwise it is `message`.
     `span` are the characters of a text that the error is about, where that is not the whole text.
     """
 

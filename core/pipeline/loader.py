@@ -24,8 +24,8 @@ from headrace.core.pipeline.yaml_document.source_file import SourceText, read_so
 class LoadedPipeline:
     """The valid parts of a document, its problems, and the names of its broken parts.
 
-    A reader of a name in `broken` gets no problem of its own. With `names_lost`, a part of the
-    document could not be read at all, and may have defined any name.
+    A reader of a name in `broken_names` gets no problem of its own. With `has_unknown_names`, a
+    part of the document could not be read at all, and may have defined any name.
     """
 
     pipeline: Pipeline

@@ -81,7 +81,7 @@ def _suggest_connector_section(connector: ConnectorSpec) -> str:
 
 
 def suggest_in_endpoint(key: str, kind: str, connectors: ConnectorSpecs, connector: str) -> str:
-    """Return the hint for a key that a source or a sink does not have; `mine` is its connector."""
+    """Return the hint for a key that a source or a sink does not have, given its connector."""
     hint = suggest_connector_option(key, kind, connectors, connector)
     if hint:
         return hint

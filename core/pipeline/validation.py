@@ -114,10 +114,10 @@ def drop_ignorable_keys(
 class SectionKeys:
     """Keys at the top of a section that its model does not have.
 
-    `more` are valid there too, `later` are planned, `meant` are present but in a wrong place, and
-    `elsewhere` returns the hint for a key that belongs to another part of the document. Without the
-    keys of `spare`, and without unknown keys if `spare_unknown` is set, the part is still
-    meaningful: the columns that it reads or produces are the same.
+    `additional` are valid there too, `planned` are not supported yet, `misplaced` are present but
+    in a wrong place, and `suggest` returns the hint for a key that belongs to another part of the
+    document. Without the keys of `ignorable`, and without unknown keys if `ignores_unknown` is set,
+    the part is still meaningful: the columns that it reads or produces are the same.
     """
 
     ignorable: Collection[str] = ()

@@ -1,7 +1,7 @@
 """The columns of a stream while the plan is built, and the expressions over them.
 
 The whole file is checked even if parts of it are wrong: a column whose expression could not be
-typed is `broken`, and a stream whose step is invalid is `open` (it may have any column).
+typed is in `broken_names`, and a stream whose step is invalid `is_open` (it may have any column).
 Expressions over these are not checked, so that one error is reported once.
 """
 
@@ -58,7 +58,7 @@ UNKNOWN_COLUMNS = KnownColumns(Schema(()), is_open=True)
 
 @dataclass(slots=True)
 class PlanProblems:
-    """The problems found while a plan is built; `about` is the part being built."""
+    """The problems found while a plan is built; `subject` is the part being built."""
 
     problems: list[Problem] = field(default_factory=list)
     subject: str = ""

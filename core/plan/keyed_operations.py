@@ -75,7 +75,7 @@ class KeyedInput:
 
 
 class KeyedOperationBuilder:
-    """The builder of a step's keyed operation; `known` has its output columns after `build`."""
+    """Builds a step's keyed operation; `known_columns` are its output columns after `build`."""
 
     def __init__(self, step: Step, rows: KeyedInput, report: PlanProblems) -> None:
         self.step = step
@@ -84,7 +84,7 @@ class KeyedOperationBuilder:
         self.report = report
 
     def build(self) -> KeyedOperation | None:
-        """Return the operation, if the step has one, and set `known` to its output columns."""
+        """Return the operation, if any, and set `known_columns` to its output columns."""
         if self.step.aggregate is not None:
             return self._build_aggregate(self.step.aggregate)
         if self.step.apply is not None:

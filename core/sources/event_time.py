@@ -36,7 +36,7 @@ WatermarkFunction: TypeAlias = "Callable[[pl.DataFrame], int | None]"
 
 @dataclass(frozen=True, slots=True)
 class WatermarkExtractor:
-    """The watermark function of a source; `read` returns None for rows that imply no watermark.
+    """The watermark function of a source; `extract` returns None for rows that imply no watermark.
 
     `calls_user_code`: the function runs user code, and may be slow. `column`: the column that
     carries the watermark, which holds for the rows after its own.

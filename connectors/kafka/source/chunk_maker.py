@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class ChunkInput:
     """The input of a chunk: batches of a partition, from a position on.
 
-    Reading resumes at `to` after them, if all their records are taken.
+    Reading resumes at `resume_offset` after them, if all their records are taken.
     """
 
     split: Split

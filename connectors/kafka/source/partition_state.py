@@ -4,10 +4,10 @@ A pure state machine: responses and times are passed in.
 
 | offsets | state of the records |
 |---|---|
-| before `place` | emitted |
-| `place` to `loading` | being made into a chunk |
-| `loading` to `fetch_at` | fetched, and waiting |
-| from `fetch_at` | fetched next, unless others wait |
+| before `position` | emitted |
+| `position` to `loading_offset` | being made into a chunk |
+| `loading_offset` to `fetch_offset` | fetched, and waiting |
+| from `fetch_offset` | fetched next, unless others wait |
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class CaptureGroup(RegexNode):
 
 @dataclass(frozen=True, slots=True)
 class Repetition(RegexNode):
-    """A repetition of the body; `most` is None where there is no limit."""
+    """A repetition of the body; `maximum` is None where there is no limit."""
 
     body: RegexNode
     minimum: int

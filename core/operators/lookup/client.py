@@ -121,7 +121,7 @@ class LookupCall:
 
 @dataclass(slots=True)
 class LookupRequest:
-    """The request for the keys of one batch; `changed` is called whenever answers arrive."""
+    """The request for the keys of one batch; `on_change` is called whenever answers arrive."""
 
     keys: int
     on_change: Callable[[], None] = lambda: None

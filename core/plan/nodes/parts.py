@@ -65,8 +65,8 @@ class Format:
 class Source:
     """An input of the plan.
 
-    `columns` are the decoded columns: those that the plan needs, and those in `checked`, which the
-    user declared `not null`.
+    `columns` are the decoded columns: those that the plan needs, and those in
+    `not_null_columns`, which the user declared `not null`.
     """
 
     name: str

@@ -77,7 +77,7 @@ class BufferedOutput(TaskOutput):
 
 @dataclass(slots=True)
 class LookupTask:
-    """Runs a lookup between a gate and the operators; `before` are the ones before the lookup."""
+    """Runs a lookup between a gate and the operators; `chain_before` precedes the lookup."""
 
     gate: InputGate
     join: LookupJoin

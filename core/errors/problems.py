@@ -23,7 +23,7 @@ class Location:
     """A range of characters in a file: line and column count from 1, `text` is the whole line.
 
     Line 0 means no line of a file: `text` is then a `--set` argument, or empty for a whole file.
-    `replaced` is the value, in quotes, that replaced a `${...}` at this location.
+    `replaced_value` is the value, in quotes, that replaced a `${...}` at this location.
     """
 
     file: str

@@ -89,7 +89,7 @@ def reference_field(field: Field) -> ColumnReference:
 class Constant(TypedExpression):
     r"""A value known when the expression is typed.
 
-    `lost` is an escape in its text that has no meaning, like `\d`.
+    `lost_escape` is an escape in its text that has no meaning, like `\d`.
     """
 
     value: ConstantValue

@@ -1,7 +1,8 @@
-"""`dedup`: one row per key, in arrival order.
+"""`dedup`: one row per key, in arrival order or in event-time order.
 
-With `keep: first` the first row of a key is emitted, and the key is stored. With `keep: last` each
-row replaces the one before: the last row of each key in a batch is emitted, without state.
+In arrival order: with `keep: first` the first row of a key is emitted, and the key is stored. With
+`keep: last` each row replaces the one before: the last row of each key in a batch is emitted,
+without state.
 
 Rows buffered until the watermark has passed them, then released in row order.
 

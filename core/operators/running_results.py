@@ -1,7 +1,8 @@
-"""A running aggregate: without a window, the new row of a key is emitted whenever it has rows.
+"""Running aggregates and running tops: results without a window, emitted as they change.
 
-The rows of a batch are folded first, so each key is looked up and emitted once. The greatest event
-time of a key is one more aggregate: it is the time of the output row, and `ttl` counts from it.
+A running aggregate emits the new row of a key whenever the key has rows. The rows of a batch are
+folded first, so each key is looked up and emitted once. The greatest event time of a key is one
+more aggregate: it is the time of the output row, and `ttl` counts from it.
 
 A running top: the first rows of each key so far, emitted rank by rank as they change.
 

@@ -1,8 +1,9 @@
-"""A run of `where`, `select`, `with` and `drop`, compiled to one filter and one select.
+"""Stateless operators: projection and filter, `explode`, `route`.
 
-Expressions are inlined until each reads only input columns, so a chain of steps costs two calls per
-batch, however long it is. A computed column that is read more than once is not inlined into its
-readers: the run is cut there, and a second filter and select begin. Conditions may be moved before
+A run of `where`, `select`, `with` and `drop` is compiled to one filter and one select. Expressions
+are inlined until each reads only input columns, so a chain of steps costs two calls per batch,
+however long it is. A computed column that is read more than once is not inlined into its readers:
+the run is cut there, and a second filter and select begin. Conditions may be moved before
 projections because an expression never fails. The rows that pass each step are still counted:
 conditions of several steps are computed as masks, in one call.
 

@@ -1,9 +1,8 @@
-"""A user function that is called once per key and window, with the rows of the group.
+"""Folds that call user functions: `apply`, and evictors in Python.
 
-Folds whose rows user functions see: all rows of a window are kept until it fires.
-
-`apply` turns them into output rows; an evictor chooses which of them the aggregates, `apply` or
-`top` see. The function is called once per key and window, with a DataFrame of the rows in order.
+All rows of a window are kept until it fires. `apply` turns them into output rows; an evictor
+chooses which of them the aggregates, `apply` or `top` see. The function is called once per key and
+window, with a DataFrame of the rows in order.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""A wrapper for operators with user code: errors are attributed to the step.
+"""Wrappers of operators: error attribution, and one operator per clock.
 
-A keyed step whose key groups have different clocks: one operator per range of equal clock.
+Errors of user code are attributed to the step. A keyed step whose key groups have different clocks
+has one operator per range of equal clock.
 
-This happens after a restart at another parallelism, if the earlier subtasks had reached different
-watermarks (an input that is idle for one may hold back the clock of another). A row is late or not
-by the clock of its own key group, and no window fires twice, so each range runs on its own. After
-the next restart, when the clocks are equal, the ranges are one operator again.
+Different clocks happen after a restart at another parallelism, if the earlier subtasks had reached
+different watermarks (an input that is idle for one may hold back the clock of another). A row is
+late or not by the clock of its own key group, and no window fires twice, so each range runs on its
+own. After the next restart, when the clocks are equal, the ranges are one operator again.
 """
 
 from __future__ import annotations

@@ -167,7 +167,7 @@ class AssignmentsReading(FieldReading):
 class DeclaredColumns:
     """A declared schema, with the texts that declare it.
 
-    The columns in `broken` are declared too, but with a type that could not be read.
+    The columns in `broken_names` are declared too, but with a type that could not be read.
     """
 
     schema: Schema

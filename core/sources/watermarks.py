@@ -42,7 +42,7 @@ MIN_CHECK_INTERVAL_S = 0.01
 
 @dataclass(slots=True)
 class IdleDetector:
-    """Finds the splits that have been exhausted for `idle_s`."""
+    """Finds the splits that have been exhausted for `timeout_s`."""
 
     timeout_s: float
     next_check_at: float = 0.0

@@ -18,7 +18,7 @@ class Append:
 class Upsert:
     """The kind of a changelog stream: each row replaces the earlier row of its key.
 
-    `deletes`: some rows only retract the earlier row.
+    `has_deletes`: some rows only retract the earlier row.
     """
 
     key: tuple[str, ...]

@@ -36,7 +36,7 @@ MAX_SHOWN = 120
 
 @dataclass(slots=True)
 class BatchSender:
-    """Sends the batches that `batches` seals. `written` is called after each request."""
+    """Sends the batches that `batches` seals. `on_written` is called after each request."""
 
     wire: BrokerRequests
     retry: RequestRetry

@@ -66,7 +66,7 @@ class FetchConnection:
 
 @dataclass(slots=True)
 class Fetcher:
-    """Fetches for the partitions of one split reader; `changed` is called after each event."""
+    """Fetches for the partitions of one split reader; `on_change` is called after events."""
 
     list_partitions: Callable[[], Collection[PartitionState]]
     """Returns the partitions that are still read."""

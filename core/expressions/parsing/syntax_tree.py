@@ -22,7 +22,7 @@ class SyntaxNode:
 
 @dataclass(frozen=True, slots=True)
 class Literal(SyntaxNode):
-    r"""A literal value; `lost` is an escape in its text that has no meaning, like `\d`."""
+    r"""A literal value; `lost_escape` is an escape in its text that has no meaning, like `\d`."""
 
     value: ConstantValue
     type: Type

@@ -1,6 +1,4 @@
-"""The compaction of a batch of changelog rows to the last one of each row, with its group.
-
-The current rows of large groups: the last version of each row.
+"""Changelog rows: compaction of a batch, and the stored versions of rows.
 
 A changelog row is stored without a lookup. The versions of a row are merged when runs are
 compacted, and when all rows of a group are read. A version is the slot it is stored under: the

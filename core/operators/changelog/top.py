@@ -1,16 +1,14 @@
-"""The best rows of groups as lists, and how changelog rows change them.
+"""`top` over a changelog.
 
 A list has the first rows of its group, or all rows where it is complete. A row that is not in the
 list ranks after its last row; so does, as far as is known, a changed row that now ranks after that.
 
-A top over a changelog: the best current rows of each group, emitted rank by rank.
-
-For each group a list is stored, best first, that is longer than the number of emitted rows. While
-it has all rows of the group, it is the only state. For a larger group every row is stored as well:
-rows outside the list rank after its last row, so changes are compared with the list alone. Only
-when too many rows have left the list is its group ranked again from all rows. (Counts that grow
-never cause that; rows that become worse cause it once in as many changes as the list has spare
-rows.)
+The best current rows of each group are emitted rank by rank. For each group a list is stored, best
+first, that is longer than the number of emitted rows. While it has all rows of the group, it is the
+only state. For a larger group every row is stored as well: rows outside the list rank after its
+last row, so changes are compared with the list alone. Only when too many rows have left the list is
+its group ranked again from all rows. (Counts that grow never cause that; rows that become worse
+cause it once in as many changes as the list has spare rows.)
 """
 
 from __future__ import annotations

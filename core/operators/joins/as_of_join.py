@@ -1,14 +1,14 @@
-"""The versions of keys: right rows of an `as_of` join, each valid until the next one.
+"""The `as_of` join: each left row with the right row of its key that is valid at its time.
 
-Versions that the watermark has not passed wait in the order of their time. Of the others the last
-one of each key is stored in a table: no later left row matches an earlier one. A version that
-deletes its key is valid like any other, but matches nothing.
+A right row is a version of its key, valid until the next one. Versions that the watermark has not
+passed wait in the order of their time. Of the others the last one of each key is stored in a table:
+no later left row matches an earlier one. A version that deletes its key is valid like any other,
+but matches nothing.
 
-`as_of`: each left row is joined with the right row of its key that is valid at its time.
-
-That is the right row with the latest time that is not after the left row's. So rows of both sides
-wait until the watermark has passed them; then the left rows are emitted in the order of their time.
-The cost of advancing time depends on the rows that are due, not on the number of keys.
+The right row that is valid is the one with the latest time that is not after the left row's. So
+rows of both sides wait until the watermark has passed them; then the left rows are emitted in the
+order of their time. The cost of advancing time depends on the rows that are due, not on the number
+of keys.
 """
 
 from __future__ import annotations

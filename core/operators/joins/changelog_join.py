@@ -1,11 +1,9 @@
-"""The output of changes on one side of a join: rows to retract, and rows to emit.
+"""The join of two changelogs: stores the current rows of both, emits the changes of their pairs.
 
 The rows of a join are pairs, and rows of one side alone: the unmatched rows of an outer join, the
 matched rows of `semi`. The changed rows are paired in their old and new versions. A row of the
 other side can only become matched or unmatched if it matched some changed row before and none now,
 or the reverse, and matches none of the unchanged rows.
-
-A join of two changelogs: the current rows of both inputs, and the changes of their pairs.
 
 The state of a key is the rows of both sides, as a list each. The changes of a batch are compacted
 to the last of each row first; a row that stays equal changes nothing. The output is the difference

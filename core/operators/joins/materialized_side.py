@@ -1,12 +1,11 @@
-"""Joins of small frames, with shortcuts for empty ones.
-
-A changelog join runs seven of these per batch, most often with a single row, and half of them have
-an empty side: Polars takes longer to find that out than for all the rest.
-
-One input of a changelog join, materialised: the current rows of each join key.
+"""One materialized side of a changelog join: the current rows of each join key.
 
 The state of a key is a list of its rows. Rows of one join key are identified by the columns of
 their own key that are not part of the join key.
+
+The joins of small frames here have shortcuts for empty ones: a changelog join runs seven per batch,
+most often with a single row, and half of them have an empty side. Polars takes longer to find that
+out than for all the rest.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""The rows of one side of a session join: of open sessions, and of emitted ones.
-
-Joins of the rows of one session, which the rows of both sides form together.
+"""Session joins: rows of both sides that form a session together.
 
 A row is stored under the time at which its session would close if nothing followed. Rows that are
 due are merged with all stored rows of their keys: a row whose session continues is stored again,

@@ -1,9 +1,8 @@
-"""Keys as Python values: a single value, or a tuple for several columns.
+"""The cell cache of a user class: one table per state, and the cells of keys in memory.
 
-The states of a user class: one table per state, and the cells of keys in memory.
-
-Cells are a write-back cache: the cells of arriving rows are filled from the tables in bulk, and
-dirty cells are written back before a snapshot, or when there are too many of them.
+A key is a Python value, or a tuple for several columns. Cells are a write-back cache: the cells of
+arriving rows are filled from the tables in bulk, and dirty cells are written back before a
+snapshot, or when there are too many of them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""The context of a user class in an operator.
-
-The operator of `process` for a class that handles its rows one by one (`on_row`).
+"""The operator of a process class that handles rows one by one.
 
 With `order: event_time` rows are buffered until the watermark has passed them; then they and the
 timers between them are handled in the order of time. With `order: arrival` rows are handled as they

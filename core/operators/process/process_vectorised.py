@@ -1,10 +1,9 @@
-"""The frames that `on_rows` emits, validated against the declared outputs.
+"""The operator of a process class that handles batches of rows (`on_rows`).
 
-The operator of `process` for a class that handles batches of rows (`on_rows`).
-
-The class gets rows of many keys in the order of time; states and timers are columns, read and
-written in bulk. Timers are handled one by one. The rows of a key that come after one of its timers
-wait until the timer has been handled, so that each key sees everything in the order of time.
+The frames that the class emits are validated against the declared outputs. The class gets rows of
+many keys in the order of time; states and timers are columns, read and written in bulk. Timers are
+handled one by one. The rows of a key that come after one of its timers wait until the timer has
+been handled, so that each key sees everything in the order of time.
 """
 
 from __future__ import annotations

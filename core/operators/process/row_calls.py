@@ -1,6 +1,6 @@
 """Rows handled one by one, with the timers that fire between them.
 
-The output of a user class as frames: each row with the time and position of its origin.
+Their output is frames: each row has the time and position of its origin.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A loaded user class: its declared states, its methods, and its row objects.
 
-Errors of user classes, with the row or timer that was being handled.
+An error of a user class names the row or timer that was being handled.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""Key and pane packed into one number: Polars groups by one integer column at half the cost of two.
+"""The state of windows by key and pane, with a buffer of rows that are not folded yet.
 
-It is used for many rows whose key is one integer column without nulls, if all pairs fit into the
-number: the pane's distance from the first one times the span of the keys, plus the key's distance
-from the smallest key.
-
-The state of windows by key and pane, with a buffer of rows that are not folded yet.
+Key and pane are packed into one number, because Polars groups by one integer column at half the
+cost of two. That is done for many rows whose key is one integer column without nulls, if all pairs
+fit into the number: the pane's distance from the first one times the span of the keys, plus the
+key's distance from the smallest key.
 
 Folding a few rows costs as much as folding thousands, so rows are buffered until a window fires or
 many have gathered. Where folding hardly reduces rows, because nearly each has its own key, the

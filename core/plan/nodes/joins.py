@@ -36,7 +36,7 @@ class JoinSide:
 class Join:
     """A join of the rows of two inputs with equal keys; `semi` and `anti` emit left rows only.
 
-    `only` is a further condition, over the columns of both.
+    `residual_filter` is a further condition, over the columns of both.
     """
 
     left: JoinSide

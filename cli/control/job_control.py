@@ -16,7 +16,7 @@ from headrace.cli.control import job_socket
 from headrace.cli.control.http_server import HttpRoute, run_server
 from headrace.cli.control.job_summary import SAMPLE_INTERVAL_S, JobSummary
 from headrace.cli.control.operations import Operation, OperationError, Operations
-from headrace.cli.control.rescale_plans import RescalePlans, changed_parallelism
+from headrace.cli.control.rescale_plans import RescalePlans, find_changed_parallelism
 from headrace.cli.control.savepoint_export import SavepointAbandoned, SavepointProcess
 from headrace.core.api.snapshots import RefusedSnapshot, SnapshotError, format_now
 from headrace.core.coordination.events import (
@@ -112,7 +112,7 @@ class JobControl:
             plans, plan = await self.savepoint_writer.kernel_executor.run_blocking(make)
             if before is self.rescale_plans:
                 break
-        changed = changed_parallelism(self.job.plan, plan)
+        changed = find_changed_parallelism(self.job.plan, plan)
         asked = self.operations.request_rescale(self.job.status, format_now(), changed)
         self._pending_plans[asked.id] = plans, plan
         return self._start_operations(asked)
@@ -215,7 +215,7 @@ class JobControl:
     async def _rescale_job(self, operation: Operation) -> None:
         plans, plan = self._pending_plans.pop(operation.id)
         stood_still_s, checkpoint = 0.0, None
-        if changed_parallelism(self.job.plan, plan):
+        if find_changed_parallelism(self.job.plan, plan):
             self._set_progress(operation, "taking a checkpoint, then restarting from it")
             done = await self.job.rescale(plan)
             stood_still_s, checkpoint = done.downtime_s, done.checkpoint

@@ -18,7 +18,7 @@ from headrace.core.plan import Plan, build_plan
 
 @dataclass(frozen=True, slots=True)
 class RescalePlans:
-    """The running document."""
+    """Builds plans of the running pipeline at another parallelism."""
 
     loaded_pipeline: LoadedPipeline
 
@@ -48,15 +48,15 @@ class RescalePlans:
         return RescalePlans(loaded), plan
 
 
-def parallelism_of(plan: Plan) -> dict[str, int]:
+def count_subtasks(plan: Plan) -> dict[str, int]:
     """Return the number of subtasks of each part."""
     return {part.name: part.parallelism for part in plan}
 
 
-def changed_parallelism(before: Plan, after: Plan) -> dict[str, int]:
+def find_changed_parallelism(before: Plan, after: Plan) -> dict[str, int]:
     """Return the new number of subtasks of parts that change."""
-    was = parallelism_of(before)
-    return {name: now for name, now in parallelism_of(after).items() if was[name] != now}
+    was = count_subtasks(before)
+    return {name: now for name, now in count_subtasks(after).items() if was[name] != now}
 
 
 def _check_own_parallelism(pipeline: Pipeline, name: str) -> None:

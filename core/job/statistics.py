@@ -1,4 +1,4 @@
-"""The statistics of a running job as plain data, for the control API and for metrics.
+"""Reports of a job's statistics as plain data, for the control API and for metrics.
 
 `collect_job_statistics` and `collect_checkpoint_history` return everything there is. Times are
 texts in UTC, durations are seconds, shares are between 0 and 1. A key without a value is present,

@@ -1,4 +1,4 @@
-"""The statistics of a running job: the row counts of each part, and the state of each subtask.
+"""The statistics that workers collect: row counts of each part, and the state of each subtask.
 
 They are read from subtasks and channels, cheaply enough for any time. The counts of a part are the
 job's, across restarts; those of a subtask start at 0 after a restart or a rescale.

@@ -221,14 +221,14 @@ def _check_reset_state(plan: Plan, names: Sequence[str], ctx: click.Context) -> 
     from headrace.core.plan import nodes
     from headrace.core.plan.fingerprint import build_fingerprints
 
-    kept = [
+    stateful_names = [
         *(part.name for part in plan if isinstance(part, nodes.Source)),
         *build_fingerprints(plan),
     ]
     for name in names:
-        if name not in kept:
+        if name not in stateful_names:
             message = f'--reset-state: wanted a source or a step with state, got "{name}"'
-            hint = suggest_name(name, kept) or f"there are {', '.join(kept)}"
+            hint = suggest_name(name, stateful_names) or f"there are {', '.join(stateful_names)}"
             raise click.UsageError(f"{message}: {hint}", ctx)
 
 

@@ -70,12 +70,14 @@ class ChunkMaker:
     metadata_columns: MetadataColumns
     columns: tuple[str, ...]
 
-    def make_chunks(self, loads: Sequence[ChunkInput], most: int | None = None) -> list[MadeChunk]:
-        """Make the chunks of loads, of at most `most` records in total. Raises DamagedBatch."""
+    def make_chunks(
+        self, inputs: Sequence[ChunkInput], max_records: int | None = None
+    ) -> list[MadeChunk]:
+        """Make chunks of at most `max_records` records in total. Raises DamagedBatch."""
         unpacking = self.metadata_columns.unpacker
         unpacked: list[UnpackedRecords] = []
-        left = most
-        for load in loads:
+        left = max_records
+        for load in inputs:
             place = load.position
             records = unpacking.unpack_batches(load.batches, place.offset, place.stop, left)
             unpacked.append(records)
@@ -83,26 +85,26 @@ class ChunkMaker:
                 left -= len(records.values)
                 if left <= 0:
                     break
-        return self._decode_batch(loads, unpacked)
+        return self._decode_batch(inputs, unpacked)
 
     def _decode_batch(
-        self, loads: Sequence[ChunkInput], unpacked: Sequence[UnpackedRecords]
+        self, inputs: Sequence[ChunkInput], unpacked: Sequence[UnpackedRecords]
     ) -> list[MadeChunk]:
-        """Decode all loads in one batch, and give each its rows."""
+        """Decode all inputs in one batch, and give each its rows."""
         if len(unpacked) == 1:
             rows = self.value_decoder.decode_values(unpacked[0].values)
-            return [self._make_chunk(loads[0], unpacked[0], rows)]
-        together: list[bytes | None] = []
+            return [self._make_chunk(inputs[0], unpacked[0], rows)]
+        values: list[bytes | None] = []
         for records in unpacked:
-            together += records.values
-        every = self.value_decoder.decode_values(together)
+            values += records.values
+        decoded = self.value_decoder.decode_values(values)
         made, at, row = [], 0, 0
-        for load, records in zip(loads, unpacked, strict=False):
+        for load, records in zip(inputs, unpacked, strict=False):
             end = at + len(records.values)
-            bad = {n - at: error for n, error in every.errors.items() if at <= n < end}
-            skipped = [n - at for n in every.skipped if at <= n < end]
+            bad = {n - at: error for n, error in decoded.errors.items() if at <= n < end}
+            skipped = [n - at for n in decoded.skipped if at <= n < end]
             count = end - at - len(bad) - len(skipped)
-            part = DecodedValues(every.frame.slice(row, count), bad, skipped)
+            part = DecodedValues(decoded.frame.slice(row, count), bad, skipped)
             made.append(self._make_chunk(load, records, part))
             at, row = end, row + count
         return made
@@ -117,10 +119,12 @@ class ChunkMaker:
         )
         last = records.last_record or load.position.last_record
         whole = records.next_offset >= (load.batches[-1].next_offset if load.batches else 0)
-        go_on = load.resume_offset if whole else records.next_offset
+        resume_offset = load.resume_offset if whole else records.next_offset
         if load.position.stop is not None:
-            go_on = min(go_on, max(load.position.stop, load.position.offset))
-        place = PartitionPosition(max(go_on, load.position.offset), last, load.position.stop)
+            resume_offset = min(resume_offset, max(load.position.stop, load.position.offset))
+        place = PartitionPosition(
+            max(resume_offset, load.position.offset), last, load.position.stop
+        )
         chunk = Chunk(load.split, frame, place.stored_form, bad)
         return MadeChunk(chunk, place, whole, len(rows.skipped))
 

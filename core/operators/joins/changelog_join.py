@@ -161,16 +161,16 @@ class JoinDelta:
         """Concatenate the rows, with ids that identify them, also for rows alone."""
         import polars as pl
 
-        nobody = [
-            pl.col(name).fill_null(pl.lit(nobody))
-            for name, nobody in zip(ID_COLUMNS, self._missing_ids, strict=True)
+        missing_id_columns = [
+            pl.col(name).fill_null(pl.lit(missing_id))
+            for name, missing_id in zip(ID_COLUMNS, self._missing_ids, strict=True)
         ]
         full = [frame for frame in rows if frame.height] or rows[:1]
         whole = pl.concat(full, how="diagonal") if len(full) > 1 else full[0]
         lacking = [
             pl.lit(None, dtype=pl.String).alias(n) for n in ID_COLUMNS if n not in whole.columns
         ]
-        return whole.with_columns_seq(lacking).with_columns_seq(nobody)
+        return whole.with_columns_seq(lacking).with_columns_seq(missing_id_columns)
 
 
 def _split_chunks(rows: int, each: int) -> Iterator[tuple[int, int]]:

@@ -39,7 +39,9 @@ class StandardOutput:
                 _discard_output()
             except OSError as error:
                 why = (error.strerror or str(error)).lower()
-                raise ConnectorError(f"cannot write to standard output: {why}") from None
+                message = f"cannot write to standard output: {why}"
+                # A restart would write rows again that were written before.
+                raise ConnectorError(message, final=True) from None
         return not self.is_closed
 
 

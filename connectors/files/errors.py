@@ -23,6 +23,16 @@ ERROR_HINTS = {
     errno.ENAMETOOLONG: "a name has at most 255 bytes; with partition_by, values become names",
     errno.EIO: "the disk may be failing: see dmesg",
 }
+FINAL_ERRORS = {
+    errno.EACCES,
+    errno.EISDIR,
+    errno.ELOOP,
+    errno.ENAMETOOLONG,
+    errno.ENOTDIR,
+    errno.EPERM,
+    errno.EROFS,
+}
+"""Errors that another attempt would meet again, unlike those of a full disk."""
 DAMAGED_HINT = "it may be damaged, still being written, or not what its name says"
 
 
@@ -31,12 +41,14 @@ def translate_errors(
     doing: str, split: str | None = None, position: Position = None, exit_status: int = 1
 ) -> Iterator[None]:
     """Translate errors to ConnectorError: `cannot read a.json: permission denied`."""
+    is_final = False
     try:
         yield
     except OSError as error:
         # An error without a number is a decompressor's, whose text may hold bytes of the file.
         why = (error.strerror or str(error).split(" (b")[0]).lower()
         hint = ERROR_HINTS.get(error.errno, "") if error.errno else DAMAGED_HINT
+        is_final = error.errno in FINAL_ERRORS
     except Exception as error:
         if not isinstance(error, list_errors()):
             raise
@@ -44,5 +56,10 @@ def translate_errors(
     else:
         return
     raise ConnectorError(
-        f"cannot {doing}: {why}", hint, split=split, position=position, exit_status=exit_status
+        f"cannot {doing}: {why}",
+        hint,
+        split=split,
+        position=position,
+        exit_status=exit_status,
+        final=is_final,
     )

@@ -280,7 +280,6 @@ def test_a_killed_run_leaves_nothing_that_is_seen(tmp_path: Path) -> None:
 def test_a_full_standard_output_fails_the_job(tmp_path: Path) -> None:
     (tmp_path / "endless.yaml").write_text(ENDLESS)
     command = [sys.executable, "-m", "headrace.cli", "run", "endless.yaml"]
-    command += ["--set", "settings.restart.strategy=none"]
     with open("/dev/full", "wb") as full:
         ran = subprocess.run(command, cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True)
     assert ran.returncode == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import os
 import re
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.connectors.files.errors import translate_errors
 from headrace.core.api.failures import ConnectorError
 from headrace.core.api.sources import Chunk
 from headrace.core.api.splits import Split
@@ -204,3 +206,21 @@ def test_what_may_not_be_read() -> None:
         ran = subprocess.run(arguments, capture_output=True, text=True, check=True)
     for line, said in zip(ran.stdout.splitlines(), UNREAD.values(), strict=True):
         assert line.startswith(f"{said} look at its permissions")
+
+
+@pytest.mark.parametrize(
+    ("number", "is_final"),
+    [
+        (errno.EACCES, True),
+        (errno.EISDIR, True),
+        (errno.ENAMETOOLONG, True),
+        (errno.ENOTDIR, True),
+        (errno.EROFS, True),
+        (errno.ENOSPC, False),
+        (errno.EIO, False),
+    ],
+)
+def test_an_error_that_lasts_ends_the_job(number: int, is_final: bool) -> None:
+    with pytest.raises(ConnectorError) as raised, translate_errors("write a.jsonl"):
+        raise OSError(number, os.strerror(number))
+    assert raised.value.is_final == is_final

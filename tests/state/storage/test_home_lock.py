@@ -68,7 +68,7 @@ def test_a_second_process_is_refused_and_told_who_holds_the_home(tmp_path: Path)
     assert caught.value.exit_status == 3
     assert caught.value.message == (
         f"{tmp_path}/bids/lock is held by process {process.pid} on {socket.gethostname()}, "
-        "since 2026-01-31T07:00:00Z"
+        "started 2026-01-31T07:00:00Z"
     )
     assert caught.value.hint == f"wait for it, or stop it: kill {process.pid}"
 

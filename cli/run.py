@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -130,7 +130,7 @@ def run(ctx: click.Context, /, **parameters: Any) -> None:
         raise click.UsageError("a run with --limit or of standard input takes no checkpoints", ctx)
     launch = _build_launch(options, checked.pipeline.settings.buffer, signals, report)
     if options.http is not None:
-        launch = _add_monitoring(launch, options.http, options, report, ctx)
+        launch = _add_monitoring(launch, options.http, options.http_host, report, ctx)
     report.report_start(checked.plan)
     with _report_errors(report, ctx, is_resumable=is_resumable):
         if is_resumable:
@@ -252,7 +252,11 @@ def _build_launch(
 
 
 def _add_monitoring(
-    launch: LaunchOptions, port: int, options: RunOptions, report: RunReport, ctx: click.Context
+    launch: LaunchOptions,
+    port: int,
+    hosts: Collection[str],
+    report: RunReport,
+    ctx: click.Context,
 ) -> LaunchOptions:
     """Add the server of metrics and health to the launch."""
     from headrace.cli.command_group import find_installed_version
@@ -269,7 +273,7 @@ def _add_monitoring(
         report.report_rejection(error.message, error.hint, 2)
         ctx.exit(2)
     report.report_url(format_url(listening), chosen=port == 0)
-    monitoring = MonitoringServer(listening, find_installed_version(), hosts=options.http_host)
+    monitoring = MonitoringServer(listening, find_installed_version(), hosts=hosts)
     return replace(launch, watchers=(*launch.watchers, monitoring.watch))
 
 

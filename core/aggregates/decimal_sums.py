@@ -118,13 +118,13 @@ def _build_split_sum(finish: FinishUnits) -> Accumulator:
 
 
 def _build_split_set_finish(finish: FinishUnits) -> Callable[[pl.Expr], pl.Expr]:
-    def finished(set: pl.Expr) -> pl.Expr:
+    def finish_set(set: pl.Expr) -> pl.Expr:
         import polars as pl
 
         high, low = (set.list.eval(half).list.sum() for half in _split_halves(pl.element()))
         return finish(_join_halves(high, low), set.list.len())
 
-    return finished
+    return finish_set
 
 
 def _to_unscaled(value: pl.Expr) -> pl.Expr:

@@ -58,11 +58,11 @@ def compute_on_column(compute: Callable[[pl.Series], pl.Series], result: Type) -
 
 
 def fill_unparsed(
-    text: pl.Series, read: pl.Series, slowly: Callable[[pl.Series], pl.Series]
+    text: pl.Series, read: pl.Series, parse_rest: Callable[[pl.Series], pl.Series]
 ) -> pl.Series:
     """Return the parsed values, with nulls replaced by the result of a slower parser."""
     left = read.is_null() & text.is_not_null()
-    return read.scatter(left.arg_true(), slowly(text.filter(left))) if left.any() else read
+    return read.scatter(left.arg_true(), parse_rest(text.filter(left))) if left.any() else read
 
 
 def _align_lengths(columns: Sequence[pl.Series]) -> list[pl.Series]:

@@ -55,16 +55,16 @@ class CountWindowOperator(ClocklessOperator, UndelayedOperator):
     """
 
     def __init__(
-        self, operation: WindowedOperation, place: KeyedContext, types: Mapping[str, pl.DataType]
+        self, operation: WindowedOperation, context: KeyedContext, types: Mapping[str, pl.DataType]
     ) -> None:
         """`types` are the types of the input columns; only `top` keeps all of them."""
         import polars as pl
 
         assert operation.window is not None and isinstance(operation.window.shape, Count)
-        shape, state = operation.window.shape, place.state
+        shape, state = operation.window.shape, context.state
         self._grouping = grouping = GroupingKey(operation.key)
         self._fold = fold = CountingFold(build_fold(operation, grouping, types), (NEWEST_TIME,))
-        self._out = ResultRows(operation, place.stream, ordered=place.is_ordered)
+        self._out = ResultRows(operation, context.stream, ordered=context.is_ordered)
         self._pane = gcd(shape.rows, shape.every)
         self._spans = shape.rows // self._pane
         self._every = shape.every // self._pane

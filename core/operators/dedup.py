@@ -58,10 +58,10 @@ NEWEST_TIME = "__last"
 class FirstRowOperator(TtlOperator):
     """The operator of `dedup` with `keep: first`."""
 
-    def __init__(self, operation: Dedup, place: KeyedContext) -> None:
-        super().__init__(operation.ttl, place)
+    def __init__(self, operation: Dedup, context: KeyedContext) -> None:
+        super().__init__(operation.ttl, context)
         self._grouping = GroupingKey(operation.key)
-        self._stream = place.stream
+        self._stream = context.stream
         self.open_table({NEWEST_TIME: to_polars(TIMESTAMP)} if self.has_ttl else {})
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
@@ -123,9 +123,9 @@ class FirstRowOperator(TtlOperator):
 class LastRowOperator(StatelessOperator):
     """The operator of `dedup` with `keep: last`."""
 
-    def __init__(self, operation: Dedup, place: KeyedContext) -> None:
+    def __init__(self, operation: Dedup, context: KeyedContext) -> None:
         self._grouping = GroupingKey(operation.key)
-        self._stream = place.stream
+        self._stream = context.stream
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Emit the last row of each key."""
@@ -206,12 +206,12 @@ class EventTimeDedupOperator(TtlOperator, ABC):
     `_select_rows` chooses the rows to emit.
     """
 
-    def __init__(self, operation: Dedup, place: KeyedContext) -> None:
-        super().__init__(operation.ttl, place)
+    def __init__(self, operation: Dedup, context: KeyedContext) -> None:
+        super().__init__(operation.ttl, context)
         self._operation = operation
-        self._context = place
+        self._context = context
         self._grouping = GroupingKey(operation.key)
-        self._buffer = WatermarkBuffer(place.state, self._grouping)
+        self._buffer = WatermarkBuffer(context.state, self._grouping)
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Buffer the rows for the watermark; late rows are left out."""
@@ -253,8 +253,8 @@ class EventTimeDedupOperator(TtlOperator, ABC):
 class FirstByTimeOperator(EventTimeDedupOperator):
     """The operator of `keep: first`."""
 
-    def __init__(self, operation: Dedup, place: KeyedContext) -> None:
-        super().__init__(operation, place)
+    def __init__(self, operation: Dedup, context: KeyedContext) -> None:
+        super().__init__(operation, context)
         self._after_us = operation.ttl.after_us if operation.ttl else 0
         self.open_table({NEWEST_TIME: to_polars(TIMESTAMP)} if self.has_ttl else {})
 

@@ -33,7 +33,7 @@ _STATE_NAMES = {Session: OPEN_STATE, Count: PANES_STATE}
 """The name of the state that keeps the rows of a window shape, if not that of time windows."""
 
 
-def build_keyed_operator(operation: nodes.KeyedOperation, place: KeyedContext) -> Operator:
+def build_keyed_operator(operation: nodes.KeyedOperation, context: KeyedContext) -> Operator:
     """Build the operator of a keyed operation, over the state of its subtask."""
     match operation:
         case nodes.Aggregate(window=None):
@@ -41,17 +41,17 @@ def build_keyed_operator(operation: nodes.KeyedOperation, place: KeyedContext) -
                 RunningAggregateOperator
                 if operation.changelog_key is None
                 else ChangelogAggregateOperator
-            )(operation, place)
+            )(operation, context)
         case nodes.Top(window=None):
             return (
                 RunningTopOperator if operation.changelog_key is None else ChangelogTopOperator
-            )(operation, place)
+            )(operation, context)
         case nodes.Aggregate() | nodes.Apply():
-            return _build_windowed(operation, place, {})
+            return _build_windowed(operation, context, {})
         case nodes.Top(window=Window() as window):
             return LazyWindowOperator(
-                lambda types: _build_windowed(operation, place, types),
-                place.state,
+                lambda types: _build_windowed(operation, context, types),
+                context.state,
                 _STATE_NAMES.get(type(window.shape), WINDOWS_STATE),
                 by_event=not window.uses_processing_time,
                 watermark_delay_us=1
@@ -60,23 +60,23 @@ def build_keyed_operator(operation: nodes.KeyedOperation, place: KeyedContext) -
             )
         case nodes.Dedup(keep="first"):
             return (FirstByTimeOperator if operation.uses_event_time else FirstRowOperator)(
-                operation, place
+                operation, context
             )
         case nodes.Dedup():
             return (LastByTimeOperator if operation.uses_event_time else LastRowOperator)(
-                operation, place
+                operation, context
             )
     raise AssertionError(operation)
 
 
 def _build_windowed(
-    operation: nodes.WindowedOperation, place: KeyedContext, types: Mapping[str, pl.DataType]
+    operation: nodes.WindowedOperation, context: KeyedContext, types: Mapping[str, pl.DataType]
 ) -> Operator:
     """Build the operator of a window; `types` are the types of the input columns."""
     assert operation.window is not None
     match operation.window.shape:
         case Session():
-            return SessionWindowOperator(operation, place, types)
+            return SessionWindowOperator(operation, context, types)
         case Count():
-            return CountWindowOperator(operation, place, types)
-    return build_window_operator(operation, place, types)
+            return CountWindowOperator(operation, context, types)
+    return build_window_operator(operation, context, types)

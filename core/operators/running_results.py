@@ -39,13 +39,13 @@ IS_EMITTED = "__shown"
 class RunningAggregateOperator(TtlOperator):
     """The operator of `aggregate` without a window."""
 
-    def __init__(self, operation: Aggregate, place: KeyedContext) -> None:
+    def __init__(self, operation: Aggregate, context: KeyedContext) -> None:
         import polars as pl
 
-        super().__init__(operation.ttl, place)
+        super().__init__(operation.ttl, context)
         self._grouping = GroupingKey(operation.key)
         self._fold = AggregateFold(operation, self._grouping, newest=True)
-        self._out = ResultRows(operation, place.stream, ordered=place.is_ordered)
+        self._out = ResultRows(operation, context.stream, ordered=context.is_ordered)
         self._having = to_expr(operation.having.condition) if operation.having else None
         self._state_columns = tuple(self._fold.state_columns)
         shown = {IS_EMITTED: pl.Boolean()} if operation.having else {}
@@ -118,15 +118,15 @@ OLD_RANK = "__before"
 class RunningTopOperator(TtlOperator):
     """The operator of `top` without a window."""
 
-    def __init__(self, operation: nodes.Top, place: KeyedContext) -> None:
-        super().__init__(operation.ttl, place)
+    def __init__(self, operation: nodes.Top, context: KeyedContext) -> None:
+        super().__init__(operation.ttl, context)
         self._grouping = GroupingKey(operation.key)
         self._ranks = RowRanking(operation.by, operation.rows)
-        self._stream = place.stream
-        self._ordered = place.is_ordered
+        self._stream = context.stream
+        self._ordered = context.is_ordered
         self._keeps_column = operation.stores_column
         self._stored_columns: tuple[str, ...] = ()
-        columns = place.state.get_restored_columns(KEYS_STATE)
+        columns = context.state.get_restored_columns(KEYS_STATE)
         if columns is not None:
             self._open(get_row_types(columns, BEST_ROWS))
 

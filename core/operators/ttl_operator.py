@@ -25,10 +25,10 @@ KEYS_STATE = "keys"
 class TtlOperator(UndelayedOperator):
     """A table with one row per key, and the clocks by which keys expire."""
 
-    def __init__(self, ttl: Ttl | None, place: KeyedContext) -> None:
+    def __init__(self, ttl: Ttl | None, context: KeyedContext) -> None:
         self._ttl = ttl
-        self._state = place.state
-        self._now_us = place.now_us
+        self._state = context.state
+        self._now_us = context.now_us
         self._table: KeyedTable | None = None
         self._due_us: int | None = None
         """The next time to look for expired keys; that only frees memory."""

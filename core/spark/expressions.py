@@ -62,12 +62,12 @@ def translate_expression(text: str, *meanings: TypedExpression) -> str | None:
         c.span: quote_column(c.name) for each in meanings for c in _find_qualified_columns(each)
     }
 
-    def rewritten(node: syntax_tree.SyntaxNode) -> str:
+    def rewrite(node: syntax_tree.SyntaxNode) -> str:
         if isinstance(node, syntax_tree.Member) and node.span in tables:
             return tables[node.span]
-        return render_node(text, node, forms, rewritten)
+        return render_node(text, node, forms, rewrite)
 
-    translated = rewritten(parse_expression(text)) if forms or tables else text
+    translated = rewrite(parse_expression(text)) if forms or tables else text
     return (
         f"{translated}\n" if "--" in translated else translated
     )  # so that more may follow a comment

@@ -116,17 +116,17 @@ class Trial:
         )
 
     def _build_operator(
-        self, body: nodes.ProcessBody, key: tuple[str, ...], around: UserCodeContext
+        self, body: nodes.ProcessBody, key: tuple[str, ...], user_context: UserCodeContext
     ) -> ProcessOperator:
         """Build the operator of the class."""
-        place = KeyedContext(
+        context = KeyedContext(
             "trial", PlainState(), lambda: self._now_us, False, frozenset({LATE_STREAM})
         )
         timed = self._event_time is not None
         if len(self._schemas) == 1:
             (schema,) = self._schemas
             process = nodes.Process(_build_key(schema, key), schema, timed, body, LATE_STREAM)
-            return build_process(process, place, around)
+            return build_process(process, context, user_context)
         keys = (key, () if self._has_rules else key)
         left, right = (
             nodes.JoinSide(name, _build_key(schema, of), _build_key(schema, schema.names))
@@ -136,7 +136,7 @@ class Trial:
         join = nodes.Join(
             left, right, "inner", matching, None, "", (LATE_STREAM, LATE_STREAM), timed
         )
-        return build_two_input_process(join, matching, place, around)
+        return build_two_input_process(join, matching, context, user_context)
 
     def row(self, **columns: object) -> None:
         """Process a row; columns that are left out are null."""

@@ -49,27 +49,27 @@ def parse_integer(text: pl.Series, target: Type, *, fraction: bool) -> pl.Series
     """Parse integers that fit; with `fraction`, digits after the point are truncated."""
     type = to_polars(target)
 
-    def slowly(text: pl.Series) -> pl.Series:
+    def parse_rest(text: pl.Series) -> pl.Series:
         trimmed = text.str.strip_chars(SPARK_SPACE)
         if fraction:
             trimmed = trimmed.str.replace(r"^([+-]?)(\.[0-9]*)$", "${1}0${2}")
             trimmed = trimmed.str.extract(r"^([+-]?[0-9]+)(?:\.[0-9]*)?$")
         return trimmed.cast(type, strict=False)
 
-    return fill_unparsed(text, text.cast(type, strict=False), slowly)
+    return fill_unparsed(text, text.cast(type, strict=False), parse_rest)
 
 
 def parse_double(text: pl.Series, target: Type) -> pl.Series:
     """Parse floats and doubles as Java does, then `inf`, `infinity` and `nan` in any case."""
     type = to_polars(target)
 
-    def slowly(text: pl.Series) -> pl.Series:
+    def parse_rest(text: pl.Series) -> pl.Series:
         trimmed = text.str.strip_chars(JAVA_SPACE)
         trimmed = trimmed.str.replace(r"^(.*[0-9.])[dDfF]$", "${1}")
         trimmed = trimmed.str.replace(r"^[+-]NaN$", "NaN").str.replace(r"^[+-](?i:nan)$", "")
         return trimmed.cast(type, strict=False)
 
-    return fill_unparsed(text, text.cast(type, strict=False).fill_nan(None), slowly)
+    return fill_unparsed(text, text.cast(type, strict=False).fill_nan(None), parse_rest)
 
 
 _PLAIN_DECIMAL = r"(?-u)^[+-]?[0-9]{1,19}(?:\.[0-9]{1,18})?$"

@@ -44,11 +44,11 @@ def _rounding_digits(bound: BoundArguments) -> int:
     return digits if isinstance(digits, int) else 0
 
 
-def rounded_type(type: Decimal, digits: int) -> Decimal:
+def compute_rounded_type(type: Decimal, digits: int) -> Decimal:
     """Return the type of a decimal rounded to this many digits: it may grow by one before the
     point.
 
-    >>> str(rounded_type(Decimal(10, 2), 1)), str(rounded_type(Decimal(4, 2), -3))
+    >>> str(compute_rounded_type(Decimal(10, 2), 1)), str(compute_rounded_type(Decimal(4, 2), -3))
     ('decimal(10,1)', 'decimal(4,0)')
     """
     whole = type.precision - type.scale + 1
@@ -60,7 +60,11 @@ def rounded_type(type: Decimal, digits: int) -> Decimal:
 
 def _rounding_type(bound: BoundArguments) -> Type:
     value = bound.types[0]
-    return rounded_type(value, _rounding_digits(bound)) if isinstance(value, Decimal) else value
+    return (
+        compute_rounded_type(value, _rounding_digits(bound))
+        if isinstance(value, Decimal)
+        else value
+    )
 
 
 def _spark_form(bound: BoundArguments) -> str:
@@ -133,10 +137,10 @@ def _step_source(type: Type) -> Decimal:
 def _step_type(bound: BoundArguments) -> Type:
     value = bound.types[0]
     if len(bound.types) > 1:
-        return rounded_type(_step_source(value), _rounding_digits(bound))
+        return compute_rounded_type(_step_source(value), _rounding_digits(bound))
     if not isinstance(value, Decimal):
         return BIGINT
-    return rounded_type(value, 0) if value.scale else value
+    return compute_rounded_type(value, 0) if value.scale else value
 
 
 def _build_step(*, up: bool) -> Callable[[BoundArguments], PolarsForm]:

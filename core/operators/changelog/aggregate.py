@@ -54,25 +54,25 @@ def get_output_columns(operation: Aggregate) -> dict[str, pl.DataType]:
 class ChangelogAggregateOperator(StatelessOperator):
     """The operator of `aggregate` without a window, over a changelog."""
 
-    def __init__(self, operation: Aggregate, place: KeyedContext) -> None:
+    def __init__(self, operation: Aggregate, context: KeyedContext) -> None:
         import polars as pl
 
         assert operation.changelog_key is not None, "append-only rows have another operator"
         self._grouping = grouping = GroupingKey(operation.key)
         self._compactor = ChangeCompactor(grouping, operation.changelog_key)
         self._fold = AggregateFold(operation, grouping)
-        self._results_out = ResultRows(operation, place.stream, ordered=place.is_ordered)
+        self._results_out = ResultRows(operation, context.stream, ordered=context.is_ordered)
         self._having = to_expr(operation.having.condition) if operation.having else pl.lit(True)
         reads = get_fold_columns(self._fold)
         self._input_columns = tuple(reads)
         kept = {**grouping.types, **reads, ROW_ID: pl.String()}
         self._stored_columns = (*kept, SLOT)
         layout = RunsLayout(kept, grouping.internal_names, lambda rows: rows)
-        self._rows = place.state.open_runs(ROWS_STATE, layout)
+        self._rows = context.state.open_runs(ROWS_STATE, layout)
         row = get_output_columns(operation)
         self._row = tuple(row)
         columns = {EMITTED_ROW: pl.Struct(row), NEWEST_TIME: to_polars(TIMESTAMP)}
-        self._table = place.state.open_table(KEYS_STATE, columns)
+        self._table = context.state.open_table(KEYS_STATE, columns)
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Emit the new row of each group that has changes in the batch."""

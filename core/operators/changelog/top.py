@@ -128,17 +128,19 @@ EARLIER_TIME = "__earlier"
 class ChangelogTopOperator(StatelessOperator):
     """The operator of `top` over a changelog."""
 
-    def __init__(self, operation: nodes.Top, place: KeyedContext, spare: int = SPARE_ROWS) -> None:
+    def __init__(
+        self, operation: nodes.Top, context: KeyedContext, spare: int = SPARE_ROWS
+    ) -> None:
         assert operation.changelog_key is not None, "append-only rows have another operator"
         self._operation = operation
-        self._context = place
+        self._context = context
         self._grouping = GroupingKey(operation.key)
         self._compactor = ChangeCompactor(self._grouping, operation.changelog_key)
         self._list_rows = operation.rows + max(operation.rows, spare)
         self._rerank_rows = 16 * spare
         self._states: tuple[KeyedTable, VersionedRows, TopLists] | None = None
         self._columns: tuple[str, ...] = ()
-        columns = place.state.get_restored_columns(KEYS_STATE)
+        columns = context.state.get_restored_columns(KEYS_STATE)
         if columns is not None:
             self._open(get_row_types(columns, BEST_ROWS))
 

@@ -68,22 +68,22 @@ VERSION_NUMBER = "__at"
 class VersionTable:
     """Right rows, by key and time."""
 
-    def __init__(self, operation: nodes.Join, ttl_us: int | None, place: KeyedContext) -> None:
+    def __init__(self, operation: nodes.Join, ttl_us: int | None, context: KeyedContext) -> None:
         import polars as pl
 
         self.side = JoinSideColumns(operation, RIGHT, ordered=True)
         self._ttl_us = ttl_us
-        self._state = place.state
-        hidden = (self.side.time, self._number_column) if place.is_ordered else (self.side.time,)
+        self._state = context.state
+        hidden = (self.side.time, self._number_column) if context.is_ordered else (self.side.time,)
         self.columns = (*self.side.columns, *hidden)
         """The columns returned for matches, without the key."""
         waiting = {n: type for n, type in self.side.types.items() if n != self.side.time}
         waiting |= {PART_NUMBER: pl.Int64(), ARRIVAL_NUMBER: pl.Int64(), IS_DELETE: pl.Boolean()}
         layout = RunsLayout(waiting, self.side.key, lambda rows: rows)
-        self._waiting = place.state.open_runs(COMING_STATE, layout)
+        self._waiting = context.state.open_runs(COMING_STATE, layout)
         self._next_arrival: int | None = None
         """The arrival number of the next version; None: unknown since the restore."""
-        self._table = place.state.open_table(
+        self._table = context.state.open_table(
             VERSIONS_STATE, {name: self.side.types[name] for name in self.columns}
         )
 
@@ -267,18 +267,18 @@ ROW_NUMBER = "__row"
 class AsOfJoin(ClocklessOperator, UndelayedOperator):
     """The operator of an inner or left join with `as_of`."""
 
-    def __init__(self, operation: nodes.Join, matching: AsOfMatch, place: KeyedContext) -> None:
-        self._context = place
-        self._state = place.state
+    def __init__(self, operation: nodes.Join, matching: AsOfMatch, context: KeyedContext) -> None:
+        self._context = context
+        self._state = context.state
         self._late_to = operation.late_to
         self._is_inner = operation.type == "inner"
-        self._left = JoinSideColumns(operation, LEFT, ordered=place.is_ordered)
-        self._pairs = JoinOutput(operation, place.stream, ordered=place.is_ordered)
-        self._versions = VersionTable(operation, matching.ttl_us, place)
+        self._left = JoinSideColumns(operation, LEFT, ordered=context.is_ordered)
+        self._pairs = JoinOutput(operation, context.stream, ordered=context.is_ordered)
+        self._versions = VersionTable(operation, matching.ttl_us, context)
         self._version_columns = [n for n in self._versions.columns if n != self._versions.side.time]
         kept = {name: type for name, type in self._left.types.items() if name != self._left.time}
         layout = RunsLayout(kept, self._left.key, lambda rows: rows)
-        self._waiting = place.state.open_runs(WAITING_STATE, layout)
+        self._waiting = context.state.open_runs(WAITING_STATE, layout)
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Buffer left rows for the watermark."""

@@ -55,25 +55,27 @@ class BroadcastJoin(ClocklessOperator, UndelayedOperator):
     """The operator of a `broadcast`."""
 
     def __init__(
-        self, operation: nodes.Join, matching: BroadcastMatch, place: KeyedContext
+        self, operation: nodes.Join, matching: BroadcastMatch, context: KeyedContext
     ) -> None:
         self._operation = operation
         self._matching = matching
-        self._context = place
-        numbered = _needs_numbers(matching, place.is_ordered)
+        self._context = context
+        numbered = _needs_numbers(matching, context.is_ordered)
         self._left = JoinSideColumns(operation, LEFT, ordered=numbered)
         self._right = JoinSideColumns(operation, RIGHT, ordered=numbered)
-        self._pairs = JoinOutput(operation, place.stream, ordered=place.is_ordered)
+        self._pairs = JoinOutput(operation, context.stream, ordered=context.is_ordered)
         self._key_columns = name_replacement_key(matching)
         self._key_exprs = [
             to_expr(each.value).alias(name)
             for each, name in zip(matching.key or (), self._key_columns, strict=True)
         ]
-        self._types = get_state_columns(operation, matching, ordered=place.is_ordered)[RULES_STATE]
+        self._types = get_state_columns(operation, matching, ordered=context.is_ordered)[
+            RULES_STATE
+        ]
         # By arrival all subtasks have equal rows; with event time, a slower subtask has more.
         spread = Redistribution.UNION if matching.uses_event_time else Redistribution.BROADCAST
-        self._rules_state = place.state.open_entries(RULES_STATE, spread)
-        self._waiting_state = place.state.open_entries(WAITING_STATE, Redistribution.LIST)
+        self._rules_state = context.state.open_entries(RULES_STATE, spread)
+        self._waiting_state = context.state.open_entries(WAITING_STATE, Redistribution.LIST)
         self._rules = self._rules_state.rows
         if self._rules is not None and matching.uses_event_time:
             self._rules = self._rules.unique(maintain_order=True)

@@ -201,15 +201,15 @@ class ChangelogJoin(SymmetricJoin, TtlOperator):
     """The operator of a join whose inputs are both changelogs."""
 
     def __init__(
-        self, operation: nodes.Join, matching: ChangelogMatch, place: KeyedContext
+        self, operation: nodes.Join, matching: ChangelogMatch, context: KeyedContext
     ) -> None:
-        super().__init__(matching.ttl, place)
+        super().__init__(matching.ttl, context)
         left, right = (
-            MaterializedSide(operation, which, matching.keys[which], ordered=place.is_ordered)
+            MaterializedSide(operation, which, matching.keys[which], ordered=context.is_ordered)
             for which in (LEFT, RIGHT)
         )
         self._sides = (left, right)
-        self._pairs = JoinOutput(operation, place.stream, ordered=place.is_ordered)
+        self._pairs = JoinOutput(operation, context.stream, ordered=context.is_ordered)
         self._delta = JoinDelta(operation, (left, right), self._pairs)
         rows = {each.state_column: each.type for each in self._sides}
         self.open_table({**rows, NEWEST_TIME: to_polars(TIMESTAMP)})

@@ -15,31 +15,31 @@ from headrace.core.plan.nodes.matching import (
 from headrace.core.plan.nodes.windows import Session
 
 
-def build_join(operation: nodes.Join, place: KeyedContext) -> TwoInputOperator:
+def build_join(operation: nodes.Join, context: KeyedContext) -> TwoInputOperator:
     """Build the operator of a join, over the state of its subtask."""
     match operation.matching:
         case IntervalMatch():
             from headrace.core.operators.joins.interval_join import IntervalJoin
 
-            return IntervalJoin(operation, operation.matching, place)
+            return IntervalJoin(operation, operation.matching, context)
         case WindowMatch(window) if isinstance(window.shape, Session):
             from headrace.core.operators.joins.session_join import SessionJoin
 
-            return SessionJoin(operation, window, place)
+            return SessionJoin(operation, window, context)
         case WindowMatch(window):
             from headrace.core.operators.joins.window_join import WindowJoin
 
-            return WindowJoin(operation, window, place)
+            return WindowJoin(operation, window, context)
         case AsOfMatch():
             from headrace.core.operators.joins.as_of_join import AsOfJoin
 
-            return AsOfJoin(operation, operation.matching, place)
+            return AsOfJoin(operation, operation.matching, context)
         case ChangelogMatch():
             from headrace.core.operators.joins.changelog_join import ChangelogJoin
 
-            return ChangelogJoin(operation, operation.matching, place)
+            return ChangelogJoin(operation, operation.matching, context)
         case BroadcastMatch():
             from headrace.core.operators.joins.broadcast_join import BroadcastJoin
 
-            return BroadcastJoin(operation, operation.matching, place)
+            return BroadcastJoin(operation, operation.matching, context)
     raise AssertionError(operation)

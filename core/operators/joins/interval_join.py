@@ -47,22 +47,24 @@ CLOCK_CHECKS = 64
 class IntervalJoin(SymmetricJoin, WriteThroughOperator):
     """The operator of a join with `within`, with `ttl`, or with neither."""
 
-    def __init__(self, operation: nodes.Join, matching: IntervalMatch, place: KeyedContext) -> None:
+    def __init__(
+        self, operation: nodes.Join, matching: IntervalMatch, context: KeyedContext
+    ) -> None:
         self._type = operation.type
         self._late_to = operation.late_to
-        self._context, self._state = place, place.state
+        self._context, self._state = context, context.state
         self._processing = matching.uses_processing_time
         self._bounds: TimeBounds | None = None
         if matching.least_us is not None and matching.most_us is not None:
             self._bounds = TimeBounds(matching.least_us, matching.most_us, operation.type)
         self._by_event = self._bounds is not None and not matching.uses_processing_time
         self._buffers = tuple(
-            JoinSideBuffer(operation, which, place, "slot" if self._by_event else "kept")
+            JoinSideBuffer(operation, which, context, "slot" if self._by_event else "kept")
             for which in (LEFT, RIGHT)
         )
         self._unmatched_sides = [w for w in (LEFT, RIGHT) if emits_unmatched(operation.type, w)]
         """The sides whose unmatched rows are emitted."""
-        self._pairs = JoinOutput(operation, place.stream, ordered=place.is_ordered)
+        self._pairs = JoinOutput(operation, context.stream, ordered=context.is_ordered)
         self.watermark_delay_us = 0
         if self._by_event and self._bounds is not None:
             self.watermark_delay_us = self._bounds.watermark_delay_us

@@ -179,17 +179,17 @@ class JoinSideBuffer:
         self,
         operation: nodes.Join,
         which: int,
-        place: KeyedContext,
+        context: KeyedContext,
         time: Literal["kept", "slot", "lost"] = "kept",
     ) -> None:
         """`time`: whether a row's time is a column, the slot, or not stored."""
-        self.side = side = JoinSideColumns(operation, which, ordered=place.is_ordered)
+        self.side = side = JoinSideColumns(operation, which, ordered=context.is_ordered)
         self.key = side.key
         self._time = side.time if time == "slot" else None
         types = dict(side.types)
         if time != "kept":
             del types[side.time]
-        self.runs = place.state.open_runs(
+        self.runs = context.state.open_runs(
             SIDE_STATES[which], RunsLayout(types, side.key, _skip_merge)
         )
         hidden = [name for name in (side.time, side.number) if name in types]

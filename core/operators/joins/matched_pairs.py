@@ -193,7 +193,7 @@ class WindowJoinOutput:
     def __init__(
         self,
         operation: nodes.Join,
-        place: KeyedContext,
+        context: KeyedContext,
         sides: Sequence[OutputSide],
         on: Sequence[str],
         bounds: tuple[pl.Expr, pl.Expr] | None,
@@ -206,7 +206,9 @@ class WindowJoinOutput:
         ]
         """The sides whose unmatched rows are emitted."""
         names = nodes.WINDOW_BOUNDS if bounds else ()
-        self._pairs = JoinOutput(operation, place.stream, ordered=place.is_ordered, bounds=names)
+        self._pairs = JoinOutput(
+            operation, context.stream, ordered=context.is_ordered, bounds=names
+        )
         self._bound_columns = _build_bounds(*bounds) if bounds else []
 
     def emit_window(

@@ -61,19 +61,24 @@ class SessionSideBuffer:
     """
 
     def __init__(
-        self, operation: nodes.Join, which: int, place: KeyedContext, gap_us: int, lateness_us: int
+        self,
+        operation: nodes.Join,
+        which: int,
+        context: KeyedContext,
+        gap_us: int,
+        lateness_us: int,
     ) -> None:
-        self.side = side = JoinSideColumns(operation, which, ordered=place.is_ordered)
+        self.side = side = JoinSideColumns(operation, which, ordered=context.is_ordered)
         self.key = side.key
         self._closes_us, self._over_us = gap_us + 1, gap_us + 1 + lateness_us
         self._emitted_columns = (EMITTED_STARTS[which],) if lateness_us else ()
         types = {**side.types, **dict.fromkeys(self._emitted_columns, to_polars(BIGINT))}
         self._types = {**types, SLOT: to_polars(BIGINT)}
         layout = RunsLayout(types, side.key, lambda rows: rows)
-        self.open_rows = place.state.open_runs(SIDE_STATES[which], layout)
+        self.open_rows = context.state.open_runs(SIDE_STATES[which], layout)
         self._emitted: SortedRuns | None = None
         if lateness_us:
-            self._emitted = place.state.open_runs(EMITTED_PREFIX + SIDE_STATES[which], layout)
+            self._emitted = context.state.open_runs(EMITTED_PREFIX + SIDE_STATES[which], layout)
         numbers = () if side.number is None else (side.number,)
         self._output_columns = (*side.columns, *numbers, *self._emitted_columns)
 
@@ -182,21 +187,21 @@ def build_fragments(
 class SessionJoin(SymmetricJoin, ClocklessOperator, WriteThroughOperator):
     """The operator of a join over sessions."""
 
-    def __init__(self, operation: nodes.Join, window: Window, place: KeyedContext) -> None:
+    def __init__(self, operation: nodes.Join, window: Window, context: KeyedContext) -> None:
         import polars as pl
 
         assert isinstance(window.shape, Session)
         self._late_to = operation.late_to
-        self._context, self._state = place, place.state
+        self._context, self._state = context, context.state
         self._gap_us, self._lateness_us = window.shape.gap_us, window.lateness_us
         self._buffers = tuple(
-            SessionSideBuffer(operation, which, place, self._gap_us, self._lateness_us)
+            SessionSideBuffer(operation, which, context, self._gap_us, self._lateness_us)
             for which in (LEFT, RIGHT)
         )
         self._key = self._buffers[LEFT].key
         bounds = pl.col(FRAGMENT_START), pl.col(FRAGMENT_END) + self._gap_us
         self._output = WindowJoinOutput(
-            operation, place, self._buffers, (*self._key, FRAGMENT_START), bounds
+            operation, context, self._buffers, (*self._key, FRAGMENT_START), bounds
         )
         self._new_pairs: pl.Expr | None = None
         """Selects the pairs whose rows were not in the same emitted session."""

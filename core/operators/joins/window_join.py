@@ -42,21 +42,23 @@ if TYPE_CHECKING:
 class WindowJoin(SymmetricJoin, ClocklessOperator, WriteThroughOperator):
     """The operator of a join over time windows, or over one window of all rows."""
 
-    def __init__(self, operation: nodes.Join, window: Window, place: KeyedContext) -> None:
+    def __init__(self, operation: nodes.Join, window: Window, context: KeyedContext) -> None:
         import polars as pl
 
         self._late_to = operation.late_to
-        self._context, self._window = place, window
+        self._context, self._window = context, window
         self._grid = build_grid(window.shape)
-        self._clock = WindowClock(window, place)
+        self._clock = WindowClock(window, context)
         self._buffers = tuple(
-            JoinSideBuffer(operation, which, place, "lost" if window.has_bounds else "kept")
+            JoinSideBuffer(operation, which, context, "lost" if window.has_bounds else "kept")
             for which in (LEFT, RIGHT)
         )
         self._join_columns = (*self._buffers[LEFT].key, SLOT)
         end = pl.col(SLOT)
         bounds = (self._grid.window_start(end), end) if window.has_bounds else None
-        self._output = WindowJoinOutput(operation, place, self._buffers, self._join_columns, bounds)
+        self._output = WindowJoinOutput(
+            operation, context, self._buffers, self._join_columns, bounds
+        )
         self.watermark_delay_us = compute_watermark_delay(window)
 
     @property

@@ -224,7 +224,7 @@ class CellFactory:
     def __init__(
         self,
         states: States,
-        work: CellClocks,
+        clocks: CellClocks,
         timers: TimerQueue,
         waits: TimerQueue,
         more: Mapping[str, property] = NO_PROPERTIES,
@@ -234,11 +234,11 @@ class CellFactory:
         namespace: dict[str, object] = {"_cells": self, **more}
         begin: list[tuple[str, object]] = []
         for name, declared in states.items():
-            clock = work.now_us if declared.processing else work.get_event_us
+            clock = clocks.now_us if declared.processing else clocks.get_event_us
             if declared.kind is Kind.TIMER:
                 slots += [f"_at_{name}", f"_in_{name}"]
                 namespace[name] = _build_timer_property(
-                    name, waits if declared.processing else timers, work, declared
+                    name, waits if declared.processing else timers, clocks, declared
                 )
                 begin += [(f"_at_{name}", None), (f"_in_{name}", None)]
             elif declared.kind is Kind.VALUE and declared.ttl_us is not None:
@@ -359,7 +359,7 @@ def write(cell, value):
 
 
 def _build_timer_property(
-    name: str, timers: TimerQueue, work: CellClocks, declared: Declared
+    name: str, timers: TimerQueue, clocks: CellClocks, declared: Declared
 ) -> property:
     """Generate the property of a timer.
 
@@ -373,7 +373,7 @@ def _build_timer_property(
         return (
             to_microseconds(value)
             if declared.processing
-            else max(to_microseconds(value), work.get_event_us())
+            else max(to_microseconds(value), clocks.get_event_us())
         )
 
     scope = {"moment": to_datetime, "push": timers.push, "time_of": time_of}

@@ -42,7 +42,7 @@ class OutputValueError(Exception):
 class Collector:
     """The collected rows of one output."""
 
-    def __init__(self, name: str, schema: Schema, work: CallContext) -> None:
+    def __init__(self, name: str, schema: Schema, call_context: CallContext) -> None:
         self.name = name
         self.schema = schema
         self.display_name = f"out.{name}" if name else "out"
@@ -50,7 +50,7 @@ class Collector:
         self.origins: list[int] = []
         """The number of the row or timer that emitted each row (`CallContext.at`)."""
         self._types = [to_polars(field.type) for field in schema]
-        self.emit = self._build_emit(work)
+        self.emit = self._build_emit(call_context)
 
     def __len__(self) -> int:
         return len(self.origins)
@@ -102,33 +102,38 @@ class Collector:
             came = f"{value!r:.200} ({value.__class__.__name__})"
             raise OutputValueError(f"{wanted}, and got {came}", at)
 
-    def _build_emit(self, work: CallContext) -> Callable[..., None]:
+    def _build_emit(self, call_context: CallContext) -> Callable[..., None]:
         names = self.schema.names
         if not all(name.isidentifier() and not keyword.iskeyword(name) for name in names):
-            return self._build_generic_emit(work)
+            return self._build_generic_emit(call_context)
         appends = {f"__a{at}": values.append for at, values in enumerate(self.columns)}
-        nested = self._build_copiers(work)
+        nested = self._build_copiers(call_context)
         takes = {f"__t{at}": take for at, take in nested.items()}
         body = "".join(f"    {names[at]} = __t{at}({names[at]})\n" for at in nested)
         body += "".join(f"    __a{at}({name})\n" for at, name in enumerate(names))
-        scope: dict[str, Any] = {**appends, **takes, "__at": self.origins.append, "__work": work}
+        scope: dict[str, Any] = {
+            **appends,
+            **takes,
+            "__at": self.origins.append,
+            "__work": call_context,
+        }
         exec(f"def emit({', '.join(names)}):\n{body}    __at(__work.at)\n", scope)
         emit = scope["emit"]
         emit.__name__ = emit.__qualname__ = self.display_name
         return emit  # type: ignore[no-any-return]
 
-    def _build_copiers(self, work: CallContext) -> dict[int, Callable[[Any], Any]]:
+    def _build_copiers(self, call_context: CallContext) -> dict[int, Callable[[Any], Any]]:
         """Return the functions that copy the values of nested columns, by column number.
 
         They copy because the next row may change an emitted list.
         """
         return {
-            at: self._build_copier(field, work)
+            at: self._build_copier(field, call_context)
             for at, field in enumerate(self.schema)
             if is_nested([field.type])
         }
 
-    def _build_copier(self, field: Field, work: CallContext) -> Callable[[Any], Any]:
+    def _build_copier(self, field: Field, call_context: CallContext) -> Callable[[Any], Any]:
         has_aliens = build_unknown_field_check(field.type)
         if has_aliens is None:
             return copy_value
@@ -137,14 +142,14 @@ class Collector:
             found = copy_value(value)
             if has_aliens(found):
                 wanted = f'{self.display_name}: column "{field.name}" is declared {field.type}'
-                raise OutputValueError(f"{wanted}, and got {value!r:.200}", work.at)
+                raise OutputValueError(f"{wanted}, and got {value!r:.200}", call_context.at)
             return found
 
         return take
 
-    def _build_generic_emit(self, work: CallContext) -> Callable[..., None]:
+    def _build_generic_emit(self, call_context: CallContext) -> Callable[..., None]:
         """Return `out` for columns whose names are not Python identifiers."""
-        names, takes = self.schema.names, self._build_copiers(work)
+        names, takes = self.schema.names, self._build_copiers(call_context)
 
         def emit(*values: object, **columns: object) -> None:
             row = dict(zip(names, values, strict=False)) | columns
@@ -154,7 +159,7 @@ class Collector:
                 row[names[at]] = take(row[names[at]])
             for name, gathered in zip(names, self.columns, strict=True):
                 gathered.append(row[name])
-            self.origins.append(work.at)
+            self.origins.append(call_context.at)
 
         return emit
 
@@ -162,9 +167,11 @@ class Collector:
 class Collectors:
     """The collectors of all outputs of a class."""
 
-    def __init__(self, outputs: Mapping[str, Schema], work: CallContext) -> None:
+    def __init__(self, outputs: Mapping[str, Schema], call_context: CallContext) -> None:
         """`outputs` are by name; the step's own output is named MAIN_OUTPUT."""
-        self.collectors = {name: Collector(name, schema, work) for name, schema in outputs.items()}
+        self.collectors = {
+            name: Collector(name, schema, call_context) for name, schema in outputs.items()
+        }
         self.out: Any = self.collectors[MAIN_OUTPUT].emit
         for name, each in self.collectors.items():
             if name != MAIN_OUTPUT:

@@ -35,27 +35,27 @@ if TYPE_CHECKING:
 
 
 def build_process(
-    operation: nodes.Process, place: KeyedContext, around: UserCodeContext
+    operation: nodes.Process, context: KeyedContext, user_context: UserCodeContext
 ) -> ProcessOperator:
     """Build the operator of `process`, which handles rows one by one or in batches."""
     kind: type[ProcessOperator] = ProcessOperator
-    if hasattr(around.code.load(), VectorisedProcessOperator.method):
+    if hasattr(user_context.code.load(), VectorisedProcessOperator.method):
         kind = VectorisedProcessOperator
     key, method = operation.key, kind.method
     parts = _build_components(
-        operation.body, key, (method,), place, around, operation.has_event_time
+        operation.body, key, (method,), context, user_context, operation.has_event_time
     )
     columns, late_to = operation.columns, operation.late_to
     return kind(parts, [_build_input(parts, key, columns, method, HELD_ROWS, late_to)])
 
 
 def build_two_input_process(
-    join: nodes.Join, matching: ConnectedMatch, place: KeyedContext, around: UserCodeContext
+    join: nodes.Join, matching: ConnectedMatch, context: KeyedContext, user_context: UserCodeContext
 ) -> ProcessOperator:
     """Build the operator of a class with two inputs, the right of which may be a broadcast."""
     methods = ("on_row", "on_rule") if matching.is_broadcast else ("on_left", "on_right")
     parts = _build_components(
-        matching.body, join.left.key, methods, place, around, join.has_event_time
+        matching.body, join.left.key, methods, context, user_context, join.has_event_time
     )
     sides, names = (join.left, join.right), (HELD_ROWS, HELD_RIGHT_ROWS)
     inputs = [
@@ -69,39 +69,43 @@ def _build_components(
     body: nodes.ProcessBody,
     key: Sequence[nodes.ComputedColumn],
     methods: Sequence[str],
-    place: KeyedContext,
-    around: UserCodeContext,
+    context: KeyedContext,
+    user_context: UserCodeContext,
     has_event_time: bool,
 ) -> ProcessComponents:
     """Assemble the collaborators of an operator; the class must have all the methods."""
-    code, states = around.code, dict(body.states)
+    code, states = user_context.code, dict(body.states)
     kind = code.load()
     for method in methods:
         validate_class(kind, code.display_name, (method,), states)
-    work = CallContext(place.now_us)
-    work.clock_us = place.state.clock_us
+    call_context = CallContext(context.now_us)
+    call_context.clock_us = context.state.clock_us
     own, shared = (
         {name: declared for name, declared in states.items() if declared.shared is is_shared}
         for is_shared in (False, True)
     )
     shared_state = None
     if "on_rule" in methods:
-        shared_state = SharedState(shared, work, place.state, code.display_name)
+        shared_state = SharedState(shared, call_context, context.state, code.display_name)
     properties = NO_PROPERTIES if shared_state is None else shared_state.properties
-    state = KeyedUserState(own, properties, work, GroupingKey(key), place, code.display_name)
-    collectors = Collectors({MAIN_OUTPUT: body.returns, **dict(body.outputs)}, work)
+    state = KeyedUserState(
+        own, properties, call_context, GroupingKey(key), context, code.display_name
+    )
+    collectors = Collectors({MAIN_OUTPUT: body.returns, **dict(body.outputs)}, call_context)
     errors = UserClassErrors(code, collectors, states)
-    process = _create_instance(kind, work, errors)
-    careful, first = around.on_failure is not None, place.is_first
-    caller = RowCaller(process, work, collectors, errors, careful=careful, tells_rules=first)
-    streams = around.name_streams(body, place.stream)
-    frames = OutputFrames(collectors, state.keys, streams, around.ordered_streams)
+    process = _create_instance(kind, call_context, errors)
+    careful, first = user_context.on_failure is not None, context.is_first
+    caller = RowCaller(
+        process, call_context, collectors, errors, careful=careful, tells_rules=first
+    )
+    streams = user_context.name_streams(body, context.stream)
+    frames = OutputFrames(collectors, state.keys, streams, user_context.ordered_streams)
     return ProcessComponents(
         body,
-        place,
-        around,
+        context,
+        user_context,
         process,
-        work,
+        call_context,
         errors,
         caller,
         state,
@@ -111,14 +115,14 @@ def _build_components(
     )
 
 
-def _create_instance(kind: Any, work: CallContext, errors: UserClassErrors) -> Process:
+def _create_instance(kind: Any, call_context: CallContext, errors: UserClassErrors) -> Process:
     try:
         process: Process = kind()
     except (KeyboardInterrupt, GeneratorExit):
         raise
     except BaseException as error:
         raise errors.build_init_error(error) from error
-    process._set_context(work)
+    process._set_context(call_context)
     return process
 
 

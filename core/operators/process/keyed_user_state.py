@@ -27,14 +27,14 @@ class KeyedUserState:
         self,
         states: States,
         properties: Mapping[str, property],
-        work: CallContext,
+        call_context: CallContext,
         grouping: GroupingKey,
         context: KeyedContext,
         name: str,
     ) -> None:
         """`properties` are further ones of cells; `name` is that of the class in messages."""
         heaps = _build_heap(states, by_wall=False), _build_heap(states, by_wall=True)
-        cells = CellFactory(states, work, *heaps, properties)
+        cells = CellFactory(states, call_context, *heaps, properties)
         self.keys = KeyCodec(grouping.types)
         self.cache = CellCache(states, cells, context.state, self.keys, name)
         clocks = {each.processing for each in states.values() if each.kind is Kind.TIMER}

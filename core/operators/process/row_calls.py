@@ -84,7 +84,7 @@ class RowCaller:
     def __init__(
         self,
         process: Any,
-        work: CallContext,
+        call_context: CallContext,
         outs: Collectors,
         failing: UserClassErrors,
         *,
@@ -97,7 +97,7 @@ class RowCaller:
         failed ones.
         """
         self._on_timer: Call | None = getattr(process, "on_timer", None)
-        self._call_context = work
+        self._call_context = call_context
         self._collectors = outs
         self._errors = failing
         self._careful = careful
@@ -121,63 +121,63 @@ class RowCaller:
 
     def handle(self, rows: RowBatch, timers: TimerHeap | None) -> None:
         """Handle rows in their order, and before each row the timers due before it."""
-        work = self._call_context
-        work.start_batch(rows.cells, rows.times)
+        context = self._call_context
+        context.start_batch(rows.cells, rows.times)
         self._row_count, self.fired_timers = len(rows.cells), []
         numbers = count()
         try:
             if self._careful:
                 self._handle_carefully(rows, numbers, timers)
-            elif timers is None or (times := work.times) is None:
+            elif timers is None or (times := context.times) is None:
                 self._handle_all(rows, numbers)
             else:
                 self._handle_in_time(rows, numbers, times, timers)
-            if rows.cells and work.at != len(rows.cells) - 1:
+            if rows.cells and context.at != len(rows.cells) - 1:
                 raise RuntimeError("the class of rows raised StopIteration")
         except (_TimerError, UnlistableColumn, KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as error:
-            at = next(numbers) - 1  # `work.at` differs if the row object could not be created
+            at = next(numbers) - 1  # `context.at` differs if the row object could not be created
             failure = self._errors.build_row_error(error, rows.cells[at]._id, rows.describe_row(at))
             raise failure from error
 
     def _handle_all(self, rows: RowBatch, numbers: Iterator[int]) -> None:
-        work, out, call = self._call_context, self._collectors.out, rows.call
+        context, out, call = self._call_context, self._collectors.out, rows.call
         if call is None:
             for at, each, row, cell in zip(
                 numbers, rows.calls, rows.rows, rows.cells, strict=False
             ):
-                work.at = at
+                context.at = at
                 if (found := each(row, cell, out)) is not None:
                     raise self._errors.build_return_error(found, each.__name__)
             return
         for at, row, cell in zip(numbers, rows.rows, rows.cells, strict=False):
-            work.at = at
+            context.at = at
             if (found := call(row, cell, out)) is not None:
                 raise self._errors.build_return_error(found, call.__name__)
 
     def _handle_in_time(
         self, rows: RowBatch, numbers: Iterator[int], times: list[int], timers: TimerHeap
     ) -> None:
-        work, out, calls = self._call_context, self._collectors.out, rows.calls
+        context, out, calls = self._call_context, self._collectors.out, rows.calls
         for at, call, row, cell, time_us in zip(
             numbers, calls, rows.rows, rows.cells, times, strict=False
         ):
             if time_us > timers.next_us:
                 self.fire(timers.pop_due(time_us))
-            work.at = at
+            context.at = at
             if (found := call(row, cell, out)) is not None:
                 raise self._errors.build_return_error(found, call.__name__)
 
     def _handle_carefully(
         self, rows: RowBatch, numbers: Iterator[int], timers: TimerHeap | None
     ) -> None:
-        work, made = self._call_context, iter(rows.rows)
-        times = None if timers is None else work.times
+        context, made = self._call_context, iter(rows.rows)
+        times = None if timers is None else context.times
         for at, call, cell in zip(numbers, rows.calls, rows.cells, strict=False):
             if timers is not None and times is not None and times[at] > timers.next_us:
                 self.fire(timers.pop_due(times[at]))
-            work.at = at
+            context.at = at
             self._try_call(cell, call, made.__next__, partial(rows.describe_row, at))
 
     def _try_call(
@@ -214,16 +214,16 @@ class RowCaller:
         The rows that they emit have their time, or `event_us` for wall-clock timers. At the end of
         input, and at one time, their number is limited.
         """
-        work, out = self._call_context, self._collectors.out
+        context, out = self._call_context, self._collectors.out
         for at_us, cell, name in due:
-            work.timer_cell, work.timer = cell, name
-            work.timer_event_us = at_us if event_us is None else event_us
-            work.at = self._row_count + len(self.fired_timers)
-            self.fired_timers.append(FiredTimer(work.timer_event_us, cell, name, at_us))
+            context.timer_cell, context.timer = cell, name
+            context.timer_event_us = at_us if event_us is None else event_us
+            context.at = self._row_count + len(self.fired_timers)
+            self.fired_timers.append(FiredTimer(context.timer_event_us, cell, name, at_us))
             try:
                 self._fire_one(cell, name, at_us, out)
             finally:
-                work.timer = work.timer_cell = None
+                context.timer = context.timer_cell = None
             if at_us > self._at_us:
                 self._at_us, self._firings = at_us, {}
             self._count_firing(self._firings, cell, name, at_us)

@@ -28,12 +28,14 @@ from headrace.core.process.declarations import Declared, Kind
 class SharedState:
     """The shared states of a class."""
 
-    def __init__(self, states: States, work: CallContext, state: StepState, name: str) -> None:
+    def __init__(
+        self, states: States, call_context: CallContext, state: StepState, name: str
+    ) -> None:
         """`name` is the name of the class in messages."""
         self._states = states
         self._name = name
         none = TimerHeap(())
-        self.cell = CellFactory(states, work, none, none).create(EVERY_KEY)
+        self.cell = CellFactory(states, call_context, none, none).create(EVERY_KEY)
         """The cell that `on_rule` writes."""
         self._changed = True
         self._entries: dict[str, Entries] = {}

@@ -43,25 +43,25 @@ class SessionWindowOperator(WriteThroughOperator):
     """The operator of `window: {session: ...}`."""
 
     def __init__(
-        self, operation: WindowedOperation, place: KeyedContext, types: Mapping[str, pl.DataType]
+        self, operation: WindowedOperation, context: KeyedContext, types: Mapping[str, pl.DataType]
     ) -> None:
         """`types` are the types of the input columns; only `top` keeps all of them."""
-        window, state = operation.window, place.state
+        window, state = operation.window, context.state
         assert window is not None and isinstance(window.shape, Session)
         self._window = window
         self._count = window.trigger.count if window.trigger else None
         self._gap_us = window.shape.gap_us
-        self._context, self._state = place, state
+        self._context, self._state = context, state
         self._grouping = grouping = GroupingKey(operation.key)
         self._fold = fold = build_fold(operation, grouping, types)
         self._shows_bounds = not isinstance(operation, Top)
-        self._out = ResultRows(operation, place.stream, ordered=place.is_ordered)
+        self._out = ResultRows(operation, context.stream, ordered=context.is_ordered)
         self._open = OpenSessions(state, grouping, fold, self._gap_us)
         self._emitted = (
             EmittedSessions(state, window, self._open) if window.can_fire_again else None
         )
         self._group_columns = self._open.group_columns
-        self._trigger = PeriodicTrigger(window, place.now_us)
+        self._trigger = PeriodicTrigger(window, context.now_us)
         if self._open.find_first_due() is not None:
             self._trigger.record_arrival()
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 def build_window_operator(
-    operation: nodes.WindowedOperation, place: KeyedContext, types: Mapping[str, pl.DataType]
+    operation: nodes.WindowedOperation, context: KeyedContext, types: Mapping[str, pl.DataType]
 ) -> Operator:
     """Build the operator of an operation over time windows.
 
@@ -56,8 +56,8 @@ def build_window_operator(
     grouping = GroupingKey(operation.key)
     panes = build_grid(window.shape)
     fold = build_fold(operation, grouping, types, newest=not window.has_bounds)
-    clock = WindowClock(window, place)
-    out = ResultRows(operation, place.stream, ordered=place.is_ordered)
+    clock = WindowClock(window, context)
+    out = ResultRows(operation, context.stream, ordered=context.is_ordered)
     results = WindowResults(operation, panes, grouping, fold, out)
     trigger = window.trigger
     # Rows arrive by pane; windows with a row-based trigger each get their own copy.
@@ -65,7 +65,7 @@ def build_window_operator(
     grid: Grid = SeparateGrid(panes) if by_rows else panes
     marked = _add_trigger_columns(fold, trigger)
     rows = WindowRows(panes, clock, grouping, marked)
-    filed = PaneState(place.state, grouping, marked)
+    filed = PaneState(context.state, grouping, marked)
     spread = PaneExpander(grid, filed)
     keep = window.lateness_us > 0 and window.keeps_rows
     due = (
@@ -74,8 +74,10 @@ def build_window_operator(
         else SharedPaneWindows(grid, filed, spread)
     )
     every = trigger is not None and trigger.every_us is not None
-    changed = DirtyPanes(place.state, grouping, filed) if every and window.keeps_rows else None
-    parts = WindowComponents(window, grid, clock, rows, filed, spread, due, results, place, changed)
+    changed = DirtyPanes(context.state, grouping, filed) if every and window.keeps_rows else None
+    parts = WindowComponents(
+        window, grid, clock, rows, filed, spread, due, results, context, changed
+    )
     if trigger is None or not by_rows:
         return WindowOperator(parts)
     if trigger.count is None:

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 class WindowClock:
     """The clock by which windows fire: the watermark or the wall clock; it never goes back."""
 
-    def __init__(self, window: Window, place: KeyedContext) -> None:
+    def __init__(self, window: Window, context: KeyedContext) -> None:
         self._lateness_us = window.lateness_us
         self._processing = window.uses_processing_time
-        self._context = place
+        self._context = context
 
     @property
     def now_us(self) -> int:

@@ -11,6 +11,12 @@ from tests.support.kafka.broker import Broker
 from tests.support.kafka.failpoints import POINTS
 from tests.support.kafka.kill import Fired, fire
 
+GOING_BACK = {"returning", "returned"}
+"""Points of a return to an older checkpoint, which tests/recovery/test_missing_manifests asks for.
+
+Here it would take place only when a job happens to fail just after a manifest.
+"""
+
 
 def test_a_job_and_a_broker_that_are_killed_at_any_instant_give_each_row_once(
     tmp_path: Path,
@@ -24,7 +30,7 @@ def test_a_job_that_is_killed_at_each_step_gives_each_row_once(
     """A failpoint that a start passes only with handles to commit is reached after a manifest."""
     fired = Fired(tmp_path, Random(0), broker, name=fresh("fired"))
     try:
-        for at, point in enumerate(POINTS):
+        for at, point in enumerate(each for each in POINTS if each not in GOING_BACK):
             if point.endswith(" again"):
                 fired.die("manifest.after")
                 fired.die(point)

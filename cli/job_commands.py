@@ -46,17 +46,17 @@ def jobs(as_json: bool, home: str) -> None:
     from headrace.cli.control.job_list import list_jobs
 
     check_home(home)
-    found = list_jobs(home)
+    entries = list_jobs(home)
     if as_json:
         import orjson
 
-        documents = [one.build_document() for one in found]
+        documents = [one.build_document() for one in entries]
         options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
         click.echo(orjson.dumps(documents, option=options), nl=False)
-    elif not found:
+    elif not entries:
         click.echo(f"there are no jobs in {home}", err=True)
     else:
-        _print_jobs(found)
+        _print_jobs(entries)
 
 
 def _print_jobs(found: Sequence[JobEntry]) -> None:

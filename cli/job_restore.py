@@ -73,8 +73,8 @@ def prepare_job(
     path = options.from_savepoint
     saved = None if path is None else open_compatible(path, plan, options.restore)
     with (
-        home.hold(format_now()) as held,
-        _open_repository(home, settings, options, held) as (repository, id, killed),
+        home.hold(format_now()) as hold,
+        _open_repository(home, settings, options, hold) as (repository, id, killed),
     ):
         if saved is not None:
             saved = adopt_savepoint(saved, repository, check)

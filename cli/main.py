@@ -78,8 +78,8 @@ def run_command_line(arguments: list[str], lasting: ExitStack) -> int:
 
 def _invoke_command(arguments: list[str], lasting: ExitStack) -> int:
     """Invoke the command as click's own `main` does, without its error handling."""
-    if asked := os.environ.get(COMPLETE_VARIABLE):
-        return shell_complete(headrace, {}, "headrace", COMPLETE_VARIABLE, asked)
+    if instruction := os.environ.get(COMPLETE_VARIABLE):
+        return shell_complete(headrace, {}, "headrace", COMPLETE_VARIABLE, instruction)
     color = False if os.environ.get("NO_COLOR") else None
     try:
         with headrace.make_context("headrace", arguments, color=color, obj=lasting) as ctx:

@@ -306,7 +306,7 @@ def _report_errors(report: RunReport, ctx: click.Context, *, is_resumable: bool)
         report.report_rejection(error.message, error.hint, 2)
         ctx.exit(2)
     except JobInterrupted:
-        report.report_interrupted(kept=is_resumable)
+        report.report_interrupted(is_resumable=is_resumable)
         ctx.exit(INTERRUPTED_STATUS)
 
 

@@ -84,15 +84,15 @@ class JsonReport:
         if not self._quiet:
             self._write_event("progress", **build_batch_document(look))
 
-    def report_event(self, news: JobEvent) -> None:
+    def report_event(self, event: JobEvent) -> None:
         """Write `resumed`, `checkpoint`, `checkpoint_failed`, or `restarting` with the failure.
 
         For clients' requests `asked`, `savepoint`, `rescaled` and `not_done`; `notice` when an
         external system has a problem, and when that is over.
         """
-        match news:
+        match event:
             case JobResumed() if not self._quiet:
-                self._write_event("resumed", **_resumed_document(news))
+                self._write_event("resumed", **_resumed_document(event))
             case CheckpointCompleted(number, seconds, size) if not self._quiet:
                 self._write_event(
                     "checkpoint", number=number, seconds=round(seconds, 3), bytes=size
@@ -132,7 +132,7 @@ class JsonReport:
         """Write `failure`, with the traceback if it is a bug in headrace."""
         self._write_event("failure", **_failure_event(failure), exit_status=1)
 
-    def report_interrupted(self, *, kept: bool) -> None:
+    def report_interrupted(self, *, is_resumable: bool) -> None:
         """Write `failure`: the run was interrupted."""
         self._write_event("failure", message=INTERRUPTED_TEXT, hint="", exit_status=130)
 

@@ -66,8 +66,8 @@ class JobProgress:
     @property
     def state_bytes(self) -> int | None:
         """The size of all state, in memory and on disk; None if no step has state."""
-        kept = [part.counts.state for part in self.parts if part.counts.state is not None]
-        return sum(size.bytes + size.disk_bytes for size in kept) if kept else None
+        sizes = [part.counts.state for part in self.parts if part.counts.state is not None]
+        return sum(size.bytes + size.disk_bytes for size in sizes) if sizes else None
 
     @property
     def backpressured_parts(self) -> list[PartProgress]:

@@ -49,7 +49,7 @@ class RunReport(Protocol):
         """Report the progress of a batch on Spark."""
         ...
 
-    def report_event(self, news: JobEvent) -> None:
+    def report_event(self, event: JobEvent) -> None:
         """Report an event of the job."""
         ...
 
@@ -69,8 +69,8 @@ class RunReport(Protocol):
         """Report the failure that has ended the job."""
         ...
 
-    def report_interrupted(self, *, kept: bool) -> None:
-        """Report an immediate stop; open output is lost, or made again if the job is `kept`."""
+    def report_interrupted(self, *, is_resumable: bool) -> None:
+        """Report an immediate stop; open output is lost, or made again by a run that resumes."""
         ...
 
     def report_summary(self, outcome: JobOutcome, look: JobProgress) -> None:

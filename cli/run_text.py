@@ -111,24 +111,24 @@ class TextReport:
             return format_checkpoint(self._own_checkpoint)
         return "" if self._checkpoint is None else f"checkpoint {self._checkpoint}"
 
-    def report_event(self, news: JobEvent) -> None:
+    def report_event(self, event: JobEvent) -> None:
         """Print a line for an event, except for completed checkpoints, which are many."""
-        match news:
+        match event:
             case CheckpointCompleted(number):
-                self._checkpoint, self._own_checkpoint = number, news
+                self._checkpoint, self._own_checkpoint = number, event
             case CheckpointFailed(number, why):
                 self.print_lines(f"checkpoint {number} failed: {escape_unprintable(why)}")
             case JobResumed(number):
                 self._checkpoint = number
                 self._resume_command = (
-                    SAME_COMMAND_TEXT if news.savepoint is None else WITHOUT_SAVEPOINT
+                    SAME_COMMAND_TEXT if event.savepoint is None else WITHOUT_SAVEPOINT
                 )
                 if not self.is_quiet:
-                    self.print_lines("\n".join(format_resumed(news)))
+                    self.print_lines("\n".join(format_resumed(event)))
             case JobRestarting(failure, delay_s):
                 self._print_restart(failure, delay_s)
             case StopRequested() | SavepointTaken() | JobRescaled() if not self.is_quiet:
-                self.print_lines(format_request_done(news))
+                self.print_lines(format_request_done(event))
             case RequestFailed(what, why):
                 self.print_lines(f"{what} failed: {escape_unprintable(why)}")
             case ExternalWarning(line):
@@ -178,9 +178,9 @@ class TextReport:
             )
             self.print_lines("\n".join([head, *_format_hint(failure.hint)]))
 
-    def report_interrupted(self, *, kept: bool) -> None:
+    def report_interrupted(self, *, is_resumable: bool) -> None:
         """Print what is lost, or how to resume."""
-        if not kept:
+        if not is_resumable:
             then = LOST_TEXT
         elif self._checkpoint is None:
             then = RESTART_TEXT
@@ -247,13 +247,13 @@ def format_resumed(resumed: JobResumed) -> Iterable[str]:
         yield f"  {SAVEPOINT_AGAIN_TEXT}"
 
 
-def format_request_done(news: StopRequested | SavepointTaken | JobRescaled) -> str:
+def format_request_done(event: StopRequested | SavepointTaken | JobRescaled) -> str:
     """Describe what was done on a client's request.
 
     >>> format_request_done(JobRescaled({"totals": 3, "out": 2}, 0.318))
     'rescaled: totals 3, out 2; paused for 0.3 s'
     """
-    match news:
+    match event:
         case StopRequested(drain):
             return "headrace stop: draining" if drain else "headrace stop: stopping"
         case SavepointTaken(number, path):
@@ -290,9 +290,9 @@ def _format_removed_checkpoints(resumed: JobResumed) -> str:
     if not resumed.removed_checkpoints:
         return again
     numbers = ", ".join(map(str, resumed.removed_checkpoints))
-    gone = f"checkpoint{'s' * (len(resumed.removed_checkpoints) > 1)} {numbers}"
-    gone = f"{gone} {'are' if len(resumed.removed_checkpoints) > 1 else 'is'} removed"
-    return f"{gone}; {again}" if again else gone
+    removed = f"checkpoint{'s' * (len(resumed.removed_checkpoints) > 1)} {numbers}"
+    removed = f"{removed} {'are' if len(resumed.removed_checkpoints) > 1 else 'is'} removed"
+    return f"{removed}; {again}" if again else removed
 
 
 def format_location(failure: Failure) -> str:
@@ -307,13 +307,13 @@ def format_location(failure: Failure) -> str:
     return f"{failure.step}: {escape_unprintable(failure.split)}{at}"
 
 
-def format_checkpoint(taken: CheckpointCompleted) -> str:
+def format_checkpoint(event: CheckpointCompleted) -> str:
     """Describe a checkpoint with its cost.
 
     >>> format_checkpoint(CheckpointCompleted(12, 0.31, 2 << 20))
     'checkpoint 12 (0.3 s, 2.0 MB)'
     """
-    return f"checkpoint {taken.number} ({taken.seconds:.1f} s, {format_size(taken.bytes)})"
+    return f"checkpoint {event.number} ({event.seconds:.1f} s, {format_size(event.bytes)})"
 
 
 def format_progress(look: JobProgress, checkpoint: str = "") -> str:

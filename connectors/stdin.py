@@ -32,9 +32,9 @@ READ_BYTES = 1 << 18
 class PipeReader:
     """Reads a file descriptor and leaves it open at the end: it belongs to the process."""
 
-    def __init__(self, descriptor: int, most: int, executor: KernelExecutor) -> None:
+    def __init__(self, descriptor: int, max_bytes: int, executor: KernelExecutor) -> None:
         self._descriptor = descriptor
-        self._most = most
+        self._max_bytes = max_bytes
         self._kernel_executor = executor
         self._waits = True
         self._gathered = bytearray()
@@ -49,7 +49,7 @@ class PipeReader:
             self._start_listening()
             if not self._waits:
                 return await self._kernel_executor.run_blocking(
-                    partial(os.read, self._descriptor, self._most)
+                    partial(os.read, self._descriptor, self._max_bytes)
                 )
             await self._something.wait()
         if self._failed and not self._gathered:
@@ -86,7 +86,7 @@ class PipeReader:
             data, self._failed = b"", error
         self._gathered += data
         self._ended = not data
-        if self._ended or len(self._gathered) >= self._most:
+        if self._ended or len(self._gathered) >= self._max_bytes:
             self.close()
         self._something.set()
 

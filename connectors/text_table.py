@@ -125,19 +125,19 @@ def _count_cells(character: str) -> int:
 
 def _pad(text: str, width: int, *, right: bool) -> str:
     """Return the text at exactly that width, cut or padded."""
-    taken = _measure_width(text)
-    if taken > width:
-        text, taken = _truncate(text, width)
-    fill = " " * (width - taken)
+    text_width = _measure_width(text)
+    if text_width > width:
+        text, text_width = _truncate(text, width)
+    fill = " " * (width - text_width)
     return fill + text if right else text + fill
 
 
 def _truncate(text: str, width: int) -> tuple[str, int]:
     """Return the text cut to a width and marked with an ellipsis, and the width it takes."""
-    taken = 0
+    text_width = 0
     for at, character in enumerate(text):
         cells = _count_cells(character)
-        if taken + cells > width - 1:
-            return text[:at] + "…", taken + 1
-        taken += cells
-    return text, taken
+        if text_width + cells > width - 1:
+            return text[:at] + "…", text_width + 1
+        text_width += cells
+    return text, text_width

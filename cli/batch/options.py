@@ -56,15 +56,15 @@ def add_batch_options(what: str) -> Callable[[F], F]:
 
 def check_options(ctx: click.Context) -> None:
     """Check that the given options can be combined. Raises UsageError."""
-    given = [name for name in ctx.params if _is_given(ctx, name)]
-    if "batch" in given:
-        for name in given:
+    names = [name for name in ctx.params if _is_given(ctx, name)]
+    if "batch" in names:
+        for name in names:
             if why := REJECTED_OPTIONS.get(name):
                 message = f"{_format_option(name)} cannot be combined with --batch: {why}"
                 raise click.UsageError(message, ctx)
         return
     for name in ("master", "conf"):
-        if name in given:
+        if name in names:
             raise click.UsageError(f"--{name} is for Spark: it needs --batch", ctx)
 
 

@@ -146,10 +146,10 @@ class JobClient:
 
     def _check_starting(self, when_not: str, *, late: bool) -> None:
         try:
-            held, holder = self.home.find_holder()
+            is_held, holder = self.home.find_holder()
         except SnapshotError as error:
             raise Refusal(error.message, error.hint, 3) from None
-        if not held and (late or not self.is_new_home):
+        if not is_held and (late or not self.is_new_home):
             raise Refusal(f"{self.home.name} is not running", when_not, 3)
         if late:
             message = f"{self.home.name} is starting or ending, and takes no requests ({holder})"

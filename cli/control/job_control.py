@@ -50,7 +50,7 @@ class JobControl:
     summary: JobSummary
     rescale_plans: RescalePlans
     savepoint_writer: SavepointProcess
-    report_event: Callable[[JobEvent], None] = lambda news: None
+    report_event: Callable[[JobEvent], None] = lambda event: None
     report_bug: Callable[[BaseException], None] = lambda error: None
     """Called with an exception that is a bug in headrace."""
     make_routes: Callable[[JobControl], Sequence[HttpRoute]] = lambda control: ()
@@ -113,19 +113,21 @@ class JobControl:
             if before is self.rescale_plans:
                 break
         changed = find_changed_parallelism(self.job.plan, plan)
-        asked = self.operations.request_rescale(self.job.status, format_now(), changed)
-        self._pending_plans[asked.id] = plans, plan
-        return self._start_operations(asked)
+        operation = self.operations.request_rescale(self.job.status, format_now(), changed)
+        self._pending_plans[operation.id] = plans, plan
+        return self._start_operations(operation)
 
     def stop(self, *, saves: bool, to: str | None, drain: bool) -> Operation:
         """Request a stop. Raises RequestError."""
         before = self.operations.list_open_operations()
         status = self.job.status
-        asked = self.operations.request_stop(status, format_now(), saves=saves, to=to, drain=drain)
-        if asked not in before:
+        operation = self.operations.request_stop(
+            status, format_now(), saves=saves, to=to, drain=drain
+        )
+        if operation not in before:
             self.report_event(StopRequested(drain))
             self.job.stop(drain=drain)
-        return self._start_operations(asked)
+        return self._start_operations(operation)
 
     async def wait_until_over(self, operation: Operation, wait_s: float) -> None:
         """Wait until the operation is over, at most this long."""
@@ -145,15 +147,15 @@ class JobControl:
 
     # Execution
 
-    def _start_operations(self, asked: Operation) -> Operation:
+    def _start_operations(self, requested: Operation) -> Operation:
         """Start all operations that may start; return the requested one."""
-        self._requested_at[asked.id] = asyncio.get_running_loop().time()
+        self._requested_at[requested.id] = asyncio.get_running_loop().time()
         while operation := self.operations.start_next(self.job.status):
             task = asyncio.create_task(self._carry_out(operation))
             self._running_tasks.add(task)
             task.add_done_callback(self._running_tasks.discard)
         self._notify_waiters()
-        return asked
+        return requested
 
     def _notify_waiters(self) -> None:
         """Wake all waiting clients."""

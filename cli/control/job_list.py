@@ -74,17 +74,17 @@ def format_rows(found: Sequence[JobEntry], now: datetime) -> list[tuple[str, ...
 
 def _format_row(one: JobEntry, now: datetime) -> tuple[str, ...]:
     number = "" if one.checkpoint is None else str(one.checkpoint)
-    taken = "" if one.taken_at is None else format_age(one.taken_at, now)
+    age = "" if one.taken_at is None else format_age(one.taken_at, now)
     note = "drained" if one.is_drained else one.reason
     if one.job_document is None:
-        return (one.name, one.status, "", "", "", number, taken, note)
+        return (one.name, one.status, "", "", "", number, age, note)
     up, in_s, out_s = (
         one.job_document["uptime_s"],
         one.job_document["in_per_s"],
         one.job_document["out_per_s"],
     )
     rates = (format_duration(up), f"{in_s:,.0f}", f"{out_s:,.0f}")
-    return (one.name, one.status, *rates, number, taken, note)
+    return (one.name, one.status, *rates, number, age, note)
 
 
 def format_duration(seconds: float) -> str:
@@ -141,8 +141,8 @@ def _describe_job(home: Home) -> JobEntry | None:
 def _describe_silent_job(home: Home) -> JobEntry | None:
     """Return the entry of a job without a socket: it is starting, or does not run."""
     try:
-        held, holder = home.find_holder()
-        if held:
+        is_held, holder = home.find_holder()
+        if is_held:
             return JobEntry(home.name, "starting", pid=holder.pid if holder else None)
         store = home.open_read_only()
         numbers = store.list_checkpoints() if store else []

@@ -46,9 +46,9 @@ class JobSummary:
         default_factory=lambda: deque(maxlen=2)
     )
 
-    def record_event(self, news: JobEvent) -> None:
+    def record_event(self, event: JobEvent) -> None:
         """Take note of an event of the job."""
-        match news:
+        match event:
             case CheckpointCompleted(number, seconds, size):
                 self.failed_checkpoint = None
                 self.checkpoint = {

@@ -190,12 +190,12 @@ def _format_examples(examples: dict[str, Any]) -> Iterator[str]:
     for mark, what in (("+", "added"), ("-", "removed")):
         yield from (f"{mark} {_format_pairs(row)}" for row in examples[what])
     for each in examples["changed"]:
-        moved = (
+        changes = (
             f"{n} {_format_value(each['from'][n])} -> {_format_value(v)}"
             for n, v in each["to"].items()
         )
         key = f"{_format_pairs(each['key'])}: " if each["key"] else ""
-        yield f"~ {key}{', '.join(moved)}"
+        yield f"~ {key}{', '.join(changes)}"
 
 
 def _format_pairs(row: dict[str, Any]) -> str:
@@ -232,16 +232,16 @@ def check_compatibility(document: Manifest, plan: nodes.Plan) -> dict[str, Any]:
     }
 
 
-def format_compatibility(title: str, path: str, found: dict[str, Any]) -> str:
+def format_compatibility(title: str, path: str, document: dict[str, Any]) -> str:
     """Format the result for people."""
-    lines = [f"{path} {'can' if found['fits'] else 'cannot'} resume from {title}"]
-    if found["goes_on"]:
-        lines.append(f"  the state of {', '.join(found['goes_on'])} is compatible")
-    lines += [f"  {note}" for note in found["notes"]]
+    lines = [f"{path} {'can' if document['fits'] else 'cannot'} resume from {title}"]
+    if document["goes_on"]:
+        lines.append(f"  the state of {', '.join(document['goes_on'])} is compatible")
+    lines += [f"  {note}" for note in document["notes"]]
     for what, head in (("refused", "not compatible"), ("lost", "would be lost")):
-        if found[what]:
+        if document[what]:
             lines.append(f"{head}:")
-        for each in found[what]:
+        for each in document[what]:
             lines.append(f"  {each['message']}")
             lines += [f"      {each['hint']}"] if each["hint"] else []
     return "\n".join(lines)

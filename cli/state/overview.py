@@ -86,39 +86,39 @@ def _describe_state(
     content: Any = step.document
     counted_rows = sum_known_rows(documents, name)
     if counted_rows is not None and not groups:
-        found = measure_from_row_count(name, step.frozen_states, counted_rows)
+        measured = measure_from_row_count(name, step.frozen_states, counted_rows)
     else:
-        found = measure_state(name, step.frozen_states, content["key_groups"])
+        measured = measure_state(name, step.frozen_states, content["key_groups"])
     own = [document["states"].get(name) for document in documents]
     is_counted = counted_rows is None or groups
     shown: dict[str, Any] = {
-        "kind": found.kind,
-        "rows": found.rows,
-        "keys": found.keys,
-        "key_groups": len(found.groups) if is_counted else None,
+        "kind": measured.kind,
+        "rows": measured.rows,
+        "keys": measured.keys,
+        "key_groups": len(measured.groups) if is_counted else None,
         "bytes": sum_bytes(own),
     }
     if groups:
-        most = found.most_loaded
-        shown["groups"] = [group.document() for group in found.groups]
-        shown["most_loaded"] = None if most is None else most.group
+        largest_group = measured.most_loaded
+        shown["groups"] = [group.document() for group in measured.groups]
+        shown["most_loaded"] = None if largest_group is None else largest_group.group
     return shown
 
 
-def format_contents(opened: OpenSnapshot, found: dict[str, Any]) -> str:
+def format_contents(opened: OpenSnapshot, document: dict[str, Any]) -> str:
     """Format the contents for people."""
-    end = ", drained" if found["drained"] else ", at its end" if found["ended"] else ""
+    end = ", drained" if document["drained"] else ", at its end" if document["ended"] else ""
     lines = [
-        found["title"],
-        f"  taken at {found['time']} by headrace {found['version']},"
-        f" {found['key_groups']} key groups, {found['bytes']:,} bytes{end}",
+        document["title"],
+        f"  taken at {document['time']} by headrace {document['version']},"
+        f" {document['key_groups']} key groups, {document['bytes']:,} bytes{end}",
         *(
             f"  {name}: "
             f"{describe_progress([(s['split'], s['position'], s['ended']) for s in splits])}"
-            for name, splits in found["sources"].items()
+            for name, splits in document["sources"].items()
         ),
     ]
-    for name, step in found["steps"].items():
+    for name, step in document["steps"].items():
         lines += ["", *_format_step(name, step)]
     return "\n".join(lines)
 
@@ -145,10 +145,10 @@ def _format_groups(name: str, state: dict[str, Any]) -> Iterator[str]:
     groups = state.get("groups")
     if not groups:
         return
-    most = next(group for group in groups if group["group"] == state["most_loaded"])
-    share = most["rows"] / max(state["rows"], 1)
-    text = f"{most['rows']:,} of {state['rows']:,} rows ({share:.0%})"
-    yield f"  {name}: most are in key group {most['group']}: {text}"
+    largest_group = next(group for group in groups if group["group"] == state["most_loaded"])
+    share = largest_group["rows"] / max(state["rows"], 1)
+    text = f"{largest_group['rows']:,} of {state['rows']:,} rows ({share:.0%})"
+    yield f"  {name}: most are in key group {largest_group['group']}: {text}"
     head = ["key group", "keys", "rows"]
     rows = [[f"{group[key]:,}" for key in ("group", "keys", "rows")] for group in groups]
     yield from (f"    {line}" for line in align_columns([head, *rows], left=()))
@@ -248,7 +248,7 @@ def _describe_snapshot(
     content: Any = document
     subtasks = [part["subtasks"] for part in content["parts"].values()]
     drained = bool(content.get("drained"))
-    size, most = sum_bytes(content["states"]), max(subtasks, default=1)
+    size, parallelism = sum_bytes(content["states"]), max(subtasks, default=1)
     return SnapshotEntry(
-        what, kind, job, number, content["time"], content["version"], most, size, drained
+        what, kind, job, number, content["time"], content["version"], parallelism, size, drained
     )

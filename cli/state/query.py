@@ -87,19 +87,19 @@ def _translate_error(
 
     columns = [name for frame in tables.values() for name in frame.columns]
     message = str(error).splitlines()[0] if str(error) else type(error).__name__
-    if found := re.match(r"relation '(.*)' was not found", message):
+    if match := re.match(r"relation '(.*)' was not found", message):
         there = f"the tables are {', '.join(map(_quote_table, known))}"
-        near = suggest_name(found[1], [*known])
-        return Refusal(f'there is no table "{found[1]}"', near or there)
-    if found := re.match(r"unable to find column \"(.*?)\"", message):
-        near = suggest_name(found[1], columns)
+        near = suggest_name(match[1], [*known])
+        return Refusal(f'there is no table "{match[1]}"', near or there)
+    if match := re.match(r"unable to find column \"(.*?)\"", message):
+        near = suggest_name(match[1], columns)
         have = "; ".join(f"{name} has {', '.join(f.columns)}" for name, f in tables.items())
-        return Refusal(f'there is no column "{found[1]}"', near or have)
+        return Refusal(f'there is no column "{match[1]}"', near or have)
     if message.startswith("statement type is not supported"):
         return _not_a_query()
     hint = ""
-    if (found := re.match(r"unsupported function '(.*)'", message)) and found[1] in columns:
-        hint = f'SQL has a meaning of its own for {found[1]}: the column is "{found[1]}", in quotes'
+    if (match := re.match(r"unsupported function '(.*)'", message)) and match[1] in columns:
+        hint = f'SQL has a meaning of its own for {match[1]}: the column is "{match[1]}", in quotes'
     what = message.removeprefix("sql parser error: ").removesuffix(":")
     return Refusal(f"the query is invalid: {what[:1].lower()}{what[1:200]}", hint)
 

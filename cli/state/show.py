@@ -46,16 +46,16 @@ def show(
     savepoint. Results are those that would be emitted if no more rows arrived.
     """
     with open_snapshot(what, home) as snapshot:
-        found = snapshot.read_step(step)
-        wanted = None if key is None else _parse_key(found, key, snapshot)
+        reader = snapshot.read_step(step)
+        wanted = None if key is None else _parse_key(reader, key, snapshot)
         states = {
-            name: _read_first_rows(found, name, limit, wanted, raw=raw)
-            for name in found.state_names
+            name: _read_first_rows(reader, name, limit, wanted, raw=raw)
+            for name in reader.state_names
         }
         if as_json:
-            _print_json(snapshot, found, key, states, limit)
+            _print_json(snapshot, reader, key, states, limit)
         else:
-            _print_states(found, key, states, limit, raw=raw)
+            _print_states(reader, key, states, limit, raw=raw)
 
 
 def _parse_key(step: StepStateReader, key: str, snapshot: OpenSnapshot) -> ParsedKey:

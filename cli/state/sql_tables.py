@@ -23,17 +23,17 @@ COUNT_COLUMNS = ("rows_in", "rows_out", "bad", "late", "unfilled")
 
 def build_tables(opened: OpenSnapshot) -> dict[str, TableFactory]:
     """Return all tables by name; the step's own name is its first state."""
-    found: dict[str, TableFactory] = {}
+    tables: dict[str, TableFactory] = {}
     for step in opened.read_steps():
         for number, name in enumerate(step.state_names):
             if not number:
-                found[step.step] = partial(_read_state, step, name)
-            found[make_unique_name(f"{step.step}_{name}", [*found])] = partial(
+                tables[step.step] = partial(_read_state, step, name)
+            tables[make_unique_name(f"{step.step}_{name}", [*tables])] = partial(
                 _read_state, step, name
             )
-    found[make_unique_name("sources", [*found])] = partial(_build_sources, opened.manifest)
-    found[make_unique_name("counts", [*found])] = partial(_build_counts, opened.manifest)
-    return found
+    tables[make_unique_name("sources", [*tables])] = partial(_build_sources, opened.manifest)
+    tables[make_unique_name("counts", [*tables])] = partial(_build_counts, opened.manifest)
+    return tables
 
 
 def _read_state(step: StepStateReader, name: str) -> pl.DataFrame:

@@ -119,15 +119,15 @@ class FileBatchReader:
 
 def find_line_cuts(file: FileIO, end: int, step: int) -> list[int]:
     """Find the beginnings of lines, about every `step` bytes, before `end`."""
-    found: list[int] = []
+    cuts: list[int] = []
     at = step
     while at < end:
         line_end = _find_byte(file, b"\n", at - 1)
         if line_end is None or line_end + 1 >= end:
             break
-        found.append(line_end + 1)
+        cuts.append(line_end + 1)
         at = line_end + 1 + step
-    return found
+    return cuts
 
 
 def _find_byte(file: FileIO, sign: bytes, at: int) -> int | None:

@@ -86,25 +86,25 @@ def find_matches(folder: str, pattern: str) -> Iterator[str]:
             yield found
 
 
-def _expand_pattern(folder: str, found: str, names: tuple[str, ...]) -> Iterator[str]:
-    """Yield the matches of the remaining names below `found`, which is matched already."""
+def _expand_pattern(folder: str, matched_path: str, names: tuple[str, ...]) -> Iterator[str]:
+    """Yield the matches of the remaining names below `matched_path`, which is matched already."""
     if not names:
-        yield found
+        yield matched_path
         return
     head, rest = names[0], names[1:]
-    here = os.path.join(folder, found)
+    here = os.path.join(folder, matched_path)
     if head == "**":
-        yield from _expand_pattern(folder, found, rest)
+        yield from _expand_pattern(folder, matched_path, rest)
         for entry in _list_entries(here):
             if entry.is_dir(follow_symlinks=False) and not entry.name.startswith("."):
-                yield from _expand_pattern(folder, os.path.join(found, entry.name), names)
+                yield from _expand_pattern(folder, os.path.join(matched_path, entry.name), names)
     elif has_wildcards(head):
         for entry in _list_entries(here):
             below_a_file = rest and not entry.is_dir()
             if _matches_name(entry.name, head) and not below_a_file:
-                yield from _expand_pattern(folder, os.path.join(found, entry.name), rest)
+                yield from _expand_pattern(folder, os.path.join(matched_path, entry.name), rest)
     elif os.path.lexists(os.path.join(here, head)):
-        yield from _expand_pattern(folder, os.path.join(found, head), rest)
+        yield from _expand_pattern(folder, os.path.join(matched_path, head), rest)
 
 
 def _matches_name(name: str, pattern: str) -> bool:

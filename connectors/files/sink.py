@@ -175,8 +175,8 @@ def build_sink(sink: nodes.Sink, schema: Schema, run_context: RunContext) -> Fol
     options = sink.options
     assert isinstance(options, FilesSink)
     folders = [str(name) for name in options.partition_by or ()]
-    kept = Schema(tuple(field for field in schema if field.name not in folders))
-    bodies, suffix = _choose_body(sink, options.compression, kept)
+    body_schema = Schema(tuple(field for field in schema if field.name not in folders))
+    bodies, suffix = _choose_body(sink, options.compression, body_schema)
     output = FilesOutput(
         folder=str(run_context.folder / options.path),
         job=run_context.job_id[:8],

@@ -86,16 +86,16 @@ def find_null_violations(field: Field, column: pl.Series) -> dict[int, str]:
     """Return an error text for each row of a column with a forbidden null."""
     import polars as pl
 
-    found: dict[int, str] = {}
+    violations: dict[int, str] = {}
     wanted = f'column "{field.name}": wanted {field.type}'
     if has_required_field(field.type):
         within = (
             column.to_frame("v").select(_has_null_violation(pl.col("v"), field.type)).to_series()
         )
-        found = dict.fromkeys(within.arg_true(), f"{wanted}, got null within")
+        violations = dict.fromkeys(within.arg_true(), f"{wanted}, got null within")
     if not field.nullable and column.null_count():
-        found |= dict.fromkeys(column.is_null().arg_true(), f"{wanted} not null, got null")
-    return found
+        violations |= dict.fromkeys(column.is_null().arg_true(), f"{wanted} not null, got null")
+    return violations
 
 
 def has_required_field(type: Type) -> bool:

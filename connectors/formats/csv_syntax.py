@@ -55,16 +55,16 @@ class CsvSyntax:
         >>> CsvSyntax().split_fields(b'a,"b ""c"" d",')
         [(False, b'a'), (True, b'b "c" d'), (False, b'')]
         """
-        found: list[tuple[bool, bytes]] = []
+        fields: list[tuple[bool, bytes]] = []
         at = 0
         while field := self._field_pattern.match(record, at):
             quoted, plain, end = field.groups()
             if quoted is None:
-                found.append((False, plain))
+                fields.append((False, plain))
             else:
-                found.append((True, quoted.replace(self.quote * 2, self.quote)))
+                fields.append((True, quoted.replace(self.quote * 2, self.quote)))
             if not end:
-                return found
+                return fields
             at = field.end()
         return None
 

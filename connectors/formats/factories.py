@@ -100,6 +100,8 @@ class CsvDialect:
 
 def build_dialect(options: DocumentModel | None) -> CsvDialect:
     """Return the dialect of the options."""
-    given = options if isinstance(options, CsvOptions) else CsvOptions()
-    delimiter, quote, null = (text.reveal() for text in (given.delimiter, given.quote, given.null))
-    return CsvDialect(given.header, CsvSyntax(delimiter.encode(), quote.encode()), null)
+    csv_options = options if isinstance(options, CsvOptions) else CsvOptions()
+    delimiter, quote, null = (
+        text.reveal() for text in (csv_options.delimiter, csv_options.quote, csv_options.null)
+    )
+    return CsvDialect(csv_options.header, CsvSyntax(delimiter.encode(), quote.encode()), null)

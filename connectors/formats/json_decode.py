@@ -148,15 +148,15 @@ class _FaultFinder:
         """Complete the single values; give up records with an invalid one."""
         import polars as pl
 
-        asked = [
+        fields = [
             field
             for field in self.schema
             if field.name in values.columns and values[field.name].null_count()
             if to_wire_type(field.type, self.epoch) != pl.String()
         ]
-        types: dict[str, pl.DataType] = {field.name: pl.String() for field in asked}
+        types: dict[str, pl.DataType] = {field.name: pl.String() for field in fields}
         texts = read_lines(b"\n".join(self.texts), types, lenient=True)
-        for field in asked:
+        for field in fields:
             value, text = values[field.name], texts[field.name]
             if field.type in (FLOAT, DOUBLE):
                 value = json_reader.fill_words(value, text)

@@ -82,14 +82,14 @@ def _list_atomic_types() -> dict[pl.DataType, Type]:
     }
 
 
-def can_hold(wanted: Type, found: Type) -> bool:
-    """Whether every value of type `found` is a value of type `wanted`.
+def can_hold(wanted: Type, actual: Type) -> bool:
+    """Whether every value of type `actual` is a value of type `wanted`.
 
     >>> from headrace.core.types.data_types import BIGINT, STRING
     >>> can_hold(BIGINT, INT), can_hold(INT, BIGINT), can_hold(STRING, INT)
     (True, False, False)
     """
-    match wanted, found:
+    match wanted, actual:
         case Array(element), Array(other):
             return can_hold(element, other)
         case Struct(fields), Struct(others):
@@ -97,26 +97,26 @@ def can_hold(wanted: Type, found: Type) -> bool:
             return all(f.name in types and can_hold(f.type, types[f.name]) for f in fields)
         case Decimal(precision, scale), Decimal(digits, places):
             return scale >= places and precision - scale >= digits - places
-        case Decimal(precision, scale), _ if found in INTEGER_DIGITS:
-            return precision - scale >= min(INTEGER_DIGITS[found], 19)
-    if wanted in INTEGER_TYPES and found in INTEGER_TYPES:
-        return INTEGER_TYPES.index(wanted) >= INTEGER_TYPES.index(found)
+        case Decimal(precision, scale), _ if actual in INTEGER_DIGITS:
+            return precision - scale >= min(INTEGER_DIGITS[actual], 19)
+    if wanted in INTEGER_TYPES and actual in INTEGER_TYPES:
+        return INTEGER_TYPES.index(wanted) >= INTEGER_TYPES.index(actual)
     if wanted == DOUBLE:
-        return found in (TINYINT, SMALLINT, INT, FLOAT, DOUBLE)
-    return wanted == found
+        return actual in (TINYINT, SMALLINT, INT, FLOAT, DOUBLE)
+    return wanted == actual
 
 
-def convert_value(value: pl.Expr, found: pl.DataType, type: Type) -> pl.Expr:
+def convert_value(value: pl.Expr, dtype: pl.DataType, type: Type) -> pl.Expr:
     """Convert a value to the declared type."""
     import polars as pl
 
-    if isinstance(type, Array) and isinstance(found, pl.Array | pl.List):
-        listed = value.arr.to_list() if isinstance(found, pl.Array) else value
+    if isinstance(type, Array) and isinstance(dtype, pl.Array | pl.List):
+        listed = value.arr.to_list() if isinstance(dtype, pl.Array) else value
         return listed.list.eval(
-            convert_value(pl.element(), _to_instance(found.inner), type.element)
+            convert_value(pl.element(), _to_instance(dtype.inner), type.element)
         )
-    if isinstance(type, Struct) and isinstance(found, pl.Struct):
-        dtypes = {field.name: _to_instance(field.dtype) for field in found.fields}
+    if isinstance(type, Struct) and isinstance(dtype, pl.Struct):
+        dtypes = {field.name: _to_instance(field.dtype) for field in dtype.fields}
         fields = [
             convert_value(value.struct.field(f.name), dtypes[f.name], f.type).alias(f.name)
             for f in type.fields

@@ -31,19 +31,19 @@ class RawDecoder(LineDecoder):
         import polars as pl
 
         block, offset = remove_byte_order_mark(block, offset)
-        found = block.split(b"\n")
-        if not found[-1]:
-            found.pop()
+        lines = block.split(b"\n")
+        if not lines[-1]:
+            lines.pop()
         if not len(self.schema):
-            return pl.DataFrame(height=len(found)), ()
+            return pl.DataFrame(height=len(lines)), ()
         field = self.schema.fields[0]
         if field.type != STRING:
-            return pl.DataFrame({field.name: pl.Series(found, dtype=pl.Binary)}), ()
-        texts = pl.Series(field.name, map(_decode_utf8, found), dtype=pl.String)
+            return pl.DataFrame({field.name: pl.Series(lines, dtype=pl.Binary)}), ()
+        texts = pl.Series(field.name, map(_decode_utf8, lines), dtype=pl.String)
         faults = RecordErrors(dict.fromkeys(texts.is_null().arg_true(), "wanted UTF-8"))
         frame = texts.str.strip_suffix("\r").to_frame()
-        starts = list(accumulate((len(text) + 1 for text in found), initial=offset))
-        return split_bad_records(frame, faults, lambda row: RecordLine(starts[row], found[row]))
+        starts = list(accumulate((len(text) + 1 for text in lines), initial=offset))
+        return split_bad_records(frame, faults, lambda row: RecordLine(starts[row], lines[row]))
 
 
 @dataclass(frozen=True, slots=True)

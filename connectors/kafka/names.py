@@ -67,7 +67,7 @@ class BrokersReading(FieldReading):
     def read(self, value: object) -> tuple[Text, ...]:
         if not isinstance(value, Text) or value.secret or "," not in value:
             return self._list.read(value)
-        gathered, found, at = ValueProblemCollector(), dict[str, Text](), 0
+        gathered, names, at = ValueProblemCollector(), dict[str, Text](), 0
         for piece in value.split(","):
             start = at + len(piece) - len(piece.lstrip())
             one = Text(piece.strip(), value.scalar)
@@ -78,10 +78,10 @@ class BrokersReading(FieldReading):
                 span = (start, start + max(1, len(one)))
                 message = f'wanted {broker_reading.wanted}, got "{one}"'
                 gathered.add(make_value_error(value, message, hint, span))
-            found[str(one)] = one
+            names[str(one)] = one
             at += len(piece) + 1
         gathered.raise_if_any()
-        return tuple(found.values())
+        return tuple(names.values())
 
 
 def _check_topic(text: Text) -> Text:

@@ -125,10 +125,10 @@ class OffsetsReading(FieldReading):
             raise make_expected_error(value, self.wanted)
         gathered = ValueProblemCollector()
         if not any(isinstance(inner, dict) for inner in value.values()):
-            found = {"": _read_by_partition(value, gathered)}
+            bounds = {"": _read_by_partition(value, gathered)}
             gathered.raise_if_any()
-            return OffsetBounds(found)
-        found = {}
+            return OffsetBounds(bounds)
+        bounds = {}
         for name, inner in value.items():
             read_or_collect(gathered, topic_reading, name, name, KEY)
             if not isinstance(inner, dict) or not inner:
@@ -136,9 +136,9 @@ class OffsetsReading(FieldReading):
                     make_expected_error(inner, "partitions and offsets, as in {0: 17}"), name
                 )
                 continue
-            found[str(name)] = _read_by_partition(inner, gathered, name)
+            bounds[str(name)] = _read_by_partition(inner, gathered, name)
         gathered.raise_if_any()
-        return OffsetBounds(found, tuple(value))
+        return OffsetBounds(bounds, tuple(value))
 
 
 def _read_by_partition(
@@ -181,13 +181,13 @@ class BoundReading(FieldReading):
     def read(self, value: object) -> BoundWord | TimeBound | OffsetBounds:
         if isinstance(value, dict):
             at = BoundOptions.model_validate(value)
-            given = [each for each in (at.timestamp, at.offsets) if each is not None]
-            if len(given) != 1:
-                came = "both" if given else "none"
+            bounds = [each for each in (at.timestamp, at.offsets) if each is not None]
+            if len(bounds) != 1:
+                actual = "both" if bounds else "none"
                 raise make_value_error(
-                    value, f"wanted one of {' and '.join(BoundOptions.one_of)}, got {came}"
+                    value, f"wanted one of {' and '.join(BoundOptions.one_of)}, got {actual}"
                 )
-            return given[0]
+            return bounds[0]
         if isinstance(value, Text) and not value.secret:
             for word in self.words:
                 if value == word:

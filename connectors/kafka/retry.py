@@ -141,14 +141,14 @@ class RequestRetry:
 
     async def retry_request(
         self,
-        ask: Callable[[], Awaitable[T]],
+        request: Callable[[], Awaitable[T]],
         *,
         otherwise: Callable[[KafkaError], Awaitable[None]] = _do_nothing,
         within_s: float | None = None,
     ) -> T:
         """Send one request with retries, as `persist` does."""
         return await self.retry_work(
-            lambda: self.watch_request(ask()), otherwise=otherwise, within_s=within_s
+            lambda: self.watch_request(request()), otherwise=otherwise, within_s=within_s
         )
 
     async def retry_work(

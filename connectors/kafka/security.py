@@ -127,13 +127,13 @@ class Security(DocumentModel):
 
 
 def _find_conflicts(security: Security) -> Iterator[ValueProblem]:
-    given = [key for key in Security.model_fields if getattr(security, key) is not None]
+    given_keys = [key for key in Security.model_fields if getattr(security, key) is not None]
     if not security.uses_tls:
-        for key in given:
+        for key in given_keys:
             if key in TLS_KEYS:
                 yield _build_protocol_complaint(key, security.protocol, "ssl or sasl_ssl")
     if not security.uses_sasl:
-        for key in given:
+        for key in given_keys:
             if key in SASL_KEYS:
                 yield _build_protocol_complaint(
                     key, security.protocol, "sasl_ssl or sasl_plaintext"
@@ -146,12 +146,12 @@ def _find_conflicts(security: Security) -> Iterator[ValueProblem]:
         )
         return
     else:
-        yield from _find_foreign_keys(security.mechanism, given)
+        yield from _find_foreign_keys(security.mechanism, given_keys)
         needs = _list_required_keys(security.mechanism)
     for key in needs:
-        if key not in given:
+        if key not in given_keys:
             yield ValueProblem(message=f'{security.mechanism} needs "{key}" as well')
-    yield from _find_unpaired_keys(given)
+    yield from _find_unpaired_keys(given_keys)
 
 
 def _build_protocol_complaint(key: str, protocol: str, wanted: str) -> ValueProblem:
@@ -163,10 +163,10 @@ def _list_required_keys(mechanism: str) -> tuple[str, ...]:
     return ("token",) if mechanism == "OAUTHBEARER" else ("username", "password")
 
 
-def _find_foreign_keys(mechanism: str, given: list[str]) -> Iterator[ValueProblem]:
+def _find_foreign_keys(mechanism: str, given_keys: list[str]) -> Iterator[ValueProblem]:
     """Yield a complaint for each option of another mechanism."""
     for key in ("username", "password", "token"):
-        if key in given and key not in _list_required_keys(mechanism):
+        if key in given_keys and key not in _list_required_keys(mechanism):
             hint = f"it takes {' and '.join(_list_required_keys(mechanism))}"
             yield ValueProblem(
                 message=f'"{key}" does not go with "mechanism: {mechanism}"',
@@ -175,10 +175,10 @@ def _find_foreign_keys(mechanism: str, given: list[str]) -> Iterator[ValueProble
             )
 
 
-def _find_unpaired_keys(given: list[str]) -> Iterator[ValueProblem]:
-    if "key" in given and "cert" not in given:
+def _find_unpaired_keys(given_keys: list[str]) -> Iterator[ValueProblem]:
+    if "key" in given_keys and "cert" not in given_keys:
         message = '"key" needs "cert" as well'
         yield ValueProblem(message=message, hint="the certificate of that key", at=("key", KEY))
-    if "key_password" in given and not {"key", "cert"} & set(given):
+    if "key_password" in given_keys and not {"key", "cert"} & set(given_keys):
         message = '"key_password" needs "key" as well'
         yield ValueProblem(message=message, at=("key_password", KEY))

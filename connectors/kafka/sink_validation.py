@@ -83,15 +83,15 @@ def _find_read_columns(texts: Iterable[Text], schema: Schema) -> set[str]:
     from headrace.core.expressions.parsing.syntax_tree import Name, walk
     from headrace.core.expressions.typed import ExpressionError
 
-    found: set[str] = set()
+    columns: set[str] = set()
     for text in texts:
         with suppress(ExpressionError):  # it has been reported
-            found |= {
+            columns |= {
                 node.name
                 for node in walk(parse_expression(text.reveal()))
                 if isinstance(node, Name)
             }
-    return found & set(schema.names)
+    return columns & set(schema.names)
 
 
 def find_mismatches(options: DocumentModel, outgoing: SinkInput) -> Iterator[ConnectorMismatch]:

@@ -158,11 +158,11 @@ class KafkaSource(DocumentModel):
 
 
 def _find_conflicts(source: KafkaSource) -> Iterator[ValueProblem]:
-    given = [key for key in TOPIC_KEYS if getattr(source, key) is not None]
-    if not given:
+    given_keys = [key for key in TOPIC_KEYS if getattr(source, key) is not None]
+    if not given_keys:
         yield ValueProblem(message=f"wanted one of {', '.join(TOPIC_KEYS)}, got none")
-    for key in given[1:]:
-        message = f'"{key}" does not go with "{given[0]}"'
+    for key in given_keys[1:]:
+        message = f'"{key}" does not go with "{given_keys[0]}"'
         yield ValueProblem(message=message, hint="give only one of them", at=(key, KEY))
     for key in ("start", "stop"):
         place = getattr(source, key)

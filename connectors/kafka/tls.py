@@ -48,8 +48,8 @@ def _load_certificate(context: ssl.SSLContext, security: Security, folder: Path)
         raise _explain_rejection(error, cert, key, security.key_password) from None
 
 
-def _reveal_password(given: Text | None) -> str:
-    return "" if given is None else given.reveal()
+def _reveal_password(password: Text | None) -> str:
+    return "" if password is None else password.reveal()
 
 
 def _explain_rejection(

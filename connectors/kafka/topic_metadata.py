@@ -51,8 +51,8 @@ async def request_topics(
     client: AIOKafkaClient, names: Sequence[str] | None
 ) -> dict[str, TopicMetadata]:
     """Request the metadata of these topics, or of all visible ones. Raises KafkaError."""
-    asked = None if names is None else list(names)
-    answer = await send_to_any(client, MetadataRequest(asked, allow_auto_topic_creation=False))
+    topics = None if names is None else list(names)
+    answer = await send_to_any(client, MetadataRequest(topics, allow_auto_topic_creation=False))
     return {
         name: TopicMetadata(
             build_error(code) if code else None,

@@ -57,11 +57,11 @@ class KeyIndex:
         """Return the rows of the keys that exist, each with its row number in `keys`."""
         import polars as pl
 
-        asked = hash_keys(keys, self.seed)
+        hashes = hash_keys(keys, self.seed)
         at = pl.int_range(keys.height, dtype=pl.UInt32, eager=True).alias(LOOKUP_KEY_INDEX)
         if not self.keys.height:
             return self.rows.clear().insert_column(0, at.clear())
-        places = self.hashes.search_sorted(asked, side="left")
+        places = self.hashes.search_sorted(hashes, side="left")
         places = pl.Series(places).clip(upper_bound=self.keys.height - 1)
         same = pl.select(
             pl.all_horizontal(
@@ -137,8 +137,8 @@ def find_mismatches(
             "a file that is looked up needs a header", None, "its first line names the columns"
         )
     yield from find_type_conflicts(keys, added)
-    for name, given in (("csv", options.csv), ("json", options.json_)):
-        if given is not None and known is not None and known != name:
+    for name, format_options in (("csv", options.csv), ("json", options.json_)):
+        if format_options is not None and known is not None and known != name:
             yield ConnectorMismatch(
                 f'"{name}" has the options of format: {name}, but the format is {known}'
             )
@@ -265,12 +265,12 @@ class FileTable:
         options = self._options
         format = detect_format(options)
         assert format is not None, "the plan has no such lookup"
-        given = options.csv if format == "csv" else options.json_
+        format_options = options.csv if format == "csv" else options.json_
         return nodes.Source(
             name=str(options.path),
             connector="file",
             options=options,
-            format=nodes.Format(format, given),
+            format=nodes.Format(format, format_options),
             schema=schema,
             decoded_columns=schema.names,
             not_null_columns=frozenset(),

@@ -47,15 +47,15 @@ class HeadersReading(FieldReading):
     def read(self, value: object) -> tuple[HttpHeader, ...]:
         if not isinstance(value, dict) or not value:
             raise make_expected_error(value, self.wanted)
-        gathered, found = ValueProblemCollector(), list[HttpHeader]()
+        gathered, headers = ValueProblemCollector(), list[HttpHeader]()
         for key, header in value.items():
             text = read_or_collect(gathered, _header_reading, header, key)
             if not _HEADER_NAME.fullmatch(key):
                 gathered.add(make_value_error(key, f'"{key}" is not a header name'), key, KEY)
             elif isinstance(text, Text):
-                found.append(HttpHeader(key, text))
+                headers.append(HttpHeader(key, text))
         gathered.raise_if_any()
-        return tuple(found)
+        return tuple(headers)
 
 
 def _check_one_line(text: Text) -> Text:

@@ -176,8 +176,8 @@ class HttpTable:
             document = document[0] if document else None
         if document is None or isinstance(document, dict):
             return document
-        came = f"{len(document)} rows" if isinstance(document, list) else "no object"
-        raise ConnectorError(f"{self._format_host()} answered with {came} for a key", final=True)
+        actual = f"{len(document)} rows" if isinstance(document, list) else "no object"
+        raise ConnectorError(f"{self._format_host()} answered with {actual} for a key", final=True)
 
     def _build_frame(self, row: Mapping[str, object] | None) -> pl.DataFrame:
         """Return the row as a frame; of no rows if there is none."""

@@ -42,8 +42,8 @@ def build_found_rows(
 
     errors: list[str | None] = [None] * len(rows)
     columns = [pl.Series(LOOKUP_KEY_INDEX, at, dtype=pl.UInt32)]
-    for place, found in enumerate(lookup.columns):
-        read = make_value_converter(found.field.type)
+    for place, lookup_column in enumerate(lookup.columns):
+        read = make_value_converter(lookup_column.field.type)
         values: list[object] = []
         for row, of_row in enumerate(rows):
             value = of_row[place]
@@ -51,10 +51,15 @@ def build_found_rows(
                 values.append(None if value is None else read(value))
             except (ValueError, TypeError, OverflowError, InvalidOperation):
                 values.append(None)
-                wanted = f'column "{found.column}": wanted {found.field.type}'
+                wanted = f'column "{lookup_column.column}": wanted {lookup_column.field.type}'
                 errors[row] = errors[row] or f"{wanted}, the table has {_format_short(value)}"
         columns.append(
-            pl.Series(found.field.name, values, dtype=to_polars(found.field.type), strict=True)
+            pl.Series(
+                lookup_column.field.name,
+                values,
+                dtype=to_polars(lookup_column.field.type),
+                strict=True,
+            )
         )
     return pl.DataFrame([*columns, pl.Series(ROW_ERROR, errors, dtype=pl.String)])
 

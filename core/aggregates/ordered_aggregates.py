@@ -92,7 +92,7 @@ SPARK_COLLECT_LIST = (
 )
 
 
-def _build_best(bound: BoundArguments, *, most: bool) -> Accumulator:
+def _build_best(bound: BoundArguments, *, greatest: bool) -> Accumulator:
     """Build the value where another is least or greatest; of equals the one in the last row, as in
     Spark.
 
@@ -102,7 +102,7 @@ def _build_best(bound: BoundArguments, *, most: bool) -> Accumulator:
     best = Struct((Field("value", value), Field("by", by), Field("order", ORDER_KEY)))
 
     def pick(rows: pl.Expr, by: pl.Expr, order: pl.Expr) -> tuple[pl.Expr, ...]:
-        return (rows.sort_by(by, order, descending=[most, True], nulls_last=True).first(),)
+        return (rows.sort_by(by, order, descending=[greatest, True], nulls_last=True).first(),)
 
     def partial(rows: AccumulatorInput) -> tuple[pl.Expr, ...]:
         import polars as pl
@@ -129,12 +129,12 @@ def _build_best(bound: BoundArguments, *, most: bool) -> Accumulator:
 
 def build_min_by(bound: BoundArguments) -> Accumulator:
     """Build min_by(x, y)."""
-    return _build_best(bound, most=False)
+    return _build_best(bound, greatest=False)
 
 
 def build_max_by(bound: BoundArguments) -> Accumulator:
     """Build max_by(x, y)."""
-    return _build_best(bound, most=True)
+    return _build_best(bound, greatest=True)
 
 
 def build_collect_list(bound: BoundArguments) -> Accumulator:

@@ -83,8 +83,8 @@ class UserAggregateCall(AggregateCall):
         ]
         partial, partials, made = self._load_class().partial, self._codec, []
         with _attribute_to_group(groups, keys):
-            for at, given in enumerate(zip(*columns, strict=True)):
-                returned = self._call_method(partial, at, "partial", *given)
+            for at, values in enumerate(zip(*columns, strict=True)):
+                returned = self._call_method(partial, at, "partial", *values)
                 made.append(partials.check_partial(returned, at, "partial"))
             return groups.drop(names).hstack(
                 partials.build_columns(made, self._state_names, "partial")
@@ -164,10 +164,10 @@ class UserAggregateCall(AggregateCall):
         return [f"{self.name}.{part}" for part in self._codec.column_types]
 
     def _call_method(
-        self, method: Callable[..., object], at: int, what: str, *given: object
+        self, method: Callable[..., object], at: int, what: str, *arguments: object
     ) -> object:
         try:
-            return method(*given)
+            return method(*arguments)
         except Exception as error:
             raise InvalidGroupResult(f"{self.code.format_error(error)} (in {what})", at) from error
 
@@ -208,7 +208,7 @@ def build_user_call(
     code: UserCode,
     of: Iterable[tuple[str, TypedExpression]],
     returns: tuple[Type, bool],
-    kept: Schema | None,
+    partial_schema: Schema | None,
 ) -> AggregateExpression:
     """Build the expression that calls a user class on expressions, each given with its text."""
     texts = [(canonical_text(parse_expression(text)), typed) for text, typed in of]
@@ -220,7 +220,7 @@ def build_user_call(
     )
     type, nullable = returns
     name = f"__{code}({', '.join(text for text, _ in texts)}) -> {type}"
-    state = tuple(PartialCodec(code.display_name, kept).column_types.items())
+    state = tuple(PartialCodec(code.display_name, partial_schema).column_types.items())
     call = UserAggregateCall(
         name,
         type,
@@ -230,7 +230,7 @@ def build_user_call(
         _build_state_accumulator(state),
         NO_SPARK_FORM,
         code=code,
-        partial_schema=kept,
+        partial_schema=partial_schema,
     )
     return AggregateExpression((call,), ColumnReference(type, nullable, Span(0, 0), name))
 

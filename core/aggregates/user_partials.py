@@ -59,14 +59,14 @@ class PartialCodec:
                 raise InvalidGroupResult(message, at, STATE_HINT) from error
         if isinstance(made, dict) and made.keys() == self.column_types.keys():
             return made
-        came = (
+        actual = (
             ", ".join(map(str, made)) or "an empty one"
             if isinstance(made, dict)
             else describe_value(made)
         )
         message = (
             f"{self.class_name}: {what} must return a dict of {', '.join(self.column_types)}, "
-            f"got {came}"
+            f"got {actual}"
         )
         raise InvalidGroupResult(message, at)
 

@@ -62,15 +62,15 @@ class Blob:
 
 def find_blobs(document: object) -> Iterator[Blob]:
     """Yield all blobs that a document names, at any depth, some perhaps twice."""
-    found = list(_match_blob(document))
+    blobs = list(_match_blob(document))
     inside: Collection[object] = ()
     if isinstance(document, Mapping):
         inside = document.values()
     elif isinstance(document, list | tuple):
         inside = document
-    for item in () if found else inside:
-        found.extend(find_blobs(item))
-    yield from found
+    for item in () if blobs else inside:
+        blobs.extend(find_blobs(item))
+    yield from blobs
 
 
 def _match_blob(document: object) -> Iterator[Blob]:

@@ -114,11 +114,11 @@ class SortedRuns(Protocol):
         """
         ...
 
-    def estimate_deferred_rows(self, *, asking: bool) -> int:
+    def estimate_deferred_rows(self, *, for_lookup: bool) -> int:
         """Estimate how many existing rows the next call has to process; nearly always 0.
 
         That is work that earlier calls with few rows have deferred. The call is `add`, or, with
-        `asking`, a read of few keys, which has more to do if there was none for a while.
+        `for_lookup`, a read of few keys, which has more to do if there was none for a while.
         """
         ...
 

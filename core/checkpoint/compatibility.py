@@ -81,8 +81,8 @@ def check_compatibility(
     findings = compare_checkpoint(document, plan, options)
     if findings.rejections:
         messages = "\n  and ".join(message for message, _ in findings.rejections)
-        given = [each for _, hint in findings.rejections for each in hint.split("; ") if each]
-        hints = dict.fromkeys([*given, FRESH_HINT])
+        hint_texts = [each for _, hint in findings.rejections for each in hint.split("; ") if each]
+        hints = dict.fromkeys([*hint_texts, FRESH_HINT])
         message = f"checkpoint {number} is not compatible: {messages}"
         raise RefusedSnapshot(message, "; ".join(hints))
     return tuple(findings.notes)
@@ -137,10 +137,10 @@ def _compare_states(
         elif step in now:
             _compare_state(step, was, now[step], findings)
         else:
-            gone, hint = "which is not in the pipeline", "add the step again"
+            cause, hint = "which is not in the pipeline", "add the step again"
             if step in names:
-                gone, hint = "which is stateless now", "undo the change of the step"
-            findings.add_lost_state(f"the state of {step}", gone, hint)
+                cause, hint = "which is stateless now", "undo the change of the step"
+            findings.add_lost_state(f"the state of {step}", cause, hint)
     new = (step for step in now if step not in before)
     findings.notes += [f"{step} has no state yet: it starts with new rows" for step in new]
 
@@ -153,10 +153,10 @@ def _compare_state(
     if why := _find_difference(was, now):
         findings.reject(f"the state of {step} {why}\n{texts}", reset)
         return
-    gone = _list_missing(was, now)
+    missing = _list_missing(was, now)
     if "shown" in was.states and "shown" not in now.states:
-        gone.append("the emitted rows that may change")
-    for what in gone:
+        missing.append("the emitted rows that may change")
+    for what in missing:
         where = f"which it no longer stores\n{texts}"
         findings.add_lost_state(f"{what} in the state of {step}", where, "add it again", reset)
     findings.notes += [f"{step} has {what} only for new rows" for what in _list_missing(now, was)]
@@ -221,8 +221,8 @@ def _find_mixed_aggregate(was: Fingerprint, now: Fingerprint) -> str:
         if new and name in was.aggregates:
             return f"has another {name}"
         if new and len(new) < len(calls):
-            kept = next(call for call in calls if call in was.calls)
-            return f"has {kept} of all rows, and {new[0]} of none yet: {name} needs both"
+            old_call = next(call for call in calls if call in was.calls)
+            return f"has {old_call} of all rows, and {new[0]} of none yet: {name} needs both"
     return ""
 
 
@@ -238,11 +238,11 @@ def _compare_sources(
             findings.notes.append(f"{source} is read from its start")
         elif splits and source not in now:
             what = f"the positions of {source}"
-            gone = "which is not in the pipeline"
-            findings.add_lost_state(what, gone, "add the source again")
-        elif splits and (moved := _compare_locations(content.parts[source], now[source])):
+            cause = "which is not in the pipeline"
+            findings.add_lost_state(what, cause, "add the source again")
+        elif splits and (difference := _compare_locations(content.parts[source], now[source])):
             reset = f"--reset-state {source} reads it from its start"
-            findings.reject(f"{source} was read elsewhere{moved}", reset)
+            findings.reject(f"{source} was read elsewhere{difference}", reset)
     for part in plan:
         if isinstance(part, nodes.Source) and part.name not in content.state.splits:
             findings.notes.append(f"{part.name} is new, and read from its start")
@@ -257,8 +257,8 @@ def _compare_sinks(
         what = f"output to commit for {sink}"
         if sink not in now:
             findings.add_lost_state(what, "which is not in the pipeline", commit)
-        elif moved := _compare_locations(content.parts[sink], now[sink]):
-            findings.add_lost_state(what, f"which writes elsewhere now{moved}", commit)
+        elif difference := _compare_locations(content.parts[sink], now[sink]):
+            findings.add_lost_state(what, f"which writes elsewhere now{difference}", commit)
 
 
 def _compare_locations(was: PartDescription, now: PartDescription) -> str:
@@ -314,8 +314,10 @@ def _compare_clauses(was: Sequence[str], now: Sequence[str]) -> str:
     >>> _compare_clauses(["from a", "where (x > 1)"], ["from a", "where (x > 2)"])
     'was where (x > 1), is where (x > 2)'
     """
-    gone = "; ".join(text for text in was if text not in now)
+    removed = "; ".join(text for text in was if text not in now)
     new = "; ".join(text for text in now if text not in was)
-    if not gone and not new:
+    if not removed and not new:
         return "their order" if was != now else ""
-    return ", ".join(filter(None, (f"was {gone}" if gone else "", f"is {new}" if new else "")))
+    return ", ".join(
+        filter(None, (f"was {removed}" if removed else "", f"is {new}" if new else ""))
+    )

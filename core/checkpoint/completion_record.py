@@ -46,12 +46,12 @@ class CompletionRecord:
     @classmethod
     def from_document(cls, document: Document) -> CompletionRecord:
         """Parse the stored form."""
-        said: Any = document
-        back = said.get("returned")
+        content: Any = document
+        back = content.get("returned")
         return cls(
-            said.get("checkpoint", 0),
-            said.get("time", ""),
-            said.get("rows", {}),
+            content.get("checkpoint", 0),
+            content.get("time", ""),
+            content.get("rows", {}),
             CheckpointReturn(back["to"], back["abandoned"]) if back else None,
         )
 
@@ -126,15 +126,15 @@ class CompletionRecord:
 
 def build_completion_record(number: int, document: Manifest) -> CompletionRecord:
     """Build the record of a checkpoint from its manifest."""
-    said: Any = document
-    return CompletionRecord(number, said["time"], count_sink_rows(document))
+    content: Any = document
+    return CompletionRecord(number, content["time"], count_sink_rows(document))
 
 
 def count_sink_rows(document: Manifest) -> dict[str, int]:
     """Return the number of rows that each sink had received, by a manifest."""
-    said: Any = document
-    parts = JobCounters.from_document(said["counts"]).parts
-    return {sink: parts.get(sink, PartCounters()).rows_in for sink in said["sinks"]}
+    content: Any = document
+    parts = JobCounters.from_document(content["counts"]).parts
+    return {sink: parts.get(sink, PartCounters()).rows_in for sink in content["sinks"]}
 
 
 def count_repeated_rows(document: Manifest, known: Mapping[str, int]) -> dict[str, int]:

@@ -76,24 +76,24 @@ class CheckpointHistory:
 
     def record_outcome(
         self,
-        news: CheckpointCompleted | CheckpointFailed,
+        event: CheckpointCompleted | CheckpointFailed,
         now_us: int,
         pauses: CheckpointPauses | None = None,
     ) -> None:
         """Record the outcome of a checkpoint at this time."""
-        triggered_us = now_us - int(news.seconds * 1e6)
-        size = self._sizes.pop(news.number, None)
-        if isinstance(news, CheckpointCompleted):
+        triggered_us = now_us - int(event.seconds * 1e6)
+        size = self._sizes.pop(event.number, None)
+        if isinstance(event, CheckpointCompleted):
             one = CheckpointRecord(
-                news.number, triggered_us, news.seconds, news.bytes, size, pauses
+                event.number, triggered_us, event.seconds, event.bytes, size, pauses
             )
             self.newest_completed = one
             self.completed_count += 1
-            self.total_seconds += news.seconds
-            self.total_new_bytes += news.bytes
+            self.total_seconds += event.seconds
+            self.total_new_bytes += event.bytes
         else:
             one = CheckpointRecord(
-                news.number, triggered_us, news.seconds, failure_reason=news.reason
+                event.number, triggered_us, event.seconds, failure_reason=event.reason
             )
             self.failed_count += 1
         self._records.appendleft(one)

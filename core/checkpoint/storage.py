@@ -68,7 +68,7 @@ class CheckpointStorage:
     version: str = ""
     time: Callable[[], str] = str
     """Returns the wall-clock time as text for people."""
-    on_event: Callable[[JobEvent], None] = lambda news: None
+    on_event: Callable[[JobEvent], None] = lambda event: None
     on_finished: Callable[[], None] = lambda: None
     """Called when all input was read and all output is committed."""
     write_commit_record: Callable[[int], None] = lambda number: None
@@ -211,13 +211,13 @@ class CheckpointStorage:
         is_visible = noted is not None and number <= noted
         return manifest.drop_committed_output(document) if is_visible else document
 
-    def report_event(self, news: JobEvent, pauses: CheckpointPauses | None = None) -> None:
+    def report_event(self, event: JobEvent, pauses: CheckpointPauses | None = None) -> None:
         """Report an event, with the bytes that a checkpoint has added to the store."""
-        if isinstance(news, CheckpointCompleted):
+        if isinstance(event, CheckpointCompleted):
             before, self._reported_bytes = self._reported_bytes, self.store.bytes_written
-            news = replace(news, bytes=self._reported_bytes - before)
-        if isinstance(news, CheckpointCompleted | CheckpointFailed):
-            self.history.record_outcome(news, self.now_us(), pauses)
-        elif isinstance(news, JobRestarting):
+            event = replace(event, bytes=self._reported_bytes - before)
+        if isinstance(event, CheckpointCompleted | CheckpointFailed):
+            self.history.record_outcome(event, self.now_us(), pauses)
+        elif isinstance(event, JobRestarting):
             self.history.restart_count += 1
-        self.on_event(news)
+        self.on_event(event)

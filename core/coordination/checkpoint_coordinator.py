@@ -178,9 +178,9 @@ class CheckpointCoordinator:
             self._prepared_output[self._output_in_manifest :],
         )
         self._output_in_manifest, self.failure_count, self.completed_number = 0, 0, number
-        taken = CheckpointCompleted(number, now - self._started_at)
+        event = CheckpointCompleted(number, now - self._started_at)
         self.state = "committing"
-        return [taken, *(CommitOutput(subtask, handle) for subtask, handle in named)]
+        return [event, *(CommitOutput(subtask, handle) for subtask, handle in named)]
 
     def on_commit_recorded(self, number: int, now: float) -> list[CoordinatorAction]:
         """Become idle: no later attempt will commit the output of the checkpoint again."""

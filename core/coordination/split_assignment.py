@@ -25,7 +25,7 @@ class SplitAssigner:
     _next_number: int = 0
 
     def assign_initial(
-        self, found: Sequence[Split], restored: Mapping[Split, Progress] | None = None
+        self, splits: Sequence[Split], restored: Mapping[Split, Progress] | None = None
     ) -> list[AssignSplits]:
         """Assign the initial splits: one message for each subtask, even if it gets no split.
 
@@ -36,7 +36,7 @@ class SplitAssigner:
         for split, progress in self._restore_splits(restored or {}):
             dealt[self.readers[split.number % len(self.readers)]].append((split, progress))
         if restored is None or self.can_grow:
-            self._assign(found, self.readers, dealt)
+            self._assign(splits, self.readers, dealt)
         return [AssignSplits(s, tuple(dealt[s]), is_last=not self.can_grow) for s in self.readers]
 
     def assign_new(

@@ -100,8 +100,8 @@ class Channel:
                 self._statistics.waiting_bytes -= size
         if frames and self._room_future is not None and not self._room_future.done():
             self._room_future.set_result(None)
-        taken = (Batch(concat_contiguous(frames)) if frames else None, watermark, idle)
-        return [element for element in taken if element is not None]
+        elements = (Batch(concat_contiguous(frames)) if frames else None, watermark, idle)
+        return [element for element in elements if element is not None]
 
     @property
     def has_elements(self) -> bool:

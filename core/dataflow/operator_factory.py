@@ -105,8 +105,8 @@ class SubtaskOperators:
         counts = [state.counters for state in self.states[step]]
         return StepCounters(sum(c.late for c in counts), sum(c.unfilled for c in counts))
 
-    def count_output_rows(self, step: nodes.Step, came: int) -> int:
-        """Return the number of output rows of a step that has received `came` rows."""
+    def count_output_rows(self, step: nodes.Step, rows_in: int) -> int:
+        """Return the number of output rows of a step that has received `rows_in` rows."""
         if self.lookup_join is not None and self.lookup_join.output_stream == step.name:
             return self.lookup_join.emitted_rows
         if self.chain is not None and step.name in self.counted_steps:
@@ -116,7 +116,7 @@ class SubtaskOperators:
             for columns in self.column_operators
             if step.name in columns.passed_rows
         ]
-        return passed[-1] if passed else came
+        return passed[-1] if passed else rows_in
 
 
 def compile_steps(

@@ -176,10 +176,10 @@ def _mismatch_error(
     )
     closest = max(mismatches, key=lambda m: -1 if m.index is None else m.index)
     if closest.index is None:
-        came = len(call.arguments)
+        argument_count = len(call.arguments)
         counts = " or ".join(dict.fromkeys(m.expected for m in mismatches))
         noun = "argument" if counts == "1" else "arguments"
-        message = f"{call.name} takes {counts} {noun}, got {came}"
+        message = f"{call.name} takes {counts} {noun}, got {argument_count}"
         return ExpressionError(message, call.span, f"write {forms}")
     argument = call.arguments[closest.index]
     wanted = " or ".join(dict.fromkeys(m.expected for m in mismatches if m.index == closest.index))

@@ -215,17 +215,17 @@ def bind_arguments(
     for index, (parameter, argument) in enumerate(pairs):
         target = _instantiate(parameter.pattern, letters)
         fits = not parameter.is_exact or argument.type in (target, NULL)
-        taken = coerce_to(argument, target) if fits else None
-        if taken is None:
+        bound_argument = coerce_to(argument, target) if fits else None
+        if bound_argument is None:
             return SignatureMismatch(index, str(target), _conversion_hint(argument, target))
         if parameter.is_constant:
-            if find_columns(taken):
+            if find_columns(bound_argument):
                 return SignatureMismatch(
                     index, f"a constant {target}", "a column is not allowed here"
                 )
-            taken = _evaluate_constant(taken)
-            constants[index] = taken.value
-        bound.append(taken)
+            bound_argument = _evaluate_constant(bound_argument)
+            constants[index] = bound_argument.value
+        bound.append(bound_argument)
     return BoundArguments(tuple(bound), constants, letters, _instantiate(signature.result, letters))
 
 
@@ -288,13 +288,13 @@ def _evaluate_constant(typed: TypedExpression) -> Constant:
 
 
 def _describe_count(signature: Signature) -> str:
-    most = len(signature.parameters)
+    maximum = len(signature.parameters)
     if any(parameter.is_repeated for parameter in signature.parameters):
         return f"at least {signature.minimum_arguments}"
     return (
-        str(most)
-        if signature.minimum_arguments == most
-        else f"{signature.minimum_arguments} to {most}"
+        str(maximum)
+        if signature.minimum_arguments == maximum
+        else f"{signature.minimum_arguments} to {maximum}"
     )
 
 

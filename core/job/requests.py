@@ -125,9 +125,9 @@ class CheckpointRequests:
         _reject_future(future, refused)
 
     def _pop_served(self, number: int) -> list[tuple[int, asyncio.Future[int]]]:
-        taken = [each for each in self._pending if each[0] <= number]
+        served_requests = [each for each in self._pending if each[0] <= number]
         self._pending = [each for each in self._pending if each[0] > number]
-        return taken
+        return served_requests
 
 
 def _reject_future(future: asyncio.Future[int], refused: RequestRejected) -> None:

@@ -88,12 +88,12 @@ class SignalHandler:
                 signal.signal(number, _python_handler)
 
     @contextmanager
-    def send_to_job(self, ask: SignalRequest, end: SignalRequest) -> Iterator[None]:
+    def send_to_job(self, request: SignalRequest, end: SignalRequest) -> Iterator[None]:
         """Send requests to a job, from another thread; signals that came before count at once."""
         with self._lock:
-            self._job = (ask, end)
+            self._job = (request, end)
             if self.count:
-                ask()
+                request()
         try:
             yield
         finally:
@@ -117,8 +117,8 @@ class SignalHandler:
         if self.count > 2:
             os._exit(INTERRUPTED_STATUS)
         if self._job is not None:
-            ask, end = self._job
-            (ask if self.count == 1 else end)()
+            request, end = self._job
+            (request if self.count == 1 else end)()
         if self.count == 2:
             self._exit_timer.start()
 

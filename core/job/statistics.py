@@ -113,8 +113,12 @@ def _describe_part(part: nodes.PlanPart, counts: PartCounts, now_us: int) -> dic
 def _describe_subtask(subtask: SubtaskStatistics, shares: TimeShares) -> dict[str, object]:
     return {
         "parts": {
-            name: {"rows_in": came.rows_in, "rows_out": came.rows_out, "bad": came.bad_rows}
-            for name, came in subtask.parts.items()
+            name: {
+                "rows_in": counters.rows_in,
+                "rows_out": counters.rows_out,
+                "bad": counters.bad_rows,
+            }
+            for name, counters in subtask.parts.items()
         },
         "subtask": subtask.id.index,
         "ended": subtask.is_ended,

@@ -96,9 +96,13 @@ class CountWindowOperator(ClocklessOperator, UndelayedOperator):
         )
         rows = self._number_rows(frame)
         heads = self._count_keys(rows)
-        came = self._fold_panes(rows, heads)
+        new_panes = self._fold_panes(rows, heads)
         before = self._panes.find(self._find_needed_panes(heads))
-        panes = came if not before.height else self._merge_panes(came, before.select(came.columns))
+        panes = (
+            new_panes
+            if not before.height
+            else self._merge_panes(new_panes, before.select(new_panes.columns))
+        )
         self._store_panes(panes, before, heads)
         done = self._collect_full_windows(panes, heads)
         if EVENT_TIME in frame.columns:
@@ -154,8 +158,8 @@ class CountWindowOperator(ClocklessOperator, UndelayedOperator):
     def _merge_panes(self, *panes: pl.DataFrame) -> pl.DataFrame:
         import polars as pl
 
-        together = pl.concat(panes)
-        return self._fold.merge(together, self._by).select(together.columns)
+        states = pl.concat(panes)
+        return self._fold.merge(states, self._by).select(states.columns)
 
     def _store_panes(self, panes: pl.DataFrame, before: pl.DataFrame, heads: pl.DataFrame) -> None:
         """Store the panes that later windows need, and the row count of each key."""
@@ -219,9 +223,9 @@ class CountWindowOperator(ClocklessOperator, UndelayedOperator):
             block = self._merge_panes(block, self._match_panes(_shift_panes(block, size), panes))
             size *= 2
 
-    def _match_panes(self, moved: pl.DataFrame, panes: pl.DataFrame) -> pl.DataFrame:
-        """Return the moved panes whose number is that of one of the panes."""
-        return moved.join(panes, on=self._by, how="semi", nulls_equal=True)
+    def _match_panes(self, shifted_panes: pl.DataFrame, panes: pl.DataFrame) -> pl.DataFrame:
+        """Return the shifted panes whose number is that of one of the panes."""
+        return shifted_panes.join(panes, on=self._by, how="semi", nulls_equal=True)
 
 
 def _shift_panes(panes: pl.DataFrame, by: int) -> pl.DataFrame:

@@ -164,7 +164,7 @@ class WatermarkBuffer:
     @property
     def deferred_rows(self) -> int:
         """The number of earlier rows that `add` works on."""
-        return 0 if self._runs is None else self._runs.estimate_deferred_rows(asking=False)
+        return 0 if self._runs is None else self._runs.estimate_deferred_rows(for_lookup=False)
 
     def add(self, rows: pl.DataFrame) -> None:
         """Buffer rows, which have their key columns in addition to their own."""
@@ -218,8 +218,8 @@ class EventTimeDedupOperator(TtlOperator, ABC):
         frame = yield from self._context.drop_late_rows(frame, self._operation.late_to)
         if frame.height:
             yield from request_offload(self._buffer.deferred_rows)
-            kept = [name for name in frame.columns if self._operation.stores_column(name)]
-            self._buffer.add(self._drop_irrelevant(self._grouping.project_rows(frame, kept)))
+            columns = [name for name in frame.columns if self._operation.stores_column(name)]
+            self._buffer.add(self._drop_irrelevant(self._grouping.project_rows(frame, columns)))
 
     def advance(self, watermark_us: int) -> Iterator[Output]:
         """Emit the chosen rows among those that the watermark has passed."""

@@ -246,9 +246,9 @@ class TopNFold:
     ) -> None:
         import polars as pl
 
-        beside = (EVENT_TIME, DELETE)
+        hidden_columns = (EVENT_TIME, DELETE)
         self._row = {
-            n: t for n, t in types.items() if n not in beside and operation.stores_column(n)
+            n: t for n, t in types.items() if n not in hidden_columns and operation.stores_column(n)
         }
         self._visible_columns = [name for name in self._row if name not in HIDDEN_COLUMNS]
         self._ranks = RowRanking(operation.by, operation.rows)
@@ -273,33 +273,33 @@ class TopNFold:
         ranks = pl.int_ranges(1, pl.col(KEPT_ROWS).list.len() + 1, dtype=pl.Int32).alias(
             RANK_COLUMN
         )
-        kept = states.with_columns(ranks).explode(KEPT_ROWS, RANK_COLUMN)
+        rows = states.with_columns(ranks).explode(KEPT_ROWS, RANK_COLUMN)
         hidden = dict.fromkeys((*by, *self.state_columns.keys() - {KEPT_ROWS}))
         return (
-            kept.select(*hidden, RANK_COLUMN, KEPT_ROWS)
+            rows.select(*hidden, RANK_COLUMN, KEPT_ROWS)
             .unnest(KEPT_ROWS)
             .select(*hidden, *self._visible_columns, RANK_COLUMN)
         )
 
 
 def get_row_types(
-    columns: Mapping[str, pl.DataType], kept: str = KEPT_ROWS
+    columns: Mapping[str, pl.DataType], rows_column: str = KEPT_ROWS
 ) -> Mapping[str, pl.DataType]:
     """Return the column types of the rows that a state of these columns keeps as a list."""
     import polars as pl
 
-    rows = columns[kept]
+    rows = columns[rows_column]
     assert isinstance(rows, pl.List) and isinstance(rows.inner, pl.Struct)
     return dict(pl.Schema(rows.inner))
 
 
 def collect_rows(
-    rows: pl.DataFrame, by: Sequence[str], kept: pl.Expr, *more: pl.Expr
+    rows: pl.DataFrame, by: Sequence[str], row_expr: pl.Expr, *more: pl.Expr
 ) -> pl.DataFrame:
     """Collect the rows to keep of each group into one list per group."""
     if not by:
-        return rows.select(kept.implode().alias(KEPT_ROWS), *more)
-    return rows.group_by(by).agg(kept.alias(KEPT_ROWS), *more)
+        return rows.select(row_expr.implode().alias(KEPT_ROWS), *more)
+    return rows.group_by(by).agg(row_expr.alias(KEPT_ROWS), *more)
 
 
 def unnest_rows(states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:

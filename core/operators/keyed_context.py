@@ -78,9 +78,9 @@ class GroupingKey:
     def project_rows(self, frame: pl.DataFrame, columns: Iterable[str]) -> pl.DataFrame:
         """Project the key, the named columns, and those of event time and row order, if present."""
         wanted = {*columns, EVENT_TIME, ORDER}
-        kept = [name for name in frame.columns if name in wanted]
-        if self._exprs or kept:
-            return select_columns(frame, *self._exprs, *kept)
+        names = [name for name in frame.columns if name in wanted]
+        if self._exprs or names:
+            return select_columns(frame, *self._exprs, *names)
         return frame
 
     def project_columns(

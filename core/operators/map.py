@@ -90,8 +90,8 @@ class MapOperator(StatelessOperator):
             message = f"{locate_error(error, self._path)}: {format_error(error)}"
             raise UserCodeError(f"{message} (in a batch of {frame.height} rows)") from error
         if not isinstance(result, pl.DataFrame):
-            came = type(result).__name__
-            raise UserCodeError(f"{self._name} must return a polars DataFrame, got {came}")
+            actual = type(result).__name__
+            raise UserCodeError(f"{self._name} must return a polars DataFrame, got {actual}")
         result = self._schema.validate_frame(result)
         if result.height == frame.height:
             return self._add_hidden_columns(result, hidden)
@@ -180,5 +180,5 @@ def _expand_hidden(hidden: pl.DataFrame, origin: pl.Series, number: pl.Series) -
     """Return the hidden columns of rows made from these, numbered within their origin."""
     if not hidden.width:
         return hidden
-    taken = hidden[origin]
-    return number_parts(taken, number) if ORDER in taken.columns else taken
+    hidden_rows = hidden[origin]
+    return number_parts(hidden_rows, number) if ORDER in hidden_rows.columns else hidden_rows

@@ -90,11 +90,11 @@ class RunningAggregateOperator(TtlOperator):
         return results.filter(self._having | pl.col(KEY).is_in(shown.implode()))
 
     def _store_states(self, states: pl.DataFrame, results: pl.DataFrame) -> None:
-        kept = states[[KEY, *self._state_columns]]
+        table_rows = states[[KEY, *self._state_columns]]
         if self._having is not None:
             passes = select_columns(results, self._having.fill_null(False).alias(IS_EMITTED))
-            kept = kept.hstack(passes.get_columns())
-        self.put(kept, results[EVENT_TIME])
+            table_rows = table_rows.hstack(passes.get_columns())
+        self.put(table_rows, results[EVENT_TIME])
 
 
 def _add_null_time(frame: pl.DataFrame) -> pl.DataFrame:
@@ -139,18 +139,22 @@ class RunningTopOperator(TtlOperator):
         found = table.find(best[KEY].unique(maintain_order=True))
         ranked = self._merge_ranks(best, found)
         changed = self._select_changed(ranked)
-        kept = ranked if self.has_ttl else ranked.join(changed, on=KEY, how="semi")
-        if kept.height:
-            self._store_rows(kept)
+        changed_ranks = ranked if self.has_ttl else ranked.join(changed, on=KEY, how="semi")
+        if changed_ranks.height:
+            self._store_rows(changed_ranks)
         yield from self._emit_rows(changed, frame)
 
     def _open(self, types: Mapping[str, pl.DataType]) -> None:
         """Open the table; `types` are the types of the input columns."""
         import polars as pl
 
-        kept = {n: type for n, type in types.items() if n != EVENT_TIME and self._keeps_column(n)}
-        self._stored_columns = tuple(kept)
-        self.open_table({BEST_ROWS: pl.List(pl.Struct(kept)), NEWEST_TIME: to_polars(TIMESTAMP)})
+        stored_types = {
+            n: type for n, type in types.items() if n != EVENT_TIME and self._keeps_column(n)
+        }
+        self._stored_columns = tuple(stored_types)
+        self.open_table(
+            {BEST_ROWS: pl.List(pl.Struct(stored_types)), NEWEST_TIME: to_polars(TIMESTAMP)}
+        )
 
     def _rank_batch(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Return the best rows of each key in the batch, with the key's greatest time."""
@@ -163,19 +167,21 @@ class RunningTopOperator(TtlOperator):
         rows = rows.with_columns((last.over(key) if key and timed else last).alias(NEWEST_TIME))
         return self._grouping.encode_keys(self._ranks.rank_rows(rows, key))
 
-    def _merge_ranks(self, best: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
+    def _merge_ranks(self, best: pl.DataFrame, stored_states: pl.DataFrame) -> pl.DataFrame:
         """Rank the stored and the new rows of each key."""
         import polars as pl
 
         columns = (KEY, *self._stored_columns, NEWEST_TIME, OLD_RANK)
-        came = best.with_columns(pl.lit(None, dtype=pl.Int32).alias(OLD_RANK)).select(columns)
-        if not found.height:
-            return came.with_columns(best[RANK_COLUMN])
-        rows = found.select(KEY, BEST_ROWS, NEWEST_TIME).explode(BEST_ROWS).unnest(BEST_ROWS)
+        new_rows = best.with_columns(pl.lit(None, dtype=pl.Int32).alias(OLD_RANK)).select(columns)
+        if not stored_states.height:
+            return new_rows.with_columns(best[RANK_COLUMN])
+        rows = (
+            stored_states.select(KEY, BEST_ROWS, NEWEST_TIME).explode(BEST_ROWS).unnest(BEST_ROWS)
+        )
         rank = pl.int_range(1, pl.len() + 1, dtype=pl.Int32).over(KEY)
-        known = rows.with_columns(rank.alias(OLD_RANK)).select(columns)
-        together = pl.concat([known, came]).with_columns(pl.col(NEWEST_TIME).max().over(KEY))
-        return self._ranks.rank_rows(together, (KEY,))
+        old_rows = rows.with_columns(rank.alias(OLD_RANK)).select(columns)
+        all_rows = pl.concat([old_rows, new_rows]).with_columns(pl.col(NEWEST_TIME).max().over(KEY))
+        return self._ranks.rank_rows(all_rows, (KEY,))
 
     def _select_changed(self, ranked: pl.DataFrame) -> pl.DataFrame:
         import polars as pl

@@ -74,10 +74,10 @@ def migrate_state(step: nodes.PlanPart, plan: nodes.Plan, frozen: FrozenState) -
         return MigratedState(
             frozen, frozenset(changes_of), lambda name, rows: changes_of[name](rows)
         )
-    keyed, kept = get_keyed_operation(step), get_step_state(step, plan.key_groups)
-    assert keyed is not None and kept is not None
+    keyed, summary = get_keyed_operation(step), get_step_state(step, plan.key_groups)
+    assert keyed is not None and summary is not None
     changes = list(_build_migrations(step, keyed, plan))
-    names = frozenset(state.name for state in kept.states)
+    names = frozenset(state.name for state in summary.states)
 
     def migrate(name: str, frame: pl.DataFrame) -> pl.DataFrame:
         for change in changes:
@@ -229,10 +229,10 @@ def _migrate_calls(operation: nodes.Aggregate, *, newest: bool) -> FrameMigratio
     nothing = fold.begin(pl.DataFrame(schema={**order, **fold.input_types}), ())
 
     def change(frame: pl.DataFrame) -> pl.DataFrame:
-        kept = [name for name in frame.columns if _is_call_column(name)]
-        if not kept:
+        call_columns = [name for name in frame.columns if _is_call_column(name)]
+        if not call_columns:
             return frame
-        at = frame.columns.index(kept[0])
+        at = frame.columns.index(call_columns[0])
         before, after = (
             frame.columns[:at],
             [n for n in frame.columns[at:] if not _is_call_column(n)],
@@ -324,12 +324,12 @@ def _build_connected_migration(
     """Return the states of a class with two inputs, and the migration of their frames."""
     sides = ((HELD_ROWS, join.left), (HELD_RIGHT_ROWS, join.right))
     types = {name: {c.name: c.value.type for c in side.columns} for name, side in sides}
-    held = {
+    migrations = {
         name: _migrate_input_rows(_map_polars_types(of), *BUFFERED_HIDDEN_COLUMNS, SLOT)
         for name, of in types.items()
     }
-    names = frozenset((*(state.name for state in list_process_states(body)), *held))
-    return names, lambda name, rows: held[name](rows) if name in held else rows
+    names = frozenset((*(state.name for state in list_process_states(body)), *migrations))
+    return names, lambda name, rows: migrations[name](rows) if name in migrations else rows
 
 
 def _migrate_emitted_flag(*, has: bool) -> FrameMigration:

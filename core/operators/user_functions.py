@@ -180,8 +180,8 @@ class ApplyFold(_AllRowsFold):
         rows = rows.with_columns(pl.lit(False).alias(DELETE))
         if not silent.height:
             return rows
-        gone = silent.with_columns(pl.lit(True).alias(DELETE))
-        both = pl.concat([rows.with_columns(origin), gone], how="diagonal")
+        deletes = silent.with_columns(pl.lit(True).alias(DELETE))
+        both = pl.concat([rows.with_columns(origin), deletes], how="diagonal")
         return both.sort(ORIGIN_GROUP, maintain_order=True).drop(ORIGIN_GROUP)
 
     def _call_function(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
@@ -259,7 +259,7 @@ class UserEvictingFold(_AllRowsFold):
         """Return the numbers of the selected rows among all rows."""
         import polars as pl
 
-        groups, start, kept = self._function.bind_groups(states, by), 0, list[pl.Series]()
+        groups, start, row_numbers = self._function.bind_groups(states, by), 0, list[pl.Series]()
         for at, piece in enumerate(iterate_groups(states, self._visible_columns)):
             numbers = pl.int_range(start, start + piece.height, eager=True).alias(ROW_NUMBER)
             answer = returned = groups.call(at, piece.with_columns(numbers))
@@ -272,13 +272,13 @@ class UserEvictingFold(_AllRowsFold):
             else:
                 answer = None
             if answer is None:
-                came = type(returned).__name__
-                message = f"{self._function.name} must return some of the rows, got {came}"
+                actual = type(returned).__name__
+                message = f"{self._function.name} must return some of the rows, got {actual}"
                 hint = "filter them, or return a Series of booleans, one per row"
                 raise groups.add_context(at, UserCodeError(message, hint))
-            kept.append(answer.cast(pl.Int64).unique().sort())
+            row_numbers.append(answer.cast(pl.Int64).unique().sort())
             start += piece.height
-        return pl.concat(kept) if kept else pl.Series(ROW_NUMBER, [], pl.Int64)
+        return pl.concat(row_numbers) if row_numbers else pl.Series(ROW_NUMBER, [], pl.Int64)
 
 
 def iterate_groups(states: pl.DataFrame, shown: Sequence[str]) -> Iterator[pl.DataFrame]:

@@ -29,8 +29,8 @@ class ResultSchema:
             rows = answer
         for row in rows:
             if not isinstance(row, dict):
-                came = type(row).__name__
-                raise UserCodeError(f"{self._name} must return a dict, got {came}")
+                actual = type(row).__name__
+                raise UserCodeError(f"{self._name} must return a dict, got {actual}")
             if row.keys() != self.types.keys():
                 self._raise_columns(list(row))
         return rows
@@ -63,11 +63,11 @@ class ResultSchema:
         if set(result.columns) != set(self.types):
             self._raise_columns(result.columns)
         for field in self._columns:
-            came, wanted = result.schema[field.name], self.types[field.name]
-            if came != wanted and came != pl.Null:
+            actual, wanted = result.schema[field.name], self.types[field.name]
+            if actual != wanted and actual != pl.Null:
                 raise UserCodeError(
                     f'{self._name}: column "{field.name}" is declared {field.type} ({wanted}), '
-                    f"but has type {came}",
+                    f"but has type {actual}",
                     f'cast it: pl.col("{field.name}").cast({_format_python_type(wanted)})',
                 )
             if not field.nullable and result[field.name].null_count():
@@ -76,9 +76,9 @@ class ResultSchema:
                 )
         return result.select(pl.col(name).cast(type) for name, type in self.types.items())
 
-    def _raise_columns(self, came: list[str]) -> None:
+    def _raise_columns(self, names: list[str]) -> None:
         wanted = ", ".join(self.types)
-        shown = ", ".join(map(str, came)) or "none"
+        shown = ", ".join(map(str, names)) or "none"
         raise UserCodeError(f"{self._name} must return the columns {wanted}, got {shown}")
 
 

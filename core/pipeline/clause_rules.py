@@ -271,8 +271,8 @@ def _check_firing(window: Window) -> Iterator[RuleViolation]:
             yield RuleViolation(("window", "accumulate"), message, hint)
     elif window.count is None:
         yield from _check_one_of(trigger, "trigger")
-        given = {*list_given_keys(trigger), get_shape(window)}
-        yield from check_rules(TRIGGER_RULES, given, "window.trigger")
+        given_keys = {*list_given_keys(trigger), get_shape(window)}
+        yield from check_rules(TRIGGER_RULES, given_keys, "window.trigger")
         if not trigger.at_end and window.lateness:
             message = 'window: "lateness" does not go with "at_end: false"'
             hint = "late rows change results that were emitted at the end of their window"
@@ -283,8 +283,8 @@ def _check_firing(window: Window) -> Iterator[RuleViolation]:
 
 
 def _check_one_of(part: Trigger | Evict, name: str) -> Iterator[RuleViolation]:
-    given = [key for key in part.one_of if getattr(part, key) is not None]
-    if len(given) != 1:
-        came = ("none", "", "both", "all")[len(given)]
+    given_keys = [key for key in part.one_of if getattr(part, key) is not None]
+    if len(given_keys) != 1:
+        actual = ("none", "", "both", "all")[len(given_keys)]
         known = " and ".join(filter(None, (", ".join(part.one_of[:-1]), part.one_of[-1])))
-        yield RuleViolation(("window", name), f"window.{name}: wanted one of {known}, got {came}")
+        yield RuleViolation(("window", name), f"window.{name}: wanted one of {known}, got {actual}")

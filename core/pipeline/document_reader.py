@@ -230,9 +230,9 @@ class DocumentReader:
                 return False
             case _:
                 spot = find_node(DocumentSection(Text(entry.key.value, entry.key), entry.value), ())
-                came = describe_value(self.resolver.resolve_value(entry.value, ""))
+                actual = describe_value(self.resolver.resolve_value(entry.value, ""))
                 hint = f'write the name of each, as in "{of[:-1]}_name:", with its keys below'
-                self.findings.add(f"{of}: wanted {of} by name, got {came}", spot.locate(), hint)
+                self.findings.add(f"{of}: wanted {of} by name, got {actual}", spot.locate(), hint)
         for part, node in list_parts(entry.value):
             self.broken.update(list_stream_names(part, node))
         self.names_lost = True
@@ -247,8 +247,8 @@ class DocumentReader:
             message = f"wanted {unfit.wanted or name.wanted}, got {quote_key(section.key)}"
             self.findings.add(message, section.key.locate(), unfit.hint, section.subject)
         if not isinstance(section.node, MappingNode | RejectedNode):
-            came = describe_value(self.resolver.resolve_value(section.node, section.subject))
-            message = f"wanted the keys of a {kind}, got {came}"
+            actual = describe_value(self.resolver.resolve_value(section.node, section.subject))
+            message = f"wanted the keys of a {kind}, got {actual}"
             hint = {"source": "files: {path: ...}", "step": "from: ...", "sink": "from: ..."}[kind]
             place = find_node(section, ()).locate()
             self.findings.add(message, place, f"such as {hint}", section.subject)

@@ -115,18 +115,18 @@ class EndpointReader:
     def _connector_key(
         self, data: Mapping[Text, object], model: type[DocumentModel]
     ) -> Text | None:
-        found = [key for key in data if self._is_connector(key)]
-        for key in found[1:]:
-            message = f'wanted one connector, got "{found[0]}" and "{key}"'
+        connector_keys = [key for key in data if self._is_connector(key)]
+        for key in connector_keys[1:]:
+            message = f'wanted one connector, got "{connector_keys[0]}" and "{key}"'
             hint = f"each needs a {self.kind} of its own"
             self.findings.add(message, key.locate(), hint, self.section.subject)
-        if len(found) > 1:
+        if len(connector_keys) > 1:
             return None
-        if not found and not self._has_misspelt_connector(data, model):
+        if not connector_keys and not self._has_misspelt_connector(data, model):
             message = "wanted a connector, got none"
             key = self.section.key
             self.findings.add(message, key.locate(), self._list_choices(), self.section.subject)
-        return found[0] if found else None
+        return connector_keys[0] if connector_keys else None
 
     def _has_misspelt_connector(
         self, data: Mapping[Text, object], model: type[DocumentModel]
@@ -220,8 +220,8 @@ class EndpointReader:
             self.findings.add(message, place, "", self.section.subject)
 
     def _format_options(self, keys: SourceKeys | SinkKeys) -> list[str]:
-        given = {"json": keys.json_, "csv": keys.csv}
-        return [name for name, options in given.items() if options is not None]
+        options_by_name = {"json": keys.json_, "csv": keys.csv}
+        return [name for name, options in options_by_name.items() if options is not None]
 
     def _report(self, key: str, message: str, hint: str) -> None:
         place = find_node(self.section, (key,)).key.locate()

@@ -140,7 +140,7 @@ class AssignmentsReading(FieldReading):
         if not isinstance(value, dict) or not value:
             raise make_expected_error(value, self.wanted, self._suggest(value))
         gathered = ValueProblemCollector()
-        found = []
+        assignments = []
         for key, text in value.items():
             if gathered.is_full:
                 break
@@ -150,9 +150,9 @@ class AssignmentsReading(FieldReading):
                 continue
             computed = read_or_collect(gathered, self.values, text, key)
             if isinstance(named, Text) and computed is not None:
-                found.append(self.make_assignment(named, computed))
+                assignments.append(self.make_assignment(named, computed))
         gathered.raise_if_any()
-        return tuple(found)
+        return tuple(assignments)
 
     def make_assignment(self, name: Text, value: object) -> Assignment:
         """Return the assignment of a value that was read."""
@@ -268,8 +268,8 @@ class ExplodeReading(FieldReading):
         if not isinstance(value, dict):
             raise make_expected_error(value, self.wanted)
         if len(columns) != 1:
-            came = " and ".join(f'"{key}"' for key in list(columns)[:5]) or "none"
-            raise make_value_error(value, f"wanted {self.wanted}, got {came}")
+            actual = " and ".join(f'"{key}"' for key in list(columns)[:5]) or "none"
+            raise make_value_error(value, f"wanted {self.wanted}, got {actual}")
         gathered = ValueProblemCollector()
         (key, text), *_ = columns.items()
         named = read_or_collect(gathered, column, key, key, KEY)

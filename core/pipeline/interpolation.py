@@ -101,12 +101,12 @@ class Interpolator:
         return end + 1 if end >= 0 else len(value)
 
     def _replace(
-        self, value: str, found: re.Match[str], end: int, done: InterpolatedScalar
+        self, value: str, match: re.Match[str], end: int, done: InterpolatedScalar
     ) -> None:
-        if found[0] == "$${":
-            return done.put(found.start(), end, "${")
-        body = value[found.end() : end - 1]
-        if value[end - 1] != "}" or end == found.end():
+        if match[0] == "$${":
+            return done.put(match.start(), end, "${")
+        body = value[match.end() : end - 1]
+        if value[end - 1] != "}" or end == match.end():
             raise MissingReplacement(
                 'this "${" is not closed', 'add a "}"; "$${" writes a literal "${"'
             )
@@ -119,7 +119,7 @@ class Interpolator:
         self._left -= len(text)
         if self._left < 0:
             raise MissingReplacement(f"the inserted texts exceed {MAX_TOTAL // 2**20} MB in total")
-        done.put(found.start(), end, text)
+        done.put(match.start(), end, text)
         done.is_secret = done.is_secret or kind == "secret"
 
     def _make_unknown_error(self, body: str, kind: str) -> MissingReplacement:

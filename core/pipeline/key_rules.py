@@ -41,18 +41,21 @@ class KeyRule:
         """Whether the keys exclude the others."""
         return self.relation == EXCLUDES
 
-    def find_violations(self, given: AbstractSet[str]) -> Iterator[tuple[str, str]]:
+    def find_violations(self, given_keys: AbstractSet[str]) -> Iterator[tuple[str, str]]:
         """Yield the given keys that violate the rule, each with the others in words."""
-        if self.only_with and given.isdisjoint(self.only_with.split(", ")):
+        if self.only_with and given_keys.isdisjoint(self.only_with.split(", ")):
             return
-        if not given.isdisjoint(self.unless.split(", ")):
+        if not given_keys.isdisjoint(self.unless.split(", ")):
             return
         others = self.others.split(", ")
-        found = [_quote(other) for other in others if other in given]
+        conflicts = [_quote(other) for other in others if other in given_keys]
         if not self.excludes:
-            found = [] if found else [" or ".join(map(_quote, others[:2]))]
+            conflicts = [] if conflicts else [" or ".join(map(_quote, others[:2]))]
         yield from (
-            (key, other) for key in self.keys.split(", ") if key in given for other in found
+            (key, other)
+            for key in self.keys.split(", ")
+            if key in given_keys
+            for other in conflicts
         )
 
 
@@ -61,12 +64,12 @@ def _quote(key: str) -> str:
 
 
 def check_rules(
-    rules: Iterable[KeyRule], given: AbstractSet[str], clause: str = ""
+    rules: Iterable[KeyRule], given_keys: AbstractSet[str], clause: str = ""
 ) -> Iterator[RuleViolation]:
     """Yield the violations of the rules by the given keys, which are inside `clause` if any."""
     inside = f"{clause}: " if clause else ""
     for rule in rules:
-        for key, others in rule.find_violations(given):
+        for key, others in rule.find_violations(given_keys):
             path = f"{clause}.{key}" if clause else key
             at = tuple(path.partition(":")[0].split("."))
             yield RuleViolation(at, f"{inside}{_quote(key)} {rule.relation} {others}", rule.hint)
@@ -74,10 +77,10 @@ def check_rules(
 
 def list_given_keys(model: DocumentModel) -> set[str]:
     """Return the keys that are given; those with a word as their value also as `key: word`."""
-    given = {
+    values = {
         key: getattr(model, name)
         for key, name in model.fields_by_key().items()
         if name in model.model_fields_set
     }
-    words = (f"{key}: {value}" for key, value in given.items() if isinstance(value, str))
-    return {*given, *words}
+    words = (f"{key}: {value}" for key, value in values.items() if isinstance(value, str))
+    return {*values, *words}

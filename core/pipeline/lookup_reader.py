@@ -72,19 +72,21 @@ class LookupReader:
         return SectionKeys(additional=() if has else self._table_names(), suggest=elsewhere)
 
     def _connector(self, value: Mapping[Text, object]) -> ConnectorSpec | None:
-        found = [key for key in value if key in self.connectors]
-        for key in found[1:]:
-            message = f'wanted one table, got "{found[0]}" and "{key}"'
+        connector_keys = [key for key in value if key in self.connectors]
+        for key in connector_keys[1:]:
+            message = f'wanted one table, got "{connector_keys[0]}" and "{key}"'
             self._report((key,), message, "each needs a lookup, and a step, of its own")
-        if len(found) > 1:
+        if len(connector_keys) > 1:
             return None
-        if not found:
+        if not connector_keys:
             if not any(key not in LookupKeys.fields_by_key() for key in value):
                 self._report((), "wanted a table, got none", self._list_choices())
             return None
-        connector = self.connectors[found[0]]
+        connector = self.connectors[connector_keys[0]]
         if connector.lookup is None:
-            self._report((found[0],), f'"{found[0]}" has no lookup', self._list_choices())
+            self._report(
+                (connector_keys[0],), f'"{connector_keys[0]}" has no lookup', self._list_choices()
+            )
             return None
         return connector
 

@@ -44,10 +44,10 @@ class NodeResolver:
 
     def resolve_entries(self, node: YamlMapping, subject: str) -> dict[Text, YamlEntry]:
         """Return a mapping's entries by key; of a duplicate key, the first."""
-        found: dict[Text, YamlEntry] = {}
+        entries: dict[Text, YamlEntry] = {}
         for entry in node.entries:
             key = Text(entry.key.value, entry.key)
-            first = found.get(key)
+            first = entries.get(key)
             if first is not None:
                 line = Text(first.key.value, first.key).locate().line
                 message = f"duplicate key {quote_key(key)}, first on line {line}"
@@ -56,8 +56,8 @@ class NodeResolver:
                 message = 'a "${" is replaced in values, not in keys'
                 self.findings.add(message, key.locate(), subject=subject)
             else:
-                found[key] = entry
-        return found
+                entries[key] = entry
+        return entries
 
 
 def quote_key(key: str) -> str:

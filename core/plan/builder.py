@@ -131,7 +131,7 @@ class PlanBuilder:
 
     def _check_locations(self) -> None:
         """Check that no two sinks write into one folder, and no two sources read standard input."""
-        taken: dict[tuple[str, str], str] = {}
+        owners: dict[tuple[str, str], str] = {}
         ends: list[Source | Sink] = [*self.pipeline.sources.values()]
         for end in (*ends, *self.pipeline.sinks.values()):
             is_source = isinstance(end, Source)
@@ -140,7 +140,7 @@ class PlanBuilder:
                 continue
             self.report.subject = _format_subject(end)
             place = side.describe_exclusive(end.options)
-            other = taken.setdefault((_kind(end), place), end.name)
+            other = owners.setdefault((_kind(end), place), end.name)
             if other != end.name:
                 message = f'{place} is taken by the {_kind(end)} "{other}"'
                 hint = "several steps can read one source" if is_source else "a step can unite both"
@@ -213,18 +213,18 @@ class PlanBuilder:
         rules = step.broadcast
         if step.connect is not None or (rules is not None and (step.process or rules.on is None)):
             names = (
-                str(name or came[0])
-                for name, came in zip(get_input_aliases(step), inputs, strict=True)
+                str(name or stream[0])
+                for name, stream in zip(get_input_aliases(step), inputs, strict=True)
             )
-            sides = [(n, *self._get_input(came)) for n, came in zip(names, inputs, strict=True)]
+            sides = [(n, *self._get_input(stream)) for n, stream in zip(names, inputs, strict=True)]
             return build_connected_inputs(step, sides, self.report)
         if step.join is not None or step.broadcast is not None:
             return self._build_join(step, inputs)
         return unite_columns(inputs, self.report), ()
 
-    def _get_input(self, came: tuple[Text, KnownColumns]) -> tuple[KnownColumns, bool]:
+    def _get_input(self, stream: tuple[Text, KnownColumns]) -> tuple[KnownColumns, bool]:
         """Return the known columns of an input, and whether its rows have an event time."""
-        name, known = came
+        name, known = stream
         return known, name not in self.streams or self.streams[name].has_event_time
 
     def _build_join(
@@ -233,8 +233,8 @@ class PlanBuilder:
         """Return the output columns of a join, and the join itself if it is valid."""
         kinds = (self.streams[n].kind if n in self.streams else nodes.Append() for n, _ in inputs)
         left, right = (
-            JoinInput(str(name or came[0]), kind, *self._get_input(came))
-            for name, came, kind in zip(get_input_aliases(step), inputs, kinds, strict=True)
+            JoinInput(str(name or stream[0]), kind, *self._get_input(stream))
+            for name, stream, kind in zip(get_input_aliases(step), inputs, kinds, strict=True)
         )
         clause: JoinBuilder = (
             JoinBuilder(step, step.join, left, right, self.report)

@@ -106,8 +106,10 @@ def window_text(window: Window) -> str:
     if window.trigger and window.trigger.count and not isinstance(window.shape, Session):
         parts.append(f"fires every {window.trigger.count} rows")
     if window.trigger and window.trigger.code:
-        kept = ", ".join(f"{f.name} {f.type}" for f in window.trigger.state or ())
-        parts.append(f"fires when {window.trigger.code} says so{', by ' if kept else ''}{kept}")
+        state_text = ", ".join(f"{f.name} {f.type}" for f in window.trigger.state or ())
+        parts.append(
+            f"fires when {window.trigger.code} says so{', by ' if state_text else ''}{state_text}"
+        )
     if not window.keeps_rows and (window.trigger or window.lateness_us):
         parts.append("forgets what it fired")
     if window.evict:

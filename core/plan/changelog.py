@@ -73,15 +73,17 @@ def infer_kind(operation: Operation, kind: StreamKind) -> StreamKind:
     if isinstance(operation, Filter):
         return replace(kind, has_deletes=True)
     if isinstance(operation, Project):
-        kept = _find_unchanged_columns(operation)
-        lost = ", ".join(name for name in kind.key if name not in kept)
+        unchanged_columns = _find_unchanged_columns(operation)
+        lost = ", ".join(name for name in kind.key if name not in unchanged_columns)
         if lost:
             message = f"{operation.clause} must keep the key of the changes: {lost}"
             hint = "changes are identified by their key"
             raise ChangelogNotSupported(message, hint, operation.clause)
         fixed = frozenset(c.name for c in operation.columns if _depends_on_key_only(c.value, kind))
         return replace(
-            kind, key=tuple(kept[name] for name in kind.key), key_dependent_columns=fixed
+            kind,
+            key=tuple(unchanged_columns[name] for name in kind.key),
+            key_dependent_columns=fixed,
         )
     if isinstance(operation, Aggregate | Top):
         return _infer_aggregation_kind(operation, kind)

@@ -189,26 +189,26 @@ def _format_ttl(ttl: Ttl) -> str:
 _BY_WALL_CLOCK = " by the wall clock"
 
 
-def describe_state(kept: StepStateSummary) -> Iterator[str]:
+def describe_state(summary: StepStateSummary) -> Iterator[str]:
     """Yield the states of a step, and the subtasks that own them."""
-    for state in kept.states:
+    for state in summary.states:
         if state.shape == "entries":
             columns = ", ".join(name for name, _ in state.columns)
             yield f"state {state.name}, rows of no key{f': {columns}' if columns else ''}"
             continue
         by = ", ".join(
-            (*(("time",) if state.shape == "runs" and state.is_by_time else ()), *kept.key)
+            (*(("time",) if state.shape == "runs" and state.is_by_time else ()), *summary.key)
         )
-        shape = "runs" if state.shape == "runs" else "a table" if kept.key else "one row"
+        shape = "runs" if state.shape == "runs" else "a table" if summary.key else "one row"
         columns = ", ".join(name for name, _ in state.columns)
         what = f": {columns}" if columns else ""
         yield f"state {state.name}, {shape}{' by ' if by else ''}{by}{what}"
-    if all(state.shape == "entries" for state in kept.states):
+    if all(state.shape == "entries" for state in summary.states):
         return
     yield (
-        f"key groups {format_owners(kept.key_group_ranges)}"
-        if kept.key
-        else f"all of it in subtask {kept.unkeyed_owner}"
+        f"key groups {format_owners(summary.key_group_ranges)}"
+        if summary.key
+        else f"all of it in subtask {summary.unkeyed_owner}"
     )
 
 

@@ -49,8 +49,8 @@ def _part_lines(plan: Plan) -> Iterator[str]:
 
 
 def _state_lines(plan: Plan, part: PlanPart) -> Iterator[str]:
-    kept = get_step_state(part, plan.key_groups)
-    return describe_state(kept) if kept else iter(())
+    summary = get_step_state(part, plan.key_groups)
+    return describe_state(summary) if summary else iter(())
 
 
 def _task_lines(plan: Plan) -> Iterator[str]:
@@ -63,9 +63,9 @@ def _task_lines(plan: Plan) -> Iterator[str]:
 def _edge_lines(plan: Plan) -> Iterator[str]:
     yield ""
     yield "edges"
-    together = {pair for task in plan.tasks for pair in pairwise(task.parts)}
+    chained = {pair for task in plan.tasks for pair in pairwise(task.parts)}
     for edge in plan.edges:
-        inside = ", inside a task" if (edge.producer, edge.consumer) in together else ""
+        inside = ", inside a task" if (edge.producer, edge.consumer) in chained else ""
         yield f"    {edge.stream} > {edge.consumer}: {_describe_exchange(edge)}{inside}"
 
 
@@ -152,7 +152,7 @@ def _format_json(plan: Plan) -> str:
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
-def _part_json(part: PlanPart, kept: StepStateSummary | None) -> dict[str, Any]:
+def _part_json(part: PlanPart, summary: StepStateSummary | None) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "name": part.name,
         "kind": describe.get_part_kind(part),
@@ -177,23 +177,23 @@ def _part_json(part: PlanPart, kept: StepStateSummary | None) -> dict[str, Any]:
             }
             for stream in part.outputs
         ]
-    return shown | ({} if kept is None else {"keeps": _state_json(kept)})
+    return shown | ({} if summary is None else {"keeps": _state_json(summary)})
 
 
-def _state_json(kept: StepStateSummary) -> dict[str, Any]:
+def _state_json(summary: StepStateSummary) -> dict[str, Any]:
     return {
-        "key": list(kept.key),
+        "key": list(summary.key),
         "states": [
             {
                 "name": state.name,
                 "shape": state.shape,
                 "columns": [{"name": name, "type": type} for name, type in state.columns],
             }
-            for state in kept.states
+            for state in summary.states
         ],
         "key_groups": [
             {"subtask": subtask, "first": groups[0], "last": groups[-1]}
-            for subtask, groups in enumerate(kept.key_group_ranges)
+            for subtask, groups in enumerate(summary.key_group_ranges)
         ],
     }
 

@@ -21,12 +21,12 @@ def format_options(options: DocumentModel) -> str:
     'rows 100'
     """
     keys = {field: key for key, field in options.fields_by_key().items()}
-    given = [
+    texts = [
         f"{keys[name]} {format_value(getattr(options, name))}"
         for name in type(options).model_fields
         if name in options.model_fields_set
     ]
-    return ", ".join(given)
+    return ", ".join(texts)
 
 
 def format_changelog_suffix(key: tuple[str, ...] | None) -> str:

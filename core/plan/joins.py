@@ -85,20 +85,20 @@ class JoinBuilder:
         self._check_time()
         tables = self._name_columns()
         self.known_columns = self._build_columns(tables)
-        found = split_condition(self.condition_text, self.left, self.right, self.report)
-        if found is None:
+        split = split_condition(self.condition_text, self.left, self.right, self.report)
+        if split is None:
             return None
-        if not found.equalities and self.needs_pairs:
+        if not split.equalities and self.needs_pairs:
             message = EQUALITY_WANTED.format(self.left.name, self.right.name)
             self.report.add(
                 message, self.condition_text.locate(), "rows are joined by equal values"
             )
             return None
         outside = self._map_output_columns(tables)
-        only = None if found.rest is None else substitute_columns(found.rest, outside)
+        only = None if split.rest is None else substitute_columns(split.rest, outside)
         return Join(
-            left=self._build_side(self.left, [left for left, _ in found.equalities], tables),
-            right=self._build_side(self.right, [right for _, right in found.equalities], tables),
+            left=self._build_side(self.left, [left for left, _ in split.equalities], tables),
+            right=self._build_side(self.right, [right for _, right in split.equalities], tables),
             type=self.clause_keys.type,
             matching=self._build_matching(),
             residual_filter=None if only is None else Filter(only, self.condition_text.printable),
@@ -136,17 +136,17 @@ class JoinBuilder:
         assert isinstance(self.clause_keys, document.Join), "subclasses override this"
         if self.has_event_time:
             return
-        given = "as_of" if self.clause_keys.as_of else "within" if self.clause_keys.within else ""
-        given = given or ("window" if self.step.window else "")
-        if not given and self.clause_keys.ttl and self.clause_keys.ttl.time == "event":
-            given = "ttl"
-        if given:
+        clause = "as_of" if self.clause_keys.as_of else "within" if self.clause_keys.within else ""
+        clause = clause or ("window" if self.step.window else "")
+        if not clause and self.clause_keys.ttl and self.clause_keys.ttl.time == "event":
+            clause = "ttl"
+        if clause:
             key, untimed = (
                 ("right", self.right) if self.left.has_event_time else ("left", self.left)
             )
-            at = self.step.keys_at["window" if given == "window" else "join"]
-            message = f'{given} goes by event time, but the {key} input "{untimed.name}" has none'
-            other = ", or ttl: {after: ..., time: processing}" if given == "ttl" else ""
+            at = self.step.keys_at["window" if clause == "window" else "join"]
+            message = f'{clause} goes by event time, but the {key} input "{untimed.name}" has none'
+            other = ", or ttl: {after: ..., time: processing}" if clause == "ttl" else ""
             self.report.add(f"join: {message}", at.locate(), f"set event_time in its source{other}")
 
     def _name_columns(self) -> Mapping[str, Mapping[str, str]]:
@@ -183,9 +183,9 @@ class JoinBuilder:
         ]
         window = self.step.window
         if window is not None and build_window(window).has_bounds:
-            taken = next((f.name for f in fields if f.name in WINDOW_BOUNDS), None)
-            if taken:
-                message = f'"{taken}" is a column of the window'
+            repeated_name = next((f.name for f in fields if f.name in WINDOW_BOUNDS), None)
+            if repeated_name:
+                message = f'"{repeated_name}" is a column of the window'
                 at = self.step.keys_at["window"].locate()
                 self.report.add(message, at, "rename the input's column in an earlier step")
             fields = [f for f in fields if f.name not in WINDOW_BOUNDS]
@@ -217,11 +217,11 @@ class JoinBuilder:
             key.append(
                 ComputedColumn(name, value, "" if isinstance(value, ColumnReference) else text)
             )
-        kept = tuple(
+        columns = tuple(
             ComputedColumn(tables[side.name][f.name], own[f"{side.name}.{f.name}"])
             for f in side.known_columns.schema
         )
-        return JoinSide(side.name, tuple(key), kept)
+        return JoinSide(side.name, tuple(key), columns)
 
     def _map_output_columns(
         self, tables: Mapping[str, Mapping[str, str]]

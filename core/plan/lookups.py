@@ -97,7 +97,7 @@ class LookupBuilder:
     def _build_added_columns(self) -> tuple[nodes.LookupColumn, ...]:
         """Return the added columns, and add them to `known`."""
         nulls = self.clause.on_miss.action == "null"
-        found: list[nodes.LookupColumn] = []
+        columns: list[nodes.LookupColumn] = []
         for each in self.clause.add:
             if each.name in self.known_columns.schema:
                 hint = f"give it another name: add: {{new_name: {{column: {each.column}}}}}"
@@ -105,13 +105,13 @@ class LookupBuilder:
                 self.report.add(message, each.name.locate(), hint)
                 continue
             field = Field(str(each.name), each.type, each.nullable)
-            found.append(nodes.LookupColumn(field, str(each.column)))
-        added = (Field(f.field.name, f.field.type, nulls or f.field.nullable) for f in found)
+            columns.append(nodes.LookupColumn(field, str(each.column)))
+        added = (Field(f.field.name, f.field.type, nulls or f.field.nullable) for f in columns)
         schema = Schema((*self.known_columns.schema, *added))
         self.known_columns = KnownColumns(
             schema, self.known_columns.broken_names, self.known_columns.is_open
         )
-        return tuple(found)
+        return tuple(columns)
 
     def _check_connector(self, lookup: nodes.Lookup) -> None:
         """Report the columns that the connector does not support."""

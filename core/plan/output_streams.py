@@ -34,15 +34,15 @@ def build_main_streams(
 
 
 def build_late_streams(
-    step: Step, came: Sequence[tuple[KnownColumns, bool]]
+    step: Step, inputs: Sequence[tuple[KnownColumns, bool]]
 ) -> Iterator[tuple[nodes.Stream, KnownColumns]]:
     """Yield the streams of late rows.
 
-    `came` has the known columns, and whether there is an event time: first of the combined input,
-    then of each input.
+    `inputs` have the known columns, and whether there is an event time: first of the combined
+    input, then of each input.
     """
     for name, of in _list_late_streams(step):
-        known, timed = came[0 if of is None else of + 1]
+        known, timed = inputs[0 if of is None else of + 1]
         yield nodes.Stream(str(name), known.schema, nodes.Append(), timed), known
 
 
@@ -70,20 +70,20 @@ def list_main_outputs(step: Step) -> Iterator[Text]:
 def _list_late_streams(step: Step) -> tuple[tuple[Text, int | None], ...]:
     """Return the streams of late rows and of rows without a match, each with the index of its
     input, if the step has two inputs."""
-    found: list[tuple[Text | None, int | None]] = []
+    streams: list[tuple[Text | None, int | None]] = []
     if step.join is not None and step.join.late_to is not None:
-        found = [(step.join.late_to.left, 0), (step.join.late_to.right, 1)]
+        streams = [(step.join.late_to.left, 0), (step.join.late_to.right, 1)]
     elif step.connect is not None:
         late = step.connect.late_to
-        found = [] if late is None else [(late.left, 0), (late.right, 1)]
+        streams = [] if late is None else [(late.left, 0), (late.right, 1)]
     elif step.broadcast is not None:
         by = step.process or step.broadcast
-        found = [(by.late_to, 0)]
+        streams = [(by.late_to, 0)]
     elif by_time := step.window or step.dedup or step.process:
-        found = [(by_time.late_to, None)]
+        streams = [(by_time.late_to, None)]
     if step.lookup is not None:
-        found.append((step.lookup.on_miss.to, None))
-    return tuple((name, of) for name, of in found if name is not None)
+        streams.append((step.lookup.on_miss.to, None))
+    return tuple((name, of) for name, of in streams if name is not None)
 
 
 def _make_name(name: str, at: Text) -> Text:

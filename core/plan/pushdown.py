@@ -102,8 +102,10 @@ def _reduce_step(step: Step, needed: Mapping[str, set[str]]) -> tuple[Step, set[
                 operation = _reduce_join(operation, wanted)
             if isinstance(operation, Top):
                 ranked = (find_columns(ranking.value) for ranking in operation.by)
-                kept = frozenset(wanted - {RANK_COLUMN}) | _get_window_columns(operation.window)
-                operation = replace(operation, columns=kept.union(*ranked))
+                stored_columns = frozenset(wanted - {RANK_COLUMN}) | _get_window_columns(
+                    operation.window
+                )
+                operation = replace(operation, columns=stored_columns.union(*ranked))
             if isinstance(operation, Dedup) and operation.uses_event_time:
                 operation = replace(operation, columns=frozenset(wanted))
             if isinstance(operation, Lookup):
@@ -121,12 +123,12 @@ def _reduce_join(join: Join, wanted: set[str]) -> Join:
     """Return the join with the columns that are needed downstream, or by its own condition."""
     if isinstance(join.matching, ConnectedMatch):
         return join  # its class may look at any column
-    kept = wanted | (
+    needed_columns = wanted | (
         find_columns(join.residual_filter.condition) if join.residual_filter else set()
     )
 
     def reduce_side(side: JoinSide) -> JoinSide:
-        return replace(side, columns=tuple(c for c in side.columns if c.name in kept))
+        return replace(side, columns=tuple(c for c in side.columns if c.name in needed_columns))
 
     return replace(join, left=reduce_side(join.left), right=reduce_side(join.right))
 

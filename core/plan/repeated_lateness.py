@@ -74,6 +74,6 @@ def _get_wait_us(window: Window) -> int:
 
 def _keeps_event_time(step: Step) -> bool:
     """Whether output rows keep the event time of the input rows."""
-    given = any(isinstance(each, Map) and each.event_time for each in step.operations)
+    is_replaced = any(isinstance(each, Map) and each.event_time for each in step.operations)
     keyed = get_keyed_operation(step)
-    return not given and (keyed is None or isinstance(keyed, Dedup))
+    return not is_replaced and (keyed is None or isinstance(keyed, Dedup))

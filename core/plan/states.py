@@ -115,14 +115,14 @@ def _list_join_states(join: Join) -> Iterator[StateDescription]:
     if isinstance(join.matching, ChangelogMatch):
         yield StateDescription("keys", "table", (("left rows", "array"), ("right rows", "array")))
         return
-    went_out = ("shown_",) if _stores_emitted_rows(join.matching) else ()
-    for before in ("", *went_out):
+    emitted_prefix = ("shown_",) if _stores_emitted_rows(join.matching) else ()
+    for before in ("", *emitted_prefix):
         for name, side in (("left", join.left), ("right", join.right)):
             columns = tuple((c.name, str(c.value.type)) for c in side.columns)
             yield StateDescription(f"{before}{name}", "runs", columns)
     if isinstance(join.matching, AsOfMatch):
-        held = tuple((c.name, str(c.value.type)) for c in join.right.columns)
-        yield StateDescription("versions", "table", held)
+        version_columns = tuple((c.name, str(c.value.type)) for c in join.right.columns)
+        yield StateDescription("versions", "table", version_columns)
 
 
 def _stores_emitted_rows(matching: JoinMatching) -> bool:

@@ -73,7 +73,7 @@ def find_cycles(reads: Mapping[str, Sequence[str]]) -> list[tuple[str, ...]]:
     >>> find_cycles({"a": ["b"], "b": ["a"], "c": ["a"]})
     [('a', 'b')]
     """
-    found: dict[frozenset[str], tuple[str, ...]] = {}
+    cycles: dict[frozenset[str], tuple[str, ...]] = {}
     settled: set[str] = set()
     for start in reads:
         path = [start]
@@ -85,11 +85,11 @@ def find_cycles(reads: Mapping[str, Sequence[str]]) -> list[tuple[str, ...]]:
                 choices.pop()
             elif below in path:
                 circle = tuple(path[path.index(below) :])
-                found.setdefault(frozenset(circle), circle)
+                cycles.setdefault(frozenset(circle), circle)
             elif below in reads and below not in settled:
                 path.append(below)
                 choices.append(iter(reads[below]))
-    return list(found.values())
+    return list(cycles.values())
 
 
 def report_unknown_stream(

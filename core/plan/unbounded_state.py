@@ -69,18 +69,22 @@ def warn_of_waiting(pipeline: Pipeline, parts: Iterable[PlanPart], report: PlanP
     parts = tuple(parts)
     waiting: dict[str, list[str]] = {name: [] for name in pipeline.sources}
     windows: dict[str, bool] = {}
-    held = find_reached_streams(parts, _list_holding_sources(pipeline))
+    sources_by_stream = find_reached_streams(parts, _list_holding_sources(pipeline))
     for step, keyed in _list_keyed_steps(parts):
         if _waits_for_event_time(keyed):
             windows[step.name] = not isinstance(keyed, Dedup | Process)
-            for name in {held[name]: None for name in step.inputs if name in held}:
+            for name in {
+                sources_by_stream[name]: None for name in step.inputs if name in sources_by_stream
+            }:
                 waiting[name].append(step.name)
     for step, join in _list_joins(parts):
         if isinstance(join.matching, WindowMatch | AsOfMatch) or _matches_by_event_time(
             join.matching
         ):
             windows[step.name] = isinstance(join.matching, WindowMatch)
-            for name in {held[name]: None for name in step.inputs if name in held}:
+            for name in {
+                sources_by_stream[name]: None for name in step.inputs if name in sources_by_stream
+            }:
                 waiting[name].append(step.name)
     for name, steps in waiting.items():
         if steps:
@@ -165,16 +169,16 @@ def _list_holding_sources(pipeline: Pipeline) -> set[str]:
 
 def find_reached_streams(parts: Iterable[PlanPart], sources: set[str]) -> Mapping[str, str]:
     """Return the streams that rows of these sources reach, each with one of the sources."""
-    found: dict[str, str] = {}
+    origins: dict[str, str] = {}
     for part in parts:
         if isinstance(part, Sink):
             continue
         above = part.inputs if isinstance(part, Step) else ()
-        first = next((found[name] for name in above if name in found), None)
+        first = next((origins[name] for name in above if name in origins), None)
         origin = part.name if part.name in sources else first
         if origin is not None:
-            found.update((stream.name, origin) for stream in part.outputs)
-    return found
+            origins.update((stream.name, origin) for stream in part.outputs)
+    return origins
 
 
 def _find_growth(keyed: KeyedOperation, *, timed: bool) -> tuple[str, str, str] | None:

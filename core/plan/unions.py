@@ -112,7 +112,7 @@ def _quote_flow(text: str) -> str:
     return text if plain else in_quotes(text)
 
 
-def _make_unique(name: str, taken: Sequence[str]) -> str:
-    while name in taken:
+def _make_unique(name: str, used_names: Sequence[str]) -> str:
+    while name in used_names:
         name += "_"
     return name

@@ -101,10 +101,10 @@ def build_user_aggregate(
     if len(of) < len(typed):
         return None
     function = written.python
-    kept = read_state_schema(function.resolve_path(report.folder), function.name)
+    partial_schema = read_state_schema(function.resolve_path(report.folder), function.name)
     code = make_user_code(function, report.folder)
     call = build_user_call(
-        code, [(text.reveal(), each) for text, each in of], written.returns, kept
+        code, [(text.reveal(), each) for text, each in of], written.returns, partial_schema
     )
     return call, f"{code}({', '.join(text.printable for text in written.of)})"
 

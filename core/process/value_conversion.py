@@ -66,8 +66,8 @@ def build_exact_test(type: Type, kind: str) -> str:
     'type(value) is int and -128 <= value <= 127'
     """
     if type in INTEGER_BITS:
-        most = 1 << INTEGER_BITS[type] - 1
-        return f"type(value) is int and {-most} <= value <= {most - 1}"
+        limit = 1 << INTEGER_BITS[type] - 1
+        return f"type(value) is int and {-limit} <= value <= {limit - 1}"
     return f"type(value) is {kind}" if type in EXACT_CLASSES else "False"
 
 

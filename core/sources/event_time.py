@@ -108,12 +108,12 @@ def _clamp(at_us: int) -> int:
 def _build_user_function(function: UserFunction, folder: Path) -> WatermarkFunction:
     """Build a watermark function that calls the user's function."""
     path = function.resolve_path(folder)
-    ask = load_function(path, function.name)
+    user_function = load_function(path, function.name)
     name = f"{path.name}:{function.name}"
 
     def read(rows: pl.DataFrame) -> int | None:
         try:
-            answer: Any = ask(rows)
+            answer: Any = user_function(rows)
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # also sys.exit(), or a panic of Polars
@@ -122,9 +122,9 @@ def _build_user_function(function: UserFunction, folder: Path) -> WatermarkFunct
         if answer is None:
             return None
         if not isinstance(answer, datetime):
-            came = type(answer).__name__
+            actual = type(answer).__name__
             raise UserCodeError(
-                f"{name} must return a datetime or None, got {came}",
+                f"{name} must return a datetime or None, got {actual}",
                 'as in def watermark(rows): return rows["at"].max()',
             )
         return _convert_result(answer, name)

@@ -202,8 +202,8 @@ class SourceTask:
             while not self._pending_fetch.is_finished:
                 with self.idle_time:
                     await self._pending_fetch.wait(self._get_wait_deadline())
-                came = await self._take_event(loop.time())
-                if self._is_due(loop.time(), came):
+                has_event = await self._take_event(loop.time())
+                if self._is_due(loop.time(), has_event):
                     await self._send_buffer()
                 await self._send_time(loop.time())
                 await self._send_barriers()
@@ -321,12 +321,12 @@ class SourceTask:
         deadlines = (sent_at, self.watermark_generator.get_next_update())
         return min((at for at in deadlines if at is not None), default=None)
 
-    def _is_due(self, now: float, came: bool) -> bool:
+    def _is_due(self, now: float, has_event: bool) -> bool:
         """Whether the buffered rows have waited long enough for more, or are enough."""
         if self._buffered_since is None:
             return False
         linger_s = self.bounds.linger_s
-        waits_s = max(linger_s, MAX_GATHERING_S) if came else linger_s
+        waits_s = max(linger_s, MAX_GATHERING_S) if has_event else linger_s
         return self._buffered_rows >= self.bounds.rows or now >= self._buffered_since + waits_s
 
     async def _send_buffer(self) -> None:

@@ -236,10 +236,10 @@ class WatermarkGenerator:
 
     def _align_splits(self, reports: WatermarkReporter, now: float) -> None:
         """Pause the splits that are too far ahead, and report the slowest split if that is due."""
-        held = self.split_watermarks.find_splits_beyond(reports.limit_us)
-        if held != self._paused_splits:
-            self._paused_splits = held
-            self.reader.pause(held)
+        paused = self.split_watermarks.find_splits_beyond(reports.limit_us)
+        if paused != self._paused_splits:
+            self._paused_splits = paused
+            self.reader.pause(paused)
         at_us = self.split_watermarks.slowest_us
         due = reports.next_report_at(at_us)
         if due is not None and due <= now:

@@ -123,9 +123,9 @@ def run_batch(
 
 def _count_sources(plan: nodes.Plan, counted: BatchCounts) -> dict[str, SourceCounts]:
     """Return the counts of each source in the order of the file, including empty sources."""
-    given = counted.sum_by_source()
+    counts = counted.sum_by_source()
     sources = (part.name for part in plan if isinstance(part, nodes.Source))
-    return {name: given.get(name, SourceCounts(0, 0)) for name in sources}
+    return {name: counts.get(name, SourceCounts(0, 0)) for name in sources}
 
 
 @dataclass(slots=True)

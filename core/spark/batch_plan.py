@@ -149,9 +149,9 @@ def _check_join(matching: JoinMatching) -> tuple[str, str] | None:
     return None
 
 
-def _check_window_or_ttl(asked: object) -> tuple[str, str] | None:
+def _check_window_or_ttl(key: object) -> tuple[str, str] | None:
     """Return why a batch rejects a window or ttl, and a hint; None if it does not."""
-    match asked:
+    match key:
         case Window(uses_processing_time=True):
             return f"--batch has no windows of processing time: {TIME_OF_RUN}", EVENT_TIME_HINT
         case Window(keeps_rows=False, trigger=trigger) if trigger is not None:

@@ -65,8 +65,10 @@ def _columns_after_keyed(operation: nodes.KeyedOperation, columns: Columns) -> C
         case nodes.Process(body=body):
             return {field.name: field.type for field in body.returns}
         case nodes.Top():
-            kept = {name: type for name, type in shown.items() if operation.stores_column(name)}
-            return {**kept, nodes.RANK_COLUMN: INT}
+            stored_columns = {
+                name: type for name, type in shown.items() if operation.stores_column(name)
+            }
+            return {**stored_columns, nodes.RANK_COLUMN: INT}
     bounded = operation.window is not None and operation.window.has_bounds
     keys = {each.name: each.value.type for each in operation.key}
     bounds = dict.fromkeys(nodes.WINDOW_BOUNDS, TIMESTAMP) if bounded else {}

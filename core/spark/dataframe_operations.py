@@ -79,7 +79,7 @@ def _explode(rows: DataFrame, operation: nodes.Explode, columns: Columns) -> Dat
     array = translate_expression("", operation.array)
     if array is None:
         return None
-    kept = [
+    quoted_columns = [
         quote_column(name)
         for name in columns
         if name != operation.name and name not in HIDDEN_COLUMNS
@@ -87,7 +87,7 @@ def _explode(rows: DataFrame, operation: nodes.Explode, columns: Columns) -> Dat
     hidden = [quote_column(name) for name in columns if name in HIDDEN_COLUMNS]
     explode = posexplode_outer if operation.outer else posexplode
     elements = explode(expr(array)).alias(ELEMENT_INDEX, operation.name)
-    exploded = rows.select(*kept, elements, *hidden)
+    exploded = rows.select(*quoted_columns, elements, *hidden)
     if ORDER in columns:
         part = f"{ORDER}.part * {1 << PART_BITS} + coalesce({ELEMENT_INDEX}, 0)"
         place = f"named_struct('time', {ORDER}.time, 'at', {ORDER}.at, 'part', {part})"
@@ -101,11 +101,11 @@ def split_route(rows: DataFrame, route: nodes.Route, step: str) -> dict[str, Dat
     if None in conditions:
         return None
     true = [f"coalesce(({condition}), false)" for condition in conditions]
-    taken = {}
+    branches = {}
     for at, stream in enumerate(route.list_streams(step)):
         before = [f"not {each}" for each in true[:at]]
-        taken[stream] = rows.where(" and ".join([*before, *true[at : at + 1]]))
-    return taken
+        branches[stream] = rows.where(" and ".join([*before, *true[at : at + 1]]))
+    return branches
 
 
 ALL_ROWS_KEY = "__all"

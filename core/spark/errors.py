@@ -55,16 +55,16 @@ def _is_spark_error(error: BaseException) -> bool:
 
 def _describe_worker_error(text: str) -> Failure | None:
     """Return the failure for missing software on a worker's machine, if that is the cause."""
-    if found := _MISSING_MODULE.search(text):
-        name = found[1].partition(".")[0]
+    if match := _MISSING_MODULE.search(text):
+        name = match[1].partition(".")[0]
         hint = f"{INSTALL_HINT}, on each machine of the cluster; {_WORKER_PYTHON_HINT}"
         return Failure(f"a worker's Python has no package {name}", SPARK_PART, hint=hint)
-    if found := _OTHER_PYTHON.search(text):
-        message = f"wanted Python {found['here']} on all workers, as here, got {found['there']}"
+    if match := _OTHER_PYTHON.search(text):
+        message = f"wanted Python {match['here']} on all workers, as here, got {match['there']}"
         return Failure(message, SPARK_PART, hint=f"install it there, {_WORKER_PYTHON_HINT}")
-    if found := _NO_PYTHON.search(text):
+    if match := _NO_PYTHON.search(text):
         hint = f"install Python there, {_WORKER_PYTHON_HINT}"
-        return Failure(f"a worker has no program {found[1]}", SPARK_PART, hint=hint)
+        return Failure(f"a worker has no program {match[1]}", SPARK_PART, hint=hint)
     return None
 
 

@@ -222,17 +222,17 @@ class PartitionLookup:
             stage = compiled.lookup_join
             assert stage is not None, self.step.name
             with attribute_errors_to(self.step.name), asyncio.Runner() as runner:
-                asked = LookupClient(
+                client = LookupClient(
                     self.lookup, self.context.open_lookup_table(self.lookup, run_context)
                 )
                 try:
-                    runner.run(asked.table.check())
+                    runner.run(client.table.check())
                     for frame in frames:
-                        for stream, out in runner.run(look_up_rows(stage, asked, frame)):
+                        for stream, out in runner.run(look_up_rows(stage, client, frame)):
                             if stream in numbers:
                                 yield numbers[stream], out
                 finally:
-                    runner.run(asked.close())
+                    runner.run(client.close())
 
 
 RULES_INPUT = 1

@@ -139,7 +139,7 @@ def parse_conf(arguments: Sequence[str]) -> dict[str, str]:
     >>> parse_conf(["spark.driver.memory=4g"])
     {'spark.driver.memory': '4g'}
     """
-    found = {}
+    properties = {}
     for argument in arguments:
         key, equals, value = argument.partition("=")
         key = key.strip()
@@ -147,8 +147,8 @@ def parse_conf(arguments: Sequence[str]) -> dict[str, str]:
             raise SparkUnavailable(
                 f'--conf: wanted a Spark setting as spark.x=value, got "{argument}"'
             )
-        found[key] = value.strip()
-    return found
+        properties[key] = value.strip()
+    return properties
 
 
 def check_conf(wanted: Mapping[str, str]) -> None:

@@ -55,13 +55,13 @@ OPEN_COST_BYTES = 64 << 10
 def pack_tasks(pieces: Sequence[BatchSplit], cores: int) -> list[tuple[BatchSplit, ...]]:
     """Pack splits, in their order, into groups of about the same size."""
     total = sum(map(_estimate_size, pieces))
-    most = min(max(total / (cores * TASKS_PER_CORE), MIN_TASK_BYTES), MAX_TASK_BYTES)
+    task_bytes = min(max(total / (cores * TASKS_PER_CORE), MIN_TASK_BYTES), MAX_TASK_BYTES)
     groups: list[list[BatchSplit]] = []
     room = 0.0
     for piece in pieces:
         if not groups or room < _estimate_size(piece) / 2:
             groups.append([])
-            room = most
+            room = task_bytes
         groups[-1].append(piece)
         room -= _estimate_size(piece)
     return [tuple(group) for group in groups]
@@ -289,8 +289,12 @@ def _check_file(piece: BatchSplit) -> None:
     try:
         there = os.stat(file.path)
     except OSError as error:
-        gone = isinstance(error, FileNotFoundError | NotADirectoryError)
-        why = "vanished while it was read" if gone else f"cannot be seen any more: {error.strerror}"
+        is_missing = isinstance(error, FileNotFoundError | NotADirectoryError)
+        why = (
+            "vanished while it was read"
+            if is_missing
+            else f"cannot be seen any more: {error.strerror}"
+        )
         raise ConnectorError(f"{name} {why}", STABLE_FILES_HINT, split=name) from error
     if (there.st_size, there.st_mtime_ns) != (file.size, file.modified_ns):
         raise ConnectorError(f"{name} was changed while it was read", STABLE_FILES_HINT, split=name)

@@ -85,15 +85,15 @@ def add_key_columns(
     """Return rows with the columns of their key in front, under their names."""
     import polars as pl
 
-    names, taken = meaning.key.names, [*meaning.key.names]
+    names, used_names = meaning.key.names, [*meaning.key.names]
     same = {
         n for n, text in zip(names, meaning.key.expressions, strict=True) if text == quote_name(n)
     }
     shown = [pl.col(k).alias(n) for k, n in zip(inside, names, strict=True)]
     if ROW_ID in rows.columns:
-        taken.append(make_unique_name("row", taken))
-        shown.append(pl.col(ROW_ID).alias(taken[-1]))
+        used_names.append(make_unique_name("row", used_names))
+        shown.append(pl.col(ROW_ID).alias(used_names[-1]))
     for name in (n for n in rows.columns if n not in (*inside, *same, EVENT_TIME, ROW_ID)):
-        taken.append(make_unique_name(name, taken))
-        shown.append(pl.col(name).alias(taken[-1]))
+        used_names.append(make_unique_name(name, used_names))
+        shown.append(pl.col(name).alias(used_names[-1]))
     return rows.select(*shown, *(n for n in (EVENT_TIME,) if n in rows.columns))

@@ -23,7 +23,7 @@ ROW_NUMBER = "__row"
 """The rank of a stored row among those of its key."""
 
 
-def move_to_end(frame: pl.DataFrame, beside: Sequence[tuple[str, str]]) -> pl.DataFrame:
+def move_to_end(frame: pl.DataFrame, display_names: Sequence[tuple[str, str]]) -> pl.DataFrame:
     """Move those of these columns that the frame has to its end, under their display names.
 
     >>> import polars as pl
@@ -32,24 +32,24 @@ def move_to_end(frame: pl.DataFrame, beside: Sequence[tuple[str, str]]) -> pl.Da
     """
     import polars as pl
 
-    last = {name: shown for name, shown in beside if name in frame.columns}
-    taken = [name for name in frame.columns if name not in last]
-    columns = [pl.col(name) for name in taken]
+    last = {name: shown for name, shown in display_names if name in frame.columns}
+    used_names = [name for name in frame.columns if name not in last]
+    columns = [pl.col(name) for name in used_names]
     for name, shown in last.items():
-        taken.append(make_unique_name(shown, taken))
-        columns.append(pl.col(name).alias(taken[-1]))
+        used_names.append(make_unique_name(shown, used_names))
+        columns.append(pl.col(name).alias(used_names[-1]))
     return frame.select(columns)
 
 
-def make_unique_name(name: str, taken: Sequence[str]) -> str:
+def make_unique_name(name: str, used_names: Sequence[str]) -> str:
     """Return the name with as many underscores as make it unique."""
-    while name in taken:
+    while name in used_names:
         name += "_"
     return name
 
 
 def explode_stored_rows(
-    frame: pl.DataFrame, kept: str, key: StateKey, before: Sequence[str], number: str
+    frame: pl.DataFrame, list_column: str, key: StateKey, before: Sequence[str], number: str
 ) -> pl.DataFrame:
     """Return a row for each row that is stored in a list, numbered, after the columns `before`.
 
@@ -58,25 +58,27 @@ def explode_stored_rows(
     import polars as pl
 
     same = {n for n, text in zip(key.names, key.expressions, strict=True) if text == quote_name(n)}
-    inside = [n for n in get_row_types(frame.schema, kept) if n not in (*HIDDEN_COLUMNS, ROW_TIME)]
-    taken, rows = [*before, number], list[pl.Expr]()
+    inside = [
+        n for n in get_row_types(frame.schema, list_column) if n not in (*HIDDEN_COLUMNS, ROW_TIME)
+    ]
+    used_names, rows = [*before, number], list[pl.Expr]()
     for name in inside:
         if name not in same:
-            taken.append(make_unique_name(name, taken))
-            rows.append(pl.col(kept).struct.field(name).alias(taken[-1]))
-    count = pl.int_ranges(1, pl.col(kept).list.len() + 1, dtype=pl.Int32).alias(ROW_NUMBER)
-    exploded = frame.with_columns(count).explode(kept, ROW_NUMBER, empty_as_null=False)
-    beside = [name for name in frame.columns if name not in (*before, kept)]
+            used_names.append(make_unique_name(name, used_names))
+            rows.append(pl.col(list_column).struct.field(name).alias(used_names[-1]))
+    count = pl.int_ranges(1, pl.col(list_column).list.len() + 1, dtype=pl.Int32).alias(ROW_NUMBER)
+    exploded = frame.with_columns(count).explode(list_column, ROW_NUMBER, empty_as_null=False)
+    other_columns = [name for name in frame.columns if name not in (*before, list_column)]
     shown = pl.col(ROW_NUMBER).alias(make_unique_name(number, [*before]))
-    return exploded.select(*before, shown, *rows, *beside)
+    return exploded.select(*before, shown, *rows, *other_columns)
 
 
-def sort_stored_rows(frame: pl.DataFrame, kept: str) -> pl.DataFrame:
+def sort_stored_rows(frame: pl.DataFrame, list_column: str) -> pl.DataFrame:
     """Sort the rows that are stored in a list by their position among all rows."""
     import polars as pl
 
     place = pl.element().struct.field(ORDER)
-    return frame.with_columns(pl.col(kept).list.eval(pl.element().sort_by(place)))
+    return frame.with_columns(pl.col(list_column).list.eval(pl.element().sort_by(place)))
 
 
 def mask_secret_columns(frame: pl.DataFrame, calls: Iterable[str]) -> pl.DataFrame:

@@ -86,18 +86,18 @@ class JoinStateReader:
         elif name == broadcast_join.RULES_STATE:
             yield self._read_broadcast_rows(rows)
         elif name == VERSIONS_STATE:
-            behind = {**self._build_event_time(RIGHT), **_build_expiry(rows)}
-            yield self._sort_rows(RIGHT, self._add_key_columns(RIGHT, rows), behind)
+            times = {**self._build_event_time(RIGHT), **_build_expiry(rows)}
+            yield self._sort_rows(RIGHT, self._add_key_columns(RIGHT, rows), times)
         elif name == broadcast_join.WAITING_STATE:
             yield self._sort_rows(LEFT, rows, self._build_event_time(LEFT))
         else:
             which = RIGHT if name.endswith(SIDE_STATES[RIGHT]) else LEFT
             yield from self._read_filed_rows(
-                which, rows, clock_us, went_out=name.startswith(EMITTED_PREFIX)
+                which, rows, clock_us, was_emitted=name.startswith(EMITTED_PREFIX)
             )
 
     def _read_filed_rows(
-        self, which: int, rows: pl.DataFrame, clock_us: int, *, went_out: bool
+        self, which: int, rows: pl.DataFrame, clock_us: int, *, was_emitted: bool
     ) -> Iterator[pl.DataFrame]:
         """Yield the rows of one side that are filed under a time."""
         import polars as pl
@@ -118,7 +118,9 @@ class JoinStateReader:
             yield self._sort_rows(which, rows, at)
         elif isinstance(window.shape, Session):
             start_and_end = (pl.col(EMITTED_STARTS[which]), slot - window.lateness_us - 1)
-            bounds = dict(zip(nodes.WINDOW_BOUNDS, start_and_end, strict=True)) if went_out else {}
+            bounds = (
+                dict(zip(nodes.WINDOW_BOUNDS, start_and_end, strict=True)) if was_emitted else {}
+            )
             yield self._sort_rows(which, rows, {**bounds, **at})
         else:
             panes, bounds = PaneReader(window), {name: pl.col(name) for name in nodes.WINDOW_BOUNDS}
@@ -139,9 +141,9 @@ class JoinStateReader:
                 side_columns["row"] = (
                     pl.col(ID_COLUMNS[which]) if has else pl.lit(None, dtype=pl.String())
                 )
-            behind = {**self._build_event_time(which), **_build_expiry(table)}
+            times = {**self._build_event_time(which), **_build_expiry(table)}
             sides.append(
-                self._select_columns(which, rows, side_columns, behind, self._join.left.key)
+                self._select_columns(which, rows, side_columns, times, self._join.left.key)
             )
         whole = pl.concat(sides, how="diagonal")
         by = whole.columns[: len(self._inside)]
@@ -153,25 +155,25 @@ class JoinStateReader:
 
         matching, side = self._join.matching, self._join.right
         assert isinstance(matching, BroadcastMatch), "nothing else has rules"
-        behind = self._build_event_time(RIGHT)
+        times = self._build_event_time(RIGHT)
         if matching.uses_event_time:
             rows = broadcast_join.compute_validity(rows, matching)
-            behind["until"] = pl.col(broadcast_join.VALID_UNTIL)
+            times["until"] = pl.col(broadcast_join.VALID_UNTIL)
             if matching.ttl_us is not None:  # the latest time of the row's validity
                 last = pl.col(TIME_COLUMNS[RIGHT]) + matching.ttl_us
-                behind["until"] = pl.min_horizontal(broadcast_join.VALID_UNTIL, last)
+                times["until"] = pl.min_horizontal(broadcast_join.VALID_UNTIL, last)
         shown = _list_input_columns(side.key) | _list_input_columns(side.columns)
         of = zip(matching.key or (), broadcast_join.name_replacement_key(matching), strict=True)
         side_columns = {
             e.name: pl.col(name) for e, name in of if not _list_input_columns([e]) & shown
         }
-        return _move_times_to_end(self._select_columns(RIGHT, rows, side_columns, behind, side.key))
+        return _move_times_to_end(self._select_columns(RIGHT, rows, side_columns, times, side.key))
 
-    def _sort_rows(self, which: int, rows: pl.DataFrame, behind: ColumnExpressions) -> pl.DataFrame:
+    def _sort_rows(self, which: int, rows: pl.DataFrame, times: ColumnExpressions) -> pl.DataFrame:
         """Return the rows of a side, sorted by key and time."""
         key = self._sides[which].key
-        found = self._select_columns(which, rows, {}, behind, key)
-        by = [*(each.name for each in key), *(_hide_name(name) for name in behind)]
+        found = self._select_columns(which, rows, {}, times, key)
+        by = [*(each.name for each in key), *(_hide_name(name) for name in times)]
         return _move_times_to_end(found.sort(by, maintain_order=True) if by else found)
 
     def _select_columns(
@@ -179,25 +181,27 @@ class JoinStateReader:
         which: int,
         rows: pl.DataFrame,
         side_columns: ColumnExpressions,
-        behind: ColumnExpressions,
+        times: ColumnExpressions,
         key: Sequence[nodes.ComputedColumn],
     ) -> pl.DataFrame:
         """Return the rows of a side: key, metadata, columns, times."""
         import polars as pl
 
         side, stamp = self._sides[which], to_polars(TIMESTAMP)
-        taken = [each.name for each in key]
-        columns = [pl.col(i).alias(name) for i, name in zip(self._inside, taken, strict=True)]
+        used_names = [each.name for each in key]
+        columns = [pl.col(i).alias(name) for i, name in zip(self._inside, used_names, strict=True)]
         for name, expr in side_columns.items():
-            taken.append(
-                make_unique_name(name, [*taken, *(c.name for s in self._sides for c in s.columns)])
+            used_names.append(
+                make_unique_name(
+                    name, [*used_names, *(c.name for s in self._sides for c in s.columns)]
+                )
             )
-            columns.append(expr.alias(taken[-1]))
+            columns.append(expr.alias(used_names[-1]))
         for each in side.columns:
             if not _list_input_columns([each]) & _list_input_columns(side.key):
-                taken.append(make_unique_name(each.name, taken))
-                columns.append(pl.col(each.name).alias(taken[-1]))
-        for name, expr in behind.items():
+                used_names.append(make_unique_name(each.name, used_names))
+                columns.append(pl.col(each.name).alias(used_names[-1]))
+        for name, expr in times.items():
             columns.append(expr.cast(stamp).alias(_hide_name(name)))
         return rows.select(columns)
 

@@ -135,9 +135,9 @@ class KeyedStateReader:
             return self._format_rows(
                 changelog_state.read_groups(self._meaning, self._add_key_columns(table))
             )
-        beside = [name for name in (NEWEST_TIME, IS_EMITTED, EXPIRY) if name in table.columns]
+        times = [name for name in (NEWEST_TIME, IS_EMITTED, EXPIRY) if name in table.columns]
         if isinstance(self._operation, nodes.Aggregate):
-            by = (KEY, *self._inside, *beside)
+            by = (KEY, *self._inside, *times)
             key = decode_keys(table[KEY], self._key.columns)
             named_inside = (k.alias(name) for k, name in zip(key, self._inside, strict=True))
             done = self._build_fold(table).finish(table.hstack([*named_inside]), by)
@@ -205,12 +205,12 @@ class KeyedStateReader:
         rest = [name for name in table.columns if name != KEY]
         return table.hstack(key).select(*self._key.names, *rest)
 
-    def _finish_states(self, states: pl.DataFrame, beside: Sequence[str]) -> pl.DataFrame:
+    def _finish_states(self, states: pl.DataFrame, extra_columns: Sequence[str]) -> pl.DataFrame:
         """Return the results of states, or the rows that they contain, after the key."""
-        beside = [name for name in beside if name in states.columns]
-        before = [*self._key.names, *beside]
+        extra_columns = [name for name in extra_columns if name in states.columns]
+        before = [*self._key.names, *extra_columns]
         if KEPT_ROWS not in states.columns:
-            return self._build_fold(states).finish(states, (*self._inside, *beside))
+            return self._build_fold(states).finish(states, (*self._inside, *extra_columns))
         states = self._grouping.restore_names(states)
         states = states.select(
             *before, KEPT_ROWS, *(n for n in (EVENT_TIME,) if n in states.columns)
@@ -247,10 +247,10 @@ class KeyedStateReader:
         if window is None:
             assert isinstance(self._operation, nodes.Aggregate), "its rows are all there is"
             return AggregateFold(self._operation, self._grouping, newest=True)
-        kept = states is not None and KEPT_ROWS in states.columns
+        has_rows = states is not None and KEPT_ROWS in states.columns
         types = (
             get_row_types(states.schema)
-            if states is not None and kept
+            if states is not None and has_rows
             else self._build_row_columns()
         )
         newest = isinstance(window.shape, Global)

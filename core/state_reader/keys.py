@@ -46,16 +46,18 @@ def decode_keys(keys: pl.Series, columns: Schema) -> list[pl.Series]:
     """
     import polars as pl
 
-    rest, found = keys.alias("rest").cast(pl.Binary).to_frame(), list[pl.Series]()
+    rest, decoded_columns = keys.alias("rest").cast(pl.Binary).to_frame(), list[pl.Series]()
     for field in columns:
         cut = rest.select(_parse_length(), pl.col("rest"))
         start = pl.col("length").cast(pl.String).str.len_bytes().cast(pl.Int64) + 1
         text = pl.col("rest").bin.slice(start, pl.col("length"))
-        behind = pl.col("rest").bin.slice((start + pl.col("length")).fill_null(1))
-        parts = cut.select(text.cast(pl.String).alias("text"), behind.alias("rest"))
-        found.append(parts.select(_decode_value(field.type).alias(field.name)).to_series())
+        remainder = pl.col("rest").bin.slice((start + pl.col("length")).fill_null(1))
+        parts = cut.select(text.cast(pl.String).alias("text"), remainder.alias("rest"))
+        decoded_columns.append(
+            parts.select(_decode_value(field.type).alias(field.name)).to_series()
+        )
         rest = parts.select("rest")
-    return found
+    return decoded_columns
 
 
 def _parse_length() -> pl.Expr:

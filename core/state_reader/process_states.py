@@ -108,9 +108,9 @@ class ProcessStateReader:
     def _read_held_rows(self, rows: pl.DataFrame) -> pl.DataFrame:
         shown = rows.sort(EVENT_TIME, maintain_order=True)
         inside = {*self._inside, *HIDDEN_COLUMNS, SLOT}
-        kept = shown.select(name for name in shown.columns if name not in inside)
-        return kept.with_columns(
-            shown[EVENT_TIME].alias(make_unique_name("event_time", kept.columns))
+        visible_rows = shown.select(name for name in shown.columns if name not in inside)
+        return visible_rows.with_columns(
+            shown[EVENT_TIME].alias(make_unique_name("event_time", visible_rows.columns))
         )
 
     def _read_timers(self, rows: pl.DataFrame) -> pl.DataFrame:

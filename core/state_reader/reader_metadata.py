@@ -90,12 +90,12 @@ def _list_input_columns(
         case nodes.Aggregate() | nodes.Apply():
             return get_read_columns(keyed).items()
         case nodes.Top():
-            kept: Iterable[Field] = get_stored_columns(step, keyed, plan)
+            fields: Iterable[Field] = get_stored_columns(step, keyed, plan)
         case nodes.Dedup():
-            kept = get_stored_columns(step, keyed, plan) if keyed.uses_event_time else ()
+            fields = get_stored_columns(step, keyed, plan) if keyed.uses_event_time else ()
         case nodes.Process():
-            kept = keyed.columns if keyed.body.uses_event_time else ()
-    return ((field.name, field.type) for field in kept)
+            fields = keyed.columns if keyed.body.uses_event_time else ()
+    return ((field.name, field.type) for field in fields)
 
 
 def _describe_top(keyed: nodes.Top) -> dict[str, Any]:

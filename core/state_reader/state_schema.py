@@ -182,11 +182,13 @@ def rebuild_body(states: Mapping[str, Any]) -> nodes.ProcessBody:
     return nodes.ProcessBody("", "", Schema(()), (), True, read)
 
 
-def rebuild_key(kept: Iterable[tuple[str, str]], names: Iterable[str] | None = None) -> StateKey:
+def rebuild_key(
+    key_columns: Iterable[tuple[str, str]], names: Iterable[str] | None = None
+) -> StateKey:
     """Return the key of a checkpoint; without names, its expressions are the names."""
-    kept = tuple(kept)
-    texts = tuple(text for text, _ in kept)
-    types = (_parse_type_text(type) for _, type in kept)
+    key_columns = tuple(key_columns)
+    texts = tuple(text for text, _ in key_columns)
+    types = (_parse_type_text(type) for _, type in key_columns)
     fields = (Field(n, type) for n, type in zip(names or texts, types, strict=True))
     return StateKey(Schema(tuple(fields)), texts)
 

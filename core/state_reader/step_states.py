@@ -139,13 +139,13 @@ def _merge_entries(
     """Return the entries of all subtasks, each row once: broadcast entries are in every subtask."""
     import polars as pl
 
-    kept = [rows for rows in entries if rows is not None]
+    frames = [rows for rows in entries if rows is not None]
     match frozen.describe_state(name).redistribution:
         case Redistribution.BROADCAST | Redistribution.GROUPS:
-            return kept[:1]
-        case Redistribution.UNION if kept:
-            return [pl.concat(kept).unique(maintain_order=True)]
-    return kept
+            return frames[:1]
+        case Redistribution.UNION if frames:
+            return [pl.concat(frames).unique(maintain_order=True)]
+    return frames
 
 
 def _filter_key(frame: pl.DataFrame, wanted: str, key: StateKey) -> pl.DataFrame:

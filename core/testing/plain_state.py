@@ -115,7 +115,7 @@ class PlainRuns:
         self._rows = self._rows.clear() if left is None else left
         return None if found is None else self._layout.merge(found)
 
-    def estimate_deferred_rows(self, *, asking: bool) -> int:
+    def estimate_deferred_rows(self, *, for_lookup: bool) -> int:
         """Return 0: no work is ever deferred."""
         return 0
 

@@ -124,18 +124,18 @@ def count_months(date: pl.Expr) -> pl.Expr:
 
 def add_months(date: pl.Expr, months: pl.Expr | int) -> pl.Expr:
     """Return the date that many months later, or the last day of that month."""
-    cycles, moved = _add_folded_months(fold_date(date), months)
+    cycles, folded_date = _add_folded_months(fold_date(date), months)
     import polars as pl
 
     turns = (to_days(date) // CYCLE_DAYS).cast(pl.Int64) + cycles
-    return to_date(turns * CYCLE_DAYS + to_days(moved))
+    return to_date(turns * CYCLE_DAYS + to_days(folded_date))
 
 
 def add_months_to_time(time: pl.Expr, months: pl.Expr | int) -> pl.Expr:
     """Return the timestamp that many months later, at the same time of day."""
-    cycles, moved = _add_folded_months(fold_time(time), months)
+    cycles, folded_time = _add_folded_months(fold_time(time), months)
     turns = to_int128(to_micros(time) // CYCLE_US) + cycles
-    return to_timestamp(turns * CYCLE_US + to_micros(moved))
+    return to_timestamp(turns * CYCLE_US + to_micros(folded_time))
 
 
 def _add_folded_months(time: pl.Expr, months: pl.Expr | int) -> tuple[pl.Expr | int, pl.Expr]:

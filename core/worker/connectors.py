@@ -31,9 +31,9 @@ class OpenConnectors:
 
     async def check_lookups(self) -> None:
         """Check that the lookup tables exist. Raises ConnectorError."""
-        for name, asked in self.lookups.items():
+        for name, client in self.lookups.items():
             with attribute_errors_to(name):
-                await asked.table.check()
+                await client.table.check()
 
     async def check_sinks(self) -> None:
         """Check that the sinks accept output. Raises ConnectorError."""
@@ -47,8 +47,8 @@ class OpenConnectors:
             await source.close()
         for sink in self.sinks.values():
             await sink.close()
-        for asked in self.lookups.values():
-            await asked.close()
+        for client in self.lookups.values():
+            await client.close()
 
 
 def open_connectors(

@@ -79,11 +79,11 @@ def collect_part_counts(
 
 def _add_subtask(counts: dict[str, PartCounts], subtask: Subtask, plan: nodes.Plan) -> None:
     """Add the rows of one subtask's parts."""
-    for part, came in count_parts(subtask, plan):
+    for part, counters in count_parts(subtask, plan):
         count = counts[part.name]
-        count.rows_in += came.rows_in
-        count.rows_out += came.rows_out
-        count.bad_rows += came.bad_rows
+        count.rows_in += counters.rows_in
+        count.rows_out += counters.rows_out
+        count.bad_rows += counters.bad_rows
         if not isinstance(part, nodes.Sink):
             count.backpressured_s += subtask.operator_task.output.write_time.seconds
         if has_event_time(part, plan):
@@ -217,7 +217,7 @@ def collect_subtask_statistics(
     return SubtaskStatistics(
         attempt,
         subtask.id,
-        {part.name: came for part, came in count_parts(subtask, plan)},
+        {part.name: counters for part, counters in count_parts(subtask, plan)},
         _measure_time(subtask),
         operator_task.run_time.seconds > 0 and not operator_task.run_time.is_running,
         watermark_us,

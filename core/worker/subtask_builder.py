@@ -44,13 +44,13 @@ def count_parts(
     """
     compiled, rows = subtask.operators, subtask.operator_task.rows_in
     for name in subtask.task.parts:
-        part, bad, came = plan.part(name), 0, rows
+        part, bad, rows_in = plan.part(name), 0, rows
         if subtask.source_task is not None and isinstance(part, nodes.Source):
             rows, bad = subtask.source_task.rows_in, subtask.source_task.bad_records
-            came = rows + bad
+            rows_in = rows + bad
         if isinstance(part, nodes.Step):
             rows, bad = compiled.count_output_rows(part, rows), compiled.failed_rows.get(name, 0)
-        yield part, PartCounters(came, rows, bad)
+        yield part, PartCounters(rows_in, rows, bad)
 
 
 def collect_counters(subtask: Subtask, plan: nodes.Plan) -> Document:

@@ -64,32 +64,32 @@ class MemoryState:
 
     def open_runs(self, name: str, layout: RunsLayout) -> MemoryRuns:
         runs = self._runs[name] = MemoryRuns(layout)
-        if kept := self._unopened_states.pop(name, None):
-            runs.restore(kept.frames)
+        if restored_state := self._unopened_states.pop(name, None):
+            runs.restore(restored_state.frames)
         return runs
 
     def open_table(
         self, name: str, columns: Mapping[str, pl.DataType], group: tuple[str, ...] | None = None
     ) -> MemoryKeyedTable:
         table = self._tables[name] = MemoryKeyedTable(columns, group)
-        if kept := self._unopened_states.pop(name, None):
-            if log := kept.log:
+        if restored_state := self._unopened_states.pop(name, None):
+            if log := restored_state.log:
                 table.adopt(log)
             else:
-                for rows in kept.tables:
+                for rows in restored_state.tables:
                     table.put(rows)
         return table
 
     def open_entries(self, name: str, spread: Redistribution) -> MemoryEntries:
-        kept = self._unopened_states.pop(name, None)
-        entries = MemoryEntries(spread, kept.rows if kept else None)
+        restored_state = self._unopened_states.pop(name, None)
+        entries = MemoryEntries(spread, restored_state.rows if restored_state else None)
         self._entries[name] = entries
         return entries
 
     def get_restored_columns(self, name: str) -> Mapping[str, pl.DataType] | None:
         """Return the columns of a restored state that is not open yet."""
-        kept = self._unopened_states.get(name)
-        return None if kept is None else strip_own_columns(kept.columns)
+        restored_state = self._unopened_states.get(name)
+        return None if restored_state is None else strip_own_columns(restored_state.columns)
 
     def measure_sizes(self) -> Mapping[str, StateSize]:
         """Return the size of each open state."""

@@ -79,14 +79,14 @@ def redistribute_entries(
         # A finished subtask stores nothing: its key groups take their neighbour's entries.
         before = [each for each in ordered if each.groups.start <= owner.groups.start]
         return (before[-1] if before else ordered[0]).read_entries(name)
-    kept = [
+    frames = [
         rows for each in ordered if (rows := each.read_entries(name)) is not None and rows.height
     ]
-    if not kept:
+    if not frames:
         return None
     if spread is Redistribution.BROADCAST:
-        return kept[0]
-    rows = pl.concat(kept) if len(kept) > 1 else kept[0]
+        return frames[0]
+    rows = pl.concat(frames) if len(frames) > 1 else frames[0]
     if spread is Redistribution.LIST:
         # Row i of n counts as being in key group i * groups // n, whatever the parallelism.
         groups = pl.int_range(rows.height, eager=True) * owner.key_groups // rows.height

@@ -60,7 +60,7 @@ class HashTable:
         """Return the slot of each key, null where the key is not in the table."""
         import polars as pl
 
-        found = pl.Series([None], dtype=pl.UInt32).new_from_index(0, len(hashes))
+        result = pl.Series([None], dtype=pl.UInt32).new_from_index(0, len(hashes))
         pending, at, step = _make_range(len(hashes)), self._get_home_slots(hashes), 0
         while len(pending) > MAX_SCALAR_KEYS:
             rows = self._rows[at]
@@ -70,14 +70,14 @@ class HashTable:
                 if not right.all():
                     which = _make_range(len(hit)).filter(hit)
                     hit = hit.scatter(which.filter(~right), False)
-                found.scatter(pending.filter(hit), at.filter(hit))
+                result.scatter(pending.filter(hit), at.filter(hit))
             is_open = (rows != FREE_SLOT) & ~hit
             pending, hashes = pending.filter(is_open), hashes.filter(is_open)
             at, step = self._get_next_slots(at.filter(is_open), step + 1), step + 1
         self._find_one_by_one(
-            [SlotProbe(*each, step) for each in zip(pending, hashes, at, strict=True)], same, found
+            [SlotProbe(*each, step) for each in zip(pending, hashes, at, strict=True)], same, result
         )
-        return found
+        return result
 
     def get_rows(self, slots: pl.Series) -> pl.Series:
         """Return the rows of these slots."""
@@ -143,7 +143,7 @@ class HashTable:
         self._rows.scatter(slots, rows)
         self._hashes.scatter(slots, hashes)
 
-    def _find_one_by_one(self, probes: list[SlotProbe], same: KeysEqual, found: pl.Series) -> None:
+    def _find_one_by_one(self, probes: list[SlotProbe], same: KeysEqual, result: pl.Series) -> None:
         """Advance these probes until they find the slots of their keys."""
         import polars as pl
 
@@ -151,7 +151,7 @@ class HashTable:
             keys = pl.Series([each.key for each in hits], dtype=pl.UInt32)
             at = pl.Series([each.slot for each in hits], dtype=pl.UInt32)
             right = same(keys, self._rows[at])
-            found.scatter(keys.filter(right), at.filter(right))
+            result.scatter(keys.filter(right), at.filter(right))
             probes = [each for each, is_right in zip(hits, right, strict=True) if not is_right]
             for each in probes:
                 self._advance(each)
@@ -160,12 +160,12 @@ class HashTable:
         """Return a different free slot for each of these probes."""
         import polars as pl
 
-        taken: dict[int, None] = {}
+        slots: dict[int, None] = {}
         for each in probes:
-            while each.slot in taken or self._rows[each.slot] != FREE_SLOT:
+            while each.slot in slots or self._rows[each.slot] != FREE_SLOT:
                 self._advance(each)
-            taken[each.slot] = None
-        return pl.Series([*taken], dtype=pl.UInt32)
+            slots[each.slot] = None
+        return pl.Series([*slots], dtype=pl.UInt32)
 
     def _advance_to_match(self, probe: SlotProbe) -> bool:
         """Advance the probe to the next row with its hash; False if it meets a free slot first."""
@@ -183,10 +183,10 @@ class HashTable:
         """Rebuild the table for this many keys, a quarter to half full, without the slots of
         removed keys.
         """
-        kept = self.list_occupied()
-        hashes, rows = self._hashes[kept], self._rows[kept]
+        occupied_slots = self.list_occupied()
+        hashes, rows = self._hashes[occupied_slots], self._rows[occupied_slots]
         self._hashes, self._rows = _make_slots(max(MIN_SLOTS, 1 << (keys * 2).bit_length()))
-        self._used_slots = len(kept)
+        self._used_slots = len(occupied_slots)
         self._insert(hashes, rows)
 
     def _get_home_slots(self, hashes: pl.Series) -> pl.Series:

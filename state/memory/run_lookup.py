@@ -69,7 +69,7 @@ class RunLookup:
         """
         self._number_new_runs()
         entries = self._index.find(_hash_keys(keys, self._key))
-        found = [
+        frames = [
             (
                 run.order,
                 run.all_rows[there].insert_column(0, (there + run.base_number).alias(ROW_NUMBER)),
@@ -77,10 +77,10 @@ class RunLookup:
             for run, rows in self._group_by_run(sort_numbers(decode_row_numbers(entries)))
             if len(there := run.select_after(rows, after))
         ]
-        if not found:
+        if not frames:
             return None
-        found.sort(key=lambda each: each[0])
-        rows = concat_chunks([frame for _, frame in found])
+        frames.sort(key=lambda each: each[0])
+        rows = concat_chunks([frame for _, frame in frames])
         # Different keys may share the half of the hash that is compared.
         same = self._filter_keys(keys, rows)
         return same if same.height else None

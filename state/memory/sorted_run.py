@@ -162,25 +162,31 @@ class SortedRun:
         self.first_slot = int(self.all_rows[SLOT][self._skip])
 
 
-def build_deletion_mask(whole: pl.DataFrame, gone: pl.Series) -> pl.Series:
+def build_deletion_mask(whole: pl.DataFrame, deleted_rows: pl.Series) -> pl.Series:
     """Return, for each row of a frame, 1 if its position is among these, else 0."""
     import polars as pl
 
     every = pl.Series([0], dtype=pl.UInt8).new_from_index(0, whole.height)
-    return every.scatter(gone, 1)
+    return every.scatter(deleted_rows, 1)
 
 
-def _slice_live(whole: pl.DataFrame, start: int, end: int, gone: pl.Series | None) -> pl.DataFrame:
+def _slice_live(
+    whole: pl.DataFrame, start: int, end: int, deletion_mask: pl.Series | None
+) -> pl.DataFrame:
     """Return the live rows in between."""
     frame = whole if (start, end) == (0, whole.height) else whole.slice(start, max(0, end - start))
-    return frame if gone is None else frame.filter(gone.slice(start, frame.height) == 0)
+    return (
+        frame
+        if deletion_mask is None
+        else frame.filter(deletion_mask.slice(start, frame.height) == 0)
+    )
 
 
-def _find_next_live(gone: pl.Series, start: int) -> int:
+def _find_next_live(deletion_mask: pl.Series, start: int) -> int:
     """Return the position of the first live row from there on; there must be one."""
     near = INITIAL_SCAN_ROWS
     while True:
-        marks = gone.slice(start, near)
+        marks = deletion_mask.slice(start, near)
         if marks.min() == 0:
             return start + int(marks.arg_min() or 0)
         start, near = start + near, 2 * near

@@ -85,13 +85,13 @@ class MemoryRuns:
         if soon:
             self._do_deferred_work()
 
-    def estimate_deferred_rows(self, *, asking: bool) -> int:
+    def estimate_deferred_rows(self, *, for_lookup: bool) -> int:
         """Return how many rows the next call works on: deferred merges, and rows to be indexed."""
         rows = (
             self._rows if self._needs_full_merge else sum(run.rows for run in self._mergeable_runs)
         )
         rows += sum(run.rows for run in self._wasteful_runs) if self._needs_reclaim else 0
-        return rows + self._lookup.pending_rows if asking and self._can_look_up(1) else rows
+        return rows + self._lookup.pending_rows if for_lookup and self._can_look_up(1) else rows
 
     def get_first_slot(self) -> int | None:
         """Return the lowest slot."""
@@ -122,10 +122,10 @@ class MemoryRuns:
         if self._can_look_up(keys.height):
             found = self._lookup.find(keys, after)
             return None if found is None else found[found.columns[1:]]
-        behind = _concat_nonempty(
+        tail = _concat_nonempty(
             run.read_frame(after) for run in self._runs if run.last_slot > after
         )
-        found = None if behind is None else filter_keys(behind, self.layout.key, keys)
+        found = None if tail is None else filter_keys(tail, self.layout.key, keys)
         return found if found is not None and found.height else None
 
     def take_keys(self, keys: pl.DataFrame) -> pl.DataFrame | None:
@@ -249,17 +249,17 @@ class MemoryRuns:
     def _take_by_scan(self, keys: pl.DataFrame) -> pl.DataFrame | None:
         """Remove and return the rows of those keys by a scan, which rebuilds the runs."""
         frames = [run.read_frame() for run in self._runs]
-        found = [filter_keys(frame, self.layout.key, keys) for frame in frames]
-        kept = [
+        matching_rows = [filter_keys(frame, self.layout.key, keys) for frame in frames]
+        retained_runs = [
             self._create_run(filter_keys(frame, self.layout.key, keys, "anti"), run)
             if part.height
             else run
-            for run, frame, part in zip(self._runs, frames, found, strict=True)
+            for run, frame, part in zip(self._runs, frames, matching_rows, strict=True)
             if part.height < frame.height
         ]
-        joined = _concat_nonempty(found)
+        joined = _concat_nonempty(matching_rows)
         if joined is not None:
-            self._set_runs(kept)
+            self._set_runs(retained_runs)
         return joined
 
     def _read_range(self, after: int | None, until: int) -> pl.DataFrame | None:

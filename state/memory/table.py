@@ -66,12 +66,16 @@ class MemoryKeyedTable:
         if not self._height:
             return self._build_empty()
         _, slots = self._look_up(keys)
-        asked = pl.int_range(len(keys), dtype=pl.UInt32, eager=True)
+        key_numbers = pl.int_range(len(keys), dtype=pl.UInt32, eager=True)
         if slots.null_count():
             known = slots.is_not_null()
-            asked, keys, slots = asked.filter(known), keys.filter(known), slots.filter(known)
+            key_numbers, keys, slots = (
+                key_numbers.filter(known),
+                keys.filter(known),
+                slots.filter(known),
+            )
         # Keys are taken from the request: gathering texts from many frames is slow.
-        found = pl.DataFrame([asked.alias(KEY_INDEX), keys.alias(KEY)])
+        found = pl.DataFrame([key_numbers.alias(KEY_INDEX), keys.alias(KEY)])
         if rest := self._column_names[1:]:
             rows = self._get_log()[list(rest)][self._index.get_rows(slots)]
             found.hstack(rows.get_columns(), in_place=True)
@@ -204,7 +208,8 @@ class MemoryKeyedTable:
             return self._last_lookup[1:]
         hashes = hash_keys(keys)
         slots = self._index.find(
-            hashes, lambda asked, rows: self._mask_equal_keys(_select_keys(keys, asked), rows)
+            hashes,
+            lambda key_numbers, rows: self._mask_equal_keys(_select_keys(keys, key_numbers), rows),
         )
         self._last_lookup = keys, hashes, slots
         return hashes, slots

@@ -96,28 +96,28 @@ class DiskRows:
         """Return the rows of these keys, in the order of the keys, with KEY_INDEX."""
         import polars as pl
 
-        asked = keys.to_frame(KEY).with_columns(self._compute_groups(keys))
+        requests = keys.to_frame(KEY).with_columns(self._compute_groups(keys))
         # Reading in the order on disk takes half of the time.
-        order = asked.with_row_index(KEY_INDEX).sort(_GROUP_COLUMN, KEY)
-        found = (
+        order = requests.with_row_index(KEY_INDEX).sort(_GROUP_COLUMN, KEY)
+        values = (
             self._open_database().get(self._row_family, _encode_keys(order)) if len(keys) else []
         )
         if not self.size.rows:
             self._measure()
-        known = [number for number, line in enumerate(found) if line is not None]
+        known = [number for number, line in enumerate(values) if line is not None]
         if not known:
             none = {KEY_INDEX: pl.UInt32(), KEY: pl.String(), **self.columns}
             return pl.DataFrame(schema=none)
-        rows = decode_rows([line for line in found if line is not None], self.columns)
-        asked = order[[KEY_INDEX, KEY]][known]
-        return asked.hstack(rows.get_columns()).sort(KEY_INDEX)
+        rows = decode_rows([line for line in values if line is not None], self.columns)
+        requests = order[[KEY_INDEX, KEY]][known]
+        return requests.hstack(rows.get_columns()).sort(KEY_INDEX)
 
     def remove(self, keys: pl.Series) -> None:
         if self.has_rows and len(keys):
             keys = keys.unique()
-            gone = keys.to_frame(KEY).with_columns(self._compute_groups(keys))
+            removed = keys.to_frame(KEY).with_columns(self._compute_groups(keys))
             self._open_database().remove(
-                self._row_family, _encode_keys(gone.sort(_GROUP_COLUMN, KEY))
+                self._row_family, _encode_keys(removed.sort(_GROUP_COLUMN, KEY))
             )
 
     def expire(self, now_us: int) -> None:

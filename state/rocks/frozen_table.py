@@ -79,12 +79,12 @@ class FrozenSpillingTable:
         import polars as pl
 
         memtables = [each.persist(store, blobs) for each in self.memtables]
-        gone = columns = None
+        tombstones = columns = None
         if self.tombstones:
-            gone = blobs.put(pl.concat(self.tombstones).to_frame(), store)
+            tombstones = blobs.put(pl.concat(self.tombstones).to_frame(), store)
         if self.disk_rows is not None:
             columns = blobs.put(pl.DataFrame(schema=self.disk_rows.columns), store)
-        return SpillingTableDocument(self.group, memtables, gone, columns)
+        return SpillingTableDocument(self.group, memtables, tombstones, columns)
 
 
 class HiddenKeys:

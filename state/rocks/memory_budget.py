@@ -15,15 +15,15 @@ class MemoryBudget:
         self._limit = int(memory * FRAME_SHARE)
         self._used_bytes: dict[object, int] = {}
 
-    def report_usage(self, who: object, taken: int) -> bool:
+    def report_usage(self, who: object, used_bytes: int) -> bool:
         """Record the memory that a state takes, and return whether this state must make room.
 
         A state must make room if the total is over the limit and the state takes at least an equal
         share of the limit: once no such state is left, the total is within the limit.
         """
-        self._used_bytes[who] = taken
+        self._used_bytes[who] = used_bytes
         others = list(self._used_bytes.values())
-        return sum(others) > self._limit and taken >= self._limit // len(others)
+        return sum(others) > self._limit and used_bytes >= self._limit // len(others)
 
     def release(self, who: object) -> None:
         """Remove a closed state from the budget."""

@@ -149,36 +149,38 @@ class SpillingRuns:
 
     def read_keys(self, keys: pl.DataFrame, after: int) -> pl.DataFrame | None:
         """Return the rows of those keys filed after a slot."""
-        found = [self._memory.read_keys(keys, after)]
+        frames = [self._memory.read_keys(keys, after)]
         for spilled in self._run_files:
             if spilled.last_slot > after:
                 frame = self._files.read(spilled)
-                found.append(
+                frames.append(
                     filter_keys(
                         frame.slice(count_up_to(frame[SLOT], after)), self._layout.key, keys
                     )
                 )
-        full = _drop_empty(found)
+        full = _drop_empty(frames)
         return concat_chunks(full) if full else None
 
     def take_keys(self, keys: pl.DataFrame) -> pl.DataFrame | None:
         """Remove and return all rows of those keys."""
-        found = [self._memory.take_keys(keys)]
-        kept: list[RunFile] = []
+        frames = [self._memory.take_keys(keys)]
+        retained_files: list[RunFile] = []
         for spilled in self._run_files:
             frame = self._files.read(spilled)
-            taken = filter_keys(frame, self._layout.key, keys)
-            found.append(taken)
-            kept.extend(self._rewrite_without(spilled, frame, keys) if taken.height else [spilled])
+            matching_rows = filter_keys(frame, self._layout.key, keys)
+            frames.append(matching_rows)
+            retained_files.extend(
+                self._rewrite_without(spilled, frame, keys) if matching_rows.height else [spilled]
+            )
         if self._run_files:
-            self._run_files = kept
-            return self._merge_nonempty(found)
-        return found[0]
+            self._run_files = retained_files
+            return self._merge_nonempty(frames)
+        return frames[0]
 
-    def estimate_deferred_rows(self, *, asking: bool) -> int:
+    def estimate_deferred_rows(self, *, for_lookup: bool) -> int:
         """Return the deferred rows in memory; a request for keys also reads all rows on disk."""
-        on_disk = sum(spilled.rows for spilled in self._run_files) if asking else 0
-        return self._memory.estimate_deferred_rows(asking=asking) + on_disk
+        on_disk = sum(spilled.rows for spilled in self._run_files) if for_lookup else 0
+        return self._memory.estimate_deferred_rows(for_lookup=for_lookup) + on_disk
 
     @property
     def rows(self) -> int:

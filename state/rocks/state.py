@@ -69,8 +69,8 @@ class RocksState:
         adopted = self._adopted_states.pop(name, None)
         if isinstance(adopted, FrozenSpillingRuns):
             runs.adopt(adopted)
-        elif kept := self._unopened_states.pop(name, None):
-            runs.restore(kept.frames)
+        elif restored_state := self._unopened_states.pop(name, None):
+            runs.restore(restored_state.frames)
         return runs
 
     def open_table(
@@ -86,24 +86,26 @@ class RocksState:
         self._tables[name] = table
         if isinstance(adopted, FrozenSpillingTable):
             table.adopt(adopted)
-        elif kept := self._unopened_states.pop(name, None):
-            if log := kept.log:
+        elif restored_state := self._unopened_states.pop(name, None):
+            if log := restored_state.log:
                 table.adopt(FrozenSpillingTable(log.group, (log,), (), None))
             else:
-                for rows in kept.tables:
+                for rows in restored_state.tables:
                     table.restore(rows)
         return table
 
     def open_entries(self, name: str, spread: Redistribution) -> MemoryEntries:
         """Open entries; they are always in memory."""
-        kept = self._unopened_states.pop(name, None)
-        entries = self._entries[name] = MemoryEntries(spread, kept.rows if kept else None)
+        restored_state = self._unopened_states.pop(name, None)
+        entries = self._entries[name] = MemoryEntries(
+            spread, restored_state.rows if restored_state else None
+        )
         return entries
 
     def get_restored_columns(self, name: str) -> Mapping[str, pl.DataType] | None:
         """Return the columns of a restored state that is not open yet."""
-        kept = self._adopted_states.get(name) or self._unopened_states.get(name)
-        return None if kept is None else strip_own_columns(kept.columns)
+        restored_state = self._adopted_states.get(name) or self._unopened_states.get(name)
+        return None if restored_state is None else strip_own_columns(restored_state.columns)
 
     def measure_sizes(self) -> Mapping[str, StateSize]:
         """Return the size of each open state."""
@@ -164,7 +166,7 @@ class RocksState:
                 disk_rows = state.disk_rows.with_database(self._directory.get_database)
                 self._adopted_states[name] = replace(state, disk_rows=disk_rows)
         self._unopened_states = {
-            name: kept for name, kept in every.items() if name not in self._adopted_states
+            name: frozen for name, frozen in every.items() if name not in self._adopted_states
         }
 
     def _adopt_runs(self, state: FrozenSpillingRuns) -> FrozenSpillingRuns:

@@ -38,9 +38,9 @@ class RocksStepSnapshot(StepSnapshot):
         """
         try:
             database = self.directory.persist_database(store)
-            kept = {name: _to_memory_state(state) for name, state in self.states.items()}
-            in_memory = {name: state for name, state in kept.items() if state is not None}
-            if not database and len(in_memory) == len(kept):
+            memory_states = {name: _to_memory_state(state) for name, state in self.states.items()}
+            in_memory = {name: state for name, state in memory_states.items() if state is not None}
+            if not database and len(in_memory) == len(memory_states):
                 fields = self.groups, self.key_groups, self.clock_us, self.counters
                 return FrameStepSnapshot(*fields, in_memory, self.blobs).persist(store)
             states = {
@@ -68,10 +68,10 @@ def _to_spilling_state(state: object) -> FrozenSpillingState:
     """Return a state in memory as a spilling state with nothing on disk; others as they are."""
     if isinstance(state, FrozenSpillingRuns | FrozenSpillingTable | FrozenEntries):
         return state
-    kept = get_memory_state(state)
-    assert kept is not None
-    if isinstance(kept, FrozenEntries):
-        return kept
-    if isinstance(kept, FrozenRuns):
-        return FrozenSpillingRuns(kept, (), None)
-    return FrozenSpillingTable(kept.group, (kept,), (), None)
+    memory_state = get_memory_state(state)
+    assert memory_state is not None
+    if isinstance(memory_state, FrozenEntries):
+        return memory_state
+    if isinstance(memory_state, FrozenRuns):
+        return FrozenSpillingRuns(memory_state, (), None)
+    return FrozenSpillingTable(memory_state.group, (memory_state,), (), None)

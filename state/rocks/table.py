@@ -108,11 +108,11 @@ class SpillingTable:
         """Put the rows whose keys are not in the table; returns their numbers."""
         if self._immutable is not None or self._disk_rows.has_rows:
             return add_by_lookup(self, frame)
-        kept = self._memtable.add(frame)
-        self._unreported_rows += len(kept)
+        numbers = self._memtable.add(frame)
+        self._unreported_rows += len(numbers)
         if self._unreported_rows >= USAGE_REPORT_ROWS:
             self._report_usage()
-        return kept
+        return numbers
 
     def remove(self, keys: pl.Series) -> None:
         self._memtable.remove(keys)
@@ -206,11 +206,11 @@ class SpillingTable:
 
     def _report_usage(self) -> None:
         self._unreported_rows = 0
-        taken = self._memtable.bytes
+        used_bytes = self._memtable.bytes
         if self._immutable is not None:
-            taken += self._immutable.table.bytes
+            used_bytes += self._immutable.table.bytes
         if (
-            self._budget.report_usage(self, taken)
+            self._budget.report_usage(self, used_bytes)
             and self._immutable is None
             and self._memtable.rows
         ):

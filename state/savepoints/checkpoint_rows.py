@@ -102,12 +102,12 @@ class FrameRows:
 
     def _read_segment(self, piece: FrameSegment) -> RowChunks:
         """Yield the live rows of a frame."""
-        gone = None if piece.gone is None else self._read_numbers(piece.gone)
+        deleted_rows = None if piece.gone is None else self._read_numbers(piece.gone)
         start, goes_on = 0, False
         for rows in self._read_frames(piece.frame):
             height, skip = rows.height, min(max(0, piece.skip - start), rows.height)
-            if gone is not None:
-                here = _slice_numbers(gone, start, start + height)
+            if deleted_rows is not None:
+                here = _slice_numbers(deleted_rows, start, start + height)
                 rows = rows.filter(build_deletion_mask(rows, here) == 0) if len(here) else rows
                 skip -= int((here < skip).sum())
             yield rows.slice(skip), goes_on
@@ -118,11 +118,15 @@ class FrameRows:
         log = tuple(blob for piece in state.frames for blob in piece.frame)
         if not log:
             return
-        gone, start = self._find_superseded(log), 0
+        deleted_rows, start = self._find_superseded(log), 0
         if state.removed is not None:
-            gone = gone.append(self._read_numbers(state.removed).cast(gone.dtype)).unique().sort()
+            deleted_rows = (
+                deleted_rows.append(self._read_numbers(state.removed).cast(deleted_rows.dtype))
+                .unique()
+                .sort()
+            )
         for rows in self._read_frames(log):
-            here = _slice_numbers(gone, start, start + rows.height)
+            here = _slice_numbers(deleted_rows, start, start + rows.height)
             start += rows.height
             rows = rows.filter(build_deletion_mask(rows, here) == 0) if len(here) else rows
             yield filter_unexpired(rows, state.now_us), True

@@ -130,11 +130,13 @@ class LocalBlobs:
     def collect(self, needed: Collection[Blob]) -> None:
         """Remove all blobs that are neither needed nor looked up since the last collect."""
         with self._lock:
-            kept = {blob.hash for blob in (*needed, *self._recent_blobs)}
+            retained_hashes = {blob.hash for blob in (*needed, *self._recent_blobs)}
             self._recent_blobs.clear()
-            self._durable_blobs = {blob for blob in self._durable_blobs if blob.hash in kept}
+            self._durable_blobs = {
+                blob for blob in self._durable_blobs if blob.hash in retained_hashes
+            }
         for name in self._disk.list_names(self._folder):
-            if names.is_blob(name) and name not in kept:
+            if names.is_blob(name) and name not in retained_hashes:
                 self._disk.remove(names.get_blob_path(self._folder, name))
 
     def get_path(self, blob: Blob) -> str:

@@ -155,11 +155,11 @@ class FolderSnapshotStore:
             needed = frozenset(find_blobs(manifest))
             for blob in needed:
                 if not self._blobs.is_durable(blob):
-                    gone = (
+                    message = (
                         f"checkpoint {number} needs {self._blobs.get_path(blob)}, which is not "
                         "there"
                     )
-                    raise StoreError(gone)
+                    raise StoreError(message)
             self._manifests.commit(number, manifest, needed)
 
     def list_checkpoints(self) -> list[int]:

@@ -46,19 +46,19 @@ class BatchQueue:
         self, leader: Callable[[TopicPartitionId], int | None]
     ) -> dict[int, list[SealedBatch]]:
         """Return the batches to send now, by broker, and mark them as in flight."""
-        taken: dict[int, list[SealedBatch]] = {}
+        batches: dict[int, list[SealedBatch]] = {}
         sizes: dict[int, int] = {}
         for place in list(self._waiting):
             node = None if place in self._in_flight else leader(place)
             if node is None or node in self._busy_brokers:
                 continue
             size = len(self._waiting[place][0].data)
-            if node in taken and sizes[node] + size > MAX_REQUEST_BYTES:
+            if node in batches and sizes[node] + size > MAX_REQUEST_BYTES:
                 continue
             sizes[node] = sizes.get(node, 0) + size
-            taken.setdefault(node, []).append(self._pop_batch(place))
-        self._busy_brokers.update(taken)
-        return taken
+            batches.setdefault(node, []).append(self._pop_batch(place))
+        self._busy_brokers.update(batches)
+        return batches
 
     def list_leaderless_topics(self, leader: Callable[[TopicPartitionId], int | None]) -> list[str]:
         """Return the topics of waiting batches for partitions without a known leader."""

@@ -117,8 +117,8 @@ class RecordEncoder:
         recipe, values = self.mapping, self._encode_rows(frame)
         if not recipe.has_deletes or not frame[DELETE].any():
             return values
-        gone = frame[DELETE].to_list()
-        return [None if is_gone else value for value, is_gone in zip(values, gone, strict=True)]
+        deletes = frame[DELETE].to_list()
+        return [None if is_gone else value for value, is_gone in zip(values, deletes, strict=True)]
 
     def _encode_rows(self, frame: pl.DataFrame) -> Sequence[bytes | None]:
         import polars as pl

@@ -54,17 +54,17 @@ class BrokerLink:
 
     async def _track_topic(self, topic: str, wire: BrokerRequests) -> None:
         """Look up the topic without creating it, and track its leaders from now on."""
-        found = await self._request_topic(topic, wire)
+        topic_metadata = await self._request_topic(topic, wire)
         # A broker that has just started may not know existing topics yet.
         bear_s = UNKNOWN_LIMIT_S if topic in self._known_topics else CREATION_DELAY_S
         until_s, pauses = asyncio.get_running_loop().time() + bear_s, RequestBackoff()
-        while found.is_unknown:
+        while topic_metadata.is_unknown:
             if asyncio.get_running_loop().time() >= until_s:
                 raise await self._build_missing_error(topic, wire)
             await pauses.pause()
-            found = await self._request_topic(topic, wire)
-        if found.error is not None:
-            raise translate_error(found.error, f'write to topic "{topic}"')
+            topic_metadata = await self._request_topic(topic, wire)
+        if topic_metadata.error is not None:
+            raise translate_error(topic_metadata.error, f'write to topic "{topic}"')
         while not wire.count_partitions(topic):
             await self._retry_request(partial(wire.track_topics, [topic]), topic, wire)
         self._known_topics.add(topic)
@@ -75,11 +75,11 @@ class BrokerLink:
         ]
 
     async def _retry_request(
-        self, ask: Callable[[], Coroutine[Any, Any, T]], topic: str, wire: BrokerRequests
+        self, request: Callable[[], Coroutine[Any, Any, T]], topic: str, wire: BrokerRequests
     ) -> T:
         try:
             return await self.retry.retry_request(
-                ask, otherwise=wire.refresh_if_moved, within_s=START_TIMEOUT_S
+                request, otherwise=wire.refresh_if_moved, within_s=START_TIMEOUT_S
             )
         except kafka.KafkaError as error:
             raise translate_error(error, f'look for topic "{topic}"') from error

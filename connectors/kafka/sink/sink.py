@@ -73,9 +73,9 @@ class TopicSink:
 
     async def _check_timeout(self, timeout_ms: int, wire: BrokerRequests) -> None:
         """Check that transactions may stay open until their commit, even with a slow checkpoint."""
-        most_ms = await self._request_max_timeout_ms(wire)
-        if most_ms is not None and timeout_ms > most_ms:
-            raise build_timeout_error(timeout_ms, most_ms)
+        max_ms = await self._request_max_timeout_ms(wire)
+        if max_ms is not None and timeout_ms > max_ms:
+            raise build_timeout_error(timeout_ms, max_ms)
         commits, timeout_s = self.commit_timing, timeout_ms / 1000
         if commits is None or commits.interval_s is None:
             return  # Everything is committed at the end.

@@ -296,11 +296,11 @@ def describe_lost(handle: Handle) -> str:
     )
 
 
-def build_timeout_error(timeout_ms: int, most_ms: int | None) -> ConnectorError:
+def build_timeout_error(timeout_ms: int, max_ms: int | None) -> ConnectorError:
     """Build the error for a timeout that the broker does not allow."""
-    most = f", which allows {most_ms / 1000:g} s at most" if most_ms else ""
+    limit = f", which allows {max_ms / 1000:g} s at most" if max_ms else ""
     return ConnectorError(
-        f"transaction_timeout is longer than the broker allows: {timeout_ms / 1000:g} s{most}",
+        f"transaction_timeout is longer than the broker allows: {timeout_ms / 1000:g} s{limit}",
         "the broker's transaction.max.timeout.ms is the maximum",
         final=True,
     )

@@ -112,8 +112,8 @@ class AtLeastOnceWriter:
         link = self.output.link
         wire = await link.get_wire()
         try:
-            ask = partial(wire.init_producer, None)
-            return await link.retry.retry_request(ask, otherwise=wire.refresh_if_moved)
+            request = partial(wire.init_producer, None)
+            return await link.retry.retry_request(request, otherwise=wire.refresh_if_moved)
         except kafka.KafkaError as error:
             raise translate_error(error, "write") from error
 
@@ -184,11 +184,11 @@ class TransactionalWriter:
             return
         link, id = self.output.link, str(transaction.producer.transactional_id)
         wire = await link.get_wire()
-        ask = partial(
+        request = partial(
             wire.add_partitions, transaction.producer, [outflow.batch_sender.any_partition]
         )
         try:
-            await link.retry.retry_request(ask, otherwise=partial(wire.forget_if_moved, id))
+            await link.retry.retry_request(request, otherwise=partial(wire.forget_if_moved, id))
         except kafka.KafkaError as error:
             raise translate_error(error, f"continue the transaction {id}") from error
 

@@ -77,9 +77,9 @@ class ChunkMaker:
         unpacking = self.metadata_columns.unpacker
         unpacked: list[UnpackedRecords] = []
         left = max_records
-        for load in inputs:
-            place = load.position
-            records = unpacking.unpack_batches(load.batches, place.offset, place.stop, left)
+        for chunk_input in inputs:
+            place = chunk_input.position
+            records = unpacking.unpack_batches(chunk_input.batches, place.offset, place.stop, left)
             unpacked.append(records)
             if left is not None:
                 left -= len(records.values)
@@ -99,33 +99,37 @@ class ChunkMaker:
             values += records.values
         decoded = self.value_decoder.decode_values(values)
         made, at, row = [], 0, 0
-        for load, records in zip(inputs, unpacked, strict=False):
+        for chunk_input, records in zip(inputs, unpacked, strict=False):
             end = at + len(records.values)
             bad = {n - at: error for n, error in decoded.errors.items() if at <= n < end}
             skipped = [n - at for n in decoded.skipped if at <= n < end]
             count = end - at - len(bad) - len(skipped)
             part = DecodedValues(decoded.frame.slice(row, count), bad, skipped)
-            made.append(self._make_chunk(load, records, part))
+            made.append(self._make_chunk(chunk_input, records, part))
             at, row = end, row + count
         return made
 
     def _make_chunk(
-        self, load: ChunkInput, records: UnpackedRecords, rows: DecodedValues
+        self, chunk_input: ChunkInput, records: UnpackedRecords, rows: DecodedValues
     ) -> MadeChunk:
-        frame = self._add_metadata(load.partition, records, rows)
+        frame = self._add_metadata(chunk_input.partition, records, rows)
         bad = tuple(
             BadRecord(error, records.get_offset(number), _format_raw(records.values, number))
             for number, error in rows.errors.items()
         )
-        last = records.last_record or load.position.last_record
-        whole = records.next_offset >= (load.batches[-1].next_offset if load.batches else 0)
-        resume_offset = load.resume_offset if whole else records.next_offset
-        if load.position.stop is not None:
-            resume_offset = min(resume_offset, max(load.position.stop, load.position.offset))
-        place = PartitionPosition(
-            max(resume_offset, load.position.offset), last, load.position.stop
+        last = records.last_record or chunk_input.position.last_record
+        whole = records.next_offset >= (
+            chunk_input.batches[-1].next_offset if chunk_input.batches else 0
         )
-        chunk = Chunk(load.split, frame, place.stored_form, bad)
+        resume_offset = chunk_input.resume_offset if whole else records.next_offset
+        if chunk_input.position.stop is not None:
+            resume_offset = min(
+                resume_offset, max(chunk_input.position.stop, chunk_input.position.offset)
+            )
+        place = PartitionPosition(
+            max(resume_offset, chunk_input.position.offset), last, chunk_input.position.stop
+        )
+        chunk = Chunk(chunk_input.split, frame, place.stored_form, bad)
         return MadeChunk(chunk, place, whole, len(rows.skipped))
 
     def _add_metadata(

@@ -101,12 +101,12 @@ class PartitionDiscovery:
     ) -> dict[Partition, PartitionBounds]:
         if not partitions:
             return {}
-        found: dict[str, dict[Partition, int]] = {}
+        offsets_by_field: dict[str, dict[Partition, int]] = {}
         try:
             for field, time in questions.requested_times.items():
-                asked = dict.fromkeys(partitions, time)
-                found[field] = await self.cluster.request_offsets(
-                    asked, partitions, self.isolation_level
+                times = dict.fromkeys(partitions, time)
+                offsets_by_field[field] = await self.cluster.request_offsets(
+                    times, partitions, self.isolation_level
                 )
         except KafkaError as error:
             if is_transient(error):
@@ -114,7 +114,7 @@ class PartitionDiscovery:
             raise translate_error(error, f"read {self.options.topics_text}") from error
         return {
             partition: PartitionBounds(
-                **{field: offsets[partition] for field, offsets in found.items()}
+                **{field: offsets[partition] for field, offsets in offsets_by_field.items()}
             )
             for partition in partitions
         }

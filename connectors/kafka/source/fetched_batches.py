@@ -112,7 +112,7 @@ class FetchedBatch:
 
 def parse_batches(data: bytes) -> list[FetchedBatch]:
     """Split a response into whole batches; an incomplete last one is fetched again."""
-    found = []
+    batches = []
     at, size = 0, len(data)
     while at + MIN_BYTES <= size:
         first, length = FRONT_STRUCT.unpack_from(data, at)
@@ -121,9 +121,9 @@ def parse_batches(data: bytes) -> list[FetchedBatch]:
             raise DamagedBatch(first)
         if end > size:
             break
-        found.append(_parse_batch(data[at:end]))
+        batches.append(_parse_batch(data[at:end]))
         at = end
-    return found
+    return batches
 
 
 def _parse_batch(data: bytes) -> FetchedBatch:

@@ -100,10 +100,10 @@ class Fetcher:
                 by_node.setdefault(track.leader, []).append(track)
         for node, led in by_node.items():
             if node not in self._tasks:
-                asked = [track for track in led if self._is_wanted(track)]
-                if asked:
-                    wait_ms = LONG_WAIT_MS if len(asked) == len(led) else SHORT_WAIT_MS
-                    self._start_task(node, self._send_fetch(node, asked, wait_ms))
+                wanted = [track for track in led if self._is_wanted(track)]
+                if wanted:
+                    wait_ms = LONG_WAIT_MS if len(wanted) == len(led) else SHORT_WAIT_MS
+                    self._start_task(node, self._send_fetch(node, wanted, wait_ms))
 
     def _is_wanted(self, track: PartitionState) -> bool:
         return (
@@ -139,10 +139,10 @@ class Fetcher:
             track.leader = found.get(track.partition)
         self._needs_pause = len(found) < len(lost)
 
-    async def _send_fetch(self, node: int, asked: list[PartitionState], wait_ms: int) -> None:
+    async def _send_fetch(self, node: int, tracks: list[PartitionState], wait_ms: int) -> None:
         assert self._connection is not None
-        asked.sort(key=lambda track: track.turn_number)
-        offsets = {track.partition: track.next_fetch_offset for track in asked}
+        tracks.sort(key=lambda track: track.turn_number)
+        offsets = {track.partition: track.next_fetch_offset for track in tracks}
         topics: list[tuple[str, list[tuple[int, int, int]]]] = []
         for (topic, number), offset in offsets.items():
             if not topics or topics[-1][0] != topic:
@@ -152,20 +152,20 @@ class Fetcher:
         try:
             answer = await self.retry.watch_request(self._connection.client.send(node, request))
         except KafkaError:
-            self._lose_leaders(asked)
+            self._lose_leaders(tracks)
             return
-        self._handle_response(answer, {track.partition: track for track in asked}, offsets)
+        self._handle_response(answer, {track.partition: track for track in tracks}, offsets)
 
     def _handle_response(
         self,
         answer: FetchResponse,
-        asked: dict[Partition, PartitionState],
+        tracks: dict[Partition, PartitionState],
         offsets: dict[Partition, int],
     ) -> None:
         now = asyncio.get_running_loop().time()
         for topic, partitions in answer.topics:
             for number, code, *rest in partitions:
-                track = asked[Partition(topic, number)]
+                track = tracks[Partition(topic, number)]
                 if track.next_fetch_offset != offsets[track.partition]:
                     continue  # The partition has moved to another offset meanwhile.
                 if not code:

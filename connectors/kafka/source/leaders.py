@@ -71,8 +71,8 @@ class LeaderLookup:
         topics = await self.cluster.retry_work(partial(self.cluster.request_topics, names), what)
         now = asyncio.get_running_loop().time()
         absent = [each for each in partitions if _is_missing(each, topics)]
-        if gone := self.deletions.find_deleted(absent, now):
-            raise _build_deleted_error(gone[0])
+        if deleted_partitions := self.deletions.find_deleted(absent, now):
+            raise _build_deleted_error(deleted_partitions[0])
         leaders = {
             each: topics[each.topic].leaders[each.number]
             for each in partitions

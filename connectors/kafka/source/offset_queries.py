@@ -54,12 +54,12 @@ class OffsetQueries:
     @property
     def requested_times(self) -> Mapping[str, int]:
         """The timestamps to request, by the field of `PartitionBounds` for their offset."""
-        asked = {"earliest": EARLIEST_TIME, "latest": LATEST_TIME}
+        times = {"earliest": EARLIEST_TIME, "latest": LATEST_TIME}
         if self.is_first_run and isinstance(self.options.start, TimeBound):
-            asked["start"] = self.options.start.ms
+            times["start"] = self.options.start.ms
         if self.is_first_run and isinstance(self.options.stop, TimeBound):
-            asked["stop"] = self.options.stop.ms
-        return asked
+            times["stop"] = self.options.stop.ms
+        return times
 
     def find_start_position(self, partition: Partition, ends: PartitionBounds) -> PartitionPosition:
         """Return the start position of a partition, with its stop offset."""

@@ -132,9 +132,9 @@ class PartitionState:
 
     def add_response(self, answer: FetchedPartition, now: float) -> bool:
         """Add a fetch response; return whether it had new records. Raises RecordChanged."""
-        found = parse_batches(answer.data)
+        batches = parse_batches(answer.data)
         if self.checks_last_record:
-            self._check_last_record(found)
+            self._check_last_record(batches)
         self.end_offset = answer.end_offset
         self._has_open_transaction = (
             answer.last_stable_offset < answer.high_watermark
@@ -142,15 +142,15 @@ class PartitionState:
         )
         if self._answered_at_s is None or self.position.offset < self.end_offset:
             self._answered_at_s = now
-        if not found or found[-1].next_offset <= self.fetch_offset:
+        if not batches or batches[-1].next_offset <= self.fetch_offset:
             return False
         stop = self.position.stop
         self._waiting += [
             batch
-            for batch in filter_visible(found, answer.aborted_transactions)
+            for batch in filter_visible(batches, answer.aborted_transactions)
             if batch.next_offset > self.fetch_offset and (stop is None or batch.base_offset < stop)
         ]
-        self.fetch_offset = found[-1].next_offset
+        self.fetch_offset = batches[-1].next_offset
         return True
 
     def _check_last_record(self, found: list[FetchedBatch]) -> None:
@@ -193,16 +193,16 @@ class PartitionState:
 
     def take_input(self, records: int, size: int) -> ChunkInput:
         """Take waiting batches, about up to that many records or bytes, and at least one if any."""
-        taken: list[FetchedBatch] = []
-        while self._waiting and (not taken or (records > 0 and size > 0)):
+        batches: list[FetchedBatch] = []
+        while self._waiting and (not batches or (records > 0 and size > 0)):
             batch = self._waiting.popleft()
-            taken.append(batch)
+            batches.append(batch)
             records -= batch.record_count
             size -= len(batch.data)
         # Hidden batches after the last record are skipped with it.
-        to = taken[-1].next_offset if self._waiting else self.fetch_offset
+        to = batches[-1].next_offset if self._waiting else self.fetch_offset
         self.loading_offset = to
-        return ChunkInput(self.split, self.partition, self.position, taken, to)
+        return ChunkInput(self.split, self.partition, self.position, batches, to)
 
     def record_emitted(self, made: MadeChunk, now: float) -> None:
         """Record that a chunk was emitted."""

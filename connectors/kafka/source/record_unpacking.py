@@ -47,26 +47,30 @@ class RecordUnpacker:
     headers: bool = False
 
     def unpack_batches(
-        self, found: Iterable[FetchedBatch], first: int, before: int | None, most: int | None = None
+        self,
+        batches: Iterable[FetchedBatch],
+        first: int,
+        before: int | None,
+        max_records: int | None = None,
     ) -> UnpackedRecords:
-        """Unpack the records from offset `first` up to, not including, `before`, at most `most`.
+        """Unpack the records from offset `first` up to, not including, `before`.
 
         Raises DamagedBatch. Safe in any thread.
         """
         records = UnpackedRecords(next_offset=first)
-        for batch in found:
+        for batch in batches:
             within = first <= batch.base_offset and (before is None or batch.next_offset <= before)
-            fits = most is None or len(records.values) + batch.record_count <= most
+            fits = max_records is None or len(records.values) + batch.record_count <= max_records
             if within and fits and batch.is_dense and self == VALUES_ONLY:
                 _add_values(records, batch)
                 records.next_offset = batch.next_offset
             else:
-                left = None if most is None else most - len(records.values)
+                left = None if max_records is None else max_records - len(records.values)
                 records.next_offset = self._add_batch(records, batch, first, before, left)
             if before is not None and records.next_offset >= before:
                 records.next_offset = before
                 break
-            if most is not None and len(records.values) >= most:
+            if max_records is not None and len(records.values) >= max_records:
                 break
         return records
 
@@ -76,7 +80,7 @@ class RecordUnpacker:
         batch: FetchedBatch,
         first: int,
         before: int | None,
-        most: int | None,
+        max_records: int | None,
     ) -> int:
         """Add the records of a batch one by one; return the next offset."""
         # No list of record objects is built: Python's garbage collector would scan it over and
@@ -95,13 +99,13 @@ class RecordUnpacker:
             if self.headers:
                 to.headers.append(record.headers)
             last = record
-            if len(offsets) == most:
+            if len(offsets) == max_records:
                 break
         if offsets:
             to.last_record = LastRecord(last.offset, last.timestamp or 0)
         dense = batch.is_dense and len(offsets) == batch.record_count
         to.offsets.append(range(batch.base_offset, batch.next_offset) if dense else offsets)
-        return offsets[-1] + 1 if len(offsets) == most else batch.next_offset
+        return offsets[-1] + 1 if len(offsets) == max_records else batch.next_offset
 
 
 VALUES_ONLY = RecordUnpacker()

@@ -46,17 +46,17 @@ class RowLimit:
         """Take up to `records` from the limit; return how many, or None if there is no limit."""
         if self.rows_left is None:
             return None
-        taken = min(records, self.rows_left)
-        self.rows_left -= taken
-        self._records_taken += taken
-        return taken
+        count = min(records, self.rows_left)
+        self.rows_left -= count
+        self._records_taken += count
+        return count
 
-    def put_back(self, taken: int | None, rows: int) -> None:
-        """Return the records taken that became no rows, and wake the watchers."""
-        if taken is None or self.rows_left is None:
+    def put_back(self, records: int | None, rows: int) -> None:
+        """Return to the limit the taken records that became no rows, and wake the watchers."""
+        if records is None or self.rows_left is None:
             return
-        self._records_taken -= taken
-        self.rows_left += taken - rows
+        self._records_taken -= records
+        self.rows_left += records - rows
         for event in self._watchers:
             event.set()
 
@@ -201,49 +201,49 @@ class PartitionSplitReader:
         waits = any(
             isinstance(m, SplitFinished) or m.chunk.split not in self._held for m in self._made
         )
-        if self._making is None and not waits and (loads := self._collect_inputs()):
-            self._making = asyncio.create_task(self._make_chunks(loads))
+        if self._making is None and not waits and (inputs := self._collect_inputs()):
+            self._making = asyncio.create_task(self._make_chunks(inputs))
             self._making.add_done_callback(self._on_made)
         if self._tracks and not self._limit.is_reached:
             self._fetching.start_requests()
 
     def _collect_inputs(self) -> list[ChunkInput]:
-        """Collect the loads of the next chunks, from partitions in turn."""
-        loads: list[ChunkInput] = []
+        """Collect the inputs of the next chunks, from partitions in turn."""
+        inputs: list[ChunkInput] = []
         records, size = MAX_RECORDS, MAX_BYTES
         ready = [
             each for each in self._tracks.values() if each.has_waiting and self._is_loadable(each)
         ]
         for track in sorted(ready, key=lambda each: each.turn_number):
-            if loads and (records <= 0 or size <= 0):
+            if inputs and (records <= 0 or size <= 0):
                 break
-            load = track.take_input(records, size)
-            records -= load.record_count
-            size -= load.byte_count
-            loads.append(load)
-        return loads
+            chunk_input = track.take_input(records, size)
+            records -= chunk_input.record_count
+            size -= chunk_input.byte_count
+            inputs.append(chunk_input)
+        return inputs
 
     def _is_loadable(self, track: PartitionState) -> bool:
         return track.split not in self._held and self._limit.rows_left != 0
 
-    async def _make_chunks(self, loads: Sequence[ChunkInput]) -> None:
-        count = sum(load.record_count for load in loads)
-        most = self._limit.take_records(count)
-        rows = max(count, sum(load.byte_count for load in loads) // ROW_BYTES)
+    async def _make_chunks(self, inputs: Sequence[ChunkInput]) -> None:
+        count = sum(chunk_input.record_count for chunk_input in inputs)
+        max_records = self._limit.take_records(count)
+        rows = max(count, sum(chunk_input.byte_count for chunk_input in inputs) // ROW_BYTES)
         made: Sequence[MadeChunk] = ()
         try:
             with self._working:
                 made = await self._kernel_executor.run(
-                    rows, partial(self._maker.make_chunks, loads, most)
+                    rows, partial(self._maker.make_chunks, inputs, max_records)
                 )
         finally:
-            self._limit.put_back(most, sum(each.chunk.frame.height for each in made))
+            self._limit.put_back(max_records, sum(each.chunk.frame.height for each in made))
         done = {each.chunk.split: each for each in made}
-        for load in loads:
-            each = done.get(load.split)
+        for chunk_input in inputs:
+            each = done.get(chunk_input.split)
             if each is None or not each.is_complete:
-                offset = load.position.offset if each is None else each.position.offset
-                self._tracks[load.split].rewind_to(offset)
+                offset = chunk_input.position.offset if each is None else each.position.offset
+                self._tracks[chunk_input.split].rewind_to(offset)
         self._made.extend(made)
 
     def _on_made(self, task: asyncio.Task[None]) -> None:

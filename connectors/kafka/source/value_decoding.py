@@ -201,27 +201,29 @@ class RawValueDecoder:
         if not len(self.schema):
             return DecodedValues(pl.DataFrame(height=len(values)))
         wanted = self.schema.fields[0]
-        given = pl.Series(wanted.name, values, dtype=pl.Binary)
-        column = decode_texts(given, _decode_utf8) if wanted.type == STRING else given
-        bad = dict.fromkeys((column.is_null() & given.is_not_null()).arg_true(), "wanted UTF-8")
+        raw_values = pl.Series(wanted.name, values, dtype=pl.Binary)
+        column = decode_texts(raw_values, _decode_utf8) if wanted.type == STRING else raw_values
+        bad = dict.fromkeys(
+            (column.is_null() & raw_values.is_not_null()).arg_true(), "wanted UTF-8"
+        )
         if not wanted.nullable:
             why = f'column "{wanted.name}": wanted {wanted.type} not null, got null'
-            bad |= dict.fromkeys(given.is_null().arg_true(), why)
+            bad |= dict.fromkeys(raw_values.is_null().arg_true(), why)
         if not bad:
             return DecodedValues(column.to_frame())
         good = pl.Series([True]).new_from_index(0, len(values)).scatter(list(bad), False)
         return DecodedValues(column.filter(good).to_frame(), dict(sorted(bad.items())))
 
 
-def decode_texts(given: pl.Series, otherwise: Callable[[bytes], str | None]) -> pl.Series:
+def decode_texts(values: pl.Series, otherwise: Callable[[bytes], str | None]) -> pl.Series:
     """Convert bytes to text; `otherwise` converts values if some are not UTF-8."""
     import polars as pl
 
     try:
-        return given.cast(pl.String)
+        return values.cast(pl.String)
     except pl.exceptions.PolarsError:
-        found = [None if value is None else otherwise(value) for value in given]
-        return pl.Series(given.name, found, dtype=pl.String)
+        texts = [None if value is None else otherwise(value) for value in values]
+        return pl.Series(values.name, texts, dtype=pl.String)
 
 
 def _decode_utf8(value: bytes) -> str | None:

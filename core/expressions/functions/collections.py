@@ -49,9 +49,9 @@ from headrace.core.types.data_types import (
 
 
 def _expect_arguments(call: TypedCall, count: int, text: str) -> tuple[TypedExpression, ...]:
-    came = len(call.arguments)
-    if came != count:
-        message = f"{call.name} takes {count} arguments, got {came}"
+    actual = len(call.arguments)
+    if actual != count:
+        message = f"{call.name} takes {count} arguments, got {actual}"
         raise ExpressionError(message, call.span, f"write {text}")
     return call.arguments
 

@@ -42,9 +42,9 @@ def widen_all(
 
 def widen(value: TypedExpression, target: Type) -> TypedExpression:
     """Cast the value to a type to which it can be widened."""
-    taken = coerce_to(value, target)
-    assert taken, f"{value.type} is widened to {target}"
-    return taken
+    result = coerce_to(value, target)
+    assert result, f"{value.type} is widened to {target}"
+    return result
 
 
 def mismatch_hint(left: Type, right: Type, values: Iterable[TypedExpression] = ()) -> str:

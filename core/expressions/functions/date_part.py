@@ -82,15 +82,15 @@ def _resolve_date_part(call: TypedCall) -> TypedExpression:
 
 def _resolve_part(name: str, call: TypedCall, source: TypedExpression) -> TypedExpression:
     wanted, result, form = _OWN_PARTS.get(name, (TIMESTAMP, INT, None))
-    taken = coerce_to(source, wanted)
-    if taken is None or source.type not in (DATE, TIMESTAMP, STRING, NULL):
+    argument = coerce_to(source, wanted)
+    if argument is None or source.type not in (DATE, TIMESTAMP, STRING, NULL):
         hint = "timestampdiff(unit, start, end) counts units between two times"
         hint = "to_timestamp(...) reads text" if source.type == STRING else hint
         message = f"{call.name} wants a date or timestamp, got {source.type}"
         raise ExpressionError(message, source.span, hint)
     if form is None:
         return _PART_FUNCTIONS[name].resolve(TypedCall(call.name, (source,), call.span))
-    return FunctionCall(result, taken.nullable, call.span, call.name, (taken,), form)
+    return FunctionCall(result, argument.nullable, call.span, call.name, (argument,), form)
 
 
 DATE_PART: tuple[SqlFunction, ...] = (

@@ -235,10 +235,10 @@ def _check_decimal_digits(bound: BoundArguments) -> None:
     """Refuse decimals whose product with an interval may have more digits than are computed."""
     for argument in bound.arguments:
         if isinstance(argument.type, Decimal) and argument.type.precision > _MAX_DECIMAL_DIGITS:
-            most = (
+            limit_text = (
                 f"an interval can be combined with decimals of up to {_MAX_DECIMAL_DIGITS} digits"
             )
-            message = f"{most}, got {argument.type}"
+            message = f"{limit_text}, got {argument.type}"
             raise ExpressionError(message, argument.span, "convert it with cast(... as double)")
 
 

@@ -120,9 +120,9 @@ def _resolve_nullif(call: TypedCall) -> TypedExpression:
 
 
 def _expect_arguments(call: TypedCall, count: int, text: str) -> Sequence[TypedExpression]:
-    came = len(call.arguments)
-    if came != count:
-        message = f"{call.name} takes {count} arguments, got {came}"
+    actual = len(call.arguments)
+    if actual != count:
+        message = f"{call.name} takes {count} arguments, got {actual}"
         raise ExpressionError(message, call.span, f"write {text}")
     return call.arguments
 

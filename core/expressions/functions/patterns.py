@@ -57,8 +57,8 @@ def _check_escape(bound: BoundArguments) -> None:
     if 2 in bound.constants:
         escape = bound.constants[2]
         if not isinstance(escape, str) or len(escape) != 1 or ord(escape) > 0xFFFF:
-            came = f"'{escape}'" if isinstance(escape, str) else "NULL"
-            message = f"wanted one character as escape, got {came}"
+            actual = f"'{escape}'" if isinstance(escape, str) else "NULL"
+            message = f"wanted one character as escape, got {actual}"
             raise ExpressionError(message, bound.arguments[2].span, "as in escape '!'")
 
 

@@ -79,10 +79,10 @@ def _spark_form(bound: BoundArguments) -> str:
 
 def _check_digits(bound: BoundArguments) -> None:
     type = bound.types[0]
-    most = _MAX_FLOAT_DIGITS if type == FLOAT else _MAX_DOUBLE_DIGITS
-    if type in FLOAT_TYPES and not -_MAX_DOUBLE_DIGITS <= _rounding_digits(bound) <= most:
+    max_digits = _MAX_FLOAT_DIGITS if type == FLOAT else _MAX_DOUBLE_DIGITS
+    if type in FLOAT_TYPES and not -_MAX_DOUBLE_DIGITS <= _rounding_digits(bound) <= max_digits:
         message = (
-            f"a {type} can be rounded to -{_MAX_DOUBLE_DIGITS} to {most} digits, got "
+            f"a {type} can be rounded to -{_MAX_DOUBLE_DIGITS} to {max_digits} digits, got "
             f"{_rounding_digits(bound)}"
         )
         raise ExpressionError(message, bound.arguments[1].span)

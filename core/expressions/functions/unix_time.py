@@ -65,8 +65,8 @@ def _double_to_timestamp(seconds: pl.Expr) -> pl.Expr:
 
 
 def _define_timestamp_overload(name: str, unit: int) -> Overload:
-    most = (2**63 - 1) // unit
-    within = f"if({{0}} between -{most}L and {most}L, {name}({{0}}), null)"
+    max_number = (2**63 - 1) // unit
+    within = f"if({{0}} between -{max_number}L and {max_number}L, {name}({{0}}), null)"
     spark = AS_WRITTEN if unit == 1 else within
     return overload(f"{name}(number: I) -> timestamp", _build_timestamp(unit), spark=spark)
 

@@ -54,7 +54,7 @@ def tokenize(text: str) -> list[SqlToken]:
     >>> [token.text for token in tokenize("price*2 >= 1.5e3D")]
     ['price', '*', '2', '>=', '1.5e3D', '']
     """
-    found: list[SqlToken] = []
+    tokens: list[SqlToken] = []
     at = 0
     while at < len(text):
         raw = _RAW_STRING.match(text, at)
@@ -63,10 +63,10 @@ def tokenize(text: str) -> list[SqlToken]:
             raise _unknown_token_error(text, at)
         kind = "string" if raw else match.lastgroup
         if kind != "space":
-            found.append(_build_token(kind, match[0], Span(at, match.end())))
+            tokens.append(_build_token(kind, match[0], Span(at, match.end())))
         at = match.end()
-    found.append(SqlToken("end", "", "", Span(len(text), len(text))))
-    return found
+    tokens.append(SqlToken("end", "", "", Span(len(text), len(text))))
+    return tokens
 
 
 def _build_token(kind: str | None, text: str, span: Span) -> SqlToken:

@@ -40,28 +40,28 @@ def parse_like(pattern: str, escape: str) -> list[Wildcard | LiteralText]:
     >>> parse_like("50!%%", "!")
     [LiteralText(text='50%'), <Wildcard.TEXT: '(?s:.*)'>]
     """
-    found: list[Wildcard | LiteralText] = []
+    parts: list[Wildcard | LiteralText] = []
     characters = iter(pattern)
     for character in characters:
         wild = None if character == escape else _WILDCARDS.get(character)
         if wild:
-            found.append(wild)
+            parts.append(wild)
             continue
         if character == escape:
             character = _check_escaped(next(characters, ""), escape)
-        if found and isinstance(found[-1], LiteralText):
-            found[-1] = LiteralText(found[-1].text + character)
+        if parts and isinstance(parts[-1], LiteralText):
+            parts[-1] = LiteralText(parts[-1].text + character)
         else:
-            found.append(LiteralText(character))
-    return found
+            parts.append(LiteralText(character))
+    return parts
 
 
 def _check_escaped(character: str, escape: str) -> str:
     if character and character in ("%", "_", escape):
         return character
-    came = f'"{escape}{character}"' if character else f'a last "{escape}"'
+    sequence = f'"{escape}{character}"' if character else f'a last "{escape}"'
     raise RegexError(
-        f"the pattern has {came}, where only %, _ and {escape} can be escaped",
+        f"the pattern has {sequence}, where only %, _ and {escape} can be escaped",
         f"{escape}{escape} is the character {escape}",
     )
 

@@ -116,15 +116,15 @@ class _Parser:
         return TextStart() if character == "^" else LastLineEnd()
 
     def _parse_escape(self) -> RegexNode:
-        found = self.reader.read_escape(self._flags.ignore_case)
-        if isinstance(found, CharacterSet):
-            return SingleCharacter(found)
-        if isinstance(found, int):
-            return self._build_literal(found)
-        if found in _NODES:
-            return _NODES[found]
-        refuse_construct(f"\\{found}")
-        raise RegexError(rf'"\{found}" in the pattern has no meaning', f"write {found}")
+        escape = self.reader.read_escape(self._flags.ignore_case)
+        if isinstance(escape, CharacterSet):
+            return SingleCharacter(escape)
+        if isinstance(escape, int):
+            return self._build_literal(escape)
+        if escape in _NODES:
+            return _NODES[escape]
+        refuse_construct(f"\\{escape}")
+        raise RegexError(rf'"\{escape}" in the pattern has no meaning', f"write {escape}")
 
     def _parse_group(self) -> RegexNode | None:
         """Read a group, from after its parenthesis; None where it only sets flags."""
@@ -190,13 +190,13 @@ class _Parser:
         times = self._parse_times()
         if times is None:
             return node
-        least, most = times
+        minimum, maximum = times
         lazy = self.reader.accept("?")
         if self.reader.accept("+"):
             refuse_construct("++")
         if self.reader.peek() == "{":
             raise RegexError("the pattern repeats a repetition", "write (?:...) around the first")
-        if can_be_empty(node) and most not in (0, 1):
+        if can_be_empty(node) and maximum not in (0, 1):
             raise RegexError(
                 "the pattern repeats something that can be empty",
                 "the repeated part must match at least one character",
@@ -204,7 +204,7 @@ class _Parser:
         if has_node(node, LineBreak):
             hint = r"write [\r\n]+ for one or more line ends"
             raise RegexError(r'the pattern repeats "\R", which Java matches in its own way', hint)
-        return Repetition(node, least, most, lazy)
+        return Repetition(node, minimum, maximum, lazy)
 
     def _parse_times(self) -> tuple[int, int | None] | None:
         reader = self.reader
@@ -214,17 +214,17 @@ class _Parser:
         if not reader.accept("{"):
             return None
         inside = reader.read_until("}", "{")
-        least, comma, most = inside.partition(",")
-        digits = least + most
-        if not least or not digits.isdecimal() or not digits.isascii() or len(digits) > 12:
+        minimum, comma, maximum = inside.partition(",")
+        digits = minimum + maximum
+        if not minimum or not digits.isdecimal() or not digits.isascii() or len(digits) > 12:
             raise RegexError(
                 f'"{{{inside}}}" in the pattern is not a repetition',
                 r"write {2}, {2,} or {2,5}, or \{ for the character",
             )
-        last = int(most) if most else None if comma else int(least)
-        if last is not None and last < int(least):
+        last = int(maximum) if maximum else None if comma else int(minimum)
+        if last is not None and last < int(minimum):
             raise RegexError(f'"{{{inside}}}" in the pattern ends before it starts')
-        return int(least), last
+        return int(minimum), last
 
 
 def can_be_empty(node: RegexNode) -> bool:

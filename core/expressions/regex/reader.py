@@ -96,8 +96,8 @@ class PatternReader:
         return characters if letter == "p" else CharacterComplement(characters)
 
     def _read_octal(self) -> int:
-        most = 3 if self.peek() in set("0123") else 2
-        digits = self._read_digits(_OCTAL, most)
+        max_digits = 3 if self.peek() in set("0123") else 2
+        digits = self._read_digits(_OCTAL, max_digits)
         if not digits:
             raise RegexError(r'the pattern has "\0" without an octal number')
         return int(digits, 8)
@@ -127,9 +127,9 @@ class PatternReader:
             raise RegexError(r'the pattern has "\u" without four hexadecimal digits')
         return int(digits, 16)
 
-    def _read_digits(self, allowed: frozenset[str], most: int) -> str:
+    def _read_digits(self, allowed: frozenset[str], max_digits: int) -> str:
         start = self.at
-        while self.at - start < most and self.peek() in allowed and self.peek():
+        while self.at - start < max_digits and self.peek() in allowed and self.peek():
             self.take()
         return self.text[start : self.at]
 

@@ -211,8 +211,8 @@ def _write_times(node: Repetition) -> str:
             times = "*"
         case 1, None:
             times = "+"
-        case least, most:
-            times = f"{{{least},{'' if most is None else most}}}"
+        case minimum, maximum:
+            times = f"{{{minimum},{'' if maximum is None else maximum}}}"
     return times + "?" if node.is_lazy else times
 
 

@@ -65,9 +65,9 @@ class ChangelogAggregateOperator(StatelessOperator):
         self._having = to_expr(operation.having.condition) if operation.having else pl.lit(True)
         reads = get_fold_columns(self._fold)
         self._input_columns = tuple(reads)
-        kept = {**grouping.types, **reads, ROW_ID: pl.String()}
-        self._stored_columns = (*kept, SLOT)
-        layout = RunsLayout(kept, grouping.internal_names, lambda rows: rows)
+        stored_types = {**grouping.types, **reads, ROW_ID: pl.String()}
+        self._stored_columns = (*stored_types, SLOT)
+        layout = RunsLayout(stored_types, grouping.internal_names, lambda rows: rows)
         self._rows = context.state.open_runs(ROWS_STATE, layout)
         row = get_output_columns(operation)
         self._row = tuple(row)
@@ -81,7 +81,7 @@ class ChangelogAggregateOperator(StatelessOperator):
         if not frame.height:
             return
         yield from request_offload(
-            self._rows.estimate_deferred_rows(asking=True)
+            self._rows.estimate_deferred_rows(for_lookup=True)
             + self._table.estimate_deferred_rows(NO_CLOCK_US)
         )
         changes = self._compactor.compact(frame, self._input_columns)
@@ -106,8 +106,8 @@ class ChangelogAggregateOperator(StatelessOperator):
         now = changes.filter(~changes[IS_DELETE]).with_columns(slot).select(self._stored_columns)
         before = self._rows.take_keys(groups.select(self._grouping.internal_names))
         if before is not None:
-            stay = before.filter(~pl.col(ROW_ID).is_in(changes[ROW_ID].implode()))
-            now = pl.concat([stay.select(self._stored_columns), now])
+            unchanged = before.filter(~pl.col(ROW_ID).is_in(changes[ROW_ID].implode()))
+            now = pl.concat([unchanged.select(self._stored_columns), now])
         self._rows.add(now)
         return now
 
@@ -134,8 +134,10 @@ class ChangelogAggregateOperator(StatelessOperator):
 
         columns = [*self._row, DELETE, EVENT_TIME]
         time = groups.select(KEY, pl.col(NEWEST_TIME).alias(EVENT_TIME))
-        gone = groups.filter(pl.col(EMITTED_ROW).is_not_null()).join(results, on=KEY, how="anti")
-        deleted = gone.select(EMITTED_ROW, pl.col(NEWEST_TIME).alias(EVENT_TIME)).unnest(
+        empty_groups = groups.filter(pl.col(EMITTED_ROW).is_not_null()).join(
+            results, on=KEY, how="anti"
+        )
+        deleted = empty_groups.select(EMITTED_ROW, pl.col(NEWEST_TIME).alias(EVENT_TIME)).unnest(
             EMITTED_ROW
         )
         out = deleted.with_columns(pl.lit(True).alias(DELETE)).select(columns)

@@ -47,8 +47,8 @@ class ChangeCompactor:
         """
         import polars as pl
 
-        gone = pl.col(DELETE) if DELETE in frame.columns else pl.lit(False)
-        rows = add_columns(frame, gone.alias(IS_DELETE), pl.lit("").alias(ROW_ID))
+        is_delete = pl.col(DELETE) if DELETE in frame.columns else pl.lit(False)
+        rows = add_columns(frame, is_delete.alias(IS_DELETE), pl.lit("").alias(ROW_ID))
         if self._id:
             rows = rows.with_columns(encode_keys(frame[self._id]).alias(ROW_ID))
         rows = self._grouping.project_rows(rows, (*columns, ROW_ID, IS_DELETE))
@@ -80,17 +80,17 @@ class VersionedRows:
     ) -> None:
         import polars as pl
 
-        kept = {**grouping.types, **columns, IS_DELETE: pl.Boolean()}
+        stored_types = {**grouping.types, **columns, IS_DELETE: pl.Boolean()}
         self._key = list(grouping.internal_names)
-        self._names = (*kept, SLOT)
+        self._names = (*stored_types, SLOT)
         self._runs = state.open_runs(
-            ROWS_STATE, RunsLayout(kept, grouping.internal_names, select_newest)
+            ROWS_STATE, RunsLayout(stored_types, grouping.internal_names, select_newest)
         )
 
     @property
     def deferred_rows(self) -> int:
         """The number of earlier rows that the next calls work on."""
-        return self._runs.estimate_deferred_rows(asking=True)
+        return self._runs.estimate_deferred_rows(for_lookup=True)
 
     def add(self, changes: pl.DataFrame) -> None:
         """Store changelog rows, each of another row, with their group, IS_DELETE and VERSION."""
@@ -106,10 +106,10 @@ class VersionedRows:
 
     def take(self, groups: pl.DataFrame) -> pl.DataFrame | None:
         """Remove and return the current rows of these groups."""
-        taken = self._runs.take_keys(groups.select(self._key))
-        if taken is None:
+        versions = self._runs.take_keys(groups.select(self._key))
+        if versions is None:
             return None
-        last = select_newest(taken)
+        last = select_newest(versions)
         return last.filter(~last[IS_DELETE])
 
 

@@ -106,8 +106,8 @@ class TopLists:
         was = before.filter(pl.col(OLD_RANK) <= self._emitted_count).rename({OLD_RANK: RANK_COLUMN})
         now = after.filter(pl.col(RANK_COLUMN) <= self._emitted_count)
         other = was.select(KEY, RANK_COLUMN, pl.col(ROW_ID).alias(OLD_RANK))
-        beside = now.drop(OLD_RANK, strict=False).join(other, on=[KEY, RANK_COLUMN], how="left")
-        new = beside.filter(pl.col(IS_CHANGED) | pl.col(ROW_ID).ne_missing(pl.col(OLD_RANK)))
+        pairs = now.drop(OLD_RANK, strict=False).join(other, on=[KEY, RANK_COLUMN], how="left")
+        new = pairs.filter(pl.col(IS_CHANGED) | pl.col(ROW_ID).ne_missing(pl.col(OLD_RANK)))
         return new, was.join(now, on=[KEY, RANK_COLUMN], how="anti")
 
 
@@ -148,26 +148,30 @@ class ChangelogTopOperator(StatelessOperator):
         """Emit the ranks that change with these changelog rows."""
         if not frame.height:
             return
-        table, filed, lists = self._states or self._open(frame.schema)
-        yield from request_offload(table.estimate_deferred_rows(NO_CLOCK_US) + filed.deferred_rows)
+        table, versioned_rows, lists = self._states or self._open(frame.schema)
+        yield from request_offload(
+            table.estimate_deferred_rows(NO_CLOCK_US) + versioned_rows.deferred_rows
+        )
         changes = self._compactor.compact(frame, self._columns)
         groups = self._load_groups(self._compactor.find_groups(changes), table)
         before = self._unnest_lists(groups)
         after = lists.apply_changes(before, changes, groups)
         groups, after = self._store_large_groups(groups, after, changes)
         self._store_lists(groups, after, table)
-        new, gone = lists.diff_ranks(before, after)
-        yield from self._emit_rows(new, gone, groups, timed=EVENT_TIME in frame.columns)
+        new, deleted = lists.diff_ranks(before, after)
+        yield from self._emit_rows(new, deleted, groups, timed=EVENT_TIME in frame.columns)
 
     def _open(self, types: Mapping[str, pl.DataType]) -> tuple[KeyedTable, VersionedRows, TopLists]:
         """Open the states; `types` are the types of the input columns."""
         import polars as pl
 
-        beside = (EVENT_TIME, DELETE, ROW_ID)
-        kept = {
-            n: t for n, t in types.items() if n not in beside and self._operation.stores_column(n)
+        hidden_columns = (EVENT_TIME, DELETE, ROW_ID)
+        stored_types = {
+            n: t
+            for n, t in types.items()
+            if n not in hidden_columns and self._operation.stores_column(n)
         }
-        row = {**kept, ROW_ID: pl.String()}
+        row = {**stored_types, ROW_ID: pl.String()}
         self._columns = tuple(row)
         columns = {
             BEST_ROWS: pl.List(pl.Struct(row)),
@@ -177,10 +181,10 @@ class ChangelogTopOperator(StatelessOperator):
             RERANK_AFTER: pl.Int64(),
         }
         table = self._context.state.open_table(KEYS_STATE, columns)
-        filed = VersionedRows(self._context.state, self._grouping, row)
+        versioned_rows = VersionedRows(self._context.state, self._grouping, row)
         self._states = (
             table,
-            filed,
+            versioned_rows,
             TopLists(self._operation.by, self._operation.rows, self._columns),
         )
         return self._states
@@ -213,15 +217,17 @@ class ChangelogTopOperator(StatelessOperator):
         import polars as pl
 
         assert self._states is not None, "it was opened"
-        filed = self._states[1]
-        came = changes.join(groups.filter(~pl.col(IS_COMPLETE)).select(KEY, VERSION), on=KEY)
-        filed.add(came)
-        groups = _add_counts(groups, came, "__came")
+        versioned_rows = self._states[1]
+        large_group_changes = changes.join(
+            groups.filter(~pl.col(IS_COMPLETE)).select(KEY, VERSION), on=KEY
+        )
+        versioned_rows.add(large_group_changes)
+        groups = _add_counts(groups, large_group_changes, "__change_count")
         groups = _add_counts(groups, after, ROW_COUNT)
         short = (pl.col(ROW_COUNT) < self._operation.rows) | (
-            pl.col(RERANK_AFTER) <= pl.col("__came")
+            pl.col(RERANK_AFTER) <= pl.col("__change_count")
         )
-        groups = groups.with_columns(pl.col(RERANK_AFTER) - pl.col("__came"))
+        groups = groups.with_columns(pl.col(RERANK_AFTER) - pl.col("__change_count"))
         short_groups = groups.filter(~pl.col(IS_COMPLETE) & short)
         if short_groups.height:
             groups, after = self._rebuild_lists(groups, after, short_groups, changes)
@@ -229,7 +235,7 @@ class ChangelogTopOperator(StatelessOperator):
         if grown.height:
             columns = (KEY, VERSION, *self._grouping.internal_names)
             rows = after.join(grown.select(columns), on=KEY)
-            filed.add(rows.with_columns(pl.lit(False).alias(IS_DELETE)))
+            versioned_rows.add(rows.with_columns(pl.lit(False).alias(IS_DELETE)))
             is_grown = pl.col(IS_COMPLETE) & (pl.col(ROW_COUNT) > self._list_rows)
             due = (
                 pl.when(is_grown)
@@ -250,20 +256,20 @@ class ChangelogTopOperator(StatelessOperator):
         import polars as pl
 
         assert self._states is not None, "it was opened"
-        _, filed, lists = self._states
+        _, versioned_rows, lists = self._states
         is_short = pl.col(KEY).is_in(short_groups[KEY].implode())
-        kept = after.filter(~is_short)
-        taken = filed.take(short_groups)
-        if taken is not None and taken.height:
-            rows = self._grouping.encode_keys(taken).with_columns(
+        list_rows = after.filter(~is_short)
+        stored_rows = versioned_rows.take(short_groups)
+        if stored_rows is not None and stored_rows.height:
+            rows = self._grouping.encode_keys(stored_rows).with_columns(
                 pl.col(ROW_ID).is_in(changes[ROW_ID].implode()).alias(IS_CHANGED),
                 pl.lit(None, dtype=pl.Int32).alias(OLD_RANK),
                 pl.lit(False).alias(IS_OUTDATED),
                 pl.lit(True).alias(IS_COMPLETE),
             )
-            kept = pl.concat([kept, lists.rank_rows(rows).select(kept.columns)])
+            list_rows = pl.concat([list_rows, lists.rank_rows(rows).select(list_rows.columns)])
         groups = groups.drop(ROW_COUNT).with_columns(pl.col(IS_COMPLETE) | is_short)
-        return _add_counts(groups, kept, ROW_COUNT), kept
+        return _add_counts(groups, list_rows, ROW_COUNT), list_rows
 
     def _store_lists(self, groups: pl.DataFrame, after: pl.DataFrame, table: KeyedTable) -> None:
         import polars as pl
@@ -276,7 +282,7 @@ class ChangelogTopOperator(StatelessOperator):
             table.remove(groups.filter(pl.col(ROW_COUNT) == 0)[KEY])
 
     def _emit_rows(
-        self, new: pl.DataFrame, gone: pl.DataFrame, groups: pl.DataFrame, *, timed: bool
+        self, new: pl.DataFrame, deleted_rows: pl.DataFrame, groups: pl.DataFrame, *, timed: bool
     ) -> Iterator[Output]:
         import polars as pl
 
@@ -285,7 +291,7 @@ class ChangelogTopOperator(StatelessOperator):
         columns = [KEY, *names, RANK_COLUMN, *place, DELETE]
         both = [
             rows.with_columns(pl.lit(deleted).alias(DELETE)).select(columns)
-            for rows, deleted in ((new, False), (gone, True))
+            for rows, deleted in ((new, False), (deleted_rows, True))
         ]
         out = pl.concat(both)
         if timed:

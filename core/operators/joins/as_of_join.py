@@ -92,20 +92,20 @@ class VersionTable:
         """The number of waiting versions."""
         return self._waiting.rows
 
-    def count_deferred_rows(self, *, asking: bool) -> int:
+    def count_deferred_rows(self, *, for_lookup: bool) -> int:
         """Return the number of earlier rows that the next call works on."""
         clock_us = self._state.clock_us
         return (
             self._table.estimate_deferred_rows(clock_us)
-            if asking
-            else self._waiting.estimate_deferred_rows(asking=False)
+            if for_lookup
+            else self._waiting.estimate_deferred_rows(for_lookup=False)
         )
 
     def add(self, frame: pl.DataFrame) -> None:
         """Buffer rows that are not late; a row without key matches nothing."""
         import polars as pl
 
-        gone = (
+        is_delete = (
             pl.col(DELETE).fill_null(False)
             if DELETE in frame.columns
             else pl.repeat(False, pl.len())
@@ -116,7 +116,7 @@ class VersionTable:
             frame,
             pl.col(ORDER).struct.field("part").alias(PART_NUMBER),
             pl.int_range(first, first + pl.len()).alias(ARRIVAL_NUMBER),
-            gone.alias(IS_DELETE),
+            is_delete.alias(IS_DELETE),
         )
         lacks = self.side.find_null_keys(rows)
         rows = rows if lacks is None else rows.filter(~lacks)
@@ -145,18 +145,23 @@ class VersionTable:
         The rows, given by their keys and times, are sorted by time, and later than all stored
         versions. A null key matches nothing.
         """
-        found = self._table.find(keys.drop_nulls() if keys.null_count() else keys)
-        kept = found[list(self.columns)]
+        entries = self._table.find(keys.drop_nulls() if keys.null_count() else keys)
+        stored_versions = entries[list(self.columns)]
         if due is None:
-            return kept, self._drop_invalid(kept, _find_rows(keys, found), times)
+            return stored_versions, self._drop_invalid(
+                stored_versions, _find_rows(keys, entries), times
+            )
         rows = _match_due(keys, times, due, self.side.time)
         versions = due[[*self.columns, IS_DELETE]]
-        if kept.height:
+        if stored_versions.height:
             versions = concat_chunks(
-                [kept.hstack([_build_constant(kept, IS_DELETE, False)]), versions]
+                [
+                    stored_versions.hstack([_build_constant(stored_versions, IS_DELETE, False)]),
+                    versions,
+                ]
             )
-            rows = rows + kept.height
-            rows = rows.zip_with(rows.is_not_null(), _find_rows(keys, found))
+            rows = rows + stored_versions.height
+            rows = rows.zip_with(rows.is_not_null(), _find_rows(keys, entries))
         return versions, self._drop_invalid(versions, rows, times)
 
     def store_last(self, due: pl.DataFrame | None) -> None:
@@ -226,18 +231,18 @@ def _select_last(rows: pl.DataFrame) -> pl.DataFrame:
     return concat_chunks([rows.filter(~twice), again])
 
 
-def _find_rows(keys: pl.Series, found: pl.DataFrame) -> pl.Series:
+def _find_rows(keys: pl.Series, versions: pl.DataFrame) -> pl.Series:
     """Return the number of each key's row among the found ones; null if it has none."""
     import polars as pl
 
-    rows = pl.int_range(found.height, dtype=pl.UInt32, eager=True)
-    if found.height == len(keys):
+    rows = pl.int_range(versions.height, dtype=pl.UInt32, eager=True)
+    if versions.height == len(keys):
         return rows
     none = pl.Series(VERSION_NUMBER, [None], dtype=pl.UInt32).new_from_index(0, len(keys))
-    asked = found[KEY_INDEX]
+    key_numbers = versions[KEY_INDEX]
     if keys.null_count():
-        asked = keys.is_not_null().arg_true()[asked]
-    return none.scatter(asked, rows)
+        key_numbers = keys.is_not_null().arg_true()[key_numbers]
+    return none.scatter(key_numbers, rows)
 
 
 def _match_due(keys: pl.Series, times: pl.Series, due: pl.DataFrame, time: str) -> pl.Series:
@@ -276,13 +281,15 @@ class AsOfJoin(ClocklessOperator, UndelayedOperator):
         self._pairs = JoinOutput(operation, context.stream, ordered=context.is_ordered)
         self._versions = VersionTable(operation, matching.ttl_us, context)
         self._version_columns = [n for n in self._versions.columns if n != self._versions.side.time]
-        kept = {name: type for name, type in self._left.types.items() if name != self._left.time}
-        layout = RunsLayout(kept, self._left.key, lambda rows: rows)
+        waiting_types = {
+            name: type for name, type in self._left.types.items() if name != self._left.time
+        }
+        layout = RunsLayout(waiting_types, self._left.key, lambda rows: rows)
         self._waiting = context.state.open_runs(WAITING_STATE, layout)
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Buffer left rows for the watermark."""
-        yield from request_offload(self._waiting.estimate_deferred_rows(asking=False))
+        yield from request_offload(self._waiting.estimate_deferred_rows(for_lookup=False))
         rows = self._left.project_input(
             (yield from self._context.drop_late_rows(frame, self._late_to[LEFT]))
         )
@@ -292,7 +299,7 @@ class AsOfJoin(ClocklessOperator, UndelayedOperator):
 
     def process_right(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Buffer right rows for the watermark."""
-        yield from request_offload(self._versions.count_deferred_rows(asking=False))
+        yield from request_offload(self._versions.count_deferred_rows(for_lookup=False))
         self._versions.add((yield from self._context.drop_late_rows(frame, self._late_to[RIGHT])))
 
     def advance(self, watermark_us: int) -> Iterator[Output]:
@@ -302,11 +309,11 @@ class AsOfJoin(ClocklessOperator, UndelayedOperator):
         self._state.clock_us = watermark_us
         until_us = watermark_us if watermark_us == MAX_WATERMARK_US else watermark_us - 1
         first = self._waiting.get_first_slot()
-        asked = first is not None and first <= until_us
-        if asked or self._versions.has_due(until_us):
-            yield from request_offload(self._versions.count_deferred_rows(asking=True))
+        has_due_rows = first is not None and first <= until_us
+        if has_due_rows or self._versions.has_due(until_us):
+            yield from request_offload(self._versions.count_deferred_rows(for_lookup=True))
         due = self._versions.take_due(until_us)
-        rows = self._waiting.take(until_us) if asked else None
+        rows = self._waiting.take(until_us) if has_due_rows else None
         if rows is not None:
             times = rows[SLOT].alias(self._left.time)
             yield from self._emit_matches(rows.hstack([times]), due)

@@ -108,8 +108,8 @@ class BroadcastJoin(ClocklessOperator, UndelayedOperator):
             self._rules = _append(self._rules, rows.with_columns(part).select(*self._types))
             self._valid = None
         else:
-            gone = frame[DELETE] if DELETE in frame.columns else pl.lit(False)
-            self._rules = self._update_rules(rows.with_columns(gone.alias(IS_DELETE)))
+            is_delete = frame[DELETE] if DELETE in frame.columns else pl.lit(False)
+            self._rules = self._update_rules(rows.with_columns(is_delete.alias(IS_DELETE)))
         return iter(())
 
     def _update_rules(self, rows: pl.DataFrame) -> pl.DataFrame:

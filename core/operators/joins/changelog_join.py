@@ -244,7 +244,7 @@ class ChangelogJoin(SymmetricJoin, TtlOperator):
             yield from self._emit_difference(*self._delta.diff_changes(which, touched, others))
 
     def _store_rows(
-        self, which: int, changes: pl.DataFrame, found: pl.DataFrame, rows: pl.DataFrame
+        self, which: int, changes: pl.DataFrame, stored_entries: pl.DataFrame, rows: pl.DataFrame
     ) -> None:
         """Store the new rows of these keys."""
         import polars as pl
@@ -252,7 +252,9 @@ class ChangelogJoin(SymmetricJoin, TtlOperator):
         own, other = self._sides[which], self._sides[1 - which]
         time = pl.col(own.side.time).max().cast(to_polars(TIMESTAMP)).alias(NEWEST_TIME)
         keys = changes.group_by(KEY, maintain_order=True).agg(time)
-        before = found.select(KEY, other.state_column, pl.col(NEWEST_TIME).alias("__before"))
+        before = stored_entries.select(
+            KEY, other.state_column, pl.col(NEWEST_TIME).alias("__before")
+        )
         states = left_join(left_join(keys, before, (KEY,)), own.collect_rows(rows), (KEY,))
         states = states.with_columns(pl.max_horizontal(NEWEST_TIME, "__before").alias(NEWEST_TIME))
         empty = states[own.state_column].is_null() & states[other.state_column].is_null()

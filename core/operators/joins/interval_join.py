@@ -74,7 +74,7 @@ class IntervalJoin(SymmetricJoin, WriteThroughOperator):
     @property
     def pending_rows(self) -> int:
         """The number of stored rows."""
-        return sum(kept.row_count for kept in self._buffers)
+        return sum(buffer.row_count for buffer in self._buffers)
 
     def advance(self, watermark_us: int) -> Iterator[Output]:
         """Advance the watermark; with processing time, only the end of input matters."""
@@ -85,7 +85,7 @@ class IntervalJoin(SymmetricJoin, WriteThroughOperator):
         """Return the wall-clock time at which rows must be emitted or forgotten."""
         if not self._processing or self._bounds is None or self._state.clock_us == MAX_WATERMARK_US:
             return None
-        first = [kept.runs.get_first_slot() for kept in self._buffers]
+        first = [buffer.runs.get_first_slot() for buffer in self._buffers]
         due = [
             at + self._bounds.get_open_us(which) + 1
             for which, at in enumerate(first)
@@ -116,7 +116,7 @@ class IntervalJoin(SymmetricJoin, WriteThroughOperator):
         if rows.height:
             owed = self._buffers[1 - which].count_deferred_rows(rows.height)
             yield from request_offload(
-                owed + self._buffers[which].runs.estimate_deferred_rows(asking=False)
+                owed + self._buffers[which].runs.estimate_deferred_rows(for_lookup=False)
             )
             yield from self._match_rows(which, rows)
 
@@ -177,8 +177,8 @@ class IntervalJoin(SymmetricJoin, WriteThroughOperator):
             )
             if rows is not None:
                 yield from self._emit_unmatched(which, rows)
-        for which, kept in enumerate(self._buffers):
-            kept.runs.drop(compute_expired_us(now_us, bounds.get_retention_us(which)))
+        for which, buffer in enumerate(self._buffers):
+            buffer.runs.drop(compute_expired_us(now_us, bounds.get_retention_us(which)))
 
     def _emit_at_end(self) -> Iterator[Output]:
         """Emit and forget unmatched rows, which would be emitted again at the next end."""

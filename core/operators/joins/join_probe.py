@@ -93,7 +93,7 @@ class JoinProbe:
         """Return the probing rows that have a match, each once, in order."""
         import polars as pl
 
-        found = [pl.Series([], dtype=pl.UInt32)]
+        matched_rows = [pl.Series([], dtype=pl.UInt32)]
         if self._found_ranges is not None:
             asks, meets = (
                 self._found_ranges[PROBE_ROW],
@@ -103,10 +103,10 @@ class JoinProbe:
             if same.all():
                 return asks
             # The first candidate has another key or time: all candidates of these are checked.
-            found.append(asks.filter(same))
+            matched_rows.append(asks.filter(same))
             self._found_ranges = self._found_ranges.filter(~same)
-        found += [asks for asks, _ in self.iterate_pairs()]
-        return pl.concat(found).unique().sort()
+        matched_rows += [asks for asks, _ in self.iterate_pairs()]
+        return pl.concat(matched_rows).unique().sort()
 
     def _iterate_candidates(self) -> Iterator[RowPair]:
         """Return probing rows and their candidates, in bounded batches."""
@@ -165,22 +165,22 @@ class JoinProbe:
             found = self._narrow_ranges(found, self._time_range)
         return found[found[PROBE_ROW].arg_sort()]
 
-    def _narrow_ranges(self, found: pl.DataFrame, near: tuple[int, int]) -> pl.DataFrame:
+    def _narrow_ranges(self, ranges: pl.DataFrame, near: tuple[int, int]) -> pl.DataFrame:
         """Restrict the ranges to the candidates that are near in time."""
         import polars as pl
 
-        slots, times = self._probe_rows[SLOT][found[PROBE_ROW]], self._stored_rows[SLOT]
+        slots, times = self._probe_rows[SLOT][ranges[PROBE_ROW]], self._stored_rows[SLOT]
         times = times if self._order is None else times[self._order]
         first = times.search_sorted(slots + near[0], "left").cast(pl.UInt64)
         last = times.search_sorted(slots + near[1], "right").cast(pl.UInt64)
         self._time_range = None
         begin, end = (
-            self._codes.search_sorted(found[KEY_HASH] | place, "left") for place in (first, last)
+            self._codes.search_sorted(ranges[KEY_HASH] | place, "left") for place in (first, last)
         )
-        found = found[[PROBE_ROW, KEY_HASH]].hstack(
+        ranges = ranges[[PROBE_ROW, KEY_HASH]].hstack(
             [begin.alias(RANGE_START), end.alias(RANGE_END)]
         )
-        return found.filter(end > begin)
+        return ranges.filter(end > begin)
 
     def _get_row_numbers(self, found: pl.Series) -> pl.Series:
         """Return the row numbers of these candidates."""
@@ -209,8 +209,8 @@ def _search_starts(codes: pl.Series, bounds: pl.Series) -> pl.Series:
         return codes.search_sorted(bounds, "left")
     numbers = pl.int_range(len(codes), dtype=pl.UInt32, eager=True).alias(RANGE_START)
     ahead = pl.DataFrame([codes.alias(KEY_HASH), numbers])
-    asked = bounds.alias(KEY_HASH).to_frame()
-    return asked.join_asof(ahead, on=KEY_HASH, strategy="forward", check_sortedness=False)[
+    requests = bounds.alias(KEY_HASH).to_frame()
+    return requests.join_asof(ahead, on=KEY_HASH, strategy="forward", check_sortedness=False)[
         RANGE_START
     ]
 

@@ -229,20 +229,20 @@ class JoinSideBuffer:
         return probe_count * LOOKUP_FACTOR < self.runs.rows
 
     def find_candidates(
-        self, asking: pl.DataFrame, near: tuple[int, int] | None
+        self, probe_rows: pl.DataFrame, near: tuple[int, int] | None
     ) -> pl.DataFrame | None:
         """Return a superset of the rows that these may match; None if there are none."""
-        after, until = _compute_reach(asking[SLOT], near)
-        if not self.is_selective(asking.height):
+        after, until = _compute_reach(probe_rows[SLOT], near)
+        if not self.is_selective(probe_rows.height):
             return self.runs.read(after, until)
-        keys = asking[[*self.key]]
+        keys = probe_rows[[*self.key]]
         return self.runs.read_keys(keys.unique() if keys.height > 1 else keys, after)
 
-    def count_deferred_rows(self, asking: int) -> int:
+    def count_deferred_rows(self, probe_count: int) -> int:
         """Return the number of stored rows that a probe with this many rows works on."""
         return (
-            self.runs.estimate_deferred_rows(asking=True)
-            if self.is_selective(asking)
+            self.runs.estimate_deferred_rows(for_lookup=True)
+            if self.is_selective(probe_count)
             else self.runs.rows
         )
 

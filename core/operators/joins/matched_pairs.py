@@ -215,14 +215,14 @@ class WindowJoinOutput:
         self, sides: tuple[pl.DataFrame, pl.DataFrame], new: pl.Expr | None = None
     ) -> Iterator[Output]:
         """Emit the join of these rows; `new` selects among the pairs."""
-        asked = self._probe(LEFT, sides)
+        probe = self._probe(LEFT, sides)
         if self._type == "semi":
-            yield from self.emit_alone(LEFT, sides[LEFT][asked.find_matched()])
+            yield from self.emit_alone(LEFT, sides[LEFT][probe.find_matched()])
         elif self._type != "anti":
-            for pairs in asked.iterate_rows():
+            for pairs in probe.iterate_rows():
                 yield from self._pairs.emit(pairs if new is None else pairs.filter(new))
         for which in self.unmatched_sides:
-            met = (asked if which == LEFT else self._probe(RIGHT, sides)).find_matched()
+            met = (probe if which == LEFT else self._probe(RIGHT, sides)).find_matched()
             yield from self.emit_alone(which, drop_rows(sides[which], met))
 
     def emit_alone(self, which: int, rows: pl.DataFrame) -> Iterator[Output]:

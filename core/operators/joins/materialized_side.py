@@ -113,10 +113,10 @@ class MaterializedSide:
         """Return the last change of each row, with KEY, its id, and IS_DELETE."""
         import polars as pl
 
-        gone = frame[DELETE].fill_null(False) if DELETE in frame.columns else pl.lit(False)
+        is_delete = frame[DELETE].fill_null(False) if DELETE in frame.columns else pl.lit(False)
         own = encode_keys(frame[list(self.id_columns)]) if self.id_columns else pl.lit("")
         rows = self.side.encode_keys(self.side.project_input(frame))
-        rows = rows.with_columns_seq(own.alias(self.id), gone.alias(IS_DELETE))
+        rows = rows.with_columns_seq(own.alias(self.id), is_delete.alias(IS_DELETE))
         return rows.unique(self.row_columns, keep="last", maintain_order=True)
 
     def unnest_rows(self, found: pl.DataFrame) -> pl.DataFrame:
@@ -133,38 +133,38 @@ class MaterializedSide:
         """Collect the rows of each key into the list that is stored."""
         import polars as pl
 
-        kept = pl.struct(*self._row).alias(self.state_column)
-        return rows.group_by(KEY, maintain_order=True).agg(kept)
+        row_struct = pl.struct(*self._row).alias(self.state_column)
+        return rows.group_by(KEY, maintain_order=True).agg(row_struct)
 
     def apply_changes(self, changes: pl.DataFrame, rows: pl.DataFrame) -> ChangeEffect:
         """Apply these changes to the stored rows of their keys."""
         import polars as pl
 
         was = rows.select(*self.row_columns).with_row_index(OLD_ROW)
-        asked = left_join(changes, was, self.row_columns)
-        came = asked.filter(~pl.col(IS_DELETE))
-        changed = asked.filter(self._find_differing(asked, rows))
+        matched_changes = left_join(changes, was, self.row_columns)
+        upserts = matched_changes.filter(~pl.col(IS_DELETE))
+        changed = matched_changes.filter(self._find_differing(matched_changes, rows))
         replaced = changed.filter(pl.col(OLD_ROW).is_not_null())
         before = rows.select(pl.all().gather(replaced[OLD_ROW]))
         later = pl.max_horizontal(before[self.side.time], replaced[self.side.time])
-        stay = came.select(rows.columns)
+        upserted_rows = upserts.select(rows.columns)
         return ChangeEffect(
             before.with_columns(later.alias(self.side.time)),
             changed.filter(~pl.col(IS_DELETE)).select(rows.columns),
             _drop_rows(rows, replaced[OLD_ROW]),
-            concat_chunks([_drop_rows(rows, asked[OLD_ROW].drop_nulls()), stay]),
+            concat_chunks([_drop_rows(rows, matched_changes[OLD_ROW].drop_nulls()), upserted_rows]),
         )
 
-    def _find_differing(self, asked: pl.DataFrame, rows: pl.DataFrame) -> pl.Series:
+    def _find_differing(self, matched_changes: pl.DataFrame, rows: pl.DataFrame) -> pl.Series:
         """Return which of the changes add, delete or modify a row."""
         import polars as pl
 
-        was = rows.select(pl.col(self.side.columns).gather(asked[OLD_ROW]))
-        known = asked[OLD_ROW].is_not_null()
+        was = rows.select(pl.col(self.side.columns).gather(matched_changes[OLD_ROW]))
+        known = matched_changes[OLD_ROW].is_not_null()
         differs = ~known
         for name in self.side.columns:
-            differs |= asked[name].ne_missing(was[name])
-        return (asked[IS_DELETE] & known) | (~asked[IS_DELETE] & differs)
+            differs |= matched_changes[name].ne_missing(was[name])
+        return (matched_changes[IS_DELETE] & known) | (~matched_changes[IS_DELETE] & differs)
 
 
 def _drop_rows(rows: pl.DataFrame, numbers: pl.Series) -> pl.DataFrame:
@@ -173,5 +173,5 @@ def _drop_rows(rows: pl.DataFrame, numbers: pl.Series) -> pl.DataFrame:
 
     if not len(numbers):
         return rows
-    kept = pl.repeat(True, rows.height, eager=True).scatter(numbers, False)
-    return rows.filter(kept)
+    mask = pl.repeat(True, rows.height, eager=True).scatter(numbers, False)
+    return rows.filter(mask)

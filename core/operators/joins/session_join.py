@@ -87,10 +87,12 @@ class SessionSideBuffer:
         """The number of stored rows."""
         return self.open_rows.rows + (0 if self._emitted is None else self._emitted.rows)
 
-    def count_deferred_rows(self, *, asking: bool) -> int:
+    def count_deferred_rows(self, *, for_lookup: bool) -> int:
         """Return the number of earlier rows that storing rows, or a lookup of keys, works on."""
-        went = 0 if self._emitted is None else self._emitted.estimate_deferred_rows(asking=True)
-        return went + self.open_rows.estimate_deferred_rows(asking=asking)
+        emitted_work = (
+            0 if self._emitted is None else self._emitted.estimate_deferred_rows(for_lookup=True)
+        )
+        return emitted_work + self.open_rows.estimate_deferred_rows(for_lookup=for_lookup)
 
     def project_input(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Convert input rows to stored rows."""
@@ -138,18 +140,18 @@ class SessionSideBuffer:
             return
         was = [pl.col(FRAGMENT_START).alias(name) for name in self._emitted_columns]
         until = (pl.col(FRAGMENT_END) + self._over_us).alias(SLOT)
-        went = rows.with_columns(*was, until).select(*self._types)
-        self._emitted.add(went.filter(pl.col(SLOT) > clock_us))
+        emitted_rows = rows.with_columns(*was, until).select(*self._types)
+        self._emitted.add(emitted_rows.filter(pl.col(SLOT) > clock_us))
 
     def take_emitted(self, keys: pl.DataFrame) -> pl.DataFrame | None:
         """Remove and return the emitted rows of these keys, with the bounds of their sessions."""
         import polars as pl
 
-        went = None if self._emitted is None else self._emitted.take_keys(keys)
-        if went is None:
+        emitted_rows = None if self._emitted is None else self._emitted.take_keys(keys)
+        if emitted_rows is None:
             return None
         end = (pl.col(SLOT) - self._over_us).alias(FRAGMENT_END)
-        return went.with_columns(
+        return emitted_rows.with_columns(
             *[pl.col(name).alias(FRAGMENT_START) for name in self._emitted_columns], end
         )
 
@@ -180,8 +182,8 @@ def build_fragments(
     import polars as pl
 
     time = pl.col(spans.side.time)
-    kept = rows.columns if all else spans.key
-    return select_columns(rows, *kept, time.alias(FRAGMENT_START), time.alias(FRAGMENT_END))
+    columns = rows.columns if all else spans.key
+    return select_columns(rows, *columns, time.alias(FRAGMENT_START), time.alias(FRAGMENT_END))
 
 
 class SessionJoin(SymmetricJoin, ClocklessOperator, WriteThroughOperator):
@@ -241,7 +243,7 @@ class SessionJoin(SymmetricJoin, ClocklessOperator, WriteThroughOperator):
         if not rows.height:
             return
         yield from request_offload(
-            sum(spans.count_deferred_rows(asking=False) for spans in self._buffers)
+            sum(spans.count_deferred_rows(for_lookup=False) for spans in self._buffers)
         )
         if self._lateness_us:
             self._reopen_sessions(build_fragments(own, rows))
@@ -264,8 +266,8 @@ class SessionJoin(SymmetricJoin, ClocklessOperator, WriteThroughOperator):
         by = [*self._key, FRAGMENT_START, FRAGMENT_END]
         sessions = suspects.select(by).unique()
         for spans in self._buffers:
-            kept = spans.read_fragments(sessions.select(self._key).unique())
-            saved = find_continued(sessions, kept, self._key, self._gap_us)
+            fragments = spans.read_fragments(sessions.select(self._key).unique())
+            saved = find_continued(sessions, fragments, self._key, self._gap_us)
             sessions = sessions.join(saved, on=by, how="anti", nulls_equal=True)
         late = suspects.join(sessions, on=by, how="semi", nulls_equal=True)["__row"]
         over = pl.repeat(False, rows.height, dtype=pl.Boolean, eager=True).scatter(late, True)
@@ -274,13 +276,13 @@ class SessionJoin(SymmetricJoin, ClocklessOperator, WriteThroughOperator):
     def _reopen_sessions(self, pieces: pl.DataFrame) -> None:
         """Reopen the emitted sessions that these fragments touch."""
         keys = pieces.select(self._key).unique()
-        went = [spans.take_emitted(keys) for spans in self._buffers]
+        emitted_rows = [spans.take_emitted(keys) for spans in self._buffers]
         by = [*self._key, FRAGMENT_START, FRAGMENT_END]
-        sessions = [rows.select(by) for rows in went if rows is not None]
+        sessions = [rows.select(by) for rows in emitted_rows if rows is not None]
         if sessions:
             whole = concat_chunks(sessions).unique()
             touched = find_continued(whole, pieces, self._key, self._gap_us).select(by)
-            for spans, rows in zip(self._buffers, went, strict=True):
+            for spans, rows in zip(self._buffers, emitted_rows, strict=True):
                 spans.reopen(rows, touched)
 
     def _emit_closed(self, until_us: int) -> Iterator[Output]:
@@ -291,7 +293,7 @@ class SessionJoin(SymmetricJoin, ClocklessOperator, WriteThroughOperator):
         if not firsts or min(firsts) > until_us:
             return
         yield from request_offload(
-            sum(spans.count_deferred_rows(asking=True) for spans in self._buffers)
+            sum(spans.count_deferred_rows(for_lookup=True) for spans in self._buffers)
         )
         due = [spans.take_due(until_us) for spans in self._buffers]
         pieces = [

@@ -64,7 +64,7 @@ class WindowJoin(SymmetricJoin, ClocklessOperator, WriteThroughOperator):
     @property
     def pending_rows(self) -> int:
         """The number of stored rows."""
-        return sum(kept.row_count for kept in self._buffers)
+        return sum(buffer.row_count for buffer in self._buffers)
 
     def advance(self, watermark_us: int) -> Iterator[Output]:
         """Emit the windows that have ended, and forget rows that are in no other window."""
@@ -80,18 +80,18 @@ class WindowJoin(SymmetricJoin, ClocklessOperator, WriteThroughOperator):
         begin = find_next_end(self._grid, before, first)
         if begin <= watermark_us:
             after = self._grid.window_start(begin)
-            panes = [kept.runs.read(after, watermark_us) for kept in self._buffers]
+            panes = [buffer.runs.read(after, watermark_us) for buffer in self._buffers]
             yield from self._emit_windows(*self._fill_missing(*panes), before, watermark_us)
         closed_us = self._clock.find_closed_pane(self._grid)
-        for kept in self._buffers:
-            kept.runs.drop(closed_us)
+        for buffer in self._buffers:
+            buffer.runs.drop(closed_us)
 
     def _process_side(self, which: int, frame: pl.DataFrame) -> Iterator[Output]:
         """Store the rows that are not too late."""
         import polars as pl
 
-        kept, pane = self._buffers[which], pl.col(SLOT)
-        rows = kept.project_input(frame, self._grid.pane_end(pl.col(kept.side.time)))
+        buffer, pane = self._buffers[which], pl.col(SLOT)
+        rows = buffer.project_input(frame, self._grid.pane_end(pl.col(buffer.side.time)))
         if self._grid.has_gaps:
             inside = rows.select(self._grid.last_window_end(pane) >= pane).to_series()
             frame, rows = frame.filter(inside), rows.filter(inside)
@@ -99,15 +99,15 @@ class WindowJoin(SymmetricJoin, ClocklessOperator, WriteThroughOperator):
         if late.any():
             yield from self._context.emit_late_rows(self._late_to[which], frame.filter(late))
             rows = rows.filter(~late)
-        lacks = kept.side.find_null_keys(rows)
+        lacks = buffer.side.find_null_keys(rows)
         if lacks is not None:
             if which in self._output.unmatched_sides:
                 yield from self._emit_keyless(which, rows.filter(lacks))
             rows = rows.filter(~lacks)
         if rows.height:
             yield from self._emit_late_pairs(which, rows)
-            yield from request_offload(kept.runs.estimate_deferred_rows(asking=False))
-            kept.runs.add(rows)
+            yield from request_offload(buffer.runs.estimate_deferred_rows(for_lookup=False))
+            buffer.runs.add(rows)
 
     def _emit_keyless(self, which: int, rows: pl.DataFrame) -> Iterator[Output]:
         """Emit unmatched rows, once for each of their windows."""
@@ -124,7 +124,7 @@ class WindowJoin(SymmetricJoin, ClocklessOperator, WriteThroughOperator):
         late_rows = rows.filter(self._grid.first_window_end(pl.col(SLOT)) <= now)
         if late_rows.height:
             other = self._buffers[1 - which].runs
-            yield from request_offload(other.estimate_deferred_rows(asking=True))
+            yield from request_offload(other.estimate_deferred_rows(for_lookup=True))
             keys = late_rows.select(self._join_columns[:-1]).unique()
             there = other.read_keys(keys, self._clock.find_closed_pane(self._grid))
             sides = (late_rows, there) if which == LEFT else (there, late_rows)

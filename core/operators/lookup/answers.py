@@ -23,18 +23,18 @@ ERROR = ROW_ERROR
 """The column with the error of the key's lookup; null if it succeeded."""
 
 
-def build_answers(keys: int, found: pl.DataFrame, lookup: nodes.Lookup) -> pl.DataFrame:
+def build_answers(keys: int, table_rows: pl.DataFrame, lookup: nodes.Lookup) -> pl.DataFrame:
     """Build the answer for each of `keys` keys from the rows that the table returned."""
     import polars as pl
 
     places = pl.Series([None], dtype=pl.UInt32).new_from_index(0, keys)
-    if found.height:
-        rows = pl.int_range(found.height, dtype=pl.UInt32, eager=True)
-        places = places.scatter(found[LOOKUP_KEY_INDEX].to_list(), rows)
-    if ERROR not in found.columns:
-        found = found.with_columns(pl.lit(None, dtype=pl.String).alias(ERROR))
+    if table_rows.height:
+        rows = pl.int_range(table_rows.height, dtype=pl.UInt32, eager=True)
+        places = places.scatter(table_rows[LOOKUP_KEY_INDEX].to_list(), rows)
+    if ERROR not in table_rows.columns:
+        table_rows = table_rows.with_columns(pl.lit(None, dtype=pl.String).alias(ERROR))
     names = (*lookup.added_schema.names, ERROR)
-    answers = found.select(pl.col(name).gather(places) for name in names)
+    answers = table_rows.select(pl.col(name).gather(places) for name in names)
     answers.insert_column(0, places.is_not_null().alias(IS_FOUND))
     return _add_null_errors(answers, lookup.added_schema)
 

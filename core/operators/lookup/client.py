@@ -256,22 +256,24 @@ class LookupClient:
 ONE_ROW_HINT = "a lookup needs one row per key"
 
 
-def keep_one_row_per_key(keys: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
+def keep_one_row_per_key(keys: pl.DataFrame, table_rows: pl.DataFrame) -> pl.DataFrame:
     """Keep one row per key; a key with several rows gets one row with an error."""
     import polars as pl
 
-    repeated = found[LOOKUP_KEY_INDEX].is_duplicated()
+    repeated = table_rows[LOOKUP_KEY_INDEX].is_duplicated()
     if not repeated.any():
-        return found
-    if ERROR not in found.columns:
-        found = found.with_columns(pl.lit(None, dtype=pl.String).alias(ERROR))
-    several = found.filter(repeated).unique(LOOKUP_KEY_INDEX, keep="first", maintain_order=True)
+        return table_rows
+    if ERROR not in table_rows.columns:
+        table_rows = table_rows.with_columns(pl.lit(None, dtype=pl.String).alias(ERROR))
+    several = table_rows.filter(repeated).unique(
+        LOOKUP_KEY_INDEX, keep="first", maintain_order=True
+    )
     why = [
         f"{format_duplicate_error(keys.row(at, named=True))}: {ONE_ROW_HINT}"
         for at in several[LOOKUP_KEY_INDEX]
     ]
     several = several.with_columns(pl.Series(ERROR, why, dtype=pl.String))
-    return pl.concat([found.filter(~repeated), several])
+    return pl.concat([table_rows.filter(~repeated), several])
 
 
 def format_duplicate_error(key: Mapping[str, object]) -> str:

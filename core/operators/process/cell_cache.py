@@ -176,8 +176,8 @@ class CellCache:
             keys = keys.filter(is_full)
         if not full:
             return
-        kept = [values[at] for at in full]
-        column = build_column(self._name, name, declared, kept, [cells[at] for at in full])
+        stored_values = [values[at] for at in full]
+        column = build_column(self._name, name, declared, stored_values, [cells[at] for at in full])
         frame = pl.DataFrame([keys, column])
         if until is not None:
             untils = pl.Series(EXPIRY, [until[at] for at in full], dtype=pl.Int64)
@@ -243,15 +243,21 @@ def build_column(
 
 
 def fill_cells(
-    name: str, declared: Declared, cells: list[Cell], found: pl.DataFrame, until: list[int] | None
+    name: str,
+    declared: Declared,
+    cells: list[Cell],
+    stored_rows: pl.DataFrame,
+    until: list[int] | None,
 ) -> None:
     """Fill new cells with the stored values that were found."""
     import polars as pl
 
     if declared.kind is Kind.TIMER:
-        _set_slots(cells, f"_at_{name}", found[VALUE_COLUMN].cast(pl.Int64).to_list())
+        _set_slots(cells, f"_at_{name}", stored_rows[VALUE_COLUMN].cast(pl.Int64).to_list())
         return
-    values = list_values(found[VALUE_COLUMN], f"state {quote_name(name)}", "store it as a bigint")
+    values = list_values(
+        stored_rows[VALUE_COLUMN], f"state {quote_name(name)}", "store it as a bigint"
+    )
     match declared.kind:
         case Kind.VALUE if declared.ttl_us is not None and until is not None:
             _set_slots(cells, f"_of_{name}", values)
@@ -260,18 +266,18 @@ def fill_cells(
             _set_slots(cells, f"_of_{name}", values)
         case Kind.LIST:
             for cell, elements in zip(cells, values, strict=True):
-                kept = getattr(cell, f"_of_{name}")
-                if isinstance(kept, TtlList):
-                    kept.entries = [(each["value"], each["until"]) for each in elements]
+                collection = getattr(cell, f"_of_{name}")
+                if isinstance(collection, TtlList):
+                    collection.entries = [(each["value"], each["until"]) for each in elements]
                 else:
-                    list.extend(kept, elements)  # they were validated before they were stored
+                    list.extend(collection, elements)  # they were validated before they were stored
         case Kind.MAP:
             for cell, entries in zip(cells, values, strict=True):
-                kept = getattr(cell, f"_of_{name}")
-                if isinstance(kept, TtlMap):
-                    kept.entries = {e["key"]: (e["value"], e["until"]) for e in entries}
+                collection = getattr(cell, f"_of_{name}")
+                if isinstance(collection, TtlMap):
+                    collection.entries = {e["key"]: (e["value"], e["until"]) for e in entries}
                 else:
-                    dict.update(kept, ((each["key"], each["value"]) for each in entries))
+                    dict.update(collection, ((each["key"], each["value"]) for each in entries))
 
 
 def _set_slots(cells: Iterable[Cell], slot: str, values: Iterable[object]) -> None:
@@ -296,9 +302,9 @@ def collect_values(
             return [
                 _skip_default(declared.default, getattr(cell, f"_of_{name}")) for cell in cells
             ], None
-    kept = [getattr(cell, f"_of_{name}") for cell in cells]
-    return [_list_elements(each) for each in kept], [
-        _find_last_expiry(each) for each in kept
+    collections = [getattr(cell, f"_of_{name}") for cell in cells]
+    return [_list_elements(each) for each in collections], [
+        _find_last_expiry(each) for each in collections
     ] if aged else None
 
 
@@ -309,22 +315,22 @@ def _skip_default(default: object, value: object) -> object:
     return value
 
 
-def _list_elements(kept: Any) -> Any:
+def _list_elements(collection: Any) -> Any:
     """Return the elements of a list, or the entries of a map."""
-    match kept:
+    match collection:
         case TtlMap():
-            pairs = kept.entries.items()
-            found = [{"key": k, "value": value, "until": until} for k, (value, until) in pairs]
+            pairs = collection.entries.items()
+            elements = [{"key": k, "value": value, "until": until} for k, (value, until) in pairs]
         case TtlList():
-            found = [{"value": value, "until": until} for value, until in kept.entries]
+            elements = [{"value": value, "until": until} for value, until in collection.entries]
         case dict():
-            found = [{"key": key, "value": value} for key, value in kept.items()]
+            elements = [{"key": key, "value": value} for key, value in collection.items()]
         case _:
-            found = list(kept)
-    return found or NOT_STORED
+            elements = list(collection)
+    return elements or NOT_STORED
 
 
-def _find_last_expiry(kept: TtlList | TtlMap) -> int | None:
+def _find_last_expiry(collection: TtlList | TtlMap) -> int | None:
     """Return the latest expiry time of the elements."""
-    pairs = kept.entries.values() if isinstance(kept, TtlMap) else kept.entries
+    pairs = collection.entries.values() if isinstance(collection, TtlMap) else collection.entries
     return max((until for _, until in pairs), default=None)

@@ -368,8 +368,8 @@ def _build_timer_property(
 
     def time_of(value: object) -> int:
         if not isinstance(value, datetime):
-            came = type(value).__name__
-            raise TypeError(f'timer "{name}" must be set to a datetime or None, got {came}')
+            actual = type(value).__name__
+            raise TypeError(f'timer "{name}" must be set to a datetime or None, got {actual}')
         return (
             to_microseconds(value)
             if declared.processing

@@ -99,8 +99,8 @@ class Collector:
                 raise OutputValueError(f"{wanted} not null, and got None", at)
             return
         if not is_value_of(value, type):
-            came = f"{value!r:.200} ({value.__class__.__name__})"
-            raise OutputValueError(f"{wanted}, and got {came}", at)
+            actual = f"{value!r:.200} ({value.__class__.__name__})"
+            raise OutputValueError(f"{wanted}, and got {actual}", at)
 
     def _build_emit(self, call_context: CallContext) -> Callable[..., None]:
         names = self.schema.names
@@ -223,15 +223,17 @@ def _is_identity(numbers: pl.Series, rows: int) -> bool:
     return bool((numbers == pl.int_range(rows, dtype=pl.UInt32, eager=True)).all())
 
 
-def add_hidden_columns(frame: pl.DataFrame, origin: pl.Series, came: pl.DataFrame) -> pl.DataFrame:
+def add_hidden_columns(
+    frame: pl.DataFrame, origin: pl.Series, input_rows: pl.DataFrame
+) -> pl.DataFrame:
     """Add the hidden columns of their origin to rows: its time, and its position with a part."""
     import polars as pl
 
-    hidden = [name for name in (EVENT_TIME, ORDER) if name in came.columns]
+    hidden = [name for name in (EVENT_TIME, ORDER) if name in input_rows.columns]
     if not hidden:
         return frame
-    of = pick_columns(came, hidden)
-    if not _is_identity(origin, came.height):
+    of = pick_columns(input_rows, hidden)
+    if not _is_identity(origin, input_rows.height):
         of = of[origin]
     whole = frame.hstack(of.get_columns())
     if ORDER not in hidden:

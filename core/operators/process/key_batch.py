@@ -98,9 +98,9 @@ class BatchStateColumn:
         self._before: pl.Series | None = None
         self._next: pl.DataFrame | None = None
 
-    def start_batch(self, together: KeyBatch, keys: pl.Series) -> None:
+    def start_batch(self, batch: KeyBatch, keys: pl.Series) -> None:
         """Start a batch; `keys` are its distinct keys, encoded."""
-        self.batch, self.keys, self._before = together, keys, None
+        self.batch, self.keys, self._before = batch, keys, None
 
     def get(self) -> pl.Series:
         """Return, for each row, the value of its key before the batch."""
@@ -122,10 +122,10 @@ class BatchStateColumn:
         """Finish the batch: store the values that were set. Until then `get` is unaffected."""
         frame, self.batch, self._next = self._next, None, None
         if frame is not None:
-            kept = frame[VALUE_COLUMN].is_not_null()
-            if not kept.all():
-                self._table.remove(frame.filter(~kept)[KEY])
-                frame = frame.filter(kept)
+            is_set = frame[VALUE_COLUMN].is_not_null()
+            if not is_set.all():
+                self._table.remove(frame.filter(~is_set)[KEY])
+                frame = frame.filter(is_set)
             if frame.height:
                 self._table.put(frame)
 
@@ -134,15 +134,15 @@ class BatchStateColumn:
 
         rows, keys = self._get_batch(), self.keys
         assert keys is not None
-        found = self._table.find(keys)
+        stored_rows = self._table.find(keys)
         index = pl.Series([None], dtype=pl.UInt32).new_from_index(0, len(keys))
-        index = index.scatter(found[KEY_INDEX], pl.int_range(found.height, eager=True))
+        index = index.scatter(stored_rows[KEY_INDEX], pl.int_range(stored_rows.height, eager=True))
         of = index.gather(rows.key_numbers)
-        values = found[VALUE_COLUMN].gather(of).alias(self._name)
-        if EXPIRY in found.columns:
+        values = stored_rows[VALUE_COLUMN].gather(of).alias(self._name)
+        if EXPIRY in stored_rows.columns:
             now = pl.Series([self._now_us()], dtype=pl.Int64).new_from_index(0, len(of))
             times = now if self._declared.processing or rows.times is None else rows.times
-            frame = pl.DataFrame({"v": values, "u": found[EXPIRY].gather(of), "t": times})
+            frame = pl.DataFrame({"v": values, "u": stored_rows[EXPIRY].gather(of), "t": times})
             over = pl.when(pl.col("u") < pl.col("t")).then(None).otherwise(pl.col("v"))
             values = frame.select(over.alias(self._name)).to_series()
         default = self._declared.default

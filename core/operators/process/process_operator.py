@@ -186,11 +186,15 @@ class ProcessOperator(UndelayedOperator):
         for start in range(0, rows.order.height, CHUNK_ROWS):
             self._make_room(start, timers, before_us)
             piece = rows.order.slice(start, CHUNK_ROWS)
-            came = rows.build_batch(piece)
-            if len(frames) == 1 and came.times is not None and self._state.clock_timers is not None:
-                self._newest_us = max(self._newest_us, int(came.times.max()))  # type: ignore[arg-type]
-            self._caller.handle(came, timers)
-            yield from self._emit_collected(piece, came.describe_row)
+            batch = rows.build_batch(piece)
+            if (
+                len(frames) == 1
+                and batch.times is not None
+                and self._state.clock_timers is not None
+            ):
+                self._newest_us = max(self._newest_us, int(batch.times.max()))  # type: ignore[arg-type]
+            self._caller.handle(batch, timers)
+            yield from self._emit_collected(piece, batch.describe_row)
 
     def _make_room(self, start: int, timers: TimerHeap | None, before_us: int) -> None:
         """Evict cells between two chunks of rows if there are too many."""
@@ -227,7 +231,7 @@ class ProcessOperator(UndelayedOperator):
             )
             yield from self._parts.user_context.on_failure(failures)
         try:
-            found = list(self._parts.output_frames.build_frames(piece, handling.fired_timers))
+            frames = list(self._parts.output_frames.build_frames(piece, handling.fired_timers))
         except OutputValueError as misfit:
             if misfit.at < piece.height:
                 key = self._parts.call_context.cells[misfit.at]._id
@@ -235,7 +239,7 @@ class ProcessOperator(UndelayedOperator):
             of = handling.fired_timers[misfit.at - piece.height]
             at = to_datetime(of.at_us)
             raise self._parts.errors.build_timer_error(misfit, of.cell._id, of.timer, at) from None
-        yield from found
+        yield from frames
 
     def _build_empty_frame(self) -> pl.DataFrame:
         """Return an empty frame with the hidden columns of rows."""

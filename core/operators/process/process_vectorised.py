@@ -70,13 +70,13 @@ def _validate_frame(shown: str, schema: Schema, frame: object) -> pl.DataFrame:
     if not isinstance(frame, pl.DataFrame):
         raise TypeError(f"{shown}: wanted a polars DataFrame, got {type(frame).__name__}")
     if set(frame.columns) != set(schema.names):
-        came = ", ".join(frame.columns) or "none"
-        raise ValueError(f"{shown}: wanted the columns {', '.join(schema.names)}, got {came}")
+        actual = ", ".join(frame.columns) or "none"
+        raise ValueError(f"{shown}: wanted the columns {', '.join(schema.names)}, got {actual}")
     for field in schema:
-        wanted, came_as = to_polars(field.type), frame.schema[field.name]
-        if came_as not in (wanted, pl.Null):
+        wanted, actual_type = to_polars(field.type), frame.schema[field.name]
+        if actual_type not in (wanted, pl.Null):
             message = f'{shown}: column "{field.name}" is declared {field.type} ({wanted})'
-            raise TypeError(f"{message}, but has type {came_as}")
+            raise TypeError(f"{message}, but has type {actual_type}")
         if not field.nullable and frame[field.name].null_count():
             message = f'{shown}: column "{field.name}" is declared not null, but has nulls'
             raise ValueError(message)
@@ -186,10 +186,10 @@ class VectorisedProcessOperator(ProcessOperator):
         self._state.evict()
 
     def _call_on_rows(self, rows: pl.DataFrame) -> Iterator[Output]:
-        together = KeyBatch(rows, self._key, self._parts.call_context.clock_us)
-        keys = together.encoded_keys
+        batch = KeyBatch(rows, self._key, self._parts.call_context.clock_us)
+        keys = batch.encoded_keys
         for column in self._state_columns.values():
-            column.start_batch(together, keys)
+            column.start_batch(batch, keys)
         self._frame_collector.start_batch(rows.height)
         self._parts.call_context.frame = rows
         hidden = {*HIDDEN_COLUMNS, *self._key}

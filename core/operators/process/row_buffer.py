@@ -57,8 +57,8 @@ class RowBuffer:
         first = self._runs.get_first_slot()
         if first is None or first >= before_us:
             return []
-        taken = self._runs.take(before_us - 1)
-        return [] if taken is None else [taken.select(self._columns)]
+        rows = self._runs.take(before_us - 1)
+        return [] if rows is None else [rows.select(self._columns)]
 
 
 class BroadcastRowBuffer:
@@ -67,8 +67,12 @@ class BroadcastRowBuffer:
     def __init__(self, name: str, columns: Iterable[str], state: StepState) -> None:
         self._columns = list(columns)
         self._entries = state.open_entries(name, Redistribution.GROUPS)
-        kept = self._entries.rows
-        self._frames = [BufferedFrame.from_frame(kept)] if kept is not None and kept.height else []
+        restored_rows = self._entries.rows
+        self._frames = (
+            [BufferedFrame.from_frame(restored_rows)]
+            if restored_rows is not None and restored_rows.height
+            else []
+        )
 
     def __len__(self) -> int:
         return sum(each.frame.height for each in self._frames)

@@ -298,15 +298,15 @@ class OutputFrames:
         self._ordered = ordered
 
     def build_frames(
-        self, came: pl.DataFrame, moments: list[FiredTimer]
+        self, input_rows: pl.DataFrame, fired_timers: list[FiredTimer]
     ) -> Iterator[tuple[str, pl.DataFrame]]:
         """Iterate over the rows of each output. Raises OutputValueError."""
         import polars as pl
 
         names = (EVENT_TIME, ORDER) if self._ordered else (EVENT_TIME,)
-        hidden = pick_columns(came, (name for name in names if name in came.columns))
-        if moments:
-            hidden = _append_timers(hidden, moments, self._keys)
+        hidden = pick_columns(input_rows, (name for name in names if name in input_rows.columns))
+        if fired_timers:
+            hidden = _append_timers(hidden, fired_timers, self._keys)
         for each in self._collectors:
             if not len(each):
                 continue

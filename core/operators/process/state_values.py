@@ -260,17 +260,19 @@ def build_unknown_field_check(type: Type) -> Callable[[Any], bool] | None:
     return None
 
 
-def copy_state(kept: Any, *, nested: bool) -> Any:
+def copy_state(value: Any, *, nested: bool) -> Any:
     """Copy a list, map or value of a state; nested values are copied deeply.
 
     Values that are not nested are not visited: Python copies a list or a dict in a tenth of the
     time.
     """
-    match kept:
+    match value:
         case TtlCollection():
-            return kept.clone(copy_value if nested else None)
+            return value.clone(copy_value if nested else None)
         case dict():
-            return type(kept)({k: copy_value(each) for k, each in kept.items()} if nested else kept)
+            return type(value)(
+                {k: copy_value(each) for k, each in value.items()} if nested else value
+            )
         case list():
-            return type(kept)([copy_value(each) for each in kept] if nested else kept)
-    return copy_value(kept)
+            return type(value)([copy_value(each) for each in value] if nested else value)
+    return copy_value(value)

@@ -74,9 +74,9 @@ class TimerHeap:
 
     def drain(self) -> Iterator[tuple[int, Cell, str]]:
         """Empty the heap, and return all timers that are set, each once, with their times."""
-        taken, self._heap, self.next_us = self._heap, [], NEVER_US
+        entries, self._heap, self.next_us = self._heap, [], NEVER_US
         seen: set[tuple[int, str]] = set()
-        for *_, cell, name in taken:
+        for *_, cell, name in entries:
             set_us = getattr(cell, f"_at_{name}")
             setattr(cell, f"_in_{name}", set_us)
             if set_us is not None and (id(cell), name) not in seen:
@@ -114,20 +114,24 @@ class TimerService:
     @property
     def next_us(self) -> int:
         """A time before which no timer fires."""
-        filed = self._runs.get_first_slot()
-        return self.heap.next_us if filed is None else min(self.heap.next_us, filed)
+        first_slot = self._runs.get_first_slot()
+        return self.heap.next_us if first_slot is None else min(self.heap.next_us, first_slot)
 
     def load_due(self, before_us: int) -> None:
         """Load the timers that fire before that time into the heap."""
-        filed = self._runs.get_first_slot()
-        taken = None if filed is None or filed >= before_us else self._runs.take(before_us - 1)
-        if taken is not None:
-            self._push_entries(taken)
+        first_slot = self._runs.get_first_slot()
+        rows = (
+            None
+            if first_slot is None or first_slot >= before_us
+            else self._runs.take(before_us - 1)
+        )
+        if rows is not None:
+            self._push_entries(rows)
 
-    def _push_entries(self, taken: pl.DataFrame) -> None:
-        taken = taken.unique([*self._key, TIMER_NAME, SLOT], maintain_order=True)
-        names, slots = taken[TIMER_NAME].to_list(), taken[SLOT].to_list()
-        for cell, name, at_us in zip(self._cells(taken), names, slots, strict=True):
+    def _push_entries(self, rows: pl.DataFrame) -> None:
+        rows = rows.unique([*self._key, TIMER_NAME, SLOT], maintain_order=True)
+        names, slots = rows[TIMER_NAME].to_list(), rows[SLOT].to_list()
+        for cell, name, at_us in zip(self._cells(rows), names, slots, strict=True):
             self.heap.push_stored(at_us, cell, name)
 
     def find_first_timers(self, before_us: int) -> pl.DataFrame | None:
@@ -137,22 +141,22 @@ class TimerService:
         """
         import polars as pl
 
-        filed = self._runs.get_first_slot()
-        if filed is None or filed >= before_us:
+        first_slot = self._runs.get_first_slot()
+        if first_slot is None or first_slot >= before_us:
             return None
-        found = self._runs.read(filed - 1, before_us - 1)
-        assert found is not None, "the first slot is in the range"
-        return found.group_by(list(self._key)).agg(pl.col(SLOT).min())
+        timers = self._runs.read(first_slot - 1, before_us - 1)
+        assert timers is not None, "the first slot is in the range"
+        return timers.group_by(list(self._key)).agg(pl.col(SLOT).min())
 
     def load_first_timers(self, before_us: int) -> None:
         """Load the first timers of each key that fire before that time into the heap."""
         import polars as pl
 
-        taken = self._runs.take(before_us - 1)
-        assert taken is not None, "there are timers before that time"
+        rows = self._runs.take(before_us - 1)
+        assert rows is not None, "there are timers before that time"
         first = pl.col(SLOT) == pl.col(SLOT).min().over(list(self._key))
-        self._runs.add(taken.filter(~first))
-        self._push_entries(taken.filter(first))
+        self._runs.add(rows.filter(~first))
+        self._push_entries(rows.filter(first))
 
     def set_timers(self, keys: pl.DataFrame, name: str, at_us: pl.Series) -> None:
         """Store timers of that name for many keys."""
@@ -167,12 +171,12 @@ class TimerService:
 
         if self.heap.next_us == NEVER_US:
             return
-        filed = list(self.heap.drain())
-        if not filed:
+        timers = list(self.heap.drain())
+        if not timers:
             return
-        keys = ids_as_columns([cell._id for _, cell, _ in filed])
-        names = pl.Series(TIMER_NAME, [name for *_, name in filed], dtype=pl.String)
-        slots = pl.Series(SLOT, [at_us for at_us, *_ in filed], dtype=pl.Int64)
+        keys = ids_as_columns([cell._id for _, cell, _ in timers])
+        names = pl.Series(TIMER_NAME, [name for *_, name in timers], dtype=pl.String)
+        slots = pl.Series(SLOT, [at_us for at_us, *_ in timers], dtype=pl.Int64)
         self._runs.add(keys.with_columns(names, slots))
 
 

@@ -80,8 +80,8 @@ def find_continued(
 
     own = (pl.col(FRAGMENT_START).alias("__s"), pl.col(FRAGMENT_END).alias("__e"))
     both = pl.concat(
-        each.select(*key, FRAGMENT_START, FRAGMENT_END, *own, pl.lit(asked).alias("__asked"))
-        for each, asked in ((pieces, True), (later, False))
+        each.select(*key, FRAGMENT_START, FRAGMENT_END, *own, pl.lit(is_probe).alias("__asked"))
+        for each, is_probe in ((pieces, True), (later, False))
     )
     session = (*key, FRAGMENT_START, FRAGMENT_END)
     whole = merge_fragments(both, key, gap_us)

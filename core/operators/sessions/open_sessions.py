@@ -69,9 +69,9 @@ class OpenSessions:
         """Return the time at which the first fragment is due."""
         return self._runs.get_first_slot()
 
-    def count_deferred_rows(self, *, asking: bool) -> int:
+    def count_deferred_rows(self, *, for_lookup: bool) -> int:
         """Return on how many earlier rows `add_fragments` works, or a lookup of keys."""
-        return self._runs.estimate_deferred_rows(asking=asking)
+        return self._runs.estimate_deferred_rows(for_lookup=for_lookup)
 
     @property
     def deferred_closing_rows(self) -> int:
@@ -79,7 +79,7 @@ class OpenSessions:
         return (
             self._runs.rows
             if self._should_compact
-            else self._runs.estimate_deferred_rows(asking=True)
+            else self._runs.estimate_deferred_rows(for_lookup=True)
         )
 
     def fold_fragments(self, rows: pl.DataFrame) -> pl.DataFrame:
@@ -193,7 +193,7 @@ class EmittedSessions:
     @property
     def deferred_rows(self) -> int:
         """The number of rows that a lookup of keys works on."""
-        return self._runs.estimate_deferred_rows(asking=True) if self._runs.rows else 0
+        return self._runs.estimate_deferred_rows(for_lookup=True) if self._runs.rows else 0
 
     def add(self, sessions: pl.DataFrame) -> None:
         """Store sessions that were emitted."""

@@ -78,7 +78,7 @@ class SessionWindowOperator(WriteThroughOperator):
             return
         rows = self._assign_sessions(frame)
         suspects = self._find_suspects(rows)
-        yield from request_offload(self._count_deferred_rows(asking=suspects is not None))
+        yield from request_offload(self._count_deferred_rows(for_lookup=suspects is not None))
         late = None if suspects is None else self._find_late_rows(suspects)
         if late is not None and late.height:
             yield from self._context.emit_late_rows(
@@ -129,9 +129,9 @@ class SessionWindowOperator(WriteThroughOperator):
         numbered = rows.with_columns(*times, pl.int_range(pl.len()).alias(ROW_NUMBER))
         return merge_fragments(numbered, self._open.key, self._gap_us)
 
-    def _count_deferred_rows(self, *, asking: bool) -> int:
+    def _count_deferred_rows(self, *, for_lookup: bool) -> int:
         """Return the number of earlier rows that the arrival of rows works on."""
-        rows = self._open.count_deferred_rows(asking=asking or self._count is not None)
+        rows = self._open.count_deferred_rows(for_lookup=for_lookup or self._count is not None)
         return rows if self._emitted is None else rows + self._emitted.deferred_rows
 
     def _find_suspects(self, rows: pl.DataFrame) -> pl.DataFrame | None:
@@ -148,10 +148,10 @@ class SessionWindowOperator(WriteThroughOperator):
     def _find_late_rows(self, suspects: pl.DataFrame) -> pl.DataFrame:
         """Return the numbers of the rows whose session is over."""
         sessions = suspects.select(self._group_columns).unique()
-        kept = [
+        fragments = [
             each.read_keys(sessions) for each in (self._open, self._emitted) if each is not None
         ]
-        for pieces in kept:
+        for pieces in fragments:
             if pieces is not None:
                 saved = find_continued(sessions, pieces, self._open.key, self._gap_us)
                 sessions = sessions.join(

@@ -42,16 +42,16 @@ MAX_LATE_FRAMES = 16
 class TwoStackMerger:
     """The windows of a grid, one after the other."""
 
-    def __init__(self, grid: Grid, filed: PaneState) -> None:
+    def __init__(self, grid: Grid, pane_state: PaneState) -> None:
         self._grid = grid
-        self._pane_state = filed
+        self._pane_state = pane_state
         self._older: _SuffixMerges | None = None
         self._newer: pl.DataFrame | None = None
         self._reached = 0
         """The last pane that is in either part."""
         self._late: list[pl.DataFrame] = []
         """Rows that were folded since under panes merged before."""
-        filed.listeners.append(self._collect_late)
+        pane_state.listeners.append(self._collect_late)
 
     def close(self) -> None:
         """Stop listening to the pane state."""
@@ -97,9 +97,9 @@ class TwoStackMerger:
 class _SuffixMerges:
     """The merged states from each pane to the last one."""
 
-    def __init__(self, filed: PaneState, panes: pl.DataFrame, last: int) -> None:
+    def __init__(self, pane_state: PaneState, panes: pl.DataFrame, last: int) -> None:
         self.last_pane = last
-        self._pane_state = filed
+        self._pane_state = pane_state
         self._panes = sort_by_column(panes, SLOT)
         self._slots: list[int] = panes[SLOT].unique().sort().to_list()
         self._stretch = isqrt(len(self._slots)) + 1
@@ -110,7 +110,7 @@ class _SuffixMerges:
         firsts = range(0, len(self._slots), self._stretch)
         suffix: pl.DataFrame | None = None
         for at in reversed(firsts[1:]):
-            suffix = _merge_states(filed, [self._slice_rows(at, at + self._stretch), suffix])
+            suffix = _merge_states(pane_state, [self._slice_rows(at, at + self._stretch), suffix])
             self._stretches[at] = suffix
 
     def merge_after(self, start: int) -> tuple[pl.DataFrame | None, ...]:
@@ -136,13 +136,15 @@ class _SuffixMerges:
         return self._panes.slice(begin, until - begin)
 
 
-def _merge_states(filed: PaneState, parts: Sequence[pl.DataFrame | None]) -> pl.DataFrame | None:
+def _merge_states(
+    pane_state: PaneState, parts: Sequence[pl.DataFrame | None]
+) -> pl.DataFrame | None:
     """Merge states into one per key."""
-    columns = (*filed.key, *filed.fold.state_columns)
+    columns = (*pane_state.key, *pane_state.fold.state_columns)
     there = [part.select(columns) for part in parts if part is not None and part.height]
     if not there:
         return None
-    return select_columns(filed.fold.merge(concat_chunks(there), filed.key), *columns)
+    return select_columns(pane_state.fold.merge(concat_chunks(there), pane_state.key), *columns)
 
 
 class EndedWindows(Protocol):
@@ -160,8 +162,8 @@ class EndedWindows(Protocol):
 class SinglePaneWindows:
     """Windows of one pane each; `keep` retains ended windows for late rows."""
 
-    def __init__(self, filed: PaneState, *, keep: bool) -> None:
-        self._pane_state = filed
+    def __init__(self, pane_state: PaneState, *, keep: bool) -> None:
+        self._pane_state = pane_state
         self._keeps_ended = keep
 
     def find_ended(self, after: int, until: int) -> Iterator[pl.DataFrame]:
@@ -183,10 +185,10 @@ class SharedPaneWindows:
     decides about speed, not about results.
     """
 
-    def __init__(self, grid: Grid, filed: PaneState, spread: PaneExpander) -> None:
+    def __init__(self, grid: Grid, pane_state: PaneState, expander: PaneExpander) -> None:
         self._grid = grid
-        self._pane_state = filed
-        self._expander = spread
+        self._pane_state = pane_state
+        self._expander = expander
         self._merger: TwoStackMerger | None = None
         self._cost = MergeCost()
 

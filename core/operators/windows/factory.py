@@ -65,24 +65,35 @@ def build_window_operator(
     grid: Grid = SeparateGrid(panes) if by_rows else panes
     marked = _add_trigger_columns(fold, trigger)
     rows = WindowRows(panes, clock, grouping, marked)
-    filed = PaneState(context.state, grouping, marked)
-    spread = PaneExpander(grid, filed)
+    pane_state = PaneState(context.state, grouping, marked)
+    expander = PaneExpander(grid, pane_state)
     keep = window.lateness_us > 0 and window.keeps_rows
-    due = (
-        SinglePaneWindows(filed, keep=keep)
+    ended_windows = (
+        SinglePaneWindows(pane_state, keep=keep)
         if grid.is_one_to_one
-        else SharedPaneWindows(grid, filed, spread)
+        else SharedPaneWindows(grid, pane_state, expander)
     )
     every = trigger is not None and trigger.every_us is not None
-    changed = DirtyPanes(context.state, grouping, filed) if every and window.keeps_rows else None
-    parts = WindowComponents(
-        window, grid, clock, rows, filed, spread, due, results, context, changed
+    dirty_panes = (
+        DirtyPanes(context.state, grouping, pane_state) if every and window.keeps_rows else None
+    )
+    components = WindowComponents(
+        window,
+        grid,
+        clock,
+        rows,
+        pane_state,
+        expander,
+        ended_windows,
+        results,
+        context,
+        dirty_panes,
     )
     if trigger is None or not by_rows:
-        return WindowOperator(parts)
+        return WindowOperator(components)
     if trigger.count is None:
-        return UserTriggerWindows(parts, panes, GroupErrorContext(grouping, window))
-    return CountTriggerWindows(parts, panes, trigger.count)
+        return UserTriggerWindows(components, panes, GroupErrorContext(grouping, window))
+    return CountTriggerWindows(components, panes, trigger.count)
 
 
 def _add_trigger_columns(fold: Fold, trigger: Trigger | None) -> Fold:
@@ -129,19 +140,19 @@ class LazyWindowOperator:
         self,
         make: OperatorFactory,
         state: StepState,
-        kept: str,
+        state_name: str,
         *,
         by_event: bool,
         watermark_delay_us: int,
     ) -> None:
-        """`make` takes the types of the columns; `kept` is the name of the state with the rows.
+        """`make` takes the types of the columns; `state_name` names the state with the rows.
 
         `by_event`: whether the clock is the watermark.
         """
         self._make = make
         self._state = state
         self._by_event = by_event
-        columns = state.get_restored_columns(kept)
+        columns = state.get_restored_columns(state_name)
         self._operator = None if columns is None else make(get_row_types(columns))
         self.watermark_delay_us = watermark_delay_us
 

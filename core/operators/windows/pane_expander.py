@@ -167,9 +167,9 @@ def expand_rows(grid: Grid, rows: pl.DataFrame, closed_us: int) -> Iterator[pl.D
         yield rows
         return
     windows = (grid.last_window_end(pane) - grid.first_window_end(pane)) // grid.every_us + 1
-    most = int(rows.select(windows.max()).item())
+    max_windows = int(rows.select(windows.max()).item())
     lowest = grid.first_window_end(closed_us + 1)
-    for part in rows.iter_slices(max(1, CHUNK_ROWS // most)):
+    for part in rows.iter_slices(max(1, CHUNK_ROWS // max_windows)):
         yield expand_panes(grid, part, lowest, MAX_WATERMARK_US)
 
 

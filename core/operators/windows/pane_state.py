@@ -112,10 +112,10 @@ class PaneState:
 
     def find_first_pane(self) -> int | None:
         """Return the first pane that has rows."""
-        filed = self.runs.get_first_slot()
-        if filed is None or self._first_pane is None:
-            return self._first_pane if filed is None else filed
-        return min(filed, self._first_pane)
+        first_slot = self.runs.get_first_slot()
+        if first_slot is None or self._first_pane is None:
+            return self._first_pane if first_slot is None else first_slot
+        return min(first_slot, self._first_pane)
 
     def add(self, rows: pl.DataFrame, least: int) -> None:
         """Buffer these rows, which have the `group_columns` and those that the fold reads."""
@@ -126,10 +126,14 @@ class PaneState:
         self._buffered_bytes += int(rows.estimated_size())
         self._first_pane = least if self._first_pane is None else min(self._first_pane, least)
 
-    def count_deferred_rows(self, *, asking: bool) -> int:
-        """Return on how many earlier rows `add` works; `asking`: `flush` and a lookup of keys."""
-        rows = self._buffered_rows if asking or self._is_overfull else 0
-        return rows + self.runs.estimate_deferred_rows(asking=asking) if rows or asking else 0
+    def count_deferred_rows(self, *, for_lookup: bool) -> int:
+        """Return on how many earlier rows `add` works, or, `for_lookup`, `flush` and a lookup."""
+        rows = self._buffered_rows if for_lookup or self._is_overfull else 0
+        return (
+            rows + self.runs.estimate_deferred_rows(for_lookup=for_lookup)
+            if rows or for_lookup
+            else 0
+        )
 
     @property
     def _is_overfull(self) -> bool:

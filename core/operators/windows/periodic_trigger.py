@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 class DirtyPanes:
     """The keys and panes with new rows since the last firing; stored in the state."""
 
-    def __init__(self, state: StepState, grouping: GroupingKey, filed: PaneState) -> None:
-        self._group_columns = filed.group_columns
+    def __init__(self, state: StepState, grouping: GroupingKey, pane_state: PaneState) -> None:
+        self._group_columns = pane_state.group_columns
         layout = RunsLayout(grouping.types, grouping.internal_names, lambda panes: panes.unique())
         self._runs = state.open_runs("changed", layout)
-        filed.listeners.append(self._record)
+        pane_state.listeners.append(self._record)
 
     def _record(self, folded: pl.DataFrame) -> None:
         self._runs.add(folded.select(self._group_columns))

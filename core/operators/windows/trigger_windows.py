@@ -90,7 +90,7 @@ class RowTriggerWindows(WindowOperator, ABC):
         """Return the state to store of windows after their last row."""
 
     def _store_rows(self, came: ArrivedRows) -> Iterator[Output]:
-        yield from request_offload(self._pane_state.count_deferred_rows(asking=True))
+        yield from request_offload(self._pane_state.count_deferred_rows(for_lookup=True))
         for rows in expand_rows(self._panes, came.rows, self._clock.closed_end_us):
             yield from self._parts.results.emit_in_order(self._fire(rows))
 

@@ -77,12 +77,14 @@ class WindowOperator:
         """Store the rows that are not late."""
         if not frame.height:
             return
-        came = self._parts.window_rows.split_late(frame)
-        if came.late_rows is not None:
-            yield from self._parts.context.emit_late_rows(self._window.late_to, came.late_rows)
-        if came.rows.height:
+        arrived_rows = self._parts.window_rows.split_late(frame)
+        if arrived_rows.late_rows is not None:
+            yield from self._parts.context.emit_late_rows(
+                self._window.late_to, arrived_rows.late_rows
+            )
+        if arrived_rows.rows.height:
             self._trigger.record_arrival()
-            yield from self._store_rows(came)
+            yield from self._store_rows(arrived_rows)
 
     def advance(self, watermark_us: int) -> Iterator[Output]:
         """Emit the windows that have ended; with processing time, only at the end of input."""
@@ -141,22 +143,22 @@ class WindowOperator:
         if self._parts.dirty_panes is not None:
             self._parts.dirty_panes.drop(closed_us)
 
-    def _store_rows(self, came: ArrivedRows) -> Iterator[Output]:
+    def _store_rows(self, arrived_rows: ArrivedRows) -> Iterator[Output]:
         """Store rows; rows within the allowed lateness change windows that were emitted."""
         import polars as pl
 
         grid, clock, keeps_rows = self._parts.grid, self._clock, self._window.keeps_rows
         due = find_late_windows(
-            grid, came.first_pane, clock.closed_end_us, clock.now_us, keeps_rows=keeps_rows
+            grid, arrived_rows.first_pane, clock.closed_end_us, clock.now_us, keeps_rows=keeps_rows
         )
-        yield from request_offload(self._pane_state.count_deferred_rows(asking=due is not None))
-        rows = came.rows
+        yield from request_offload(self._pane_state.count_deferred_rows(for_lookup=due is not None))
+        rows = arrived_rows.rows
         if due is not None and not keeps_rows:  # ended windows have been emitted and cleared
             rows = rows.filter(grid.last_window_end(pl.col(SLOT)) > clock.now_us)
         if rows.height:
-            self._pane_state.add(rows, came.first_pane)
+            self._pane_state.add(rows, arrived_rows.first_pane)
         if due is not None:
-            late = came.rows.filter(grid.first_window_end(pl.col(SLOT)) <= clock.now_us)
+            late = arrived_rows.rows.filter(grid.first_window_end(pl.col(SLOT)) <= clock.now_us)
             yield from self._emit(due, late)
 
     def _emit(self, due: DueWindows, late: pl.DataFrame | None = None) -> Iterator[Output]:

@@ -90,8 +90,8 @@ def check_broadcast(
         message = "broadcast: a step reads one input in addition to the small stream"
         yield RuleViolation(("from",), message, "unite them in an earlier step")
     if in_process:
-        given = list_given_keys(broadcast) | {"process"}
-        yield from check_rules(PROCESS_RULES, given, "broadcast")
+        given_keys = list_given_keys(broadcast) | {"process"}
+        yield from check_rules(PROCESS_RULES, given_keys, "broadcast")
         return
     if broadcast.on is None:
         hint = "on: rules.country = country says which rows match; process: passes them to a class"

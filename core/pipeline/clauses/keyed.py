@@ -135,16 +135,16 @@ class AggregateReading(FieldReading):
             if key not in self._readings:
                 hint = suggest_name(key, tuple(self._readings)) or f"as in {PYTHON_EXAMPLE}"
                 gathered.add(make_value_error(key, f'unknown key "{key}"', hint), key, KEY)
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for key, reading in self._readings.items():
             if key in value:
-                found[key] = read_or_collect(gathered, reading, value[Text(key)], key)
+                values[key] = read_or_collect(gathered, reading, value[Text(key)], key)
             else:
                 gathered.add(
                     make_value_error(value, f'missing key "{key}"', f"as in {PYTHON_EXAMPLE}")
                 )
         gathered.raise_if_any()
-        return PythonAggregate.model_construct(**found)
+        return PythonAggregate.model_construct(**values)
 
 
 PYTHON_EXAMPLE = "{python: w.py:P99, of: [amount], returns: double}"

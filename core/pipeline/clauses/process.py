@@ -45,16 +45,16 @@ class OutputsReading(FieldReading):
     def read(self, value: object) -> tuple[tuple[Text, DeclaredColumns], ...]:
         if not isinstance(value, dict) or not value:
             raise make_expected_error(value, self.wanted)
-        gathered, found = ValueProblemCollector(), list[tuple[Text, DeclaredColumns]]()
+        gathered, outputs = ValueProblemCollector(), list[tuple[Text, DeclaredColumns]]()
         for key, columns in value.items():
             if gathered.is_full:
                 break
             named = read_or_collect(gathered, output, key, key, KEY)
             read = read_or_collect(gathered, ColumnTypesReading(), columns, key)
             if isinstance(named, Text) and isinstance(read, DeclaredColumns):
-                found.append((named, read))
+                outputs.append((named, read))
         gathered.raise_if_any()
-        return tuple(found)
+        return tuple(outputs)
 
 
 Outputs = Annotated[tuple[tuple[Text, DeclaredColumns], ...], OutputsReading()]

@@ -86,9 +86,9 @@ def _find_method_problems(
     for name, passed in methods.items():
         needed = shape.methods.get(name, -1)
         if passed and needed not in (-1, len(passed)):
-            taken = f"takes {needed} argument{'' if needed == 1 else 's'} besides self"
+            arity = f"takes {needed} argument{'' if needed == 1 else 's'} besides self"
             as_in = f"as in def {name}(self, {', '.join(passed)}): ..."
-            yield f"{about}: {name} {taken}, but is called with {len(passed)}", as_in
+            yield f"{about}: {name} {arity}, but is called with {len(passed)}", as_in
 
 
 def is_class(function: UserFunction, folder: Path) -> bool:

@@ -69,7 +69,7 @@ def list_base_names(node: ast.ClassDef) -> set[str]:
 
 def count_arguments(method: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     """Return the number of arguments that a method needs besides self; -1 if it is unknown."""
-    taken = method.args
-    if taken.vararg or method.decorator_list:
+    arguments = method.args
+    if arguments.vararg or method.decorator_list:
         return -1
-    return len(taken.posonlyargs) + len(taken.args) - 1 - len(taken.defaults)
+    return len(arguments.posonlyargs) + len(arguments.args) - 1 - len(arguments.defaults)

@@ -99,26 +99,28 @@ METHOD_ARGUMENTS = {
 
 
 def _format_example(method: str) -> str:
-    taken = METHOD_ARGUMENTS.get(method, ("row", "state", "out"))
-    return f"as in def {method}(self, {', '.join(taken)}): ..."
+    arguments = METHOD_ARGUMENTS.get(method, ("row", "state", "out"))
+    return f"as in def {method}(self, {', '.join(arguments)}): ..."
 
 
 def _find_method_problems(
     shape: ProcessClassShape, methods: Sequence[Sequence[str]]
 ) -> Iterator[tuple[str, str]]:
-    found: list[str] = []
+    known_methods: list[str] = []
     for wanted in methods:
         there = [name for name in wanted if name in shape.methods]
         if not there and not shape.has_unknown_bases:
-            near = [suggest_name(name, wanted) for name in shape.methods if name not in found]
+            near = [
+                suggest_name(name, wanted) for name in shape.methods if name not in known_methods
+            ]
             hint = next(filter(None, near), _format_example(wanted[0]))
             if "on_rows" in shape.methods:
                 hint = f"on_rows is for one input and no broadcast: {_format_example(wanted[0])}"
             yield f'class "{shape.name}" has no {" or ".join(wanted)}', hint
-        found += there
+        known_methods += there
     if {"on_row", "on_rows"} <= {*shape.methods}:
         yield f'class "{shape.name}" has on_row and on_rows', "one of them sees all rows"
-    for name in (*found, "on_timer"):
+    for name in (*known_methods, "on_timer"):
         right = len(METHOD_ARGUMENTS.get(name, ("row", "state", "out")))
         count = shape.methods.get(name, right)
         if count not in (right, -1):

@@ -118,13 +118,15 @@ def _find_encoding_problem(name: str, content: bytes) -> Problem | None:
 
 
 def _make_encoding_problem(name: str, content: bytes, at: int, *, binary: bool) -> Problem:
-    came = f"byte 0x{content[at]:02x} at offset {at}"
+    invalid_byte = f"byte 0x{content[at]:02x} at offset {at}"
     if binary:
-        return Problem(f"this is not a text file: {came}", SourceText(name, "").locate_file())
+        return Problem(
+            f"this is not a text file: {invalid_byte}", SourceText(name, "").locate_file()
+        )
     before = len(content[:at].decode("utf-8-sig", "replace"))
     file = SourceText(name, content.decode("utf-8-sig", "replace"))
     return Problem(
-        f"this is not UTF-8: {came}", file.locate(before, before + 1), "save it as UTF-8"
+        f"this is not UTF-8: {invalid_byte}", file.locate(before, before + 1), "save it as UTF-8"
     )
 
 

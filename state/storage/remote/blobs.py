@@ -167,11 +167,15 @@ class RemoteBlobs:
         """Remove all blobs that are neither needed nor looked up since the last collect."""
         self._relist_if_due()
         with self._changed:
-            kept = {blob.hash for blob in (*needed, *self._recent_blobs, *self._uploading)}
+            retained_hashes = {
+                blob.hash for blob in (*needed, *self._recent_blobs, *self._uploading)
+            }
             self._recent_blobs.clear()
             self._upload_errors.clear()
-            self._durable_blobs = {blob for blob in self._durable_blobs if blob.hash in kept}
-            self._names_being_removed = frozenset(self._existing_names - kept)
+            self._durable_blobs = {
+                blob for blob in self._durable_blobs if blob.hash in retained_hashes
+            }
+            self._names_being_removed = frozenset(self._existing_names - retained_hashes)
         try:
             self._objects.remove(
                 [f"{self._folder}/{name}" for name in sorted(self._names_being_removed)]

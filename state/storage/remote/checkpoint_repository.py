@@ -138,7 +138,7 @@ class RemoteCheckpointRepository:
     ) -> Iterator[RemoteSnapshotStore]:
         """Replace the job by another one, which has the checkpoints written in the block."""
         self._owner.verify()
-        found, job = self._objects.read(names.JOB), new()
+        job_object, job = self._objects.read(names.JOB), new()
         store = self._open_store(job)
         yield store
         self._owner.verify()
@@ -147,7 +147,7 @@ class RemoteCheckpointRepository:
             f"{job}/{names.COMPLETION_RECORD}", encode_checksummed({"checkpoint": newest})
         )
         document = {"job": job, "name": self._name, "since": since, **RECORDED}
-        if not self._publish_job(found, document):
+        if not self._publish_job(job_object, document):
             raise self._build_contention_error()
         self._sweep(job)
         self.clear_finished()

@@ -79,7 +79,7 @@ class ClaimGranted:
 ClaimVerdict: TypeAlias = "ClaimGranted | OwnershipRecord"
 
 
-def decide_claim(found: OwnershipRecord | None, home: str, *, take_over: bool) -> ClaimVerdict:
+def decide_claim(record: OwnershipRecord | None, home: str, *, take_over: bool) -> ClaimVerdict:
     """Decide whether a run of this home may take the record; if not, return the owner's record.
 
     >>> theirs = OwnershipRecord("t", "their home", 7, "pegasus", "08:00", "09:00")
@@ -95,11 +95,11 @@ def decide_claim(found: OwnershipRecord | None, home: str, *, take_over: bool) -
     >>> decide_claim(replace(theirs, over=True), "mine", take_over=False) == ClaimGranted()
     True
     """
-    if found is None or found.over:
+    if record is None or record.over:
         return ClaimGranted()
-    if found.home == home or take_over:
-        return ClaimGranted(found.holder)
-    return found
+    if record.home == home or take_over:
+        return ClaimGranted(record.holder)
+    return record
 
 
 class BucketHeld(RefusedSnapshot):
@@ -133,10 +133,10 @@ class BucketOwnership:
     def acquire(self, *, take_over: bool) -> None:
         """Take the ownership. Raises BucketHeld."""
         for _ in range(MAX_ATTEMPTS):
-            found = self._objects.read(OWNER_FILE)
-            record = self._parse_record(found)
-            if found is not None and record is not None and record.token == self.token:
-                self._version = found.version  # the answer got lost
+            owner_object = self._objects.read(OWNER_FILE)
+            record = self._parse_record(owner_object)
+            if owner_object is not None and record is not None and record.token == self.token:
+                self._version = owner_object.version  # the answer got lost
                 return
             match decide_claim(record, self._record.home, take_over=take_over):
                 case ClaimGranted(killed):
@@ -146,7 +146,7 @@ class BucketOwnership:
                 case OwnershipRecord() as other:
                     raise self._build_held_error(other)
             try:
-                self._version = self._write_claim(found)
+                self._version = self._write_claim(owner_object)
             except PreconditionFailed:
                 continue
             self._check_conditions()

@@ -71,21 +71,21 @@ def test_what_was_frozen_keeps_the_rows_that_are_taken_behind_it() -> None:
 def test_the_first_to_be_asked_for_owes_the_sorting_of_all_and_the_next_nothing() -> None:
     state = runs()
     state.add(rows(*range(ROWS)))
-    assert state.estimate_deferred_rows(asking=False) == 0
-    assert state.estimate_deferred_rows(asking=True) == ROWS
+    assert state.estimate_deferred_rows(for_lookup=False) == 0
+    assert state.estimate_deferred_rows(for_lookup=True) == ROWS
     assert state.read_keys(one(7), -1) is not None
-    assert state.estimate_deferred_rows(asking=True) == 0
+    assert state.estimate_deferred_rows(for_lookup=True) == 0
 
 
 def test_a_few_rows_leave_a_merge_to_the_next_ones_and_it_is_told_before() -> None:
     state = runs()
     for at in range(MAX_SMALL_RUNS):
-        assert state.estimate_deferred_rows(asking=False) == 0
+        assert state.estimate_deferred_rows(for_lookup=False) == 0
         state.add(rows(*range(100), slot=at))
-    assert state.estimate_deferred_rows(asking=False) == MAX_SMALL_RUNS * 100
+    assert state.estimate_deferred_rows(for_lookup=False) == MAX_SMALL_RUNS * 100
     assert len(state.freeze().parts) == MAX_SMALL_RUNS
     state.add(rows(1))
-    assert state.estimate_deferred_rows(asking=False) == 0
+    assert state.estimate_deferred_rows(for_lookup=False) == 0
     assert len(state.freeze().parts) == 2
 
 
@@ -96,9 +96,9 @@ def test_many_rows_do_what_they_set_off_themselves() -> None:
     state.add(rows(*range(DEFER_BELOW_ROWS), slot=99))
     for at in range(MAX_SMALL_RUNS):
         state.add(rows(1, slot=at))
-    assert state.estimate_deferred_rows(asking=False) == MAX_SMALL_RUNS
+    assert state.estimate_deferred_rows(for_lookup=False) == MAX_SMALL_RUNS
     state.add(rows(*range(DEFER_BELOW_ROWS), slot=99))
-    assert state.estimate_deferred_rows(asking=False) == 0
+    assert state.estimate_deferred_rows(for_lookup=False) == 0
 
 
 def test_what_is_mostly_gone_leaves_the_memory() -> None:

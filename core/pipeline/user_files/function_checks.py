@@ -46,11 +46,11 @@ def check_function(
     key: str,
     subject: str,
     findings: DocumentProblems,
-    most: int = 1,
+    max_arguments: int = 1,
 ) -> None:
     """Report the error of a reference such as `scoring.py:score`.
 
-    The function may take up to `most` arguments, 1 or 2.
+    The function may take up to `max_arguments` arguments, 1 or 2.
     """
     text = function.text
     file_end = len(text) - len(function.name) - 1
@@ -67,24 +67,31 @@ def check_function(
         findings.add(message, file_place, _suggest_file(path), subject)
     elif names.problem:
         findings.add(f'{key}: "{function.file}" {names.problem}', file_place, "", subject)
-    elif why := dict(names.uncallable if most == 1 else names.uncallable_with_two).get(
-        function.name
-    ):
-        message = (
-            f"{key}: {ONE_ARGUMENT_WANTED if most == 1 else ONE_OR_TWO_ARGUMENTS_WANTED}, but {why}"
-        )
-        findings.add(
-            message, text.locate(file_end + 1), FUNCTION_EXAMPLE.format(function.name), subject
-        )
-    elif function.name not in names.functions:
-        what = dict(names.others).get(function.name)
-        if what == "":
-            return
-        message = f'{key}: "{function.file}" has no function "{function.name}"'
-        if what:
-            message = f'{key}: wanted a function, but "{function.name}" is {what}'
-        hint = suggest_name(function.name, names.functions) or _list_functions(names.functions)
-        findings.add(message, text.locate(file_end + 1), hint, subject)
+    elif problem := _find_problem(function, names, max_arguments):
+        message, hint = problem
+        findings.add(f"{key}: {message}", text.locate(file_end + 1), hint, subject)
+
+
+def _find_problem(
+    function: UserFunction, names: ModuleNames, max_arguments: int
+) -> tuple[str, str] | None:
+    """Return why the file has no such function, or none that can be called, and a hint."""
+    if max_arguments == 1:
+        expected, uncallable = ONE_ARGUMENT_WANTED, dict(names.uncallable)
+    else:
+        expected, uncallable = ONE_OR_TWO_ARGUMENTS_WANTED, dict(names.uncallable_with_two)
+    if why := uncallable.get(function.name):
+        return f"{expected}, but {why}", FUNCTION_EXAMPLE.format(function.name)
+    if function.name in names.functions:
+        return None
+    what = dict(names.others).get(function.name)
+    if what == "":
+        return None
+    message = f'"{function.file}" has no function "{function.name}"'
+    if what:
+        message = f'wanted a function, but "{function.name}" is {what}'
+    hint = suggest_name(function.name, names.functions) or _list_functions(names.functions)
+    return message, hint
 
 
 def report_old_imports(
@@ -151,41 +158,41 @@ def _parse_names(path: Path, changed: int, size: int) -> ModuleNames:
         return ModuleNames(
             problem=f"cannot be read: {(error.strerror or 'unknown reason').lower()}"
         )
-    found = dict(_list_names(tree.body))
+    kinds = dict(_list_names(tree.body))
     written = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
     unfit = {node.name: _explain_uncallable(node, 1) for node in written}
     for_two = {node.name: _explain_uncallable(node, 2) for node in written}
-    functions = tuple(name for name, what in found.items() if what == "function")
+    functions = tuple(name for name, what in kinds.items() if what == "function")
     return ModuleNames(
         functions,
-        tuple((n, what) for n, what in found.items() if what != "function"),
-        tuple((n, why) for n, why in unfit.items() if why and found[n] == "function"),
-        tuple((n, why) for n, why in for_two.items() if why and found[n] == "function"),
+        tuple((n, what) for n, what in kinds.items() if what != "function"),
+        tuple((n, why) for n, why in unfit.items() if why and kinds[n] == "function"),
+        tuple((n, why) for n, why in for_two.items() if why and kinds[n] == "function"),
         old_imports=tuple(find_old_imports(tree)),
         unknown_imports=tuple(find_unknown_imports(tree)),
     )
 
 
-def _explain_uncallable(function: ast.FunctionDef, most: int) -> str:
-    """Return why a call with `most` arguments fails or returns no rows; "" if it may succeed.
+def _explain_uncallable(function: ast.FunctionDef, max_arguments: int) -> str:
+    """Return why a call with that many arguments fails or returns no rows; "" if it may succeed.
 
     A decorator may change the arguments, so that a decorated function is always accepted.
     """
     if function.decorator_list:
         return ""
-    taken = function.args
-    names = [arg.arg for arg in (*taken.posonlyargs, *taken.args)]
-    needed = names[: len(names) - len(taken.defaults)]
+    arguments = function.args
+    names = [arg.arg for arg in (*arguments.posonlyargs, *arguments.args)]
+    needed = names[: len(names) - len(arguments.defaults)]
     keywords = [
         arg.arg
-        for arg, default in zip(taken.kwonlyargs, taken.kw_defaults, strict=True)
+        for arg, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
         if default is None
     ]
     if keywords:
         return f'"{function.name}" needs {" and ".join(keywords)} by name'
-    if len(needed) > most:
+    if len(needed) > max_arguments:
         return f'"{function.name}" needs {" and ".join(needed)}'
-    if not names and not taken.vararg:
+    if not names and not arguments.vararg:
         return f'"{function.name}" takes no argument'
     return f'"{function.name}" yields instead of returning' if contains_yield(function.body) else ""
 

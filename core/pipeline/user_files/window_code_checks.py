@@ -39,4 +39,4 @@ def check_user_code(step: StepKeys, folder: Path, subject: str, findings: Docume
         if class_checks.is_class(function, folder):
             class_checks.check_class(function, *where, methods={"__call__": ()})
         else:
-            function_checks.check_function(function, *where, most=2)
+            function_checks.check_function(function, *where, max_arguments=2)

@@ -48,7 +48,7 @@ def last(out: str) -> dict[int, dict[str, int]]:
     return {row["odd"]: row for row in map(json.loads, out.splitlines())}
 
 
-def test_it_goes_on_and_says_what_has_changed(stopped: Path) -> None:
+def test_a_changed_pipeline_resumes_and_reports_the_changes(stopped: Path) -> None:
     changed(stopped, "n: count(*)", "since: count(x), n: COUNT( * )")
     (stopped / "p.yaml").write_text((stopped / "p.yaml").read_text().replace(">= 0", "> -1"))
     ran = finished(stopped, "p.yaml")
@@ -60,7 +60,7 @@ def test_it_goes_on_and_says_what_has_changed(stopped: Path) -> None:
     assert all(0 < row["since"] < row["n"] for row in last(ran.stdout).values())
 
 
-def test_what_means_something_else_is_refused_until_it_begins_anew(stopped: Path) -> None:
+def test_a_changed_meaning_is_refused_until_state_is_reset(stopped: Path) -> None:
     changed(stopped, "x % 2", "x % 3")
     refused = finished(stopped, "p.yaml")
     assert (refused.returncode, refused.stdout) == (3, "")
@@ -99,7 +99,7 @@ def test_what_keeps_nothing_cannot_be_reset(headrace: Headrace) -> None:
     assert 'did you mean "counts"?' in headrace("run", "p.yaml", "--reset-state", "count").err
 
 
-def test_where_nothing_is_kept_there_is_nothing_to_reset(headrace: Headrace) -> None:
+def test_reset_options_are_refused_without_checkpoints(headrace: Headrace) -> None:
     Path("p.yaml").write_text(PIPELINE)
     options = ["--reset-state", "counts"], ["--allow-lost-state"], ["--take-over"], ["--fresh"]
     for option in options:

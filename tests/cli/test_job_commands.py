@@ -57,7 +57,7 @@ def test_a_place_that_is_none_is_a_wrong_command_line(
         assert job.client.fetch_job()["status"] in ("starting", "running")
 
 
-def test_a_rescale_says_how_long_the_job_stood_still(headrace: Headrace, tmp_path: Path) -> None:
+def test_a_rescale_reports_how_long_the_job_was_paused(headrace: Headrace, tmp_path: Path) -> None:
     with running(tmp_path) as job:
         ran = headrace("rescale", "test", "--parallelism", "3", "--step", "out=1", "--home", "home")
         assert (ran.status, ran.err) == (0, "")
@@ -162,7 +162,7 @@ def test_a_job_that_was_stopped_is_not_waited_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", [["savepoint"], ["stop"], ["rescale", "--parallelism", "2"]])
-def test_who_interrupts_before_anything_was_asked_is_told_so(
+def test_an_interrupt_before_the_request_is_reported(
     headrace: Headrace, tmp_path: Path, command: list[str]
 ) -> None:
     home = Home(LocalDisk(), str(tmp_path / "home"), "test")
@@ -184,7 +184,7 @@ def test_who_interrupts_before_anything_was_asked_is_told_so(
 
 
 @pytest.mark.parametrize("command", [["savepoint"], ["stop"], ["rescale", "--parallelism", "2"]])
-def test_what_does_not_run_cannot_be_asked(
+def test_requests_to_a_job_that_does_not_run_are_refused(
     headrace: Headrace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
 ) -> None:
     monkeypatch.setattr(client, "START_TIMEOUT_S", 0.05)
@@ -207,7 +207,7 @@ def test_what_does_not_run_cannot_be_asked(
     assert headrace(*command, "none.yaml", "--home", "home").status == 2
 
 
-def test_jobs_lists_what_runs_and_what_can_go_on(headrace: Headrace, tmp_path: Path) -> None:
+def test_jobs_lists_running_and_resumable_jobs(headrace: Headrace, tmp_path: Path) -> None:
     nothing = headrace("jobs")
     assert (nothing.status, nothing.out, nothing.err) == (0, "", "there are no jobs in .headrace\n")
     none = headrace("jobs", "--home", "home")
@@ -230,9 +230,7 @@ def test_jobs_lists_what_runs_and_what_can_go_on(headrace: Headrace, tmp_path: P
     assert row.endswith("drained")
 
 
-def test_jobs_tells_who_starts_who_was_killed_and_what_is_damaged(
-    headrace: Headrace, tmp_path: Path
-) -> None:
+def test_jobs_lists_starting_killed_and_damaged_jobs(headrace: Headrace, tmp_path: Path) -> None:
     with running(tmp_path) as job:
         job.ended(job.asked("/v1/stop"))
         job.over()

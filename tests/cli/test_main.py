@@ -80,7 +80,7 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
-def test_output_that_cannot_be_written_is_said_once() -> None:
+def test_output_that_cannot_be_written_is_reported_once() -> None:
     with open("/dev/full", "w") as full:
         ran = subprocess.run([*HEADRACE, "--help"], stdout=full, stderr=subprocess.PIPE, text=True)
     assert ran.returncode == 1

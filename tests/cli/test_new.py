@@ -28,7 +28,7 @@ def test_a_name_that_no_pipeline_can_have_is_left_out(headrace: Headrace) -> Non
     assert "\nname: files\n" in Path("1 2.yaml").read_text("utf-8")
 
 
-def test_the_function_comes_along_beside_the_pipeline(headrace: Headrace) -> None:
+def test_new_writes_the_function_next_to_the_pipeline(headrace: Headrace) -> None:
     Path("jobs").mkdir()
     assert headrace("new", "files", "jobs").err.startswith("wrote jobs/files.yaml\n")
     assert headrace("new", "python", "jobs/p.yaml").status == 0

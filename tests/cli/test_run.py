@@ -144,7 +144,7 @@ AT_ONCE = "settings: {restart: {first: 1ms, factor: 1, jitter: 0}}\n"
 ONCE = "settings: {restart: {strategy: none}}\n"
 
 
-def test_a_bad_record_is_told_with_its_place_and_when_it_is_no_use_once_more(
+def test_a_bad_record_is_reported_with_its_position_at_each_restart(
     headrace: Headrace,
 ) -> None:
     write("in/a.jsonl", '{"x": 1}\n{"x": "one"}\n')
@@ -159,7 +159,7 @@ def test_a_bad_record_is_told_with_its_place_and_when_it_is_no_use_once_more(
     assert not list(Path("out").glob("*"))
 
 
-def test_a_bad_record_is_told_once_where_nothing_is_begun_again(headrace: Headrace) -> None:
+def test_a_bad_record_is_reported_once_without_restarts(headrace: Headrace) -> None:
     write("in/a.jsonl", '{"x": 1}\n{"x": "one"}\n')
     ran = headrace("run", write("p.yaml", ORDERS + ONCE))
     assert ran.status == 1
@@ -177,7 +177,7 @@ def test_a_mended_record_is_read_from_where_the_job_failed(headrace: Headrace) -
     assert part.read_text() == '{"x":1}\n{"x":10000}\n'
 
 
-def test_an_older_checkpoint_is_not_asked_for_and_forgotten_at_once(headrace: Headrace) -> None:
+def test_fresh_and_from_checkpoint_are_refused_together(headrace: Headrace) -> None:
     write("in/a.jsonl", '{"x": 1}\n{"x": "one"}\n')
     assert headrace("run", write("p.yaml", ORDERS + ONCE)).status == 1
     kept = sorted(Path(".headrace").rglob("*"))
@@ -269,7 +269,7 @@ def test_rows_that_failed_have_an_order(headrace: Headrace) -> None:
 MAPPED = TEN.replace("where: x > 6", "map: {python: f.py:f, returns: {x: bigint}, mode: row}")
 
 
-def test_a_function_that_fails_is_told_with_file_line_and_row(headrace: Headrace) -> None:
+def test_a_failing_function_is_reported_with_file_line_and_row(headrace: Headrace) -> None:
     write("f.py", "def f(row):\n    return {'x': 1 // (row['x'] - 5)}\n")
     ran = headrace("run", write("p.yaml", MAPPED + ONCE))
     assert (ran.status, ran.out) == (1, "")

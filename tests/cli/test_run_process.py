@@ -139,7 +139,7 @@ def asked_to_stop(folder: Path, number: int, *arguments: str) -> tuple[str, str]
     return first + out, err
 
 
-def test_behind_the_first_signal_the_same_command_goes_on(tmp_path: Path) -> None:
+def test_after_one_signal_the_same_command_resumes(tmp_path: Path) -> None:
     (tmp_path / "p.yaml").write_text(COUNTED)
     printed = ""
     for life, number in enumerate([signal.SIGINT, signal.SIGTERM, signal.SIGHUP]):
@@ -156,7 +156,7 @@ def test_behind_the_first_signal_the_same_command_goes_on(tmp_path: Path) -> Non
         )
 
 
-def test_where_nothing_is_kept_the_first_signal_finishes_what_was_read(tmp_path: Path) -> None:
+def test_without_checkpoints_the_first_signal_finishes_the_rows_read(tmp_path: Path) -> None:
     (tmp_path / "p.yaml").write_text(COUNTED)
     out, err = asked_to_stop(tmp_path, signal.SIGINT, "--limit", "1000000")
     assert numbers(tmp_path) == list(range(len(out.splitlines())))
@@ -179,7 +179,7 @@ def test_one_job_in_one_home_is_run_by_one_process(tmp_path: Path) -> None:
     assert numbers(tmp_path) == list(range(1 + len(out.splitlines())))
 
 
-def test_behind_nohup_a_run_goes_on_when_the_terminal_is_closed(tmp_path: Path) -> None:
+def test_a_run_under_nohup_continues_when_the_terminal_is_closed(tmp_path: Path) -> None:
     (tmp_path / "p.yaml").write_text(ENDLESS)
     pipe = subprocess.PIPE
     process = limited(
@@ -234,7 +234,7 @@ def test_the_third_signal_waits_for_no_thread(stuck: Path) -> None:
     assert process.returncode == 130
 
 
-def test_signals_are_heard_while_the_loop_stands_in_a_function_that_never_returns(
+def test_signals_are_handled_while_a_function_blocks_the_loop(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "p.yaml").write_text(FEW)
@@ -278,7 +278,7 @@ def test_two_signals_while_it_starts_up_end_it_there(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("signals", [1, 2])
-def test_a_signal_at_any_moment_changes_nothing_that_is_kept_in_the_end(
+def test_signals_at_any_time_do_not_change_the_final_output(
     tmp_path: Path, seed: int, signals: int
 ) -> None:
     chosen = Random(seed)

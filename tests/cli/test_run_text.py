@@ -72,7 +72,7 @@ def test_a_line_leaves_out_what_is_not_there(plan: Plan) -> None:
     assert line == "10 s  in 10 (1/s)  out 5 (0/s)"
 
 
-def test_what_is_kept_and_the_newest_checkpoint_are_told(
+def test_state_size_and_newest_checkpoint_are_reported(
     plan: Plan, capsys: pytest.CaptureFixture[str]
 ) -> None:
     seen = counts(10, 5, 0, 0.0)
@@ -102,7 +102,7 @@ def test_the_summary_stands_in_columns(plan: Plan) -> None:
     ]
 
 
-def test_a_defect_is_told_in_a_line_and_its_traceback_kept(
+def test_a_defect_is_one_line_and_its_traceback_is_saved(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))

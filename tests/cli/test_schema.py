@@ -148,14 +148,14 @@ def test_parquet_says_itself_what_it_holds(headrace: Headrace) -> None:
     assert 'column "took" is left out' in ran.err
 
 
-def test_only_so_many_rows_are_read(headrace: Headrace) -> None:
+def test_the_number_of_rows_read_is_limited(headrace: Headrace) -> None:
     content = b'{"x": 1}\n' * MAX_ROWS + b'{"x": "a"}\n'
     ran = guess(headrace, "a.jsonl", content)
     assert found(ran) == {"x": "bigint"}
     assert f"the first {MAX_ROWS:,} rows" in ran.err
 
 
-def test_only_so_many_bytes_are_read(headrace: Headrace) -> None:
+def test_the_number_of_bytes_read_is_limited(headrace: Headrace) -> None:
     line = json_lines({"x": "a" * (MAX_BYTES // 4)})
     ran = guess(headrace, "a.jsonl", line * 6)
     assert "the first 3 rows" in ran.err

@@ -150,7 +150,7 @@ def test_explain_of_a_wrong_pipeline_prints_no_half_a_plan(headrace: Headrace) -
     assert ran.err.startswith("a.yaml:8:")
 
 
-def test_explain_says_a_warning_beside_the_plan(headrace: Headrace) -> None:
+def test_explain_prints_warnings_apart_from_the_plan(headrace: Headrace) -> None:
     ran = headrace("explain", write("c.yaml", DOUBTFUL))
     assert ran.status == 0
     assert "warning" in ran.err

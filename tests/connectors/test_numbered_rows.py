@@ -71,7 +71,7 @@ def test_of_fifty_events_one_is_a_person_three_are_auctions_the_rest_bids() -> N
 
 @pytest.mark.parametrize("stream", STREAMS)
 @pytest.mark.parametrize("rows", [1, 2, 3, 4, 46, 47, 100])
-def test_so_many_events_make_so_many_rows_and_one_less_does_not(stream: str, rows: int) -> None:
+def test_the_event_count_for_a_number_of_rows_is_the_least(stream: str, rows: int) -> None:
     enough = count_events_for_rows(stream, rows)
     assert len(list_event_numbers(stream, 0, enough)) == rows
     assert len(list_event_numbers(stream, 0, enough - 1)) == rows - 1
@@ -97,7 +97,7 @@ def test_a_limit_is_in_rows_of_the_source(tmp_path: Path) -> None:
     assert run(tmp_path, "generate: {columns: {a: id}}", 2, limit=10).height == 10
 
 
-def test_a_rate_is_kept_on_the_clock_and_sets_the_event_time(tmp_path: Path) -> None:
+def test_a_rate_sets_the_pace_and_the_event_time(tmp_path: Path) -> None:
     rows = run(tmp_path, "nexmark: {events: 500, rate: 1000/s}, event_time: date_time", 1)
     times = rows["date_time"]
     seconds = (times.max() - times.min()).total_seconds()  # type: ignore[operator, union-attr]
@@ -108,7 +108,7 @@ def ids(first: int, last: int) -> pl.DataFrame:
     return pl.DataFrame({"id": range(first, last)})
 
 
-def test_reading_goes_on_from_a_position() -> None:
+def test_reading_resumes_from_a_position() -> None:
     numbers = NumberedRows("s", ids, 200_000, None, 2)
     split = numbers.list_splits()[1]
     chunks = list(numbers.read(split, None))
@@ -119,7 +119,7 @@ def test_reading_goes_on_from_a_position() -> None:
 
 @pytest.mark.parametrize("splits", [1, 2])
 @pytest.mark.parametrize("rate", [100.0, 70_000.0, None])
-def test_reading_goes_on_at_another_rate_or_among_more(splits: int, rate: float | None) -> None:
+def test_reading_resumes_at_another_rate_or_parallelism(splits: int, rate: float | None) -> None:
     before = NumberedRows("s", ids, 100_000, 5_000.0, splits)
     read, rows = [], []
     for split in before.list_splits():

@@ -47,7 +47,7 @@ def test_sound_options_are_taken(source: str, sink: str, tmp_path: Path) -> None
         ("http: {topic: x}", '"http" cannot be read from'),
     ],
 )
-def test_a_wrong_option_is_told(source: str, message: str, tmp_path: Path) -> None:
+def test_a_wrong_option_is_reported(source: str, message: str, tmp_path: Path) -> None:
     said = messages(tmp_path, source)
     assert any(one.startswith(message) for one in said), said
 

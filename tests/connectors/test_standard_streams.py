@@ -199,7 +199,7 @@ def test_it_is_exhausted_while_nothing_comes(tmp_path: Path, pipe: tuple[int, in
     asyncio.run(work())
 
 
-def test_a_descriptor_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_an_unreadable_descriptor_is_reported(tmp_path: Path) -> None:
     descriptor = os.open(tmp_path, os.O_RDONLY)
     with pytest.raises(ConnectorError, match="cannot read standard input: is a directory"):
         asyncio.run(all_of(stdin_of(tmp_path, JSON, descriptor)))

@@ -94,7 +94,7 @@ def test_splits_are_read_in_turn_or_one_after_the_other(in_order: bool, came: st
     assert run(work) == came
 
 
-def test_what_is_assigned_later_is_read_behind_the_rest() -> None:
+def test_splits_assigned_later_are_read_after_the_others() -> None:
     async def work() -> list[str]:
         reading = reading_of(Counted({"a": 1, "b": 0, "c": 1}), in_order=True)
         reading.assign([], last=False)
@@ -140,7 +140,7 @@ def test_nothing_of_a_split_that_is_held_is_given_and_nothing_is_lost() -> None:
     assert run(work) == ["a0 b0", "b1 b2 b. ?", "a1 a2 a.", "-"]
 
 
-def test_the_end_of_a_split_that_is_held_comes_behind_what_was_made_of_it() -> None:
+def test_a_paused_split_ends_after_its_pending_chunks() -> None:
     async def work() -> list[str]:
         reading = reading_of(Counted({"a": 2, "b": 1}))
         reading.assign(assigned(A, B), last=True)
@@ -153,7 +153,7 @@ def test_the_end_of_a_split_that_is_held_comes_behind_what_was_made_of_it() -> N
     assert run(work) == ["a0 b0 a1", "?", "b. a. -"]
 
 
-def test_behind_a_split_that_is_held_no_other_is_begun_where_they_have_an_order() -> None:
+def test_a_paused_split_blocks_later_splits_if_they_are_ordered() -> None:
     async def work() -> list[str]:
         reading = reading_of(Counted({"a": 2, "b": 1}), in_order=True)
         reading.assign(assigned(A, B), last=True)
@@ -179,7 +179,7 @@ def test_giving_up_to_wait_loses_nothing() -> None:
     assert run(work) == "a0 a1 a2 a. -"
 
 
-def test_what_goes_wrong_comes_behind_what_was_made_before() -> None:
+def test_an_error_comes_after_the_chunks_made_before_it() -> None:
     reader = Counted({"a": 2, "b": 2}, fails="b1")
 
     async def work() -> list[str]:

@@ -113,7 +113,7 @@ def test_a_replaced_file_is_refused_until_it_is_put_back(job: Headrace) -> None:
     assert read_ids() == ALL
 
 
-def test_a_replaced_file_is_read_from_its_start_if_that_is_asked(job: Headrace) -> None:
+def test_a_replaced_file_is_read_from_its_start_on_request(job: Headrace) -> None:
     before = read_ids()
     Path("in/a.jsonl.gz").write_bytes(gzip.compress(encode(60), 1))
     ran = job("run", "p.yaml", "--reset-state", "lines")
@@ -121,7 +121,7 @@ def test_a_replaced_file_is_read_from_its_start_if_that_is_asked(job: Headrace) 
     assert read_ids() == before + Counter(range(60, 60 + ROWS))
 
 
-def test_appended_lines_are_read_on_and_said_once(job: Headrace) -> None:
+def test_appended_lines_are_read_and_reported_once(job: Headrace) -> None:
     added = gzip.compress(encode(10 + ROWS, 2), 1)
     with Path("in/a.jsonl.gz").open("ab") as opened:
         opened.write(added)

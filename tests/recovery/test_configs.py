@@ -115,7 +115,7 @@ def killed_and_finished(lives: Lives, kills: int, before: int = OFTEN) -> None:
 
 @pytest.mark.parametrize("backend", ["memory", pytest.param("rocksdb", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", STEADY)
-def test_a_config_that_is_killed_behind_a_checkpoint_gives_the_same_rows(
+def test_a_config_killed_after_a_checkpoint_gives_the_same_rows(
     configs: Path,
     capsys: pytest.CaptureFixture[str],
     undisturbed: Undisturbed,
@@ -163,7 +163,7 @@ def killed_behind(config: Path, checkpoints: int, *values: str) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["changes.yaml", "demo.yaml", "windows.yaml"])
-def test_a_config_whose_process_is_killed_behind_a_checkpoint_gives_the_same_rows(
+def test_a_config_whose_process_is_killed_after_a_checkpoint_gives_the_same_rows(
     configs: Path, name: str
 ) -> None:
     values = (*overrides(name, "40K", 2), "settings.checkpoint.every=30ms")

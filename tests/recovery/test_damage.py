@@ -105,7 +105,7 @@ def test_what_is_damaged_is_named_and_a_whole_checkpoint_offered(
     assert bytes_of_all() == before
 
 
-def test_the_one_that_is_offered_goes_on_and_says_what_is_there_twice(job: Headrace) -> None:
+def test_the_offered_checkpoint_resumes_and_reports_repeated_output(job: Headrace) -> None:
     older, newest = numbers()[-2:]
     written = sum(counted().values())
     cut_short(CHECKPOINTS / "blobs" / min(own_blobs()))
@@ -141,7 +141,7 @@ def test_a_checkpoint_that_is_not_there_is_refused_with_those_that_are(job: Head
     assert f"the checkpoints are {', '.join(map(str, numbers()))}" in ran.err
 
 
-def test_fresh_begins_anew_whatever_is_damaged(job: Headrace) -> None:
+def test_fresh_starts_whatever_is_damaged(job: Headrace) -> None:
     for path in CHECKPOINTS.rglob("*"):
         if path.is_file():
             cut_short(path)

@@ -125,7 +125,7 @@ def test_a_real_disk_that_is_full_for_a_while_stops_nothing(
 
 
 @pytest.mark.parametrize("step", ["dedup: {key: [x], keep: first}", WINDOW])
-def test_state_that_finds_no_room_is_told_as_a_disk_that_is_full(
+def test_state_on_a_full_disk_is_reported_as_such(
     small_disk: Path, tmp_path: Path, step: str
 ) -> None:
     pipeline = PIPELINE.replace("../build/", "").replace(f"rows: {ROWS}", "rows: 300000")

@@ -104,14 +104,14 @@ def test_a_place_that_is_none_is_a_wrong_command_line(job: Headrace, to: str) ->
         ("moved/savepoint", "moved/savepoint is a savepoint already"),
     ],
 )
-def test_what_cannot_be_exported_is_told(job: Headrace, what: str, message: str) -> None:
+def test_failed_exports_are_reported(job: Headrace, what: str, message: str) -> None:
     exported(job)
     ran = job("state", "export", what)
     assert (ran.status, ran.out, message in ran.err) == (2, "", True), ran.err
 
 
 @pytest.mark.parametrize("parallelism", ["1", "3"])
-def test_another_home_goes_on_from_a_moved_savepoint(job: Headrace, parallelism: str) -> None:
+def test_another_home_resumes_from_a_moved_savepoint(job: Headrace, parallelism: str) -> None:
     path, before = exported(job), numbers()
     assert 0 < len(before) < ROWS
     shutil.rmtree(".headrace")
@@ -239,7 +239,7 @@ def test_a_damaged_savepoint_leaves_the_home_as_it_is(job: Headrace) -> None:
         (("--from-savepoint", "moved", "--limit", "1"), "a run with --limit or of standard input"),
     ],
 )
-def test_what_is_asked_for_wrongly_is_refused(
+def test_wrong_arguments_are_refused(
     job: Headrace, arguments: tuple[str, ...], message: str
 ) -> None:
     before = tree()
@@ -248,7 +248,7 @@ def test_what_is_asked_for_wrongly_is_refused(
     assert tree() == before
 
 
-def test_a_file_of_a_savepoint_is_told_with_its_folder(headrace: Headrace) -> None:
+def test_a_file_of_a_savepoint_is_refused_with_a_hint_of_its_folder(headrace: Headrace) -> None:
     shutil.copy(SAVEPOINT_V1 / "v1.yaml", "v1.yaml")
     file = SAVEPOINT_V1 / "v1" / "savepoint.json"
     ran = headrace("run", "v1.yaml", "--from-savepoint", str(file))
@@ -258,7 +258,7 @@ def test_a_file_of_a_savepoint_is_told_with_its_folder(headrace: Headrace) -> No
     ), ran.err
 
 
-def test_an_old_savepoint_is_gone_on_from(headrace: Headrace) -> None:
+def test_an_old_savepoint_can_be_resumed_from(headrace: Headrace) -> None:
     shutil.copy(SAVEPOINT_V1 / "v1.yaml", "v1.yaml")
     rate = ("--set", "sources.orders.generate.rate=10000000/s")
     ran = headrace("run", "v1.yaml", "--from-savepoint", str(SAVEPOINT_V1 / "v1"), *rate)

@@ -115,7 +115,7 @@ def test_the_identity_of_a_file_is_stored_as_text() -> None:
     assert (str(identity), parse_identity(IDENTITY)) == (IDENTITY, identity)
 
 
-def test_the_ids_of_transactions_are_noted_as_they_were() -> None:
+def test_transactional_ids_are_stored_in_the_same_form() -> None:
     noted = {"job": "5eed", "sink": "out", "subtasks": 2, "slots": 3, "generation": 4}
     record = transactional_ids.TransactionalIds("5eed", "out", 2, 3, 4)
     assert (json.dumps(record.to_document()), transactional_ids.parse_ids(noted)) == (

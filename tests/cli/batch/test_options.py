@@ -89,7 +89,7 @@ def test_a_line_tells_of_the_stages_at_work() -> None:
     assert line == "12 s  sink out, stage 3: 5 of 20 tasks"
 
 
-def test_a_cluster_that_takes_no_task_is_told_of_after_a_while() -> None:
+def test_a_cluster_without_free_executors_is_reported_after_a_while() -> None:
     stage = SparkStage(0, "sink out", 4, 0, 0, 0, 0, 0)
     assert (
         format_batch_progress(BatchProgress(10, (stage,)))

@@ -97,7 +97,7 @@ def test_the_paths_are_those_of_the_server() -> None:
         ("GET", "/v1/operations/{id}", None, 404),
     ],
 )
-def test_answers_are_what_is_said(
+def test_responses_match_the_openapi_document(
     job: Running, method: str, path: str, asked: dict[str, object] | None, status: int
 ) -> None:
     got, said = job.client.send_request(method, path.replace("{id}", "none"), asked)
@@ -107,7 +107,7 @@ def test_answers_are_what_is_said(
         assert job.ended(said)["state"] == "done"
 
 
-def test_operations_and_what_follows_them_are_what_is_said(job: Running) -> None:
+def test_operations_match_the_openapi_document(job: Running) -> None:
     job.control.summary.record_event(CheckpointFailed(9, "no space left on device"))
     one = SAID["components"]["schemas"]["Operation"]
     operations = [job.asked("/v1/savepoints"), job.asked("/v1/rescale", parallelism=1)]

@@ -97,12 +97,12 @@ def test_what_cannot_be_is_refused_in_json(tmp_path: Path, data: bytes, wanted: 
         assert not defects
 
 
-def test_the_methods_of_a_path_are_told(tmp_path: Path) -> None:
+def test_allow_header_lists_the_methods_of_a_path(tmp_path: Path) -> None:
     with served(tmp_path, ROUTES):
         assert b"\r\nAllow: GET\r\n" in said(tmp_path, b"PUT /hello HTTP/1.1\r\n\r\n")
 
 
-def test_a_defect_is_answered_and_told(tmp_path: Path) -> None:
+def test_a_defect_is_answered_with_500_and_reported(tmp_path: Path) -> None:
     with served(tmp_path, ROUTES) as defects:
         assert status(said(tmp_path, b"GET /defect HTTP/1.1\r\n\r\n")) == 500
         assert [type(each) for each in defects] == [ZeroDivisionError]
@@ -198,7 +198,7 @@ def test_folders_may_be_as_deep_as_they_like(tmp_path: Path) -> None:
     assert os.listdir(folder) == []
 
 
-def test_where_there_are_no_descriptors_a_name_that_is_too_long_is_told(
+def test_too_long_a_socket_name_is_refused_without_descriptor_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(job_socket, "DESCRIPTOR_FOLDER", str(tmp_path / "none"))

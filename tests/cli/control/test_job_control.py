@@ -101,7 +101,7 @@ def test_a_job_says_what_it_is_and_does(tmp_path: Path) -> None:
         assert job.client.send_request("GET", "/v1/operations") == (200, {"operations": []})
 
 
-def test_figures_are_told_by_subtask_and_by_checkpoint(tmp_path: Path) -> None:
+def test_statistics_are_reported_by_subtask_and_by_checkpoint(tmp_path: Path) -> None:
     with running(tmp_path) as job:
         job.until_read(10)
         job.ended(job.asked("/v1/savepoints"))
@@ -112,7 +112,7 @@ def test_figures_are_told_by_subtask_and_by_checkpoint(tmp_path: Path) -> None:
         assert (status, said["completed"]) == (200, 1)
 
 
-def test_a_savepoint_is_a_folder_and_the_job_goes_on(tmp_path: Path) -> None:
+def test_a_savepoint_is_a_folder_and_the_job_continues(tmp_path: Path) -> None:
     with running(tmp_path) as job:
         job.until_read(10)
         there = str(tmp_path / "there")
@@ -266,7 +266,7 @@ def test_a_drained_job_has_finished_what_it_had_read(tmp_path: Path) -> None:
         assert open_savepoint(last["result"]["path"]).document["drained"] is True
 
 
-def test_a_savepoint_that_was_asked_for_survives_a_signal(tmp_path: Path) -> None:
+def test_a_requested_savepoint_survives_a_signal(tmp_path: Path) -> None:
     gate = Gate()
     with running(tmp_path, export=gate.export) as job, ThreadPoolExecutor(3) as threads:
         asked = [job.asked("/v1/savepoints")]
@@ -299,7 +299,7 @@ def test_the_second_signal_leaves_a_savepoint_unfinished_and_nothing_of_it(tmp_p
     ("error", "code"),
     [(StoreError("no space left on device"), "failed"), (RefusedSnapshot("is there"), "refused")],
 )
-def test_a_savepoint_that_fails_is_told_and_the_job_goes_on(
+def test_a_failed_savepoint_is_reported_and_the_job_continues(
     tmp_path: Path, error: Exception, code: str
 ) -> None:
     def export(home: Home) -> SavepointExport:
@@ -399,7 +399,7 @@ def ended_so(folder: Path, outcome: JobOutcome) -> tuple[Operation, Operation]:
     return saving, stop
 
 
-def test_of_a_job_that_has_come_to_its_end_there_is_nothing_to_save(tmp_path: Path) -> None:
+def test_a_savepoint_of_a_finished_job_is_refused(tmp_path: Path) -> None:
     saving, stop = ended_so(tmp_path, JobOutcome(None, False, {}, 1.0))
     assert saving.error and saving.error.code == "refused"
     assert (stop.state, stop.result["checkpoint"]) == ("done", None)

@@ -74,7 +74,7 @@ def test_no_two_savepoints_go_to_one_place() -> None:
     assert code(caught) == "taken"
 
 
-def test_so_many_wait_and_no_more() -> None:
+def test_the_number_of_waiting_operations_is_limited() -> None:
     operations = Operations()
     for number in range(MAX_WAITING):
         saving(operations, f"/{number}")
@@ -108,7 +108,7 @@ def test_a_second_rescale_is_refused_until_the_first_is_over() -> None:
     assert operations.request_rescale(RUNNING, NOW, {}).state == "waiting"
 
 
-def test_a_stop_begins_at_once_and_nothing_else_behind_it() -> None:
+def test_a_stop_starts_at_once_and_nothing_starts_after_it() -> None:
     operations = Operations()
     saving(operations)
     operations.start_next(RUNNING)
@@ -184,7 +184,7 @@ def test_a_savepoint_whose_checkpoint_was_not_taken_any_more_waits_for_the_last(
     assert operations.end_job(drained=False) == [one, stop]
 
 
-def test_when_the_job_is_over_nothing_can_be_asked() -> None:
+def test_requests_to_a_finished_job_are_refused() -> None:
     operations = Operations()
     operations.end_job(drained=False)
     for ask in (saving, stopping, lambda some: some.request_rescale(RUNNING, NOW, {})):
@@ -216,7 +216,7 @@ def test_when_the_job_is_over_it_is_too_late_for_a_savepoint() -> None:
     assert code(caught) == "too_late"
 
 
-def test_those_that_are_over_are_forgotten_in_time() -> None:
+def test_old_finished_operations_are_removed() -> None:
     operations = Operations()
     ids = []
     for _ in range(MAX_FINISHED + 5):
@@ -228,7 +228,7 @@ def test_those_that_are_over_are_forgotten_in_time() -> None:
 
 
 @given(st.lists(st.integers(0, 8), max_size=60))
-def test_one_thing_is_done_at_a_time_and_all_come_to_an_end(moves: list[int]) -> None:
+def test_one_operation_runs_at_a_time_and_all_end(moves: list[int]) -> None:
     operations = Operations()
     every: list[Operation] = []
     doing: Operation | None = None

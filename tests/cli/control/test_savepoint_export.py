@@ -53,7 +53,7 @@ def test_an_abandoned_export_ends_and_nothing_is_left(
     assert not list((tmp_path / "saved").iterdir())
 
 
-def test_a_process_that_cannot_go_on_is_told_with_its_last_word(
+def test_a_failed_export_process_is_reported_with_its_last_line(
     stopped: tuple[Home, int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "path").mkdir()

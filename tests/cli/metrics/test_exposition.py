@@ -133,7 +133,7 @@ def figures(tmp_path: Path) -> JobSample:
     )
 
 
-def test_checkpoints_are_counted_and_the_newest_is_told(figures: JobSample) -> None:
+def test_checkpoints_are_counted_and_the_newest_is_reported(figures: JobSample) -> None:
     history = CheckpointHistory(restart_count=3)
     for number, seconds in ((1, 0.5), (2, 1.5)):
         history.record_size(number, {})

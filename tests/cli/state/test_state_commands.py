@@ -231,7 +231,7 @@ def test_ls_of_a_checkpoint(headrace: Headrace, job: str) -> None:
     assert f"windows: most are in key group {most['group']}: " in text
 
 
-def test_a_savepoint_is_told_without_reading_its_rows(headrace: Headrace, job: str) -> None:
+def test_a_savepoint_is_described_without_reading_its_rows(headrace: Headrace, job: str) -> None:
     saved = headrace("state", "export", "test").out.strip()
     whole = answer(headrace("state", "ls", "test", "--json"))
     told = answer(headrace("state", "ls", saved, "--json"))
@@ -273,7 +273,7 @@ def test_a_column_that_sql_has_a_word_for_wants_quotes(headrace: Headrace) -> No
     ]
 
 
-def test_query_of_what_is_beside_states(headrace: Headrace, job: str) -> None:
+def test_query_reads_sources_and_counts(headrace: Headrace, job: str) -> None:
     found = answer(headrace("state", "query", "test", "show tables", "--json"))
     assert [each["name"] for each in found] == ["step", "step_windows", "sources", "counts"]
     (split,) = answer(headrace("state", "query", "test", "select * from sources", "--json"))

@@ -75,7 +75,7 @@ def test_what_is_no_output_is_not_in_the_way(tmp_path: Path) -> None:
     sink(tmp_path).check()
 
 
-def test_append_writes_beside_what_is_there(used: Path) -> None:
+def test_append_leaves_existing_files(used: Path) -> None:
     out = sink(used, "append")
     out.check()
     out.commit(written(out, FRAME))
@@ -121,7 +121,7 @@ sinks:
 
 
 @pytest.mark.parametrize("mode", ["error", "overwrite"])
-def test_a_job_that_goes_on_where_another_was_left_replaces_nothing(used: Path, mode: str) -> None:
+def test_a_resumed_job_does_not_replace_output_of_another_run(used: Path, mode: str) -> None:
     with pytest.raises(ConnectorError) as raised:
         sink(used, mode, continues=True).check()
     assert raised.value.exit_status == 3
@@ -131,7 +131,7 @@ def test_a_job_that_goes_on_where_another_was_left_replaces_nothing(used: Path, 
     sink(used, "append", continues=True).check()
 
 
-def test_a_job_that_goes_on_where_another_was_left_may_have_a_folder_of_its_own(
+def test_a_resumed_job_may_write_into_a_new_folder(
     tmp_path: Path,
 ) -> None:
     for mode in ("error", "overwrite", "append"):
@@ -139,9 +139,7 @@ def test_a_job_that_goes_on_where_another_was_left_may_have_a_folder_of_its_own(
 
 
 @pytest.mark.parametrize(("began", "mode"), [(OTHER_JOB, "overwrite"), (JOB, "append")])
-def test_later_runs_of_a_job_keep_what_it_has_stood_beside(
-    used: Path, began: str, mode: str
-) -> None:
+def test_later_runs_leave_the_files_that_their_job_found(used: Path, began: str, mode: str) -> None:
     first = sink(used, mode, job=began)
     kept = first.create_writer(0).snapshot_state()
     for _ in range(3):
@@ -222,7 +220,7 @@ def test_a_name_taken_by_the_same_bytes_is_as_good(tmp_path: Path) -> None:
     assert names(tmp_path / "out") == NEW
 
 
-def test_prepared_output_that_is_gone_or_cut_short_is_told(tmp_path: Path) -> None:
+def test_missing_or_truncated_prepared_output_is_reported(tmp_path: Path) -> None:
     out = sink(tmp_path)
     handle = written(out, FRAME)
     os.truncate(tmp_path / "out" / format_hidden_path(NEW[1]), 5)

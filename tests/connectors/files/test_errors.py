@@ -95,7 +95,7 @@ def test_a_file_that_grows_is_read_to_its_new_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", PACK)
-def test_a_file_shorter_than_the_position_to_go_on_from(tmp_path: Path, suffix: str) -> None:
+def test_a_file_shorter_than_its_position_is_refused(tmp_path: Path, suffix: str) -> None:
     (tmp_path / f"a{suffix}").write_bytes(PACK[suffix](LINE))
     _, reader = source_of(tmp_path, SOURCE.format(f"a{suffix}"))
     assert chunks(reader, Split("s", f"a{suffix}"), len(LINE)) == []
@@ -140,7 +140,7 @@ def test_a_damaged_compressed_file(tmp_path: Path, name: str, data: bytes, said:
     assert raised.value.hint.startswith("it may be damaged")
 
 
-def test_a_header_that_does_not_fit_is_told_with_its_file(tmp_path: Path) -> None:
+def test_a_wrong_header_is_reported_with_its_file(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b"id;name\n1;x\n")
     _, reader = source_of(tmp_path, "{files: {path: a.csv}, format: csv, schema: {id: bigint}}")
     with pytest.raises(ConnectorError, match='the CSV header has no column "id"') as raised:

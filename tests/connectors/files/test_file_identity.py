@@ -152,7 +152,7 @@ def test_other_content_is_refused(
 
 
 @pytest.mark.parametrize("name", [name for name in TEXTS if name.count(".") == 1])
-def test_what_was_wanted_and_what_came_is_said(tmp_path: Path, name: str) -> None:
+def test_a_changed_file_is_reported_with_what_was_expected(tmp_path: Path, name: str) -> None:
     data = encode(name, 0, LINES)
     file = PartlyRead(tmp_path, name, data)
     at = file.progress.position
@@ -184,7 +184,7 @@ def test_parquet_with_the_same_footer_and_other_data_is_refused(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_appended_lines_are_read_on_and_said_once(tmp_path: Path, name: str) -> None:
+def test_appended_lines_are_read_and_reported_once(tmp_path: Path, name: str) -> None:
     file = PartlyRead(tmp_path, name, encode(name, 0, LINES))
     added = encode(name, LINES, 5, header=False)
     with file.path.open("ab") as opened:
@@ -210,7 +210,7 @@ def test_a_position_without_an_identity_is_accepted(tmp_path: Path, name: str) -
     assert as_ids(file.resume()) == ids(0, LINES)
 
 
-def test_a_file_that_is_finished_or_not_begun_may_change(tmp_path: Path) -> None:
+def test_a_finished_or_unread_file_may_change(tmp_path: Path) -> None:
     file = PartlyRead(tmp_path, "a.txt", encode("a.txt", 0, LINES))
     put(file.path, encode("a.txt", 500, LINES))
     over = replace(file.progress, is_finished=True)
@@ -218,7 +218,7 @@ def test_a_file_that_is_finished_or_not_begun_may_change(tmp_path: Path) -> None
         file._open().check_progress({file.split: progress})
 
 
-def test_a_missing_file_is_told_with_its_position(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported_with_its_position(tmp_path: Path) -> None:
     file = PartlyRead(tmp_path, "a.txt", encode("a.txt", 0, LINES))
     file.path.unlink()
     with pytest.raises(ConnectorError) as missing:

@@ -46,7 +46,7 @@ def test_a_limit_is_the_first_rows_of_all_files_in_order(
 
 
 @pytest.mark.parametrize("limit", [1, 3, 4])
-def test_nothing_behind_the_last_wanted_row_is_looked_at(tmp_path: Path, limit: int) -> None:
+def test_rows_after_the_limit_are_not_read(tmp_path: Path, limit: int) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in/a").write_bytes(json_lines(0, limit) + b"not JSON\n")
     memory = InMemoryData()
@@ -143,7 +143,7 @@ def test_each_file_that_comes_is_read_by_one_subtask(folder: Path, seed: int) ->
     assert sorted(id for _, ids in found for id in ids) == list(range(10))
 
 
-def test_a_file_that_goes_before_it_is_read_is_forgotten(folder: Path) -> None:
+def test_a_file_removed_before_it_is_read_is_skipped(folder: Path) -> None:
     async def work() -> None:
         await asyncio.sleep(1)
         (folder / "a.jsonl").write_bytes(json_lines(0, 1))
@@ -155,7 +155,7 @@ def test_a_file_that_goes_before_it_is_read_is_forgotten(folder: Path) -> None:
     assert (found, outcome.failure) == ([], None)
 
 
-def test_nothing_is_read_of_what_comes_behind_a_stop(folder: Path) -> None:
+def test_files_that_appear_after_a_stop_are_not_read(folder: Path) -> None:
     async def work() -> None:
         await asyncio.sleep(7)
         put(folder, "late.jsonl", 0, 1)

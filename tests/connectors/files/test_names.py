@@ -25,7 +25,7 @@ def parse_value(folder: str) -> str | None:
 
 
 @given(VALUES)
-def test_a_value_can_be_told_from_its_folder(value: str | None) -> None:
+def test_a_folder_name_parses_to_its_value(value: str | None) -> None:
     folder = format_folder("k", value)
     assert parse_value(folder) == value
     assert "/" not in folder and "\0" not in folder and not folder.endswith("=")

@@ -101,7 +101,7 @@ def test_without_rows_there_is_nothing_to_commit(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 3, 10])
-def test_a_part_is_closed_after_so_many_rows_and_never_later(tmp_path: Path, size: int) -> None:
+def test_a_part_is_closed_at_exactly_its_row_limit(tmp_path: Path, size: int) -> None:
     sink = sink_of(tmp_path, "{from: s, files: {path: out, roll: {rows: 4}}}")
     sink.commit(written(sink, *(FRAME.slice(at, size) for at in range(0, 10, size))))
     files = [tmp_path / f"out/{MINE}-0-{at}.jsonl" for at in range(3)]

@@ -68,7 +68,7 @@ sinks:
         ("csv", b"id,name\n" + b"".join(b'%d,"n\n""%d"\n' % (i, i) for i in range(40))),
     ],
 )
-def test_reading_goes_on_at_the_position_of_any_chunk(
+def test_reading_resumes_at_the_position_of_any_chunk(
     tmp_path: Path, suffix: str, format: str, text: bytes
 ) -> None:
     (tmp_path / f"a{suffix}").write_bytes(PACK[suffix](text))
@@ -83,7 +83,7 @@ def test_reading_goes_on_at_the_position_of_any_chunk(
             assert values(rest) == values(found[at + 1 :])
 
 
-def test_a_position_is_the_byte_behind_a_record(tmp_path: Path) -> None:
+def test_a_position_is_the_byte_after_a_record(tmp_path: Path) -> None:
     lines = [record(1) + b"\n", b"\n", record(2) + b"\n", b"oops\n", record(3)]
     (tmp_path / "a.jsonl").write_bytes(b"".join(lines))
     _, reader = source_of(tmp_path, f"{{files: {{path: a.jsonl}}, on_error: skip, {SCHEMA}}}")
@@ -270,7 +270,7 @@ def test_a_limit_counts_rows_of_parquet(parquet: Path, limit: int) -> None:
     assert len(values(chunks(reader, Split("s", "a.parquet")))) == min(limit, 20)
 
 
-def test_damaged_parquet_is_told_with_its_file(parquet: Path) -> None:
+def test_damaged_parquet_is_reported_with_its_file(parquet: Path) -> None:
     _, reader = source_of(parquet, PARQUET % "string")
     (parquet / "a.parquet").write_bytes(b"PAR1 nonsense PAR1")
     with pytest.raises(ConnectorError) as raised:

@@ -242,7 +242,7 @@ def test_null_has_its_text_only_unquoted_in_any_block() -> None:
         (b'\xef\xbb\xbf"a\nb', 0),
     ],
 )
-def test_a_cut_is_behind_the_last_line_end_that_is_not_quoted(data: bytes, length: int) -> None:
+def test_a_cut_is_after_the_last_unquoted_line_end(data: bytes, length: int) -> None:
     assert THREE.find_cut(data) == length
 
 

@@ -83,7 +83,7 @@ def test_a_bad_record_has_its_first_byte_and_its_text() -> None:
         (b'{"b":1e999}', "wanted a JSON object: something in it is out of range"),
     ],
 )
-def test_what_is_told_of_a_bad_record(record: bytes, error: str) -> None:
+def test_bad_records_have_error_and_raw_text(record: bytes, error: str) -> None:
     assert ONE.decode(record, 0)[1] == (BadRecord(error, 0, record.decode("utf-8", "replace")),)
 
 
@@ -98,7 +98,7 @@ def test_what_is_compressed_is_not_unpacked(
     assert bad[0].raw == block.split(b"\n")[0].decode("utf-8", "replace")
 
 
-def test_of_a_long_value_only_the_beginning_is_told() -> None:
+def test_a_long_value_is_shortened_in_the_error() -> None:
     (bad,) = ONE.decode(b'{"a":"%b"}' % (b"x" * 1000), 0)[1]
     assert len(bad.error) < 120
     assert len(bad.raw) == 1008
@@ -147,7 +147,7 @@ def test_nesting_has_a_limit(depth: int, good: bool) -> None:
     assert len(bad) == (not good)
 
 
-def test_a_cut_is_behind_the_last_line_end() -> None:
+def test_a_cut_is_after_the_last_line_end() -> None:
     assert [ONE.find_cut(data) for data in (b"", b"a", b"a\n", b"a\nb", b"a\n\n")] == [
         0,
         0,
@@ -168,7 +168,7 @@ def test_many_bad_records_among_good_ones() -> None:
         assert block[record.position :].startswith(record.raw.encode())
 
 
-def test_bad_blocks_leave_nothing_behind_in_the_next() -> None:
+def test_bad_blocks_do_not_affect_the_next() -> None:
     blocks = [b'{"a":"x"}\n', b'{"a":1}\n', b'{"a":2}\n{"a":']
     frame, bad = decoded(ONE, blocks)
     assert frame["a"].to_list() == [1, 2]

@@ -132,7 +132,7 @@ def test_rows_read_back_as_they_were(drawn: tuple[Schema, pl.DataFrame]) -> None
 
 @settings(max_examples=60, deadline=None)
 @given(frames())
-def test_a_row_is_the_same_bytes_whatever_stands_beside_it(
+def test_a_row_is_the_same_bytes_in_any_batch(
     drawn: tuple[Schema, pl.DataFrame],
 ) -> None:
     columns, rows = drawn

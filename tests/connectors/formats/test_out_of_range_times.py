@@ -66,7 +66,7 @@ def test_the_year_has_all_its_digits_and_a_sign(expression: str, texts: dict[int
 
 
 @pytest.mark.parametrize("beside", ["1", "cast('Infinity' as double)"])
-def test_a_row_is_the_same_bytes_whatever_rows_stand_beside_it(beside: str) -> None:
+def test_a_row_is_the_same_bytes_in_any_batch(beside: str) -> None:
     columns, frame = rows(list(TIMES), t="timestamp_micros(i)", beside=beside)
     for encoder in encoders(columns):
         one_by_one = b"".join(encoder.encode(frame[at]) for at in range(frame.height))

@@ -196,7 +196,7 @@ def test_a_row_with_a_null_that_must_not_be_is_bad(tmp_path: Path) -> None:
     )
 
 
-def test_a_file_that_is_none_is_told(tmp_path: Path) -> None:
+def test_missing_and_foreign_files_are_reported(tmp_path: Path) -> None:
     reader = ParquetReader(schema(a="bigint"), schema(a="bigint"))
     path = tmp_path / "a.parquet"
     with pytest.raises(ConnectorError, match="the file cannot be read: No such file"):

@@ -42,7 +42,7 @@ def test_text_that_is_not_utf_8_is_bad() -> None:
     )
 
 
-def test_bytes_are_kept_as_they_are() -> None:
+def test_bytes_are_not_changed() -> None:
     frame, bad = BYTES.decode(b"a\xff\r\n\n\x00", 1)
     assert (frame["value"].to_list(), bad) == ([b"a\xff\r", b"", b"\0"], ())
 

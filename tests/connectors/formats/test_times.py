@@ -88,7 +88,7 @@ def test_a_form(text: str) -> None:
     assert micros([text]) == [FORMS.get(text)]
 
 
-def test_a_text_is_the_same_beside_any_other() -> None:
+def test_a_text_is_parsed_the_same_in_any_batch() -> None:
     texts = [*FORMS, None, *NONE_OF_THEM]
     assert micros(texts) == [FORMS.get(text or "") for text in texts]
 

@@ -33,7 +33,7 @@ def document(source: str, sink: str) -> str:
     )
 
 
-def test_what_is_there_is_told_and_left(
+def test_the_check_describes_topics_and_changes_nothing(
     broker: Broker, topics: Topics, fresh: Fresh, tmp_path: Path
 ) -> None:
     read, written = topics.create(fresh("in"), 3), topics.create(fresh("out"), 2)
@@ -70,7 +70,7 @@ def test_a_time_that_the_broker_does_not_allow(
 
 
 @pytest.mark.parametrize("right", ["source", "sink"])
-def test_access_that_is_denied_is_told(
+def test_denied_access_is_reported(
     right: str,
     secured: Secured,
     fresh: Fresh,
@@ -94,7 +94,7 @@ def test_access_that_is_denied_is_told(
     assert OTHER_PASSWORD not in told
 
 
-def test_brokers_that_are_not_there_are_told_of_each(tmp_path: Path) -> None:
+def test_unreachable_brokers_are_reported_for_each_part(tmp_path: Path) -> None:
     text = document("brokers: '127.0.0.1:1', topic: x", "brokers: '127.0.0.1:2', topic: x")
     status, told = asked(tmp_path, text)
     assert status == 1

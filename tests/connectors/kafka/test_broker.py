@@ -45,7 +45,7 @@ def test_a_kill_loses_no_committed_record_and_no_open_transaction(
     assert everything == {b"committed", b"aborted", b"open"}
 
 
-def test_a_paused_broker_answers_nobody_until_it_goes_on(broker: Broker, fresh: Fresh) -> None:
+def test_a_paused_broker_does_not_answer_until_it_is_resumed(broker: Broker, fresh: Fresh) -> None:
     broker.pause()
     try:
         assert not serves(broker.ports["PLAINTEXT"])
@@ -184,7 +184,7 @@ def test_who_has_a_token_is_let_in(secured: Secured, there: str) -> None:
     assert there in names_seen(secured, "SASL_PLAINTEXT", mechanism)
 
 
-def test_certificates_are_asked_for_and_shown(secured: Secured, there: str) -> None:
+def test_clients_need_certificates(secured: Secured, there: str) -> None:
     files = secured.certificates
     shown = {
         "ssl.certificate.location": str(files.client),

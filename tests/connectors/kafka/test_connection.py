@@ -100,7 +100,7 @@ def test_what_takes_connections_and_says_nothing_is_waited_for_no_longer_than_sa
     assert "it accepts connections, but does not answer" in error.message
 
 
-def test_each_broker_is_told_of(silent: str, refusing: str, tmp_path: Path) -> None:
+def test_each_unreachable_broker_is_listed(silent: str, refusing: str, tmp_path: Path) -> None:
     error = refused(options(tmp_path, f"[{refusing}, {silent}]"), tmp_path, SOON_S)
     assert error.message.startswith("no broker can be reached\n")
     assert f"\n  {refusing}: nothing listens there" in error.message
@@ -140,7 +140,7 @@ def test_a_wrong_password(mechanism: str, secured: Secured, tmp_path: Path) -> N
     assert f"it rejects the user and password ({mechanism}, user {USER})" in error.message
 
 
-def test_tls_with_a_ca_beside_the_pipeline(secured: Secured, tmp_path: Path) -> None:
+def test_tls_with_a_ca_file_next_to_the_pipeline(secured: Secured, tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_bytes(secured.certificates.authority.read_bytes())
     source = options(tmp_path, secured.at("SSL"), "protocol: ssl, ca: ca.pem")
     assert brokers_known(source, tmp_path) == 1
@@ -189,12 +189,12 @@ def test_no_tls_where_there_is(listener: str, secured: Secured, tmp_path: Path) 
     assert "speak TLS there: say security: {protocol: ssl}" in error.hint
 
 
-def test_no_user_where_one_is_asked_for(secured: Secured, tmp_path: Path) -> None:
+def test_a_missing_user_is_reported(secured: Secured, tmp_path: Path) -> None:
     error = refused(options(tmp_path, secured.at("SASL_PLAINTEXT")), tmp_path)
     assert "sasl_plaintext where it asks for a user" in error.hint
 
 
-def test_a_user_where_none_is_asked_for(secured: Secured, tmp_path: Path) -> None:
+def test_an_unexpected_user_is_reported(secured: Secured, tmp_path: Path) -> None:
     said = f"protocol: sasl_plaintext, mechanism: PLAIN, {USES}"
     error = refused(options(tmp_path, secured.broker.address, said, PW=PASSWORD), tmp_path)
     assert "it expects no user there" in error.message

@@ -247,7 +247,7 @@ def test_a_job_whose_transaction_is_lost_stops_and_names_it(lost: Made) -> None:
     assert sorted(lost.ids()) == before
 
 
-def test_a_job_may_go_on_without_a_lost_transaction(lost: Made) -> None:
+def test_a_job_may_resume_without_a_lost_transaction(lost: Made) -> None:
     warns = ("--set", "sinks.out.kafka.on_lost_transaction=warn")
     said = lost.ends(*SHORT, *warns)
     found = lost.ids()

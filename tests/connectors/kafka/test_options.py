@@ -73,7 +73,7 @@ def test_brokers_are_a_list_or_a_text(written: str, brokers: tuple[str], tmp_pat
         ("'${secret:PW}'", "kafka.brokers: a secret is not allowed here"),
     ],
 )
-def test_what_is_no_broker_is_told(written: str, message: str, tmp_path: Path) -> None:
+def test_invalid_brokers_are_reported(written: str, message: str, tmp_path: Path) -> None:
     said = messages(tmp_path, f"brokers: {written}, topic: t")
     assert len(said) == 1 and said[0].startswith(message), said
 
@@ -88,7 +88,9 @@ def test_what_is_no_broker_is_told(written: str, message: str, tmp_path: Path) -
         (", pattern: 'a('", "kafka.pattern: not a regular expression: missing ), unterminated"),
     ],
 )
-def test_what_is_read_is_said_once(which: str, message: str, tmp_path: Path) -> None:
+def test_wrong_topics_and_patterns_are_reported_once(
+    which: str, message: str, tmp_path: Path
+) -> None:
     said = messages(tmp_path, f"brokers: 'b:1'{which}")
     assert len(said) == 1 and said[0].startswith(message), said
 
@@ -126,7 +128,7 @@ def test_where_reading_begins_and_ends(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_is_no_place_is_told(written: str, message: str, tmp_path: Path) -> None:
+def test_invalid_bounds_are_reported(written: str, message: str, tmp_path: Path) -> None:
     said = messages(tmp_path, f"brokers: 'b:1', {written}")
     assert len(said) == 1 and said[0].startswith(message), said
 
@@ -138,7 +140,7 @@ def test_a_sink_s_defaults(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("key", ["transaction_timeout: 1m", "on_lost_transaction: warn"])
-def test_without_transactions_nothing_is_said_of_them(key: str, tmp_path: Path) -> None:
+def test_transaction_options_are_refused_without_transactions(key: str, tmp_path: Path) -> None:
     sink = f"kafka: {{brokers: 'b:1', topic: t, {key}}}"
     said = messages(tmp_path, "brokers: 'b:1', topic: t", sink)
     assert len(said) == 1 and said[0].endswith("applies only to transactions")
@@ -160,7 +162,9 @@ USER = "username: u, password: '${secret:PW}'"
         ("protocol: ssl, key_password: '${env:PW}'", '"key_password" needs "key" as well'),
     ],
 )
-def test_what_does_not_go_together_is_told(security: str, message: str, tmp_path: Path) -> None:
+def test_conflicting_security_options_are_reported(
+    security: str, message: str, tmp_path: Path
+) -> None:
     said = messages(tmp_path, f"brokers: 'b:1', topic: t, security: {{{security}}}")
     assert any(message in one for one in said), said
 

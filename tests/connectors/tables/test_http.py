@@ -34,7 +34,7 @@ def by_number(path: str) -> Answer:
     return (404, {"error": "no"}) if number % 2 else (200, {"name": f"n{number}"})
 
 
-def test_each_key_is_asked_for_and_404_is_a_miss(tmp_path: Path) -> None:
+def test_each_key_is_requested_and_404_is_a_miss(tmp_path: Path) -> None:
     with serving(by_number) as site:
         job = asking(tmp_path, site)
         outcome, _ = job.run(IDS, IDS)
@@ -106,7 +106,7 @@ def test_no_more_calls_are_made_at_a_time_than_the_user_says(tmp_path: Path) -> 
         assert site.most_at_once == 3
 
 
-def test_a_server_that_fails_for_a_while_is_asked_again(tmp_path: Path) -> None:
+def test_a_request_to_a_failing_server_is_retried(tmp_path: Path) -> None:
     tries: list[str] = []
 
     def answer(path: str) -> Answer:
@@ -158,7 +158,7 @@ def test_an_answer_that_is_none_is_reported(tmp_path: Path, answer: object, said
         assert said in outcome.failure.message
 
 
-def test_where_nobody_listens_is_reported_when_asked_and_when_run(tmp_path: Path) -> None:
+def test_an_unreachable_server_is_reported_at_check_and_run(tmp_path: Path) -> None:
     with serving(by_number) as site:
         pass
     job = asking(tmp_path, site, "retries: 0")

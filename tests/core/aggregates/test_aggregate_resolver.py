@@ -85,7 +85,7 @@ def test_what_does_not_fit_is_refused_where_it_stands(
     assert hint in found[0][2]
 
 
-def test_all_that_is_wrong_is_told_at_once() -> None:
+def test_all_errors_are_reported_at_once() -> None:
     found = errors("sum(prise) / max(m) filter (where okk)")
     assert [at for _, at, _ in found] == ["prise", "m", "okk"]
 

@@ -125,7 +125,7 @@ class TestMistakesOfUsers:
             ),
         ],
     )
-    def test_is_told_with_the_key_and_the_window(
+    def test_is_reported_with_the_key_and_the_window(
         self, bodies: dict[str, str], said: str, tmp_path: Path
     ) -> None:
         told = failure(tmp_path, "window: {tumble: 5s}", **bodies)
@@ -142,7 +142,7 @@ class TestMistakesOfUsers:
             ("window: {slide: 4s, every: 2s}", "(key s='a', rows of windows around 1970-01-01T"),
         ],
     )
-    def test_is_told_where_the_window_is_not_known_yet(
+    def test_is_reported_where_the_window_is_not_known_yet(
         self, shape: str, where: str, tmp_path: Path
     ) -> None:
         assert where in failure(tmp_path, shape, PARTIAL="raise ValueError('no')")

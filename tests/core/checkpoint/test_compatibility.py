@@ -203,18 +203,14 @@ NEW = {
 
 
 @pytest.mark.parametrize("what", SAME)
-def test_what_is_written_differently_or_comes_behind_is_no_difference(
-    what: str, tmp_path: Path
-) -> None:
+def test_other_spelling_and_later_steps_are_no_difference(what: str, tmp_path: Path) -> None:
     before, now = SAME[what]
     was = document(plan(tmp_path, pipeline(before)))
     assert notes(was, plan(tmp_path, pipeline(now))) == ()
 
 
 @pytest.mark.parametrize("what", OTHER)
-def test_what_means_something_else_is_refused_unless_it_begins_anew(
-    what: str, tmp_path: Path
-) -> None:
+def test_a_changed_meaning_is_refused_unless_state_is_reset(what: str, tmp_path: Path) -> None:
     before, after, why = OTHER[what]
     was, now = document(plan(tmp_path, pipeline(before))), plan(tmp_path, pipeline(after))
     refused_unless_anew(was, now, why)
@@ -231,7 +227,7 @@ def test_what_is_gone_is_refused_unless_it_may_be_lost(what: str, tmp_path: Path
 
 
 @pytest.mark.parametrize("what", NEW)
-def test_what_is_new_is_told(what: str, tmp_path: Path) -> None:
+def test_new_aggregates_are_reported(what: str, tmp_path: Path) -> None:
     before, after, new = NEW[what]
     was, now = document(plan(tmp_path, pipeline(before))), plan(tmp_path, pipeline(after))
     assert f"step has {new} only for new rows" in notes(was, now)
@@ -268,14 +264,14 @@ def test_a_step_under_another_name_is_another_step(tmp_path: Path) -> None:
     )
 
 
-def test_key_groups_are_fixed_for_as_long_as_a_state_goes_on(tmp_path: Path) -> None:
+def test_key_groups_cannot_change_while_state_is_restored(tmp_path: Path) -> None:
     was = document(plan(tmp_path, pipeline(SUMS)))
     now = plan(tmp_path, "settings: {key_groups: 64}\n" + pipeline(SUMS))
     assert "it has 128 key groups, and the pipeline 64" in refusal(was, now)
     assert refusal(was, now, "step") == ""
 
 
-def test_another_parallelism_is_told(tmp_path: Path) -> None:
+def test_another_parallelism_is_reported(tmp_path: Path) -> None:
     was = document(plan(tmp_path, pipeline(SUMS)))
     now = plan(tmp_path, "settings: {parallelism: 2}\n" + pipeline(SUMS))
     assert notes(was, now) == ("the parallelism was 1, and is 2",)
@@ -284,7 +280,7 @@ def test_another_parallelism_is_told(tmp_path: Path) -> None:
 class TestSourcesAndSinks:
     """Changes of sources, and of sinks with output to commit."""
 
-    def test_a_source_that_reads_elsewhere_begins_anew_or_not_at_all(self, tmp_path: Path) -> None:
+    def test_a_source_with_another_location_needs_a_reset(self, tmp_path: Path) -> None:
         was = document(plan(tmp_path, pipeline(SUMS)))
         now = plan(tmp_path, pipeline(SUMS, head=HEAD.replace("data: in", "data: more")))
         refused = refusal(was, now, lose=True)
@@ -365,6 +361,6 @@ class TestUpstream:
             "upstream of its own state: step has changed: was from rows, is from clean",
         )
 
-    def test_what_comes_behind_is_not_upstream(self, tmp_path: Path) -> None:
+    def test_later_steps_are_not_upstream(self, tmp_path: Path) -> None:
         now = pipeline(SUMS + ", having: n > 2, select: [k, n]")
         assert self.upstream(tmp_path, pipeline(SUMS), now) == ()

@@ -33,7 +33,7 @@ def test_one_that_failed_is_remembered_with_the_reason_and_is_not_the_newest() -
     assert (history.completed_count, history.failed_count) == (1, 1)
 
 
-def test_only_so_many_are_remembered_and_all_are_counted() -> None:
+def test_the_newest_records_are_retained_and_all_are_counted() -> None:
     history = CheckpointHistory(max_records=2)
     for number in range(1, 6):
         history.record_size(number, {"blob": NEW.to_document()})

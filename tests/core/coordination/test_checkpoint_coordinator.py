@@ -75,7 +75,7 @@ def visible(
     return coordinator.receive(CommitRecorded(numbers[0]), now)
 
 
-def test_a_checkpoint_is_kept_when_all_have_answered_and_commits_when_it_is_kept() -> None:
+def test_a_checkpoint_is_written_when_all_acknowledge_and_then_commits() -> None:
     coordinator = job()
     assert coordinator.next_deadline() == 110
     assert coordinator.tick(109) == []
@@ -96,7 +96,7 @@ def test_a_checkpoint_is_kept_when_all_have_answered_and_commits_when_it_is_kept
     assert coordinator.next_deadline() == 120
 
 
-def test_no_checkpoint_begins_before_the_output_of_the_last_is_noted_as_visible() -> None:
+def test_no_checkpoint_starts_before_the_last_commit_is_recorded() -> None:
     coordinator = job(every_s=1)
     coordinator.tick(101)
     coordinator.receive(SnapshotAcknowledged(SOURCE, 1, READ), 102)
@@ -109,7 +109,7 @@ def test_no_checkpoint_begins_before_the_output_of_the_last_is_noted_as_visible(
     assert coordinator.tick(201) == [TriggerCheckpoint(2)]
 
 
-def test_the_next_one_waits_for_the_pause_behind_the_last() -> None:
+def test_the_next_checkpoint_waits_for_the_pause_after_the_last() -> None:
     coordinator = job(every_s=1, pause_s=5)
     coordinator.tick(101)
     taken(coordinator, 1, "a", 108)
@@ -154,7 +154,7 @@ def test_an_answer_that_comes_too_late_counts_for_its_output_alone() -> None:
     assert coordinator.checkpoints.unlisted_output == ()
 
 
-def test_too_many_failures_in_a_row_fail_the_job_and_one_that_is_kept_forgives_them() -> None:
+def test_too_many_failures_in_a_row_fail_the_job_and_a_success_resets_them() -> None:
     coordinator = job(tolerable=1)
     coordinator.tick(110)
     coordinator.receive(SnapshotDeclined(SOURCE, 1, "full"), 111)
@@ -186,9 +186,7 @@ def test_a_subtask_that_has_ended_answers_all_that_it_has_not_answered() -> None
     ]
 
 
-def test_what_a_subtask_writes_behind_its_answer_and_before_its_end_is_of_the_next_checkpoint() -> (
-    None
-):
+def test_output_written_after_the_snapshot_is_of_the_next_checkpoint() -> None:
     coordinator = job()
     coordinator.tick(110)
     coordinator.receive(SnapshotAcknowledged(SINK, 1, wrote("a")), 111)
@@ -205,7 +203,7 @@ def test_what_a_subtask_writes_behind_its_answer_and_before_its_end_is_of_the_ne
     ]
 
 
-def test_what_is_written_behind_an_answer_is_aborted_when_the_job_fails() -> None:
+def test_output_written_after_the_snapshot_is_aborted_at_a_failure() -> None:
     coordinator = job()
     coordinator.tick(110)
     coordinator.receive(SnapshotAcknowledged(SINK, 1, wrote("a")), 111)
@@ -248,7 +246,7 @@ def test_a_checkpoint_that_is_on_its_way_at_the_end_is_not_the_last() -> None:
     ]
 
 
-def test_a_stop_reads_no_more_and_leaves_when_a_checkpoint_behind_it_is_committed() -> None:
+def test_a_stop_pauses_sources_and_ends_after_a_committed_checkpoint() -> None:
     coordinator = job()
     assert coordinator.stop(105) == [PauseSources(), TriggerCheckpoint(1)]
     assert coordinator.stop(105) == []
@@ -263,7 +261,7 @@ def test_a_stop_reads_no_more_and_leaves_when_a_checkpoint_behind_it_is_committe
     )
 
 
-def test_a_stop_lets_a_checkpoint_go_on_and_takes_another_behind_it() -> None:
+def test_a_stop_lets_a_checkpoint_finish_and_takes_another() -> None:
     coordinator = job()
     coordinator.tick(110)
     assert coordinator.stop(111) == [PauseSources()]
@@ -312,19 +310,19 @@ def test_what_was_prepared_and_on_its_way_when_the_job_failed_is_aborted() -> No
     assert coordinator.receive(SubtaskFinished(SOURCE, READ), 113) == []
 
 
-def test_numbers_go_on_from_those_that_are_there() -> None:
+def test_checkpoint_numbers_continue_from_the_restored_one() -> None:
     checkpoints = CheckpointCoordinator((SOURCE,), CheckpointSchedule(), number=7)
     assert checkpoints.begin_checkpoint(0) == [TriggerCheckpoint(8)]
 
 
-def test_what_is_asked_for_begins_at_once_also_where_none_are_taken() -> None:
+def test_a_requested_checkpoint_starts_at_once_even_without_a_schedule() -> None:
     coordinator = job(every_s=None)
     assert coordinator.request_checkpoint(101) == (1, [TriggerCheckpoint(1)])
     taken(coordinator, 1, "a", 102)
     assert coordinator.next_deadline() is None
 
 
-def test_what_is_asked_for_while_one_is_taken_is_the_next_and_does_not_wait() -> None:
+def test_a_checkpoint_requested_during_another_follows_without_pause() -> None:
     coordinator = job(pause_s=60)
     coordinator.tick(110)
     assert coordinator.request_checkpoint(111) == (2, [])
@@ -333,7 +331,7 @@ def test_what_is_asked_for_while_one_is_taken_is_the_next_and_does_not_wait() ->
     assert coordinator.tick(112) == [TriggerCheckpoint(2)]
 
 
-def test_a_checkpoint_without_output_is_visible_as_soon_as_it_is_kept() -> None:
+def test_a_checkpoint_without_output_is_committed_once_written() -> None:
     coordinator = job()
     coordinator.request_checkpoint(101)
     coordinator.receive(SnapshotAcknowledged(SOURCE, 1, READ), 102)
@@ -344,7 +342,7 @@ def test_a_checkpoint_without_output_is_visible_as_soon_as_it_is_kept() -> None:
     ]
 
 
-def test_nothing_can_be_asked_for_behind_a_stop_nor_where_nothing_is_kept() -> None:
+def test_checkpoints_cannot_be_requested_after_a_stop_or_failure() -> None:
     stopped, failed = job(), job()
     stopped.stop(101)
     failed.fail(Failure("first", "s"))
@@ -382,7 +380,7 @@ def test_a_drained_job_takes_no_checkpoint_before_its_end_and_has_not_ended() ->
     )
 
 
-def test_what_was_asked_for_and_what_a_drain_gives_up_do_not_count_as_failures() -> None:
+def test_failed_requests_and_a_drain_do_not_count_as_failures() -> None:
     coordinator = job(tolerable=0)
     coordinator.request_checkpoint(101)
     failed = coordinator.receive(SnapshotDeclined(SOURCE, 1, "the disk is full"), 102)

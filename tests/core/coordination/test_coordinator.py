@@ -49,7 +49,7 @@ def growing(*splits: Split) -> Coordinator:
     return coordinator
 
 
-def test_a_subtask_without_a_split_is_told_that_more_may_come() -> None:
+def test_a_subtask_without_a_split_learns_that_more_may_come() -> None:
     job = Coordinator((A, B), {"s": SplitAssigner((A, B), can_grow=True)})
     assert job.start({}) == [
         Deploy(1, (A, B)),
@@ -77,7 +77,7 @@ def test_a_split_that_is_gone_for_a_while_is_not_dealt_out_again() -> None:
     ]
 
 
-def test_nothing_is_dealt_out_behind_a_stop_or_a_failure() -> None:
+def test_no_splits_are_assigned_after_a_stop_or_a_failure() -> None:
     stopped, failed = growing(), growing()
     stopped.stop()
     failed.receive(SubtaskFailed(A, Failure("first", "a")))
@@ -126,7 +126,7 @@ def test_a_job_that_prepared_nothing_is_done_at_once() -> None:
     assert job.state == "done"
 
 
-def test_the_first_failure_is_the_one_that_is_told() -> None:
+def test_the_first_failure_is_reported() -> None:
     job = started()
     first, second = Failure("first", "a"), Failure("second", "b")
     assert job.receive(SubtaskFinished(A, Snapshot(handle={"file": "a"}))) == []
@@ -158,7 +158,7 @@ def test_a_stop_is_said_once_and_what_was_read_is_finished() -> None:
     assert job.is_stopped
 
 
-def test_splits_are_told_how_far_they_may_go_by_the_slowest_that_is_still_read() -> None:
+def test_the_drift_limit_follows_the_slowest_split() -> None:
     dealings = {
         "s": SplitAssigner((A,), can_grow=False),
         "t": SplitAssigner((B, C), can_grow=False),

@@ -131,7 +131,7 @@ def test_code_that_fails_on_another_row_each_time_is_final_where_no_checkpoint_w
 
 
 @pytest.mark.parametrize(("failure", "final"), [(A, True), (NOWHERE, False)])
-def test_an_attempt_that_kept_well_begins_the_count_anew_but_at_a_position(
+def test_a_healthy_attempt_resets_the_backoff_except_at_a_position(
     failure: Failure, final: bool
 ) -> None:
     restarts = RestartPolicy(exponential())

@@ -37,7 +37,7 @@ def taken(channel: Channel) -> list[object]:
     return [values(e) if isinstance(e, Batch) else e for e in channel.take()]
 
 
-def test_what_waits_before_a_barrier_comes_as_one_batch_and_the_time_behind_it() -> None:
+def test_rows_before_a_barrier_come_as_one_batch_then_the_watermark() -> None:
     async def main() -> None:
         channel = Channel(ChannelBounds())
         before = (batch(1), WatermarkElement(5), IdleMarker(), batch(2, 3), WatermarkElement(6))
@@ -140,7 +140,7 @@ def test_bytes_bound_as_rows_do() -> None:
     asyncio.run(main())
 
 
-def test_a_mark_never_waits_behind_the_bound() -> None:
+def test_a_control_element_never_waits_for_room() -> None:
     async def main() -> None:
         channel = Channel(ChannelBounds(rows=1))
         await channel.put(batch(1))

@@ -114,7 +114,7 @@ def test_an_input_that_ended_waits_for_nobody_and_nobody_for_it() -> None:
     ]
 
 
-def test_an_ended_input_beside_an_idle_one_is_idle_not_over() -> None:
+def test_an_ended_and_an_idle_input_are_idle_together() -> None:
     alignment = InputAligner(2)
     assert hand_on(
         alignment, (1, IdleMarker()), (0, WatermarkElement(MAX_WATERMARK_US)), (0, EndOfStream())
@@ -176,7 +176,7 @@ def test_an_input_without_time_holds_nobody_back() -> None:
     ]
 
 
-def test_rows_without_time_that_come_behind_the_others_are_not_the_end_of_time() -> None:
+def test_rows_of_a_timeless_input_may_follow_the_end_of_the_others() -> None:
     alignment = InputAligner(2, timeless_inputs=frozenset({1}))
     assert hand_on(
         alignment,

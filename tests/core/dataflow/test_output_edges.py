@@ -66,7 +66,7 @@ def test_outlets_of_one_key_hand_on_the_same_parts(count: int) -> None:
     assert sum(part.height for parts in first for part in parts) == count
 
 
-def test_each_frame_is_divided_anew() -> None:
+def test_each_frame_is_partitioned_by_itself() -> None:
     outlets = [outlet("k"), outlet("k")]
     share_partitioners(outlets)
     sent(outlets, rows(10), rows(90))
@@ -98,7 +98,7 @@ def test_what_is_divided_in_another_way_is_not_shared(other: OutputEdge) -> None
     assert one.partitioner is not other.partitioner
 
 
-def test_what_all_have_got_is_forgotten() -> None:
+def test_a_frame_is_released_when_all_edges_have_it() -> None:
     outlets = [outlet("k"), outlet("k")]
     share_partitioners(outlets)
     frame = rows(10)

@@ -162,7 +162,7 @@ def test_rules_without_event_time_hold_from_when_they_come(parallelism: int, see
 
 @both
 @pytest.mark.parametrize("timed", ["a", "b"])
-def test_time_goes_on_by_the_input_that_has_it(
+def test_time_advances_by_the_input_that_has_event_time(
     tmp_path: Path, parallelism: int, timed: str
 ) -> None:
     """The other one is still being read when the windows of the first have ended."""

@@ -147,7 +147,7 @@ def test_an_aggregate_may_go_and_the_others_be_called_otherwise(
     assert job.told == ("resumes without min(x) of double in the state of step",)
 
 
-def test_a_step_begins_anew(tmp_path: Path, backend: Backend) -> None:
+def test_a_step_can_be_reset(tmp_path: Path, backend: Backend) -> None:
     job = Job(tmp_path, backend)
     job.before(pipeline(SUMS))
     now = pipeline(SUMS.replace("key: k", "key: {k: k * 10}"))
@@ -285,7 +285,7 @@ def test_a_change_survives_a_crash(tmp_path: Path, last_turn: int) -> None:
 
 @pytest.mark.parametrize("every_s", [1.0, 100.0])
 @pytest.mark.parametrize("unread", [0, 1])
-def test_what_begins_anew_does_so_once(tmp_path: Path, unread: int, every_s: float) -> None:
+def test_a_reset_happens_once(tmp_path: Path, unread: int, every_s: float) -> None:
     """The job restarts by itself, after a checkpoint of the changed pipeline, and before."""
     job = Job(tmp_path)
     job.before(pipeline(SUMS))
@@ -295,7 +295,7 @@ def test_what_begins_anew_does_so_once(tmp_path: Path, unread: int, every_s: flo
     assert job.after(pipeline(SUMS), "k n", "step", fate=fate) == wanted
 
 
-def test_a_source_that_is_new_is_read_beside_the_other(tmp_path: Path) -> None:
+def test_a_new_source_is_read_with_the_other(tmp_path: Path) -> None:
     more = HEAD.replace("rows:", "others:").replace("data: in", "data: more")
     job = Job(tmp_path)
     job.before(pipeline(EVER))
@@ -311,7 +311,7 @@ def test_a_source_that_reads_elsewhere_is_read_from_its_start(tmp_path: Path) ->
     assert job.after(now, "k n", "rows") == [(1, 3), (2, 2), (3, 1)]
 
 
-def test_steps_may_be_put_before_and_behind(tmp_path: Path, backend: Backend) -> None:
+def test_steps_may_be_added_before_and_after(tmp_path: Path, backend: Backend) -> None:
     job = Job(tmp_path, backend)
     job.before(pipeline(EVER))
     clean = "  clean: {from: rows, where: v > 10}\n"

@@ -56,7 +56,7 @@ def drained(folder: Path, step: str, at: float) -> Life:
     return made
 
 
-def test_every_window_fires_and_rows_that_come_behind_make_others(tmp_path: Path) -> None:
+def test_every_window_fires_and_later_rows_open_others(tmp_path: Path) -> None:
     job = drained(tmp_path, WINDOWS, 33.5)
     before = pl.concat(job.memory.outputs["out"])
     read = int(before["n"].sum())
@@ -73,7 +73,7 @@ def test_every_window_fires_and_rows_that_come_behind_make_others(tmp_path: Path
     assert fired_twice["window_start"].n_unique() == 1
 
 
-def test_what_has_no_window_goes_on_at_any_parallelism(tmp_path: Path) -> None:
+def test_steps_without_window_resume_at_any_parallelism(tmp_path: Path) -> None:
     for parallelism in (1, 2, 3):
         job = drained(tmp_path, EVER, 20.5)
         job.run(2, Fate(parallelism=parallelism))
@@ -84,7 +84,7 @@ def test_what_has_no_window_goes_on_at_any_parallelism(tmp_path: Path) -> None:
         }
 
 
-def test_the_end_is_kept_as_that_of_a_drained_job_and_goes_on_when_asked(tmp_path: Path) -> None:
+def test_the_checkpoint_of_a_drained_job_resumes_on_request(tmp_path: Path) -> None:
     job = drained(tmp_path, WINDOWS, 12.5).job
     assert job is not None
     assert job.storage is not None

@@ -173,9 +173,7 @@ sinks: {{out: {{from: s, memory: {{data: out}}}}}}
 
 
 @pytest.mark.parametrize("parallelism", [1, 3])
-def test_a_split_that_is_ahead_waits_for_one_that_is_behind(
-    tmp_path: Path, parallelism: int
-) -> None:
+def test_a_fast_split_waits_for_a_slow_one(tmp_path: Path, parallelism: int) -> None:
     ahead: list[MemoryEvent] = [at(10 * n) for n in range(20)]
     behind: list[MemoryEvent] = [each for n in range(10) for each in (at(10 * n), 5)]
     memory = InMemoryData(inputs={"in": {"ahead": ahead, "behind": behind}})
@@ -201,7 +199,7 @@ sinks: {out: {from: t, memory: {data: out}}}
 """
 
 
-def test_a_failing_function_for_watermarks_is_told_with_its_source_file_and_line(
+def test_a_failing_watermark_function_is_reported_with_file_and_line(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "marks.py").write_text("def told(rows):\n    return rows['y'].max()\n")

@@ -39,7 +39,7 @@ class Committing(MemorySink):
             raise ConnectorError(f"{handle['key']} is lost", final=True)
 
 
-def test_what_is_lost_keeps_nothing_else_from_being_committed_and_all_of_it_is_told() -> None:
+def test_lost_output_is_reported_and_does_not_block_other_commits() -> None:
     home = Home(MemoryDisk(), "/jobs", "test")
     a, b = Committing(InMemoryData(), "a", ["1", "3"]), Committing(InMemoryData(), "b", ["5"])
     handles = [("a", "1"), ("a", "2"), ("a", "3"), ("b", "4"), ("b", "5")]

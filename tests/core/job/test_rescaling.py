@@ -64,7 +64,7 @@ def asked(folder: Path) -> Asked:
 WHOLE = {k: (ROWS // 5, sum(range(k, ROWS, 5))) for k in range(5)}
 
 
-def test_it_goes_on_with_every_row_once_and_says_for_how_long_it_stood_still(
+def test_a_rescaled_job_emits_every_row_once_and_reports_the_pause(
     tmp_path: Path,
 ) -> None:
     life = asked(tmp_path)
@@ -104,7 +104,7 @@ def test_whoever_asks_while_it_is_rescaled_is_refused_and_may_ask_again(tmp_path
     assert life.totals() == WHOLE
 
 
-def test_it_is_rescaled_although_whoever_asked_has_gone_away(tmp_path: Path) -> None:
+def test_a_rescale_completes_although_its_request_is_cancelled(tmp_path: Path) -> None:
     for turns in range(0, 60, 3):
         life = asked(tmp_path)
 
@@ -164,7 +164,7 @@ def test_a_stop_goes_before_a_rescale(tmp_path: Path) -> None:
     assert outcome.checkpoint is not None
 
 
-def test_a_job_that_is_drained_while_it_is_rescaled_is_drained_behind_that(tmp_path: Path) -> None:
+def test_a_drain_during_a_rescale_follows_it(tmp_path: Path) -> None:
     drained = 0
     for turns in range(0, 40, 3):
         life = asked(tmp_path)
@@ -198,7 +198,7 @@ def test_a_job_that_is_drained_while_it_waits_to_begin_again_is_drained(tmp_path
     assert (outcome.failure, outcome.is_stopped, outcome.is_drained) == (None, True, True)
 
 
-def test_a_checkpoint_that_was_asked_for_before_a_drain_is_of_what_was_before(
+def test_a_checkpoint_requested_before_a_drain_is_not_drained(
     tmp_path: Path,
 ) -> None:
     for turns in range(0, 30, 2):
@@ -240,7 +240,7 @@ def test_the_end_waits_for_whoever_reads_a_checkpoint(tmp_path: Path) -> None:
     assert life.finished
 
 
-def test_nothing_can_be_asked_of_a_job_that_is_over(tmp_path: Path) -> None:
+def test_requests_to_a_finished_job_are_refused(tmp_path: Path) -> None:
     life = asked(tmp_path)
 
     async def ask(job: Job) -> None:

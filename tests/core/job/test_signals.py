@@ -31,7 +31,7 @@ def test_the_second_signal_ends_it() -> None:
         assert ended.wait(LONGEST_S)
 
 
-def test_a_terminal_that_is_closed_asks_once_however_often_it_is_told() -> None:
+def test_repeated_hangups_request_one_stop() -> None:
     asked: list[bool] = []
     ended = threading.Event()
     with SignalHandler() as signals, signals.send_to_job(lambda: asked.append(True), ended.set):
@@ -41,7 +41,7 @@ def test_a_terminal_that_is_closed_asks_once_however_often_it_is_told() -> None:
     assert (asked, signals.count) == ([True], 2)
 
 
-def test_a_terminal_that_is_closed_behind_nohup_asks_nothing() -> None:
+def test_a_hangup_is_ignored_under_nohup() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         with SignalHandler() as signals:

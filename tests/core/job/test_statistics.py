@@ -144,7 +144,7 @@ def test_a_source_says_where_its_splits_are(pausing: Job) -> None:
     assert [subtask["watermark"] for subtask in end["subtasks"]] == ["end"] * 4
 
 
-def test_what_a_step_keeps_is_weighed_until_it_is_put_out(pausing: Job) -> None:
+def test_state_is_measured_until_it_is_emitted(pausing: Job) -> None:
     then, end = looked(pausing, [5.0])
     kept = [subtask["states"]["n"] for subtask in then["subtasks"] if subtask["states"]]
     assert sum(states["windows"]["rows"] for states in kept) == 2

@@ -15,7 +15,7 @@ sinks: {out: {from: rows, memory: {data: out}}}
 """
 
 
-def test_whenever_it_is_asked_it_was_stopped_or_has_come_to_its_end(tmp_path: Path) -> None:
+def test_a_stop_at_any_time_ends_the_job(tmp_path: Path) -> None:
     whole, _ = ended(tmp_path, None)
     stopped = []
     for at in range(100):

@@ -21,7 +21,7 @@ CUTS = st.lists(st.integers(1, 15), min_size=1, max_size=10)
 SHAPES = st.sampled_from([(3, 3), (1, 1), (4, 2), (6, 4), (2, 5), (5, 1)])
 
 
-def test_a_window_is_put_out_with_its_last_row() -> None:
+def test_a_window_is_emitted_with_its_last_row() -> None:
     keyed = Keyed(Window(Count(2, 2)))
     keyed.process((1, 0, 10), (2, 0, 7))
     assert keyed.rows == []

@@ -88,7 +88,7 @@ def test_a_repeated_key_is_remembered_from_its_greatest_time() -> None:
     assert shown(operator, rows(("a", 4), ("b", 4), times=[111, 111])) == [("b", 4)]
 
 
-def test_a_key_is_forgotten_by_the_wall_clock() -> None:
+def test_a_key_expires_by_the_wall_clock() -> None:
     clock = Clock(0)
     operator = first(Ttl(100, uses_processing_time=True), clock)
     assert shown(operator, rows(("a", 1), ("b", 1))) == [("a", 1), ("b", 1)]
@@ -121,7 +121,7 @@ RUN = st.lists(st.tuples(st.sampled_from(["a", "b", None]), st.integers(0, 99)),
 
 @settings(deadline=None, max_examples=60)
 @given(run=RUN, ends=st.sets(st.integers(0, 12)), forgets=st.booleans())
-def test_any_cut_of_the_rows_comes_to_the_same(
+def test_any_batching_gives_the_same_rows(
     run: list[tuple[str | None, int]], ends: set[int], forgets: bool
 ) -> None:
     frame = rows(*run, times=[at % 3 for at in range(len(run))])
@@ -170,7 +170,7 @@ def test_by_event_time_the_first_is_the_earliest_however_rows_come() -> None:
     assert passed(operator, 100) == [(None, 6)]
 
 
-def test_by_event_time_the_last_of_what_time_has_passed_is_put_out() -> None:
+def test_the_last_row_by_event_time_is_emitted_at_the_watermark() -> None:
     operator = in_time("last")
     fed_all(operator, placed_rows(("a", 1, 9), ("a", 2, 4), ("b", 3, 4), ("a", 4, 3)))
     assert passed(operator, 5) == [("a", 2), ("b", 3)]
@@ -179,7 +179,7 @@ def test_by_event_time_the_last_of_what_time_has_passed_is_put_out() -> None:
     assert frame.rows() == [("a", 1, second(9), False)]
 
 
-def test_rows_behind_the_watermark_are_late() -> None:
+def test_rows_before_the_watermark_are_late() -> None:
     operator = in_time(late=True)
     fed_all(operator, placed_rows(("a", 1, 5)))
     assert passed(operator, 8) == [("a", 1)]
@@ -189,7 +189,7 @@ def test_rows_behind_the_watermark_are_late() -> None:
     assert passed(operator, 9) == [("b", 3)]
 
 
-def test_by_event_time_a_key_is_forgotten_behind_its_last_row_whenever_rows_come() -> None:
+def test_by_event_time_a_key_expires_after_its_last_row() -> None:
     rows = placed_rows(("a", 1, 0), ("a", 2, 10), ("a", 3, 20), ("a", 4, 31), ("b", 5, 11))
     for ends in ([1, 2, 3, 4], [2], []):
         operator = in_time(ttl_s=10)

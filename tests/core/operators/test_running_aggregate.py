@@ -102,7 +102,7 @@ def test_a_null_having_holds_a_key_back() -> None:
     assert rows_of(operator.process(rows(("a", 11)))) == [("a", 11, False)]
 
 
-def test_a_key_is_forgotten_when_the_watermark_passes_its_time_and_ttl() -> None:
+def test_a_key_expires_when_the_watermark_passes_its_ttl() -> None:
     operator = running({"n": "count(*)"}, ttl=Ttl(10_000_000))
     list(operator.process(timed(rows(("a", 1), ("b", 1)), [100, 105])))
     list(operator.advance(110_000_000))
@@ -112,14 +112,14 @@ def test_a_key_is_forgotten_when_the_watermark_passes_its_time_and_ttl() -> None
     assert rows_of(came) == [("a", 1, second(111), False), ("b", 3, second(111), False)]
 
 
-def test_a_key_that_was_shown_and_forgotten_is_not_deleted() -> None:
+def test_an_expired_key_emits_no_delete() -> None:
     operator = running({"total": "sum(v)"}, having="total > 10", ttl=Ttl(10_000_000))
     list(operator.process(timed(rows(("a", 11)), [100])))
     list(operator.advance(200_000_000))
     assert rows_of(operator.process(timed(rows(("a", 1)), [200]))) == []
 
 
-def test_a_key_is_forgotten_when_the_wall_clock_passes_its_last_touch_and_ttl() -> None:
+def test_a_key_expires_when_the_wall_clock_passes_its_ttl() -> None:
     clock = Clock(1_000)
     operator = running({"n": "count(*)"}, ttl=Ttl(100, uses_processing_time=True), clock=clock)
     assert operator.next_tick_us() is None
@@ -142,7 +142,7 @@ RUN = st.lists(
 
 @settings(deadline=None, max_examples=60)
 @given(run=RUN, ends=st.sets(st.integers(0, 12)))
-def test_any_cut_of_the_rows_comes_to_the_same_rows(
+def test_any_batching_gives_the_same_rows(
     run: list[tuple[str | None, int | None]], ends: set[int]
 ) -> None:
     columns = {"n": "count(*)", "total": "sum(v)", "least": "min(v)", "kinds": "count(distinct v)"}

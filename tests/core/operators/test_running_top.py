@@ -57,7 +57,7 @@ def ranks(operator: RunningTopOperator, frame: pl.DataFrame) -> list[tuple[objec
     return sorted(((row[0], row[3], row[1]) for row in out), key=repr)
 
 
-def test_only_ranks_that_change_are_put_out() -> None:
+def test_only_changed_ranks_are_emitted() -> None:
     operator = top(2, "v desc")
     first = rows(("a", 1, 5.0), ("a", 2, 7.0), ("a", 3, 1.0), ("b", 4, 0.0))
     assert ranks(operator, first) == [("a", 1, 2), ("a", 2, 1), ("b", 1, 4)]
@@ -106,7 +106,7 @@ def test_the_time_of_a_rank_is_the_greatest_of_its_key() -> None:
     assert frame.columns == ["k", "id", "v", "rank", "_delete", "__time"]
 
 
-def test_a_key_that_is_forgotten_begins_anew() -> None:
+def test_an_expired_key_starts_without_state() -> None:
     operator = top(1, "v desc", ttl=Ttl(10_000_000))
     list(operator.process(rows(("a", 1, 9.0), times=[100])))
     list(operator.process(rows(("a", 2, 1.0), times=[105])))
@@ -116,7 +116,7 @@ def test_a_key_that_is_forgotten_begins_anew() -> None:
     assert ranks(operator, rows(("a", 4, 1.0), times=[126])) == [("a", 1, 4)]
 
 
-def test_a_key_is_forgotten_by_the_wall_clock() -> None:
+def test_a_key_expires_by_the_wall_clock() -> None:
     clock = Clock(0)
     operator = top(1, "v desc", ttl=Ttl(100, uses_processing_time=True), clock=clock)
     list(operator.process(rows(("a", 1, 9.0))))
@@ -138,7 +138,7 @@ RUN = st.lists(
 
 @settings(deadline=None, max_examples=60)
 @given(run=RUN, ends=st.sets(st.integers(0, 12)), count=st.integers(1, 4))
-def test_any_cut_of_the_rows_comes_to_the_same_ranks(
+def test_any_batching_gives_the_same_ranks(
     run: list[tuple[str | None, float | None, int]], ends: set[int], count: int
 ) -> None:
     numbered = [(key, id, value) for id, (key, value, _) in enumerate(run)]

@@ -109,24 +109,24 @@ def disturb(subtasks: Subtasks, chance: random.Random) -> None:
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_begun_anew_a_step_goes_on(step: str) -> None:
+def test_a_restored_step_continues(step: str) -> None:
     disturbed(plan_of(step), random.Random(step), 14)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("step", STEPS)
-def test_begun_anew_a_step_goes_on_whenever_that_is(step: str) -> None:
+def test_a_step_restored_at_any_time_continues(step: str) -> None:
     disturbed(plan_of(step), random.Random(f"{step}0"), 24, times=2)
 
 
 @settings(max_examples=10, deadline=None)
 @given(ALONE, st.integers(0, 99))
-def test_begun_anew_a_random_step_goes_on(text: str, seed: int) -> None:
+def test_a_restored_random_step_continues(text: str, seed: int) -> None:
     disturbed(planned(text), random.Random(seed), 12)
 
 
 @pytest.mark.parametrize("step", STEPS[::4])
-def test_subtasks_that_had_not_come_equally_far_go_on_together(step: str) -> None:
+def test_subtasks_at_different_times_can_be_merged(step: str) -> None:
     """Undisturbed subtasks receive only times that are new to them, as in a real run."""
     chance = random.Random(step)
     apart, joined = Subtasks(plan_of(step), 2), Subtasks(plan_of(step), 2)

@@ -42,7 +42,7 @@ def test_new_columns_of_a_top_of_changes_are_null_in_rows_of_before(
 
 
 @pytest.mark.parametrize("columns", COLUMNS)
-def test_rows_of_large_groups_that_are_kept_beside_their_list(
+def test_stored_rows_of_large_groups_are_migrated(
     tmp_path: Path, backend: Backend, monkeypatch: pytest.MonkeyPatch, columns: str
 ) -> None:
     monkeypatch.setattr(ChangelogTopOperator.__init__, "__defaults__", (0,))
@@ -61,7 +61,7 @@ def test_rows_of_large_groups_that_are_kept_beside_their_list(
         ("c: min(s)", [(1, 10, "d"), (2, 30, "f"), (3, 20, "e")]),
     ],
 )
-def test_a_new_aggregate_of_changes_sees_the_rows_that_are_kept_and_no_columns_that_were_not(
+def test_a_new_aggregate_sees_the_stored_rows_and_columns_only(
     tmp_path: Path, backend: Backend, more: str, wanted: list[tuple[object, ...]]
 ) -> None:
     job = Job(tmp_path, backend)
@@ -126,7 +126,7 @@ def test_a_key_that_was_remembered_without_ttl_is_known(
 @pytest.mark.parametrize(
     "step", ["dedup: {key: k, keep: last, order: event_time}", "top: {n: 1, by: v}"]
 )
-def test_keys_that_come_to_a_subtask_when_the_checkpoint_of_before_is_gone(
+def test_keys_may_move_after_the_old_checkpoint_is_removed(
     tmp_path: Path, backend: Backend, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     of_the_first = [1, 3, 5, 7]

@@ -186,7 +186,7 @@ def test_the_rows_of_one_array_are_parts_of_the_place_of_theirs(outer: bool) -> 
     assert places(frame) == (kept[:2] + empty + kept[2:] if outer else kept)
 
 
-def test_parts_are_told_apart_however_long_an_array_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_are_numbered_however_long_an_array_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headrace.core.operators.stateless_operators.MAX_OUTPUT_ROWS", 3)
     frame = add_row_order(pl.DataFrame({"list": [[0, 1, 2, 3, 4, 5, 6]]}), pl.Series([4]))
     found = [row for _, rows in explode(outer=False).process(frame) for row in places(rows)]

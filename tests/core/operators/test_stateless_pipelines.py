@@ -114,7 +114,7 @@ def test_any_cut_of_the_input_gives_the_rows_that_sql_gives(
         assert committed(memory, drawn.sinks) == truth, (split, how, parallelism)
 
 
-def test_no_row_is_left_for_the_steps_behind(tmp_path: Path) -> None:
+def test_later_steps_accept_that_no_row_is_left(tmp_path: Path) -> None:
     text = """
 sources: {a: {memory: {data: a}, schema: {id: bigint}}}
 steps:

@@ -76,7 +76,7 @@ def test_a_row_is_late_by_the_clock_of_its_key_group() -> None:
     assert driven.end() == [(HIGH, 121, 131, 1, 4)]
 
 
-def test_a_key_is_forgotten_by_the_clock_of_its_key_group() -> None:
+def test_a_key_expires_by_the_clock_of_its_key_group() -> None:
     rows = schema_of(k="string", x="bigint")
     operation = running(rows, column(rows, "k"), {"n": "count(*)"}, ttl=Ttl(us(20)))
     _, driven = restored(operation)
@@ -94,7 +94,7 @@ def test_even_clocks_are_not_divided() -> None:
     ]
 
 
-def test_counts_go_to_one_of_those_who_go_on() -> None:
+def test_counters_are_restored_in_one_subtask() -> None:
     states, driven = restored(SESSION)
     driven.rows((1, LOW, 0), (1, HIGH, 0), (1, HIGH, 0))
     driven.said(driven.operator.advance(MAX_WATERMARK_US))

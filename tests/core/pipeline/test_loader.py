@@ -191,7 +191,7 @@ def test_a_key_with_a_dot_is_found_without_quotes() -> None:
     assert str(columns.schema.fields[-1].type) == "date"
 
 
-def test_what_is_sound_is_kept_beside_what_is_broken() -> None:
+def test_valid_steps_are_loaded_despite_broken_ones() -> None:
     text = WHOLE.replace("event_time: date_time", "event_tim: x", 1)
     text = text.replace("route: {cheap", "rout: x\n    route: {cheap")
     found = loaded(text)
@@ -200,7 +200,7 @@ def test_what_is_sound_is_kept_beside_what_is_broken() -> None:
     assert not found.is_valid
 
 
-def test_a_part_is_kept_without_what_its_columns_do_not_depend_on() -> None:
+def test_a_part_is_loaded_without_broken_keys_that_do_not_affect_columns() -> None:
     text = WHOLE.replace("event_time: date_time", "event_tim: x", 1)
     text = text.replace("{to: rejected}", "{to: 9x}").replace("trace: true", "trace: maybe")
     text = text.replace("mode: append}", "mode: replace}").replace("rows: 1000", "rows: 0")
@@ -216,7 +216,7 @@ def test_a_part_is_kept_without_what_its_columns_do_not_depend_on() -> None:
     assert found.broken_names == {"9x"}
 
 
-def test_a_schema_is_kept_with_the_names_of_what_is_wrong_in_it() -> None:
+def test_a_schema_is_loaded_without_its_broken_columns() -> None:
     text = WHOLE.replace("id: bigint not null", "id: bigin").replace("decimal(10,2)", "[]")
     columns = loaded(text).pipeline.sources["orders"].columns
     assert columns is not None

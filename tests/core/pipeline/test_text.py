@@ -92,7 +92,7 @@ def test_a_copy_keeps_place_and_secret(copied: object) -> None:
     assert pointed_at(text, "b") == "b"
 
 
-def test_what_was_put_in_is_pointed_at_where_it_is_asked_for() -> None:
+def test_an_interpolated_value_is_located_at_its_reference() -> None:
     text = interpolated("x + ${env:A} * prise")
     assert text == "x + alpha * prise"
     assert pointed_at(text, "x") == "x"
@@ -102,7 +102,7 @@ def test_what_was_put_in_is_pointed_at_where_it_is_asked_for() -> None:
     assert pointed_at(text, "alpha * prise") == "${env:A} * prise"
 
 
-def test_places_are_right_behind_an_empty_and_an_escaped_piece() -> None:
+def test_locations_are_right_after_empty_and_escaped_pieces() -> None:
     text = interpolated("a${env:EMPTY}b$${c} d")
     assert text == "ab${c} d"
     assert pointed_at(text, "b") == "b"
@@ -135,7 +135,7 @@ def test_places_are_right_behind_an_empty_and_an_escaped_piece() -> None:
         ("${secret:../x}", 'wanted the name of a secret, got "../x"'),
     ],
 )
-def test_what_cannot_be_put_in_is_told(value: str, message: str, tmp_path: Path) -> None:
+def test_failed_interpolations_are_reported(value: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "query.sql").write_text("x")
     (tmp_path / "folder").mkdir()
     (tmp_path / "latin").write_bytes(b"\xe9")

@@ -55,12 +55,12 @@ def test_a_step_leaves_these_columns(tmp_path: Path, step: str, schema: str) -> 
         ("route: {a: id}", "wanted a condition (boolean), got bigint"),
     ],
 )
-def test_a_mistake_in_a_step_is_told(tmp_path: Path, step: str, message: str) -> None:
+def test_an_error_in_a_step_is_reported(tmp_path: Path, step: str, message: str) -> None:
     lines = said(tmp_path, over_orders(step))
     assert any(message in line and 'step "s"' in line for line in lines), lines
 
 
-def test_all_mistakes_are_told_at_once_and_each_once(tmp_path: Path) -> None:
+def test_all_errors_are_reported_at_once_and_each_once(tmp_path: Path) -> None:
     assert said(
         tmp_path,
         SOURCE
@@ -96,7 +96,7 @@ sinks:
     ]
 
 
-def test_names_that_lead_nowhere_are_told(tmp_path: Path) -> None:
+def test_unknown_inputs_are_reported(tmp_path: Path) -> None:
     assert said(
         tmp_path,
         SOURCE
@@ -121,7 +121,7 @@ sinks:
     ]
 
 
-def test_what_nobody_reads_is_told(tmp_path: Path) -> None:
+def test_unused_streams_are_reported(tmp_path: Path) -> None:
     assert said(
         tmp_path,
         SOURCE.replace("event_time: at", "on_error: {to: rejected}")
@@ -152,7 +152,7 @@ sinks:
     assert only.startswith('10: step "idle": wanted a clause in addition to "from", got none')
 
 
-def test_a_circle_is_told_once(tmp_path: Path) -> None:
+def test_a_cycle_is_reported_once(tmp_path: Path) -> None:
     assert said(
         tmp_path,
         SOURCE

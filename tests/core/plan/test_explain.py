@@ -97,7 +97,7 @@ sinks:
 )
 
 
-def test_a_keyed_step_is_told_clause_by_clause_with_what_it_keeps_and_where(tmp_path: Path) -> None:
+def test_a_keyed_step_is_explained_by_clause_with_its_states(tmp_path: Path) -> None:
     text = explain(plan_of(tmp_path, KEYED))
     steps = {part.split()[1].strip(","): part for part in text.split("\n\n") if part[:4] == "step"}
     assert [line.strip() for line in steps["sums"].splitlines()[2:-2]] == [

@@ -41,7 +41,7 @@ def kafka(options: str, more: str = "") -> str:
     return f"kafka: {{brokers: 'b:9092', {options}}}{more}"
 
 
-def test_what_a_record_has_beside_its_value_stands_behind_the_declared_columns(
+def test_metadata_columns_follow_the_declared_columns(
     tmp_path: Path,
 ) -> None:
     asked = "headers: h, key: k, topic: tp, partition: p, offset: o, timestamp: ts"
@@ -75,7 +75,7 @@ def test_raw_records_have_it_as_well(tmp_path: Path) -> None:
     assert wrong == ['source "s": metadata: there is a column "value" already']
 
 
-def test_a_name_that_is_taken_is_told_at_its_place(tmp_path: Path) -> None:
+def test_a_repeated_name_is_reported_at_its_location(tmp_path: Path) -> None:
     assert said(tmp_path, document(metadata="offset: id")) == [
         'source "s": metadata: there is a column "id" already'
     ]

@@ -79,12 +79,12 @@ FILES = 'source "orders": the windows of "s" wait until its last file is being r
         ("key: id, aggregate: {n: count(*)}, route: {a: n > 1}", "route does not take a stream of"),
     ],
 )
-def test_a_mistake_in_a_keyed_step_is_told(tmp_path: Path, step: str, message: str) -> None:
+def test_an_error_in_a_keyed_step_is_reported(tmp_path: Path, step: str, message: str) -> None:
     lines = said(tmp_path, over_orders(step))
     assert any(message in line and 'step "s"' in line for line in lines), lines
 
 
-def test_all_mistakes_of_a_keyed_step_are_told_at_once(tmp_path: Path) -> None:
+def test_all_errors_of_a_keyed_step_are_reported_at_once(tmp_path: Path) -> None:
     step = "where: i > 1, key: [nam, id], window: {tumble: 1s, every: 2s}, aggregate: "
     lines = said(
         tmp_path, over_orders(step + "{a: sum(prise), b: sum(x)}, having: a > b and id > 1")
@@ -194,7 +194,7 @@ def test_rows_that_stay_in_their_group_may_change(tmp_path: Path, step: str) -> 
     assert str(plan.streams["t"].kind).endswith("with deletes")
 
 
-def test_what_hangs_on_a_mistake_elsewhere_is_not_told_again(tmp_path: Path) -> None:
+def test_consequences_of_an_error_are_not_reported(tmp_path: Path) -> None:
     steps = """steps:
   a: {from: orders, select: {x: nam, y: id}}
   b: {from: a, key: x, aggregate: {n: sum(x), m: count(y), o: sum(n)}, having: n > 1 and m > 1}

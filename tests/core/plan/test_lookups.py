@@ -45,7 +45,7 @@ def plan_of(folder: Path, step: str, more: str = "", last: str = "s", **env: str
     return plan
 
 
-def test_columns_are_added_behind_those_that_come(tmp_path: Path) -> None:
+def test_looked_up_columns_follow_the_input_columns(tmp_path: Path) -> None:
     step = """{from: a, lookup: {file: {path: c.csv}, on: [id],
       add: {tier: int not null, who: {column: name}}}, drop: [b]}"""
     plan = plan_of(tmp_path, step)
@@ -57,7 +57,7 @@ def test_columns_are_added_behind_those_that_come(tmp_path: Path) -> None:
     assert str(schema).endswith("tier int not null, who string")
 
 
-def test_a_lookup_begins_a_task_and_only_what_is_read_is_asked_for(tmp_path: Path) -> None:
+def test_a_lookup_starts_a_task_and_requests_only_used_columns(tmp_path: Path) -> None:
     step = "{from: a, lookup: {file: {path: c.csv}, on: {k: id}, add: [x, y, z]}}"
     plan = plan_of(tmp_path, step, "t: {from: s, where: y > x, select: [x]}", "t")
     assert [task.parts for task in plan.tasks] == [("a",), ("s", "t", "o")]
@@ -143,7 +143,7 @@ HTTP = "{{http: {{url: 'http://h/{}'}}, on: {{id: id}}, add: [x]}}"
         ),
     ],
 )
-def test_what_is_wrong_is_told(tmp_path: Path, lookup: str, said: str) -> None:
+def test_lookup_errors_are_reported(tmp_path: Path, lookup: str, said: str) -> None:
     _, problems = built(tmp_path, f"{{from: a, lookup: {lookup}}}")
     lines = [f"{p.message} [{p.hint}]" if p.hint else p.message for p in problems]
     assert said in lines

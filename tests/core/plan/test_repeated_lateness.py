@@ -54,7 +54,7 @@ def test_windows_that_wait_no_longer_than_the_first_are_warned_of(
     assert plan_of(tmp_path, text)
 
 
-def test_rows_behind_the_watermark_are_late_again_where_they_wait_for_it(tmp_path: Path) -> None:
+def test_rows_before_the_watermark_are_late_again_where_they_wait_for_it(tmp_path: Path) -> None:
     text = text_of("dedup: {key: id, order: event_time}").replace(", aggregate: {m: count(*)}", "")
     assert said(tmp_path, text) == [
         '7: step "again": the rows of "r" are behind the watermark: all are late again '
@@ -81,7 +81,7 @@ def test_rows_are_late_as_long_as_they_keep_their_time(
     assert len(lines) == warned
 
 
-def test_late_rows_beside_others_are_warned_of(tmp_path: Path) -> None:
+def test_late_rows_united_with_others_get_a_warning(tmp_path: Path) -> None:
     text = text_of("window: {tumble: 1s}", between="from: [a, late], where: id > 1")
     assert len(said(tmp_path, text.replace("from: late, from:", "from:"))) == 1
 

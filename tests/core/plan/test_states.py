@@ -118,7 +118,7 @@ def opened(part: nodes.Step) -> dict[str, tuple[str, frozenset[str]]]:
         "dedup: {key: name, order: event_time, keep: last}",
     ],
 )
-def test_the_states_that_are_told_are_those_that_are_opened(tmp_path: Path, step: str) -> None:
+def test_described_states_are_the_opened_states(tmp_path: Path, step: str) -> None:
     part = plan_of(tmp_path, over_orders(step)).part("s")
     assert isinstance(part, nodes.Step)
     kept = get_step_state(part, 8)
@@ -147,7 +147,7 @@ OF = "left: {from: orders, as: a}, right: {from: orders, as: b}, on: a.id = b.id
         "join: {left: mine, right: theirs, on: mine.name = theirs.name, type: anti}",
     ],
 )
-def test_the_states_of_a_join_are_told(tmp_path: Path, step: str) -> None:
+def test_described_states_of_a_join_are_the_opened_states(tmp_path: Path, step: str) -> None:
     ends = "sinks:\n  out: {from: s, console: {}}\n"
     before = CHANGES if "mine" in step else ""
     part = plan_of(tmp_path, f"{SOURCE}steps:\n{before}  s: {{{step}}}\n{ends}").part("s")

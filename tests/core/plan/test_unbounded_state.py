@@ -91,7 +91,7 @@ sinks:
     )
 
 
-def test_rows_that_are_kept_until_they_are_deleted_are_warned_of(tmp_path: Path) -> None:
+def test_rows_stored_until_a_delete_get_a_warning(tmp_path: Path) -> None:
     text = """name: t
 sources:
   a: {generate: {columns: {id: id, x: id}, rate: 1/s}}

@@ -187,7 +187,7 @@ def test_a_time_has_the_same_micros_in_any_zone() -> None:
         ([(None, 40), (None, None), (6, 30), (7, None)], 0, 0, [(2, 40)]),
     ],
 )
-def test_rows_behind_the_watermark_of_earlier_rows_are_found(
+def test_rows_before_the_watermark_of_earlier_rows_are_late(
     rows: list[tuple[int | None, int | None]],
     reached_us: int,
     announced_us: int,

@@ -22,7 +22,7 @@ def test_a_split_that_was_exhausted_between_two_looks_is_found_before_its_time()
     assert looks.find_idle(159, {A: 101, B: 129}) == [A, B]
 
 
-def test_a_split_that_is_exhausted_anew_is_not_idle() -> None:
+def test_a_split_exhausted_again_is_not_idle() -> None:
     looks = IdleDetector(30)
     assert looks.find_idle(100, {A: 70}) == [A]
     assert looks.find_idle(130, {A: 110}) == []

@@ -116,11 +116,11 @@ def batches(
         return runner.run(main())
 
 
-def test_without_a_linger_each_chunk_goes_on_at_once(tmp_path: Path) -> None:
+def test_without_linger_each_chunk_is_sent_at_once(tmp_path: Path) -> None:
     assert batches(tmp_path, [0.001, 0.002, 9], ChannelBounds()) == [(0.001, [1]), (0.002, [2])]
 
 
-def test_chunks_that_are_there_at_once_go_on_together(tmp_path: Path) -> None:
+def test_chunks_ready_at_once_are_sent_as_one_batch(tmp_path: Path) -> None:
     times = [0.001, 0.001, 0.001, 0.002, 9]
     assert batches(tmp_path, times, ChannelBounds()) == [(0.001, [1, 1, 1]), (0.002, [2])]
     assert batches(tmp_path, times, ChannelBounds(rows=2)) == [
@@ -130,7 +130,7 @@ def test_chunks_that_are_there_at_once_go_on_together(tmp_path: Path) -> None:
     ]
 
 
-def test_rows_that_come_in_time_go_on_together(tmp_path: Path) -> None:
+def test_rows_within_the_linger_are_sent_as_one_batch(tmp_path: Path) -> None:
     bounds = ChannelBounds(linger_s=0.01)
     assert batches(tmp_path, [0.001, 0.005, 0.02, 9], bounds) == [
         (0.011, [1, 5]),
@@ -154,7 +154,7 @@ def test_a_chunk_beyond_the_bounds_is_sent_in_batches_within_them(tmp_path: Path
 
 
 @pytest.mark.parametrize(("end", "stop_at"), [(0.002, None), (9.0, 0.002)])
-def test_the_end_and_a_stop_send_what_is_kept(
+def test_the_end_and_a_stop_send_buffered_rows(
     tmp_path: Path, end: float, stop_at: float | None
 ) -> None:
     assert batches(tmp_path, [0.001, end], ChannelBounds(linger_s=1), stop_at) == [(0.002, [1])]

@@ -50,7 +50,7 @@ def watermarks(found: list[Seen]) -> list[tuple[float, int]]:
     ]
 
 
-def test_a_watermark_comes_behind_the_rows_that_raise_it(tmp_path: Path) -> None:
+def test_a_watermark_follows_the_rows_that_raise_it(tmp_path: Path) -> None:
     source = Alone(tmp_path, {"a": [at(1, 5), 1, at(3), 1, at(9), 1]}, "delay: 2s")
     assert seen(source) == [
         (0, [1, 5]),

@@ -136,7 +136,7 @@ def test_no_split_for_now_is_idle_and_reported_once() -> None:
     assert (news(watermarks), news(watermarks)) == (IdleMarker(), None)
 
 
-def test_a_source_that_goes_on_looking_is_idle_when_all_is_read_not_at_its_end() -> None:
+def test_a_source_that_watches_for_splits_is_idle_when_all_are_read() -> None:
     watermarks = of(A, last=False)
     assert came(watermarks, (A, 5)) == [WatermarkElement(5)]
     assert ended(watermarks, A) == IdleMarker()

@@ -101,7 +101,7 @@ def test_a_cluster_is_sent_what_it_does_not_have(tmp_path: Path) -> None:
     assert len(rows.splitlines()) == 7
 
 
-def test_it_is_told_what_it_must_have(
+def test_missing_modules_of_a_cluster_are_reported(
     spark: SparkSession, headrace: Headrace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "code").mkdir()

@@ -77,7 +77,7 @@ def test_a_file_that_spark_cannot_read_is_named_with_the_reason(
             assert "Exception" not in told.message and "\n" not in told.message
 
 
-def test_what_failed_inside_of_an_executor_is_told_as_in_a_stream() -> None:
+def test_a_failure_in_an_executor_is_reported_as_in_a_stream() -> None:
     failed = Failure('wanted bigint, got "x"', "ids", "in/a.jsonl", 120, "see the file")
     said = f"{JOB}{LAST}PythonException: FailedInside: {ExecutorFailure(failed)}\n\tat x.y.z"
     assert to_failure(PySparkRuntimeError(said)) == failed

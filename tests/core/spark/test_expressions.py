@@ -116,7 +116,7 @@ def test_what_does_not_mean_the_same_is_left_to_our_operators(text: str) -> None
     assert said(text) is None
 
 
-def test_behind_a_comment_more_may_stand() -> None:
+def test_text_may_follow_a_comment() -> None:
     assert said("i -- note") == "i -- note\n"
 
 

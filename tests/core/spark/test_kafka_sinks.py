@@ -109,7 +109,7 @@ def test_what_was_recorded_is_committed_by_the_next_run(
     assert written.seen() == ALL
 
 
-def test_a_transaction_that_is_lost_fails_the_batch_which_can_be_begun_anew(
+def test_a_lost_transaction_fails_the_batch_run_which_can_be_repeated(
     written: Written,
 ) -> None:
     short = written.text("delivery: exactly_once, transaction_timeout: 1s")

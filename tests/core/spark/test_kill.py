@@ -140,7 +140,7 @@ def test_a_batch_that_is_killed_between_two_commits_is_brought_to_its_end(
     assert rows(tmp_path / "one") == rows(tmp_path / "two") == ALL
 
 
-def test_a_batch_that_is_killed_while_it_writes_is_run_anew_and_held_till_then(
+def test_a_batch_run_killed_while_it_writes_holds_its_home_until_repeated(
     spark: SparkSession, headrace: Headrace, tmp_path: Path
 ) -> None:
     (tmp_path / "p.yaml").write_text(SOURCE + WAITS)

@@ -48,7 +48,7 @@ sinks:
 
 
 @pytest.mark.parametrize("least", [6, 100])
-def test_a_rule_that_fails_is_told_once_though_no_row_comes(
+def test_a_failing_rule_is_reported_once_without_rows(
     spark: SparkSession, tmp_path: Path, least: int
 ) -> None:
     (tmp_path / "heard.py").write_text(CLASS)

@@ -82,7 +82,7 @@ def test_a_master_that_is_none_is_refused(master: str) -> None:
         build_settings("p", master, {})
 
 
-def test_a_master_where_nobody_listens_is_told_at_once() -> None:
+def test_an_unreachable_master_is_reported_at_once() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
         check_reachable(f"spark://127.0.0.1:1,127.0.0.1:{port}")

@@ -157,7 +157,7 @@ OTHERS: dict[str, Callable[[pl.DataFrame], pl.DataFrame]] = {
 
 
 @pytest.mark.parametrize("other", OTHERS)
-def test_other_files_of_parquet_are_read_by_us_beside_those(
+def test_other_parquet_files_are_read_without_spark_with_the_rest(
     spark: SparkSession, folder: Path, other: str
 ) -> None:
     frame_of(0, 10).pipe(OTHERS[other]).write_parquet(folder / "in/a")

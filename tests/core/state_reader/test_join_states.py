@@ -166,7 +166,7 @@ def test_savepoints_and_other_backends_have_the_same_rows(tmp_path: Path, what: 
         assert sorted(said(read(open_savepoint(saved), state))) == rows
 
 
-def test_what_is_kept_of_a_join_may_be_in_several_frames(tmp_path: Path) -> None:
+def test_state_of_a_join_may_be_in_several_frames(tmp_path: Path) -> None:
     with Stopped(tmp_path, KNOWN["for ever"][0]).kept() as kept:
         (frozen,) = kept.thaw_step("step")
         frames = frozen.read_runs("left", frozen.groups)

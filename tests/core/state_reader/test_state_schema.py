@@ -23,7 +23,7 @@ WINDOWS = "from: rows, key: k, window: {tumble: 10s}, aggregate: {n: count(*)}"
 COUNTED = WINDOWS.replace("10s", "10s, trigger: {count: 9}")
 
 
-def test_state_of_an_old_version_is_shown_as_it_is_kept(tmp_path: Path) -> None:
+def test_state_of_an_old_version_is_shown_as_stored(tmp_path: Path) -> None:
     with Stopped(tmp_path, WINDOWS).kept() as kept:
         said: Any = kept.document
         old = {name: part for name, part in said.items() if name != "readings"}

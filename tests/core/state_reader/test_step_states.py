@@ -226,7 +226,7 @@ BOTH = [(w, m) for w in WINDOWS for m in MADE if m == "aggregate" or "trigger" n
 
 @pytest.mark.parametrize("parallelism", [1, 2])
 @pytest.mark.parametrize(("window", "made"), BOTH)
-def test_windows_are_read_as_they_are_put_out(
+def test_windows_are_read_as_they_are_emitted(
     tmp_path: Path, window: str, made: str, parallelism: int
 ) -> None:
     step = f"from: rows, {WINDOWS[window]}, {MADE[made]}"
@@ -254,7 +254,7 @@ CALLS = {
 
 
 @pytest.mark.parametrize("parallelism", [1, 2])
-def test_every_aggregate_is_read_as_it_is_put_out(tmp_path: Path, parallelism: int) -> None:
+def test_every_aggregate_is_read_as_it_is_emitted(tmp_path: Path, parallelism: int) -> None:
     columns = ", ".join(f'c{number}: "{text}"' for number, text in enumerate(CALLS.values()))
     job = Stopped(
         tmp_path, f"from: rows, key: k, aggregate: {{{columns}}}", parallelism=parallelism
@@ -266,7 +266,7 @@ def test_every_aggregate_is_read_as_it_is_put_out(tmp_path: Path, parallelism: i
 
 
 @pytest.mark.parametrize("columns", ["k: k", "s: s", "x: x", "a: at, b: v > 2", "k: k, s: s, x: x"])
-def test_a_running_top_is_read_as_it_was_put_out(tmp_path: Path, columns: str) -> None:
+def test_a_running_top_is_read_as_it_was_emitted(tmp_path: Path, columns: str) -> None:
     names = [column.split(":")[0] for column in columns.split(", ")]
     first = f"with: {{{columns}}}, " if "b" in names else ""
     step = f"from: rows, {first}key: [{', '.join(names)}], top: {{n: 2, by: v desc}}"
@@ -330,7 +330,7 @@ def test_savepoints_and_other_backends_have_the_same_rows(tmp_path: Path, step: 
     assert sorted(said(read(open_savepoint(saved), state))) == rows
 
 
-def test_what_is_kept_is_in_several_frames(tmp_path: Path) -> None:
+def test_state_is_in_several_frames(tmp_path: Path) -> None:
     with Stopped(tmp_path, KNOWN["tumble"][0]).kept() as kept:
         (frozen,) = kept.thaw_step("step")
         assert len(frozen.read_runs("windows", frozen.groups)) > 1

@@ -48,7 +48,7 @@ def test_a_class_is_tried_with_literals() -> None:
     assert trial.out[-1] == {"k": "a", "why": "quiet at 08:00:30"}
 
 
-def test_a_value_is_forgotten_so_long_after_it_was_set() -> None:
+def test_a_value_expires_its_ttl_after_it_was_set() -> None:
     trial = fraud()
     trial.rows({"k": "a", "v": 0, "at": at(0)}, {"k": "a", "v": 900, "at": at(60)})
     trial.rows({"k": "b", "v": 0, "at": at(0)}, {"k": "b", "v": 900, "at": at(61)})

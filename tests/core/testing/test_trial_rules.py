@@ -116,7 +116,7 @@ def test_by_arrival_rules_need_no_time() -> None:
         trial.rule(k="a", most=4)
 
 
-def test_what_is_shared_is_forgotten_with_time() -> None:
+def test_shared_values_expire() -> None:
     class Recent(Limits):
         def on_row(self, row: Payment, state: Limits, out: Out) -> None:
             out(state.recent, row.v)

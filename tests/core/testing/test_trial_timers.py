@@ -118,7 +118,7 @@ class ManyLately(Process):
 
 
 @pytest.mark.parametrize("kind", [Lately, ManyLately])
-def test_what_goes_by_the_wall_clock_is_forgotten_and_freed(kind: type[Process]) -> None:
+def test_values_by_the_wall_clock_expire_and_are_freed(kind: type[Process]) -> None:
     rows = {"k": "string", "v": "bigint"}
     trial = Trial(kind, key="k", rows=rows, returns={"k": "string", "n": "bigint"})
     for second in (0, 5, 20):

@@ -54,13 +54,13 @@ def test_two_who_look_at_once_see_the_same() -> None:
     assert looks.sample(20.5, {"a": TaskTime(15, 5.5, 0)})["a"].busy == pytest.approx(5 / 10.5)
 
 
-def test_a_second_look_just_behind_the_first_sees_all() -> None:
+def test_a_second_sample_just_after_the_first_has_all_shares() -> None:
     looks = TimeShareSampler[str](min_interval_s=1.0)
     looks.sample(10.0, {"a": TaskTime(10, 0, 0)})
     assert looks.sample(10.5, {"a": TaskTime(10, 0.5, 0)})["a"].busy == pytest.approx(10 / 10.5)
 
 
-def test_who_has_begun_since_is_seen_since_then_and_who_has_ended_is_idle() -> None:
+def test_new_subtasks_count_from_their_start_and_ended_ones_are_idle() -> None:
     looks = TimeShareSampler[str](min_interval_s=1.0)
     looks.sample(10.0, {"a": TaskTime(10, 0, 0)})
     seen = looks.sample(20.0, {"a": TaskTime(12, 0, 0), "b": TaskTime(1, 0, 1)})

@@ -108,7 +108,7 @@ def large(at: int) -> pl.DataFrame:
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="wants Linux's account")
-def test_what_is_kept_keeps_nothing_else_in_memory() -> None:
+def test_stored_frames_retain_nothing_else_in_memory() -> None:
     layout = RunsLayout({"k": pl.Int64(), "s": pl.String()}, ("k",), lambda frame: frame)
     states = [
         MemoryBackend().open_state(StateOwnership("step", at, range(8), 8)) for at in range(12)

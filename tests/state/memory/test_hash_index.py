@@ -40,7 +40,7 @@ def test_keys_are_found_where_they_were_put_however_few_hashes_there_are(
         assert sorted(index.get_rows(index.list_occupied())) == sorted(model.values())
 
 
-def test_rows_are_numbered_anew_in_their_order() -> None:
+def test_rows_are_renumbered_in_their_order() -> None:
     index = HashTable()
     hashes = pl.Series([5, 6, 7, 8], dtype=pl.UInt64)
     index.insert(hashes, pl.Series([40, 10, 30, 20], dtype=pl.Int32))

@@ -56,7 +56,7 @@ def test_a_row_is_taken_out_of_a_large_run_without_a_copy_of_the_others() -> Non
     assert state.rows == ROWS - len(range(0, ROWS // 4, 3))
 
 
-def test_what_was_frozen_keeps_the_rows_that_are_taken_behind_it() -> None:
+def test_a_snapshot_has_the_rows_that_are_taken_after_it() -> None:
     state = runs()
     state.add(rows(*range(ROWS)))
     state.take_keys(one(5))
@@ -68,7 +68,7 @@ def test_what_was_frozen_keeps_the_rows_that_are_taken_behind_it() -> None:
     assert state.freeze().frames == ()
 
 
-def test_the_first_to_be_asked_for_owes_the_sorting_of_all_and_the_next_nothing() -> None:
+def test_the_first_lookup_sorts_all_rows_and_the_next_none() -> None:
     state = runs()
     state.add(rows(*range(ROWS)))
     assert state.estimate_deferred_rows(for_lookup=False) == 0
@@ -77,7 +77,7 @@ def test_the_first_to_be_asked_for_owes_the_sorting_of_all_and_the_next_nothing(
     assert state.estimate_deferred_rows(for_lookup=True) == 0
 
 
-def test_a_few_rows_leave_a_merge_to_the_next_ones_and_it_is_told_before() -> None:
+def test_a_deferred_merge_is_announced_before_the_next_rows() -> None:
     state = runs()
     for at in range(MAX_SMALL_RUNS):
         assert state.estimate_deferred_rows(for_lookup=False) == 0
@@ -113,7 +113,7 @@ def test_what_is_mostly_gone_leaves_the_memory() -> None:
 
 
 @pytest.mark.parametrize("bits", [3, 40])
-def test_entries_are_found_until_they_are_forgotten_however_many_look_alike(bits: int) -> None:
+def test_entries_are_found_until_removed_despite_equal_hashes(bits: int) -> None:
     luck = random.Random(bits)
     places, model, added = HashIndex(), dict[int, int](), 0
     hashes = [(key * 0x9E3779B97F4A7C15 % (1 << bits)) << (64 - bits) for key in range(200)]

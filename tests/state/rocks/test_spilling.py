@@ -213,7 +213,7 @@ def test_a_checkpoint_that_cannot_be_made_leaves_the_state_as_it_is(
     state.close()
 
 
-def test_who_takes_the_most_makes_room() -> None:
+def test_the_largest_state_spills_first() -> None:
     budget = MemoryBudget(int(1000 / FRAME_SHARE) + 1)
     assert not budget.report_usage("a", 400)
     assert not budget.report_usage("b", 590)
@@ -225,7 +225,7 @@ def test_who_takes_the_most_makes_room() -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="wants Linux's account")
-def test_memory_is_kept_to(tmp_path: Path) -> None:
+def test_the_memory_budget_is_respected(tmp_path: Path) -> None:
     state = RocksBackend(str(tmp_path), 16 << 20).open_state(ALL)
     table, runs = state.open_table("rows", COLUMNS), state.open_runs("filed", LAYOUT)
     before = resident_mb()

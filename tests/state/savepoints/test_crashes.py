@@ -169,7 +169,7 @@ def an_operation_each() -> range:
     return range(trouble.operations)
 
 
-def test_another_one_may_be_written_beside_it_at_any_time() -> None:
+def test_another_savepoint_may_be_written_at_any_time() -> None:
     for at in an_operation_each():
         disk, other = MemoryDisk(), f"{ROOT}/savepoints/other"
         disk.make_folder(f"{ROOT}/savepoints")

@@ -145,7 +145,7 @@ def home(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("file_bytes", [1 << 25, 200])
-def test_all_that_is_kept_comes_back(
+def test_all_stored_state_is_restored(
     home: Home, file_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(export, "TARGET_FILE_BYTES", file_bytes)
@@ -314,7 +314,7 @@ def test_output_that_may_not_be_visible_is_no_part_of_a_savepoint(one: Home) -> 
     assert sinks["out"]["handles"] == []
 
 
-def test_a_checkpoint_behind_which_the_job_went_on_is_visible(one: Home) -> None:
+def test_a_checkpoint_before_the_committed_one_can_be_saved(one: Home) -> None:
     store = one.open_store("1f3c09a2" * 4)
     handles = {"out": {"handles": [{"subtask": 0, "handle": "x"}], "writers": []}}
     for number in (8, 9):
@@ -338,7 +338,7 @@ def test_a_checkpoint_that_goes_meanwhile_is_no_damage(one: Home) -> None:
         take_savepoint(one, "1.0", report=gone)
 
 
-def test_how_far_it_is_is_told(home: Home) -> None:
+def test_progress_is_reported(home: Home) -> None:
     told: list[tuple[int, int]] = []
     take_savepoint(home, "1.0", report=lambda done, of: told.append((done, of)))
     assert told == sorted(told)
@@ -349,7 +349,7 @@ class Stop(Exception):
     """The caller does not wait any more."""
 
 
-def test_who_gives_up_leaves_nothing(one: Home) -> None:
+def test_a_cancelled_savepoint_leaves_nothing(one: Home) -> None:
     def stop(done: int, of: int) -> None:
         raise Stop
 

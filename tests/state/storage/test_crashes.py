@@ -91,7 +91,7 @@ def test_a_failure_of_every_operation_loses_nothing(code: int, failures: int, th
         job.start()
 
 
-def test_nothing_is_left_behind_by_what_was_killed() -> None:
+def test_a_killed_run_leaves_no_rubbish() -> None:
     for crash_at in operations():
         job = Job()
         job.arrange(Trouble(crash_at=crash_at))

@@ -123,7 +123,7 @@ def test_a_damaged_manifest_is_named_and_the_one_before_is_offered(
         (remove, "it is missing"),
     ],
 )
-def test_what_is_wrong_with_a_file_is_said(kept: Kept, spoil: Spoil, said: str) -> None:
+def test_damage_of_a_file_is_described(kept: Kept, spoil: Spoil, said: str) -> None:
     spoil(kept.path(kept.a))
     with pytest.raises(DamagedSnapshot, match=f"is damaged: {said}; "):
         kept.opened().read(kept.a)
@@ -208,7 +208,7 @@ def test_a_manifest_under_another_number_is_refused(kept: Kept) -> None:
 
 
 @SPOILED
-def test_a_damaged_job_id_is_refused_or_told_by_the_checkpoints(kept: Kept, spoil: Spoil) -> None:
+def test_a_damaged_job_id_is_refused_or_read_from_the_checkpoints(kept: Kept, spoil: Spoil) -> None:
     path = kept.folder / "job.json"
     spoil(path)
     if path.exists():
@@ -222,7 +222,7 @@ def test_a_damaged_job_id_is_refused_or_told_by_the_checkpoints(kept: Kept, spoi
     assert path.exists()
 
 
-def test_a_job_without_id_is_not_made_anew_over_manifests_that_cannot_be_read(kept: Kept) -> None:
+def test_no_new_job_id_is_made_over_unreadable_manifests(kept: Kept) -> None:
     (kept.folder / "job.json").unlink()
     flip(kept.manifest(3))
     assert kept.opened().read_manifest(2)["job"] == kept.job

@@ -98,7 +98,7 @@ def test_a_folder_goes_with_all_that_is_in_it(disk: Disk, folder: str) -> None:
     assert disk.list_names(folder) == []
 
 
-def test_a_lock_is_held_by_one_and_says_what_it_is_told(disk: Disk, folder: str) -> None:
+def test_a_lock_has_one_holder_and_stores_its_text(disk: Disk, folder: str) -> None:
     lock = disk.lock(f"{folder}/lock")
     assert lock is not None and disk.lock(f"{folder}/lock") is None
     lock.write(b"long words")

@@ -90,7 +90,7 @@ def test_an_id_that_could_not_be_synced_is_written_again_before_anybody_hears_of
         assert id_of(home) == job
 
 
-def test_a_job_that_is_forgotten_is_another_one_afterwards_without_checkpoints() -> None:
+def test_a_deleted_job_starts_with_another_id_and_no_checkpoints() -> None:
     disk = MemoryDisk()
     before = checkpointed(disk, 1)
     home = home_on(disk)
@@ -100,7 +100,7 @@ def test_a_job_that_is_forgotten_is_another_one_afterwards_without_checkpoints()
         assert home.open_store(home.ensure_job_id(NOW)).list_checkpoints() == []
 
 
-def test_a_job_is_forgotten_as_a_whole_or_not_at_all() -> None:
+def test_a_job_is_deleted_as_a_whole_or_not_at_all() -> None:
     operations, crash_at = True, 0
     while operations:
         for seed in range(4):

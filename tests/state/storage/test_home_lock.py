@@ -61,7 +61,7 @@ def holder(
             process.kill()
 
 
-def test_a_second_process_is_refused_and_told_who_holds_the_home(tmp_path: Path) -> None:
+def test_a_second_process_is_refused_with_the_holder(tmp_path: Path) -> None:
     home = Home(LocalDisk(), str(tmp_path), "bids")
     with holder(tmp_path) as (process, _), pytest.raises(HomeLocked) as caught, home.hold(NOW):
         raise AssertionError
@@ -96,7 +96,7 @@ def test_a_home_whose_holder_ended_is_free_and_nobody_was_killed(tmp_path: Path)
             assert killed is None
 
 
-def test_a_child_that_outlives_the_holder_is_told_of(tmp_path: Path) -> None:
+def test_a_child_that_outlives_the_holder_is_reported(tmp_path: Path) -> None:
     home = Home(LocalDisk(), str(tmp_path), "bids")
     with holder(tmp_path, "fork") as (process, child):
         os.kill(process.pid, signal.SIGKILL)

@@ -128,7 +128,7 @@ def test_what_was_put_since_the_last_collect_is_spared_and_dropped_by_the_next(j
     assert job.commit()
 
 
-def test_collect_keeps_what_kept_manifests_name_and_what_is_not_ours(job: Job) -> None:
+def test_collect_retains_needed_blobs_and_foreign_files(job: Job) -> None:
     job.disk.write(f"{BLOBS}/a note", (b"",))
     for number in range(1, 5):
         job.put(b"%d" % number)
@@ -141,7 +141,7 @@ def test_collect_keeps_what_kept_manifests_name_and_what_is_not_ours(job: Job) -
     assert set(job.disk.list_names(BLOBS)) == kept | {"a note"}
 
 
-def test_no_blob_is_removed_while_a_kept_manifest_cannot_be_read(job: Job) -> None:
+def test_no_blob_is_removed_while_a_retained_manifest_cannot_be_read(job: Job) -> None:
     job.put(b"abc")
     job.commit()
     store = killed(job)
@@ -228,7 +228,7 @@ def test_a_manifest_that_is_seen_but_perhaps_not_safe_is_written_again(job: Job,
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_an_unknown_outcome_is_said_to_be_unknown_until_it_is_settled(job: Job, seed: int) -> None:
+def test_an_unknown_outcome_is_reported_as_such_until_settled(job: Job, seed: int) -> None:
     failing(job, "sync_folder", MANIFESTS, 5)
     with pytest.raises(
         UnknownOutcome, match="checkpoint 1, nor find out whether it is there: injected"
@@ -262,7 +262,7 @@ def test_a_manifest_that_could_not_be_named_is_not_there(job: Job) -> None:
     assert job.disk.list_names(MANIFESTS) == []
 
 
-def test_a_disk_that_fails_is_told_with_its_reason_and_a_hint(job: Job) -> None:
+def test_a_failing_disk_is_reported_with_reason_and_hint(job: Job) -> None:
     job.arrange(Trouble(fail_at=0, code=errno.EROFS))
     with pytest.raises(StoreError) as caught:
         store_of(job).put(b"abc")
@@ -271,7 +271,7 @@ def test_a_disk_that_fails_is_told_with_its_reason_and_a_hint(job: Job) -> None:
     assert caught.value.exit_status == 1
 
 
-def test_a_store_can_be_looked_at_by_who_does_not_hold_the_home(job: Job) -> None:
+def test_a_store_can_be_read_without_holding_the_home(job: Job) -> None:
     job.put(b"abc")
     job.commit()
     job.arrange(Trouble())

@@ -78,7 +78,7 @@ def test_a_topic_that_may_not_be_written_is_named(
     assert "right to write" in error.hint
 
 
-def test_ids_of_transactions_that_may_not_be_used_are_told(
+def test_denied_transactional_ids_are_reported(
     secured: Secured, fresh: Fresh, tmp_path: Path
 ) -> None:
     topic = Topics(secured.broker.address).create(fresh())

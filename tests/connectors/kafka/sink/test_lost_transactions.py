@@ -34,7 +34,7 @@ def losing(address: str, topic: str, job: str, **options: Any) -> list[str]:
     return run(work())
 
 
-def test_a_transaction_that_is_gone_is_named_and_ends_the_job(
+def test_a_lost_transaction_is_named_and_ends_the_job(
     broker: Broker, topics: Topics, fresh: Fresh, job: str
 ) -> None:
     topic = topics.create(fresh())
@@ -45,7 +45,7 @@ def test_a_transaction_that_is_gone_is_named_and_ends_the_job(
     assert f"headrace-{job}-out-0-0-0, opened at 20" in error.value.message
 
 
-def test_a_transaction_that_is_gone_is_only_told_where_that_was_asked_for(
+def test_a_lost_transaction_is_only_a_warning_if_configured(
     broker: Broker, topics: Topics, fresh: Fresh, job: str
 ) -> None:
     topic = topics.create(fresh())
@@ -123,7 +123,7 @@ def test_where_all_is_committed_at_the_end_no_time_is_too_long_to_know(
     assert checking(broker.address, topic, None, transaction_timeout="30s") == []
 
 
-def test_a_timeout_that_may_end_a_transaction_is_told(
+def test_a_timeout_that_may_abort_a_transaction_is_reported(
     broker: Broker, topics: Topics, fresh: Fresh
 ) -> None:
     topic = topics.create(fresh())

@@ -7,7 +7,7 @@ import pytest
 from headrace.connectors.kafka.sink.transactional_ids import SlotPool, TransactionalIds, parse_ids
 
 
-def test_an_id_is_free_again_at_the_barrier_behind_its_commit_and_not_before() -> None:
+def test_an_id_is_free_at_the_barrier_after_its_commit() -> None:
     pool = SlotPool.of_size(2).open_slot(0).free_committed().prepare_slot(0)
     assert pool.slots == ("prepared", "free")
     assert pool.free_committed() == pool

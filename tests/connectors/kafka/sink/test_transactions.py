@@ -66,7 +66,7 @@ def test_whatever_a_dead_attempt_has_left_in_any_partition_gets_a_marker(
     assert topics.values(topic) == []
 
 
-def test_a_topic_that_is_gone_keeps_nobody_from_ending_what_was_open(
+def test_a_deleted_topic_does_not_block_ending_open_transactions(
     broker: Broker, topics: Topics, fresh: Fresh, job: str
 ) -> None:
     topic, notes = topics.create(fresh()), Kept()
@@ -133,7 +133,7 @@ def test_rows_are_seen_when_their_handle_is_committed_and_once(
     assert numbers(topics.values(topic)) == list(range(100))
 
 
-def test_transactions_that_wait_are_committed_in_their_order_by_whoever_goes_on(
+def test_waiting_transactions_are_committed_in_order_after_a_restart(
     broker: Broker, topics: Topics, fresh: Fresh, job: str
 ) -> None:
     topic, notes = topics.create(fresh()), Kept()
@@ -226,7 +226,7 @@ def test_what_is_committed_while_the_record_grows_is_free_at_the_next_barrier(
     assert before == after
 
 
-def test_who_is_cancelled_while_it_prepares_leaves_nothing_open(
+def test_a_cancelled_prepare_leaves_no_transaction_open(
     broker: Broker, topics: Topics, fresh: Fresh, job: str
 ) -> None:
     topic = topics.create(fresh())

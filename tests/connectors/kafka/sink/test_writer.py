@@ -195,7 +195,7 @@ def test_nothing_is_lost_or_doubled_when_the_broker_is_killed_while_rows_are_wri
 
 
 @pytest.mark.slow
-def test_a_broker_that_does_not_answer_is_told_of_and_waited_for(
+def test_a_silent_broker_is_reported_and_waited_for(
     broker: Broker, topics: Topics, fresh: Fresh
 ) -> None:
     topic = topics.create(fresh())

@@ -85,7 +85,7 @@ def test_offsets_that_are_no_records_are_passed_over(
         ("earliest", {"offsets": {0: 99}}, range(10)),
     ],
 )
-def test_a_batch_ends_where_it_is_told(
+def test_batch_pieces_cover_exactly_start_to_stop(
     broker: Broker, topics: Topics, fresh: Fresh, start: object, stop: object, wanted: range
 ) -> None:
     topic = topics.create(fresh())
@@ -94,9 +94,7 @@ def test_a_batch_ends_where_it_is_told(
         assert values(read(reader, divided(reader, many=9))) == Counter(wanted)
 
 
-def test_what_stands_beside_a_value_comes_with_it(
-    broker: Broker, topics: Topics, fresh: Fresh
-) -> None:
+def test_batch_rows_have_their_metadata(broker: Broker, topics: Topics, fresh: Fresh) -> None:
     topic = topics.create(fresh(), 2)
     topics.write(topic, numbered(6, 2))
     metadata = {"partition": "p", "offset": "o"}
@@ -105,7 +103,7 @@ def test_what_stands_beside_a_value_comes_with_it(
     assert found == [(b"%d" % at, at % 2, at // 2) for at in range(6)]
 
 
-def test_records_that_are_gone_are_told(broker: Broker, topics: Topics, fresh: Fresh) -> None:
+def test_removed_records_are_reported(broker: Broker, topics: Topics, fresh: Fresh) -> None:
     topic = topics.create(fresh())
     topics.write(topic, numbered(10))
     with pieces_of(broker.address, 2, topic=topic, stop="latest") as reader:

@@ -39,7 +39,7 @@ def test_a_place_that_needs_no_more_is_a_number() -> None:
     assert parse_position(None) == PartitionPosition(0)
 
 
-def test_the_partition_stands_behind_the_last_hyphen_of_a_split() -> None:
+def test_the_partition_is_after_the_last_hyphen_of_a_split() -> None:
     assert parse_partition("a-1-2-30") == Partition("a-1-2", 30)
     assert str(Partition("a-1-2", 30)) == "a-1-2-30"
 

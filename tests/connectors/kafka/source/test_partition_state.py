@@ -59,7 +59,7 @@ def give(
     return [row[0] for row in made.chunk.frame.rows()]
 
 
-def test_what_was_fetched_waits_and_nothing_more_is_asked_for_before_it_is_taken() -> None:
+def test_nothing_is_fetched_while_fetched_batches_wait() -> None:
     each = track()
     assert each.add_response(answer(batch(0, [b"a", b"b"]), end=5), 1.0)
     assert (each.has_waiting, each.fetch_offset, each.position.offset, each.lag) == (True, 2, 0, 5)
@@ -101,7 +101,7 @@ def test_marks_and_aborted_records_are_passed_over_with_a_chunk_of_no_rows() -> 
     assert (each.position, each.has_waiting) == (PartitionPosition(2), False)
 
 
-def test_what_is_hidden_behind_rows_is_passed_over_with_them() -> None:
+def test_hidden_batches_after_rows_are_skipped_with_them() -> None:
     each = track()
     whole = batch(0, [b"x"], producer=1, transactional=True) + mark(1, 1, commit=True)
     each.add_response(answer(whole, end=2), 1.0)
@@ -278,7 +278,7 @@ def test_a_partition_is_gone_when_it_was_away_for_long() -> None:
     assert vanishing.find_deleted([one, two], 2 * DELETION_DELAY_S - 1) == [two]
 
 
-def test_that_a_partition_has_no_leader_is_told_once() -> None:
+def test_a_partition_without_leader_is_reported_once() -> None:
     at, leaderless = Partition("t", 0), LeaderlessTracker("s")
     assert leaderless.update_waiting([at], 0.0) == []
     assert leaderless.update_waiting([at], 6.0) == [

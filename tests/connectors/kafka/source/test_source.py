@@ -126,7 +126,7 @@ def test_transactions_are_seen_as_another_client_sees_them(
     stays_open.abort_transaction(60)
 
 
-def test_where_all_was_aborted_reading_comes_to_its_end(
+def test_a_topic_of_aborted_records_is_read_to_its_end(
     broker: Broker, topics: Topics, fresh: Fresh
 ) -> None:
     topic = topics.create(fresh(), 3)
@@ -141,7 +141,7 @@ def test_where_all_was_aborted_reading_comes_to_its_end(
     }
 
 
-def test_reading_goes_on_behind_any_chunk(broker: Broker, topics: Topics, fresh: Fresh) -> None:
+def test_reading_resumes_after_any_chunk(broker: Broker, topics: Topics, fresh: Fresh) -> None:
     topic = topics.create(fresh(), 2)
     for at in range(6):
         topics.transaction(topic, plain(50, 2, at * 50), commit=at % 2 == 0)
@@ -187,7 +187,7 @@ def test_a_record_that_is_bigger_than_a_fetch_comes(
     ]
 
 
-def test_bad_records_of_json_are_told_with_their_offsets_and_nulls_are_left_out(
+def test_bad_json_is_reported_with_offsets_and_nulls_are_skipped(
     broker: Broker, topics: Topics, fresh: Fresh
 ) -> None:
     topic = topics.create(fresh())
@@ -229,9 +229,7 @@ def test_csv_has_a_record_in_each_value_and_no_header(
     assert [bad.position for bad in came.bad] == [2]
 
 
-def test_reading_starts_and_stops_where_it_is_told(
-    broker: Broker, topics: Topics, fresh: Fresh
-) -> None:
+def test_reading_covers_exactly_start_to_stop(broker: Broker, topics: Topics, fresh: Fresh) -> None:
     topic = topics.create(fresh(), 2)
     topics.write(topic, plain(100, 2))
     begin = datetime.fromtimestamp((NOW_MS + 20) / 1000, UTC).isoformat()
@@ -314,7 +312,7 @@ def test_what_was_read_last_may_have_expired(broker: Broker, topics: Topics, fre
 @pytest.mark.parametrize(
     ("count", "told"), [(3, "there are 0 to 2"), (20, "the record at offset 9 was of")]
 )
-def test_a_topic_that_was_made_anew_is_noticed(
+def test_a_topic_that_was_created_again_is_detected(
     broker: Broker, topics: Topics, fresh: Fresh, count: int, told: str
 ) -> None:
     topic = topics.create(fresh())
@@ -339,7 +337,7 @@ def _go_on(broker: Broker, topic: str, at: Mapping[str, Position]) -> Came:
     return came
 
 
-def test_the_same_topic_goes_on_with_its_last_record_known(
+def test_the_same_topic_is_recognized_by_its_last_record(
     broker: Broker, topics: Topics, fresh: Fresh
 ) -> None:
     topic = topics.create(fresh())
@@ -354,7 +352,7 @@ def test_the_same_topic_goes_on_with_its_last_record_known(
     assert run(reading).values == [b"7", b"8", b"9", b"more"]
 
 
-def test_a_job_that_goes_on_may_read_before_it_discovers(
+def test_a_resumed_job_may_read_before_discovery(
     broker: Broker, topics: Topics, fresh: Fresh
 ) -> None:
     topic = topics.create(fresh())

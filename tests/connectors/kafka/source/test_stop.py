@@ -46,7 +46,7 @@ def left_by(it: Opened, begun: Left) -> Left:
     }
 
 
-def test_a_job_that_goes_on_is_given_an_end_and_loses_it_again(
+def test_a_stop_can_be_added_to_a_resumed_job_and_removed(
     broker: Broker, topics: Topics, fresh: Fresh
 ) -> None:
     topic = topics.create(fresh(), 2)

@@ -50,7 +50,7 @@ def refused(source: Any) -> ConnectorError:
     return error.value
 
 
-def test_a_topic_that_is_not_there_is_told_with_the_nearest_one(
+def test_a_missing_topic_is_reported_with_the_nearest_name(
     broker: Broker, topics: Topics, fresh: Fresh
 ) -> None:
     topic = topics.create(fresh())
@@ -128,7 +128,7 @@ def test_where_reading_ends_a_partition_that_came_later_has_nothing_to_be_read(
     assert run(again).values == [b"3", b"4"]
 
 
-def test_a_topic_that_is_deleted_while_it_is_read_is_told(
+def test_a_topic_deleted_while_it_is_read_is_reported(
     broker: Broker, topics: Topics, fresh: Fresh
 ) -> None:
     topic = topics.create(fresh())
@@ -149,7 +149,7 @@ def test_a_topic_that_is_deleted_while_it_is_read_is_told(
     run(reading)
 
 
-def test_a_topic_that_is_made_anew_while_it_is_read_is_told(
+def test_a_topic_created_again_while_it_is_read_is_reported(
     broker: Broker, topics: Topics, fresh: Fresh
 ) -> None:
     topic = topics.create(fresh())
@@ -178,7 +178,7 @@ def as_bob(secured: Secured, topic: str) -> nodes.Source:
     return replace(source, options=source.options.model_copy(update={"security": security}))
 
 
-def test_who_may_not_read_is_told_at_once(secured: Secured, fresh: Fresh) -> None:
+def test_denied_access_while_reading_is_reported_at_once(secured: Secured, fresh: Fresh) -> None:
     topics = Topics(secured.broker.address)
     topic = topics.create(fresh())
     topics.write(topic, plain(5))
@@ -234,7 +234,7 @@ async def settled(it: Opened, splits: set[Split]) -> None:
     await asyncio.gather(getting, return_exceptions=True)
 
 
-def test_what_stands_behind_an_open_transaction_is_still_to_come(
+def test_records_after_an_open_transaction_are_read_later(
     broker: Broker, topics: Topics, fresh: Fresh
 ) -> None:
     topic = topics.create(fresh())
@@ -312,7 +312,7 @@ def test_a_broker_that_is_killed_and_comes_back_costs_no_record(own: Broker) -> 
     run(reading)
 
 
-def test_a_broker_that_stands_still_is_told_and_goes_on(own: Broker) -> None:
+def test_a_paused_broker_is_reported_and_reading_continues(own: Broker) -> None:
     topics = Topics(own.address)
     topics.write(topics.create("still"), plain(10))
 

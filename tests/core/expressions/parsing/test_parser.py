@@ -177,7 +177,7 @@ def test_a_literal_has_the_type_that_spark_gives_it(text: str, literal: str) -> 
         (r"'\ud800'", "this string holds half a surrogate pair", r"'\ud800'", ""),
     ],
 )
-def test_a_mistake_is_told_where_it_is(text: str, message: str, at: str, hint: str) -> None:
+def test_an_error_is_reported_at_its_position(text: str, message: str, at: str, hint: str) -> None:
     with pytest.raises(ExpressionError) as raised:
         parse_expression(text)
     error = raised.value

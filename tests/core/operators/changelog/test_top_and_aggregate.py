@@ -115,7 +115,7 @@ def test_the_time_of_a_rank_is_the_greatest_of_its_group() -> None:
     assert frame.columns == ["g", "id", "v", "rank", "__time", DELETE]
 
 
-def test_a_group_without_rows_leaves_nothing_behind() -> None:
+def test_a_group_without_rows_has_no_state() -> None:
     state = MemoryBackend().open_state(ALL)
     operation = nodes.Top(computed(SCHEMA, "g"), None, 1, (ranking(),), changelog_key=("g", "id"))
     operator = ChangelogTopOperator(operation, place(state), spare=2)
@@ -135,7 +135,7 @@ def ranking() -> Ranking:
     return Ranking(type_expression("v", SCHEMA), True, True, "v desc")
 
 
-def test_rows_that_come_and_go_behind_the_list_are_forgotten() -> None:
+def test_deleted_rows_below_the_list_are_removed() -> None:
     state = MemoryBackend().open_state(ALL)
     operation = nodes.Top(computed(SCHEMA, "g"), None, 1, (ranking(),), changelog_key=("g", "id"))
     operator = ChangelogTopOperator(operation, place(state), spare=2)
@@ -200,7 +200,7 @@ RUN = st.lists(
     count=st.integers(1, 4),
     spare=st.integers(1, 3),
 )
-def test_any_cut_of_the_changes_comes_to_what_the_rows_are(
+def test_any_batching_of_changes_gives_the_result_of_the_rows(
     key: str | None,
     run: list[Change],
     ends: set[int],

@@ -123,7 +123,7 @@ def test_a_deleted_key_is_a_version_that_nobody_meets() -> None:
     assert shown(inputs.time()) == [("a", 9, None, None)]
 
 
-def test_versions_older_than_the_ttl_are_not_met_and_forgotten() -> None:
+def test_versions_older_than_the_ttl_do_not_match_and_are_removed() -> None:
     inputs = as_of("left", ttl_us=3)
     inputs.rows(RIGHT, [("a", 1)], [1])
     inputs.rows(LEFT, [("a", 4), ("a", 5)], [4, 5])
@@ -132,7 +132,7 @@ def test_versions_older_than_the_ttl_are_not_met_and_forgotten() -> None:
     assert inputs.states[0].freeze().read_table("keys", range(16)) is None
 
 
-def test_of_a_key_one_version_is_kept() -> None:
+def test_one_version_per_key_is_stored() -> None:
     inputs = as_of()
     inputs.rows(RIGHT, [("a", at) for at in range(100)], list(range(100)))
     inputs.time(100)
@@ -174,7 +174,7 @@ def oracle(
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_any_interleaving_comes_to_the_same_rows(seed: int) -> None:
+def test_any_interleaving_gives_the_same_rows(seed: int) -> None:
     chance = random.Random(seed)
     type: JoinType = chance.choice(["inner", "left"])
     ttl_us = chance.choice([None, None, 4])

@@ -171,7 +171,7 @@ def test_columns_may_go(job: Job, step: str) -> None:
     assert job.told == tuple(f"resumes without column {n} in the state of step" for n in gone)
 
 
-def test_what_is_called_otherwise_behind_the_join_is_the_same_column(job: Job) -> None:
+def test_a_column_renamed_after_the_join_is_the_same_column(job: Job) -> None:
     """The right input has no `s` at first; then both have one, and the left one is `a.s`."""
     join = NEAR.replace("right: b", "right: {from: few, as: b}")
     without = "  few: {from: b, select: {k: k, v: v}}\n"
@@ -224,7 +224,7 @@ def test_changes_have_new_columns_and_others_go(job: Job) -> None:
     )
 
 
-def test_a_join_begins_anew(job: Job) -> None:
+def test_a_join_can_be_reset(job: Job) -> None:
     job.before(pipeline(f"{NEAR}, {FEW}"))
     found = job.after(pipeline(f"{NEAR.replace('10s', '20s')}, {FEW}"), "k v w", "step")
     assert of_one(found) == [(1, 10, 100), (1, 11, 101)]
@@ -279,9 +279,7 @@ def test_what_means_the_same_is_no_difference(what: str, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("what", OTHER)
-def test_what_means_something_else_is_refused_unless_it_begins_anew(
-    what: str, tmp_path: Path
-) -> None:
+def test_a_changed_meaning_is_refused_unless_state_is_reset(what: str, tmp_path: Path) -> None:
     before, after, why = OTHER[what]
     was = document(plan(tmp_path, pipeline(f"{before}, {FEW}")))
     now = plan(tmp_path, pipeline(f"{after}, {FEW}"))

@@ -100,7 +100,7 @@ def test_where_a_row_meets_one_at_most_it_goes_out_in_the_place_of_itself() -> N
     assert changes(gone) == [("a", 1, 10, None, None, None)]
 
 
-def test_semi_and_anti_put_out_left_rows_once() -> None:
+def test_semi_and_anti_joins_emit_left_rows_once() -> None:
     semi, anti = changing("semi"), changing("anti")
     steps: list[tuple[int, Row, bool, list[Row], list[Row]]] = [
         (LEFT, ("a", 1, 10), False, [], [("a", 1, 10)]),
@@ -130,7 +130,7 @@ def test_a_full_join_has_the_rows_without_key_of_both_sides() -> None:
     assert changes(inputs.rows(RIGHT, [(None, 7, 20)])) == [(None, None, None, None, 7, 20)]
 
 
-def test_a_key_of_which_nothing_is_there_is_not_kept() -> None:
+def test_a_key_without_rows_is_not_stored() -> None:
     inputs = changing("full")
     inputs.rows(LEFT, [("a", 1, 10), ("b", 1, 10)])
     inputs.rows(LEFT, [("a", 1, 10)], deletes=[True])
@@ -147,7 +147,7 @@ def test_a_pair_has_the_later_time_and_the_place_of_its_left_row() -> None:
     assert frame[EVENT_TIME].dt.epoch("us").to_list() == [12]
 
 
-def test_a_key_that_is_forgotten_begins_anew() -> None:
+def test_an_expired_key_starts_without_state() -> None:
     inputs = changing(ttl=Ttl(10))
     inputs.rows(LEFT, [("a", 1, 10)], [100])
     inputs.rows(RIGHT, [("a", 7, 20)], [105])
@@ -157,7 +157,7 @@ def test_a_key_that_is_forgotten_begins_anew() -> None:
     assert inputs.rows(RIGHT, [("a", 9, 20)], [126]) == []
 
 
-def test_a_key_is_forgotten_by_the_wall_clock() -> None:
+def test_a_key_expires_by_the_wall_clock() -> None:
     inputs = changing(ttl=Ttl(10, uses_processing_time=True))
     inputs.rows(LEFT, [("a", 1, 10)])
     inputs.tick(10)
@@ -212,7 +212,7 @@ def output_key(type: JoinType, keys: tuple[tuple[str, ...], tuple[str, ...]]) ->
 @pytest.mark.parametrize("only", [False, True])
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("type", TYPES)
-def test_changes_come_to_the_join_of_what_is_there(
+def test_emitted_changes_add_up_to_the_join_of_current_rows(
     type: JoinType, seed: int, only: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chance = random.Random(f"{type}{seed}{only}")

@@ -178,7 +178,7 @@ def test_late_rows_are_left_out_as_they_came() -> None:
     assert (shown(out), inputs.late) == ([], 3)
 
 
-def test_what_can_meet_nothing_any_more_is_forgotten() -> None:
+def test_rows_that_can_match_no_more_are_removed() -> None:
     inputs = within(least=-5, most=3)
     for at in range(0, 1000, 10):
         for side in (LEFT, RIGHT):
@@ -198,7 +198,7 @@ def test_rows_alone_are_as_much_older_than_the_watermark_as_is_said() -> None:
     assert within("left", -9, -5).operators[0].watermark_delay_us == 0
 
 
-def test_without_bounds_nothing_is_late_nor_forgotten() -> None:
+def test_without_bounds_no_row_is_late_or_removed() -> None:
     inputs = within(least=None, most=None)
     inputs.rows(LEFT, [(1.0, 1)], [5])
     inputs.time(10**9)
@@ -209,7 +209,7 @@ def test_without_bounds_nothing_is_late_nor_forgotten() -> None:
 
 
 @pytest.mark.parametrize("type", ["left", "full", "anti"])
-def test_without_bounds_only_what_went_out_alone_is_forgotten_at_the_end(type: JoinType) -> None:
+def test_without_bounds_only_unmatched_rows_are_removed_at_the_end(type: JoinType) -> None:
     inputs = within(type, None, None)
     inputs.rows(LEFT, [(1.0, 1), (2.0, 2)], [5, 5])
     inputs.rows(RIGHT, [(1.0, 1)], [5])

@@ -55,7 +55,7 @@ def test_the_rows_that_meet_are_found(seed: int, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("few", [0, 2000])
 @pytest.mark.parametrize("hash", [0, (1 << 64) - 1])
-def test_keys_whose_hashes_look_alike_are_told_apart(
+def test_keys_with_equal_hashes_are_distinguished(
     hash: int, few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(join_probe, "FEW_ROWS", few)

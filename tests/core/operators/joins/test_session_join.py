@@ -55,7 +55,7 @@ def test_rows_further_apart_than_the_gap_do_not_meet() -> None:
     assert plain(inputs.time()) == [(None, None, 1.0, 8, 11, 21)]
 
 
-def test_a_session_that_goes_on_keeps_its_rows() -> None:
+def test_an_open_session_retains_its_rows() -> None:
     inputs = session("semi")
     inputs.rows(LEFT, [(1.0, 1)], [0])
     for at in range(5, 100, 5):

@@ -99,7 +99,7 @@ def backwards(number: int, keys: Sequence[Key]) -> float:
     return max(0.0, 10.0 - number)
 
 
-def test_rows_go_on_in_the_order_in_which_they_came_however_late_they_are_answered(
+def test_rows_are_emitted_in_order_whatever_the_response_times(
     tmp_path: Path,
 ) -> None:
     outcome, memory = ran(tmp_path, LookupTableData(NAMES, backwards, keys_per_call=1))
@@ -107,7 +107,7 @@ def test_rows_go_on_in_the_order_in_which_they_came_however_late_they_are_answer
     assert out(memory) == EXPECTED
 
 
-def test_without_order_rows_go_on_when_they_are_answered(tmp_path: Path) -> None:
+def test_unordered_rows_are_emitted_when_they_are_answered(tmp_path: Path) -> None:
     def slow_one(number: int, keys: Sequence[Key]) -> float:
         return 5.0 if keys[0] == (1,) else 0.01
 
@@ -150,7 +150,7 @@ def test_no_more_calls_are_made_at_a_time_than_the_user_says(
     assert sorted(out(memory)) == EXPECTED
 
 
-def test_a_key_is_asked_for_once_a_batch_and_once_while_it_is_on_its_way(tmp_path: Path) -> None:
+def test_a_key_is_requested_once_per_batch_and_while_in_flight(tmp_path: Path) -> None:
     shelf = LookupTableData(NAMES, lambda number, keys: 1.0)
     rows: list[MemoryEvent] = [ROWS.head(20), 0.1, ROWS.tail(20)]
     _, memory = ran(tmp_path, shelf, rows=rows, bounds=ChannelBounds(rows=100))
@@ -158,7 +158,7 @@ def test_a_key_is_asked_for_once_a_batch_and_once_while_it_is_on_its_way(tmp_pat
     assert out(memory) == EXPECTED
 
 
-def test_what_is_remembered_is_asked_for_again_when_it_is_too_old(tmp_path: Path) -> None:
+def test_an_expired_cache_entry_is_requested_again(tmp_path: Path) -> None:
     text = pipeline("cache: {rows: 100, ttl: 5s}")
     rows: list[MemoryEvent] = [ROWS.head(10), 1.0, ROWS.head(10), 5.0, ROWS.head(10)]
     shelf = LookupTableData(NAMES)
@@ -167,7 +167,7 @@ def test_what_is_remembered_is_asked_for_again_when_it_is_too_old(tmp_path: Path
     assert out(memory) == EXPECTED[:10] * 3
 
 
-def test_of_more_keys_than_are_remembered_those_go_that_were_asked_for_longest_ago(
+def test_the_cache_evicts_the_least_recently_used_keys(
     tmp_path: Path,
 ) -> None:
     text = pipeline("cache: {rows: 2, ttl: 1h}")
@@ -261,7 +261,7 @@ def test_a_row_without_a_match_fails_the_job_where_the_user_says_so(tmp_path: Pa
     assert outcome.failure.message == "the table has no row for id = 1"
 
 
-def test_what_was_asked_is_counted(tmp_path: Path) -> None:
+def test_requests_are_counted(tmp_path: Path) -> None:
     def fails(number: int, keys: Sequence[Key]) -> ConnectorError | None:
         return ConnectorError("no") if number == 1 or (8,) in keys else None
 
@@ -273,7 +273,7 @@ def test_what_was_asked_is_counted(tmp_path: Path) -> None:
     assert counts.lookup == LookupStatistics(keys=15, known=5, calls=6, failures=1, missed=6)
 
 
-def test_null_is_a_miss_and_nobody_is_asked(tmp_path: Path) -> None:
+def test_null_is_a_miss_without_a_request(tmp_path: Path) -> None:
     rows = pl.DataFrame({"n": [1, 2], "customer": [None, None]}, schema=ROWS.schema)
     for ordered in ("true", "false"):
         shelf = LookupTableData(NAMES)

@@ -75,7 +75,7 @@ def test_a_class_survives_restores(text: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("text", [*STEPS[::3], *TWO])
-def test_subtasks_that_had_not_come_equally_far_go_on_together(text: str) -> None:
+def test_subtasks_at_different_times_can_be_merged(text: str) -> None:
     chance = random.Random(text.replace(str(PROCESS_CLASSES), ""))
     plan = plan_of_two(text) if text in TWO else plan_of(text)
     apart, joined = Subtasks(plan, 2), Subtasks(plan, 2)

@@ -38,13 +38,13 @@ def test_a_session_closes_when_the_watermark_is_past_its_end() -> None:
     assert keyed.rows == [(1, 0, 10, 1, 1)]
 
 
-def test_the_watermark_behind_sessions_allows_for_rows_at_the_end() -> None:
+def test_the_watermark_after_sessions_allows_for_rows_at_the_end() -> None:
     chain = OperatorChain([("s", Keyed(GAP).operator)])
     assert chain.delay_watermark(10) == 9
     assert chain.delay_watermark(MAX_WATERMARK_US) == MAX_WATERMARK_US
 
 
-def test_a_session_that_goes_on_waits_for_its_later_rows() -> None:
+def test_an_open_session_waits_for_later_rows() -> None:
     keyed = Keyed(GAP)
     keyed.process((1, 0, 1))
     keyed.process((1, 8, 2))
@@ -92,7 +92,7 @@ def test_an_allowed_late_row_puts_the_session_in_the_place_of_the_old_ones() -> 
     assert keyed.rows == [(1, 0, 30, 3, 7)]
 
 
-def test_a_shown_session_that_goes_on_is_put_out_again_at_its_end() -> None:
+def test_an_emitted_session_is_emitted_again_at_its_end() -> None:
     keyed = Keyed(Window(Session(10), trigger=Trigger(every_us=5)))
     keyed.advance(0)
     keyed.process((1, 1, 1))
@@ -104,7 +104,7 @@ def test_a_shown_session_that_goes_on_is_put_out_again_at_its_end() -> None:
     assert keyed.rows == [(1, 1, 19, 2, 3)]
 
 
-def test_a_session_is_shown_after_so_many_rows() -> None:
+def test_a_session_is_emitted_after_a_number_of_rows() -> None:
     keyed = Keyed(Window(Session(10), trigger=Trigger(count=2)))
     keyed.process((1, 0, 1), (2, 0, 1))
     keyed.process((1, 1, 1))

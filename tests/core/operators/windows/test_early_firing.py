@@ -37,7 +37,7 @@ def test_everything_needs_no_event_time() -> None:
     assert frame.rows() == [(1, 1)]
 
 
-def test_every_so_often_what_changed_is_put_out() -> None:
+def test_a_periodic_trigger_emits_changed_windows() -> None:
     step = driven(aggregate(Window(TEN, trigger=EVERY_TWO)))
     step.rows((1, "a", 1), (1, "b", 1), (11, "a", 5))
     assert sorted(step.time(1.9)) == [("a", 0, 10, 1, 1), ("a", 10, 20, 1, 5), ("b", 0, 10, 1, 1)]
@@ -49,7 +49,7 @@ def test_every_so_often_what_changed_is_put_out() -> None:
     assert step.end() == [("a", 10, 20, 1, 5)]
 
 
-def test_what_was_put_out_may_be_cleared() -> None:
+def test_a_window_may_be_cleared_after_firing() -> None:
     step = driven(aggregate(Window(TEN, trigger=EVERY_TWO, keeps_rows=False)))
     step.time(0)
     step.rows((1, "a", 1), (11, "a", 5))
@@ -61,7 +61,7 @@ def test_what_was_put_out_may_be_cleared() -> None:
     assert step.end() == []
 
 
-def test_every_window_that_a_changed_pane_is_in_is_put_out() -> None:
+def test_every_window_with_a_changed_pane_is_emitted() -> None:
     step = driven(aggregate(Window(Slide(us(6), us(3)), trigger=EVERY_TWO)))
     step.rows((1, "a", 1), (4, "a", 2))
     assert step.time(2) == [("a", -3, 3, 1, 1), ("a", 0, 6, 2, 3), ("a", 3, 9, 1, 2)]
@@ -120,7 +120,7 @@ def test_rows_of_many_windows_are_spread_over_them_in_bounded_pieces(
     assert counts == {-4: 10, -2: 20, 0: 28, 2: 26, 4: 20, 6: 12, 8: 4}
 
 
-def test_everything_is_put_out_every_so_often() -> None:
+def test_a_global_window_is_emitted_periodically() -> None:
     step = driven(aggregate(Window(Global(), trigger=EVERY_TWO)))
     step.time(0)
     step.rows((1, "a", 1), (1, "b", 1))

@@ -53,7 +53,7 @@ def test_a_window_fires_when_the_class_says_so(tmp_path: Path) -> None:
     assert step.end() == [("a", 10, 20, 2, 2)]
 
 
-def test_each_row_is_asked_for_in_its_turn(tmp_path: Path) -> None:
+def test_the_trigger_is_called_for_each_row_in_order(tmp_path: Path) -> None:
     step = driven(aggregate(Window(TEN, trigger=trigger(tmp_path))))
     rows = [(1, "a", 3), (2, "b", 6), (3, "a", 3), (4, "a", 1), (5, "b", 0)]
     assert step.rows(*rows) == [
@@ -79,7 +79,7 @@ def test_each_late_row_fires_without_asking(tmp_path: Path) -> None:
     assert step.rows((2, "a", 1), (3, "a", 2)) == [("a", 0, 10, 1, 1), ("a", 0, 10, 1, 2)]
 
 
-def test_a_time_that_python_lacks_is_told(tmp_path: Path) -> None:
+def test_a_time_outside_pythons_range_is_reported(tmp_path: Path) -> None:
     columns = Schema((Field("x", BIGINT), Field(EVENT_TIME, TIMESTAMP)))
     own = replace(trigger(tmp_path), input_columns=columns)
     step = driven(aggregate(Window(Global(), trigger=own)))
@@ -88,7 +88,7 @@ def test_a_time_that_python_lacks_is_told(tmp_path: Path) -> None:
     assert raised.value.hint.startswith("Python has no such time")
 
 
-def test_what_was_put_out_is_forgotten_with_what_the_class_keeps(tmp_path: Path) -> None:
+def test_a_fired_window_is_cleared_with_the_triggers_state(tmp_path: Path) -> None:
     step = driven(aggregate(Window(TEN, trigger=trigger(tmp_path), keeps_rows=False)))
     assert step.rows((1, "a", 7)) == [("a", 0, 10, 1, 7)]
     assert step.rows((2, "a", 5)) == []
@@ -97,7 +97,7 @@ def test_what_was_put_out_is_forgotten_with_what_the_class_keeps(tmp_path: Path)
     assert step.end() == []
 
 
-def test_each_window_that_a_row_is_in_is_asked_for(tmp_path: Path) -> None:
+def test_the_trigger_is_called_for_each_window_of_a_row(tmp_path: Path) -> None:
     step = driven(aggregate(Window(Slide(us(6), us(3)), trigger=trigger(tmp_path))))
     assert step.rows((1, "a", 4)) == []
     assert step.rows((4, "a", 3)) == [("a", 0, 6, 2, 7)]
@@ -129,7 +129,7 @@ def test_rows_that_come_late_fire_without_asking(tmp_path: Path) -> None:
         ("state['n'] = 'x'; return True", 'own.py:Own keeps a "n" that is not a bigint: TypeError'),
     ],
 )
-def test_a_mistake_is_told_with_key_and_window(body: str, said: str, tmp_path: Path) -> None:
+def test_an_error_is_reported_with_key_and_window(body: str, said: str, tmp_path: Path) -> None:
     step = driven(aggregate(Window(TEN, trigger=trigger(tmp_path, body))))
     with pytest.raises(UserCodeError) as raised:
         step.rows((1, "a", 3))

@@ -57,7 +57,7 @@ def test_null_is_a_key_and_so_is_none_at_all() -> None:
     assert step.end() == [(0, 10, 1)]
 
 
-def test_a_late_row_is_counted_and_put_out_as_it_came() -> None:
+def test_a_late_row_is_counted_and_emitted_unchanged() -> None:
     step = driven(aggregate(Window(Tumble(us(10)), late_to="late")))
     step.rows((1, "a", 1))
     assert step.time(10) == [("a", 0, 10, 1, 1)]

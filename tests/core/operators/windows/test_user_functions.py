@@ -126,7 +126,7 @@ def test_a_function_may_ask_for_key_and_window(
         ("return pl.DataFrame({'n': [None]})", 'column "n" is declared not null, but has nulls'),
     ],
 )
-def test_a_mistake_of_apply_is_told_with_key_and_window(
+def test_an_error_in_apply_is_reported_with_key_and_window(
     body: str, said: str, tmp_path: Path
 ) -> None:
     apply = "apply: {python: own.py:own, returns: {n: bigint not null}}"
@@ -162,7 +162,7 @@ def test_an_evictor_returns_some_of_the_rows(body: str, came: str, tmp_path: Pat
     assert f"own.py:own must return some of the rows, got {came} {IN_WINDOW}" in told
 
 
-def test_a_window_without_rows_left_is_put_out(tmp_path: Path) -> None:
+def test_a_window_without_rows_left_is_emitted(tmp_path: Path) -> None:
     window = "window: {tumble: 5s, evict: {python: own.py:own, of: [x]}}"
     found = outcome(tmp_path, "return rows.head(0)", window, "aggregate: {n: count(*), m: max(v)}")
     assert [row[-2:] for row in found] == [(0, None)]

@@ -102,7 +102,7 @@ def counting(
     return Window(shape, us(late), trigger=Trigger(count=count), keeps_rows=accumulate)
 
 
-def test_a_window_is_put_out_whenever_so_many_rows_have_come() -> None:
+def test_a_window_is_emitted_at_each_multiple_of_the_count() -> None:
     step = driven(aggregate(counting(2)))
     assert step.rows((1, "a", 1), (1, "b", 1)) == []
     assert step.rows((2, "a", 2), (12, "a", 4)) == [("a", 0, 10, 2, 3)]
@@ -116,7 +116,7 @@ def test_a_window_is_put_out_whenever_so_many_rows_have_come() -> None:
     assert step.operator.pending_rows == 0
 
 
-def test_what_is_cleared_is_cut_at_exactly_so_many_rows() -> None:
+def test_a_cleared_window_is_cut_at_exactly_the_count() -> None:
     step = driven(aggregate(counting(2, accumulate=False)))
     assert step.rows((1, "a", 1), (1, "b", 1)) == []
     assert step.rows((2, "a", 2), (12, "a", 4), (2, "a", 4), (1, "a", 8), (1, "a", 16)) == [
@@ -136,7 +136,7 @@ def test_each_window_that_a_row_is_in_counts_for_itself() -> None:
     assert step.end() == [("a", 0, 6, 3, 7), ("a", 2, 8, 1, 2)]
 
 
-def test_late_rows_are_put_out_at_once_though_few() -> None:
+def test_late_rows_fire_at_once_below_the_count() -> None:
     step = driven(aggregate(counting(3, late=5)))
     step.rows((1, "a", 1))
     assert step.time(10) == [("a", 0, 10, 1, 1)]
@@ -150,7 +150,7 @@ def test_late_rows_are_put_out_at_once_though_few() -> None:
     assert step.end() == [("a", 10, 20, 1, 4)]
 
 
-def test_everything_is_put_out_whenever_so_many_rows_have_come() -> None:
+def test_a_global_window_fires_at_each_multiple_of_the_count() -> None:
     step = driven(aggregate(counting(2, Global(), accumulate=False), ()))
     assert step.rows((1, "a", 1), (1, "b", 2), (1, "c", 4), (0, "d", 8)) == [(2, 3), (2, 12)]
     assert step.operator.pending_rows == 0

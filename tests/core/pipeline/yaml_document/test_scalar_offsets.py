@@ -84,7 +84,7 @@ def test_a_part_of_a_plain_value_of_several_lines_is_on_its_own_line() -> None:
     assert place_of("k: price > 0\n   and\n   prise < 3\n", "prise") == (3, 4, "prise")
 
 
-def test_a_part_of_a_quoted_value_is_found_behind_escapes() -> None:
+def test_a_part_of_a_quoted_value_is_located_after_escapes() -> None:
     assert place_of("k: 'a = ''it'' and prise'\n", "prise") == (1, 20, "prise")
     assert place_of('k: "a\\tb \\u00e9 prise"\n', "prise") == (1, 17, "prise")
     assert place_of('k: "a \\\n   prise"\n', "prise") == (2, 4, "prise")
@@ -94,7 +94,7 @@ def test_a_part_over_two_lines_is_pointed_at_on_the_first() -> None:
     assert place_of("k: >\n  a +\n  b\n", "+ b") == (2, 5, "+")
 
 
-def test_the_end_of_a_value_is_behind_its_last_character() -> None:
+def test_the_end_of_a_value_is_after_its_last_character() -> None:
     scalar = scalars("k: a +\n")[1]
     place = Text(scalar.value, scalar).locate(3, 3)
     assert (place.column, place.length) == (7, 1)

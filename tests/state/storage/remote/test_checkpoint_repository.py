@@ -184,7 +184,7 @@ def test_what_was_put_since_the_last_collect_is_spared_and_dropped_by_the_next(
         store.read(failed)
 
 
-def test_collect_keeps_what_kept_manifests_name(store: JobSnapshotStore) -> None:
+def test_collect_retains_blobs_of_retained_manifests(store: JobSnapshotStore) -> None:
     blobs = []
     for number in range(1, 5):
         blobs.append(store.put(b"%d" % number))
@@ -206,7 +206,7 @@ def test_a_blob_that_somebody_removes_is_put_again(where: Where, store: JobSnaps
     assert store.read(blob) == b"abc"
 
 
-def test_no_blob_is_removed_while_a_kept_manifest_cannot_be_read(
+def test_no_blob_is_removed_while_a_retained_manifest_cannot_be_read(
     where: Where, kept: tuple[Blob, ...]
 ) -> None:
     where.write("manifests/3.json", b"{}")
@@ -288,7 +288,7 @@ def test_a_job_keeps_its_id_also_where_it_is_lost(where: Where, kept: tuple[Blob
         cabinet.ensure_job_id(NOW)
 
 
-def test_a_job_that_is_forgotten_is_another_one_without_checkpoints(
+def test_a_deleted_job_starts_with_another_id_and_no_checkpoints(
     where: Where, kept: tuple[Blob, ...]
 ) -> None:
     with where.begun() as cabinet:
@@ -334,7 +334,7 @@ def test_the_end_of_a_job_is_known_until_it_is_cleared(where: Where) -> None:
         assert cabinet.read_finished() is None
 
 
-def test_what_is_visible_is_noted_of_this_job(where: Where, kept: tuple[Blob, ...]) -> None:
+def test_the_commit_record_is_of_this_job(where: Where, kept: tuple[Blob, ...]) -> None:
     with where.begun() as cabinet:
         cabinet.ensure_job_id(NOW)
         assert cabinet.read_commit_record() is None

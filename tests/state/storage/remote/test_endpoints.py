@@ -87,7 +87,7 @@ def test_a_run_says_which_variable_is_wrong(
         assert (ran.status, ran.err) == (2, f"headrace: {wanted}\n")
 
 
-def test_a_panic_is_told_as_what_could_not_be_done() -> None:
+def test_a_panic_is_reported_as_the_failed_operation() -> None:
     from obstore import get
     from obstore.store import S3Store
 

@@ -173,7 +173,7 @@ REFUSALS: list[tuple[Harm, str, str]] = [
 
 @soon
 @pytest.mark.parametrize(("harm", "said", "hint"), REFUSALS)
-def test_what_a_server_says_is_told_without_what_it_repeats(
+def test_a_servers_message_is_reported_without_repetition(
     begun: Begun, harm: Harm, said: str, hint: str
 ) -> None:
     asks: list[Callable[[], object]] = [

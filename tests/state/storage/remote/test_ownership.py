@@ -43,7 +43,7 @@ def know(job: RemoteJob, other: RemoteJob) -> None:
         job.contents |= other.contents
 
 
-def test_a_second_run_is_refused_and_told_who_has_it() -> None:
+def test_a_second_run_is_refused_with_the_owner() -> None:
     one, other = two()
     one.begin()
     with pytest.raises(BucketHeld) as caught:
@@ -56,7 +56,7 @@ def test_a_second_run_is_refused_and_told_who_has_it() -> None:
     one.end()
 
 
-def test_who_ended_in_peace_leaves_it_to_anybody() -> None:
+def test_a_job_that_ended_normally_can_be_owned_by_anyone() -> None:
     one, other = two()
     one.begin()
     one.step(1)
@@ -68,7 +68,7 @@ def test_who_ended_in_peace_leaves_it_to_anybody() -> None:
     other.end()
 
 
-def test_a_run_of_the_same_home_goes_on_at_once() -> None:
+def test_a_run_of_the_same_home_resumes_at_once() -> None:
     one, _ = two()
     one.begin()
     one.step(1)
@@ -79,7 +79,7 @@ def test_a_run_of_the_same_home_goes_on_at_once() -> None:
     one.end()
 
 
-def test_who_is_deposed_commits_nothing_and_removes_nothing() -> None:
+def test_a_deposed_run_commits_nothing_and_removes_nothing() -> None:
     one, other = two()
     one.begin()
     one.step(1)
@@ -122,7 +122,7 @@ def test_a_server_that_takes_no_notice_of_conditions_is_refused(ignored: str) ->
         owner.acquire(take_over=False)
 
 
-def test_a_record_that_is_gone_deposes_its_owner() -> None:
+def test_a_missing_ownership_record_deposes_the_owner() -> None:
     one, _ = two()
     one.begin()
     one.world.bucket.remove([OWNER_FILE])
@@ -131,7 +131,7 @@ def test_a_record_that_is_gone_deposes_its_owner() -> None:
     one.kill()
 
 
-def test_a_record_that_nobody_can_read_keeps_everybody_out() -> None:
+def test_an_unreadable_ownership_record_blocks_all_runs() -> None:
     one, other = two()
     one.begin()
     one.kill()
@@ -158,7 +158,7 @@ def test_a_manifest_that_comes_too_late_is_refused() -> None:
     one.kill()
 
 
-def test_rivals_of_which_any_request_fails_never_both_go_on() -> None:
+def test_two_runs_with_failing_requests_never_both_own_a_job() -> None:
     """A starting run finds what the other has committed; the other commits nothing after that."""
     committed = 0
     for seed in range(150):

@@ -72,7 +72,7 @@ def assert_all_is_put_out_once() -> None:
     assert {(k, ROWS // 100) for k in range(100)} <= set(found)
 
 
-def test_a_run_that_was_killed_goes_on_in_its_home(
+def test_a_killed_run_resumes_in_its_home(
     job: Headrace, running: subprocess.Popen[str], there: Bucket
 ) -> None:
     running.send_signal(signal.SIGKILL)
@@ -112,7 +112,7 @@ def test_a_run_whose_newest_manifest_is_gone_is_refused(
     assert Counter(changes()) == before
 
 
-def test_a_run_whose_machine_is_lost_goes_on_elsewhere_when_asked_to(
+def test_a_run_of_a_lost_machine_resumes_elsewhere_on_request(
     job: Headrace, running: subprocess.Popen[str]
 ) -> None:
     running.send_signal(signal.SIGKILL)
@@ -127,9 +127,7 @@ def test_a_run_whose_machine_is_lost_goes_on_elsewhere_when_asked_to(
     assert_all_is_put_out_once()
 
 
-def test_a_run_that_was_stopped_goes_on_anywhere(
-    job: Headrace, running: subprocess.Popen[str]
-) -> None:
+def test_a_stopped_run_resumes_anywhere(job: Headrace, running: subprocess.Popen[str]) -> None:
     running.send_signal(signal.SIGTERM)
     ended(running)
     assert running.returncode == 0
@@ -138,7 +136,7 @@ def test_a_run_that_was_stopped_goes_on_anywhere(
     assert_all_is_put_out_once()
 
 
-def test_a_run_that_is_deposed_ends_and_says_who_goes_on(
+def test_a_deposed_run_ends_and_reports_the_new_owner(
     job: Headrace, running: subprocess.Popen[str]
 ) -> None:
     ran = job("run", "p.yaml", "--home", "other", "--take-over", *AT_ONCE)
@@ -169,7 +167,7 @@ def test_a_home_whose_checkpoints_are_elsewhere_is_no_new_job(
     assert (ran.status, "resumed from checkpoint " in ran.err) == (0, True), ran.err
 
 
-def test_a_job_goes_on_through_a_network_that_breaks(
+def test_a_job_survives_network_failures(
     job: Headrace, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn = Random(7)
@@ -199,13 +197,13 @@ def test_a_job_goes_on_through_a_network_that_breaks(
     assert_all_is_put_out_once()
 
 
-def test_a_bucket_that_is_not_there_is_said_at_once(job: Headrace) -> None:
+def test_a_missing_bucket_is_reported_at_once(job: Headrace) -> None:
     ran = job("run", "p.yaml", "--set", "settings.checkpoint.dir=s3://nobody-made-it/path")
     assert (ran.status, "there is no such bucket" in ran.err) == (1, True)
     assert not Path("out").exists()
 
 
-def test_a_savepoint_goes_to_a_bucket_and_a_job_goes_on_from_there(
+def test_a_job_resumes_from_a_savepoint_in_a_bucket(
     job: Headrace, running: subprocess.Popen[str], place: StorageUrl
 ) -> None:
     there = f"{place}/saved/monday"
@@ -229,7 +227,7 @@ def test_a_savepoint_goes_to_a_bucket_and_a_job_goes_on_from_there(
     assert {(k, ROWS // 100) for k in range(100)} <= set(changes())
 
 
-def test_a_server_that_is_not_there_is_said_soon(
+def test_an_unreachable_server_is_reported_soon(
     job: Headrace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")

@@ -53,7 +53,7 @@ def test_a_fault_leaves_all_of_it_or_nothing_that_looks_like_it(folder: Path, fa
             assert set(world.bucket.list_objects()) == set(FILES)
 
 
-def test_who_gives_up_leaves_nothing(folder: Path) -> None:
+def test_a_cancelled_savepoint_leaves_nothing(folder: Path) -> None:
     def give_up() -> None:
         if len(world.log) > 2:
             raise KeyboardInterrupt

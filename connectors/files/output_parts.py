@@ -91,7 +91,10 @@ class TextBody:
 
 @dataclass(slots=True)
 class OutputPart:
-    """A hidden file. `put` only uses memory; `flush` and `finish` wait for the disk."""
+    """A hidden file.
+
+    `add` and `encode_rest` only use memory; `flush` and `finish` wait for the disk.
+    """
 
     folder: str
     """The sink's folder."""

@@ -1,7 +1,7 @@
 """The runtime of the `sql` lookup: a pool of connections, and one query for many keys.
 
-SQLAlchemy blocks, so each query has a thread (`threads`). A query that takes too long is cancelled
-where the driver supports it (SQLite, PostgreSQL).
+SQLAlchemy blocks, so each query has a thread (`client_libraries`). A query that takes
+too long is cancelled where the driver supports it (SQLite, PostgreSQL).
 """
 
 from __future__ import annotations

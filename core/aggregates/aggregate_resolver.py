@@ -27,7 +27,7 @@ from headrace.core.types.data_types import BOOLEAN, Schema
 
 
 def type_aggregate_text(text: str, schema: Schema, keys: Schema) -> AggregateExpression:
-    """Return the typed expression of a text, like `type_expression` for plain ones."""
+    """Return the typed expression over groups that a text describes. Raises ExpressionErrors."""
     try:
         tree = parse_expression(text)
     except ExpressionError as error:
@@ -38,7 +38,7 @@ def type_aggregate_text(text: str, schema: Schema, keys: Schema) -> AggregateExp
 def type_aggregates(
     node: syntax_tree.SyntaxNode, schema: Schema, keys: Schema
 ) -> AggregateExpression:
-    """Return the typed expression over groups of rows of this schema, or raise ExpressionErrors."""
+    """Return the typed expression over groups of rows of this schema. Raises ExpressionErrors."""
     resolver = _GroupResolver(schema, keys)
     finish = resolver.resolve(node)
     return AggregateExpression(tuple(resolver.calls.values()), finish)

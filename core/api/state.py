@@ -279,7 +279,7 @@ class StepState(Protocol):
     """The watermark that the step has reached; operators read and set it."""
     counters: StepCounters
     buffered_sizes: dict[str, Callable[[], StateSize]]
-    """By name of a state, the size of what an operator has buffered for it; part of `sizes`."""
+    """The size of what operators have buffered, by name of a state; `measure_sizes` includes it."""
 
     def open_runs(self, name: str, layout: RunsLayout) -> SortedRuns:
         """Open a state of runs; a name may be opened once, as runs or as a table.

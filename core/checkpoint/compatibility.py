@@ -4,7 +4,7 @@ A job resumes only where no state would be lost or misread, unless an option all
 of each state is compared by its fingerprint in the checkpoint (`plan/fingerprint`), never guessed:
 
     the same                       resumes, however it is written, and whatever is downstream
-    a new call or column           starts with new rows (`operators/migrated_state`)
+    a new call or column           starts with new rows (`operators/state_migration`)
     another meaning                rejected with both texts, unless the step starts fresh
     another parallelism            resumes, and is reported
     a removed step, call, column,  rejected, unless lost state is allowed. The positions of a source

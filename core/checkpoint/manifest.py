@@ -106,7 +106,7 @@ class RestoredCheckpoint:
     """The output to commit: sink and handle, in this order."""
     taken_at: str = ""
     migrated_steps: frozenset[str] = frozenset()
-    """The steps whose states have to be migrated (`operators/migrated_state`)."""
+    """The steps whose states have to be migrated (`operators/state_migration`)."""
     counters: JobCounters = field(default_factory=JobCounters)
     """The row counters at the checkpoint."""
 

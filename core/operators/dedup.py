@@ -1,21 +1,15 @@
-"""`dedup`: one row per key, in arrival order or in event-time order.
+"""The operators of `dedup`: one row per key, in arrival order or in event-time order.
 
-In arrival order: with `keep: first` the first row of a key is emitted, and the key is stored. With
-`keep: last` each row replaces the one before: the last row of each key in a batch is emitted,
-without state.
+In arrival order, `keep: first` emits the first row of a key and stores the key. `keep: last` emits
+the last row of each key in a batch as an upsert, and needs no state.
 
-Rows buffered until the watermark has passed them, then released in row order.
+With `order: event_time`, event time decides which row of a key is first or last. Rows are buffered
+until the watermark has passed them, and are then processed in row order, so the result does not
+depend on the order of their arrival. Rows older than the watermark are late.
 
-So the processing of rows does not depend on when each of them arrived. Rows are stored under their
-event times as slots; nothing is merged, since no row replaces another.
-
-`dedup` with `order: event_time`: event time decides which row of a key is first or last.
-
-Rows wait until the watermark has passed them, and are then processed in row order. So the result
-does not depend on how they arrived; rows older than the watermark are late.
-
-With `ttl` a row is the first of its key if none came before it within that time. The times of the
-rows decide; when a key is removed from the state only affects memory.
+With `ttl` and `keep: first`, a row is the first of its key if no row of the key came within that
+time before it. In event-time order the times of the rows decide; when a key is removed from the
+state affects memory only.
 """
 
 from __future__ import annotations
@@ -26,7 +20,6 @@ from typing import TYPE_CHECKING
 
 from headrace.core.api.state import KEY, KEY_INDEX, SLOT, RunsLayout, SortedRuns, StepState
 from headrace.core.operators.folds import get_order_columns
-from headrace.core.operators.folds import get_order_columns as in_place
 from headrace.core.operators.keyed_context import GroupingKey, KeyedContext
 from headrace.core.operators.operator import (
     MAX_OUTPUT_ROWS,
@@ -56,7 +49,7 @@ NEWEST_TIME = "__last"
 
 
 class FirstRowOperator(TtlOperator):
-    """The operator of `dedup` with `keep: first`."""
+    """The operator of `dedup` with `keep: first` in arrival order."""
 
     def __init__(self, operation: Dedup, context: KeyedContext) -> None:
         super().__init__(operation.ttl, context)
@@ -86,7 +79,7 @@ class FirstRowOperator(TtlOperator):
         ]
 
     def _renew_keys(self, frame: pl.DataFrame) -> pl.Series:
-        """Return the numbers of the rows with new keys; with a TTL, each row renews its key."""
+        """Return the numbers of the first rows of new keys, and renew the TTL of all keys."""
         heads = self._grouping.encode_keys(self._find_first_rows(frame)).with_row_index(KEY_INDEX)
         found = self.get_live_table().find(heads[KEY])
         new = (
@@ -121,7 +114,7 @@ class FirstRowOperator(TtlOperator):
 
 
 class LastRowOperator(StatelessOperator):
-    """The operator of `dedup` with `keep: last`."""
+    """The operator of `dedup` with `keep: last` in arrival order."""
 
     def __init__(self, operation: Dedup, context: KeyedContext) -> None:
         self._grouping = GroupingKey(operation.key)
@@ -139,11 +132,15 @@ class LastRowOperator(StatelessOperator):
 
 
 BUFFER_STATE = "waiting"
-"""The name of the runs in the state."""
+"""The name of the state with the buffered rows."""
 
 
 class WatermarkBuffer:
-    """The buffered rows of a step, with their key columns and positions in the row order."""
+    """Rows buffered until the watermark has passed them, and then released in row order.
+
+    Rows have their key columns and their position in the row order. They are stored under their
+    event times as slots, and never merged.
+    """
 
     def __init__(self, state: StepState, grouping: GroupingKey) -> None:
         self._state = state
@@ -163,11 +160,11 @@ class WatermarkBuffer:
 
     @property
     def deferred_rows(self) -> int:
-        """The number of earlier rows that `add` works on."""
+        """The number of stored rows that the next `add` has to process."""
         return 0 if self._runs is None else self._runs.estimate_deferred_rows(for_lookup=False)
 
     def add(self, rows: pl.DataFrame) -> None:
-        """Buffer rows, which have their key columns in addition to their own."""
+        """Buffer rows, which have the key's internal columns in addition to their own."""
         import polars as pl
 
         if self._runs is None:
@@ -197,13 +194,13 @@ class WatermarkBuffer:
 
 
 IS_NEW = "__new"
-"""Whether a key was not in the state."""
+"""Whether a row's key was not in the state."""
 
 
 class EventTimeDedupOperator(TtlOperator, ABC):
-    """The base of both operators: rows are buffered until the watermark, late ones left out.
+    """Base of the operators with `order: event_time`: rows are buffered until the watermark.
 
-    `_select_rows` chooses the rows to emit.
+    Late rows are dropped, or emitted to `late_to`. `_select_rows` chooses the rows to emit.
     """
 
     def __init__(self, operation: Dedup, context: KeyedContext) -> None:
@@ -214,7 +211,7 @@ class EventTimeDedupOperator(TtlOperator, ABC):
         self._buffer = WatermarkBuffer(context.state, self._grouping)
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
-        """Buffer the rows for the watermark; late rows are left out."""
+        """Buffer the rows that are not late."""
         frame = yield from self._context.drop_late_rows(frame, self._operation.late_to)
         if frame.height:
             yield from request_offload(self._buffer.deferred_rows)
@@ -241,7 +238,7 @@ class EventTimeDedupOperator(TtlOperator, ABC):
 
     @abstractmethod
     def _select_rows(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Return the rows to emit, of rows in row order."""
+        """Return the rows to emit among released rows, which are in row order."""
 
     def _emit_rows(self, rows: pl.DataFrame) -> Iterator[Output]:
         place = () if self._context.is_ordered else (ORDER,)
@@ -263,7 +260,7 @@ class FirstByTimeOperator(EventTimeDedupOperator):
         if self.has_ttl or not rows.height:
             return rows
         key = self._grouping.internal_names
-        ordered = rows.sort(in_place())
+        ordered = rows.sort(get_order_columns())
         return ordered.unique(key, keep="first", maintain_order=True) if key else ordered.head(1)
 
     def _select_rows(self, rows: pl.DataFrame) -> pl.DataFrame:

@@ -1,18 +1,16 @@
-"""The computation of a keyed operator over the rows of a group: begin, merge, finish.
+"""Folds: the computation of a keyed operator over the rows of a group, in three parts.
 
-Windows decide which rows belong together; a fold computes the result. Its state is columns, so
-states can be split, stored and merged in any order: merging is associative and commutative.
+Windows decide which rows belong together; a fold computes their result. `begin` makes the state of
+new rows, `merge` combines states, and `finish` makes output rows. The state is columns, so states
+can be split, stored and merged in any order: merging is associative and commutative.
 
-The order of the rows of a group: by the ranking of `top`, or by row order alone.
+- `AggregateFold` computes aggregates.
+- `TopNFold` retains the best rows of a group, by a `RowRanking`; row order decides ties.
+- `EvictingFold` retains the rows that an evictor leaves, for another fold.
+- `CountingFold` adds the number of rows, and the greatest values of some columns, to another fold.
 
-Ties of a ranking are ordered by row order.
-
-Folds that keep rows: those that an evictor leaves, and the best rows of `top`.
-
-The rows kept for a group are one list, so they are split, stored and merged like any state: one row
-per group. Merging concatenates lists, and drops the rows that need not be kept.
-
-A fold that also counts: the rows of each group, and the greatest values of some columns.
+The rows that a fold retains for a group are one list, so they are split, stored and merged like any
+other state: one row per group. Merging concatenates lists and drops the rows not needed any more.
 """
 
 from __future__ import annotations
@@ -48,7 +46,7 @@ ROW_TIME = "__at"
 
 
 class Fold(Protocol):
-    """A fold over the rows of groups; `by` are the columns that name a group: key and window."""
+    """A computation over the rows of groups; `by` are the columns of a group: key and window."""
 
     @property
     def input_columns(self) -> frozenset[str]:
@@ -65,19 +63,19 @@ class Fold(Protocol):
         ...
 
     def merge(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-        """Merge several states of a group into one; the columns `by` are kept."""
+        """Merge the states of each group into one; the result has the columns `by` as well."""
         ...
 
     def finish(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-        """Return the output rows of merged states: `by`, under the key's own names, and results.
+        """Return the output rows of merged states, in the order of the states.
 
-        The rows are in the order of the states.
+        They have the columns `by`, those of the key under their names in the pipeline, and results.
         """
         ...
 
 
 class AggregateFold:
-    """The fold of `aggregate`: partial states; with `newest` also the greatest event time."""
+    """The fold of `aggregate`; with `newest` it also computes the greatest event time."""
 
     def __init__(
         self, operation: nodes.Aggregate, grouping: GroupingKey, *, newest: bool = False
@@ -99,17 +97,17 @@ class AggregateFold:
         }
 
     def begin(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-        """Return partial states."""
+        """Return the partial states of the aggregates."""
         with self._error_context(rows):
             return compute_partial_states(rows, by, self._calls)
 
     def merge(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-        """Return merged states."""
+        """Merge the partial states of each group."""
         with self._error_context(states):
             return merge_states(states, by, self._calls)
 
     def finish(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-        """Return the results."""
+        """Return the values of the aggregates, after the columns `by`."""
         inside = dict(zip(self._grouping.internal_names, self._grouping.names, strict=True))
         names = [inside.get(name, name) for name in by]
         with self._error_context(states):
@@ -118,7 +116,7 @@ class AggregateFold:
             )
 
     def describe_groups(self, groups: pl.DataFrame, number: str) -> AbstractContextManager[None]:
-        """Describe groups in errors by their number among `groups`, which have the key."""
+        """Add key and window to errors that have the number of a group; `groups` have the key."""
         return self._error_context.resolve_numbers(groups, number)
 
     @property
@@ -137,10 +135,10 @@ def _build_newest_call() -> AggregateExpression:
 
 
 class RowRanking:
-    """A ranking of rows that carry their position in the row order."""
+    """A ranking of rows; their position in the row order decides ties."""
 
     def __init__(self, by: Sequence[Ranking], rows: int, more: Sequence[str] = ()) -> None:
-        """`more` are columns that order rows with equal positions."""
+        """`more` are columns that decide ties of rows with equal positions."""
         import polars as pl
 
         ties = [*get_order_columns(), *map(pl.col, more)]
@@ -154,7 +152,7 @@ class RowRanking:
         return rows.sort(self._by, descending=self._descending, nulls_last=self._nulls_last)
 
     def rank_rows(self, rows: pl.DataFrame, group: Sequence[str]) -> pl.DataFrame:
-        """Return the first rows of each group, best first, with their rank from 1."""
+        """Return the best rows of each group, best first, with their rank from 1."""
         import polars as pl
 
         rank = pl.int_range(1, pl.len() + 1, dtype=pl.Int32)
@@ -165,7 +163,7 @@ class RowRanking:
 
 
 def get_order_columns() -> list[pl.Expr]:
-    """Return the sort columns of the row order; numbers sort faster than a struct of them."""
+    """Return the sort keys of the row order: its fields, which sort faster than their struct."""
     import polars as pl
 
     assert isinstance(ORDER_TYPE, Struct)
@@ -173,7 +171,7 @@ def get_order_columns() -> list[pl.Expr]:
 
 
 KEPT_ROWS = "__kept"
-"""The rows kept for a group."""
+"""The list of the rows that are retained for a group."""
 
 
 GROUP_NUMBER = "__group"
@@ -181,9 +179,9 @@ GROUP_NUMBER = "__group"
 
 
 class EvictingFold:
-    """A fold of the rows that an evictor leaves.
+    """A fold that retains the rows that an evictor leaves.
 
-    Another fold computes the result of these rows when the window fires.
+    The inner fold computes the result of these rows when the window fires.
     """
 
     def __init__(
@@ -210,7 +208,7 @@ class EvictingFold:
         self.state_columns = {KEPT_ROWS: pl.List(pl.Struct(self._row))}
 
     def begin(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-        """Return the rows of each group that the inner fold may see."""
+        """Return the list of the rows of each group that the evictor may leave."""
         import polars as pl
 
         row = pl.struct(*self._row)
@@ -223,11 +221,11 @@ class EvictingFold:
         return collect_rows(rows.sort(get_order_columns()), by, row.tail(self._evict.last or 0))
 
     def merge(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-        """Merge lists, and keep the rows that the inner fold may still see."""
+        """Merge the lists of each group, and drop the rows that the evictor removes."""
         return self.begin(unnest_rows(states, by), by)
 
     def finish(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-        """Return the inner fold's results of the kept rows."""
+        """Return the results of the inner fold over the retained rows."""
         numbered = states.with_row_index(GROUP_NUMBER)
         with self._error_context.resolve_numbers(numbered, GROUP_NUMBER):
             of_group = self._inner.begin(unnest_rows(numbered, (GROUP_NUMBER,)), (GROUP_NUMBER,))
@@ -236,9 +234,9 @@ class EvictingFold:
 
 
 class TopNFold:
-    """The fold of `top`: the best rows of a group, best first, with all their columns.
+    """The fold of `top`: it retains the best rows of a group, best first.
 
-    With `newest` also the greatest event time of a group, over all its rows.
+    With `newest` it also computes the greatest event time of all rows of a group.
     """
 
     def __init__(
@@ -259,15 +257,15 @@ class TopNFold:
         self.state_columns = {KEPT_ROWS: pl.List(pl.Struct(self._row)), **newest_of}
 
     def begin(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-        """Return the best of these rows."""
+        """Return the list of the best rows of each group."""
         return collect_rows(self._ranks.sort_rows(rows), by, self._kept_rows, *self._newest)
 
     def merge(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-        """Return the best rows of several lists."""
+        """Merge the lists of each group into the list of its best rows."""
         return self.begin(unnest_rows(states, (*by, *self.state_columns.keys() - {KEPT_ROWS})), by)
 
     def finish(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-        """Return the rows with their rank, without the key's internal columns."""
+        """Return a row for each best row, with its rank, after the columns `by`."""
         import polars as pl
 
         ranks = pl.int_ranges(1, pl.col(KEPT_ROWS).list.len() + 1, dtype=pl.Int32).alias(
@@ -285,7 +283,7 @@ class TopNFold:
 def get_row_types(
     columns: Mapping[str, pl.DataType], rows_column: str = KEPT_ROWS
 ) -> Mapping[str, pl.DataType]:
-    """Return the column types of the rows that a state of these columns keeps as a list."""
+    """Return the column types of the rows in the list column of a state with these columns."""
     import polars as pl
 
     rows = columns[rows_column]
@@ -296,26 +294,26 @@ def get_row_types(
 def collect_rows(
     rows: pl.DataFrame, by: Sequence[str], row_expr: pl.Expr, *more: pl.Expr
 ) -> pl.DataFrame:
-    """Collect the rows to keep of each group into one list per group."""
+    """Collect the values of an expression into one list per group."""
     if not by:
         return rows.select(row_expr.implode().alias(KEPT_ROWS), *more)
     return rows.group_by(by).agg(row_expr.alias(KEPT_ROWS), *more)
 
 
 def unnest_rows(states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-    """Unnest the rows of such lists, each after the columns of its group."""
+    """Return a row for each row in a list, with the columns of its group before its own."""
     return states.select(*by, KEPT_ROWS).explode(KEPT_ROWS, empty_as_null=False).unnest(KEPT_ROWS)
 
 
 ROW_COUNT = "__rows"
-"""The number of rows in a state, or of the new ones among them."""
+"""The number of rows in a state."""
 
 
 class CountingFold:
-    """Another fold, with ROW_COUNT and the columns `greatest` (bigint, in rows and states).
+    """A fold that adds ROW_COUNT and the greatest values of some bigint columns to another fold.
 
-    The columns that name a group are at least two, or one of integers: Polars joins do not find NaN
-    when the only join column is sorted.
+    A group must have at least two columns, or one of integers: Polars joins do not find NaN when
+    the only join column is sorted.
     """
 
     def __init__(self, fold: Fold, greatest: Sequence[str] = ()) -> None:
@@ -331,14 +329,14 @@ class CountingFold:
         self.finish = fold.finish
 
     def begin(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-        """Return the states of rows, with their row counts."""
+        """Return the states of the rows of each group, with their row counts."""
         import polars as pl
 
         count = pl.len().cast(pl.Int64).alias(ROW_COUNT)
         return self._add_counts(self._fold.begin(rows, by), rows, by, count)
 
     def merge(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-        """Merge states, and add up their row counts."""
+        """Merge the states of each group, and add up their row counts."""
         import polars as pl
 
         return self._add_counts(self._fold.merge(states, by), states, by, pl.col(ROW_COUNT).sum())

@@ -1,13 +1,13 @@
-"""Running aggregates and running tops: results without a window, emitted as they change.
+"""Running aggregates and running tops: operators without a window that emit changed results.
 
-A running aggregate emits the new row of a key whenever the key has rows. The rows of a batch are
-folded first, so each key is looked up and emitted once. The greatest event time of a key is one
-more aggregate: it is the time of the output row, and `ttl` counts from it.
+`RunningAggregateOperator` emits the new row of a key whenever a batch has rows of the key. The rows
+of a batch are folded first, so each key is looked up and emitted once per batch. The greatest event
+time of a key is one more aggregate: it is the event time of the output row, and `ttl` counts from
+it.
 
-A running top: the first rows of each key so far, emitted rank by rank as they change.
-
-The state of a key is the list of its best rows. The rows of a batch are ranked among themselves
-first, so only rows that may matter are compared with the state.
+`RunningTopOperator` emits the ranks of a key that have changed. The state of a key is the list of
+its best rows. The rows of a batch are ranked among themselves first, so only rows that may change
+the list are compared with it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ IS_EMITTED = "__shown"
 
 
 class RunningAggregateOperator(TtlOperator):
-    """The operator of `aggregate` without a window."""
+    """The operator of `aggregate` without a window, which emits a changelog."""
 
     def __init__(self, operation: Aggregate, context: KeyedContext) -> None:
         import polars as pl
@@ -68,7 +68,7 @@ class RunningAggregateOperator(TtlOperator):
         yield from self._out.emit(changed if timed else changed.drop(EVENT_TIME))
 
     def _merge_states(self, fresh: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
-        """Merge the states of these rows with the stored states of their keys."""
+        """Merge the states of new rows with the stored states of their keys."""
         columns = [KEY_INDEX, *self._state_columns]
         numbered = fresh.with_row_index(KEY_INDEX)[columns]
         with self._fold.describe_groups(fresh, KEY_INDEX):
@@ -78,11 +78,11 @@ class RunningAggregateOperator(TtlOperator):
         return fresh[[*self._grouping.internal_names, KEY]].hstack(merged.get_columns())
 
     def _finish_states(self, states: pl.DataFrame) -> pl.DataFrame:
-        """Return the rows of these states, with KEY, in the same order."""
+        """Return the result rows of these states, with KEY, in the same order."""
         return self._fold.finish(states, (KEY, *self._grouping.internal_names))
 
     def _select_passing(self, results: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
-        """Return the rows that pass `having`, and those emitted before that no longer pass."""
+        """Return the results that pass `having`, and emitted ones that do not pass any more."""
         import polars as pl
 
         assert self._having is not None
@@ -112,11 +112,11 @@ NEWEST_TIME = "__last"
 
 
 OLD_RANK = "__before"
-"""The earlier rank of a row; null for a new row."""
+"""The rank of a row before the batch; null for a new row."""
 
 
 class RunningTopOperator(TtlOperator):
-    """The operator of `top` without a window."""
+    """The operator of `top` without a window, which emits a changelog of ranks."""
 
     def __init__(self, operation: nodes.Top, context: KeyedContext) -> None:
         super().__init__(operation.ttl, context)
@@ -131,7 +131,7 @@ class RunningTopOperator(TtlOperator):
             self._open(get_row_types(columns, BEST_ROWS))
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
-        """Emit the ranks that change with these rows."""
+        """Emit the ranks that these rows change."""
         if not self.is_open:
             self._open(frame.schema)
         table = self.get_live_table()
@@ -168,7 +168,7 @@ class RunningTopOperator(TtlOperator):
         return self._grouping.encode_keys(self._ranks.rank_rows(rows, key))
 
     def _merge_ranks(self, best: pl.DataFrame, stored_states: pl.DataFrame) -> pl.DataFrame:
-        """Rank the stored and the new rows of each key."""
+        """Return the best of the stored and new rows of each key, ranked, with their OLD_RANK."""
         import polars as pl
 
         columns = (KEY, *self._stored_columns, NEWEST_TIME, OLD_RANK)

@@ -1,19 +1,17 @@
-"""Stateless operators: projection and filter, `explode`, `route`.
+"""Stateless operators: projections and filters, `explode`, `route`.
 
 A run of `where`, `select`, `with` and `drop` is compiled to one filter and one select. Expressions
 are inlined until each reads only input columns, so a chain of steps costs two calls per batch,
-however long it is. A computed column that is read more than once is not inlined into its readers:
-the run is cut there, and a second filter and select begin. Conditions may be moved before
-projections because an expression never fails. The rows that pass each step are still counted:
-conditions of several steps are computed as masks, in one call.
+however long it is. A computed column that is read more than once is not inlined: a second filter
+and select begin there. Conditions may be moved before projections because an expression never
+fails. The rows that pass each step are still counted: the conditions of all steps are computed as
+masks, in one call.
 
-`explode`: a row for each element of an array.
+`explode` makes a row for each element of an array. Output batches are bounded, however long the
+arrays are: rows are exploded in runs, and a single array that is too long in slices. Where rows
+have a position in the row order, the rows made from one array are numbered parts of its position.
 
-Output batches are bounded, however long the arrays are: rows are exploded in runs, and a single
-array that is too long in slices. Where rows carry their position in the row order, the rows of one
-array are parts of the position of their origin.
-
-`route`: each row goes to the first branch whose condition is true, else to `else`.
+`route` sends each row to the first branch whose condition is true, and to `else` if none is.
 """
 
 from __future__ import annotations
@@ -47,10 +45,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ProjectionStage:
-    """Conditions and output columns over the same input; `columns=None` keeps the columns."""
+    """Conditions and output columns over the same input; without `columns` they are the input's."""
 
     conditions: tuple[tuple[str, TypedExpression], ...] = ()
-    """Each with the name of its step."""
+    """The conditions, each after the name of its step."""
     columns: dict[str, TypedExpression] | None = None
 
     def with_operation(self, step: str, operation: Filter | Project) -> ProjectionStage:
@@ -94,9 +92,10 @@ def build_stages(operations: Iterable[tuple[str, Filter | Project]]) -> list[Pro
 
 
 class ProjectionOperator(StatelessOperator):
-    """The operator of a run of column operations; `now_us` is the clock for processing time.
+    """The operator of consecutive filters and projections of one or more steps.
 
-    `passed_rows` counts the rows that passed the conditions of each step.
+    `now_us` is the clock for processing time. `passed_rows` counts the rows that pass the
+    conditions of each step.
     """
 
     def __init__(
@@ -113,7 +112,7 @@ class ProjectionOperator(StatelessOperator):
         self.passed_rows: Counter[str] = Counter(dict.fromkeys(steps, 0))
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
-        """Emit the rows that pass, with the selected columns."""
+        """Emit the rows that pass all conditions, with the output columns."""
         if self._needs_now:
             frame = _add_clock_column(frame, self._now_us())
         for kernel in self._kernels:
@@ -131,7 +130,7 @@ def _add_clock_column(frame: pl.DataFrame, now_us: int) -> pl.DataFrame:
 
 
 class ProjectionKernel:
-    """A stage compiled to Polars."""
+    """A stage compiled to Polars expressions."""
 
     def __init__(self, stage: ProjectionStage) -> None:
         self.steps = [step for step, _ in stage.conditions]
@@ -148,7 +147,7 @@ class ProjectionKernel:
         )
 
     def __call__(self, frame: pl.DataFrame, passed: Counter[str]) -> pl.DataFrame:
-        """Filter and project the rows; hidden columns are kept.
+        """Filter and project the rows; the result has the hidden columns of the frame as well.
 
         A changelog row that does not pass becomes the delete of its key.
         """
@@ -176,7 +175,7 @@ class ProjectionKernel:
         return frame.head(left) if left in (0, frame.height) else frame.filter(whole)
 
     def _compute_masks(self, frame: pl.DataFrame) -> list[pl.Series]:
-        """Compute each condition for each row."""
+        """Return the values of each condition."""
         named = [condition.alias(str(at)) for at, condition in enumerate(self._conditions)]
         masks = select_columns(frame, *named)
         if masks.height != frame.height:  # every condition is a constant
@@ -189,9 +188,9 @@ ELEMENT_NUMBER = "__number"
 
 
 class ExplodeOperator(StatelessOperator):
-    """The operator of `explode`.
+    """The operator of `explode`: a row for each element of an array.
 
-    Rows without elements are dropped, or kept with a null if the step says `outer`.
+    A row without elements is dropped, or emitted with a null if the step says `outer`.
     """
 
     def __init__(self, stream: str, operation: nodes.Explode) -> None:
@@ -241,7 +240,7 @@ class ExplodeOperator(StatelessOperator):
 
 
 def _split_runs(lengths: pl.Series) -> Iterator[tuple[int, int]]:
-    """Iterate over runs of rows, as (first, count), of at most MAX_OUTPUT_ROWS elements each.
+    """Yield runs of rows, as (first, count), with at most MAX_OUTPUT_ROWS elements each.
 
     A single row with more elements is a run of its own.
     """
@@ -255,7 +254,7 @@ def _split_runs(lengths: pl.Series) -> Iterator[tuple[int, int]]:
 
 
 class RouteOperator(StatelessOperator):
-    """The operator of `route`; `wanted` are the outputs with readers, other rows are dropped."""
+    """The operator of `route`; rows of outputs that are not `wanted` are dropped."""
 
     def __init__(self, step: str, operation: nodes.Route, wanted: frozenset[str]) -> None:
         import polars as pl

@@ -1,20 +1,19 @@
-"""One side of a join: the stored columns of its rows, which can be combined with the other side's.
+"""The columns, time bounds and stored rows of one side of a join, shared by the join operators.
 
-The key has the same columns on both sides, computed and normalised for comparison: zero has no
-sign, and all NaNs are equal. A row with a null in its key equals nothing. The columns are the
-output columns of the join; they and the hidden columns of both sides are distinct.
+- `JoinSideColumns` says which columns of an input row are stored. The key has the same columns on
+  both sides, normalised for comparison: zero has no sign, and all NaNs are equal. A row with a null
+  in its key matches nothing. The other columns are the output columns of the join; they and the
+  hidden columns of both sides have distinct names.
+- `SymmetricJoin` is the base of joins that process the rows of both sides in the same way.
+- `TimeBounds` is the time arithmetic of `within`: how long a row may match future rows, and how
+  long it is stored.
+- `JoinSideBuffer` stores the rows of one side that others may still match, in runs by time.
 
-The base of joins that process the rows of both sides in the same way.
-
-The time arithmetic of `within`: until when a row may find matches, and how long it is stored.
-
-The times of a pair are `least` to `most` apart, seen from the left row. So a left row can match
-future rows until the clock is later than its time plus `most`, a right one until it is later than
-its time less `least`; only then is it known whether the row had a match. To find out, the stored
-rows of the other side are probed, which are therefore stored as long as some row that they may have
-matched is undecided.
-
-The stored rows of one side of a join that others may still match, in runs by time.
+The times of a pair are `least_us` to `most_us` apart, seen from the left row. So a left row can
+match future rows until the clock is later than its time plus `most_us`, a right one until it is
+later than its time less `least_us`. Only then is it known whether a row had a match. That is found
+out by probing the stored rows of the other side, which are therefore stored as long as a row that
+they may have matched is undecided.
 """
 
 from __future__ import annotations
@@ -46,11 +45,11 @@ TIME_COLUMNS = ("__left_time", "__right_time")
 
 
 NUMBER_COLUMNS = ("__left_at", "__right_at")
-"""The number of a row of each side in the row order, where rows must carry it."""
+"""The position of a row of each side in the row order, where rows must carry it."""
 
 
 class JoinSideColumns:
-    """The stored columns of one side: its key, its columns, its hidden columns."""
+    """The stored columns of one side: its key, its output columns and its hidden columns."""
 
     def __init__(self, operation: nodes.Join, which: int, *, ordered: bool) -> None:
         side = operation.right if which == RIGHT else operation.left
@@ -70,7 +69,7 @@ class JoinSideColumns:
         self._exprs = [to_expr(each.value).alias(each.name) for each in side.columns]
 
     def project_input(self, frame: pl.DataFrame, *more: pl.Expr) -> pl.DataFrame:
-        """Project input rows to the stored columns and the given expressions, in order."""
+        """Return the stored columns of input rows, followed by the given expressions."""
         import polars as pl
 
         if EVENT_TIME in frame.columns:
@@ -83,11 +82,11 @@ class JoinSideColumns:
         return self.grouping.project_columns(frame, (), *self._exprs, *hidden, *more)
 
     def encode_keys(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Return the rows with KEY, their encoded key, which is never null."""
+        """Add the column KEY, the encoded key, which is never null."""
         return self.grouping.encode_keys(rows)
 
     def find_null_keys(self, rows: pl.DataFrame) -> pl.Series | None:
-        """Return which rows have a null in their key and so match nothing; None if none has."""
+        """Return a mask of rows with a null in their key, which match nothing; None if none has."""
         import polars as pl
 
         if not any(rows[name].null_count() for name in self.key):
@@ -114,14 +113,14 @@ class SymmetricJoin(ABC):
 
 @dataclass(frozen=True, slots=True)
 class TimeBounds:
-    """The time bounds of both sides of a join, by its type."""
+    """The bounds of the time between matching rows, and what follows from them for each side."""
 
     least_us: int
     most_us: int
     type: JoinType
 
     def get_range(self, which: int) -> tuple[int, int]:
-        """Return the bounds of a matching row's time less that of a row of this side."""
+        """Return the least and greatest time from a row of this side to a matching row."""
         if which == LEFT:
             return self.least_us, self.most_us
         return -self.most_us, -self.least_us
@@ -138,12 +137,12 @@ class TimeBounds:
         )
 
     def needs_matches(self, which: int) -> bool:
-        """Whether it matters if rows of this side had a match before."""
+        """Whether the result depends on whether a row of this side had a match before."""
         return emits_unmatched(self.type, which) or (self.type == "semi" and which == LEFT)
 
     @property
     def watermark_delay_us(self) -> int:
-        """The greatest age of a row that is emitted unmatched."""
+        """The greatest age of a row that is emitted because it had no match; 0 if none is."""
         return max(
             [0, *(self.get_open_us(which) for which in (LEFT, RIGHT) if self.needs_matches(which))]
         )
@@ -155,7 +154,7 @@ def emits_unmatched(type: JoinType, which: int) -> bool:
 
 
 def compute_expired_us(clock_us: int, for_us: int) -> int:
-    """Return the latest start time of a period of this length that is over at the clock."""
+    """Return the latest time whose rows, stored for `for_us`, have expired at the clock."""
     if clock_us in (NO_CLOCK_US, MAX_WATERMARK_US):
         return clock_us
     return max(clock_us - for_us - 1, NO_CLOCK_US)
@@ -166,14 +165,14 @@ SIDE_STATES = ("left", "right")
 
 
 LOOKUP_FACTOR = 8
-"""Keys are looked up if the stored rows are more than this many times the probing rows.
+"""The number of stored rows per probing row above which keys are looked up.
 
-Otherwise all stored rows are read.
+With fewer stored rows, all of them are read.
 """
 
 
 class JoinSideBuffer:
-    """Stored rows with the columns of their side and SLOT."""
+    """The stored rows of one side, with the columns of the side and SLOT, in runs by time."""
 
     def __init__(
         self,
@@ -182,7 +181,7 @@ class JoinSideBuffer:
         context: KeyedContext,
         time: Literal["kept", "slot", "lost"] = "kept",
     ) -> None:
-        """`time`: whether a row's time is a column, the slot, or not stored."""
+        """`time`: whether the event time of a row is a stored column, its slot, or not stored."""
         self.side = side = JoinSideColumns(operation, which, ordered=context.is_ordered)
         self.key = side.key
         self._time = side.time if time == "slot" else None
@@ -231,7 +230,10 @@ class JoinSideBuffer:
     def find_candidates(
         self, probe_rows: pl.DataFrame, near: tuple[int, int] | None
     ) -> pl.DataFrame | None:
-        """Return a superset of the rows that these may match; None if there are none."""
+        """Return a superset of the stored rows that these rows may match; None if there are none.
+
+        `near`: the bounds of the time from a row to its match; None if any time matches.
+        """
         after, until = _compute_reach(probe_rows[SLOT], near)
         if not self.is_selective(probe_rows.height):
             return self.runs.read(after, until)
@@ -239,7 +241,7 @@ class JoinSideBuffer:
         return self.runs.read_keys(keys.unique() if keys.height > 1 else keys, after)
 
     def count_deferred_rows(self, probe_count: int) -> int:
-        """Return the number of stored rows that a probe with this many rows works on."""
+        """Return the number of stored rows that a probe with this number of rows has to process."""
         return (
             self.runs.estimate_deferred_rows(for_lookup=True)
             if self.is_selective(probe_count)

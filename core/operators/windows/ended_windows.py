@@ -1,20 +1,21 @@
-"""Windows that share panes, merged from window to window instead of each from all its panes.
+"""The states of the windows that have ended, computed from the states of their panes.
 
-Two stacks make a queue, as is known from sliding minima. The panes of a window are an older and a
-newer part. The newer part is one merged state per key, to which panes are added as they come. For
-the older part there is the merged state from each pane to its end, so that the oldest pane is
-dropped by taking the next of these. When the older part is used up, the newer one takes its place.
-So a window costs a few merges of one row per key, however many panes it has.
+`SinglePaneWindows` is for windows that are panes. `SharedPaneWindows` is for panes that are in
+several windows, and computes windows in one of two ways:
 
-The states of the older part would take as much memory as panes times keys, so they are built for
-stretches of panes, and pane by pane only for the stretch that contains the oldest pane.
+- Expanding copies the state of each pane into each of its windows. This is fast where windows hold
+  few rows, however many windows there are.
+- Merging from window to window (`TwoStackMerger`) is fast where windows hold many rows of few keys.
 
-The windows that have ended, and their states: of windows that are panes, and of shared panes.
+The sizes of the last windows decide between them.
 
-Where a pane is in many windows there are two ways. Expanding copies each state into each of its
-windows: good where windows hold few rows, however many windows there are. Trailing keeps merged
-states from window to window: good where windows hold many rows of few keys. The sizes of the last
-windows decide between them.
+`TwoStackMerger` is a queue made of two stacks, as is known from sliding minima. The panes of a
+window are an older and a newer part. The newer part is one merged state per key, to which panes are
+added. For the older part there is the merged state from each pane to the part's end, so that
+dropping the oldest pane only means to take the next of these. When the older part is used up, the
+newer part takes its place. So a window costs a few merges of one row per key, however many panes it
+has. The states of the older part would take as much memory as panes times keys, so they are built
+for stretches of panes, and pane by pane only for the stretch with the oldest pane.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ if TYPE_CHECKING:
 
 
 MAX_LATE_FRAMES = 16
-"""The number of frames of late rows that are kept unmerged."""
+"""The number of frames of late rows above which these frames are merged."""
 
 
 class TwoStackMerger:
-    """The windows of a grid, one after the other."""
+    """Merges the panes of consecutive windows, reusing the merged states of the window before."""
 
     def __init__(self, grid: Grid, pane_state: PaneState) -> None:
         self._grid = grid
@@ -50,7 +51,7 @@ class TwoStackMerger:
         self._reached = 0
         """The last pane that is in either part."""
         self._late: list[pl.DataFrame] = []
-        """Rows that were folded since under panes merged before."""
+        """States of late rows, for panes that are merged already."""
         pane_state.listeners.append(self._collect_late)
 
     def close(self) -> None:
@@ -69,7 +70,10 @@ class TwoStackMerger:
             self._late = [self._pane_state.merge_panes(concat_chunks(self._late))]
 
     def merge_window(self, end: int) -> pl.DataFrame | None:
-        """Return the states of a window that ends after the one before; None without rows."""
+        """Return the states of a window, one per key; None if it has no rows.
+
+        Each call must be for a later window than the call before.
+        """
         import polars as pl
 
         start = self._grid.window_start(end)
@@ -95,7 +99,7 @@ class TwoStackMerger:
 
 
 class _SuffixMerges:
-    """The merged states from each pane to the last one."""
+    """The merged states from each pane of the older part to its last one, which is `last_pane`."""
 
     def __init__(self, pane_state: PaneState, panes: pl.DataFrame, last: int) -> None:
         self.last_pane = last
@@ -104,9 +108,9 @@ class _SuffixMerges:
         self._slots: list[int] = panes[SLOT].unique().sort().to_list()
         self._stretch = isqrt(len(self._slots)) + 1
         self._stretches: dict[int, pl.DataFrame | None] = {}
-        """From the first pane of each stretch."""
+        """The merged states from each stretch to the last pane, by the index of its first pane."""
         self._single: dict[int, pl.DataFrame | None] = {}
-        """From each pane of the oldest stretch to the end of the stretch."""
+        """The merged states from each pane of the oldest stretch to the end of that stretch."""
         firsts = range(0, len(self._slots), self._stretch)
         suffix: pl.DataFrame | None = None
         for at in reversed(firsts[1:]):
@@ -114,7 +118,10 @@ class _SuffixMerges:
             self._stretches[at] = suffix
 
     def merge_after(self, start: int) -> tuple[pl.DataFrame | None, ...]:
-        """Return parts that together are the states of the panes after an increasing time."""
+        """Return partial states that together cover the panes after a time.
+
+        The time must not decrease from call to call.
+        """
         at = bisect_right(self._slots, start)
         if at == len(self._slots):
             return ()
@@ -139,7 +146,7 @@ class _SuffixMerges:
 def _merge_states(
     pane_state: PaneState, parts: Sequence[pl.DataFrame | None]
 ) -> pl.DataFrame | None:
-    """Merge states into one per key."""
+    """Merge states into one per key; None if there are none."""
     columns = (*pane_state.key, *pane_state.fold.state_columns)
     there = [part.select(columns) for part in parts if part is not None and part.height]
     if not there:
@@ -155,7 +162,7 @@ class EndedWindows(Protocol):
         ...
 
     def clear(self) -> None:
-        """Forget merged states: the pane state was cleared."""
+        """Discard merged states, because the pane state was cleared."""
         ...
 
 
@@ -175,14 +182,14 @@ class SinglePaneWindows:
             yield due
 
     def clear(self) -> None:
-        """Do nothing: only the pane state is kept."""
+        """Do nothing: there are no merged states."""
 
 
 class SharedPaneWindows:
     """Windows of several panes, which they share.
 
-    The attributes are not state: merged states are rebuilt from the pane state, and the cost
-    decides about speed, not about results.
+    Nothing here is part of a checkpoint: merged states are rebuilt from the pane state, and the
+    cost affects speed, not results.
     """
 
     def __init__(self, grid: Grid, pane_state: PaneState, expander: PaneExpander) -> None:
@@ -207,7 +214,7 @@ class SharedPaneWindows:
                 return
 
     def clear(self) -> None:
-        """Forget the states that were merged from window to window."""
+        """Discard the merged states."""
         if self._merger is not None:
             self._merger.close()
         self._merger = None

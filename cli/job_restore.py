@@ -82,11 +82,7 @@ def prepare_job(
             check()
             repository.delete_job()
             repository.clear_finished()
-        elif repository.read_finished() is not None:
-            # The previous run was killed after the job's end, before that was reported.
-            repository.delete_job()
-            clear_location(home)
-            repository.clear_finished()
+        elif _remove_finished_job(home, repository):
             yield None
             return
         record_location(home, id, settings.checkpoint.dir)
@@ -102,6 +98,16 @@ def prepare_job(
             if not restored.is_final:  # else nothing is left to read
                 report(replace(resumed, killed_process=str(killed) if killed else None))
         yield PreparedJob(home, repository, job, storage, restored)
+
+
+def _remove_finished_job(home: Home, repository: CheckpointRepository) -> bool:
+    """Remove a job whose run was killed after the job's end; return whether there was one."""
+    if repository.read_finished() is None:
+        return False
+    repository.delete_job()
+    clear_location(home)
+    repository.clear_finished()
+    return True
 
 
 @contextmanager
@@ -287,13 +293,12 @@ def _restore_checkpoint(
     document = storage.read_manifest(number)
     changes = check_compatibility(number, document, plan, options)
     removed: tuple[int, ...] = ()
-    again: tuple[tuple[str, int], ...] = ()
-    if saved is None:
-        removed = _find_newer(store, storage, number)
-    elif saved.is_same_job:
-        removed = saved.find_newer_checkpoints(store)
+    repeated_rows: tuple[tuple[str, int], ...] = ()
     if saved is None or saved.is_same_job:
-        again = _count_rewritten_rows(store, storage, removed, document, plan)
+        removed = (
+            saved.find_newer_checkpoints(store) if saved else _find_newer(store, storage, number)
+        )
+        repeated_rows = _count_rewritten_rows(store, storage, removed, document, plan)
     storage.resumed_number, storage.fresh_parts = number, options.fresh_parts
     storage.on_deployed = (
         partial(storage.return_to, number)
@@ -301,19 +306,23 @@ def _restore_checkpoint(
         else partial(_remove_checkpoints, store, removed)
     )
     restored = manifest.restore_checkpoint(number, document, plan, options.fresh_parts)
-    sources = tuple(
-        (name, describe_progress([(s.name, p.position, p.is_finished) for s, p in splits.items()]))
-        for name, splits in restored.restored_state.splits.items()
-    )
     resumed = JobResumed(
         number,
         restored.taken_at,
-        sources,
+        _describe_sources(restored),
         changes=changes,
         removed_checkpoints=removed,
-        repeated_rows=again,
+        repeated_rows=repeated_rows,
     )
     if saved is not None:
         folder = saved.savepoint.folder
         resumed = replace(resumed, savepoint=folder, dropped_checkpoints=saved.removed_checkpoints)
     return restored, resumed
+
+
+def _describe_sources(restored: RestoredCheckpoint) -> tuple[tuple[str, str], ...]:
+    """Return the progress of each source."""
+    return tuple(
+        (name, describe_progress([(s.name, p.position, p.is_finished) for s, p in splits.items()]))
+        for name, splits in restored.restored_state.splits.items()
+    )

@@ -123,11 +123,7 @@ def run(ctx: click.Context, /, **parameters: Any) -> None:
         ctx.exit(2)
     if options.batch:
         ctx.exit(run_batch(options, checked, checked.plan, report, signals))
-    is_resumable = options.limit is None and _is_replayable(checked.plan)
-    if is_resumable:
-        _check_reset_state(checked.plan, options.reset_state, ctx)
-    elif options.needs_checkpoints:
-        raise click.UsageError("a run with --limit or of standard input takes no checkpoints", ctx)
+    is_resumable = _check_checkpoint_options(options, checked.plan, ctx)
     launch = _build_launch(options, checked.pipeline.settings.buffer, signals, report)
     if options.http is not None:
         launch = _add_monitoring(launch, options.http, options.http_host, report, ctx)
@@ -138,6 +134,16 @@ def run(ctx: click.Context, /, **parameters: Any) -> None:
         else:
             status = run_ephemeral(checked.plan, checked.pipeline.settings, launch, report)
     ctx.exit(status)
+
+
+def _check_checkpoint_options(options: RunOptions, plan: Plan, ctx: click.Context) -> bool:
+    """Return whether the run takes checkpoints. Raises UsageError for options that do not fit."""
+    is_resumable = options.limit is None and _is_replayable(plan)
+    if is_resumable:
+        _check_reset_state(plan, options.reset_state, ctx)
+    elif options.needs_checkpoints:
+        raise click.UsageError("a run with --limit or of standard input takes no checkpoints", ctx)
+    return is_resumable
 
 
 def run_batch(

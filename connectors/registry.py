@@ -61,6 +61,11 @@ def _load(name: str) -> Connector:
             from headrace.connectors.standard_streams import STDOUT
 
             return STDOUT
+    return _load_table(name)
+
+
+def _load_table(name: str) -> Connector:
+    match name:
         case "file":
             from headrace.connectors.tables.file import FILE
 

@@ -139,6 +139,15 @@ def _build_state_schema(fingerprint: Fingerprint, reading: Mapping[str, Any]) ->
             key, nodes.Apply(made, window, _MISSING_USER_CODE, of, Schema(())), of, timed
         )
     keys = _add_window_bounds(key.columns, window)
+    columns, hidden = _rebuild_aggregates(reading, of, keys)
+    operation = nodes.Aggregate(made, window, columns)
+    return StateSchema(key, operation, of, timed, ttl, fingerprint.has_having, changes, hidden)
+
+
+def _rebuild_aggregates(
+    reading: Mapping[str, Any], of: Schema, keys: Schema
+) -> tuple[tuple[nodes.AggregatedColumn, ...], tuple[str, ...]]:
+    """Return the aggregates that can be computed again, and the names of the others."""
     texts = {name: text for name, text in reading["columns"].items() if MASK not in text}
     columns = tuple(
         nodes.AggregatedColumn(name, type_aggregate_text(text, of, keys), text)
@@ -149,9 +158,7 @@ def _build_state_schema(fingerprint: Fingerprint, reading: Mapping[str, Any]) ->
         build_partials_column(name, call) for name, call in users.items() if call["keeps"]
     )
     secret = (name for name, call in users.items() if not call["keeps"])
-    hidden = (*(name for name in reading["columns"] if name not in texts), *secret)
-    operation = nodes.Aggregate(made, window, columns)
-    return StateSchema(key, operation, of, timed, ttl, fingerprint.has_having, changes, hidden)
+    return columns, (*(name for name in reading["columns"] if name not in texts), *secret)
 
 
 def _build_join_schema(fingerprint: Fingerprint, reading: Mapping[str, Any]) -> JoinStateSchema:

@@ -33,7 +33,7 @@ from headrace.core.operators.process.process_operator import ProcessOperator, Us
 from headrace.core.operators.process.user_class import get_states
 from headrace.core.plan import nodes
 from headrace.core.plan.nodes.matching import ConnectedMatch
-from headrace.core.process.declarations import Kind
+from headrace.core.process.declarations import Declared, Kind
 from headrace.core.process.process import Process, to_microseconds
 from headrace.core.testing.plain_state import PlainState
 from headrace.core.types.data_types import TIMESTAMP, Array, Field, Schema, Struct, to_polars
@@ -99,21 +99,29 @@ class Trial:
         names = (key,) if isinstance(key, str) else tuple(key)
         _check_schemas(self._schemas[:1] if self._has_rules else self._schemas, names, event_time)
         in_time = _is_in_event_time(order, event_time)
-        without = self._schemas[:1] if self._has_rules and not in_time else self._schemas
-        if event_time is not None and not all(event_time in schema for schema in without):
-            raise ValueError(f'event_time: there is no column "{event_time}"')
+        self._check_event_time(in_time=in_time)
         named = tuple((name, _parse_schema(columns)) for name, columns in (outputs or {}).items())
-        self._declarations = get_states(kind)
-        if not self._has_rules and any(declared.shared for declared in self._declarations.values()):
-            raise TypeError("the class has shared states, which rules write: give columns of rules")
+        self._declarations = self._get_states(kind)
         file, states = Path(inspect.getfile(kind)), tuple(self._declarations.items())
         body = nodes.ProcessBody(
             file.name, kind.__name__, _parse_schema(returns), named, in_time, states
         )
         code = LoadedClass(file.parent, file.name, kind.__name__, kind)
-        self._operator = self._build_operator(
-            body, names, UserCodeContext("trial", code, None, frozenset())
-        )
+        user_context = UserCodeContext("trial", code, None, frozenset())
+        self._operator = self._build_operator(body, names, user_context)
+
+    def _check_event_time(self, *, in_time: bool) -> None:
+        """Check that the inputs have the column of the event time; rules need it only in order."""
+        schemas = self._schemas[:1] if self._has_rules and not in_time else self._schemas
+        if self._event_time is not None and any(self._event_time not in each for each in schemas):
+            raise ValueError(f'event_time: there is no column "{self._event_time}"')
+
+    def _get_states(self, kind: type[Process]) -> Mapping[str, Declared]:
+        """Return the states that the class declares; only rules can write shared ones."""
+        states = get_states(kind)
+        if not self._has_rules and any(declared.shared for declared in states.values()):
+            raise TypeError("the class has shared states, which rules write: give columns of rules")
+        return states
 
     def _build_operator(
         self, body: nodes.ProcessBody, key: tuple[str, ...], user_context: UserCodeContext

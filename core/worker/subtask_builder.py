@@ -232,17 +232,11 @@ class SubtaskBuilder:
         restored: RestoredState,
     ) -> Subtask:
         first, last_part = self.plan.part(task.parts[0]), self.plan.part(task.parts[-1])
-        writer_states = restored.writers.get(last_part.name, ())
-        operator_task = OperatorTask(
-            compiled.chain,
-            self._build_output(task, last_part, id.index, writer_states),
-            self._run_context.kernel_executor,
+        output = self._build_output(
+            task, last_part, id.index, restored.writers.get(last_part.name, ())
         )
-        if self._store is not None:
-            archive = self._run_context.snapshot_executor or self._run_context.kernel_executor
-            operator_task.snapshotter = Snapshotter(
-                id, task.parts, compiled.states, self._store, archive, send
-            )
+        operator_task = OperatorTask(compiled.chain, output, self._run_context.kernel_executor)
+        operator_task.snapshotter = self._build_snapshotter(id, task, compiled, send)
         source_task = self._build_source_task(
             first, operator_task, lambda at_us: send(WatermarkReport(id, at_us))
         )
@@ -258,18 +252,29 @@ class SubtaskBuilder:
             now_us=self._operator_context.now_us,
         )
         if compiled.lookup_join is not None and gate is not None:
-            client = self._connectors.lookups[first.name]
-            max_rows = self._bounds.rows
             subtask.lookup_task = LookupTask(
                 gate,
                 compiled.lookup_join,
-                client,
+                self._connectors.lookups[first.name],
                 operator_task,
                 compiled.chain_before_lookup,
-                max_rows,
+                self._bounds.rows,
             )
         operator_task.collect_counts = lambda: collect_counters(subtask, self.plan)
         return subtask
+
+    def _build_snapshotter(
+        self,
+        id: SubtaskId,
+        task: nodes.Task,
+        compiled: SubtaskOperators,
+        send: Callable[[CoordinatorEvent], None],
+    ) -> Snapshotter | None:
+        """Build the snapshotter of a subtask; None without a snapshot store."""
+        if self._store is None:
+            return None
+        executor = self._run_context.snapshot_executor or self._run_context.kernel_executor
+        return Snapshotter(id, task.parts, compiled.states, self._store, executor, send)
 
     def _build_source_task(
         self,

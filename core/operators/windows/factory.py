@@ -68,26 +68,15 @@ def build_window_operator(
     pane_state = PaneState(context.state, grouping, marked)
     expander = PaneExpander(grid, pane_state)
     keep = window.lateness_us > 0 and window.keeps_rows
-    ended_windows = (
+    windows = (
         SinglePaneWindows(pane_state, keep=keep)
         if grid.is_one_to_one
         else SharedPaneWindows(grid, pane_state, expander)
     )
-    every = trigger is not None and trigger.every_us is not None
-    dirty_panes = (
-        DirtyPanes(context.state, grouping, pane_state) if every and window.keeps_rows else None
-    )
+    is_periodic = trigger is not None and trigger.every_us is not None and window.keeps_rows
+    dirty_panes = DirtyPanes(context.state, grouping, pane_state) if is_periodic else None
     components = WindowComponents(
-        window,
-        grid,
-        clock,
-        rows,
-        pane_state,
-        expander,
-        ended_windows,
-        results,
-        context,
-        dirty_panes,
+        window, grid, clock, rows, pane_state, expander, windows, results, context, dirty_panes
     )
     if trigger is None or not by_rows:
         return WindowOperator(components)

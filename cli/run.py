@@ -1,7 +1,7 @@
 """`headrace run`: runs a pipeline until it ends or a stop is requested.
 
-A run is one of three: a batch on Spark, a job that can resume from checkpoints, or a job without
-them. They share the loading of the pipeline, the launch of a job, and the report.
+A run is one of three: a batch run on Spark, a job that can resume from checkpoints, or a job
+without them. They share the loading of the pipeline, the launch of a job, and the report.
 """
 
 from __future__ import annotations

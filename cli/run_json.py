@@ -151,7 +151,7 @@ class JsonReport:
             self._write_event("summary", status="done", **build_batch_summary(done))
 
     def report_nothing_written(self) -> None:
-        """Write `failure`: the batch was interrupted."""
+        """Write `failure`: the batch run was interrupted."""
         self._write_event("failure", message=NOTHING_WRITTEN_TEXT, hint="", exit_status=130)
 
 

@@ -46,7 +46,7 @@ class RunReport(Protocol):
         ...
 
     def report_stages(self, look: BatchProgress) -> None:
-        """Report the progress of a batch on Spark."""
+        """Report the progress of a batch run."""
         ...
 
     def report_event(self, event: JobEvent) -> None:
@@ -82,7 +82,7 @@ class RunReport(Protocol):
         ...
 
     def report_nothing_written(self) -> None:
-        """Report that a batch was stopped before its output was committed."""
+        """Report that a batch run was stopped before its output was committed."""
         ...
 
 

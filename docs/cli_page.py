@@ -23,7 +23,7 @@ shown.
 | 2 | the command line or a pipeline is invalid, or an input matches nothing |
 | 3 | rejected because of existing files: an output folder that is not empty, checkpoints that are \
 damaged, incompatible, or in use by another process |
-| 130 | stopped at once by a second Ctrl-C; a batch and any other command by the first |
+| 130 | stopped at once by a second Ctrl-C; a batch run and any other command by the first |
 
 | environment | effect |
 | --- | --- |
@@ -93,10 +93,10 @@ and in addition, by event:
   and `late` if a step of the pipeline can drop late rows. The same for each of `parts`, with
   `waits` (the share of time), `backpressure` (`ok`, `low` or `high`), and where they apply
   `unfilled` (rows in count windows that never filled), `watermark`, and `state`: the step's state
-  as `rows`, `bytes` in memory and `bytes_on_disk`. For a batch it is `seconds` and `stages`, null
-  while Spark starts: for each its `number`, the `job` that it belongs to, the number of `tasks` and
-  how many are `done`, `running` and `failed`, `rows_in` and `rows_out` between stages, and
-  `ended`.
+  as `rows`, `bytes` in memory and `bytes_on_disk`. For a batch run it is `seconds` and `stages`,
+  null while Spark starts: for each its `number`, the `job` that it belongs to, the number of
+  `tasks` and how many are `done`, `running` and `failed`, `rows_in` and `rows_out` between stages,
+  and `ended`.
 - `stopping`, at the first Ctrl-C or SIGTERM, without further fields.
 - `failure`, when the job is rejected or fails: `message`, `hint`, `exit_status`; if it was running,
   `step`, `split` and `position`, and as `defect` the traceback of a bug in headrace.

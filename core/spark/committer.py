@@ -1,6 +1,6 @@
-"""Atomic commit of a batch's output: all of it or nothing, even if the process is killed.
+"""Atomic commit of the output of a batch run: all of it or nothing, even if the process is killed.
 
-All handles that writers prepared are recorded first, which decides the batch; then they are
+All handles that writers prepared are recorded first, which decides the run; then they are
 committed, and a mark says so. A run that finds a record or the mark only completes that commit.
 Output that was prepared but not recorded has no owner, and is removed when sinks check their
 destination (`check`): before a run, and after it too, because killed tasks may have left output or
@@ -28,11 +28,11 @@ FRESH_HINT = "--fresh starts from scratch, and discards output that was not comm
 
 
 class BatchCommitLog(Protocol):
-    """The part of a batch that outlives its process. Methods raise SnapshotError."""
+    """The part of a batch run that outlives its process. Methods raise SnapshotError."""
 
     @property
     def job(self) -> str:
-        """The batch's id, which is stable until `forget`."""
+        """The id of the batch run, which is stable until `forget`."""
         ...
 
     @property
@@ -41,11 +41,11 @@ class BatchCommitLog(Protocol):
         ...
 
     def record(self, document: Document) -> None:
-        """Record the output that must be committed; this decides the batch."""
+        """Record the output that must be committed; this decides the run."""
         ...
 
     def read_record(self) -> Document | None:
-        """Return the record of a batch whose commit is not complete."""
+        """Return the record of a batch run whose commit is not complete."""
         ...
 
     def revoke(self) -> None:
@@ -53,11 +53,11 @@ class BatchCommitLog(Protocol):
         ...
 
     def finish(self) -> None:
-        """Mark the batch as committed."""
+        """Mark the batch run as committed."""
         ...
 
     def is_finished(self) -> bool:
-        """Whether the batch is marked as committed."""
+        """Whether the batch run is marked as committed."""
         ...
 
     def forget(self) -> None:
@@ -82,7 +82,7 @@ class InMemoryNotes:
 
 @dataclass(slots=True)
 class EphemeralCommitLog:
-    """Commit log of a batch that no later run completes if the process is killed."""
+    """Commit log of a batch run that no later run completes if the process is killed."""
 
     job: str = field(default_factory=lambda: uuid.uuid4().hex)
     notes: JobNotes = field(default_factory=InMemoryNotes)
@@ -101,7 +101,7 @@ class EphemeralCommitLog:
         """Do nothing."""
 
     def is_finished(self) -> bool:
-        """Return False: a new batch has not finished."""
+        """Return False: a new batch run has not finished."""
         return False
 
     def forget(self) -> None:
@@ -136,7 +136,7 @@ async def commit_output(
 
 
 async def finish_batch(ends: OpenConnectors, log: BatchCommitLog) -> None:
-    """Mark the batch as committed, and remove leftovers."""
+    """Mark the batch run as committed, and remove leftovers."""
     log.finish()
     failpoints.failpoint("batch.finished")
     await remove_uncommitted(ends)

@@ -151,7 +151,7 @@ class DataFrameBuilder:
         return {name: StreamFrame(frames[name], *of) for name, of in emitted.items()}
 
     def _make_empty_stream(self, stream: nodes.Stream) -> StreamFrame:
-        """Return no rows: the stream is one of late rows, which a batch does not have."""
+        """Return no rows: the stream is one of late rows, which a batch run does not have."""
         columns = stream_columns(stream)
         frame = self.spark.createDataFrame([], format_ddl(columns))
         return StreamFrame(frame, columns, stream.kind)
@@ -232,7 +232,7 @@ def _orders_rows(step: nodes.Step, operation: nodes.Operation) -> bool:
 
 
 def _side_outputs(step: nodes.Step, operation: nodes.Operation) -> list[nodes.Stream]:
-    """List the outputs of an operation besides its rows, except those that a batch never has."""
+    """List the outputs of an operation besides its rows, without those of late rows."""
     body = nodes.find_process_body(operation)
     names = [step.on_error] if body or isinstance(operation, nodes.Map | nodes.Lookup) else []
     if body is not None:

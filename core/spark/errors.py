@@ -1,4 +1,4 @@
-"""Conversion of exceptions of a running batch into failures for the user."""
+"""Conversion of exceptions of a batch run into failures for the user."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _TASK_FAILURE = re.compile(
 
 
 def to_failure(error: BaseException) -> Failure:
-    """Convert an exception of a running batch into a failure."""
+    """Convert an exception of a batch run into a failure."""
     if (failed := decode_failure(error)) is not None:
         # headrace's code is complete here: a missing module is missing on the worker.
         return (_describe_worker_error(failed.message) if failed.traceback else None) or failed

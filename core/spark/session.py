@@ -42,7 +42,7 @@ SHOW_LOG_HINT = f"--conf {LOG_LEVEL}=INFO shows Spark's log"
 def open_session(
     name: str, master: str | None = None, conf: Mapping[str, str] | None = None
 ) -> Iterator[SparkSession]:
-    """Open a Spark session for a batch; it ends with the `with`. Raises SparkUnavailable.
+    """Open a Spark session for a batch run; it ends with the `with`. Raises SparkUnavailable.
 
     If this process already has a Spark context, the session shares it, and process-wide settings
     stay as they were.

@@ -169,7 +169,7 @@ def check_conf(wanted: Mapping[str, str]) -> None:
 
 
 def check_master(master: str) -> None:
-    """Check that a batch can run on this kind of master. Raises SparkUnavailable."""
+    """Check that a batch run can use this kind of master. Raises SparkUnavailable."""
     if is_local(master) or _CLUSTER_MASTER.fullmatch(master):
         return
     wanted = "local[*], local[N], spark://HOST:PORT, yarn or k8s://HOST:PORT"

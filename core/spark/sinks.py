@@ -104,7 +104,7 @@ def write_partitions(
 
 
 def add_delete_flag(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
-    """Add the delete flag of a changelog, always false: a batch has only final rows."""
+    """Add the delete flag of a changelog, always false: a batch run has only final rows."""
     import polars as pl
 
     if DELETE in schema and DELETE not in frame.columns:

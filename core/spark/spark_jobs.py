@@ -4,7 +4,7 @@ The status tracker of pyspark knows neither a job's description nor its number o
 behind Spark's own web pages knows both, and exists whether the pages are served or not.
 
 Spark cancels only the jobs that run at that time, not later ones. So jobs are cancelled repeatedly
-until the batch has given up. The commit of written output has no Spark job, and is allowed to
+until the batch run has given up. The commit of written output has no Spark job, and is allowed to
 finish.
 """
 
@@ -109,11 +109,11 @@ class BatchCancellation:
 
     @property
     def is_requested(self) -> bool:
-        """Whether the batch must stop."""
+        """Whether the batch run must stop."""
         return self._stop_event.is_set()
 
     def request(self) -> None:
-        """Request the batch to stop."""
+        """Request the batch run to stop."""
         self._stop_event.set()
 
     @contextmanager

@@ -245,6 +245,6 @@ async def _close_server(serving: HttpServer) -> None:
     """Send the last answers, for a limited time."""
     if serving.busy_connections:
         await asyncio.wait(serving.busy_connections, timeout=serving.limits.grace_s)
-    for task in (left := list(serving.connections)):
+    for task in (tasks := list(serving.connections)):
         task.cancel()
-    await asyncio.gather(*left, return_exceptions=True)
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -96,12 +96,12 @@ def format_table(frame: pl.DataFrame, *, shorten: bool = False) -> str:
     a      1
     null  20
     """
-    left = [at for at, type in enumerate(frame.dtypes) if not type.is_numeric()]
+    text_columns = [at for at, type in enumerate(frame.dtypes) if not type.is_numeric()]
     lines = [
         [_format_value(value, shorten=shorten) for value in row.values()]
         for row in to_plain_rows(frame)
     ]
-    return "\n".join(align_columns([frame.columns, *lines], left))
+    return "\n".join(align_columns([frame.columns, *lines], text_columns))
 
 
 def _format_value(value: Any, *, shorten: bool) -> str:

@@ -143,17 +143,17 @@ async def check_reachable(
         for server in servers
     }
     refusals: list[BrokerRefusal] = []
-    left = requests
+    pending = requests
     try:
-        while left:
-            done, left = await asyncio.wait(left, return_when=asyncio.FIRST_COMPLETED)
+        while pending:
+            done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 refused = task.result()
                 if refused is None:
                     return
                 refusals.append(refused)
     finally:
-        for task in left:
+        for task in pending:
             task.cancel()
         await asyncio.gather(*requests, return_exceptions=True)
     raise _build_unreachable_error(refusals)

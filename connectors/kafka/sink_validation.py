@@ -131,12 +131,12 @@ def _check_commits(options: KafkaSink, outgoing: SinkInput) -> Iterator[Connecto
 def _check_changes(options: KafkaSink, kind: Upsert, schema: Schema) -> Iterator[ConnectorMismatch]:
     stream = ", ".join(kind.key)
     alien = [name for name in options.key or () if name in schema.names and name not in kind.key]
-    left = [name for name in kind.key if name not in (options.key or kind.key)]
+    missing = [name for name in kind.key if name not in (options.key or kind.key)]
     if alien:
         message = f'key: the rows are changes of ({stream}), and "{alien[0]}" is not in that key'
         yield ConnectorMismatch(message, alien[0], "remove key:")
-    elif left and options.key:
-        message = f"key: the rows are changes of ({stream}), and {', '.join(left)} is left out"
+    elif missing and options.key:
+        message = f"key: the rows are changes of ({stream}), and {', '.join(missing)} is left out"
         yield ConnectorMismatch(message, options.key[0], "remove key:")
     for name in options.partition_by or ():
         if name in schema.names and name not in kind.key:

@@ -94,7 +94,7 @@ class OffsetReporter:
         """Wait a little for reports in progress; their errors are ignored."""
         if not self._reports:
             return
-        _, left = await asyncio.wait(self._reports.values(), timeout=CLOSE_TIMEOUT_S)
-        for task in left:
+        _, pending = await asyncio.wait(self._reports.values(), timeout=CLOSE_TIMEOUT_S)
+        for task in pending:
             task.cancel()
         await asyncio.gather(*self._reports.values(), return_exceptions=True)

@@ -120,8 +120,8 @@ class CompletionRecord:
         """
         number = self.resume_floor
         known = "is" if number <= committed else "may be"
-        left = f"; the newest manifest is {newest}" if newest else ", as are all others"
-        return f"checkpoint {number}'s output {known} committed, but its manifest is gone{left}"
+        others = f"; the newest manifest is {newest}" if newest else ", as are all others"
+        return f"checkpoint {number}'s output {known} committed, but its manifest is gone{others}"
 
 
 def build_completion_record(number: int, document: Manifest) -> CompletionRecord:

@@ -79,14 +79,14 @@ class Snapshotter:
         self, frozen: Mapping[str, tuple[FrozenState, ...]]
     ) -> dict[str, tuple[Document, ...]]:
         """Store all states; if one cannot be stored, release the others."""
-        left = [(step, each) for step, states in frozen.items() for each in states]
+        pending = [(step, each) for step, states in frozen.items() for each in states]
         documents: dict[str, list[Document]] = {step: [] for step in frozen}
         try:
-            while left:
-                step, each = left.pop(0)
+            while pending:
+                step, each = pending.pop(0)
                 documents[step].append(each.persist(self.store))
         finally:
-            for _, each in left:
+            for _, each in pending:
                 each.release()
         return {step: tuple(stored) for step, stored in documents.items()}
 

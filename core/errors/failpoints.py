@@ -14,12 +14,12 @@ from collections.abc import Callable
 def _build_failpoint(fault: str) -> Callable[[str], None]:
     """Return a function that kills the process at a failpoint."""
     name, _, times = fault.partition(":")
-    left = int(times or 1)
+    remaining = int(times or 1)
 
     def point(passed: str) -> None:
-        nonlocal left
-        left -= passed == name
-        if passed == name and not left:
+        nonlocal remaining
+        remaining -= passed == name
+        if passed == name and not remaining:
             os.kill(os.getpid(), signal.SIGKILL)
 
     return point

@@ -61,8 +61,10 @@ def fill_unparsed(
     text: pl.Series, read: pl.Series, parse_rest: Callable[[pl.Series], pl.Series]
 ) -> pl.Series:
     """Return the parsed values, with nulls replaced by the result of a slower parser."""
-    left = read.is_null() & text.is_not_null()
-    return read.scatter(left.arg_true(), parse_rest(text.filter(left))) if left.any() else read
+    is_unparsed = read.is_null() & text.is_not_null()
+    if not is_unparsed.any():
+        return read
+    return read.scatter(is_unparsed.arg_true(), parse_rest(text.filter(is_unparsed)))
 
 
 def _align_lengths(columns: Sequence[pl.Series]) -> list[pl.Series]:

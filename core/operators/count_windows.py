@@ -210,15 +210,15 @@ class CountWindowOperator(ClocklessOperator, UndelayedOperator):
         Panes are merged in blocks of 1, 2, 4, ... that end with each pane, and a window is merged
         from such blocks, so its cost grows with the logarithm of its span.
         """
-        block, size, shift, left = panes, 1, 0, self._spans
+        block, size, shift, remaining_bits = panes, 1, 0, self._spans
         windows: pl.DataFrame | None = None
         while True:
-            if left & 1:
+            if remaining_bits & 1:
                 part = self._match_panes(_shift_panes(block, shift), full)
                 windows = part if windows is None else self._merge_panes(windows, part)
                 shift += size
-            left >>= 1
-            if not left:
+            remaining_bits >>= 1
+            if not remaining_bits:
                 return windows if windows is not None else full.clear()
             block = self._merge_panes(block, self._match_panes(_shift_panes(block, size), panes))
             size *= 2

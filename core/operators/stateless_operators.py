@@ -168,11 +168,13 @@ class ProjectionKernel:
         whole = masks[0]
         for step, mask in zip(self.steps, masks, strict=True):
             whole = whole & mask
-            passed[step] += (left := int(whole.sum()))
+            passed[step] += (passed_count := int(whole.sum()))
         if DELETE in frame.columns:
             return frame.with_columns(frame[DELETE] | ~whole.fill_null(False))
         # A filter wakes threads, even for a single row: worth it only if some rows are dropped.
-        return frame.head(left) if left in (0, frame.height) else frame.filter(whole)
+        return (
+            frame.head(passed_count) if passed_count in (0, frame.height) else frame.filter(whole)
+        )
 
     def _compute_masks(self, frame: pl.DataFrame) -> list[pl.Series]:
         """Return the values of each condition."""

@@ -155,13 +155,13 @@ class OperationsBuilder:
         if names is None:
             return
         dropped = {str(name) for name in names if self._find_column(name)}
-        left = [f for f in self.known_columns.schema if f.name not in dropped]
-        if not left and self.known_columns.is_complete:
+        fields = [f for f in self.known_columns.schema if f.name not in dropped]
+        if not fields and self.known_columns.is_complete:
             self.report.add("drop leaves no column", self.step.keys_at["drop"].locate())
             return
         written = tuple(Assignment(name, None) for name in names)
         yield from self._build_projection(
-            "drop", [(f.name, reference_field(f)) for f in left], written
+            "drop", [(f.name, reference_field(f)) for f in fields], written
         )
 
     def _build_route(self) -> Iterator[Operation]:
@@ -225,9 +225,11 @@ class OperationsBuilder:
         """Set `known` to these columns; unknown columns stay unknown unless `replaces` is set."""
         known = make_known_columns(columns)
         if not replaces:
-            left = self.known_columns.broken_names - {name for name, column in columns if column}
+            broken_names = self.known_columns.broken_names - {
+                name for name, column in columns if column
+            }
             tables = self.known_columns.tables
             known = KnownColumns(
-                known.schema, known.broken_names | left, self.known_columns.is_open, tables
+                known.schema, known.broken_names | broken_names, self.known_columns.is_open, tables
             )
         self.known_columns = known

@@ -56,8 +56,8 @@ def sort_topologically(reads: Mapping[str, Sequence[str]]) -> Iterator[str]:
         pending: list[tuple[str, bool]] = [(start, False)]
         path: set[str] = set()
         while pending:
-            name, left = pending.pop()
-            if left:
+            name, is_done = pending.pop()
+            if is_done:
                 path.discard(name)
                 done.add(name)
                 yield name

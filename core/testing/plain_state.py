@@ -111,8 +111,8 @@ class PlainRuns:
     def take_keys(self, keys: pl.DataFrame) -> pl.DataFrame | None:
         """Remove and return the rows of these keys."""
         found, by = self.read_keys(keys, NO_CLOCK_US), list(self._layout.key)
-        left = self._rows.join(keys, on=by, how="anti", nulls_equal=True) if by else None
-        self._rows = self._rows.clear() if left is None else left
+        other_rows = self._rows.join(keys, on=by, how="anti", nulls_equal=True) if by else None
+        self._rows = self._rows.clear() if other_rows is None else other_rows
         return None if found is None else self._layout.merge(found)
 
     def estimate_deferred_rows(self, *, for_lookup: bool) -> int:

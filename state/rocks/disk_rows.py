@@ -137,8 +137,8 @@ class DiskRows:
         if over:
             self._remove_expired([key[8:] for key, _ in over], now_us)
             database.remove_before(self._expiry_family, over[-1][0] + b"\0")
-        left = next(database.iterate_entries(self._expiry_family), None)
-        self._next_expiry_us = _NEVER_US if left is None else _decode_time(left[0])
+        first_entry = next(database.iterate_entries(self._expiry_family), None)
+        self._next_expiry_us = _NEVER_US if first_entry is None else _decode_time(first_entry[0])
 
     def read_all(self, groups: range | None = None) -> Iterator[pl.DataFrame]:
         """Yield all rows whose keys are in those key groups, in frames of at most BATCH_ROWS."""

@@ -126,7 +126,7 @@ class SpillingRuns:
         found = self._memory.take(until)
         if self._has_spilled(until):
             cut = [self._split_file(spilled, until) for spilled in self._run_files]
-            self._run_files = [left for left, _ in cut if left is not None]
+            self._run_files = [remainder for remainder, _ in cut if remainder is not None]
             found = self._merge_nonempty([found, *(head for _, head in cut)])
         return found
 
@@ -145,7 +145,7 @@ class SpillingRuns:
         self._memory.drop(until)
         if self._has_spilled(until):
             cut = [self._split_file(spilled, until) for spilled in self._run_files]
-            self._run_files = [left for left, _ in cut if left is not None]
+            self._run_files = [remainder for remainder, _ in cut if remainder is not None]
 
     def read_keys(self, keys: pl.DataFrame, after: int) -> pl.DataFrame | None:
         """Return the rows of those keys filed after a slot."""

@@ -76,14 +76,16 @@ class ChunkMaker:
         """Make chunks of at most `max_records` records in total. Raises DamagedBatch."""
         unpacking = self.metadata_columns.unpacker
         unpacked: list[UnpackedRecords] = []
-        left = max_records
+        remaining_records = max_records
         for chunk_input in inputs:
             place = chunk_input.position
-            records = unpacking.unpack_batches(chunk_input.batches, place.offset, place.stop, left)
+            records = unpacking.unpack_batches(
+                chunk_input.batches, place.offset, place.stop, remaining_records
+            )
             unpacked.append(records)
-            if left is not None:
-                left -= len(records.values)
-                if left <= 0:
+            if remaining_records is not None:
+                remaining_records -= len(records.values)
+                if remaining_records <= 0:
                     break
         return self._decode_batch(inputs, unpacked)
 

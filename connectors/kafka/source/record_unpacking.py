@@ -65,8 +65,12 @@ class RecordUnpacker:
                 _add_values(records, batch)
                 records.next_offset = batch.next_offset
             else:
-                left = None if max_records is None else max_records - len(records.values)
-                records.next_offset = self._add_batch(records, batch, first, before, left)
+                remaining_records = (
+                    None if max_records is None else max_records - len(records.values)
+                )
+                records.next_offset = self._add_batch(
+                    records, batch, first, before, remaining_records
+                )
             if before is not None and records.next_offset >= before:
                 records.next_offset = before
                 break

@@ -66,8 +66,8 @@ def build_add_months(bound: BoundArguments) -> PolarsForm:
 
 
 def _compute_last_day(date: pl.Expr) -> pl.Expr:
-    left = calendar.fold_date(date).dt.days_in_month() - calendar.fold_date(date).dt.day()
-    return calendar.to_date(calendar.to_days(date) + calendar.to_int(left))
+    days = calendar.fold_date(date).dt.days_in_month() - calendar.fold_date(date).dt.day()
+    return calendar.to_date(calendar.to_days(date) + calendar.to_int(days))
 
 
 _WEEKDAY_NAMES = ("THURSDAY", "FRIDAY", "SATURDAY", "SUNDAY", "MONDAY", "TUESDAY", "WEDNESDAY")

@@ -223,11 +223,13 @@ class LookupClient:
     async def _call_with_retries(self, keys: pl.DataFrame) -> pl.DataFrame:
         """Call the table, with retries unless an error is final. Raises ConnectorError."""
         pause_s = FIRST_PAUSE_S
-        for left in range(self._lookup.retries, -1, -1):
+        for remaining_retries in range(self._lookup.retries, -1, -1):
             try:
-                return await self._call_table(keys, is_retry=left < self._lookup.retries)
+                return await self._call_table(
+                    keys, is_retry=remaining_retries < self._lookup.retries
+                )
             except ConnectorError as error:
-                if error.is_final or not left:
+                if error.is_final or not remaining_retries:
                     raise
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)

@@ -125,17 +125,17 @@ def _split_frames(
 ) -> tuple[list[pl.DataFrame], list[BufferedFrame]]:
     """Split buffered frames into the rows before a time and the others."""
     early: list[pl.DataFrame] = []
-    left: list[BufferedFrame] = []
+    later: list[BufferedFrame] = []
     for each in waiting:
         if each.last_us < before_us:
             early.append(each.frame)
         elif each.first_us >= before_us:
-            left.append(each)
+            later.append(each)
         else:
             frame, rest = each.split(before_us)
             early.append(frame)
-            left.append(rest)
-    return early, left
+            later.append(rest)
+    return early, later
 
 
 def sort_rows(frame: pl.DataFrame) -> pl.DataFrame:

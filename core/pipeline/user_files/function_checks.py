@@ -133,12 +133,12 @@ def read_names(path: Path) -> ModuleNames:
 def contains_yield(body: Iterable[ast.AST]) -> bool:
     """Whether statements contain a yield outside of nested functions."""
     inner = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
-    left = list(body)
-    while left:
-        node = left.pop()
+    pending = list(body)
+    while pending:
+        node = pending.pop()
         if isinstance(node, ast.Yield | ast.YieldFrom):
             return True
-        left += () if isinstance(node, inner) else ast.iter_child_nodes(node)
+        pending += () if isinstance(node, inner) else ast.iter_child_nodes(node)
     return False
 
 

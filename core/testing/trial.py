@@ -65,6 +65,11 @@ class LoadedClass(UserCode):
         return self.loaded_class
 
 
+def _locate_class(kind: type[Process]) -> LoadedClass:
+    file = Path(inspect.getfile(kind))
+    return LoadedClass(file.parent, file.name, kind.__name__, kind)
+
+
 class Trial:
     """Runs one class. `out` has the rows it emitted, `outputs` those of its named outputs."""
 
@@ -102,11 +107,10 @@ class Trial:
         self._check_event_time(in_time=in_time)
         named = tuple((name, _parse_schema(columns)) for name, columns in (outputs or {}).items())
         self._declarations = self._get_states(kind)
-        file, states = Path(inspect.getfile(kind)), tuple(self._declarations.items())
+        code, states = _locate_class(kind), tuple(self._declarations.items())
         body = nodes.ProcessBody(
-            file.name, kind.__name__, _parse_schema(returns), named, in_time, states
+            code.file, code.name, _parse_schema(returns), named, in_time, states
         )
-        code = LoadedClass(file.parent, file.name, kind.__name__, kind)
         user_context = UserCodeContext("trial", code, None, frozenset())
         self._operator = self._build_operator(body, names, user_context)
 

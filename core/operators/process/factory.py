@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
+from headrace.core.api.user_code import UserCode
 from headrace.core.operators.keyed_context import GroupingKey, KeyedContext
 from headrace.core.operators.process.call_context import CallContext
 from headrace.core.operators.process.cell_class import NO_PROPERTIES
@@ -25,6 +26,7 @@ from headrace.core.operators.process.user_inputs import UserInput
 from headrace.core.plan import nodes
 from headrace.core.plan.nodes.matching import ConnectedMatch
 from headrace.core.plan.states import HELD_RIGHT_ROWS, HELD_ROWS
+from headrace.core.process.declarations import Declared
 from headrace.core.process.process import Process
 from headrace.core.types.data_types import TIMESTAMP, Field, Schema, to_polars
 from headrace.core.types.elements import EVENT_TIME, ORDER
@@ -75,22 +77,14 @@ def _build_components(
 ) -> ProcessComponents:
     """Assemble the collaborators of an operator; the class must have all the methods."""
     code, states = user_context.code, dict(body.states)
-    kind = code.load()
-    for method in methods:
-        validate_class(kind, code.display_name, (method,), states)
+    kind = _load_class(code, methods, states)
     call_context = CallContext(context.now_us)
     call_context.clock_us = context.state.clock_us
-    own, shared = (
-        {name: declared for name, declared in states.items() if declared.shared is is_shared}
-        for is_shared in (False, True)
-    )
-    shared_state = None
-    if "on_rule" in methods:
-        shared_state = SharedState(shared, call_context, context.state, code.display_name)
+    shared_state = _build_shared_state(code, methods, states, context, call_context)
+    own = {name: each for name, each in states.items() if not each.shared}
     properties = NO_PROPERTIES if shared_state is None else shared_state.properties
-    state = KeyedUserState(
-        own, properties, call_context, GroupingKey(key), context, code.display_name
-    )
+    grouping = GroupingKey(key)
+    state = KeyedUserState(own, properties, call_context, grouping, context, code.display_name)
     collectors = Collectors({MAIN_OUTPUT: body.returns, **dict(body.outputs)}, call_context)
     errors = UserClassErrors(code, collectors, states)
     process = _create_instance(kind, call_context, errors)
@@ -113,6 +107,28 @@ def _build_components(
         frames,
         has_event_time,
     )
+
+
+def _load_class(code: UserCode, methods: Sequence[str], states: Mapping[str, Declared]) -> Any:
+    """Load the class, and check that it has the methods and declares the states of the plan."""
+    kind = code.load()
+    for method in methods:
+        validate_class(kind, code.display_name, (method,), states)
+    return kind
+
+
+def _build_shared_state(
+    code: UserCode,
+    methods: Sequence[str],
+    states: Mapping[str, Declared],
+    context: KeyedContext,
+    call_context: CallContext,
+) -> SharedState | None:
+    """Build the state that all keys share; None without a broadcast."""
+    if "on_rule" not in methods:
+        return None
+    shared = {name: each for name, each in states.items() if each.shared}
+    return SharedState(shared, call_context, context.state, code.display_name)
 
 
 def _create_instance(kind: Any, call_context: CallContext, errors: UserClassErrors) -> Process:

@@ -26,6 +26,10 @@ _TIMED = re.compile(r"(?:(?<=in )|(?<=after ))[\d.]+ s\b|\b[\d,]+ rows/s$|  +[\d
 _FILE = re.compile(r"# ([\w.-]+)$", re.MULTILINE)
 
 
+WITH_BROKER = {"local-kafka.md"}
+"""Pages whose commands need a Kafka broker: tests/connectors/kafka compares their output."""
+
+
 def search_path() -> str:
     """Where the commands of a page are looked for: beside this Python, then as in a shell."""
     return f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"
@@ -41,6 +45,11 @@ def refusal(path: str) -> str | None:
 def pages() -> list[Path]:
     """The pages with snippets: README.md and those that people write in docs/."""
     return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def pages_without_broker() -> list[Path]:
+    """The pages whose commands run anywhere."""
+    return [path for path in pages() if path.name not in WITH_BROKER]
 
 
 def by_bash(line: str, folder: Path) -> str:

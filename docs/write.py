@@ -13,7 +13,7 @@ from docs.cli_page import cli_page
 from docs.functions_page import functions_page
 from docs.language_page import language_page
 from docs.metrics_page import metrics_page
-from docs.snippets import ROOT, pages, refreshed, refusal, search_path
+from docs.snippets import ROOT, pages_without_broker, refreshed, refusal, search_path
 
 DOCS = Path(__file__).parent
 
@@ -38,7 +38,7 @@ def main() -> None:
         sys.exit(f"docs: {why}")
     for name in PAGES:
         _write(DOCS / name, page(name))
-    for path in pages():
+    for path in pages_without_broker():
         _write(path, refreshed(path.read_text("utf-8")))
 
 

@@ -1,21 +1,17 @@
 """The pages say what is so: the generated ones, and the output of every command in the others."""
 
 import re
-import shlex
 from collections.abc import Iterator
-from contextlib import ExitStack, chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
-from tempfile import TemporaryFile
 
 import click
 import pytest
 
-from docs.snippets import ROOT, by_bash, pages, refreshed, refusal
+from docs.snippets import ROOT, pages, pages_without_broker, refreshed, refusal
 from docs.write import DOCS, PAGES, page
-from headrace.cli.main import headrace, run_command_line
+from headrace.cli.main import headrace
+from tests.support.cli.page_commands import run_page_command
 
-PLAIN = re.compile(r"""headrace ([^|&;<>*$'"]|'[^']*'|"[^"$]*")*""")
-"""A command line in which a shell has nothing to do."""
 LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)")
 
 
@@ -24,26 +20,10 @@ def test_a_generated_page_is_current(name: str) -> None:
     assert (DOCS / name).read_text("utf-8") == page(name), "run: make docs"
 
 
-@pytest.mark.parametrize("path", pages(), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", pages_without_broker(), ids=lambda path: path.name)
 def test_the_commands_of_a_page_print_what_it_says(path: Path) -> None:
     text = path.read_text("utf-8")
-    assert refreshed(text, printed) == text, "run: make docs"
-
-
-def printed(line: str, folder: Path) -> str:
-    """What a command prints: one that is ours alone in this process, which has all imported.
-
-    Not where there is Python of a user: a page may change it, and a process loads it once.
-    """
-    if PLAIN.fullmatch(line) is None or any(folder.glob("*.py")):
-        return by_bash(line, folder)
-    with TemporaryFile("w+") as both, ExitStack() as lasting:
-        lasting.enter_context(chdir(folder))
-        lasting.enter_context(redirect_stdout(both))
-        lasting.enter_context(redirect_stderr(both))
-        run_command_line(shlex.split(line)[1:], lasting)
-        both.seek(0)
-        return both.read()
+    assert refreshed(text, run_page_command) == text, "run: make docs"
 
 
 @pytest.mark.parametrize("path", pages(), ids=lambda path: path.name)

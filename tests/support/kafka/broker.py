@@ -73,7 +73,8 @@ class Broker(AbstractContextManager["Broker"]):
 
     `listeners` names what protocol each listener of it speaks, `settings` is what else is in its
     properties, and `users` who may log in by SCRAM: (mechanism, name, password). `options` are
-    those of its Java, if not what makes it start fast.
+    those of its Java, if not what makes it start fast. `port` is that of the listener PLAINTEXT, if
+    not any free one. A folder may be that of an earlier broker, with its topics.
     """
 
     def __init__(
@@ -83,9 +84,12 @@ class Broker(AbstractContextManager["Broker"]):
         settings: Mapping[str, str] = SETTINGS,
         users: tuple[tuple[str, str, str], ...] = (),
         options: Sequence[str] | None = None,
+        port: int | None = None,
     ) -> None:
         self.folder = folder
         self.ports = free_ports([*listeners, CONTROLLER])
+        if port is not None:
+            self.ports["PLAINTEXT"] = port
         self._listeners = {**listeners, CONTROLLER: "PLAINTEXT"}
         self._settings = {**SETTINGS, **settings}
         self._users = users
@@ -117,7 +121,8 @@ class Broker(AbstractContextManager["Broker"]):
     def start(self) -> None:
         """Return when it serves, with all that it had been given before."""
         assert self._process is None, "it runs already"
-        if not self._data.exists():
+        self._write_properties()
+        if not (self._data / "meta.properties").exists():
             self._format()
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -138,6 +143,10 @@ class Broker(AbstractContextManager["Broker"]):
     def stop(self) -> None:
         """Let it end in good order."""
         self._end(signal.SIGTERM)
+
+    def wait(self) -> None:
+        """Return when it has ended by itself, or was killed from outside."""
+        self._running.wait()
 
     def kill(self) -> None:
         """End it as a power cut would, but for what the system still writes."""
@@ -182,7 +191,7 @@ class Broker(AbstractContextManager["Broker"]):
         process.send_signal(by)
         try:
             process.wait(LONGEST_S)
-        except subprocess.TimeoutExpired:
+        except BaseException:  # also when the caller is interrupted
             process.kill()
             process.wait()
             raise
@@ -206,12 +215,14 @@ class Broker(AbstractContextManager["Broker"]):
     def _said(self) -> str:
         return "\n".join(self.log.read_text("utf-8", "replace").splitlines()[-40:])
 
-    def _format(self) -> None:
-        """Make its folder, which names the cluster, what it can do, and who may log in."""
+    def _write_properties(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         properties = {**self._settings, **self._addresses(), "log.dirs": str(self._data)}
         lines = (f"{name}={value}\n" for name, value in properties.items())
         self._properties.write_text("".join(lines), "utf-8")
+
+    def _format(self) -> None:
+        """Make its data folder, which names the cluster, what it can do, and who may log in."""
         # A "-" at its front would be taken for an option.
         cluster = base64.b64encode(uuid.uuid4().bytes, b"__").decode().rstrip("=")
         command = java("kafka.tools.StorageTool", "format", "-t", cluster)

@@ -16,10 +16,45 @@ integer, `F` for float or double, `D` for a decimal, `S` for a struct; the same 
 type wherever it stands.
 """
 
+NO_RESULT = {
+    "1 / 0": "NULL",
+    "cast('seven' as int)": "NULL",
+    "cast('2026-02-30' as date)": "NULL",
+    "array(1, 2)[5]": "NULL",
+    "cast(12345 as decimal(4,2))": "NULL",
+    "2147483647 + 1": "-2147483648",
+    "cast(3000000000 as int)": "-1294967296",
+    "cast(1e10D as int)": "2147483647",
+}
+"""Expressions that fail a query of Spark's with ANSI on, and what they give with ANSI off."""
+
+ANSI = """
+## What Spark calls ANSI off
+
+Results are exactly those of Spark 4.3 with `spark.sql.ansi.enabled=false`, the default before
+Spark 4. Spark 4 by default fails a query at the first value that it cannot compute. A stream that
+failed at a row would fail at it again after every restart, so here such a value is NULL, integers
+wrap around, and a double or float that is cast to an integer becomes the nearest one that fits:
+
+| expression | value; an error in Spark with ANSI on |
+| --- | --- |
+{rows}
+Where Spark fails even with ANSI off, as for times beyond its range, the value is NULL as well
+([the cases](decisions/0008-what-fails-a-spark-job-is-null-here.md)). None of these values is a bad
+record: `on_error` of a source is for records that do not fit its `schema`. To find such values,
+compare with `is null`, as in `route: {{bad: amount is null and text is not null}}`. `try_add`,
+`try_subtract`, `try_multiply` and `try_cast` give NULL where integers would wrap around. To fail
+the job instead, use a function of your own with `map`.
+
+Unlike Spark, headrace never converts text to numbers by itself: `'1' + 1` is rejected with a hint
+before anything runs.
+"""
+
 
 def functions_page() -> str:
     """The whole page."""
-    parts = [HEAD]
+    rows = "".join(f"| `{text}` | `{value}` |\n" for text, value in NO_RESULT.items())
+    parts = [HEAD, ANSI.format(rows=rows)]
     for family, entries in group_by_family().items():
         parts.append(f"\n## {family.capitalize()}\n")
         parts += [part for entry in entries for part in _entry(entry)]

@@ -75,9 +75,10 @@ VALUES_TEXT = """\
 - **Sizes**: a whole number and a unit: `64KB`, `256MB`, `2GB`. A KB is 1024 bytes.
 - **Counts**: `1000`, `10k`, `1M`, `1G`; here a k is 1000.
 - **Rates**: a count per second, minute or hour: `10000/s`, `1M/h`.
-- **Expressions** are Spark SQL: see [functions](functions.md). An expression that begins with a
-  quote, or contains `: ` or ` #`, needs quotes around it; inside `{...}` and `[...]` so does an
-  expression that contains a comma or a bracket.
+- **Expressions** are Spark SQL with [ANSI off](functions.md#what-spark-calls-ansi-off): see
+  [functions](functions.md). An expression that begins with a quote, or contains `: ` or ` #`, needs
+  quotes around it; inside `{...}` and `[...]` so does an expression that contains a comma or a
+  bracket.
 - **Types** are Spark SQL's: `boolean`, `tinyint`, `smallint`, `int`, `bigint`, `float`, `double`,
   `decimal(p,s)`, `string`, `binary`, `date`, `timestamp` (UTC, microseconds), `array<t>`,
   `struct<a: t, b: t>`; `not null` may follow. Spark's other names (`long`, `integer`) are accepted.

@@ -3,6 +3,7 @@
 import polars as pl
 import pytest
 
+from docs.functions_page import NO_RESULT
 from headrace.core.aggregates import AGGREGATES as AGGREGATES
 from headrace.core.aggregates import (
     EXAMPLE_ROWS,
@@ -54,3 +55,9 @@ def test_an_example_has_the_value_that_is_shown(name: str, text: str, value: str
     result, type = aggregated(text) if name in AGGREGATES else computed(text)
     shown = result.to_list() if isinstance(result, pl.Series) else result
     assert spark_text(shown, type) == value
+
+
+@pytest.mark.parametrize(("text", "value"), NO_RESULT.items())
+def test_what_fails_with_ansi_on_has_the_value_that_is_shown(text: str, value: str) -> None:
+    result, type = computed(text)
+    assert spark_text(result, type) == value

@@ -10,6 +10,7 @@ import pytest
 from docs.snippets import ROOT, pages, pages_without_broker, refreshed, refusal
 from docs.write import DOCS, PAGES, page
 from headrace.cli.main import headrace
+from headrace.state.storage import names
 from tests.support.cli.page_commands import run_page_command
 
 LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)")
@@ -37,6 +38,15 @@ def test_the_files_to_change_exist() -> None:
     files = re.findall(r"`([a-z]+/[^`]+[.][a-z]+)`", rows)
     assert len(files) > 30
     assert not [file for file in files if not (ROOT / file).exists()]
+
+
+def test_every_file_of_a_home_is_on_its_page() -> None:
+    tree = (DOCS / "snapshots.md").read_text("utf-8").partition("```text\n")[2].partition("```")[0]
+    constants = {name: value for name, value in vars(names).items() if name.isupper()}
+    del constants["SAVEPOINT"], constants["TEMPORARY_SUFFIX"]  # no files of a home
+    files = [value for value in constants.values() if isinstance(value, str)]
+    assert names.NOTES in files and names.LOCATION in files
+    assert not [file for file in files if file not in tree]
 
 
 def test_pages_are_not_written_where_there_is_no_headrace(tmp_path: Path) -> None:

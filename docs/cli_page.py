@@ -28,7 +28,7 @@ damaged, incompatible, or in use by another process |
 | environment | effect |
 | --- | --- |
 | `NO_COLOR` | no colours on a terminal; elsewhere there are none anyway |
-| `HEADRACE_HOME` | the folder of the jobs' checkpoints, as `--home` |
+| `HEADRACE_HOME` | the folder of all [homes](snapshots.md), as `--home`; by default `.headrace` |
 | `HEADRACE_DEBUG=1` | the traceback of a bug in headrace is shown at once |
 | `HEADRACE_SECRET_<NAME>` | the value of `${secret:NAME}` |
 | `HEADRACE_SECRETS` | a folder with a file for each secret |

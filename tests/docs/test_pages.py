@@ -14,6 +14,7 @@ from headrace.state.storage import names
 from tests.support.cli.page_commands import run_page_command
 
 LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)")
+LINK_TO_HEADING = re.compile(r"\]\((?!https?://)([^)#]*[.]md)?#([^)]+)\)")
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -31,6 +32,19 @@ def test_the_commands_of_a_page_print_what_it_says(path: Path) -> None:
 def test_links_lead_somewhere(path: Path) -> None:
     for target in LINK.findall(path.read_text("utf-8")):
         assert (path.parent / target).exists(), f"{path.name} links to {target}"
+
+
+def anchors(path: Path) -> set[str]:
+    """What links to the headings of a page end in, as GitHub makes it from their text."""
+    text = re.sub(r"^```.*?^```", "", path.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("path", pages(), ids=lambda path: path.name)
+def test_links_to_headings_lead_there(path: Path) -> None:
+    for target, anchor in LINK_TO_HEADING.findall(path.read_text("utf-8")):
+        assert anchor in anchors(path.parent / target if target else path), f"{target}#{anchor}"
 
 
 def test_the_files_to_change_exist() -> None:

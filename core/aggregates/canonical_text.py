@@ -23,6 +23,8 @@ def canonical_text(node: syntax_tree.SyntaxNode) -> str:
             return quote_name(name)
         case syntax_tree.Member(base=base, name=name):
             return f"{canonical_text(base)}.{quote_name(name)}"
+        case syntax_tree.MethodCall(call=call):
+            return call
         case syntax_tree.Cast(operand=operand, type=type, is_try=attempt):
             return f"{'try_' if attempt else ''}cast({canonical_text(operand)} as {type})"
         case syntax_tree.CallNode():

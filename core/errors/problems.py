@@ -87,7 +87,7 @@ MAX_WORD_LENGTH = 80
 MAX_CANDIDATES = 100
 
 
-def find_nearest_name(word: str, known: Iterable[str]) -> str:
+def find_nearest_name(word: str, known: Iterable[str], similarity: float = 0.6) -> str:
     """Return the known name that is most similar to the word, or "" if none is.
 
     Of a great number of names only those of about the same length are compared, so that a file full
@@ -100,7 +100,7 @@ def find_nearest_name(word: str, known: Iterable[str]) -> str:
         return ""
     names = {name.lower(): name for name in known if _may_be_similar(word, name)}
     close = sorted(names, key=lambda name: abs(len(name) - len(word)))[:MAX_CANDIDATES]
-    found = difflib.get_close_matches(word.lower(), close, n=1, cutoff=0.6)
+    found = difflib.get_close_matches(word.lower(), close, n=1, cutoff=similarity)
     return names[found[0]] if found else ""
 
 

@@ -180,11 +180,11 @@ def _mismatch_error(
         counts = " or ".join(dict.fromkeys(m.expected for m in mismatches))
         noun = "argument" if counts == "1" else "arguments"
         message = f"{call.name} takes {counts} {noun}, got {argument_count}"
-        return ExpressionError(message, call.span, f"write {forms}")
+        return ExpressionError(message, call.span, f"its signature is {forms}")
     argument = call.arguments[closest.index]
     wanted = " or ".join(dict.fromkeys(m.expected for m in mismatches if m.index == closest.index))
     message = f"{call.name} wants {wanted}, got {argument.type}"
-    return ExpressionError(message, argument.span, closest.hint or f"write {forms}")
+    return ExpressionError(message, argument.span, closest.hint or f"its signature is {forms}")
 
 
 def _is_exact_match(signature: Signature, types: set[Type]) -> bool:

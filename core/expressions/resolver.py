@@ -6,14 +6,19 @@ Names become columns, and calls become functions of the table.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TypeAlias
 
-from headrace.core.errors.problems import suggest_name
+from headrace.core.errors.problems import find_nearest_name, suggest_name
 from headrace.core.expressions import function
 from headrace.core.expressions.casts import build_cast
 from headrace.core.expressions.coercion import parse_literal
 from headrace.core.expressions.functions import FUNCTIONS
+from headrace.core.expressions.functions.foreign_functions import (
+    USER_FUNCTION_HINT,
+    find_foreign_hint,
+)
 from headrace.core.expressions.functions.spark_functions import (
     AGGREGATE_NAMES,
     SPARK_FUNCTION_NAMES,
@@ -66,6 +71,8 @@ class ExpressionResolver:
                 return build_cast(operand, node.type, node.span, try_=node.is_try)
             case syntax_tree.CallNode():
                 return self.resolve_call(node)
+            case syntax_tree.MethodCall():
+                return self._refuse_method_call(node)
             case syntax_tree.Star():
                 raise ExpressionError("* is allowed only in count(*)", node.span)
         raise ExpressionError("a function (x -> ...) is not allowed here", node.span)
@@ -116,21 +123,23 @@ class ExpressionResolver:
             and name in self.schema
         ):
             message = f'unknown column "{base.name}"'
-            raise ExpressionError(message, base.span, f"write {name}: names have no table prefix")
+            raise ExpressionError(message, node.span, f"write {name}: names have no table prefix")
         meant = self._qualified_names(name)
         if (
             isinstance(base, syntax_tree.Name)
             and meant
             and base.name not in self._unqualified_names()
         ):
-            hint = suggest_name(base.name, tuple(self.tables)) or f"write {meant}"
-            raise ExpressionError(f'unknown input "{base.name}"', base.span, hint)
+            message = f'unknown input "{base.name}"'
+            if near := suggest_name(base.name, tuple(self.tables)):
+                raise ExpressionError(message, base.span, near)
+            raise ExpressionError(message, node.span, f"write {meant}")
         of = self.resolve(base)
         if not isinstance(of.type, Struct | Array) and (meant or name.lower() in FUNCTIONS):
             message = f'no field "{name}": {of.type} has no fields'
             written = base.name if isinstance(base, syntax_tree.Name) else "..."
             hint = f"write {meant or f'{name.lower()}({written})'}"
-            raise ExpressionError(message, node.name_span, hint)
+            raise ExpressionError(message, node.span, hint)
         field = Constant(STRING, False, node.name_span, name)
         return FUNCTIONS["."].resolve(function.TypedCall(".", (of, field), node.span))
 
@@ -149,9 +158,10 @@ class ExpressionResolver:
             )
             raise ExpressionError(message, node.span)
         if field is None:
-            known = suggest_name(node.name, tuple(columns)) or f"it has {', '.join(columns)}"
-            hint = f"write {other}" if (other := self._qualified_names(node.name)) else known
             message = f'unknown column "{node.name}" of {table}'
+            if other := self._qualified_names(node.name):
+                raise ExpressionError(message, node.span, f"write {other}")
+            hint = suggest_name(node.name, tuple(columns)) or f"it has {', '.join(columns)}"
             raise ExpressionError(message, node.name_span, hint)
         return ColumnReference(field.type, field.nullable, node.span, field.name)
 
@@ -159,7 +169,7 @@ class ExpressionResolver:
         """Return the typed call of a function or operator of the table."""
         row = FUNCTIONS.get(node.name)
         if row is None:
-            raise unknown_function_error(node)
+            raise self._build_unknown_function_error(node)
         if node.is_distinct or node.filter:
             word = "distinct" if node.is_distinct else "filter"
             message = f"{word} is for aggregates, and {node.name} is not one"
@@ -182,7 +192,62 @@ class ExpressionResolver:
             raise ExpressionErrors(errors)
         return tuple(typed)
 
+    def _refuse_method_call(self, node: syntax_tree.MethodCall) -> TypedExpression:
+        """Raise the error about `text.upper()`, with the call of a function if there is one."""
+        name = node.name.lower()
+        message = f"a value has no methods, got {node.name}(...)"
+        call = syntax_tree.CallNode(node.span, name, node.span, (node.subject, *node.arguments))
+        if self._is_known_call(call):
+            raise ExpressionError(message, node.span, f"write {node.call}")
+        raise ExpressionError(message, node.span, self._suggest_function(call))
 
+    def _is_known_call(self, node: syntax_tree.CallNode) -> bool:
+        """Whether the function exists and takes these arguments, as far as they have types."""
+        if node.name not in FUNCTIONS:
+            return False
+        try:
+            self.resolve_arguments(node.arguments)
+        except ExpressionErrors:
+            return True
+        try:
+            self.resolve_call(node)
+        except (ExpressionError, ExpressionErrors):
+            return False
+        return True
+
+    def _build_unknown_function_error(self, node: syntax_tree.CallNode) -> ExpressionError:
+        """Return the error for an unknown function: misspelt, an aggregate, or not built yet."""
+        if node.name in AGGREGATE_NAMES:
+            hint = "write it under aggregate: of a step"
+            return ExpressionError(f"{node.name} is an aggregate", node.name_span, hint)
+        unbuilt = node.name in SPARK_FUNCTION_NAMES
+        message = f'function "{node.name}" is not built yet'
+        message = message if unbuilt else f'unknown function "{node.name}"'
+        return ExpressionError(message, node.name_span, self._suggest_function(node))
+
+    def _suggest_function(self, node: syntax_tree.CallNode) -> str:
+        """Return the hint for a function that does not exist: what is suggested takes the call."""
+        name = node.name
+        if hint := find_foreign_hint(name):
+            return hint
+        unbuilt = name in SPARK_FUNCTION_NAMES
+        known = set(filter(str.isidentifier, FUNCTIONS))
+        if unbuilt:
+            # The name is not misspelt: suggest only another spelling of it.
+            known = {each for each in known if _normalize_name(each) == _normalize_name(name)}
+        while near := find_nearest_name(name, sorted(known), FUNCTION_SIMILARITY):
+            if self._is_known_call(replace(node, name=near)):
+                return f'did you mean "{near}"?'
+            known.remove(near)
+        return (
+            USER_FUNCTION_HINT
+            if unbuilt
+            else f"`headrace functions` lists them; {USER_FUNCTION_HINT}"
+        )
+
+
+FUNCTION_SIMILARITY = 0.7
+"""Names of functions are short words: less similar ones mean something else."""
 CLOCK_FUNCTIONS = ("current_timestamp", "current_date")
 
 
@@ -191,22 +256,6 @@ def resolve_clock(node: syntax_tree.Name) -> TypedExpression:
     return FUNCTIONS[node.name.lower()].resolve(
         function.TypedCall(node.name.lower(), (), node.span)
     )
-
-
-def unknown_function_error(node: syntax_tree.CallNode) -> ExpressionError:
-    """Return the error for an unknown function: misspelt, an aggregate, or not built yet."""
-    name = node.name
-    if name in AGGREGATE_NAMES:
-        hint = "write it under aggregate: of a step"
-        return ExpressionError(f"{name} is an aggregate", node.name_span, hint)
-    known = (*filter(str.isidentifier, FUNCTIONS), "cast", "extract")
-    if name in SPARK_FUNCTION_NAMES:
-        # The name is a function of Spark and not misspelt: suggest only another spelling of it.
-        other = next((k for k in known if _normalize_name(k) == _normalize_name(name)), None)
-        hint = f'did you mean "{other}"?' if other else ""
-        return ExpressionError(f'function "{name}" is not built yet', node.name_span, hint)
-    hint = suggest_name(name, known) or "`headrace functions` lists them"
-    return ExpressionError(f'unknown function "{name}"', node.name_span, hint)
 
 
 def _normalize_name(name: str) -> str:

@@ -5,6 +5,7 @@ Each reading reports all errors inside it, each with its own position.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -31,6 +32,11 @@ from headrace.core.pipeline.values import (
     flag,
     name,
     stream,
+)
+from headrace.core.pipeline.yaml_document.error_context import (
+    SELECT_ALL_HINT,
+    format_flow_scalar,
+    split_flow_items,
 )
 from headrace.core.types.data_types import Field as Column
 from headrace.core.types.data_types import Schema, Type
@@ -100,8 +106,31 @@ class Assignment:
     expression: Text | None
 
 
-SELECT_ALL_HINT = "without select, a step keeps its columns; with: adds columns"
 NULL_COLUMN_HINT = "a column of nulls needs a type: cast(null as string)"
+
+
+_QUERY = re.compile(r"\s*select\s+(.*?)(?:\s+from\s+[\w.]+)?\s*", re.IGNORECASE | re.DOTALL)
+_ALIAS = re.compile(r"(.+?)\s+as\s+(\w+)", re.IGNORECASE | re.DOTALL)
+
+
+def suggest_select(value: str) -> str:
+    """Return the hint for columns that were written as one text, perhaps as in SQL.
+
+    >>> suggest_select("select k, upper(name) as name from s")
+    'write {k: k, name: upper(name)}'
+    """
+    query = _QUERY.fullmatch(value)
+    items = split_flow_items(query[1] if query else value)
+    if "*" in items:
+        return SELECT_ALL_HINT
+    named = [(found[2], found[1]) if (found := _ALIAS.fullmatch(i)) else ("", i) for i in items]
+    if all(not name and text.replace(".", "_").isidentifier() for name, text in named):
+        return f"write [{', '.join(items)}]"
+    columns = (
+        f"{name or (text if text.isidentifier() else f'x{at}')}: {format_flow_scalar(text)}"
+        for at, (name, text) in enumerate(named, 1)
+    )
+    return f"write {{{', '.join(columns)}}}"
 
 
 class AssignmentsReading(FieldReading):
@@ -131,8 +160,8 @@ class AssignmentsReading(FieldReading):
             return ""
         name, equal, other = (part.strip() for part in value.partition("="))
         if equal and name.isidentifier() and other:
-            return f"write {{{name}: {other}}}"
-        return f"write [{value}]"
+            return f"write {{{name}: {format_flow_scalar(other)}}}"
+        return suggest_select(value)
 
     def read(self, value: object) -> tuple[Assignment, ...]:
         if self.lists and isinstance(value, list) and value:

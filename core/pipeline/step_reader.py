@@ -21,14 +21,16 @@ from headrace.core.pipeline.stream_names import (
 )
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.unsupported import (
+    CLAUSE_EXAMPLES,
     CLAUSES,
     PLANNED_CLAUSES,
     QUALIFYING_CLAUSES,
+    STEP_KEY_ALIASES,
     suggest_in_step,
 )
 from headrace.core.pipeline.user_files.references import UserFunction
 from headrace.core.pipeline.user_files.window_code_checks import check_user_code
-from headrace.core.pipeline.validation import SectionKeys, validate
+from headrace.core.pipeline.validation import SectionKeys, is_accepted, validate
 from headrace.core.pipeline.yaml_document.nodes import YamlMapping as MappingNode
 from headrace.core.process.declarations import Declared
 
@@ -100,11 +102,20 @@ class StepReader:
         """Return the step without its lookup, which is read by itself."""
         keys = SectionKeys(
             ignorable=IGNORABLE_CLAUSES,
-            additional=[*CLAUSES, *PLANNED_CLAUSES],
-            suggest=lambda key: suggest_in_step(key, self.connectors),
+            additional=CLAUSES,
+            suggest=lambda key: self._suggest_key(key, data),
         )
         others = {key: value for key, value in data.items() if key != "lookup"}
         return validate(StepKeys, others, self.section, self.findings, keys)
+
+    def _suggest_key(self, key: str, data: Mapping[Text, object]) -> str:
+        """Return the hint for an unknown key, with an example where its value does not fit."""
+        meant = STEP_KEY_ALIASES.get(key, "")
+        field = StepKeys.get_field(meant)
+        value = data.get(Text(key))
+        if meant in CLAUSE_EXAMPLES and field and not is_accepted(field, value, nested=True):
+            return f'did you mean "{meant}", as in {meant}: {CLAUSE_EXAMPLES[meant]}?'
+        return suggest_in_step(key, self.connectors)
 
     def _read_states(self, step: StepKeys, process: Process) -> Mapping[str, Declared]:
         """Return the states that a class for `process` declares, and report its errors."""

@@ -50,6 +50,21 @@ STEP_KEY_ALIASES: Mapping[str, str] = {
     **dict.fromkeys(("limit", "rank", "top_n"), "top"),
     **dict.fromkeys(("python", "udf", "function", "apply_python"), "map"),
 }
+CLAUSE_EXAMPLES: Mapping[str, str] = {
+    "select": "[id, price]",
+    "with": "{total: price * amount}",
+    "drop": "[note]",
+    "explode": "{item: items}",
+    "route": "{big: price > 100}",
+    "key": "[id]",
+    "aggregate": "{n: count(*)}",
+    "dedup": "{key: id}",
+    "top": "{n: 3, by: price desc}",
+    "map": "{python: FILE.py:NAME, returns: {total: double}}",
+}
+"""A value for each clause that other systems call by another name, and write in another form."""
+ORDER_KEYS = ("order_by", "orderby", "order", "sort", "sort_by")
+ORDER_HINT = "a stream has no order; top: {n: 3, by: price desc} emits the first rows of each key"
 WINDOW_KEYS = (
     *("lateness", "trigger", "evict", "tumble", "slide", "session", "cumulate"),
     *("accumulate", "every", "offset", "global"),
@@ -60,6 +75,8 @@ def suggest_in_step(key: str, connectors: ConnectorSpecs) -> str:
     """Return the hint for a key that a step does not have."""
     if key in STEP_KEY_ALIASES:
         return f'did you mean "{STEP_KEY_ALIASES[key]}"?'
+    if key in ORDER_KEYS:
+        return ORDER_HINT
     if key == "union":
         return "a union is a list: from: [a, b]"
     if key in WINDOW_KEYS:

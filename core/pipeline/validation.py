@@ -233,7 +233,8 @@ class ValidationReport:
         for model in self._find_models(at):
             for key, name in model.fields_by_key().items():
                 if is_accepted(model.model_fields[name], value):
-                    return f"write {at[-1] if at else self.section.key}: {{{key}: {value}}}"
+                    outer = at[-1] if at else self.section.key
+                    return f"write {outer}: {_format_mapping(model, key, value)}"
         return ""
 
     def _suggest_quotes(self, at: PydanticPath, value: object) -> str:
@@ -267,6 +268,13 @@ class ValidationReport:
         return models
 
 
+def _format_mapping(model: type[DocumentModel], key: str, value: Text) -> str:
+    """Return a mapping of one key and its value, and of the other keys that it needs."""
+    required = [k for k, n in model.fields_by_key().items() if model.model_fields[n].is_required()]
+    others = (f", {other}: ..." for other in required if other != key)
+    return f"{{{key}: {value}{''.join(others)}}}"
+
+
 def _list_keys(keys: Sequence[str]) -> str:
     return f"the keys are {', '.join(dict.fromkeys(keys))}" if keys else "there are no options"
 
@@ -286,13 +294,13 @@ def format_key_path(at: Sequence[int | str]) -> str:
     return f"{words if len(words) <= 60 else words[:57] + '...'}: " if words else ""
 
 
-def is_accepted(field: FieldInfo, value: Text) -> bool:
-    """Whether a field accepts a value."""
-    reading = get_reading(field)
-    if reading is None:
+def is_accepted(field: FieldInfo, value: object, *, nested: bool = False) -> bool:
+    """Whether a field accepts a value; a nested model does only if `nested` is set."""
+    reading, part = get_reading(field), get_nested_model(field) if nested else None
+    if reading is None and part is None:
         return False
     try:
-        reading.read(value)
+        reading.read(value) if reading else part and part.model_validate(value)
     except (InvalidValue, ValidationError):
         return False
     return True

@@ -20,6 +20,7 @@ from headrace.core.expressions.typed import (
 from headrace.core.pipeline.fields import Assignment
 from headrace.core.pipeline.model import Step
 from headrace.core.pipeline.text import Text
+from headrace.core.pipeline.yaml_document.error_context import SELECT_ALL_HINT
 from headrace.core.plan.columns import (
     KnownColumns,
     PlanProblems,
@@ -200,6 +201,8 @@ class OperationsBuilder:
         return None
 
     def _suggest_column(self, name: str) -> str:
+        if name == "*":
+            return SELECT_ALL_HINT
         if not name.isidentifier():
             return "a list has columns; an expression needs a name: {name: expression}"
         near = suggest_name(name, self.known_columns.schema.names)

@@ -11,14 +11,12 @@ from collections.abc import Iterator, Sequence
 from headrace.core.expressions.casts.rules import find_refusal
 from headrace.core.expressions.coercion import common_type
 from headrace.core.pipeline.text import Text
-from headrace.core.pipeline.yaml_document.error_context import quote_yaml as in_quotes
+from headrace.core.pipeline.yaml_document.error_context import format_flow_scalar
 from headrace.core.plan.columns import UNKNOWN_COLUMNS, KnownColumns, PlanProblems
 from headrace.core.types.data_types import Field, Schema, Type, quote_name
 
 MAX_DIFFERENCES = 4
 """The largest number of differences in a message; the hint covers all of them."""
-FLOW_CHARACTERS = set(",[]{}:#&*!|>'\"%@`")
-"""Characters that may need quotes in a YAML mapping of one line."""
 
 
 def unite_columns(
@@ -95,8 +93,9 @@ def _format_select(schema: Schema, wanted: Sequence[Field]) -> str:
     """Return the `select` that produces the wanted columns from a schema."""
     made = [(field.name, _format_column(schema.get(field.name), field)) for field in wanted]
     if all(quote_name(name) == text for name, text in made):
-        return f"[{', '.join(_quote_flow(name) for name, _ in made)}]"
-    return f"{{{', '.join(f'{_quote_flow(name)}: {_quote_flow(text)}' for name, text in made)}}}"
+        return f"[{', '.join(format_flow_scalar(name) for name, _ in made)}]"
+    columns = (f"{format_flow_scalar(name)}: {format_flow_scalar(text)}" for name, text in made)
+    return f"{{{', '.join(columns)}}}"
 
 
 def _format_column(field: Field | None, wanted: Field) -> str:
@@ -104,12 +103,6 @@ def _format_column(field: Field | None, wanted: Field) -> str:
         return f"cast(null as {wanted.type})"
     name = quote_name(field.name)
     return name if field.type == wanted.type else f"cast({name} as {wanted.type})"
-
-
-def _quote_flow(text: str) -> str:
-    """Return a scalar for a YAML mapping of one line, in quotes if it needs them."""
-    plain = text and FLOW_CHARACTERS.isdisjoint(text) and text == text.strip()
-    return text if plain else in_quotes(text)
 
 
 def _make_unique(name: str, used_names: Sequence[str]) -> str:

@@ -52,7 +52,7 @@ def _expect_arguments(call: TypedCall, count: int, text: str) -> tuple[TypedExpr
     actual = len(call.arguments)
     if actual != count:
         message = f"{call.name} takes {count} arguments, got {actual}"
-        raise ExpressionError(message, call.span, f"write {text}")
+        raise ExpressionError(message, call.span, f"its signature is {text}")
     return call.arguments
 
 
@@ -131,6 +131,8 @@ def _find_field(struct: Struct, name: str, span: Span) -> Field:
         return field
     known = [each.name for each in struct.fields]
     hint = suggest_name(name, known) or f"the fields are {', '.join(known)}"
+    in_quotes = span.end - span.start == len(name) + 2
+    span = Span(span.start + 1, span.end - 1) if in_quotes else span
     raise ExpressionError(f'unknown field "{name}"', span, hint)
 
 

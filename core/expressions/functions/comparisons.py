@@ -16,13 +16,22 @@ from headrace.core.expressions.function import SqlFunction, TypedCall, function
 from headrace.core.expressions.functions.common_types import mismatch_hint, widen, widen_all
 from headrace.core.expressions.functions.in_list import MEMBERSHIP
 from headrace.core.expressions.typed import (
+    ColumnReference,
     Constant,
     ExpressionError,
     FunctionCall,
     PolarsForm,
+    Span,
     TypedExpression,
 )
-from headrace.core.types.data_types import BOOLEAN, FLOAT_TYPES, NULL, Type, is_ordered
+from headrace.core.types.data_types import (
+    BOOLEAN,
+    FLOAT_TYPES,
+    NULL,
+    Type,
+    is_ordered,
+    quote_name,
+)
 
 if TYPE_CHECKING:
     import polars as pl
@@ -79,9 +88,19 @@ def _refuse_null(call: TypedCall) -> None:
     """Refuse a literal NULL as operand: Spark returns NULL for every row."""
     for side in call.arguments:
         if isinstance(side, Constant) and side.type == NULL:
-            instead = "is not null" if call.name == "<>" else "is null"
             message = f"{call.name} with null is null for every row"
-            raise ExpressionError(message, side.span, f'write "{instead}"')
+            raise ExpressionError(message, *_suggest_null_test(call, side))
+
+
+def _suggest_null_test(call: TypedCall, null: Constant) -> tuple[Span, str]:
+    """Return what to replace in a comparison with NULL, and the hint."""
+    test = "is not null" if call.name == "<>" else "is null"
+    (other,) = (each for each in call.arguments if each is not null)
+    covers = call.span.start <= min(other.span.start, null.span.start)
+    covers = covers and max(other.span.end, null.span.end) <= call.span.end
+    if isinstance(other, ColumnReference) and covers:
+        return call.span, f"write {quote_name(other.name)} {test}"
+    return null.span, f"as in value {test}"
 
 
 def _build_extreme_resolver(
@@ -92,7 +111,7 @@ def _build_extreme_resolver(
     def resolve(call: TypedCall) -> TypedExpression:
         if len(call.arguments) < 2:
             message = f"{name} takes at least 2 arguments, got {len(call.arguments)}"
-            raise ExpressionError(message, call.span, f"write {name}(first, second, ...)")
+            raise ExpressionError(message, call.span, f"as in {name}(first, second)")
         values, common = widen_all(call, call.arguments)
         if not is_ordered(common):
             raise ExpressionError(f"{name} wants ordered values, got {common}", call.span)

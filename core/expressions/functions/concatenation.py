@@ -43,7 +43,7 @@ def _resolve_concat(call: TypedCall) -> TypedExpression:
     if not call.arguments:
         return Constant(STRING, False, call.span, "")
     if call.name == "||" and types == {BOOLEAN}:
-        hint = 'write "or"; concat(...) joins them as text'
+        hint = "as in first or second; concat(...) joins them as text"
         raise ExpressionError("|| joins texts, got two booleans", call.span, hint)
     texts = tuple(_cast_to_text(call, argument) for argument in call.arguments)
     return _build_call(call, texts, lambda *parts: pl.concat_str(parts))

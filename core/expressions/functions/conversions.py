@@ -26,7 +26,7 @@ def _define_conversion(name: str, target: Type, written: str, shown: str) -> Sql
     def resolve(call: TypedCall) -> TypedExpression:
         if len(call.arguments) != 1:
             message = f"{name} takes 1 argument, got {len(call.arguments)}"
-            raise ExpressionError(message, call.span, f"write {name}(value) or cast(value as ...)")
+            raise ExpressionError(message, call.span, f"as in {name}(value)")
         return build_cast(call.arguments[0], target, call.span)
 
     return function(

@@ -68,7 +68,7 @@ _OWN_PARTS: dict[str, tuple[Type, Type, PolarsForm]] = {
 def _resolve_date_part(call: TypedCall) -> TypedExpression:
     if len(call.arguments) != 2:
         message = f"{call.name} takes 2 arguments, got {len(call.arguments)}"
-        raise ExpressionError(message, call.span, "write date_part(field, source)")
+        raise ExpressionError(message, call.span, "as in date_part('year', time)")
     field, source = call.arguments
     if not isinstance(field, Constant) or not isinstance(field.value, str):
         raise ExpressionError(f"{call.name} wants the name of a field in quotes", field.span)

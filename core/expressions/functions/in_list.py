@@ -58,7 +58,7 @@ def _check_texts(call: TypedCall, target: Type) -> None:
     texts = [a for a in call.arguments if isinstance(a, Constant) and a.type == STRING]
     types = {a.type for a in call.arguments} - {STRING, NULL}
     if texts and len(types) > 1:
-        hint = "write timestamp '...' in place of text"
+        hint = "all of one type, as in timestamp '2026-01-31 08:00:00'"
         raise ExpressionError("dates, timestamps and text in one list", texts[0].span, hint)
     for text, value in zip(texts, _build_series(texts, target), strict=True) if texts else ():
         written, shown = str(text.value), _format_like_spark(value)

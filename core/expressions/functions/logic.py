@@ -123,7 +123,7 @@ def _expect_arguments(call: TypedCall, count: int, text: str) -> Sequence[TypedE
     actual = len(call.arguments)
     if actual != count:
         message = f"{call.name} takes {count} arguments, got {actual}"
-        raise ExpressionError(message, call.span, f"write {text}")
+        raise ExpressionError(message, call.span, f"its signature is {text}")
     return call.arguments
 
 

@@ -70,7 +70,7 @@ def _build_power(bound: BoundArguments) -> PolarsForm:
 def _resolve_typeof(call: TypedCall) -> TypedExpression:
     if len(call.arguments) != 1:
         message = f"typeof takes 1 argument, got {len(call.arguments)}"
-        raise ExpressionError(message, call.span, "write typeof(value)")
+        raise ExpressionError(message, call.span, "as in typeof(value)")
     type = call.arguments[0].type
     if type in INTERVAL_TYPES:
         raise ExpressionError(

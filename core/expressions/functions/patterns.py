@@ -69,7 +69,7 @@ def _check_backslashes(bound: BoundArguments) -> None:
         message = (
             f"the string loses the backslash of {pattern.lost_escape} before the pattern is read"
         )
-        raise ExpressionError(message, pattern.span, r"write r'...', as in r'\d+'")
+        raise ExpressionError(message, pattern.span, r"a raw string keeps it, as in r'\d+'")
 
 
 def _build_like(bound: BoundArguments) -> PolarsForm:

@@ -11,7 +11,7 @@ import re
 from headrace.core.expressions.typed import ExpressionError, Span
 
 _QUOTES_HINT = "write plain quotes, ' or \""
-IF_HINT = "write if(condition, value, other), or case when"
+IF_HINT = "as in if(condition, value, other), or case when"
 
 # Characters that start no token, and a hint for each.
 CHARACTER_HINTS = {
@@ -20,11 +20,11 @@ CHARACTER_HINTS = {
     "=!=": 'write "<>"',
     "=!": 'write "<>"',
     "=<": 'write "<="',
-    "**": "write power(a, b)",
-    "//": "write a div b for whole numbers; a comment starts with --",
+    "**": "as in power(a, b)",
+    "//": "as in a div b, for whole numbers; a comment starts with --",
     "?": IF_HINT,
     ";": "an expression ends without it",
-    "{": "write named_struct(...)",
+    "{": "as in named_struct('a', 1)",
     **dict.fromkeys("‘’“”„‚´«»", _QUOTES_HINT),
     "≤": 'write "<="',
     "≥": 'write ">="',

@@ -6,30 +6,39 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from headrace.core.expressions.parsing.foreign_characters import IF_HINT
-from headrace.core.expressions.parsing.syntax_tree import SyntaxNode
+from headrace.core.expressions.parsing.lexer import SqlToken
 from headrace.core.expressions.parsing.token_stream import TokenStream
 from headrace.core.expressions.typed import ExpressionError, Span
 
 # Names that are no column here, by their meaning in other languages.
 NAME_HINTS = {
-    **dict.fromkeys(("none", "nil", "undefined"), "no value is null"),
-    **dict.fromkeys(("now", "sysdate", "systimestamp"), "the time is current_timestamp"),
-    "today": "the day is current_date",
+    **dict.fromkeys(("none", "nil", "undefined"), "no value is null: test for it with is null"),
+    **dict.fromkeys(("now", "sysdate", "systimestamp"), 'write "current_timestamp"'),
+    "today": 'write "current_date"',
 }
 _PATTERN_OPERATORS = ("like", "ilike", "rlike", "regexp")
-_ASSIGNMENT_HINT = "values are not changed in place: write the new value"
-_RLIKE_HINT = 'write "rlike"'
-_UNQUOTED_PATTERN = re.compile(r"\s*/?([^\s()'\"/]*[%^$*.][^\s()'\"/]*)")
+_ASSIGNMENT_HINT = "values are not changed in place: an expression is the new value"
+_UNQUOTED_PATTERN = re.compile(r"\s*/?([^\s()'\"/]*[%^$*.][^\s()'\"/]*)/?")
 _DURATION = re.compile("(milli|micro)?sec(ond)?s?|min(ute)?s?|hours?|days?|weeks?|months?|years?")
+_UNIT_NAMES = {
+    f"{short}{plural}": f"{unit}{plural}"
+    for short, unit in {
+        **{"sec": "second", "min": "minute"},
+        **{"millisec": "millisecond", "microsec": "microsecond"},
+    }.items()
+    for plural in ("", "s")
+}
+"""The short names of units with those that an interval takes."""
 _HINTS_AFTER_VALUE = {
     "as": "the name goes before the colon",
     "if": IF_HINT,
     "mod": 'write "%"',
     "xor": 'write "<>"',
-    "~": _RLIKE_HINT,
-    **{word: f"write {word}(text, part)" for word in ("contains", "startswith", "endswith")},
+    "~": 'write "rlike"',
+    **{word: f"as in {word}(text, part)" for word in ("contains", "startswith", "endswith")},
     **dict.fromkeys(("=>", "gte", "ge"), 'write ">="'),
     **dict.fromkeys(("lte", "le"), 'write "<="'),
     **dict.fromkeys(("eq", "equals"), 'write "="'),
@@ -38,8 +47,8 @@ _HINTS_AFTER_VALUE = {
 _HINTS_AFTER_WORD = {
     "in": "in takes its values in parentheses: in ('a', 'b')",
     "if": IF_HINT,
-    "cast": "write cast(value as type)",
 }
+_CAST_HINT = "as in cast(value as bigint)"
 _DOUBLED_SIGN_HINTS = {"&": 'write "and"', "|": 'write "or"', "+": _ASSIGNMENT_HINT}
 _COMPARISONS = {
     **{"<>=": "<>", "<=": "<=", ">=": ">=", "==": "=", "<>": "<>"},
@@ -48,70 +57,95 @@ _COMPARISONS = {
 _ORDER_OPERATORS = ("=", "==", "<>", "!=", "<", "<=", ">", ">=")
 
 
-def find_hint(tokens: TokenStream) -> str:
+@dataclass(frozen=True, slots=True)
+class SyntaxHint:
+    """A hint; `span` are the characters that it replaces, if they are not the current token."""
+
+    text: str
+    span: Span | None = None
+
+
+def find_hint(tokens: TokenStream) -> SyntaxHint | None:
     """Return a hint for the current token, which does not fit after the previous one."""
-    return next((text for rule in _HINT_RULES if (text := rule(tokens))), "")
+    return next((found for rule in _HINT_RULES if (found := rule(tokens))), None)
 
 
-def _sign_hint(tokens: TokenStream) -> str:
+def _sign_hint(tokens: TokenStream) -> SyntaxHint | None:
     """Return the hint for two signs, adjacent or not, that are one operator here."""
     before, word, ahead = tokens.previous_token, tokens.current_token, tokens.next_token
     if word.text.lower() in ("!", "not"):
-        comparison = _COMPARISONS.get(word.text.lower() + ahead.text, "")
-        return f'write "{comparison}"' if comparison else _RLIKE_HINT if ahead.text == "~" else ""
+        if ahead.text == "~":
+            return SyntaxHint('write "not rlike"', word.span.extend_to(ahead.span))
+        return _comparison_hint(word, ahead)
     if word.kind == "end" and before.text == "+" == tokens.peek(-2).text:
-        return _ASSIGNMENT_HINT
+        return SyntaxHint(_ASSIGNMENT_HINT)
     if word.kind != "symbol" or before.kind != "symbol":
-        return _ASSIGNMENT_HINT if word.text + ahead.text == ":=" else ""
+        return SyntaxHint(_ASSIGNMENT_HINT) if word.text + ahead.text == ":=" else None
     adjacent = before.span.end == word.span.start
-    if before.text == word.text and adjacent:
-        return _DOUBLED_SIGN_HINTS.get(word.text, "")
+    if before.text == word.text and adjacent and word.text in _DOUBLED_SIGN_HINTS:
+        return SyntaxHint(_DOUBLED_SIGN_HINTS[word.text], before.span.extend_to(word.span))
     if word.text == "=" and before.text in tuple("+-*/%") and adjacent:
-        return _ASSIGNMENT_HINT
-    comparison = _COMPARISONS.get(before.text + word.text, "")
-    return f'write "{comparison}"' if comparison else ""
+        return SyntaxHint(_ASSIGNMENT_HINT)
+    return _comparison_hint(before, word)
 
 
-def _pattern_hint(tokens: TokenStream) -> str:
+def _comparison_hint(first: SqlToken, second: SqlToken) -> SyntaxHint | None:
+    """Return the hint for two tokens that are one comparison."""
+    comparison = _COMPARISONS.get(first.text.lower() + second.text, "")
+    span = first.span.extend_to(second.span)
+    return SyntaxHint(f'write "{comparison}"', span) if comparison else None
+
+
+def _pattern_hint(tokens: TokenStream) -> SyntaxHint | None:
     """Return the hint for a pattern without quotes: `like %a%`."""
     for back in (-1, -2, -3):
         like = tokens.peek(back)
         if like.kind == "word" and like.text.lower() in _PATTERN_OPERATORS:
-            written = _UNQUOTED_PATTERN.match(
-                tokens.source_text(Span(like.span.end, like.span.end + 99))
-            )
-            return f"put the pattern in quotes: '{written[1]}'" if written else ""
-    return ""
+            start = like.span.end
+            written = _UNQUOTED_PATTERN.match(tokens.source_text(Span(start, start + 99)))
+            if not written:
+                return None
+            begin = start + len(written[0]) - len(written[0].lstrip())
+            span = Span(begin, start + written.end())
+            return SyntaxHint(f"put the pattern in quotes: '{written[1]}'", span)
+    return None
 
 
-def _operand_hint(tokens: TokenStream) -> str:
+def _operand_hint(tokens: TokenStream) -> SyntaxHint | None:
     """Return the hint for a comparison that misses an operand, or is written in another way."""
-    before, word = tokens.previous_token.text.lower(), tokens.current_token
+    previous, word = tokens.previous_token, tokens.current_token
+    before = previous.text.lower()
     if before in ("and", "or") and word.text in _ORDER_OPERATORS:
-        return f"write a full comparison on both sides of {before}"
+        return SyntaxHint(f"write a full comparison on both sides of {before}")
     if before in ("is", "not") and word.kind in ("number", "string"):
         negated = before == "not" and tokens.peek(-2).text.lower() == "is"
-        return 'write "<>"' if negated else 'write "="' if before == "is" else ""
+        if not negated and before == "not":
+            return None
+        span = (tokens.peek(-2) if negated else previous).span.extend_to(word.span)
+        return SyntaxHint(f'write "{"<>" if negated else "="} {word.text}"', span)
     if word.text.lower() in (",", "to") and tokens.peek(-2).text.lower() == "between":
-        return "write between low and high"
+        return SyntaxHint('write "and"')
     if word.text == "," and tokens.peek(-3).text.lower() in ("cast", "try_cast"):
-        return _HINTS_AFTER_WORD["cast"]
-    return _HINTS_AFTER_WORD.get(before, "") if word.kind != "end" else ""
+        return SyntaxHint(_CAST_HINT)
+    hint = _HINTS_AFTER_WORD.get(before, "") if word.kind != "end" else ""
+    return SyntaxHint(hint) if hint else None
 
 
-def _word_hint(tokens: TokenStream) -> str:
+def _word_hint(tokens: TokenStream) -> SyntaxHint | None:
     """Return the hint for a word or sign that is not allowed here."""
     before, word = tokens.previous_token, tokens.current_token
     text = word.text.lower()
     if text == "none":
-        return "no value is null"
+        return SyntaxHint('write "null"')
     if text == "[":
-        return "write array(...)"
+        return SyntaxHint("as in array(1, 2)")
     if before.kind == "number" and word.kind == "word" and _DURATION.fullmatch(text):
-        return "write a duration as interval 90 minutes"
+        span = before.span.extend_to(word.span)
+        return SyntaxHint(f"write interval {before.text} {_UNIT_NAMES.get(text, text)}", span)
     if word.kind == "string" and before.text == "f" and before.span.end == word.span.start:
-        return "write concat(...), or join texts with ||"
-    return _HINTS_AFTER_VALUE.get(text, "") if word.kind in ("word", "symbol") else ""
+        return SyntaxHint("as in concat('a', text), or join texts with ||")
+    hint = _HINTS_AFTER_VALUE.get(text, "") if word.kind in ("word", "symbol") else ""
+    return SyntaxHint(hint) if hint else None
 
 
 _HINT_RULES = (_sign_hint, _pattern_hint, _operand_hint, _word_hint)
@@ -145,16 +179,22 @@ _CONTINUING_WORDS = frozenset(
 )
 
 
+_RANKING_HINT = "top numbers the rows of a key by rank: key: card, top: {n: 1, by: price desc}"
+_NEIGHBOUR_HINT = "process stores rows by key: process: {python: FILE.py:CLASS, returns: {...}}"
+_WINDOW_FUNCTION_HINTS = {
+    **dict.fromkeys(("row_number", "rank", "dense_rank", "percent_rank", "ntile"), _RANKING_HINT),
+    **dict.fromkeys(("lag", "lead", "nth_value"), _NEIGHBOUR_HINT),
+}
+
+
+def window_function_error(tokens: TokenStream, name: str) -> ExpressionError:
+    """Return the error about `over`, after the call of a function."""
+    hint = _WINDOW_FUNCTION_HINTS.get(name, "use key, window and aggregate")
+    message = "window functions (over) are not supported in a stream"
+    return ExpressionError(message, tokens.current_token.span, hint)
+
+
 def star_error(start: Span, end: Span) -> ExpressionError:
     """Return the error about `*` or `table.*` where a value is wanted."""
     hint = "write each column by its name; * is allowed only in count(*)"
     return ExpressionError("* is not a value", start.extend_to(end), hint)
-
-
-def method_call_error(tokens: TokenStream, node: SyntaxNode, name: str) -> ExpressionError:
-    """Return the error about `text.upper()`, when the parser is at its parenthesis."""
-    subject = tokens.source_text(node.span)
-    rest = "" if tokens.next_token.text == ")" else ", ..."
-    message = f"a value has no methods, got {subject}.{name}(...)"
-    span = node.span.extend_to(tokens.current_token.span)
-    return ExpressionError(message, span, f"write {name.lower()}({subject}{rest})")

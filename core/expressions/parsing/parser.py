@@ -20,6 +20,7 @@ from headrace.core.expressions.parsing.syntax_tree import (
     Lambda,
     Literal,
     Member,
+    MethodCall,
     Name,
     Star,
     SyntaxNode,
@@ -88,10 +89,10 @@ class RecursiveDescentParser(ExpressionParser):
             if token.kind != "end"
             else Span(self.previous_token.span.end - 1, token.span.end)
         )
-        hint = foreign_syntax.find_hint(self)
+        hint = foreign_syntax.find_hint(self) or foreign_syntax.SyntaxHint("")
         if wanted == "a value" and token.text.lower() in _INFIX_KEYWORDS:
-            hint = f"a column of that name is written `{token.text}`"
-        return ExpressionError(f"wanted {wanted}, got {token}", span, hint)
+            hint = foreign_syntax.SyntaxHint(f"a column of that name is written `{token.text}`")
+        return ExpressionError(f"wanted {wanted}, got {token}", hint.span or span, hint.text)
 
     def parse_expression(self) -> SyntaxNode:
         self._depth += 1
@@ -173,13 +174,22 @@ class RecursiveDescentParser(ExpressionParser):
                     raise foreign_syntax.star_error(node.span, self.current_token.span)
                 name = self.parse_name("the name of a field")
                 if self.is_at("("):
-                    raise foreign_syntax.method_call_error(self, node, name.value)
+                    return self._parse_method_call(node, name)
                 node = Member(node.span.extend_to(name.span), node, name.value, name.span)
             elif self.accept("::"):
                 type = parse_type_name(self)
                 node = Cast(node.span.extend_to(self.previous_token.span), node, type, is_try=False)
             else:
                 return node
+
+    def _parse_method_call(self, subject: SyntaxNode, name: SqlToken) -> SyntaxNode:
+        """Parse `text.upper()` from its parenthesis; resolving it reports what to write."""
+        call = self._parse_call(name)
+        arguments = call.arguments if isinstance(call, CallNode) else ()
+        between = [self.source_text(each.span) for each in arguments]
+        whole = f"{name.text.lower()}({', '.join((self.source_text(subject.span), *between))})"
+        span = subject.span.extend_to(call.span)
+        return MethodCall(span, subject, name.text, arguments, whole)
 
     def _parse_primary(self) -> SyntaxNode:
         token = self.current_token
@@ -269,8 +279,7 @@ class RecursiveDescentParser(ExpressionParser):
         condition = special_forms.parse_filter_clause(self)
         span = name.span.extend_to(self.previous_token.span)
         if self.is_at("over"):
-            message = "window functions (over) are not supported in a stream"
-            raise ExpressionError(message, self.current_token.span, "use key, window and aggregate")
+            raise foreign_syntax.window_function_error(self, name.text.lower())
         return CallNode(span, name.text.lower(), name.span, arguments, distinct, condition)
 
     def parse_arguments(self) -> tuple[SyntaxNode, ...]:

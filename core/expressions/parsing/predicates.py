@@ -45,7 +45,9 @@ def _parse_like(parser: ExpressionParser, subject: SyntaxNode, word: SqlToken) -
     if parser.is_at("any", "some", "all") and parser.next_token.text == "(":
         name = f"{word.text.lower()} {parser.current_token.text.lower()}"
         raise ExpressionError(
-            f"{name} is not built yet", parser.current_token.span, "write or / and"
+            f"{name} is not built yet",
+            parser.current_token.span,
+            "join single conditions with or, and",
         )
     arguments = [subject, parser.parse_value()]
     if word.text.lower() != "rlike" and parser.accept("escape"):

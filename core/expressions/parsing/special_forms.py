@@ -98,7 +98,7 @@ def _parse_interval_part(parser: ExpressionParser) -> tuple[Type, int]:
     try:
         return parse_interval(value, unit.value if unit else "", to.value if to else None)
     except ValueError as error:
-        raise ExpressionError(str(error), span, "write it as interval 90 minutes") from None
+        raise ExpressionError(str(error), span, "as in interval 90 minutes") from None
 
 
 def parse_nulls_clause(parser: ExpressionParser) -> tuple[SyntaxNode, ...]:

@@ -54,6 +54,16 @@ class Member(SyntaxNode):
 
 
 @dataclass(frozen=True, slots=True)
+class MethodCall(SyntaxNode):
+    """`text.upper()`, which Spark does not have; `call` is the call of a function, as text."""
+
+    subject: SyntaxNode
+    name: str
+    arguments: tuple[SyntaxNode, ...]
+    call: str
+
+
+@dataclass(frozen=True, slots=True)
 class Star(SyntaxNode):
     """The `*` of `count(*)`."""
 
@@ -91,6 +101,8 @@ def child_nodes(node: SyntaxNode) -> tuple[SyntaxNode, ...]:
     match node:
         case CallNode():
             return (*node.arguments, *((node.filter,) if node.filter else ()))
+        case MethodCall():
+            return (node.subject, *node.arguments)
         case Member(base=below) | Cast(operand=below) | Lambda(body=below):
             return (below,)
     return ()

@@ -54,7 +54,15 @@ every_reading = ScalarReading(
 true_reading = ScalarReading("true", _parse_true, {"const": True})
 
 
-SHAPES = ("tumble", "slide", "session", "count", "cumulate", "global")
+SHAPE_EXAMPLES = {
+    "tumble": "{tumble: 1m}",
+    "slide": "{slide: 1m, every: 10s}",
+    "session": "{session: 30s}",
+    "count": "{count: 100}",
+    "cumulate": "{cumulate: 1h, every: 10m}",
+    "global": "{global: true}",
+}
+SHAPES = tuple(SHAPE_EXAMPLES)
 
 
 class Trigger(DocumentModel):
@@ -200,7 +208,7 @@ class WindowReading(FieldReading):
             except ValueError:
                 continue
             return f"write window: {{{key}: {value}}}"
-        return f"write window: {{{value}: ...}}" if value in SHAPES else ""
+        return f"write window: {SHAPE_EXAMPLES[value]}" if value in SHAPES else ""
 
 
 WindowClause = Annotated[Window, WindowReading()]

@@ -97,6 +97,8 @@ class YamlErrorContext:
 
 
 MAX_SHOWN = 60
+SELECT_ALL_HINT = "without select, a step keeps its columns; with: adds columns"
+CONDITION_KEYS = ("where", "having")
 
 
 def quote_yaml(value: str) -> str:
@@ -110,9 +112,60 @@ def quote_yaml(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
+FLOW_CHARACTERS = set(",[]{}:#&*!|>'\"%@`")
+"""Characters that may need quotes in a YAML mapping of one line."""
+
+
+def format_flow_scalar(text: str) -> str:
+    """Return a scalar for a YAML mapping of one line, in quotes if it needs them.
+
+    >>> format_flow_scalar("a + 1"), format_flow_scalar("f(a, b)")
+    ('a + 1', '"f(a, b)"')
+    """
+    plain = text and FLOW_CHARACTERS.isdisjoint(text) and text == text.strip()
+    return text if plain else quote_yaml(text)
+
+
+def split_flow_items(text: str) -> list[str]:
+    """Split a text at its commas outside of brackets and quotes.
+
+    >>> split_flow_items("a, f(b, ','), c")
+    ['a', "f(b, ',')", 'c']
+    """
+    items, depth, start, quote = list[str](), 0, 0, ""
+    for at, sign in enumerate(text):
+        if quote or sign in "'\"`":
+            quote = "" if sign == quote else quote or sign
+        elif sign in "([{":
+            depth += 1
+        elif sign in ")]}":
+            depth -= 1
+        elif sign == "," and not depth:
+            items.append(text[start:at].strip())
+            start = at + 1
+    return [*items, text[start:].strip()]
+
+
 def suggest_quotes(value: str, key: str = "") -> str:
-    """Return the hint to quote a value; a long value is not shown."""
+    """Return the hint to quote a value, unless quotes do not help; a long value is not shown."""
     value = value.strip()
+    if value == "*":
+        return SELECT_ALL_HINT
+    if key in CONDITION_KEYS and (objection := _find_objection(value)):
+        return objection
     if len(value) > MAX_SHOWN or "\n" in value:
         return "put the value in quotes"
     return f"put it in quotes: {key + ': ' if key else ''}{quote_yaml(value)}"
+
+
+def _find_objection(value: str) -> str:
+    """Return the hint for a value that is no expression, with quotes or without; else ""."""
+    from headrace.core.expressions.parsing.parser import parse_expression
+    from headrace.core.expressions.typed import ExpressionError
+
+    try:
+        parse_expression(value)
+    except ExpressionError as error:
+        objection = "; ".join(filter(None, (error.message, error.hint)))
+        return f"in quotes it is no expression either: {objection}"
+    return ""

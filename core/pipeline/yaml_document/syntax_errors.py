@@ -161,7 +161,8 @@ def _find_missing_space(context: YamlErrorContext) -> Problem | None:
         if found:
             at = line.start + line.indent
             hint = f"write - {line.body[1:]}"
-            return context.make_problem('wanted a space after "-"', at, at + 1, hint)
+            end = at + len(line.body)
+            return context.make_problem('wanted a space after "-"', at, end, hint)
     return None
 
 

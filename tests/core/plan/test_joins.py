@@ -219,7 +219,7 @@ def test_each_input_is_dealt_out_by_its_own_key(tmp_path: Path) -> None:
         (f"join: {{{ON}}}, select: [orders.name, payments.name]", 'would be called "name"'),
         (f"join: {{{ON}}}, select: [orders.nam]", 'unknown column "nam" of orders [did you mean'),
         ("join: {left: orders, right: payments}", 'join: missing key "on"'),
-        ("join: orders", "[write join: {left: orders}]"),
+        ("join: orders", "[write join: {left: orders, right: ..., on: ...}]"),
         ("join: {left: orders, right: payments, on: id}", "wanted a condition (boolean)"),
         ("join: {left: orders, right: payments, on: id > order}", "wanted an equality between"),
         ("join: {left: orders, right: payments, on: id = ordr}", 'did you mean "order"?'),

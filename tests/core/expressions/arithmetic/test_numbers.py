@@ -87,7 +87,12 @@ def bits(value: float | None) -> bytes | None:
         ("bround(f, 13)", "a float can be rounded to -20 to 12 digits, got 13", "13", ""),
         ("ceil(s)", "ceil wants a number, got string", "s", ""),
         ("sqrt(s)", "sqrt wants double, got string", "s", "cast(... as double)"),
-        ("abs()", "abs takes 1 argument, got 0", "abs()", "write abs(value: N)"),
+        (
+            "abs()",
+            "abs takes 1 argument, got 0",
+            "abs()",
+            "its signature is abs(value: N)",
+        ),
         ("pmod(i)", "pmod takes 2 arguments, got 1", "pmod(i)", ""),
         ("typeof()", "typeof takes 1 argument, got 0", "typeof()", ""),
     ],

@@ -82,7 +82,7 @@ def values(text: str, column: pl.Series) -> list[object]:
         ("try_cast(w as int)", "no try_cast from decimal(38,18) to int", "as bigint) as int)"),
         ("try_cast(ts as boolean)", "no try_cast from timestamp to boolean", "cast does it"),
         ("try_cast(i as binary)", "no try_cast from int to binary", "cast does it"),
-        ("int(i, 2)", "int takes 1 argument, got 2", "cast(value as ...)"),
+        ("int(i, 2)", "int takes 1 argument, got 2", "as in int(value)"),
     ],
 )
 def test_a_cast_that_is_not_there_is_refused_with_what_to_write(

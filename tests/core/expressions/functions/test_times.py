@@ -97,7 +97,12 @@ def value(text: str) -> object:
         ("date_part('year', n)", "date_part wants a date or timestamp, got int", "n", ""),
         ("date_part('year', s)", "got string", "s", "to_timestamp(...) reads text"),
         ("date_part(s, t)", "date_part wants the name of a field in quotes", "s", ""),
-        ("date_part('year')", "date_part takes 2 arguments, got 1", None, "date_part(field"),
+        (
+            "date_part('year')",
+            "date_part takes 2 arguments, got 1",
+            None,
+            "as in date_part('year', time)",
+        ),
         ("extract(day from t - t)", "got interval day to second", "t - t", "timestampdiff"),
         ("timestampdiff('DAY', t, t)", "wanted a unit such as day", "'DAY'", ""),
         (

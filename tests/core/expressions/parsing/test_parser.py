@@ -152,7 +152,7 @@ def test_a_literal_has_the_type_that_spark_gives_it(text: str, literal: str) -> 
         ("sum(price", 'wanted ")", got the end', "e", ""),
         ("a b", 'wanted an operator or the end, got "b"', "b", ""),
         ("a as b", 'wanted an operator or the end, got "as"', "as", "name goes before the colon"),
-        ("a && b", 'wanted a value, got "&"', "&", 'write "and"'),
+        ("a && b", 'wanted a value, got "&"', "&&", 'write "and"'),
         ("a || | b", 'wanted a value, got "|"', "|", ""),
         ("a ? b : c", '"?" means nothing here', "?", "case when"),
         ("a = 'b", "a string starts here and does not end", "'b", "close it with '"),

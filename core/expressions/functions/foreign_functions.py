@@ -1,0 +1,123 @@
+"""Functions of other SQL dialects and of Python, with the expression that computes the same here.
+
+Each expression is complete: a test types all of them over columns named by the placeholders in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+FOREIGN_FUNCTIONS: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("strftime", "to_char", "to_varchar", "format_datetime", "format_timestamp", "time_format"),
+        "date_format(time, 'yyyy-MM-dd')",
+    ),
+    **dict.fromkeys(("dayname", "day_name", "to_day_name"), "date_format(time, 'EEEE')"),
+    **dict.fromkeys(("monthname", "month_name"), "date_format(time, 'MMMM')"),
+    **dict.fromkeys(
+        ("strptime", "parse_datetime", "parse_timestamp", "to_datetime"),
+        "to_timestamp(text, 'yyyy-MM-dd HH:mm:ss')",
+    ),
+    **dict.fromkeys(("str_to_date", "parse_date", "todate"), "to_date(text, 'yyyy-MM-dd')"),
+    **dict.fromkeys(
+        ("getdate", "getutcdate", "sysdate", "systimestamp", "sysdatetime", "localtimestamp"),
+        "current_timestamp()",
+    ),
+    **dict.fromkeys(
+        ("utc_timestamp", "current_datetime", "clock_timestamp", "utcnow"), "current_timestamp()"
+    ),
+    **dict.fromkeys(("today", "utc_date"), "current_date()"),
+    **dict.fromkeys(("to_epoch", "unix_epoch", "to_unixtime", "epoch"), "unix_timestamp(time)"),
+    **dict.fromkeys(("to_millis", "epoch_ms", "to_unix_millis"), "unix_millis(time)"),
+    **dict.fromkeys(("from_epoch", "from_epoch_seconds"), "timestamp_seconds(number)"),
+    **dict.fromkeys(("from_epoch_ms", "from_unix_millis"), "timestamp_millis(number)"),
+    **dict.fromkeys(("date_bin", "datetrunc", "time_trunc"), "date_trunc('HOUR', time)"),
+    **dict.fromkeys(("days_between", "daysbetween", "date_difference"), "datediff(later, earlier)"),
+    **dict.fromkeys(("timestamp_diff", "time_diff"), "timestampdiff(HOUR, earlier, later)"),
+    **dict.fromkeys(("timestamp_add", "date_plus"), "timestampadd(HOUR, 1, time)"),
+    **dict.fromkeys(("adddate", "add_days"), "date_add(date, 1)"),
+    "subdate": "date_sub(date, 1)",
+    "eomonth": "last_day(date)",
+    **dict.fromkeys(("week", "isoweek", "week_of_year"), "weekofyear(time)"),
+    **dict.fromkeys(("dow", "day_of_week"), "dayofweek(time)"),
+    **dict.fromkeys(("to_number", "tonumber", "parse_float", "to_double"), "cast(text as double)"),
+    **dict.fromkeys(("to_int", "toint", "parse_int", "to_integer", "to_bigint"), "int(text)"),
+    **dict.fromkeys(("str", "to_string", "tostring"), "string(value)"),
+    "convert": "cast(value as bigint)",
+    **dict.fromkeys(("safe_cast", "tryconvert", "try_convert"), "try_cast(text as bigint)"),
+    **dict.fromkeys(("safe_divide", "div0"), "try_divide(number, other)"),
+    **dict.fromkeys(("is_null", "isna"), "value is null"),
+    **dict.fromkeys(("is_not_null", "notnull", "notna"), "value is not null"),
+    **dict.fromkeys(("nz", "if_null", "fillna"), "coalesce(value, other)"),
+    "zeroifnull": "coalesce(number, 0)",
+    "nullifzero": "nullif(number, 0)",
+    **dict.fromkeys(("iif", "iff", "where"), "if(condition, value, other)"),
+    **dict.fromkeys(("decode", "switch"), "case value when 1 then 'a' else 'b' end"),
+    **dict.fromkeys(("strlen", "str_length", "text_length"), "length(text)"),
+    **dict.fromkeys(("charindex", "indexof", "index_of", "strpos", "find"), "instr(text, 'part')"),
+    **dict.fromkeys(("substring_index", "splitpart"), "split_part(text, ',', 1)"),
+    **dict.fromkeys(("mid", "slice_text"), "substring(text, 1, 2)"),
+    "strip": "trim(text)",
+    "lstrip": "ltrim(text)",
+    "rstrip": "rtrim(text)",
+    **dict.fromkeys(("tolower", "to_lower", "lowercase", "lower_case"), "lower(text)"),
+    **dict.fromkeys(("toupper", "to_upper", "uppercase", "upper_case"), "upper(text)"),
+    **dict.fromkeys(("capitalize", "title", "proper"), "initcap(text)"),
+    **dict.fromkeys(("starts_with", "begins_with"), "startswith(text, 'part')"),
+    "ends_with": "endswith(text, 'part')",
+    **dict.fromkeys(("includes", "has", "array_has", "list_contains"), "array_contains(list, 1)"),
+    **dict.fromkeys(
+        ("regexp_matches", "regex_match", "regexp_match", "matches"), r"text rlike r'\d+'"
+    ),
+    **dict.fromkeys(("regexp_substr", "regex_extract"), r"regexp_extract(text, r'\d+', 0)"),
+    **dict.fromkeys(("regex_replace", "re_sub"), r"regexp_replace(text, r'\d+', '')"),
+    **dict.fromkeys(("string_split", "str_split", "split_to_array", "explode"), "split(text, ',')"),
+    **dict.fromkeys(("array_length", "array_size", "list_size", "count_elements"), "size(list)"),
+    **dict.fromkeys(("list", "make_array", "array_construct"), "array(1, 2)"),
+    "modulo": "number % other",
+    "square": "power(number, 2)",
+    "cbrt": "power(number, 1.0 / 3)",
+    "truncate": "round(number, 2)",
+}
+"""An expression for each name; `PLACEHOLDERS` are the columns in it."""
+
+FOREIGN_AGGREGATES: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("string_agg", "group_concat", "listagg"), "concat_ws(',', collect_list(text))"
+    ),
+    **dict.fromkeys(("countif", "count_where"), "count_if(condition)"),
+    **dict.fromkeys(("arg_max", "argmax"), "max_by(value, number)"),
+    **dict.fromkeys(("arg_min", "argmin"), "min_by(value, number)"),
+    **dict.fromkeys(("total", "sum0"), "sum(number)"),
+    "nunique": "count(distinct value)",
+}
+"""The same for aggregates, which `aggregate` of a step takes."""
+
+PLACEHOLDERS: Mapping[str, str] = {
+    **{"text": "string", "value": "int", "other": "int", "number": "int", "condition": "boolean"},
+    **{"time": "timestamp", "earlier": "timestamp", "later": "timestamp", "date": "date"},
+    "list": "array<int>",
+}
+"""The types of the columns that stand for the caller's own values."""
+
+_JSON_ADVICE = "declare the field as a struct in schema, as in struct<a: int>, and write field.a"
+_ADVICE: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("json_extract", "json_value", "json_query", "json_extract_scalar", "json_get"),
+        _JSON_ADVICE,
+    ),
+    **dict.fromkeys(
+        ("get_json_object", "from_json", "parse_json", "json_extract_path_text"), _JSON_ADVICE
+    ),
+}
+USER_FUNCTION_HINT = "a Python function can compute it: map: {python: FILE.py:NAME, returns: {...}}"
+
+
+def find_foreign_hint(name: str) -> str:
+    """Return the hint for a function of another system, "" if the name is none.
+
+    >>> find_foreign_hint("strftime")
+    "as in date_format(time, 'yyyy-MM-dd')"
+    """
+    known = FOREIGN_FUNCTIONS.get(name) or FOREIGN_AGGREGATES.get(name)
+    return f"as in {known}" if known else _ADVICE.get(name, "")

@@ -134,6 +134,10 @@ class FolderWatch:
         found = find_files(self.folder, self.path)
         return [name for name in found if self._is_ready(name, before.get(name))]
 
+    def get_size(self, name: str) -> int:
+        """Return the size of a file at the last look; 0 if it was not there."""
+        return self._last_versions.get(name, (0, 0, 0))[1]
+
     def _is_ready(self, name: str, before: tuple[int, ...] | None) -> bool:
         try:
             found = os.stat(os.path.join(self.folder, name))

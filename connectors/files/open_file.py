@@ -61,6 +61,11 @@ class OpenFile:
         self._limit = sys.maxsize if end is None else end
         self._seen = os.fstat(file.fileno())
 
+    @property
+    def size(self) -> int:
+        """The size of the file in bytes, as it was last seen."""
+        return self._seen.st_size
+
     def check_version(self, seen: FileVersion) -> None:
         """Raise ConnectorError if the file differs from `seen`; with an end, it may have grown."""
         now, before = self._seen, seen.size

@@ -104,6 +104,8 @@ class FolderSource:
     is_ordered: bool = False
     watch: FolderWatch | None = None
     _resumed_identities: dict[str, str] = field(default_factory=dict)
+    _read_sizes: dict[str, int] = field(default_factory=dict)
+    """The size of each file that was read to its end, until it is reported as grown."""
 
     @property
     def discovery_interval_s(self) -> float | None:
@@ -116,9 +118,20 @@ class FolderSource:
         if not found and not self.watch:
             raise build_no_files_error(self.reader.folder, self.path)
         refuse_dangling_links(self.reader.folder, found)
+        if self.watch:
+            self._report_grown_files(self.watch)
         if self.reader.quota:
             self.reader.quota.append_splits(found)
         return [Split(self.name, name) for name in found]
+
+    def _report_grown_files(self, watch: FolderWatch) -> None:
+        """Tell the user once of each file that has grown since it was read to its end."""
+        for name, size in list(self._read_sizes.items()):
+            if (added := watch.get_size(name) - size) > 0:
+                del self._read_sizes[name]
+                grown = f"{name} has grown by {format_count(added, 'byte')} since it was read"
+                hint = "a watched file is read once: the new lines are not read; use a new file"
+                self.run_context.notify_user(f"{self.name}: {grown}; {hint}")
 
     def check_progress(self, splits: Mapping[Split, Progress]) -> None:
         """Raise ConnectorError if a file that was read in part is another file now.
@@ -147,6 +160,8 @@ class FolderSource:
         if self.reader.quota:
             return QuotaSplitReader(self.reader, self.reader.quota, self.run_context)
         reader = replace(self.reader, resumed_identities=self._resumed_identities)
+        if isinstance(reader, TextFileReader):
+            reader = replace(reader, read_sizes=self._read_sizes)
         return ThreadedSplitReader(reader, self.run_context, in_order=True)
 
 

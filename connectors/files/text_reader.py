@@ -39,6 +39,8 @@ class TextFileReader:
     max_record_bytes: int = MAX_RECORD_BYTES
     resumed_identities: Mapping[str, str] = field(default_factory=dict)
     """The identities of the files in which reading resumes."""
+    read_sizes: dict[str, int] = field(default_factory=dict)
+    """The size of each file that was read to its end, which the reader adds."""
 
     def read(self, split: Split, position: Position) -> Iterator[Chunk]:
         """Yield the chunks from a byte on, with identities."""
@@ -50,6 +52,7 @@ class TextFileReader:
                 assert isinstance(chunk.position, int)
                 yield replace(chunk, identity=text.identify(chunk.position))
                 del chunk
+            self.read_sizes[split.name] = text.size
 
     def read_range(
         self, split: Split, at: int, end: int | None = None, seen: FileVersion | None = None

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Coroutine
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from headrace.connectors.files.source import FolderSource
 from headrace.connectors.memory import InMemoryData
 from headrace.core.api.failures import ConnectorError
 from headrace.core.api.kernel_executor import KernelExecutor
+from headrace.core.api.splits import Split
 from headrace.core.job.job import JobOutcome
 from tests.support.file_pipelines import ids, job_over, run, source_of
 from tests.support.runtime.memory_pipelines import rows
@@ -129,6 +132,41 @@ def test_a_file_is_read_once_and_only_when_nobody_writes_it_any_more(folder: Pat
     found, outcome = watched(folder.parent, work())
     assert outcome.failure is None
     assert found == [(0, [0, 1, 2]), (25, [10, 11, 12, 13, 14, 20, 21])]
+
+
+def test_lines_appended_to_a_file_that_was_read_are_reported_once(folder: Path) -> None:
+    text = "{files: {path: in, watch: 5s}, schema: {id: bigint}}"
+    source, _ = source_of(folder.parent, text)
+    assert isinstance(source, FolderSource)
+    told = list[str]()
+    source.run_context = replace(source.run_context, notify_user=told.append)
+    file = put(folder, "a.jsonl", 0, 3)
+
+    def append_and_look(rows: int) -> None:
+        with file.open("ab") as opened:
+            opened.write(json_lines(7, rows))
+        os.utime(file, LONG_AGO)
+        source.discover_splits()
+
+    async def read_to_the_end() -> None:
+        reader = source.create_reader()
+        reader.assign([(Split("s", "in/a.jsonl"), None)], last=True)
+        while await reader.fetch() is not None:
+            pass
+        await reader.close()
+
+    append_and_look(1)
+    assert told == []
+    asyncio.run(read_to_the_end())
+    append_and_look(0)
+    assert told == []
+    size = len(json_lines(7, 2))
+    append_and_look(2)
+    append_and_look(2)
+    assert told == [
+        f"s: in/a.jsonl has grown by {size} bytes since it was read; a watched file is read once: "
+        "the new lines are not read; use a new file"
+    ]
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 from headrace.connectors.formats.bad_records import describe_invalid_value, shorten_text
 from headrace.core.types.data_types import Field
@@ -49,7 +50,9 @@ def _describe_syntax_error(text: str, error: json.JSONDecodeError) -> str:
         return "an array begins here; objects are read one per line"
     if text.startswith("{") and not text[error.pos :].strip():
         return "it does not end on its line"
-    return f"{error.msg.lower()} at character {error.pos}"
+    # Some of Python's messages end in "at" or "starting at", before a position.
+    reason = re.sub(r"( starting)? at$", "", error.msg.lower())
+    return f"{reason} at character {error.pos}"
 
 
 def is_doubtful(record: bytes) -> bool:

@@ -65,6 +65,8 @@ def test_a_bad_record_has_its_first_byte_and_its_text() -> None:
         (b"null", "wanted a JSON object, got null"),
         (b"a,b", "wanted a JSON object: expecting value at character 0"),
         (b'{"a":NO}', "wanted a JSON object: expecting value at character 5"),
+        (b'{"a":"x', "wanted a JSON object: unterminated string at character 5"),
+        (b'{"a":"\t"}', "wanted a JSON object: invalid control character at character 6"),
         (b'{"a":1', "wanted a JSON object: it does not end on its line"),
         (b"{ ", "wanted a JSON object: it does not end on its line"),
         (

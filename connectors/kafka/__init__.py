@@ -5,8 +5,11 @@ Tests: tests/connectors/kafka.
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 from headrace.connectors.kafka.metadata_columns import METADATA_OPTION
-from headrace.connectors.kafka.sink_options import KafkaSink
+from headrace.connectors.kafka.sink_options import KafkaSink, RowTopic
 from headrace.connectors.kafka.sink_validation import (
     COLUMN_OPTIONS,
     EXPRESSIONS,
@@ -61,6 +64,19 @@ def _is_bounded(options: DocumentModel) -> bool:
     return options.stop is not None
 
 
+def describe_feedback(
+    reads: DocumentModel, writes: DocumentModel, format: str, folder: Path
+) -> str:
+    """Return the topic of a sink that a source reads; "" if it reads none, or another cluster."""
+    assert isinstance(reads, KafkaSource)
+    assert isinstance(writes, KafkaSink)
+    if isinstance(writes.topic, RowTopic) or {*reads.brokers}.isdisjoint(writes.brokers):
+        return ""
+    topics = reads.topics or ((reads.topic,) if reads.topic is not None else ())
+    matches = reads.pattern is not None and re.fullmatch(reads.pattern.reveal(), writes.topic)
+    return f'topic "{writes.topic}"' if writes.topic in topics or matches else ""
+
+
 KAFKA = Connector(
     "kafka",
     "Topics of Apache Kafka.",
@@ -85,4 +101,6 @@ KAFKA = Connector(
         describe_external=_describe_sink,
         needs_writer_count=True,
     ),
+    describe_feedback=describe_feedback,
+    allows_feedback=True,
 )

@@ -166,6 +166,8 @@ class ConnectorSpec:
     describe_feedback: Callable[[DocumentModel, DocumentModel, str, Path], str] = lambda *_: ""
     """Describes the data that a source would read back from a sink's output; empty if there is
     none. Takes the options of both, the sink's format, and the pipeline's folder."""
+    allows_feedback: bool = False
+    """Whether a source may read what a sink of the same pipeline writes."""
 
 
 ConnectorSpecs: TypeAlias = Mapping[str, ConnectorSpec]

@@ -1,4 +1,4 @@
-"""The graph of streams: topological order, cycles, unknown streams, and loops through files.
+"""The graph of streams: topological order, cycles, unknown streams, and loops through sinks.
 
 A source may read the output of a sink of the same pipeline. If the sink is downstream of the
 source, this is a loop: the output is read again, immediately with `watch`, otherwise when the job
@@ -8,6 +8,7 @@ is resumed. Elsewhere it is undefined how much of the output is read.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from headrace.core.errors.problems import find_nearest_name
@@ -21,32 +22,64 @@ from headrace.core.plan.unbounded_state import find_reached_streams
 def check_loops(
     pipeline: Pipeline, parts: Iterable[PlanPart], folder: Path, report: PlanProblems
 ) -> None:
-    """Reject loops; warn of sources that read the output of other sinks."""
+    """Report loops, and sources that read the output of other sinks.
+
+    Both are allowed for connectors that allow feedback; a loop is then warned of.
+    """
     parts = tuple(parts)
+    found = [*_find_feedback(pipeline, parts, folder)]
+    for feedback in found:
+        source, sink = feedback.source, feedback.sink
+        allowed = pipeline.sources[source.name].connector.allows_feedback
+        report.subject = f'sink "{sink.name}"'
+        place = pipeline.sinks[sink.name].keys_at[sink.connector].locate()
+        message = f'the source "{source.name}" reads what is written here: {feedback.data}'
+        is_loop = sink.input in _find_streams_below(parts, source.name, found)
+        if is_loop and allowed:
+            report.warn(f"{message}, so rows can go round without end", place, LOOP_HINT)
+        elif is_loop:
+            report.add(message, place, "its own output would be read again: write somewhere else")
+        elif not allowed:
+            hint = f"how much of it is read is undefined: let a step read {sink.input}"
+            report.warn(message, place, hint)
+
+
+LOOP_HINT = "if this is intended, a filter has to end each round; else write somewhere else"
+
+
+@dataclass(frozen=True, slots=True)
+class _Feedback:
+    """A source that reads the output of a sink, and a description of that output."""
+
+    source: Source
+    sink: Sink
+    data: str
+
+
+def _find_feedback(
+    pipeline: Pipeline, parts: tuple[PlanPart, ...], folder: Path
+) -> Iterator[_Feedback]:
     sinks = [part for part in parts if isinstance(part, Sink)]
     for source in (part for part in parts if isinstance(part, Source)):
-        below = find_reached_streams(parts, {source.name})
-        for sink in sinks:
-            if sink.connector == source.connector:
-                _check_loop(pipeline, source, sink, folder, sink.input in below, report)
+        connector = pipeline.sources[source.name].connector
+        for sink in (each for each in sinks if each.connector == source.connector):
+            format = sink.format.name if sink.format else ""
+            data = connector.describe_feedback(source.options, sink.options, format, folder)
+            if data:
+                yield _Feedback(source, sink, data)
 
 
-def _check_loop(
-    pipeline: Pipeline, source: Source, sink: Sink, folder: Path, circle: bool, report: PlanProblems
-) -> None:
-    connector = pipeline.sources[source.name].connector
-    format = sink.format.name if sink.format else ""
-    found = connector.describe_feedback(source.options, sink.options, format, folder)
-    if not found:
-        return
-    report.subject = f'sink "{sink.name}"'
-    place = pipeline.sinks[sink.name].keys_at[sink.connector].locate()
-    message = f'the source "{source.name}" reads what is written here: {found}'
-    if circle:
-        report.add(message, place, "its own output would be read again: write somewhere else")
-    else:
-        hint = f"how much of it is read is undefined: let a step read {sink.input}"
-        report.warn(message, place, hint)
+def _find_streams_below(
+    parts: tuple[PlanPart, ...], source: str, found: Sequence[_Feedback]
+) -> set[str]:
+    """Return the streams that rows of a source reach, also through the output of sinks."""
+    sources, below = {source}, set[str]()
+    while True:
+        below |= set(find_reached_streams(parts, sources))
+        fed = {each.source.name for each in found if each.sink.input in below}
+        if fed <= sources:
+            return below
+        sources |= fed
 
 
 def sort_topologically(reads: Mapping[str, Sequence[str]]) -> Iterator[str]:

@@ -95,6 +95,19 @@ def test_output_of_other_rows_is_warned_of(tmp_path: Path) -> None:
     assert plan_of(tmp_path, text)
 
 
+def test_a_loop_through_two_folders_is_refused(tmp_path: Path) -> None:
+    text = """name: t
+sources:
+  a: {files: {path: one}, schema: {id: bigint}}
+  b: {files: {path: two}, schema: {id: bigint}}
+sinks:
+  o: {from: a, files: {path: two}}
+  p: {from: b, files: {path: one}}
+"""
+    again = "[its own output would be read again: write somewhere else]"
+    assert [line.endswith(again) for line in said(tmp_path, text)] == [True, True]
+
+
 def test_rejected_records_do_not_come_in_again(tmp_path: Path) -> None:
     text = """name: t
 sources:

@@ -209,3 +209,40 @@ def test_exactly_once_takes_sources_that_can_be_read_again(tmp_path: Path) -> No
     assert said(tmp_path, text) == [
         'sink "o": delivery: exactly_once needs checkpoints, and line cannot be read again from one'
     ]
+
+
+TOPICS = """name: t
+sources:
+  a: {{kafka: {{brokers: "h:1,g:1", {read}}}, schema: {{id: bigint}}}}
+  b: {{kafka: {{brokers: "h:1", topic: two}}, schema: {{id: bigint}}}}
+steps:
+  s: {{from: a, where: id > 1}}
+  t: {{from: b, where: id > 1}}
+sinks:
+  o: {{from: s, kafka: {{brokers: "{brokers}", topic: {first}}}}}
+  p: {{from: t, kafka: {{brokers: "h:1", topic: {second}}}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("read", "brokers", "first", "second", "loops"),
+    [
+        ("topic: one", "h:1", "one", "three", {"o": "a"}),
+        ("topics: [zero, one]", "g:1", "one", "three", {"o": "a"}),
+        ("pattern: 'on.'", "h:1", "one", "three", {"o": "a"}),
+        ("topic: one", "h:1", "two", "one", {"o": "b", "p": "a"}),
+        ("topic: one", "h:1", "two", "three", {}),
+        ("topic: one", "other:1", "one", "three", {}),
+        ("pattern: 'n.'", "h:1", "one", "three", {}),
+        ("topic: one", "h:1", "{expr: \"'one'\"}", "three", {}),
+    ],
+)
+def test_a_loop_through_topics_is_warned_of(
+    tmp_path: Path, read: str, brokers: str, first: str, second: str, loops: dict[str, str]
+) -> None:
+    text = TOPICS.format(read=read, brokers=brokers, first=first, second=second)
+    plan, problems = built(tmp_path, text)
+    assert plan is not None
+    found = {p.subject[6:-1]: p.message for p in problems if "go round" in p.message}
+    assert found.keys() == loops.keys()
+    assert all(f'source "{loops[sink]}" reads' in message for sink, message in found.items())

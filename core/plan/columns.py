@@ -18,6 +18,7 @@ from headrace.core.expressions.parsing.syntax_tree import Name, SyntaxNode, walk
 from headrace.core.expressions.resolver import NO_TABLES, ExpressionResolver, TableColumns
 from headrace.core.expressions.typed import ExpressionError, ExpressionErrors
 from headrace.core.pipeline.text import Text
+from headrace.core.plan.constant_conditions import CONSTANT_MESSAGE, find_constant_conditions
 from headrace.core.types.data_types import (
     BOOLEAN,
     INTERVAL_TYPES,
@@ -88,12 +89,19 @@ def type_expression(
         if _uses_unknown_columns(tree, known):
             _report_errors(text, _find_unknown_columns(tree, known), report)
             return None
-        return ExpressionResolver(known.schema, known.tables).resolve(tree)
+        typed = ExpressionResolver(known.schema, known.tables).resolve(tree)
+        _warn_of_constants(text, tree, known.schema, report)
+        return typed
     except ExpressionError as error:
         _report_errors(text, (error,), report)
     except ExpressionErrors as errors:
         _report_errors(text, errors.errors, report)
     return None
+
+
+def _warn_of_constants(text: Text, tree: SyntaxNode, schema: Schema, report: PlanProblems) -> None:
+    for found in find_constant_conditions(text.reveal(), tree, schema):
+        report.warn(CONSTANT_MESSAGE, text.locate(found.span.start, found.span.end), found.hint)
 
 
 def _uses_unknown_columns(tree: SyntaxNode, known: KnownColumns) -> bool:
@@ -152,6 +160,7 @@ def type_aggregate(
             _report_errors(text, _find_unknown_columns(tree, all_known), report)
             return None
         typed = type_aggregates(tree, known.schema, keys.schema)
+        _warn_of_constants(text, tree, both, report)
     except ExpressionError as error:
         _report_errors(text, (error,), report)
     except ExpressionErrors as errors:

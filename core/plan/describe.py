@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from headrace.core.expressions.typed import ColumnReference
 from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.plan import nodes
 from headrace.core.plan.formatting import (
@@ -376,7 +377,9 @@ def _describe_options(options: DocumentModel) -> Iterator[str]:
 def _describe_operation(operation: Operation) -> Iterator[str]:
     match operation:
         case Explode(name, array, outer):
-            yield f"explode {name} from {array.type}{', keeping empty ones' if outer else ''}"
+            of = array.name if isinstance(array, ColumnReference) else "an expression"
+            kept = ", keeping empty ones" if outer else ""
+            yield f"explode {name} from {of} ({array.type}){kept}"
         case Filter(_, text):
             yield f"where {text}"
         case Project():

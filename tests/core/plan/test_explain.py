@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headrace.core.plan import FORMATS, explain
-from tests.support.plans import SOURCE, plan_of
+from tests.support.plans import SOURCE, over_orders, plan_of
 
 TEXT = (
     SOURCE
@@ -30,6 +30,11 @@ def test_the_text_says_what_every_part_does(tmp_path: Path) -> None:
     assert "    -> end.big id bigint not null, name string" in lines
     assert "    1  orders > a-b, parallelism 1" in lines
     assert "    a-b > end: rebalance" in lines
+
+
+def test_explode_names_its_array(tmp_path: Path) -> None:
+    lines = explain(plan_of(tmp_path, over_orders("explode: {tag: tags, outer: true}")))
+    assert "    explode tag from tags (array<string>), keeping empty ones\n" in lines
 
 
 def test_json_holds_every_part_edge_and_task(tmp_path: Path) -> None:

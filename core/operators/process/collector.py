@@ -31,12 +31,13 @@ MAIN_OUTPUT = ""
 
 
 class OutputValueError(Exception):
-    """An emitted value is not of the type of its column; `at` is the number of its origin."""
+    """A value emitted to an output is not of its column's type; `at` is its origin's number."""
 
-    def __init__(self, message: str, at: int) -> None:
+    def __init__(self, message: str, at: int, output: str) -> None:
         super().__init__(message)
         self.message = message
         self.at = at
+        self.output = output
 
 
 class Collector:
@@ -96,11 +97,11 @@ class Collector:
         wanted = f'{self.display_name}: column "{field.name}" is declared {field.type}'
         if value is None:
             if not field.nullable:
-                raise OutputValueError(f"{wanted} not null, and got None", at)
+                raise OutputValueError(f"{wanted} not null, and got None", at, self.name)
             return
         if not is_value_of(value, type):
             actual = f"{value!r:.200} ({value.__class__.__name__})"
-            raise OutputValueError(f"{wanted}, and got {actual}", at)
+            raise OutputValueError(f"{wanted}, and got {actual}", at, self.name)
 
     def _build_emit(self, call_context: CallContext) -> Callable[..., None]:
         names = self.schema.names
@@ -142,7 +143,8 @@ class Collector:
             found = copy_value(value)
             if has_aliens(found):
                 wanted = f'{self.display_name}: column "{field.name}" is declared {field.type}'
-                raise OutputValueError(f"{wanted}, and got {value!r:.200}", call_context.at)
+                message = f"{wanted}, and got {value!r:.200}"
+                raise OutputValueError(message, call_context.at, self.name)
             return found
 
         return take

@@ -22,12 +22,14 @@ from headrace.core.api.user_code import (
     format_error,
     format_row,
     locate_error,
+    locate_file,
 )
 from headrace.core.errors.problems import suggest_name
 from headrace.core.operators.operator import FailedRow
 from headrace.core.operators.process.call_context import EVERY_KEY
 from headrace.core.operators.process.cell_class import CELL_CLASS_NAME, describe_undeclared
 from headrace.core.operators.process.collector import Collectors, OutputValueError
+from headrace.core.operators.process.emit_lines import find_emit_lines
 from headrace.core.process.declarations import Declared, Kind
 from headrace.core.process.descriptors import State
 from headrace.core.process.process import Process, Row
@@ -167,6 +169,7 @@ def convert_values(column: pl.Series) -> list[Any]:
     return [None if each is None else each.replace(tzinfo=UTC) for each in plain]
 
 
+MAX_LISTED_LINES = 5
 RETURN_HINT = "emit rows with out(...); a method returns nothing"
 
 
@@ -241,8 +244,20 @@ class UserClassErrors:
             hint = RULE_HINT
         return UserCodeError(f"{self._format_message(error)} ({of})", hint)
 
+    def _locate_emit(self, error: OutputValueError) -> str:
+        """Return the message with the line that emitted the value, or the lines that may have."""
+        path = locate_file(self._code.path)
+        lines = [str(line) for line in find_emit_lines(path, self._code.name, error.output)]
+        name = self._code.path.name
+        if len(lines) == 1:
+            return f"{name}:{lines[0]}: {error.message}"
+        listed = f", emitted at line {' or '.join(lines[:MAX_LISTED_LINES])}" if lines else ""
+        return f"{name}: {error.message}{listed}"
+
     def _format_message(self, error: BaseException) -> str:
         place = locate_error(error, self._code.path)
+        if isinstance(error, OutputValueError) and place == self._code.path.name:
+            return self._locate_emit(error)
         if isinstance(error, UserCodeError | OutputValueError):
             return error.message if place == self._code.path.name else f"{place}: {error.message}"
         if output := self._collectors.find_unknown_output(error):

@@ -171,6 +171,35 @@ def test_what_is_misspelt_or_misfits_is_reported(kind: type[Process], message: s
         trial.end()
 
 
+class Emits(Process):
+    def on_row(self, row: Payment, emitter: Emits, give: Out) -> None:
+        if row.v == 1:
+            give(k=1)
+        give.audit(k="fine" if row.v != 2 else 2)
+        give.log(k="fine")
+        give.log(k=3 if row.v == 3 else "fine")
+
+
+EMITS_LINE = Emits.on_row.__code__.co_firstlineno
+
+
+@pytest.mark.parametrize(
+    ("v", "place"),
+    [
+        (1, rf"^test_trial_errors.py:{EMITS_LINE + 2}: out: column \"k\""),
+        (2, rf"^test_trial_errors.py:{EMITS_LINE + 3}: out.audit: column \"k\""),
+        (3, rf"got 3 \(int\), emitted at line {EMITS_LINE + 4} or {EMITS_LINE + 5} \(in the row"),
+    ],
+)
+def test_a_value_of_another_type_is_reported_with_the_line_that_emits_it(
+    v: int, place: str
+) -> None:
+    outputs = {"audit": {"k": "string"}, "log": {"k": "string"}}
+    trial = Trial(Emits, key="k", rows=ROWS, returns={"k": "string"}, outputs=outputs)
+    with pytest.raises(UserCodeError, match=place):
+        trial.row(k="a", v=v)
+
+
 class Small(Row):
     v: int
 

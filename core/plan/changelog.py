@@ -18,6 +18,7 @@ from headrace.core.expressions.typed import (
     find_columns,
     walk,
 )
+from headrace.core.pipeline.yaml_document.error_context import format_flow_scalar
 from headrace.core.plan.nodes import (
     RANK_COLUMN,
     WINDOW_BOUNDS,
@@ -182,20 +183,40 @@ def infer_join_kind(join: Join, left: StreamKind, right: StreamKind) -> StreamKi
             message = (
                 f"a join of facts ({facts}) and {_describe_kind(changes)} has no key of its own"
             )
-            hint = "as_of: true takes the right row that is valid at the time of the left row"
-            raise ChangelogNotSupported(message, hint, "join")
+            raise ChangelogNotSupported(message, _suggest_broadcast(join, left), "join")
         return Append()
     assert isinstance(left, Upsert) and isinstance(right, Upsert), "both inputs are changelogs"
     return Upsert(_derive_join_key(join, left, right), has_deletes=True)
+
+
+BROADCAST_TYPES = {
+    **{(False, kind): kind for kind in ("inner", "left", "semi", "anti")},
+    **{(True, "inner"): "inner", (True, "right"): "left"},
+}
+"""The type of a broadcast that equals a join, by whether the changes are its left input."""
+
+
+def _suggest_broadcast(join: Join, left: StreamKind) -> str:
+    """Return the broadcast that joins rows with the current rows of a stream of changes."""
+    of_left = isinstance(left, Upsert)
+    facts, changes = (join.right, join.left) if of_left else (join.left, join.right)
+    kind = BROADCAST_TYPES.get((of_left, join.type))
+    if kind is None:
+        return "a broadcast with order: arrival joins rows with the current rows of the changes"
+    given = f", type: {kind}" if kind != "inner" else ""
+    on = format_flow_scalar(join.text)
+    return (
+        f"write from: {facts.name}, broadcast: {{rules: {changes.name}, on: {on}{given}, "
+        "order: arrival}, for the current rows of the changes"
+    )
 
 
 def _check_join_side(join: Join, side: JoinSide, kind: Upsert, *, is_left: bool) -> None:
     """Check that a join accepts changes on a side: a change must not move a row to another key."""
     match join.matching:
         case WindowMatch() | IntervalMatch(least_us=int()):
-            raise ChangelogNotSupported(
-                f"a join in time does not take {_describe_kind(kind)}", clause="join"
-            )
+            message = f"a join in time does not take {_describe_kind(kind)}"
+            raise ChangelogNotSupported(message, VERSIONS_HINT, "join")
         case AsOfMatch():
             raise ChangelogNotSupported(
                 f"as_of does not take {_describe_kind(kind)}", VERSIONS_HINT, "join"

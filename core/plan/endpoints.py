@@ -33,6 +33,11 @@ from headrace.core.types.data_types import (
 RAW_SCHEMA = Schema((Field("value", STRING, nullable=False),))
 """The columns of `format: raw` if none are declared: the whole record."""
 
+MAP_TIME_HINT = (
+    "a function in a step can give rows their time: "
+    "map: {python: FILE.py:NAME, returns: {at: timestamp}, event_time: at}"
+)
+
 DEAD_LETTER_SCHEMA = Schema(
     (
         Field("error", STRING, nullable=False),
@@ -139,16 +144,8 @@ def check_event_time(source: Source, known: KnownColumns, report: PlanProblems) 
         return
     field = _find_column(name, known, "event_time", report)
     if field and field.type != TIMESTAMP:
-        hint = ""
-        if field.type in (BIGINT, INT):
-            hint = "declare it as timestamp and set json: {epoch: ms}"
-        if field.type == STRING:
-            hint = "declare it as timestamp in schema: ISO 8601 text is read as one"
-        report.add(
-            f'event_time: wanted a timestamp, got "{name}" of type {field.type}',
-            name.locate(),
-            hint,
-        )
+        message = f'event_time: wanted a timestamp, got "{name}" of type {field.type}'
+        report.add(message, name.locate(), _suggest_timestamp(source, field))
     marks = source.watermark.from_ if source.watermark else None
     if marks is not None:
         field = _find_column(marks, known, "watermark", report)
@@ -157,10 +154,37 @@ def check_event_time(source: Source, known: KnownColumns, report: PlanProblems) 
             report.add(message, marks.locate())
 
 
+def _suggest_timestamp(source: Source, field: Field) -> str:
+    """Return the hint for an event time of another type than timestamp."""
+    side, format = source.connector.source, get_format(source)
+    made = next(
+        (
+            each
+            for option in (side.expressions if side else ())
+            if option.makes_columns
+            for each in getattr(source.options, option.option)
+            if each.name == field.name
+        ),
+        None,
+    )
+    if made is not None and field.type in (BIGINT, INT):
+        value = f"timestamp_millis({(made.expression or made.name).printable})"
+        return f"a timestamp is computed, as in columns: {{{field.name}: {value}}}"
+    if made is not None or source.columns is None:
+        return MAP_TIME_HINT
+    if field.type in (BIGINT, INT) and format and format.name == "json":
+        return "declare it as timestamp and set json: {epoch: ms}"
+    if field.type == STRING and format and format.name in ("json", "csv"):
+        return "declare it as timestamp in schema: ISO 8601 text is read as one"
+    return MAP_TIME_HINT
+
+
 def _find_column(name: Text, known: KnownColumns, key: str, report: PlanProblems) -> Field | None:
     field = known.schema.get(name)
     if field is None and not known.may_have(name):
-        near = suggest_name(name, known.schema.names)
+        column = known.schema.get(name.partition(".")[0])
+        inner = isinstance(column.type, Struct) if column else False
+        near = MAP_TIME_HINT if inner else suggest_name(name, known.schema.names)
         hint = near or f"the columns are {', '.join(known.schema.names)}"
         report.add(f'{key}: unknown column "{name}"', name.locate(), hint)
     return field

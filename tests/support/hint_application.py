@@ -86,6 +86,9 @@ def _replace_entry(mistake: Mistake, proposed: str) -> Iterator[Edit]:
         )
         if line + match.start(1) <= mistake.start
     ]
+    if not found and re.match(r"\w*\s*:", mistake.text[mistake.end :]):
+        yield from _replace_entry_at_caret(mistake, proposed)
+        return
     if not found:
         yield from _replace(mistake, proposed)
         return
@@ -133,7 +136,7 @@ def _replace_with_each(mistake: Mistake, proposed: str) -> Iterator[Edit]:
 
 def _replace_by_form(mistake: Mistake, proposed: str) -> Iterator[Edit]:
     """Replace an entry with an entry, and anything else at the caret."""
-    proposed = re.sub(r"(: names have no|, or ).*$", "", proposed)
+    proposed = re.sub(r"(: names have no|, or |, for ).*$", "", proposed)
     if re.match(r"[\w-]+: \S", proposed):
         yield from _replace_entry(mistake, proposed)
     elif re.fullmatch(r"\w+\.\w+( or \w+\.\w+)+", proposed):

@@ -295,6 +295,8 @@ sinks:
             "[declare it as timestamp in schema: ISO 8601 text is read as one]",
         ),
         ("event_time: id", "json: {epoch: ms}"),
+        ("event_time: id\n    format: parquet", "[a function in a step can give rows their time"),
+        ("event_time: meta.ts", "[a function in a step can give rows their time: map: {python"),
         ("watermark: {delay: 1s}", "a watermark needs an event time"),
         ("event_time: at\n    watermark: {from: name}", 'wanted a timestamp, got "name"'),
         ("format: raw", "raw records are one column of text or bytes, got 6"),
@@ -303,6 +305,8 @@ sinks:
 )
 def test_a_source_is_checked(tmp_path: Path, change: str, message: str | None) -> None:
     text = SOURCE.replace("event_time: at", change) + "\nsinks:\n  o: {from: orders, console: {}}\n"
+    if "meta" in change:
+        text = text.replace("name: string", "meta: 'struct<ts: timestamp>'")
     lines = said(tmp_path, text)
     assert any(message in line for line in lines) if message else not lines, lines
 
@@ -334,6 +338,10 @@ sinks:
 """
     assert any('unknown column "i"' in line for line in said(tmp_path, text))
     plan = plan_of(tmp_path, text.replace(", b: i", ", b: id"))
+    timed = text.replace(", b: i}}}", ", b: id}}, event_time: b}")
+    (line,) = said(tmp_path, timed)
+    assert line.endswith("[a timestamp is computed, as in columns: {b: timestamp_millis(id)}]")
+    plan_of(tmp_path, timed.replace("b: id", "b: timestamp_millis(id)"))
     assert str(plan.streams["s"].schema) == "a boolean not null, b bigint not null"
 
 

@@ -260,7 +260,16 @@ def test_each_input_is_dealt_out_by_its_own_key(tmp_path: Path) -> None:
         ),
         (
             "join: {left: orders, right: paid, on: id = order}, select: [id]",
-            "a join of facts (left) and a stream of changes (upserts of order) has no key of its",
+            "a join of facts (left) and a stream of changes (upserts of order) has no key of its "
+            "own [write from: orders, broadcast: {rules: paid, on: id = order, order: arrival}, ",
+        ),
+        (
+            "join: {left: paid, right: orders, on: id = order, type: right}, select: [id]",
+            "[write from: orders, broadcast: {rules: paid, on: id = order, type: left, order: arr",
+        ),
+        (
+            "join: {left: orders, right: paid, on: id = order, type: full}, select: [id]",
+            "[a broadcast with order: arrival joins rows with the current rows of the changes]",
         ),
         (
             "join: {left: orders, right: paid, on: id = order, as_of: true}, select: [id]",

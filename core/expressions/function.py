@@ -19,8 +19,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import permutations
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from headrace.core.expressions.foreign_functions import find_foreign_hint
 from headrace.core.expressions.signature import (
     BoundArguments,
     Signature,
@@ -149,6 +151,9 @@ class SqlFunction:
         return self.overloads[index].apply(call, bound)
 
 
+MAX_PERMUTED_ARGUMENTS = 4
+
+
 def choose_signature(
     call: TypedCall, signatures: Sequence[Signature]
 ) -> tuple[int, BoundArguments]:
@@ -160,10 +165,16 @@ def choose_signature(
         range(len(signatures)), key=lambda i: not _is_exact_match(signatures[i], exact)
     )
     for index in ordered:
-        match bind_arguments(signatures[index], call.arguments):
+        try:
+            bound = bind_arguments(signatures[index], call.arguments)
+        except ExpressionError as error:
+            if ordered := _find_other_order(call, signatures):
+                raise ExpressionError(error.message, error.span, _order_hint(ordered)) from None
+            raise
+        match bound:
             case SignatureMismatch() as mismatch:
                 mismatches.append(mismatch)
-            case bound:
+            case BoundArguments():
                 return index, bound
     raise _mismatch_error(call, signatures, mismatches)
 
@@ -180,11 +191,34 @@ def _mismatch_error(
         counts = " or ".join(dict.fromkeys(m.expected for m in mismatches))
         noun = "argument" if counts == "1" else "arguments"
         message = f"{call.name} takes {counts} {noun}, got {argument_count}"
+        if foreign := find_foreign_hint(f"{call.name}/{argument_count}"):
+            return ExpressionError(message, call.span, foreign)
         return ExpressionError(message, call.span, f"its signature is {forms}")
     argument = call.arguments[closest.index]
     wanted = " or ".join(dict.fromkeys(m.expected for m in mismatches if m.index == closest.index))
     message = f"{call.name} wants {wanted}, got {argument.type}"
+    if ordered := _find_other_order(call, signatures):
+        return ExpressionError(message, argument.span, _order_hint(ordered))
     return ExpressionError(message, argument.span, closest.hint or f"its signature is {forms}")
+
+
+def _find_other_order(call: TypedCall, signatures: Sequence[Signature]) -> Signature | None:
+    """Return a signature that takes the arguments in another order."""
+    if len(call.arguments) > MAX_PERMUTED_ARGUMENTS:
+        return None
+    for arguments in permutations(call.arguments):
+        for signature in signatures:
+            try:
+                bound = bind_arguments(signature, arguments)
+            except ExpressionError:
+                continue
+            if isinstance(bound, BoundArguments):
+                return signature
+    return None
+
+
+def _order_hint(signature: Signature) -> str:
+    return f"the arguments are in another order: {signature.text}"
 
 
 def _is_exact_match(signature: Signature, types: set[Type]) -> bool:

@@ -14,11 +14,11 @@ from headrace.core.errors.problems import find_nearest_name, suggest_name
 from headrace.core.expressions import function
 from headrace.core.expressions.casts import build_cast
 from headrace.core.expressions.coercion import parse_literal
-from headrace.core.expressions.functions import FUNCTIONS
-from headrace.core.expressions.functions.foreign_functions import (
+from headrace.core.expressions.foreign_functions import (
     USER_FUNCTION_HINT,
     find_foreign_hint,
 )
+from headrace.core.expressions.functions import FUNCTIONS
 from headrace.core.expressions.functions.spark_functions import (
     AGGREGATE_NAMES,
     SPARK_FUNCTION_NAMES,

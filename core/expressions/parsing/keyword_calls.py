@@ -77,11 +77,13 @@ def _parse_unit_call(parser: ExpressionParser, start: SqlToken) -> SyntaxNode:
     """Parse `timestampdiff(MINUTE, a, b)`: the unit is a bare word, and the first of three
     arguments; in `datediff(day, at)` it is a column."""
     unit, always = parser.current_token, start.text.lower() in ("timestampdiff", "timestampadd")
+    if unit.kind == "string" and unit.value.lower() in _UNIT_NAMES:
+        raise ExpressionError("a unit has no quotes here", unit.span, f"write {unit.value.upper()}")
     if not (
         unit.text.lower() in _UNIT_NAMES and unit.kind == "word" and parser.next_token.text == ","
     ):
         if always:
-            raise parser.unexpected_token_error("a unit such as day, without quotes,")
+            raise parser.unexpected_token_error("a unit such as day")
         return _parse_plain_call(parser, start)
     parser.take()
     node = _parse_plain_call(parser, start, Name(unit.span, unit.value))

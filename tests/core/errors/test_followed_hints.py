@@ -19,8 +19,8 @@ import pytest
 
 from headrace.core.aggregates import type_aggregates
 from headrace.core.errors.problems import Problem
-from headrace.core.expressions import ExpressionErrors, type_expression
-from headrace.core.expressions.functions import FUNCTIONS, foreign_functions
+from headrace.core.expressions import ExpressionErrors, foreign_functions, type_expression
+from headrace.core.expressions.functions import FUNCTIONS
 from headrace.core.expressions.parsing.parser import parse_expression
 from headrace.core.types.data_types import Field, Schema
 from headrace.core.types.type_parser import parse_type

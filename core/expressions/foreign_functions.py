@@ -74,12 +74,19 @@ FOREIGN_FUNCTIONS: Mapping[str, str] = {
     **dict.fromkeys(("string_split", "str_split", "split_to_array", "explode"), "split(text, ',')"),
     **dict.fromkeys(("array_length", "array_size", "list_size", "count_elements"), "size(list)"),
     **dict.fromkeys(("list", "make_array", "array_construct"), "array(1, 2)"),
+    **{"isnull/2": "coalesce(value, other)", "instr/3": "locate('part', text, 1)"},
+    **{"datediff/3": "timestampdiff(DAY, earlier, later)"},
+    **dict.fromkeys(("date_add/3", "dateadd/3"), "timestampadd(DAY, 1, time)"),
+    **{"date_trunc/1": "date_trunc('DAY', time)", "trim/2": "btrim(text, 'x')"},
     "modulo": "number % other",
     "square": "power(number, 2)",
     "cbrt": "power(number, 1.0 / 3)",
     "truncate": "round(number, 2)",
 }
-"""An expression for each name; `PLACEHOLDERS` are the columns in it."""
+"""An expression for each name, or for a name with a number of arguments that it does not take here.
+
+`PLACEHOLDERS` are the columns in the expressions.
+"""
 
 FOREIGN_AGGREGATES: Mapping[str, str] = {
     **dict.fromkeys(
@@ -100,7 +107,9 @@ PLACEHOLDERS: Mapping[str, str] = {
 }
 """The types of the columns that stand for the caller's own values."""
 
-_JSON_ADVICE = "declare the field as a struct in schema, as in struct<a: int>, and write field.a"
+_JSON_ADVICE = (
+    "schema can declare the field as a struct, such as payload: struct<a: int>, read as payload.a"
+)
 _ADVICE: Mapping[str, str] = {
     **dict.fromkeys(
         ("json_extract", "json_value", "json_query", "json_extract_scalar", "json_get"),

@@ -77,7 +77,7 @@ def _guess_json(head: FileHead) -> SchemaGuess:
         if row is None:
             bad.append(number)
         else:
-            root.add(row)
+            root.add(row, number)
     if len(bad) == rows:
         _raise_not_json(head)
     columns = tuple(GuessedColumn(n, seen.type, seen.doubt) for n, seen in root.fields.items())
@@ -119,17 +119,20 @@ def _raise_not_json(head: FileHead) -> Never:
 def _guess_csv(head: FileHead) -> SchemaGuess:
     delimiter = _detect_delimiter(head.text.partition("\n")[0])
     rows = list(islice(_read_csv_rows(head, delimiter), MAX_ROWS + 2))
-    names, values = rows[0], rows[1 : MAX_ROWS + 1]
+    (_, names), *values = rows[: MAX_ROWS + 1]
     _check_names(head.name, names)
     if not values:
         raise UnreadableFile(f"{head.name} has a header and no rows")
-    odd = [number for number, row in enumerate(values, 2) if len(row) != len(names)]
-    fit = [row for row in values if len(row) == len(names)]
+    odd = [number for number, (_, row) in enumerate(values, 2) if len(row) != len(names)]
+    fit = [(line, row) for line, row in values if len(row) == len(names)]
     notes = [f"csv: {{delimiter: {json.dumps(delimiter)}}} belongs next to it"]
     if odd:
-        first = f"row {odd[0]} has {len(values[odd[0] - 2])} fields, the header {len(names)}"
+        first = f"row {odd[0]} has {len(values[odd[0] - 2][1])} fields, the header {len(names)}"
         notes.append(f"{first}{_format_more(odd)}: left out")
-    seen = [collect_cell_evidence(row[index] for row in fit) for index in range(len(names))]
+    seen = [
+        collect_cell_evidence((line, row[index]) for line, row in fit)
+        for index in range(len(names))
+    ]
     columns = tuple(GuessedColumn(n, s.type, s.doubt) for n, s in zip(names, seen, strict=True))
     whole = not head.is_cut and len(rows) <= MAX_ROWS + 1
     return SchemaGuess(
@@ -137,9 +140,11 @@ def _guess_csv(head: FileHead) -> SchemaGuess:
     )
 
 
-def _read_csv_rows(head: FileHead, delimiter: str) -> Iterator[list[str]]:
+def _read_csv_rows(head: FileHead, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the rows that are not empty, each with the number of its last line."""
+    reader = csv.reader(io.StringIO(head.text, newline=""), delimiter=delimiter)
     try:
-        yield from filter(None, csv.reader(io.StringIO(head.text, newline=""), delimiter=delimiter))
+        yield from ((reader.line_num, row) for row in reader if row)
     except csv.Error as error:
         raise UnreadableFile(f"{head.name} is not CSV: {error}") from None
 

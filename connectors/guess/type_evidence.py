@@ -1,8 +1,9 @@
-"""The narrowest type that accepts every value seen, found value by value.
+"""The narrowest type that accepts the values seen, found value by value.
 
 A `TypeEvidence` records the kinds of values seen so far in a column, a field, or the elements of an
-array. Incompatible kinds become string, which accepts any JSON value as text; integers and
-fractions together become double. What stays undecided is reported as the doubt of a column.
+array. Integers and fractions together become double. Incompatible kinds become string, which
+accepts any JSON value as text; but if only a few values are of another kind, they are not counted,
+and their lines are reported. What stays undecided is reported as the doubt of a column.
 """
 
 from __future__ import annotations
@@ -48,56 +49,103 @@ _KIND_NAMES = {
     "date": "dates",
     "timestamp": "timestamps",
     "text": "text",
+    "code": "text",
     "not finite": "text",
     "array": "arrays",
     "object": "objects",
 }
 
 
+MAX_LINES_SHOWN = 3
+FEW_ONE_IN = 10
+"""Values of another kind are few if they are at most one in so many."""
+
+
+@dataclass(slots=True)
+class KindCount:
+    """The number of values of one kind, and the lines of the first of them."""
+
+    count: int = 0
+    lines: list[int] = field(default_factory=list)
+
+    def add(self, line: int) -> None:
+        """Count one more value."""
+        self.count += 1
+        if len(self.lines) < MAX_LINES_SHOWN and line not in self.lines:
+            self.lines.append(line)
+
+
 @dataclass(slots=True)
 class TypeEvidence:
     """The kinds of values seen in one position, and what was seen inside arrays and objects."""
 
-    kinds: set[str] = field(default_factory=set)
+    seen: dict[str, KindCount] = field(default_factory=dict)
     largest_integer: int = 0
     element: TypeEvidence | None = None
     fields: dict[str, TypeEvidence] = field(default_factory=dict)
 
-    def add(self, value: object, depth: int = 0) -> None:
-        """Take one more value into account; null gives no evidence."""
+    def add(self, value: object, line: int, depth: int = 0) -> None:
+        """Take one more value into account, from a line of the file; null gives no evidence."""
         match value:
             case None:
                 return
             case bool():
-                self.kinds.add("boolean")
+                self.add_kind("boolean", line)
             case int():
-                self.kinds.add("integer")
+                self.add_kind("integer", line)
                 self.largest_integer = max(self.largest_integer, abs(value))
             case float():
-                self.kinds.add("fraction")
+                self.add_kind("fraction", line)
             case str():
-                self.kinds.add(classify_text(value))
+                self.add_kind(classify_text(value), line)
             case list():
-                self._add_elements(value, depth)
+                self._add_elements(value, line, depth)
             case dict():
-                self._add_fields(value, depth)
+                self._add_fields(value, line, depth)
 
-    def _add_elements(self, values: list[object], depth: int) -> None:
-        self.kinds.add("array" if depth < MAX_DEPTH else "text")
+    def add_kind(self, kind: str, line: int) -> None:
+        """Take one more value of a kind into account."""
+        self.seen.setdefault(kind, KindCount()).add(line)
+
+    def _add_elements(self, values: list[object], line: int, depth: int) -> None:
+        self.add_kind("array" if depth < MAX_DEPTH else "text", line)
         self.element = self.element or TypeEvidence()
         for value in values if depth < MAX_DEPTH else ():
-            self.element.add(value, depth + 1)
+            self.element.add(value, line, depth + 1)
 
-    def _add_fields(self, values: dict[str, object], depth: int) -> None:
+    def _add_fields(self, values: dict[str, object], line: int, depth: int) -> None:
         fits = depth == 0 or (depth < MAX_DEPTH and len(self.fields) <= MAX_FIELDS)
-        self.kinds.add("object" if fits else "text")
+        self.add_kind("object" if fits else "text", line)
         for name, value in values.items() if fits else ():
-            self.fields.setdefault(name, TypeEvidence()).add(value, depth + 1)
+            self.fields.setdefault(name, TypeEvidence()).add(value, line, depth + 1)
+
+    @property
+    def kinds(self) -> set[str]:
+        """The kinds that decide the type: all, or those of nearly all values."""
+        families: dict[str, set[str]] = {}
+        for kind in self.seen:
+            families.setdefault(self._get_family(kind), set()).add(kind)
+        counts = {name: sum(self.seen[k].count for k in of) for name, of in families.items()}
+        most = max(counts, key=lambda name: counts[name], default="")
+        others = sum(counts.values()) - counts.get(most, 0)
+        are_few = 0 < FEW_ONE_IN * others <= sum(counts.values())
+        # A code would lose its zeros as a number, and text accepts every value.
+        if not are_few or most == "text" or "code" in self.seen:
+            return set(self.seen)
+        return families[most]
+
+    def _get_family(self, kind: str) -> str:
+        """Return the name for all kinds that fit one type together."""
+        has_numbers = not self.seen.keys().isdisjoint(("integer", "fraction"))
+        if kind in ("integer", "fraction") or (kind == "not finite" and has_numbers):
+            return "number"
+        return "text" if kind in ("code", "not finite") else kind
 
     @property
     def type(self) -> Type:
-        """The narrowest type for all values seen."""
-        match sorted(self.kinds - {"not finite"} if "fraction" in self.kinds else self.kinds):
+        """The narrowest type for the values seen, except for a few of another kind."""
+        kinds = self.kinds
+        match sorted(kinds - {"not finite"} if "fraction" in kinds else kinds):
             case ["boolean"]:
                 return BOOLEAN
             case ["integer"]:
@@ -125,17 +173,30 @@ class TypeEvidence:
     @property
     def doubt(self) -> str:
         """The question about the type that the values leave undecided, or ""."""
-        words = sorted({_KIND_NAMES[kind] for kind in self.kinds})
-        if not self.kinds:
+        if not self.seen:
             return "only nulls here"
+        kinds = self.kinds
+        if few := self.seen.keys() - kinds:
+            # A timestamp column reads a date as its midnight.
+            bad = few - {"date"} if "timestamp" in kinds else few
+            described = "; ".join(map(self._describe_few, sorted(few)))
+            return f"{described}; bad records, see on_error" if bad else described
+        words = sorted({_KIND_NAMES[kind] for kind in kinds})
         if len(words) > 1 and self.type == STRING:
             return f"{', '.join(words[:-1])} and {words[-1]} here"
-        if self.kinds == {"object"} and self.type == STRING:
+        if kinds == {"object"} and self.type == STRING:
             return "an object with too many names for a struct" if self.fields else "empty objects"
-        if self.kinds == {"array"} and self.element:
+        if kinds == {"array"} and self.element:
             inner = self.element.doubt
             return "only empty arrays here" if inner == "only nulls here" else inner
         return next((f"{n}: {s.doubt}" for n, s in self.fields.items() if s.doubt), "")
+
+    def _describe_few(self, kind: str) -> str:
+        found = self.seen[kind]
+        lines = ", ".join(map(str, found.lines))
+        more = found.count - len(found.lines)
+        shown = f"{lines} and {more} more" if more > 0 else lines
+        return f"{_KIND_NAMES[kind]} in line{'s' if found.count > 1 else ''} {shown}"
 
 
 def classify_text(text: str) -> str:
@@ -158,24 +219,24 @@ def classify_cell(text: str) -> str:
     """Classify a cell of a CSV file; digits with leading zeros are a code, not a number.
 
     >>> classify_cell("12"), classify_cell("007"), classify_cell("1.5e3"), classify_cell("true")
-    ('integer', 'text', 'fraction', 'boolean')
+    ('integer', 'code', 'fraction', 'boolean')
     """
     if text in ("true", "false"):
         return "boolean"
     if re.fullmatch(r"-?(0|[1-9]\d*)", text, re.ASCII):
         return "integer"
     if re.fullmatch(r"-?(0|[1-9]\d*)?\.?\d+([eE][+-]?\d+)?", text, re.ASCII):
-        return "fraction" if not re.fullmatch(r"-?0\d+", text) else "text"
+        return "fraction" if not re.fullmatch(r"-?0\d+", text) else "code"
     return classify_text(text)
 
 
-def collect_cell_evidence(cells: Iterable[str]) -> TypeEvidence:
-    """Return the evidence of a column of CSV cells; an empty cell is null."""
+def collect_cell_evidence(cells: Iterable[tuple[int, str]]) -> TypeEvidence:
+    """Return the evidence of a column of CSV cells, each with its line; an empty cell is null."""
     seen = TypeEvidence()
-    for cell in cells:
+    for line, cell in cells:
         if cell:
             kind = classify_cell(cell)
-            seen.kinds.add(kind)
+            seen.add_kind(kind, line)
             if kind == "integer":
                 seen.largest_integer = max(seen.largest_integer, abs(int(cell)))
     return seen

@@ -63,6 +63,39 @@ def test_the_narrowest_type_for_all_values(
     assert found(guess(headrace, "a.jsonl", content)) == {"x": type}
 
 
+@pytest.mark.parametrize(
+    ("many", "few", "type", "doubt"),
+    [
+        (1, ["n/a"], "bigint", "text in line 3; bad records, see on_error"),
+        (2.5, ["n/a", True], "double", "booleans in line 4; text in line 3; bad records"),
+        (1, ["a", "b", "c", "d", "e"], "bigint", "text in lines 3, 4, 5 and 2 more; bad records"),
+        ("2024-02-29T08:00:00Z", ["2024-02-29"], "timestamp", "dates in line 3\n"),
+        (1, ["NaN"], "double", ""),
+        (1, [2.5], "double", ""),
+        ("x", [1], "string", "numbers and text here"),
+        (True, [[1]], "boolean", "arrays in line 3; bad records"),
+        ([1], [[1], ["x"]], "array<bigint>", "text in line 4; bad records"),
+        ({"a": 1}, [{"a": "x"}], "struct<a:bigint>", "a: text in line 3; bad records"),
+    ],
+)
+def test_a_few_values_of_another_type_are_named_by_line(
+    headrace: Headrace, many: object, few: list[object], type: str, doubt: str
+) -> None:
+    rows = [many, None, *few, *[many] * (10 * len(few))]
+    ran = guess(headrace, "a.jsonl", json_lines(*({"x": value} for value in rows)))
+    assert found(ran) == {"x": type}
+    assert ran.out.partition("  # ")[2].startswith(doubt)
+    less = guess(headrace, "a.jsonl", json_lines({"x": 1}, {"x": "n/a"}, *[{"x": 1}] * 7))
+    assert found(less) == {"x": "string"}
+
+
+def test_a_few_cells_of_another_type_are_named_by_line(headrace: Headrace) -> None:
+    rows = b"".join(b'%d,%d,"a\nb"\n' % (n, 1000 + n) for n in range(20))
+    ran = guess(headrace, "a.csv", b"n,zip,s\n" + rows + b"none,0123,c\n")
+    assert found(ran) == {"n": "bigint", "zip": "string", "s": "string"}
+    assert "  n: bigint  # text in line 42; bad records, see on_error\n" in ran.out
+
+
 def test_nesting_without_end_is_text() -> None:
     from headrace.connectors.guess.type_evidence import TypeEvidence
 
@@ -70,7 +103,7 @@ def test_nesting_without_end_is_text() -> None:
     for _ in range(500):
         value = [value]
     seen = TypeEvidence()
-    seen.add(value)
+    seen.add(value, 1)
     assert "string" in str(seen.type)
 
 

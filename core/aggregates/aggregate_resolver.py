@@ -7,6 +7,7 @@ calls.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from headrace.core.aggregates.calls import AggregateCall, AggregateExpression, AggregateInput
@@ -14,6 +15,7 @@ from headrace.core.aggregates.canonical_text import canonical_text
 from headrace.core.aggregates.table import AGGREGATES
 from headrace.core.errors.problems import suggest_name
 from headrace.core.expressions.function import TypedCall
+from headrace.core.expressions.functions import FUNCTIONS
 from headrace.core.expressions.parsing import syntax_tree
 from headrace.core.expressions.parsing.parser import parse_expression
 from headrace.core.expressions.resolver import CLOCK_FUNCTIONS, ExpressionResolver, resolve_clock
@@ -75,6 +77,9 @@ class _GroupResolver(ExpressionResolver):
         near = suggest_name(node.name, known)
         hint = near or f"the columns are {', '.join(dict.fromkeys(known))}"
         raise ExpressionError(f'unknown column "{node.name}"', node.span, hint)
+
+    def list_function_names(self) -> Collection[str]:
+        return (*FUNCTIONS, *AGGREGATES)
 
     def resolve_call(self, node: syntax_tree.CallNode) -> TypedExpression:
         if node.name not in AGGREGATES:

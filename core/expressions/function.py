@@ -168,8 +168,8 @@ def choose_signature(
         try:
             bound = bind_arguments(signatures[index], call.arguments)
         except ExpressionError as error:
-            if ordered := _find_other_order(call, signatures):
-                raise ExpressionError(error.message, error.span, _order_hint(ordered)) from None
+            if other := _find_other_order(call, signatures):
+                raise ExpressionError(error.message, error.span, _order_hint(other)) from None
             raise
         match bound:
             case SignatureMismatch() as mismatch:
@@ -197,8 +197,8 @@ def _mismatch_error(
     argument = call.arguments[closest.index]
     wanted = " or ".join(dict.fromkeys(m.expected for m in mismatches if m.index == closest.index))
     message = f"{call.name} wants {wanted}, got {argument.type}"
-    if ordered := _find_other_order(call, signatures):
-        return ExpressionError(message, argument.span, _order_hint(ordered))
+    if other := _find_other_order(call, signatures):
+        return ExpressionError(message, argument.span, _order_hint(other))
     return ExpressionError(message, argument.span, closest.hint or f"its signature is {forms}")
 
 

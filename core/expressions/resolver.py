@@ -5,7 +5,7 @@ Names become columns, and calls become functions of the table.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TypeAlias
@@ -201,9 +201,13 @@ class ExpressionResolver:
             raise ExpressionError(message, node.span, f"write {node.call}")
         raise ExpressionError(message, node.span, self._suggest_function(call))
 
+    def list_function_names(self) -> Collection[str]:
+        """Return the names that a call may have here."""
+        return FUNCTIONS
+
     def _is_known_call(self, node: syntax_tree.CallNode) -> bool:
         """Whether the function exists and takes these arguments, as far as they have types."""
-        if node.name not in FUNCTIONS:
+        if node.name not in self.list_function_names():
             return False
         try:
             self.resolve_arguments(node.arguments)
@@ -231,7 +235,7 @@ class ExpressionResolver:
         if hint := find_foreign_hint(name):
             return hint
         unbuilt = name in SPARK_FUNCTION_NAMES
-        known = set(filter(str.isidentifier, FUNCTIONS))
+        known = set(filter(str.isidentifier, self.list_function_names()))
         if unbuilt:
             # The name is not misspelt: suggest only another spelling of it.
             known = {each for each in known if _normalize_name(each) == _normalize_name(name)}

@@ -16,6 +16,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+from headrace.core.expressions.casts.rules import find_refusal
 from headrace.core.expressions.coercion import coerce_to, common_argument_type
 from headrace.core.expressions.typed import (
     Constant,
@@ -307,4 +308,6 @@ def _conversion_hint(argument: TypedExpression, target: Type | None) -> str:
         return f"to_{target}(...) reads text"
     if target == BOOLEAN:
         return "compare it: ... <> 0" if is_numeric(argument.type) else "compare it"
+    if find_refusal(argument.type, target, try_=False):
+        return ""
     return f"cast(... as {target}) converts explicitly"

@@ -109,7 +109,10 @@ class Assignment:
 NULL_COLUMN_HINT = "a column of nulls needs a type: cast(null as string)"
 
 
-_QUERY = re.compile(r"\s*select\s+(.*?)(?:\s+from\s+[\w.]+)?\s*", re.IGNORECASE | re.DOTALL)
+_QUERY = re.compile(
+    r"\s*select\s+(.*?)(?:\s+from\s+[\w.]+(?:\s+(?:where|group|order|limit)\b.*)?)?\s*",
+    re.IGNORECASE | re.DOTALL,
+)
 _ALIAS = re.compile(r"(.+?)\s+as\s+(\w+)", re.IGNORECASE | re.DOTALL)
 
 

@@ -128,6 +128,12 @@ def _find_value_end(text: str, start: int, stop: int) -> int:
     return stop
 
 
+def _put_around(mistake: Mistake, proposed: str) -> Iterator[Edit]:
+    """Put a call around the characters at the caret, where it says `...`."""
+    written = mistake.text[mistake.start : mistake.end]
+    yield from _replace(mistake, proposed.replace("...", written))
+
+
 def _replace_with_each(mistake: Mistake, proposed: str) -> Iterator[Edit]:
     """Replace the characters at the caret with each of several texts: `5ms, 5s or 5m`."""
     for text in re.split(r", (?:or )?| or ", proposed):
@@ -154,12 +160,15 @@ FORMS: tuple[tuple[re.Pattern[str], Apply], ...] = (
     (re.compile(r"write it as (.+)$"), _replace),
     (re.compile(r"^write (.+)$"), _replace_by_form),
     (re.compile(r"add a unit: (.+)$"), _replace_with_each),
+    (re.compile(r"^((?:try_)?cast\(\.\.\. as [^ ]+\)|to_\w+\(\.\.\.\)) "), _put_around),
     (re.compile(r"its plain name: (.+)$"), _replace),
     (re.compile(r"a column of that name is written (`.+`)$"), _replace),
     (re.compile(r"put it in quotes: (\w+: .+)$"), _replace_entry),
     (re.compile(r"put it in quotes: (.+)$"), _replace_value),
 )
-_MENTIONS = re.compile(r"\bwrite\b|did you mean|put .*in quotes: ")
+_MENTIONS = re.compile(
+    r"\bwrite\b|^(try_)?cast\(\.\.\. as|^to_\w+\(\.\.\.\) reads|did you mean|put .*in quotes: "
+)
 
 
 def proposes_text(hint: str) -> bool:

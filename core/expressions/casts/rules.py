@@ -109,7 +109,7 @@ def _cast_hint(source: Type, target: Type, try_: bool) -> str:
     if source in INTERVAL_TYPES or target in INTERVAL_TYPES:
         return "extract(hour from ...) and similar return the parts of an interval"
     if source == BINARY:
-        return "cast(... as string) reads it as UTF-8"
+        return "a cast to string reads it as UTF-8, and another cast the text"
     return ""
 
 

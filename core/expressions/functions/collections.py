@@ -22,7 +22,7 @@ from headrace.core.expressions.functions.collection_forms import (
     build_struct,
     get_at_position,
 )
-from headrace.core.expressions.functions.common_types import mismatch_hint, widen, widen_all
+from headrace.core.expressions.functions.common_types import conversion_hint, widen, widen_all
 from headrace.core.expressions.signature import BoundArguments
 from headrace.core.expressions.typed import (
     ColumnReference,
@@ -181,7 +181,7 @@ def _resolve_array_contains(call: TypedCall) -> TypedExpression:
     common = common_type(element, value.type)
     if common is None:
         message = f"array_contains cannot look for {value.type} in {array.type}"
-        raise ExpressionError(message, value.span, mismatch_hint(element, value.type, (value,)))
+        raise ExpressionError(message, value.span, conversion_hint(element, value, (value,)))
     arguments = (widen(array, Array(common)), widen(value, common))
     return FunctionCall(BOOLEAN, True, call.span, call.name, arguments, build_contains())
 

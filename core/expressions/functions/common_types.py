@@ -35,7 +35,7 @@ def widen_all(
         wider = common_type(common, value.type)
         if wider is None:
             message = f"{call.name} cannot return both {common} and {value.type}"
-            raise ExpressionError(message, value.span, mismatch_hint(common, value.type, values))
+            raise ExpressionError(message, value.span, conversion_hint(common, value, values))
         common = wider
     return tuple(widen(value, common) for value in values), common
 
@@ -45,6 +45,23 @@ def widen(value: TypedExpression, target: Type) -> TypedExpression:
     result = coerce_to(value, target)
     assert result, f"{value.type} is widened to {target}"
     return result
+
+
+def conversion_hint(
+    wanted: Type, value: TypedExpression, values: Iterable[TypedExpression] = ()
+) -> str:
+    """Return the hint for a value, at the caret, that does not fit the type of those before it."""
+    if wanted == STRING and not isinstance(value.type, Array | Struct):
+        return "cast(... as string) converts it to text"
+    return mismatch_hint(wanted, value.type, values)
+
+
+def find_text(values: Sequence[TypedExpression]) -> TypedExpression | None:
+    """Return the value that has to be converted to the type of the others: a text, or a boolean."""
+    for type in (STRING, BOOLEAN):
+        if found := next((value for value in values if value.type == type), None):
+            return found
+    return None
 
 
 def mismatch_hint(left: Type, right: Type, values: Iterable[TypedExpression] = ()) -> str:

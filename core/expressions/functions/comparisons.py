@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING
 
 from headrace.core.expressions.coercion import common_argument_type
 from headrace.core.expressions.function import SqlFunction, TypedCall, function
-from headrace.core.expressions.functions.common_types import mismatch_hint, widen, widen_all
+from headrace.core.expressions.functions.common_types import (
+    find_text,
+    mismatch_hint,
+    widen,
+    widen_all,
+)
 from headrace.core.expressions.functions.in_list import MEMBERSHIP
 from headrace.core.expressions.typed import (
     ColumnReference,
@@ -51,7 +56,8 @@ def widen_pair(
         message = f"{call.name} cannot compare {left.type} with {right.type}"
         chained = isinstance(left, FunctionCall) and left.function in _ORDER_OPERATORS
         hint = _CHAINED_HINT if chained else mismatch_hint(left.type, right.type, call.arguments)
-        raise ExpressionError(message, call.span, hint)
+        converted = None if chained or not hint else find_text(call.arguments)
+        raise ExpressionError(message, converted.span if converted else call.span, hint)
     if ordered and not is_ordered(common):
         raise ExpressionError(f"{call.name} wants ordered values, got {common}", call.span)
     target = BOOLEAN if common == NULL else common

@@ -74,6 +74,8 @@ def _resolve_date_part(call: TypedCall) -> TypedExpression:
         raise ExpressionError(f"{call.name} wants the name of a field in quotes", field.span)
     name = _FIELDS.get(field.value.lower())
     if name is None:
+        if field.value.lower() == "epoch":
+            raise ExpressionError('unknown field "epoch"', call.span, "as in unix_timestamp(time)")
         near = suggest_name(field.value.lower(), _FIELDS)
         hint = near or f"the fields are {', '.join(_FIELD_NAMES)}"
         raise ExpressionError(f'unknown field "{field.value}"', field.span, hint)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from headrace.core.expressions.casts import build_cast
 from headrace.core.expressions.coercion import coerce_to, common_argument_type
 from headrace.core.expressions.function import SqlFunction, TypedCall, function
-from headrace.core.expressions.functions.common_types import mismatch_hint, widen
+from headrace.core.expressions.functions.common_types import conversion_hint, widen
 from headrace.core.expressions.typed import (
     ColumnReference,
     Constant,
@@ -50,7 +50,7 @@ def _find_common_type(call: TypedCall) -> Type:
     value, *items = call.arguments
     odd = next((i for i in items if common_argument_type((value, i)) is None), items[-1])
     message = f"in cannot compare {value.type} with {odd.type}"
-    raise ExpressionError(message, odd.span, mismatch_hint(value.type, odd.type, items))
+    raise ExpressionError(message, odd.span, conversion_hint(value.type, odd, items))
 
 
 def _check_texts(call: TypedCall, target: Type) -> None:

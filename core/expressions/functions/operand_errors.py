@@ -27,7 +27,9 @@ def operand_error(call: TypedCall) -> ExpressionError:
     for argument in call.arguments:
         if not _is_computable(argument.type):
             message = f"{name} wants a number, got {argument.type}"
-            return ExpressionError(message, argument.span, _number_hint(name, argument.type))
+            others = [each.type for each in call.arguments if each is not argument]
+            hint = _number_hint(name, argument.type, others)
+            return ExpressionError(message, argument.span, hint)
     types = [argument.type for argument in call.arguments]
     message = f"{name} does not take {' and '.join(map(str, types))}"
     return ExpressionError(message, call.span, _pair_hint(name, types))
@@ -42,11 +44,23 @@ def _is_interval(type: Type) -> bool:
     return type in INTERVAL_TYPES or str(type).startswith("interval")
 
 
-def _number_hint(name: str, type: Type) -> str:
+def _number_hint(name: str, type: Type, others: list[Type]) -> str:
+    if type == STRING and name in ("+", "-") and others and not is_numeric(others[0]):
+        return _time_hint(name, others[0])
     if type == STRING:
         joined = "; || joins texts" if name == "+" else ""
         return f"cast(... as double) converts text to a number{joined}"
     return "cast(... as int) converts true to 1 and false to 0" if type == BOOLEAN else ""
+
+
+def _time_hint(name: str, other: Type) -> str:
+    """Return the hint for a text that is added to a date, a time or an interval, or subtracted."""
+    if other == DATE:
+        return "to_date(...) reads text" if name == "-" else "cast(... as int) converts the text"
+    if other == TIMESTAMP and name == "+":
+        return "an interval is added to a time, as in interval 1 hour"
+    is_time = other == TIMESTAMP or _is_interval(other)
+    return "to_timestamp(...) reads text" if is_time else ""
 
 
 def _pair_hint(name: str, types: list[Type]) -> str:

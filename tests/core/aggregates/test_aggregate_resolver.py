@@ -64,6 +64,7 @@ def errors(text: str) -> list[tuple[str, str, str]]:
         ("count(distinct *)", "* is allowed only in count(*)", "*", ""),
         ("count(*, n)", "* is allowed only in count(*)", "*", ""),
         ("sum(*)", "* is allowed only in count(*)", "*", ""),
+        ("summ(n)", 'unknown function "summ"', "summ", 'did you mean "sum"?'),
         ("sum()", "sum takes 1 argument, got 0", "sum()", "its signature is sum(value: N) -> N"),
         ("min_by(n)", "min_by takes 2 arguments, got 1", "min_by(n)", ""),
         ("first(n, ok)", "first wants a constant boolean, got boolean", "ok", ""),

@@ -73,7 +73,7 @@ def values(text: str, column: pl.Series) -> list[object]:
         ("cast(dt as boolean)", "no cast from date to boolean", "... is not null"),
         ("cast(i as date)", "no cast from int to date", "date_add(date '1970-01-01', ...)"),
         ("cast(p as date)", "no cast from boolean to date", ""),
-        ("cast(y as int)", "no cast from binary to int", "cast(... as string)"),
+        ("cast(y as int)", "no cast from binary to int", "a cast to string reads it as UTF-8"),
         ("cast(x as binary)", "no cast from double to binary", ""),
         ("cast(a as int)", "no cast from array<int> to int", ""),
         ("cast(i as array<int>)", "no cast from int to array<int>", ""),

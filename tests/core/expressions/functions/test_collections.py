@@ -62,6 +62,7 @@ EMPTY = pl.DataFrame(schema={field.name: to_polars(field.type) for field in SCHE
         ("element_at(a, 1L)", "element_at wants an int position, got bigint", "1L", "cast"),
         ("element_at(i, 1)", "element_at wants an array, got int", "i", ""),
         ("get(i, 1)", "get wants an array, got int", "i", ""),
+        ("year(i)", "year wants date, got int", "i", "its signature is year"),
         ("get(a)", "get takes 2 arguments, got 1", "get(a)", "its signature is get(array, index)"),
         ("size(s)", "size wants an array, got string", "s", ""),
         ("array_contains(a, 'x')", "cannot look for string in array<int>", "'x'", "cast"),

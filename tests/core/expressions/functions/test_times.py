@@ -92,7 +92,12 @@ def value(text: str) -> object:
         ("from_unixtime(b, 'yyyy]')", "] closes no [", "'yyyy]'", ""),
         ("timestamp_millis(x)", "timestamp_millis wants an integer, got double", "x", ""),
         ("make_timestamp(1, 2, 3)", "make_timestamp takes 6 arguments, got 3", None, ""),
-        ("extract(epoch from t)", 'unknown field "epoch"', "epoch", "the fields are year"),
+        (
+            "extract(epoch from t)",
+            'unknown field "epoch"',
+            "extract(epoch from t)",
+            "as in unix_timestamp(time)",
+        ),
         ("extract(secnd from t)", 'unknown field "secnd"', "secnd", 'did you mean "second"'),
         ("date_part('year', n)", "date_part wants a date or timestamp, got int", "n", ""),
         ("date_part('year', s)", "got string", "s", "to_timestamp(...) reads text"),
@@ -104,7 +109,7 @@ def value(text: str) -> object:
             "as in date_part('year', time)",
         ),
         ("extract(day from t - t)", "got interval day to second", "t - t", "timestampdiff"),
-        ("timestampdiff('DAY', t, t)", "wanted a unit such as day", "'DAY'", ""),
+        ("timestampdiff('DAY', t, t)", "a unit has no quotes here", "'DAY'", "write DAY"),
         (
             "timestampdiff(DAYOFYEAR, t, t)",
             "DAYOFYEAR is not a unit here",

@@ -33,6 +33,7 @@ from headrace.core.pipeline.yaml_document.nodes import YamlNode, YamlScalar
 P = TypeVar("P", bound=DocumentModel)
 PydanticPath = tuple[int | str, ...]
 
+SUGGESTION = re.compile('did you mean "(.+?)"')
 EMPTY_KEY = '""'
 TYPOGRAPHIC_QUOTES = ("\u201c", "\u201d", "\u201e", "\u2018", "\u2019", "\u00ab")
 
@@ -194,14 +195,22 @@ class ValidationReport:
             known += self.keys.additional
         hint = self.keys.suggest(key) if len(at) == 1 else self._suggest_variant(at)
         alias = next((m.key_aliases[key] for m in models if key in m.key_aliases), "")
+        given = self._list_given_keys(at[:-1])
         near = "" if hint else alias or find_nearest_name(key, known)
         if near:
             self.meant.add((*at[:-1], near))
         hint = hint or (
             f'did you mean "{near}"?' if near else self._suggest_outer_key(at) or _list_keys(known)
         )
+        if (meant := SUGGESTION.match(hint)) and meant[1] in given:
+            hint = f'"{meant[1]}" is given already'
         place = find_node(self.section, at).key.locate()
         self._add_problem(at[:-1], f"unknown key {quote_key(key)}", place, hint)
+
+    def _list_given_keys(self, at: PydanticPath) -> Collection[str]:
+        """Return the keys that a mapping has."""
+        node = find_node(self.section, at).node
+        return {str(e.key.value) for e in node.entries} if isinstance(node, MappingNode) else ()
 
     def _suggest_variant(self, at: PydanticPath) -> str:
         """Return the hint for a key that belongs to another variant, as to another strategy."""

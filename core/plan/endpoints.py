@@ -10,6 +10,7 @@ from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.pipeline.fields import Assignment
 from headrace.core.pipeline.model import Sink, Source
 from headrace.core.pipeline.text import Text
+from headrace.core.pipeline.yaml_document.error_context import format_flow_scalar
 from headrace.core.plan import nodes
 from headrace.core.plan.columns import (
     UNKNOWN_COLUMNS,
@@ -169,6 +170,7 @@ def _suggest_timestamp(source: Source, field: Field) -> str:
     )
     if made is not None and field.type in (BIGINT, INT):
         value = f"timestamp_millis({(made.expression or made.name).printable})"
+        value = format_flow_scalar(value)
         return f"a timestamp is computed, as in columns: {{{field.name}: {value}}}"
     if made is not None or source.columns is None:
         return MAP_TIME_HINT

@@ -21,6 +21,7 @@ from headrace.core.pipeline.fields import Assignment
 from headrace.core.pipeline.model import Step
 from headrace.core.pipeline.stream_names import has_two_inputs
 from headrace.core.pipeline.text import Text
+from headrace.core.pipeline.yaml_document.error_context import format_flow_scalar
 from headrace.core.plan.columns import (
     KnownColumns,
     PlanProblems,
@@ -275,7 +276,8 @@ class KeyedOperationBuilder:
         for each, (name, typed) in zip(written, key, strict=True):
             if typed and not (isinstance(typed, ColumnReference) and typed.name == name):
                 message = f'{what} emits changes by key, but "{name}" is not a column of its rows'
-                hint = f"add it: with: {{{name}: {each.expression or name}}}, and key: {name}"
+                value = format_flow_scalar((each.expression or each.name).printable)
+                hint = f"add it: with: {{{name}: {value}}}, and key: {name}"
                 self.report.add(message, each.name.locate(), hint)
 
     def build_key(self, written: Iterable[Assignment]) -> tuple[ComputedColumn, ...]:

@@ -157,7 +157,8 @@ FORMS: tuple[tuple[re.Pattern[str], Apply], ...] = (
     (re.compile(r"did you mean (\$\{.+?\})\?"), _replace),
     (re.compile(r"put the pattern in quotes: (.+)$"), _replace),
     (re.compile(r'write "([^"]+)"$'), _replace),
-    (re.compile(r"write it as (.+)$"), _replace),
+    (re.compile(r"(?:write it as|give it a type:) (.+)$"), _replace),
+    (re.compile(r"^(first\(\w+\)), or add it to key"), _replace),
     (re.compile(r"^write (.+)$"), _replace_by_form),
     (re.compile(r"add a unit: (.+)$"), _replace_with_each),
     (re.compile(r"^((?:try_)?cast\(\.\.\. as [^ ]+\)|to_\w+\(\.\.\.\)) "), _put_around),
@@ -167,7 +168,8 @@ FORMS: tuple[tuple[re.Pattern[str], Apply], ...] = (
     (re.compile(r"put it in quotes: (.+)$"), _replace_value),
 )
 _MENTIONS = re.compile(
-    r"\bwrite\b|^(try_)?cast\(\.\.\. as|^to_\w+\(\.\.\.\) reads|did you mean|put .*in quotes: "
+    r"\bwrite\b|^(try_)?cast\(\.\.\. as|^to_\w+\(\.\.\.\) reads|^give it a type|, or add it to key"
+    r"|did you mean|put .*in quotes: "
 )
 
 

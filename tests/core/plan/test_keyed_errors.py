@@ -51,6 +51,7 @@ FILES = 'source "orders": the windows of "s" wait until its last file is being r
         ("top: {n: 1, by: now()}", "the processing time cannot be used in top"),
         ("with: {rank: id}, top: {n: 1, by: id}", 'there is a column "rank" already'),
         ("key: {k: id + 1}, top: {n: 1, by: id}", "add it: with: {k: id + 1}, and key: k"),
+        ("key: {k: 'least(id, 1)'}, top: {n: 1, by: id}", 'add it: with: {k: "least(id, 1)"}, and'),
         ("dedup: {key: {k: id + 1}, keep: last}", 'by key, but "k" is not a column of its rows'),
         (
             "dedup: {key: id, late_to: late}",

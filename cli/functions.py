@@ -48,15 +48,19 @@ def functions(name: str | None, form: str) -> None:
 
 def _find_entry(name: str) -> CatalogEntry:
     from headrace.core.aggregates.catalog import ENTRIES_BY_NAME
-    from headrace.core.errors.problems import suggest_name
+    from headrace.core.errors.problems import find_nearest_name
+    from headrace.core.expressions.foreign_functions import FUNCTION_SIMILARITY, find_foreign_hint
     from headrace.core.expressions.functions.spark_functions import SPARK_FUNCTION_NAMES
 
     wanted = name.lower().removesuffix("()")
     if wanted in ENTRIES_BY_NAME:
         return ENTRIES_BY_NAME[wanted]
+    foreign = find_foreign_hint(wanted)
     if wanted in SPARK_FUNCTION_NAMES:
-        raise click.ClickException(f"{wanted} is a function of Spark that is not built yet")
-    hint = suggest_name(wanted, ENTRIES_BY_NAME) or "`headrace functions` lists them all"
+        message = f"{wanted} is a function of Spark that is not built yet"
+        raise click.ClickException(f"{message}, {foreign}" if foreign else message)
+    near = find_nearest_name(wanted, ENTRIES_BY_NAME, FUNCTION_SIMILARITY)
+    hint = foreign or (f'did you mean "{near}"?' if near else "`headrace functions` lists them all")
     raise click.ClickException(f'no such function "{name}", {hint}')
 
 

@@ -119,6 +119,8 @@ _ADVICE: Mapping[str, str] = {
         ("get_json_object", "from_json", "parse_json", "json_extract_path_text"), _JSON_ADVICE
     ),
 }
+FUNCTION_SIMILARITY = 0.7
+"""Names of functions are short words: less similar ones mean something else."""
 USER_FUNCTION_HINT = "a Python function can compute it: map: {python: FILE.py:NAME, returns: {...}}"
 
 

@@ -15,6 +15,7 @@ from headrace.core.expressions import function
 from headrace.core.expressions.casts import build_cast
 from headrace.core.expressions.coercion import parse_literal
 from headrace.core.expressions.foreign_functions import (
+    FUNCTION_SIMILARITY,
     USER_FUNCTION_HINT,
     find_foreign_hint,
 )
@@ -250,8 +251,6 @@ class ExpressionResolver:
         )
 
 
-FUNCTION_SIMILARITY = 0.7
-"""Names of functions are short words: less similar ones mean something else."""
 CLOCK_FUNCTIONS = ("current_timestamp", "current_date")
 
 

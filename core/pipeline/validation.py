@@ -196,6 +196,7 @@ class ValidationReport:
         hint = self.keys.suggest(key) if len(at) == 1 else self._suggest_variant(at)
         alias = next((m.key_aliases[key] for m in models if key in m.key_aliases), "")
         given = self._list_given_keys(at[:-1])
+        hint = hint or _suggest_inside(models, alias, key)
         near = "" if hint else alias or find_nearest_name(key, known)
         if near:
             self.meant.add((*at[:-1], near))
@@ -275,6 +276,15 @@ class ValidationReport:
             node = find_node(self.section, at[: depth + 1]).node
             models = [inner for outer in models for inner in find_models(outer, str(part), node)]
         return models
+
+
+def _suggest_inside(models: Sequence[type[DocumentModel]], outer: str, key: str) -> str:
+    """Return the hint for a key that belongs inside the mapping of another key."""
+    for field in filter(None, (model.get_field(outer) for model in models)):
+        part = get_nested_model(field)
+        if part is not None and key in part.fields_by_key():
+            return f'it belongs inside "{outer}": {outer}: {{{key}: ...}}'
+    return ""
 
 
 def _format_mapping(model: type[DocumentModel], key: str, value: Text) -> str:

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from headrace.core.aggregates.catalog import ENTRIES, ENTRIES_BY_NAME, group_by_family
 from tests.support.cli.command_line import Headrace
 
@@ -45,6 +47,16 @@ def test_a_misspelt_function_is_answered_with_the_near_one(headrace: Headrace) -
     ran = headrace("functions", "coalesc")
     assert ran.status == 2
     assert ran.err == 'no such function "coalesc", did you mean "coalesce"?\n'
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("strftime", "as in date_format("), ("to_char", "as in date_format("), ("rtrlm", "rtrim")],
+)
+def test_a_function_of_another_system_is_answered_by_its_meaning(
+    headrace: Headrace, name: str, hint: str
+) -> None:
+    assert hint in headrace("functions", name).err
 
 
 def test_a_function_of_spark_s_that_is_to_come_says_so(headrace: Headrace) -> None:

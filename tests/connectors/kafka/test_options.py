@@ -198,3 +198,11 @@ def test_a_password_is_shown_nowhere(password: str, tmp_path: Path) -> None:
     shown = f"{plan} {options} {format_options(options)} {location_text(source)}"
     assert PASSWORD not in shown and "****" in shown
     assert location_text(source) == "kafka t, raw"
+
+
+def test_an_option_of_security_is_named_with_its_place(tmp_path: Path) -> None:
+    found = loaded(tmp_path, "brokers: 'b:1', topic: t, username: u, sasl: x")
+    assert [problem.hint for problem in found.problems] == [
+        'it belongs inside "security": security: {username: ...}',
+        'did you mean "security"?',
+    ]

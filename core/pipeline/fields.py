@@ -110,7 +110,7 @@ NULL_COLUMN_HINT = "a column of nulls needs a type: cast(null as string)"
 
 
 _QUERY = re.compile(
-    r"\s*select\s+(.*?)(?:\s+from\s+[\w.]+(?:\s+(?:where|group|order|limit)\b.*)?)?\s*",
+    r"\s*select\s+(.*?)(?:\s+from\s+[\w.]+(?:\s+(where|group|order|limit)\b.*)?)?\s*",
     re.IGNORECASE | re.DOTALL,
 )
 _ALIAS = re.compile(r"(.+?)\s+as\s+(\w+)", re.IGNORECASE | re.DOTALL)
@@ -127,13 +127,14 @@ def suggest_select(value: str) -> str:
     if "*" in items:
         return SELECT_ALL_HINT
     named = [(found[2], found[1]) if (found := _ALIAS.fullmatch(i)) else ("", i) for i in items]
+    clause = "; the other clauses are keys of the step" if query and query[2] else ""
     if all(not name and text.replace(".", "_").isidentifier() for name, text in named):
-        return f"write [{', '.join(items)}]"
+        return f"write [{', '.join(items)}]{clause}"
     columns = (
         f"{name or (text if text.isidentifier() else f'x{at}')}: {format_flow_scalar(text)}"
         for at, (name, text) in enumerate(named, 1)
     )
-    return f"write {{{', '.join(columns)}}}"
+    return f"write {{{', '.join(columns)}}}{clause}"
 
 
 class AssignmentsReading(FieldReading):

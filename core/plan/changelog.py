@@ -207,7 +207,8 @@ def _suggest_broadcast(join: Join, left: StreamKind) -> str:
     on = format_flow_scalar(join.text)
     return (
         f"write from: {facts.name}, broadcast: {{rules: {changes.name}, on: {on}{given}, "
-        "order: arrival}, for the current rows of the changes"
+        "order: arrival}, for the rows that have arrived; or join the stream before the changes "
+        "with as_of: true, by event time"
     )
 
 

@@ -142,7 +142,7 @@ def _replace_with_each(mistake: Mistake, proposed: str) -> Iterator[Edit]:
 
 def _replace_by_form(mistake: Mistake, proposed: str) -> Iterator[Edit]:
     """Replace an entry with an entry, and anything else at the caret."""
-    proposed = re.sub(r"(: names have no|, or |, for ).*$", "", proposed)
+    proposed = re.sub(r"(: names have no|, or |, for |; ).*$", "", proposed)
     if re.match(r"[\w-]+: \S", proposed):
         yield from _replace_entry(mistake, proposed)
     elif re.fullmatch(r"\w+\.\w+( or \w+\.\w+)+", proposed):

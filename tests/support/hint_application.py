@@ -55,8 +55,13 @@ def locate(text: str, location: Location) -> tuple[int, int]:
 
 
 def _replace(mistake: Mistake, proposed: str) -> Iterator[Edit]:
-    """Replace the characters at the caret, with a space between two words."""
+    """Replace the characters at the caret, with a space between two words.
+
+    A mapping or a list replaces the quotes around a text, too.
+    """
     before, after = mistake.text[: mistake.start], mistake.text[mistake.end :]
+    if proposed[0] in "{[" and before[-1:] in ("'", '"') and before[-1:] == after[:1]:
+        before, after = before[:-1], after[1:]
     left = " " if before[-1:].isalnum() and proposed[:1].isalnum() else ""
     right = " " if after[:1].isalnum() and proposed[-1:].isalnum() else ""
     start = len(before) + len(left)

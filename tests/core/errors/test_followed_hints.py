@@ -160,8 +160,8 @@ FIRST_USE = (
 """Steps of somebody who knows SQL, and is new here."""
 
 TABLES: tuple[tuple[Any, Callable[[str], str]], ...] = (
-    (test_builder.test_a_mistake_in_a_step_is_told, over_orders),
-    (test_keyed_errors.test_a_mistake_in_a_keyed_step_is_told, over_orders),
+    (test_builder.test_an_error_in_a_step_is_reported, over_orders),
+    (test_keyed_errors.test_an_error_in_a_keyed_step_is_reported, over_orders),
     (
         test_keyed_errors.test_what_would_lose_sight_of_a_row_takes_no_changes,
         test_keyed_errors.over_changes,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import operator
 import struct
-import time
 from collections.abc import Callable
 from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Context
 from decimal import Decimal as D
@@ -213,9 +212,8 @@ def test_nested_forms_compute_their_arguments_once() -> None:
         text = f"round(nanvl({text} / y, 0.5) + 1, 2)"
     expr = to_expr(type_expression(text, SCHEMA))
     frame = pl.DataFrame({"x": [1.0] * 1000, "y": [3.0] * 1000})
-    start = time.perf_counter()
     assert frame.select(expr.alias("r"))["r"].n_unique() == 1
-    assert time.perf_counter() - start < 2
+    assert len(str(expr)) < 10_000  # if each argument stood there twice, it would be 4096 times
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,6 @@ Values are compared with Spark's in tests/core/spark/cases/logic.json.
 
 from __future__ import annotations
 
-import time
-
 import polars as pl
 import pytest
 
@@ -167,10 +165,9 @@ def test_a_list_of_ten_thousand_values_is_one_look_up() -> None:
     values = ", ".join(str(number) for number in range(0, 20_000, 2))
     typed = type_expression(f"i in ({values})", SCHEMA)
     rows = pl.DataFrame({"i": pl.int_range(100_000, dtype=pl.Int32, eager=True)})
-    started = time.perf_counter()
-    found = rows.select(to_expr(typed).alias("r"))["r"].sum()
-    assert found == 10_000
-    assert time.perf_counter() - started < 1
+    expr = to_expr(typed)
+    assert rows.select(expr.alias("r"))["r"].sum() == 10_000
+    assert len(str(expr)) < 1000  # not a comparison for each value
 
 
 def test_nan_is_found_in_a_list_and_zero_whatever_its_sign() -> None:
@@ -207,7 +204,7 @@ def test_nesting_does_not_multiply_the_work(text: str) -> None:
     deep = "x"
     for _ in range(4 if "> 1" in text else 12):
         deep = text.format(deep)
-    rows = pl.DataFrame({"x": [1.0, None, float("nan")] * 1000})
-    started = time.perf_counter()
-    rows.select(to_expr(type_expression(deep, SCHEMA)).alias("r"))
-    assert time.perf_counter() - started < 1
+    rows = pl.DataFrame({"x": [1.0, None, float("nan")]})
+    expr = to_expr(type_expression(deep, SCHEMA))
+    assert rows.select(expr.alias("r")).height == 3
+    assert len(str(expr)) < 2000  # if each argument stood there twice, it would be 4096 times

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
@@ -11,6 +12,8 @@ from headrace.connectors.formats.factories import list_decoded_columns
 from headrace.connectors.numbered_rows import NumberedRows, make_batch_opener, make_source_opener
 from headrace.core.api.run_context import RunContext
 from headrace.core.expressions import to_expr, type_expression
+from headrace.core.expressions.typed import is_growing
+from headrace.core.expressions.value_limits import BoundedExpressions
 from headrace.core.pipeline.connector_spec import ExpressionOption
 from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.pipeline.fields import Computed
@@ -49,9 +52,10 @@ def _build_rows(source: nodes.Source, run_context: RunContext) -> NumberedRows:
     per_second = options.rate.per_second if options.rate else None
     count = min(bounds) if bounds else None
     wanted = list_decoded_columns(source)
-    return NumberedRows(
+    numbers = NumberedRows(
         source.name, maker.compute_rows, count, per_second, source.parallelism, wanted
     )
+    return replace(numbers, cut_range=maker.cut_range) if maker.growing else numbers
 
 
 class _ColumnComputer:
@@ -59,17 +63,26 @@ class _ColumnComputer:
 
     def __init__(self, options: GenerateSource, wanted: Sequence[str]) -> None:
         texts = {str(a.name): a.expression or a.name for a in options.columns}
-        self._exprs = [
-            to_expr(type_expression(texts[name], ID_SCHEMA)).alias(name) for name in wanted
-        ]
+        typed = {name: type_expression(texts[name], ID_SCHEMA) for name in wanted}
+        self._exprs = [to_expr(value).alias(name) for name, value in typed.items()]
         self._wanted = wanted
+        self.growing = {name: value for name, value in typed.items() if is_growing(value)}
 
     def compute_rows(self, first: int, last: int) -> pl.DataFrame:
         """Return the rows of the numbers `first` up to, not including, `last`."""
-        import polars as pl
+        return _make_ids(first, last).with_columns(*self._exprs).select(*self._wanted)
 
-        ids = pl.DataFrame({"id": pl.int_range(first, last, dtype=pl.Int64, eager=True)})
-        return ids.with_columns(*self._exprs).select(*self._wanted)
+    def cut_range(self, first: int, last: int) -> Iterator[tuple[int, int]]:
+        """Yield ranges of numbers whose growing values together are within the limit."""
+        for piece in BoundedExpressions(self.growing).evaluate(_make_ids(first, last)):
+            yield first, first + piece.rows.height
+            first += piece.rows.height
+
+
+def _make_ids(first: int, last: int) -> pl.DataFrame:
+    import polars as pl
+
+    return pl.DataFrame({"id": pl.int_range(first, last, dtype=pl.Int64, eager=True)})
 
 
 def _is_bounded(options: DocumentModel) -> bool:

@@ -55,6 +55,10 @@ class NumberedRows:
     split_count: int
     checked_schema: Schema | None = None
     """The columns to check for nulls that are not allowed; None: there are none."""
+    cut_range: Callable[[int, int], Iterator[tuple[int, int]]] = lambda first, last: iter(
+        ((first, last),)
+    )
+    """Cuts a range of numbers into ranges whose rows fit into memory."""
 
     def list_splits(self) -> Sequence[Split]:
         """List the splits."""
@@ -78,16 +82,22 @@ class NumberedRows:
 
     def read(self, split: Split, position: Position) -> Iterator[Chunk]:
         """Yield the blocks of a split from that row on."""
-        first, block, stride = self.parse_split(split)
-        first = position if isinstance(position, int) else first
+        start, block, stride = self.parse_split(split)
+        first = position if isinstance(position, int) else start
         while self.row_count is None or first < self.row_count:
-            last = first + block
-            last = last if self.row_count is None else min(last, self.row_count)
-            yield self.make_block(split, first, last, first + stride)
-            first += stride
+            end = first - (first - start) % stride + block
+            following = end - block + stride
+            last = end if self.row_count is None else min(end, self.row_count)
+            yield from self.make_block(split, first, last, following)
+            first = following
 
-    def make_block(self, split: Split, first: int, last: int, position: int) -> Chunk:
-        """Make the rows `first` up to, not including, `last`; reading resumes at `position`."""
+    def make_block(self, split: Split, first: int, last: int, position: int) -> Iterator[Chunk]:
+        """Make the rows `first` up to, not including, `last`; after them reading resumes at
+        `position`."""
+        for low, high in self.cut_range(first, last):
+            yield self._make_chunk(split, low, high, position if high == last else high)
+
+    def _make_chunk(self, split: Split, first: int, last: int, position: int) -> Chunk:
         frame = self.make_rows(first, last)
         frame, bad = (
             split_null_violations(frame, self.checked_schema, first)
@@ -141,7 +151,9 @@ class NumberedBatchReader:
         assert isinstance(piece.record_range, range)
         for first in range(piece.record_range.start, piece.record_range.stop, BLOCK_ROWS):
             last = min(first + BLOCK_ROWS, piece.record_range.stop)
-            yield first, self.numbers.make_block(piece.split, first, last, last)
+            for chunk in self.numbers.make_block(piece.split, first, last, last):
+                yield first, chunk
+                first += chunk.frame.height + len(chunk.bad)
 
 
 class PacedSplitReader:

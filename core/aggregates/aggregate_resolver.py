@@ -20,6 +20,7 @@ from headrace.core.expressions.parsing import syntax_tree
 from headrace.core.expressions.parsing.parser import parse_expression
 from headrace.core.expressions.resolver import CLOCK_FUNCTIONS, ExpressionResolver, resolve_clock
 from headrace.core.expressions.typed import (
+    DEFAULT_MAX_VALUE,
     ColumnReference,
     ExpressionError,
     ExpressionErrors,
@@ -38,10 +39,16 @@ def type_aggregate_text(text: str, schema: Schema, keys: Schema) -> AggregateExp
 
 
 def type_aggregates(
-    node: syntax_tree.SyntaxNode, schema: Schema, keys: Schema
+    node: syntax_tree.SyntaxNode,
+    schema: Schema,
+    keys: Schema,
+    max_value: int = DEFAULT_MAX_VALUE,
 ) -> AggregateExpression:
-    """Return the typed expression over groups of rows of this schema. Raises ExpressionErrors."""
-    resolver = _GroupResolver(schema, keys)
+    """Return the typed expression over groups of rows of this schema. Raises ExpressionErrors.
+
+    `max_value` is the largest value, in bytes, that a growing call may make.
+    """
+    resolver = _GroupResolver(schema, keys, max_value)
     finish = resolver.resolve(node)
     return AggregateExpression(tuple(resolver.calls.values()), finish)
 
@@ -60,9 +67,9 @@ class _RowResolver(ExpressionResolver):
 class _GroupResolver(ExpressionResolver):
     """Types expressions outside of calls, and collects the calls, each once."""
 
-    def __init__(self, schema: Schema, keys: Schema) -> None:
-        super().__init__(keys)
-        self.rows = _RowResolver(schema)
+    def __init__(self, schema: Schema, keys: Schema, max_value: int) -> None:
+        super().__init__(keys, max_value=max_value)
+        self.rows = _RowResolver(schema, max_value=max_value)
         self.calls: dict[str, AggregateCall] = {}
 
     def resolve_column(self, node: syntax_tree.Name) -> TypedExpression:

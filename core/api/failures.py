@@ -11,6 +11,7 @@ from headrace.core.api.snapshots import SnapshotError
 from headrace.core.api.splits import Failure, Position
 from headrace.core.api.user_code import UserCodeError
 from headrace.core.errors.attribution import get_failed_part
+from headrace.core.errors.value_errors import ValueTooLarge
 
 
 class ConnectorError(Exception):
@@ -91,7 +92,7 @@ def build_failure(error: BaseException, *parts: str) -> Failure:
                 is_transient=may_pass,
                 is_final=error.is_final,
             )
-        case UserCodeError():
+        case UserCodeError() | ValueTooLarge():
             return Failure(
                 error.message, where, hint=error.hint, raise_site=locate_root_cause(error)
             )

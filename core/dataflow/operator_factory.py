@@ -36,6 +36,7 @@ from headrace.core.operators.wrappers import (
     PerClockTwoInputOperator,
 )
 from headrace.core.plan import nodes
+from headrace.core.plan.growing_operations import is_growing_operation
 from headrace.core.plan.nodes.matching import BroadcastMatch, ConnectedMatch
 from headrace.core.types.key_groups import compute_owned_groups
 from headrace.core.types.row_order import add_row_order, number_rows
@@ -84,7 +85,7 @@ class SubtaskOperators:
     counted_steps: set[str] = field(default_factory=set)
     """The steps whose output leaves an operator, so that the chain counts it."""
     failed_rows: dict[str, int] = field(default_factory=dict)
-    """The number of rows on which user code failed, by step."""
+    """The number of rows on which a step failed, by step."""
     failed_rows_before: dict[str, int] = field(default_factory=dict)
     """The same of earlier attempts; the order of dead letters continues from there."""
     states: dict[str, list[StepState]] = field(default_factory=dict)
@@ -166,6 +167,20 @@ class _OperatorFactory:
 
     def build_operator(self, operation: nodes.Operation | None) -> Operator:
         """Build the operator of the segment's operation, or of its column operations."""
+        if operation is None or not is_growing_operation(operation):
+            return self._build_plain_operator(operation)
+        # Loaded only for pipelines with growing calls.
+        from headrace.core.operators import bounded_values
+
+        rows = bounded_values.BoundedRows(
+            self.step.name, operation, self.context.now_us, self.on_failure
+        )
+        if isinstance(operation, nodes.Filter | nodes.Project):
+            return bounded_values.BoundedProjectionOperator(self.output_stream, operation, rows)
+        return bounded_values.BoundedInputOperator(self._build_plain_operator(operation), rows)
+
+    def _build_plain_operator(self, operation: nodes.Operation | None) -> Operator:
+        """Build the operator without regard to growing calls."""
         step, output_stream, context = self.step, self.output_stream, self.context
         match operation:
             case None:
@@ -299,7 +314,7 @@ class _OperatorFactory:
         )
 
     def _handle_failed_rows(self, rows: list[FailedRow]) -> Iterator[Output]:
-        """Count the rows on which user code failed, and emit them as dead letters if requested."""
+        """Count the rows on which the step failed, and emit them as dead letters if requested."""
         step, compiled = self.step, self.built
         failed = compiled.failed_rows.get(step.name, 0)
         compiled.failed_rows[step.name] = failed + len(rows)

@@ -5,14 +5,15 @@ Steps that read a stream by the same key get the same partitions, so rows are pa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from headrace.core.api.kernel_executor import KernelExecutor
 from headrace.core.dataflow.channel import Channel
-from headrace.core.expressions.typed import to_expr
+from headrace.core.expressions.typed import is_growing, to_expr
+from headrace.core.expressions.value_limits import BoundedExpressions
 from headrace.core.plan.nodes import ComputedColumn, Exchange
 from headrace.core.types.elements import Batch, ControlElement
 from headrace.core.types.frames import select_columns
@@ -35,12 +36,17 @@ class KeyPartitioner:
     sharer_count: int = 1
     """The number of edges that request the partitions of every frame."""
     _exprs: list[pl.Expr] = field(init=False)
+    _bounded: BoundedExpressions | None = field(init=False)
+    """The key, if it has growing calls; a key that is too large is null here, and fails later."""
     _frame: pl.DataFrame | None = None
     _partitions: RowPartitions = field(default_factory=list)
     _reads_left: int = 0
 
     def __post_init__(self) -> None:
-        self._exprs = [to_expr(column.value).alias(column.name) for column in self.key]
+        named = {column.name: column.value for column in self.key}
+        self._exprs = [to_expr(value).alias(name) for name, value in named.items()]
+        growing = any(map(is_growing, named.values()))
+        self._bounded = BoundedExpressions(named) if growing else None
 
     async def partition(
         self, frame: pl.DataFrame, kernel_executor: KernelExecutor
@@ -63,8 +69,18 @@ class KeyPartitioner:
         return sizes and [c.value for c in self.key] == [c.value for c in other.key]
 
     def _compute_partitions(self, frame: pl.DataFrame) -> RowPartitions:
-        keys = select_columns(frame, *self._exprs)
-        return list(partition_by_owner(frame, keys, self.key_groups, self.reader_count))
+        if self._bounded is not None:
+            return [
+                part
+                for piece in self._bounded.evaluate(frame)
+                for part in self._partition_by_keys(piece.rows, piece.values)
+            ]
+        return list(self._partition_by_keys(frame, select_columns(frame, *self._exprs)))
+
+    def _partition_by_keys(
+        self, frame: pl.DataFrame, keys: pl.DataFrame
+    ) -> Iterator[tuple[int, pl.DataFrame]]:
+        return partition_by_owner(frame, keys, self.key_groups, self.reader_count)
 
 
 @dataclass(slots=True)

@@ -1,8 +1,8 @@
 """The segments of a task: the operations of consecutive steps, grouped by the operator to run them.
 
 Adjacent `where`, `select`, `with` and `drop` operations are one segment, across steps; every other
-operation is a segment of its own. Streams between the segments of a step have internal names, which
-no pipeline can use.
+operation is a segment of its own, as are those with growing calls, which may fail. Streams between
+the segments of a step have internal names, which no pipeline can use.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from headrace.core.plan import nodes
+from headrace.core.plan.growing_operations import is_growing_operation
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,5 +56,7 @@ def _iterate_column_operations(
     """Iterate over the column operations before the first other one."""
     for step, operation in work:
         if not isinstance(operation, nodes.Filter | nodes.Project):
+            return
+        if is_growing_operation(operation):
             return
         yield step.name, operation

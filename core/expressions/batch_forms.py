@@ -13,6 +13,7 @@ import polars as pl
 
 from headrace.core.expressions.typed import PolarsForm
 from headrace.core.types.data_types import Type, to_polars
+from headrace.core.types.frames import align_lengths
 
 
 def evaluate_once(form: PolarsForm, result: Type) -> PolarsForm:
@@ -37,7 +38,7 @@ def compute_on_frame(compute: Callable[[pl.DataFrame], pl.Series], result: Type)
 
     def on_columns(columns: Sequence[pl.Series]) -> pl.Series:
         return compute(
-            pl.DataFrame([c.alias(f"a{i}") for i, c in enumerate(_align_lengths(columns))])
+            pl.DataFrame([c.alias(f"a{i}") for i, c in enumerate(align_lengths(columns))])
         )
 
     def evaluate(*arguments: pl.Expr) -> pl.Expr:
@@ -65,10 +66,3 @@ def fill_unparsed(
     if not is_unparsed.any():
         return read
     return read.scatter(is_unparsed.arg_true(), parse_rest(text.filter(is_unparsed)))
-
-
-def _align_lengths(columns: Sequence[pl.Series]) -> list[pl.Series]:
-    """Extend the columns to one length: a constant comes as a single value."""
-    lengths = {len(column) for column in columns if len(column) != 1}
-    height = lengths.pop() if lengths else 1
-    return [c if len(c) == height else c.new_from_index(0, height) for c in columns]

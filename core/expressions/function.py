@@ -11,8 +11,8 @@ constants as plain Python values; a constant that is NULL makes the result NULL 
 the form. What a signature cannot express has its own argument: `returns` computes the result type,
 `build` makes the form from the bound arguments, `check` refuses what has no exact translation,
 `spark` is given where Spark must run another text than the one written, or none
-(`FunctionCall.spark`). Functions with typing rules of their own (`case`, `named_struct`) give
-`resolve` instead of overloads.
+(`FunctionCall.spark`), `growth` where the result may be far larger than the arguments. Functions
+with typing rules of their own (`case`, `named_struct`) give `resolve` instead of overloads.
 """
 
 from __future__ import annotations
@@ -33,12 +33,14 @@ from headrace.core.expressions.signature import (
 )
 from headrace.core.expressions.typed import (
     AS_WRITTEN,
+    NO_SPARK_FORM,
     Constant,
     ExpressionError,
     FunctionCall,
     PolarsForm,
     Span,
     TypedExpression,
+    ValueGrowth,
     spark_form_of_parts,
 )
 from headrace.core.types.data_types import Type
@@ -47,6 +49,13 @@ if TYPE_CHECKING:
     import polars as pl
 
 NullPolicy: TypeAlias = Literal["some", "strict", "never"]
+GrowthRule: TypeAlias = "Callable[[BoundArguments], PolarsForm | None]"
+"""Returns the size in bytes of a result, of the compiled arguments; None if it is not growing."""
+
+
+def with_growth(typed: FunctionCall, size: PolarsForm) -> FunctionCall:
+    """Return the call as a growing one; Spark has no limit for its result."""
+    return replace(typed, growth=ValueGrowth(size), spark=NO_SPARK_FORM)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +80,7 @@ class Overload:
     check: Callable[[BoundArguments], None] | None
     nulls: NullPolicy
     spark: str | Callable[[BoundArguments], str]
+    growth: GrowthRule | None = None
 
     def apply(self, call: TypedCall, bound: BoundArguments) -> TypedExpression:
         """Return the typed node of a call whose arguments this overload takes."""
@@ -83,13 +93,14 @@ class Overload:
             self.nulls == "strict" and any(argument.nullable for argument in bound.arguments)
         )
         bound = BoundArguments(bound.arguments, bound.constants, bound.type_arguments, result)
-        form = (
-            _fill_in_constants(self.build(bound), bound) if bound.constants else self.build(bound)
-        )
+        form, size = self.build(bound), self.growth(bound) if self.growth else None
+        if bound.constants:
+            form, size = _fill_in_constants(form, bound), size and _fill_in_constants(size, bound)
         spark = self._spark_form(call, bound)
-        return FunctionCall(
+        typed = FunctionCall(
             result, nullable, call.span, call.name, bound.column_arguments, form, spark
         )
+        return with_growth(typed, size) if size else typed
 
     def _spark_form(self, call: TypedCall, bound: BoundArguments) -> str:
         constant = spark_form_of_parts(*(call.arguments[i] for i in bound.constants))
@@ -117,13 +128,14 @@ def overload(
     check: Callable[[BoundArguments], None] | None = None,
     nulls: NullPolicy = "some",
     spark: str | Callable[[BoundArguments], str] = AS_WRITTEN,
+    growth: GrowthRule | None = None,
 ) -> Overload:
     """Define an overload by `polars`, or by `build` if the form depends on types or constants."""
     if polars is not None:
         form = polars
         build = lambda bound: form  # noqa: E731
     assert build is not None, signature
-    return Overload(parse_signature(signature), build, returns, check, nulls, spark)
+    return Overload(parse_signature(signature), build, returns, check, nulls, spark, growth)
 
 
 @dataclass(frozen=True, slots=True)

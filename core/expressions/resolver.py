@@ -26,10 +26,12 @@ from headrace.core.expressions.functions.spark_functions import (
 )
 from headrace.core.expressions.parsing import foreign_syntax, syntax_tree
 from headrace.core.expressions.typed import (
+    DEFAULT_MAX_VALUE,
     ColumnReference,
     Constant,
     ExpressionError,
     ExpressionErrors,
+    FunctionCall,
     TypedExpression,
 )
 from headrace.core.types.data_types import STRING, Array, Field, Schema, Struct
@@ -43,9 +45,16 @@ NO_TABLES: TableColumns = MappingProxyType({})
 class ExpressionResolver:
     """Types the expressions over one schema. A subclass may add calls, as aggregates do."""
 
-    def __init__(self, schema: Schema, tables: TableColumns = NO_TABLES) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        tables: TableColumns = NO_TABLES,
+        max_value: int = DEFAULT_MAX_VALUE,
+    ) -> None:
+        """`max_value` is the largest value, in bytes, that a growing call may make."""
         self.schema = schema
         self.tables = tables
+        self.max_value = max_value
 
     def resolve(self, node: syntax_tree.SyntaxNode) -> TypedExpression:
         """Return the typed node, or raise ExpressionErrors with all errors in it."""
@@ -176,7 +185,10 @@ class ExpressionResolver:
             message = f"{word} is for aggregates, and {node.name} is not one"
             raise ExpressionError(message, node.name_span)
         arguments = self.resolve_arguments(node.arguments)
-        return row.resolve(function.TypedCall(node.name, arguments, node.span))
+        typed = row.resolve(function.TypedCall(node.name, arguments, node.span))
+        if isinstance(typed, FunctionCall) and typed.growth:
+            return replace(typed, growth=replace(typed.growth, max_bytes=self.max_value))
+        return typed
 
     def resolve_arguments(
         self, nodes: Iterable[syntax_tree.SyntaxNode]

@@ -16,11 +16,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+from headrace.core.errors.value_errors import ValueTooLarge
 from headrace.core.expressions.casts.rules import find_refusal
 from headrace.core.expressions.coercion import coerce_to, common_argument_type
 from headrace.core.expressions.typed import (
     Constant,
     ConstantValue,
+    ExpressionError,
     TypedExpression,
     find_columns,
     to_expr,
@@ -285,7 +287,11 @@ def _evaluate_constant(typed: TypedExpression) -> Constant:
 
     if isinstance(typed, Constant):
         return typed
-    return Constant(typed.type, True, typed.span, pl.select(to_expr(typed)).item())
+    try:
+        value = pl.select(to_expr(typed)).item()
+    except ValueTooLarge as error:
+        raise ExpressionError(error.message, typed.span) from None
+    return Constant(typed.type, True, typed.span, value)
 
 
 def _describe_count(signature: Signature) -> str:

@@ -8,13 +8,15 @@ casts are ordinary nodes: the typed tree is exactly what runs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from decimal import Decimal as PythonDecimal
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+from headrace.core.errors.value_errors import ValueTooLarge
 from headrace.core.types.data_types import TIMESTAMP, Field, Type, to_polars
+from headrace.core.types.frames import align_lengths
 
 if TYPE_CHECKING:
     import polars as pl
@@ -23,8 +25,14 @@ if TYPE_CHECKING:
 ConstantValue: TypeAlias = bool | int | float | PythonDecimal | str | bytes | date | datetime | None
 PolarsForm: TypeAlias = "Callable[..., pl.Expr]"
 
+LazyRule: TypeAlias = "Callable[[Sequence[pl.Expr], int], pl.Expr | None]"
+"""Returns in which rows an argument is used: given the arguments before it, and their number."""
+
 AS_WRITTEN, NO_SPARK_FORM = "", "ours"
 """The Spark form of a function: its text as written; or none, since Spark's result would differ."""
+
+DEFAULT_MAX_VALUE = 64 * 2**20
+"""The largest value in bytes that a growing call makes, unless `settings.max_value` is given."""
 
 PROCESSING_TIME = "__now"
 """The hidden column in which the executor provides the processing time of a batch."""
@@ -97,17 +105,29 @@ class Constant(TypedExpression):
 
 
 @dataclass(frozen=True, slots=True)
+class ValueGrowth:
+    """The size in bytes of a call's result, of the compiled arguments, and the limit of that."""
+
+    size: PolarsForm
+    max_bytes: int = DEFAULT_MAX_VALUE
+
+
+@dataclass(frozen=True, slots=True)
 class FunctionCall(TypedExpression):
     """A function of columns: `form(*compiled arguments)` is its Polars expression.
 
     `spark` is the expression for Spark: `AS_WRITTEN`, `NO_SPARK_FORM`, or a text in which `{0}`,
-    `{1}` are the arguments as written.
+    `{1}` are the arguments as written. A call with a `growth` is growing: its result may be far
+    larger than its arguments. `lazy` is the rule of a function that does not use all arguments in
+    every row.
     """
 
     function: str
     arguments: tuple[TypedExpression, ...]
     form: PolarsForm
     spark: str = field(default=AS_WRITTEN, compare=False)
+    growth: ValueGrowth | None = field(default=None, compare=False)
+    lazy: LazyRule | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +136,20 @@ class ProcessingTime(TypedExpression):
 
 
 def to_expr(typed: TypedExpression) -> pl.Expr:
-    """Compile to the equivalent Polars expression over the input columns by name."""
+    """Compile to the equivalent Polars expression over the input columns by name.
+
+    Its evaluation raises ValueTooLarge at a value of a growing call above the limit.
+    """
+    return compile_limited(typed, RaisingCheck())
+
+
+def _compile(typed: TypedExpression) -> pl.Expr:
+    arguments = typed.arguments if isinstance(typed, FunctionCall) else ()
+    return compile_node(typed, [*map(_compile, arguments)])
+
+
+def compile_node(typed: TypedExpression, arguments: Sequence[pl.Expr]) -> pl.Expr:
+    """Compile a node of these compiled arguments."""
     import polars as pl
 
     match typed:
@@ -125,10 +158,94 @@ def to_expr(typed: TypedExpression) -> pl.Expr:
         case Constant():
             return pl.lit(typed.value, dtype=to_polars(typed.type))
         case FunctionCall():
-            return typed.form(*map(to_expr, typed.arguments))
+            return typed.form(*arguments)
         case ProcessingTime():
             return pl.col(PROCESSING_TIME).cast(to_polars(TIMESTAMP))
     raise AssertionError(typed)
+
+
+def is_growing(typed: TypedExpression) -> bool:
+    """Whether the expression has a growing call."""
+    return any(isinstance(node, FunctionCall) and node.growth for node in walk(typed))
+
+
+USED = "used"
+"""The column that says in which rows a value is used."""
+
+
+class SizeCheck(Protocol):
+    """A check of the sizes of results, before they are computed."""
+
+    def admit(self, call: FunctionCall, sizes: pl.Series) -> pl.Series | None:
+        """Return the rows whose results are to be computed; None for all of them."""
+        ...
+
+
+class RaisingCheck:
+    """A check that raises ValueTooLarge at a value above the limit."""
+
+    def admit(self, call: FunctionCall, sizes: pl.Series) -> None:
+        """Raise ValueTooLarge if one of the values is too large."""
+        assert call.growth is not None
+        largest = find_largest(sizes)
+        if largest > call.growth.max_bytes:
+            raise ValueTooLarge(format_excess(call, largest))
+
+
+def format_excess(call: FunctionCall, size: int) -> str:
+    """Format the message of a value above the limit."""
+    assert call.growth is not None
+    limit = call.growth.max_bytes
+    return f"{call.function} would make a value of {size:,} bytes, more than max_value, {limit:,}"
+
+
+def compile_limited(
+    typed: TypedExpression, check: SizeCheck, used: pl.Expr | None = None
+) -> pl.Expr:
+    """Compile an expression whose growing calls are checked in the rows in which they are used."""
+    if not (isinstance(typed, FunctionCall) and is_growing(typed)):
+        return _compile(typed)
+    arguments: list[pl.Expr] = []
+    for argument in typed.arguments:
+        needed = typed.lazy(arguments, len(typed.arguments)) if typed.lazy else None
+        both = needed if used is None else used if needed is None else used & needed
+        arguments.append(compile_limited(argument, check, both))
+    if typed.growth is None:
+        return compile_node(typed, arguments)
+    return _compile_call(typed, arguments, check, used)
+
+
+def _compile_call(
+    call: FunctionCall, arguments: Sequence[pl.Expr], check: SizeCheck, used: pl.Expr | None
+) -> pl.Expr:
+    import polars as pl
+
+    assert call.growth is not None
+    names = [f"a{i}" for i in range(len(arguments))]
+    columns = [pl.col(name) for name in names]
+    body = call.form(*columns).alias("result")
+    size = pl.when(pl.col(USED)).then(call.growth.size(*columns).cast(pl.Int64)).alias("size")
+
+    def compute(given: Sequence[pl.Series]) -> pl.Series:
+        aligned = [
+            c.alias(name) for c, name in zip(align_lengths(given), [*names, USED], strict=True)
+        ]
+        frame = pl.DataFrame(aligned)
+        sizes = frame.select(size).to_series().fill_null(0)
+        admitted = check.admit(call, sizes)
+        admitted = frame[USED] if admitted is None else frame[USED] & admitted
+        if not admitted.all():
+            frame = frame.select(pl.when(admitted).then(pl.col(name)) for name in names)
+        return frame.select(body).to_series()
+
+    inputs = [*arguments, pl.lit(True) if used is None else used.fill_null(False)]
+    return pl.map_batches(inputs, compute, return_dtype=to_polars(call.type), is_elementwise=True)
+
+
+def find_largest(sizes: pl.Series) -> int:
+    """Return the largest of the sizes; 0 if there are none."""
+    largest = sizes.max()
+    return largest if isinstance(largest, int) else 0
 
 
 def walk(typed: TypedExpression) -> Iterator[TypedExpression]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FailedRow:
-    """A row on which user code failed, and the error."""
+    """A row on which a step failed, and the error."""
 
     error: str
     row: dict[str, Any]

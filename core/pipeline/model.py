@@ -195,8 +195,9 @@ class StepKeys(DocumentModel):
     )
     on_error: ErrorHandling = Field(
         OnError(),
-        description="The action for a row on which `map`, `lookup` or `process` fails; with "
-        "`map`, `skip` and `to` need `mode: row`, with `process` a class with `on_row`.",
+        description="The action for a row on which `map`, `lookup` or `process` fails, or that has "
+        "a value larger than `max_value`; with `map`, `skip` and `to` need `mode: row`, with "
+        "`process` a class with `on_row`.",
     )
     parallelism: Annotated[int | None, PARALLELISM] = Field(
         None, description="Subtasks of this step; by default as in `settings`."

@@ -63,6 +63,17 @@ by sinks. Where rows may be deleted, sinks write a column `_delete`, which is tr
 [Windows and state](windows.md) has an example of each.
 """
 
+LARGE_VALUES_TEXT = """\
+`repeat`, `lpad`, `rpad`, `replace`, `regexp_replace` and `concat_ws` may make a value that is far
+larger than their arguments. Its size is known before it is made: a value above
+`settings.max_value` makes its row fail as `on_error` says, and batches are computed in parts, so
+that the values of a part stay within `max_value` together. A value that is not used, as in a branch
+of `case` that is not taken, fails no row. `on_error` also applies to these functions in `key`,
+`aggregate`, `top` and `route`; in the conditions of joins, in `having`, in a lookup's key and in
+sources and sinks, a value that is too large ends the job. Changes cannot be left out, so a step
+that computes such values of changes takes no `on_error`.
+"""
+
 OTHER_FORMATS_TEXT = """\
 `parquet` has columns of its own, which are read by name. `raw` is one column with the whole record:
 `value string`, or the one column that `schema` declares, of type string or binary.
@@ -140,6 +151,7 @@ def _page(connectors: ConnectorSpecs) -> Iterator[str]:
     yield from _section("## Steps", StepKeys, "")
     yield from _clause_rules()
     yield STATEFUL_STEPS_TEXT
+    yield LARGE_VALUES_TEXT
     for name, part in CLAUSE_MODELS.items():
         yield from _section(f"### {name}", part, name)
     yield from _section("### ttl", Ttl, "ttl")

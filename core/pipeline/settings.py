@@ -200,3 +200,8 @@ class Settings(DocumentModel):
         ExponentialRestart(), description="What happens after a failure."
     )
     buffer: Buffer = Field(Buffer(), description="The buffer between two subtasks.")
+    max_value: Size = Field(
+        64 * 2**20,
+        description="The largest value that a function such as `repeat` makes of its arguments; at "
+        "a larger one, the row fails as `on_error` of the step says.",
+    )

@@ -156,10 +156,6 @@ class StepReader:
             self._report_violation(rule)
         check_user_code(step, self.folder, self.section.subject, self.findings)
         if step.map is None:
-            if "on_error" in data and not {"map", "lookup", "process"} & data.keys():
-                hint = "expressions never fail: a value that cannot be computed is null"
-                message = 'on_error is for steps with "map", "lookup" or "process"'
-                self._report(("on_error",), message, hint)
             return
         self._check_map_function(step.map.python)
         if step.on_error.action != "fail" and step.map.mode != "row":

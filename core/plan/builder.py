@@ -29,6 +29,7 @@ from headrace.core.plan.endpoints import (
     check_sink,
     resolve_source_columns,
 )
+from headrace.core.plan.growing_operations import is_growing_operation
 from headrace.core.plan.join_conditions import JoinInput
 from headrace.core.plan.joins import BroadcastJoinBuilder, JoinBuilder, report_ambiguous_columns
 from headrace.core.plan.layout import build_edges, build_tasks
@@ -75,7 +76,8 @@ class PlanBuilder:
     def __init__(self, loaded: LoadedPipeline) -> None:
         self.loaded = loaded
         self.pipeline: Pipeline = loaded.pipeline
-        self.report = PlanProblems(folder=loaded.folder)
+        limit = self.pipeline.settings.max_value
+        self.report = PlanProblems(folder=loaded.folder, max_value=limit)
         self.known_columns: dict[str, KnownColumns] = {
             name: UNKNOWN_COLUMNS for name in loaded.broken_names
         }
@@ -187,6 +189,7 @@ class PlanBuilder:
         known, begins = self._combine_inputs(step, inputs)
         operations = OperationsBuilder(step, known, timed, self.report, begins)
         done = operations.build()
+        self._check_on_error(step, done)
         report_ambiguous_columns(operations.known_columns, step, self.report)
         kind, done = self._infer_kinds(step, done)
         rows = build_main_streams(
@@ -205,6 +208,21 @@ class PlanBuilder:
             parallelism=step.parallelism or self.pipeline.settings.parallelism,
             side_outputs=frozenset(stream.name for stream, _ in asides),
         )
+
+    def _check_on_error(self, step: Step, operations: Sequence[nodes.Operation]) -> None:
+        """Report an `on_error` of a step in which no row can fail."""
+        if "on_error" not in step.keys_at or self.report.has_errors_of_subject:
+            return
+        fails = (
+            step.map or step.lookup or step.process or any(map(is_growing_operation, operations))
+        )
+        if not fails:
+            message = 'on_error is for steps with "map", "lookup" or "process"'
+            hint = (
+                "an expression gives null where it cannot compute a value; it fails only where a"
+                " function such as repeat may make one larger than max_value"
+            )
+            self.report.add(message, step.keys_at["on_error"].locate(), hint)
 
     def _combine_inputs(
         self, step: Step, inputs: Sequence[tuple[Text, KnownColumns]]
@@ -263,12 +281,24 @@ class PlanBuilder:
                 case _:
                     kind = infer_union_kind(inputs)
             for operation in operations[len(typed) :]:
+                self._check_skipping(step, operation, kind)
                 typed.append(with_changelog_key(operation, kind))
                 kind = infer_kind(operation, kind)
         except ChangelogNotSupported as refused:
             self.report.add(refused.message, step.keys_at[refused.clause].locate(), refused.hint)
             return nodes.Append(), operations
         return kind, tuple(typed)
+
+    def _check_skipping(
+        self, step: Step, operation: nodes.Operation, kind: nodes.StreamKind
+    ) -> None:
+        """Report an `on_error` by which a change could be left out."""
+        if step.on_error.action == "fail" and step.on_error.to is None:
+            return
+        if isinstance(kind, nodes.Upsert) and is_growing_operation(operation):
+            message = "on_error: a change cannot be left out, because the row before it would stay"
+            hint = "compute the value in a step before the rows become changes"
+            self.report.add(message, step.keys_at["on_error"].locate(), hint)
 
     def _check_parallelism(self, part: Step | Sink) -> None:
         groups = self.pipeline.settings.key_groups

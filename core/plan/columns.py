@@ -16,7 +16,7 @@ from headrace.core.expressions import TypedExpression
 from headrace.core.expressions.parsing.parser import parse_expression
 from headrace.core.expressions.parsing.syntax_tree import Name, SyntaxNode, walk
 from headrace.core.expressions.resolver import NO_TABLES, ExpressionResolver, TableColumns
-from headrace.core.expressions.typed import ExpressionError, ExpressionErrors
+from headrace.core.expressions.typed import DEFAULT_MAX_VALUE, ExpressionError, ExpressionErrors
 from headrace.core.pipeline.text import Text
 from headrace.core.plan.constant_conditions import CONSTANT_MESSAGE, find_constant_conditions
 from headrace.core.types.data_types import (
@@ -65,12 +65,19 @@ class PlanProblems:
     subject: str = ""
     folder: Path = Path()
     """The folder of the files that the pipeline names."""
+    max_value: int = DEFAULT_MAX_VALUE
+    """The largest value, in bytes, that a function of an expression may make."""
 
     def add(
         self, message: str, place: Location | None, hint: str = "", severity: Severity = "error"
     ) -> None:
         """Add a problem of the current part."""
         self.problems.append(Problem(message, place, hint, self.subject, severity))
+
+    @property
+    def has_errors_of_subject(self) -> bool:
+        """Whether an error of the current part was found."""
+        return any(p.subject == self.subject and p.severity == "error" for p in self.problems)
 
     def warn(self, message: str, place: Location | None, hint: str = "") -> None:
         """Add a warning: something is allowed, but probably not meant."""
@@ -89,7 +96,7 @@ def type_expression(
         if _uses_unknown_columns(tree, known):
             _report_errors(text, _find_unknown_columns(tree, known), report)
             return None
-        typed = ExpressionResolver(known.schema, known.tables).resolve(tree)
+        typed = ExpressionResolver(known.schema, known.tables, report.max_value).resolve(tree)
         _warn_of_constants(text, tree, known.schema, report)
         return typed
     except ExpressionError as error:
@@ -159,7 +166,7 @@ def type_aggregate(
         if _uses_unknown_columns(tree, all_known):
             _report_errors(text, _find_unknown_columns(tree, all_known), report)
             return None
-        typed = type_aggregates(tree, known.schema, keys.schema)
+        typed = type_aggregates(tree, known.schema, keys.schema, report.max_value)
         _warn_of_constants(text, tree, both, report)
     except ExpressionError as error:
         _report_errors(text, (error,), report)

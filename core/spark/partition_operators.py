@@ -11,14 +11,16 @@ each rule until event time reaches it, so the order of the rules does not matter
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from io import BytesIO
 from typing import TYPE_CHECKING
 
 from headrace.core.api.state import KEY
 from headrace.core.dataflow.operator_factory import SubtaskSlice, compile_steps
 from headrace.core.errors.attribution import attribute_errors_to
+from headrace.core.expressions.typed import NOWHERE, ColumnReference, is_growing
+from headrace.core.expressions.value_limits import BoundedExpressions
 from headrace.core.operators.keyed_context import GroupingKey
 from headrace.core.operators.lookup.client import LookupClient
 from headrace.core.operators.lookup.lookup_join import look_up_rows
@@ -183,14 +185,30 @@ class _KeyGroupFunction:
     def __call__(
         self, partition: int, frames: Iterator[pl.DataFrame]
     ) -> Iterator[tuple[int, pl.DataFrame]]:
-        """Add the key group of each row."""
+        """Add the key group of each row; a key that is too large is null here, and fails later."""
         import polars as pl
 
-        grouping = GroupingKey(self.key)
+        key, values = self.key, {f"__key{at}": each.value for at, each in enumerate(self.key)}
+        if any(map(is_growing, values.values())):
+            limited, key = BoundedExpressions(values), _refer_to_columns(key, values)
+            pieces = (piece for frame in frames for piece in limited.evaluate(frame))
+            frames = (piece.rows.hstack(piece.values) for piece in pieces)
+        grouping = GroupingKey(key)
         for frame in frames:
             rows = grouping.encode_keys(grouping.project_rows(frame, ()))
             groups = compute_key_groups(rows[KEY], self.key_groups)
-            yield 0, frame.with_columns(groups.cast(pl.Int32).alias(KEY_GROUP))
+            added = frame.with_columns(groups.cast(pl.Int32).alias(KEY_GROUP))
+            yield 0, added.drop(values, strict=False)
+
+
+def _refer_to_columns(
+    key: Sequence[nodes.ComputedColumn], names: Iterable[str]
+) -> tuple[nodes.ComputedColumn, ...]:
+    """Return the key over columns that hold its values."""
+    return tuple(
+        replace(each, value=ColumnReference(each.value.type, True, NOWHERE, name))
+        for each, name in zip(key, names, strict=True)
+    )
 
 
 @dataclass(frozen=True, slots=True)

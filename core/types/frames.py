@@ -135,3 +135,10 @@ def _may_share_memory(type: pl.DataType) -> bool:
     import polars as pl
 
     return type.is_nested() or type in (pl.String, pl.Binary)
+
+
+def align_lengths(columns: Sequence[pl.Series]) -> list[pl.Series]:
+    """Extend the columns to one length: a constant comes as a single value."""
+    lengths = {len(column) for column in columns if len(column) != 1}
+    height = lengths.pop() if lengths else 1
+    return [c if len(c) == height else c.new_from_index(0, height) for c in columns]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
 import polars as pl
 import pytest
 
+from headrace.connectors.generate import GenerateSource, _ColumnComputer
 from headrace.connectors.memory import InMemoryData
 from headrace.connectors.nexmark import STREAMS
 from headrace.connectors.nexmark_events import (
@@ -25,6 +27,7 @@ from headrace.core.api.splits import Split
 from headrace.core.dataflow.operator_factory import OperatorContext
 from headrace.core.job.job import Job
 from headrace.core.job.spec import JobSpec
+from headrace.core.pipeline.text import Text
 from headrace.state.memory.backend import MemoryBackend
 from tests.support.runtime.memory_pipelines import plan_of, run_simulated
 from tests.support.simulation import SimulatedLoop
@@ -115,6 +118,34 @@ def test_reading_resumes_from_a_position() -> None:
     assert [c.position for c in chunks] == [32768 * block for block in (3, 5, 7)]
     again = list(numbers.read(split, chunks[0].position))
     assert [c.frame["id"][0] for c in again] == [c.frame["id"][0] for c in chunks[1:]]
+
+
+@pytest.mark.parametrize("splits", [1, 3])
+def test_reading_goes_on_within_a_block_that_was_cut(splits: int) -> None:
+    def halve(first: int, last: int) -> Iterator[tuple[int, int]]:
+        middle = (first + last) // 2
+        yield from ((first, middle), (middle, last)) if last - first > 1 else ((first, last),)
+
+    numbers = NumberedRows("s", ids, 70_000, None, splits, cut_range=halve)
+    found = []
+    for split in numbers.list_splits():
+        chunks = list(numbers.read(split, None))
+        found += [chunk.frame for chunk in chunks]
+        for at, chunk in enumerate(chunks):
+            rest = [later.frame for later in numbers.read(split, chunk.position)]
+            left = sum(later.frame.height for later in chunks[at + 1 :])
+            assert sum(frame.height for frame in rest) == left
+    assert sorted(pl.concat(found)["id"]) == list(range(70_000))
+
+
+def test_generated_values_fill_memory_only_in_parts(tmp_path: Path) -> None:
+    source = "generate: {rows: 300, columns: {v: \"length(repeat('x', 1000000))\"}}"
+    assert run(tmp_path, source, 2)["v"].to_list() == [1_000_000] * 300
+    computer = _ColumnComputer(
+        GenerateSource.model_validate({"columns": {Text("v"): Text("repeat('x', 1000000)")}}), ["v"]
+    )
+    sizes = [last - first for first, last in computer.cut_range(0, 300)]
+    assert sizes == [67] * 4 + [32]
 
 
 @pytest.mark.parametrize("splits", [1, 2])

@@ -66,6 +66,30 @@ def count_characters(text: pl.Expr) -> pl.Expr:
     return text.str.len_chars().cast(pl.Int64)
 
 
+SMALL_SIZE, SMALL_FACTOR = 256, 32
+"""A call of literals is growing if its result may be both larger than this number of bytes and
+larger than its arguments by this factor."""
+
+_REPEATED_TOGETHER = 1024
+
+
+def repeat_text(text: pl.Expr, times: pl.Expr) -> pl.Expr:
+    """Repeat the text; NULL is not repeated as a value.
+
+    A list takes 16 bytes for each text in it, so large numbers are repeated in two steps.
+    """
+    import polars as pl
+
+    times = clip_at_zero(times)
+    many = pl.when(times >= _REPEATED_TOGETHER).then(_REPEATED_TOGETHER).otherwise(0)
+    together = text.repeat_by(many).list.join("")
+    parts = [
+        together.repeat_by(times // _REPEATED_TOGETHER).list.join(""),
+        text.repeat_by(times % _REPEATED_TOGETHER).list.join(""),
+    ]
+    return pl.when(text.is_not_null()).then(pl.concat_str(parts))
+
+
 _CASE_FUNCTIONS = ("lower", "lcase", "upper", "ucase")
 
 

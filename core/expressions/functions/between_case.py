@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from headrace.core.expressions.function import SqlFunction, TypedCall, function
 from headrace.core.expressions.functions.common_types import widen_all
 from headrace.core.expressions.functions.comparisons import COMPARISONS
-from headrace.core.expressions.functions.logic import build_case_chain
+from headrace.core.expressions.functions.logic import build_case_chain, find_taken_branch
 from headrace.core.expressions.typed import (
     ColumnReference,
     Constant,
@@ -81,7 +81,13 @@ def _resolve_case(call: TypedCall) -> TypedExpression:
     nullable = not otherwise or any(result.nullable for result in results)
     if bound is subject:
         return FunctionCall(
-            common, nullable, call.span, "case", (*tests, *results), build_case_chain
+            common,
+            nullable,
+            call.span,
+            "case",
+            (*tests, *results),
+            build_case_chain,
+            lazy=find_taken_branch,
         )
     others = [test.arguments[1] for test in tests]
 
@@ -89,10 +95,15 @@ def _resolve_case(call: TypedCall) -> TypedExpression:
         conditions = map(_apply_comparison, tests, [subject] * count, rest)
         return build_case_chain(*conditions, *rest[count:])
 
+    def find_used(before: Sequence[pl.Expr], arguments: int) -> pl.Expr | None:
+        if len(before) <= count:
+            return None
+        conditions = map(_apply_comparison, tests, [before[0]] * count, before[1:])
+        return find_taken_branch([*conditions, *before[1 + count :]], arguments - 1)
+
     arguments, made = (subject, *others, *results), evaluate_once(form, common)
-    return FunctionCall(
-        common, nullable, call.span, "case", arguments, made, spark_form_of_parts(*tests)
-    )
+    spark = spark_form_of_parts(*tests)
+    return FunctionCall(common, nullable, call.span, "case", arguments, made, spark, lazy=find_used)
 
 
 def _bind_subject(subject: TypedExpression) -> TypedExpression:

@@ -11,11 +11,21 @@ from typing import TYPE_CHECKING
 
 from headrace.core.expressions.casts import build_cast
 from headrace.core.expressions.coercion import coerce_to, common_type
-from headrace.core.expressions.function import SqlFunction, TypedCall, function, overload
+from headrace.core.expressions.function import (
+    SqlFunction,
+    TypedCall,
+    function,
+    overload,
+    with_growth,
+)
 from headrace.core.expressions.functions.arguments import (
+    SMALL_FACTOR,
+    SMALL_SIZE,
     build_evaluating_once,
     clip_at_zero,
+    literal_int,
     literal_text,
+    repeat_text,
 )
 from headrace.core.expressions.signature import BoundArguments
 from headrace.core.expressions.typed import (
@@ -104,7 +114,30 @@ def _resolve_concat_ws(call: TypedCall) -> TypedExpression:
         return FunctionCall(STRING, False, call.span, call.name, parts, form)
     arrays = [isinstance(part.type, Array) for part in parts]
     form = evaluate_once(_build_join(arrays), STRING)
-    return FunctionCall(STRING, separator.nullable, call.span, call.name, (separator, *parts), form)
+    typed = FunctionCall(
+        STRING, separator.nullable, call.span, call.name, (separator, *parts), form
+    )
+    small = plain is not None and len(plain.encode()) <= SMALL_SIZE
+    return typed if small or not any(arrays) else with_growth(typed, _build_join_size(arrays))
+
+
+def _build_join_size(arrays: list[bool]) -> PolarsForm:
+    """Return the size of texts joined by a separator per row."""
+
+    def measure(separator: pl.Expr, *parts: pl.Expr) -> pl.Expr:
+        import polars as pl
+
+        texts: list[pl.Expr] = []
+        counts: list[pl.Expr] = []
+        for part, array in zip(parts, arrays, strict=True):
+            size = part.list.eval(_count_bytes(pl.element())).list.sum() if array else None
+            texts.append(_count_bytes(part) if size is None else size)
+            number = part.list.drop_nulls().list.len() if array else part.is_not_null()
+            counts.append(number.cast(pl.Int64))
+        gaps = (pl.sum_horizontal(counts) - 1).clip(0)
+        return pl.sum_horizontal(texts) + gaps * _count_bytes(separator)
+
+    return measure
 
 
 def _cast_to_joinable(call: TypedCall, part: TypedExpression) -> TypedExpression:
@@ -151,11 +184,20 @@ def _repeat_over_rows(column: pl.Expr, value: pl.Expr) -> pl.Expr:
     return pl.when(column.is_not_null()).then(value)
 
 
-def _repeat_text(text: pl.Expr, times: pl.Expr) -> pl.Expr:
-    """Repeat the text; Polars would repeat a NULL as a value, and skip it when joining."""
+def _grow_repeat(bound: BoundArguments) -> PolarsForm | None:
+    """Return the size of a repeated text, unless the number of times is small."""
+    text, times = literal_text(bound.arguments[0]), literal_int(bound.arguments[1])
+    if times is not None:
+        size = len((text or "").encode()) * times
+        if times <= SMALL_FACTOR or (text is not None and size <= SMALL_SIZE):
+            return None
+    return lambda text, times: _count_bytes(text) * clip_at_zero(times)
+
+
+def _count_bytes(text: pl.Expr) -> pl.Expr:
     import polars as pl
 
-    return pl.when(text.is_not_null()).then(text.repeat_by(clip_at_zero(times)).list.join(""))
+    return text.str.len_bytes().cast(pl.Int64)
 
 
 def _build_replace(bound: BoundArguments) -> PolarsForm:
@@ -167,6 +209,22 @@ def _build_replace(bound: BoundArguments) -> PolarsForm:
     if not search:
         return lambda text, *_: text
     return lambda text, *_: text.str.replace_all(search, by, literal=True)
+
+
+def _grow_replace(bound: BoundArguments) -> PolarsForm | None:
+    """Return the size of a text with replaced parts, unless each grows by a small factor."""
+    search, by = (*map(literal_text, bound.arguments[1:]), "")[:2]
+    if by is not None and len(by.encode()) <= SMALL_FACTOR * len((search or ".").encode()):
+        return None
+
+    def measure(text: pl.Expr, search: pl.Expr, by: pl.Expr) -> pl.Expr:
+        import polars as pl
+
+        found = text.str.count_matches(search, literal=True).cast(pl.Int64)
+        found = pl.when(search == "").then(0).otherwise(found)
+        return _count_bytes(text) + found * (_count_bytes(by) - _count_bytes(search))
+
+    return measure
 
 
 def _replace_by_splitting(text: pl.Expr, search: pl.Expr, by: pl.Expr | None = None) -> pl.Expr:
@@ -225,8 +283,9 @@ CONCATENATION: tuple[SqlFunction, ...] = (
         "The text repeated a number of times; empty if the number is 0 or negative.",
         overload(
             "repeat(text: string, times: int) -> string",
-            build=build_evaluating_once(_repeat_text),
+            build=build_evaluating_once(repeat_text),
             nulls="strict",
+            growth=_grow_repeat,
         ),
         example=("repeat('ab', 2)", "abab"),
     ),
@@ -238,6 +297,7 @@ CONCATENATION: tuple[SqlFunction, ...] = (
             "replace(text: string, part: string, [by: string]) -> string",
             build=_build_replace,
             nulls="strict",
+            growth=_grow_replace,
         ),
         example=("replace('a.b.c', '.', '-')", "a-b-c"),
         more=(("replace('a.b.c', '.')", "abc"),),

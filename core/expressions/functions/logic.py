@@ -2,13 +2,16 @@
 
 `and`, `or`, `not` are Kleene's, as in Polars. Where one of several values is chosen, all of them
 are widened to one type; text next to numbers or dates is refused and needs a cast. Both branches of
-a choice are computed for every row, which is harmless because an expression never fails.
+a choice are computed for every row, which is harmless because an expression never fails, except at
+a value above its limit: `lazy` rules say where a value is used.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
+from operator import and_
 from typing import TYPE_CHECKING
 
 from headrace.core.expressions.function import SqlFunction, TypedCall, function, overload
@@ -39,8 +42,28 @@ def _resolve_case(call: TypedCall) -> TypedExpression:
     values, common = widen_all(call, (*parts[1 : len(parts) // 2 * 2 : 2], *otherwise))
     nullable = not otherwise or any(value.nullable for value in values)
     return FunctionCall(
-        common, nullable, call.span, call.name, (*conditions, *values), build_case_chain
+        common,
+        nullable,
+        call.span,
+        call.name,
+        (*conditions, *values),
+        build_case_chain,
+        lazy=find_taken_branch,
     )
+
+
+def find_taken_branch(before: Sequence[pl.Expr], count: int) -> pl.Expr | None:
+    """Return in which rows an argument of a case chain is used (a `LazyRule`)."""
+    at = len(before) - count // 2
+    tests = before if at < 0 else before[: min(at, count // 2)]
+    missed = [~test.fill_null(False) for test in tests]
+    taken = [before[at].fill_null(False)] if 0 <= at < count // 2 else []
+    return reduce(and_, [*missed, *taken]) if missed or taken else None
+
+
+def _find_unset(before: Sequence[pl.Expr], _: int) -> pl.Expr | None:
+    """Return in which rows a value of `coalesce` is used (a `LazyRule`)."""
+    return reduce(and_, [value.is_null() for value in before]) if before else None
 
 
 def build_case_chain(*arguments: pl.Expr) -> pl.Expr:
@@ -60,7 +83,15 @@ def _resolve_if(call: TypedCall) -> TypedExpression:
     values, common = widen_all(call, branches)
     nullable = any(value.nullable for value in values)
     arguments = (to_condition(call, test, null=True), *values)
-    return FunctionCall(common, nullable, call.span, call.name, arguments, build_case_chain)
+    return FunctionCall(
+        common,
+        nullable,
+        call.span,
+        call.name,
+        arguments,
+        build_case_chain,
+        lazy=find_taken_branch,
+    )
 
 
 def _resolve_nvl2(call: TypedCall) -> TypedExpression:
@@ -73,7 +104,13 @@ def _resolve_nvl2(call: TypedCall) -> TypedExpression:
     def form(value: pl.Expr, present: pl.Expr, absent: pl.Expr) -> pl.Expr:
         return pl.when(value.is_not_null()).then(present).otherwise(absent)
 
-    return FunctionCall(common, nullable, call.span, call.name, (test, *values), form)
+    def find_used(before: Sequence[pl.Expr], _: int) -> pl.Expr | None:
+        unset = before[0].is_null() if before else None
+        return ~unset if unset is not None and len(before) == 1 else unset
+
+    return FunctionCall(
+        common, nullable, call.span, call.name, (test, *values), form, lazy=find_used
+    )
 
 
 def _resolve_coalesce(call: TypedCall) -> TypedExpression:
@@ -88,7 +125,15 @@ def _resolve_coalesce(call: TypedCall) -> TypedExpression:
         i for i, value in enumerate(values, 1) if not (value.nullable or find_columns(value))
     )
     read = values[: next(constants, len(values))]
-    return FunctionCall(common, nullable, call.span, call.name, read, lambda *v: pl.coalesce(*v))
+    return FunctionCall(
+        common,
+        nullable,
+        call.span,
+        call.name,
+        read,
+        lambda *v: pl.coalesce(*v),
+        lazy=_find_unset,
+    )
 
 
 def _resolve_nvl(call: TypedCall) -> TypedExpression:
@@ -168,9 +213,16 @@ def _define_connective(
     text = f"{name}(left: boolean, right: boolean) -> boolean"
     plain = function(name, "logic", doc, overload(text, form, nulls="strict"), example=example)
 
+    def find_used(before: Sequence[pl.Expr], _: int) -> pl.Expr | None:
+        """Return in which rows the left side does not decide."""
+        if not before:
+            return None
+        return before[0].fill_null(True) if name == "and" else ~before[0].fill_null(False)
+
     def resolve(call: TypedCall) -> TypedExpression:
         _refuse_half_comparison(call)
-        return plain.resolve(call)
+        typed = plain.resolve(call)
+        return replace(typed, lazy=find_used) if isinstance(typed, FunctionCall) else typed
 
     return replace(plain, resolve_own=resolve, examples=(example, more))
 

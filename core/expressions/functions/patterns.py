@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from headrace.core.expressions.function import SqlFunction, function, overload
-from headrace.core.expressions.functions.arguments import resolve_ignoring_case
+from headrace.core.expressions.functions.arguments import SMALL_FACTOR, resolve_ignoring_case
 from headrace.core.expressions.regex.errors import RegexError, ReplacementError
 from headrace.core.expressions.regex.like_patterns import match_like, parse_like
 from headrace.core.expressions.signature import BoundArguments
@@ -98,14 +98,38 @@ def _build_rlike(bound: BoundArguments) -> PolarsForm:
 
 
 def _build_replace(bound: BoundArguments) -> PolarsForm:
+    pattern, value = _translate_replacement(bound)
+    return lambda text, *_: text.str.replace_all(pattern, value)
+
+
+def _translate_replacement(bound: BoundArguments) -> tuple[str, str]:
     from headrace.core.expressions.regex import rust
 
     by = _pattern_argument(bound, 2)
     pattern, value = _attribute_errors(
         bound, 1, lambda: rust.translate_replacement(_pattern_argument(bound), by)
     )
-    _check_size(bound, pattern)
-    return lambda text, *_: text.str.replace_all(pattern, value)
+    return _check_size(bound, pattern), value
+
+
+def _grow_replace(bound: BoundArguments) -> PolarsForm | None:
+    """Return the largest size of a text with replaced matches, unless each of them stays small.
+
+    A match has at least one character, and no group is longer than its match.
+    """
+    by = _pattern_argument(bound, 2)
+    groups, added = max(by.count("$"), 1), len(by.encode())
+    if added <= SMALL_FACTOR:
+        return None
+    pattern, _ = _translate_replacement(bound)
+
+    def measure(text: pl.Expr, *_: object) -> pl.Expr:
+        import polars as pl
+
+        size, found = text.str.len_bytes(), text.str.count_matches(pattern)
+        return size.cast(pl.Int64) * groups + found.cast(pl.Int64) * added
+
+    return measure
 
 
 def _group_argument(bound: BoundArguments) -> int:
@@ -246,6 +270,7 @@ PATTERNS: tuple[SqlFunction, ...] = (
             build=_build_replace,
             check=_check_backslashes,
             nulls="strict",
+            growth=_grow_replace,
         ),
         example=(r"regexp_replace('a1b22', r'(\d+)', '<$1>')", "a<1>b<22>"),
     ),

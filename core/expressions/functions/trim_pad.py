@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from headrace.core.expressions.function import Overload, SqlFunction, function, overload
 from headrace.core.expressions.functions.arguments import (
+    SMALL_SIZE,
     clip_at_zero,
     count_characters,
     literal_int,
     literal_text,
+    repeat_text,
 )
 from headrace.core.expressions.signature import BoundArguments
 from headrace.core.expressions.typed import PolarsForm
@@ -96,10 +98,31 @@ def _pad_text(text: pl.Expr, width: pl.Expr, fill: pl.Expr, *, side: TextSide) -
     to = clip_at_zero(width.cast(pl.Int64))
     lacking = clip_at_zero(to - count_characters(text))
     times = (lacking + count_characters(fill) - 1) // count_characters(fill).clip(1)
-    filling = fill.repeat_by(clip_at_zero(times)).list.join("").str.head(lacking)
+    filling = repeat_text(fill, times).str.head(lacking)
     short = text.str.head(to)
     joined = pl.concat_str([filling, short] if side == "start" else [short, filling])
     return pl.when(fill.is_not_null()).then(joined)
+
+
+def _grow_pad(bound: BoundArguments) -> PolarsForm | None:
+    """Return the size of a padded text, unless its length is a small constant."""
+    width = literal_int(bound.arguments[1])
+    return None if width is not None and width <= SMALL_SIZE else _measure_pad
+
+
+def _measure_pad(text: pl.Expr, width: pl.Expr, fill: pl.Expr | None = None) -> pl.Expr:
+    """Return the size in bytes of a text that is cut or padded to a width."""
+    import polars as pl
+
+    to = clip_at_zero(width.cast(pl.Int64))
+    lacking = clip_at_zero(to - count_characters(text))
+    short = text.str.head(to).str.len_bytes().cast(pl.Int64)
+    if fill is None:
+        return short + lacking
+    characters, size = count_characters(fill).clip(1), fill.str.len_bytes().cast(pl.Int64)
+    part = fill.str.head(lacking % characters).str.len_bytes()
+    filling = pl.when(size > 0).then(lacking // characters * size + part).otherwise(0)
+    return short + pl.when(fill.is_not_null()).then(filling)
 
 
 TRIM_PAD: tuple[SqlFunction, ...] = (
@@ -150,6 +173,7 @@ TRIM_PAD: tuple[SqlFunction, ...] = (
             "lpad(text: string, length: int, [filling: string]) -> string",
             build=lambda bound: _build_pad(bound, "start"),
             nulls="strict",
+            growth=_grow_pad,
         ),
         example=("lpad('7', 3, '0')", "007"),
         more=(("lpad('12345', 3, '0')", "123"),),
@@ -163,6 +187,7 @@ TRIM_PAD: tuple[SqlFunction, ...] = (
             "rpad(text: string, length: int, [filling: string]) -> string",
             build=lambda bound: _build_pad(bound, "end"),
             nulls="strict",
+            growth=_grow_pad,
         ),
         example=("rpad('7', 4, 'ab')", "7aba"),
     ),

@@ -153,7 +153,7 @@ class NumberedBatchReader:
             last = min(first + BLOCK_ROWS, piece.record_range.stop)
             for chunk in self.numbers.make_block(piece.split, first, last, last):
                 yield first, chunk
-                first += chunk.frame.height + len(chunk.bad)
+                first += chunk.frame.height + len(chunk.bad_records)
 
 
 class PacedSplitReader:

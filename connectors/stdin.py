@@ -15,7 +15,11 @@ from dataclasses import dataclass
 from functools import partial
 
 from headrace.connectors.files import BLOCK_BYTES
-from headrace.connectors.files.text_reader import MAX_RECORD_BYTES, begin_decoder, cut_first_records
+from headrace.connectors.files.text_reader import (
+    begin_decoder,
+    build_record_size_error,
+    cut_first_records,
+)
 from headrace.connectors.formats import build_decoder
 from headrace.connectors.formats.contract import Decoder
 from headrace.core.api.failures import ConnectorError
@@ -131,6 +135,7 @@ class StdinSplitReader:
         self._again = False
         self._decoder: Decoder = build_decoder(source.source)
         self._wanted = source.run_context.row_limit
+        self._max_record = source.source.max_record
         self._begun = not self._decoder.has_header
         self._kept = b""
         self._at = 0
@@ -178,9 +183,8 @@ class StdinSplitReader:
 
     async def _read_more(self) -> None:
         """Wait for more bytes."""
-        if len(self._kept) > MAX_RECORD_BYTES:
-            message = f"a record is longer than {MAX_RECORD_BYTES >> 20} MB"
-            raise ConnectorError(message, split=SPLIT_NAME, position=self._at)
+        if len(self._kept) > self._max_record:
+            raise build_record_size_error(SPLIT_NAME, self._at, self._max_record)
         self._waiting_since = asyncio.get_running_loop().time()
         try:
             data = await self._incoming.read()

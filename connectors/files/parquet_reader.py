@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from headrace.connectors.files.open_file import FileVersion, OpenFile, open_file
 from headrace.connectors.files.row_quota import RowQuota
 from headrace.connectors.files.text_reader import TextFileReader
+from headrace.connectors.formats.parquet_pages import ParquetPages
 from headrace.connectors.formats.parquet_read import READ_ROWS, ParquetReader
 from headrace.core.api.failures import ConnectorError
 from headrace.core.api.sources import Chunk
 from headrace.core.api.splits import Position, Split
+from headrace.core.plan.nodes.parts import DEFAULT_MAX_RECORD
+
+READ_BYTES = 64 << 20
+"""The memory that rows read at once may take, if there are several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +30,8 @@ class ParquetFileReader:
     parquet: ParquetReader
     rows: int = READ_ROWS
     quota: RowQuota | None = None
+    max_record_bytes: int = DEFAULT_MAX_RECORD
+    max_bytes: int = READ_BYTES
     resumed_identities: Mapping[str, str] = field(default_factory=dict)
     """The identities of the files in which reading resumes."""
 
@@ -48,11 +56,14 @@ class ParquetFileReader:
     def _read_chunks(
         self, file: OpenFile, split: Split, at: int, end: int | None = None
     ) -> Iterator[Chunk]:
+        pages = self._open_pages(file, split)
         while True:
             wanted = min(self.rows, self.quota.left) if self.quota else self.rows
             wanted = wanted if end is None else min(wanted, end - at)
             if wanted <= 0:
                 return
+            with _locate_errors(file, split, at):
+                wanted = pages.count_rows(at, wanted, self.max_bytes)
             chunk, rows = self._read_chunk(file, split, at, wanted)
             yield chunk
             del chunk
@@ -60,18 +71,30 @@ class ParquetFileReader:
                 return
             at += rows
 
+    def _open_pages(self, file: OpenFile, split: Split) -> ParquetPages:
+        with _locate_errors(file, split, 0):
+            self.parquet.read_columns(file.path)
+            return ParquetPages(file.path, self.parquet.schema.names, self.max_record_bytes)
+
     def _read_chunk(self, file: OpenFile, split: Split, at: int, wanted: int) -> tuple[Chunk, int]:
         """Read at most `wanted` rows; return the chunk and the number of rows read."""
-        try:
+        with _locate_errors(file, split, at):
             (frame, bad), rows = self.parquet.read(file.path, at, wanted)
-        except ConnectorError as error:
-            file.check_unchanged(at)
-            error.split, error.position = split.name, at
-            raise
         file.check_unchanged(at)
         if self.quota:
             self.quota.subtract_rows(frame.height)
         return Chunk(split, frame, at + rows, bad), rows
+
+
+@contextmanager
+def _locate_errors(file: OpenFile, split: Split, row: int) -> Iterator[None]:
+    """Add the file and the row to errors, unless the file has changed."""
+    try:
+        yield
+    except ConnectorError as error:
+        file.check_unchanged(row)
+        error.split, error.position = split.name, row
+        raise
 
 
 AnyFileReader: TypeAlias = TextFileReader | ParquetFileReader

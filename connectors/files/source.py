@@ -187,5 +187,7 @@ def build_reader(
     if source.format and source.format.name == "parquet":
         from headrace.connectors.files.parquet_reader import ParquetFileReader
 
-        return ParquetFileReader(folder, build_parquet_reader(source), quota=quota)
-    return TextFileReader(folder, build_decoder(source), block, quota)
+        return ParquetFileReader(
+            folder, build_parquet_reader(source), quota=quota, max_record_bytes=source.max_record
+        )
+    return TextFileReader(folder, build_decoder(source), block, quota, source.max_record)

@@ -22,8 +22,9 @@ from headrace.connectors.formats.contract import Decoder
 from headrace.core.api.failures import ConnectorError
 from headrace.core.api.sources import Chunk
 from headrace.core.api.splits import Position, Split
+from headrace.core.errors.rendering import format_size
+from headrace.core.plan.nodes.parts import DEFAULT_MAX_RECORD
 
-MAX_RECORD_BYTES = 256 << 20
 HEADER_BYTES = 64 << 10
 """Bytes within which a header is expected to end."""
 
@@ -36,7 +37,7 @@ class TextFileReader:
     decoder: Decoder
     block: int
     quota: RowQuota | None = None
-    max_record_bytes: int = MAX_RECORD_BYTES
+    max_record_bytes: int = DEFAULT_MAX_RECORD
     resumed_identities: Mapping[str, str] = field(default_factory=dict)
     """The identities of the files in which reading resumes."""
     read_sizes: dict[str, int] = field(default_factory=dict)
@@ -94,7 +95,8 @@ class TextFileReader:
         """Return the next whole records, up to `wanted`; `size` grows until it holds one."""
         if wanted is not None and wanted <= 0:
             return b""
-        while size < 2 * self.max_record_bytes:
+        size = min(size, self.max_record_bytes)
+        while True:
             fitting = text.fit_to_line_end(at, size)
             data = text.read_at(at, fitting)
             ended = len(data) < fitting
@@ -106,13 +108,21 @@ class TextFileReader:
                     if wanted is None
                     else cut_first_records(data, wanted, self.decoder.find_cut)
                 )
-            size *= 2
-        raise ConnectorError(
-            f"{split.name} has a record longer than {self.max_record_bytes >> 20} MB",
-            "a record ends in a newline; in CSV, a quote may lack its partner",
-            split=split.name,
-            position=at,
-        )
+            if size >= self.max_record_bytes:
+                raise build_record_size_error(split.name, at, self.max_record_bytes)
+            size = min(2 * size, self.max_record_bytes)
+
+
+def build_record_size_error(split: str, at: int, limit: int) -> ConnectorError:
+    """Build the error of a record that begins at a byte and is longer than the limit."""
+    return ConnectorError(
+        f"{split} has a record longer than max_record, {format_size(limit)}",
+        "a record ends in a newline; in CSV, a quote may lack its partner. max_record in settings"
+        " is the limit",
+        split=split,
+        position=at,
+        final=True,
+    )
 
 
 def skip_line_end(text: OpenFile, split: Split, at: int) -> int:

@@ -6,19 +6,17 @@ is null where nulls are not allowed.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from headrace.connectors.formats import thrift
 from headrace.connectors.formats.bad_records import has_required_field
+from headrace.connectors.formats.parquet_pages import iterate_structs, read_footer
 from headrace.connectors.formats.parquet_read import ParquetReader
 from headrace.core.types.data_types import Array, Field, Struct, to_polars
 
 COMMON_CODECS = {0, 1, 2, 6}
 """The codecs that every reader supports: none, Snappy, gzip and Zstandard."""
 LEGACY_CALENDAR_KEY = b"org.apache.spark.legacyDateTime"
-TAIL_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,42 +30,25 @@ class ParquetSummary:
 def inspect_file(reader: ParquetReader, path: str) -> ParquetSummary:
     """Inspect a file. Raises ConnectorError as reading it would."""
     found = reader.read_columns(path)
-    footer = _read_footer(path)
+    footer = read_footer(path)
     has_types = all(found[field.name] == to_polars(field.type) for field in reader.schema)
     return ParquetSummary(footer[3].number, has_types and _is_sound(reader, footer))
-
-
-def _read_footer(path: str) -> thrift.ThriftStruct:
-    """Read the footer, which is followed by its length and a magic number."""
-    with open(path, "rb") as file:
-        file.seek(-TAIL_BYTES, os.SEEK_END)
-        size = int.from_bytes(file.read(4), "little")
-        file.seek(-TAIL_BYTES - size, os.SEEK_END)
-        return thrift.read_struct(file.read(size))
 
 
 def _is_sound(reader: ParquetReader, footer: thrift.ThriftStruct) -> bool:
     """Whether the file has no forbidden nulls, and uses only common features."""
     if any(has_required_field(field.type) for field in reader.schema):
         return False
-    if any(entry[1].plain == LEGACY_CALENDAR_KEY for entry in _iterate_structs(footer, 5)):
+    if any(entry[1].plain == LEGACY_CALENDAR_KEY for entry in iterate_structs(footer, 5)):
         return False
     fields = {field.name.encode(): field for field in reader.schema}
-    for group in _iterate_structs(footer, 4):
-        for column in _iterate_structs(group, 1):
+    for group in iterate_structs(footer, 4):
+        for column in iterate_structs(group, 1):
             chunk = column[3].struct
             field = fields.get(bytes(chunk[3].items[0]))  # type: ignore[arg-type]
             if field is not None and not _is_plain_column(field, chunk):
                 return False
     return True
-
-
-def _iterate_structs(of: thrift.ThriftStruct, number: int) -> Iterator[thrift.ThriftStruct]:
-    """Yield the structs of a list field, if it is present."""
-    if number in of:
-        for each in of[number].items:
-            assert isinstance(each, dict)
-            yield each
 
 
 def _is_plain_column(field: Field, chunk: thrift.ThriftStruct) -> bool:

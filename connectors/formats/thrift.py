@@ -1,4 +1,4 @@
-"""Thrift's compact protocol, as far as the footer of a Parquet file needs it: read and written.
+"""Thrift's compact protocol, as far as the footer and the pages of a Parquet file need it.
 
 A struct is a dictionary of its fields by number, each with its kind of value, so that unknown
 fields are written back unchanged.
@@ -11,6 +11,9 @@ from typing import TypeAlias
 
 TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(1, 13)
 STOP = 0
+MAX_SHIFT = 63
+DAMAGE = (ValueError, IndexError, KeyError, AssertionError, RecursionError)
+"""The exceptions of data that is no struct, or not the one that was expected."""
 
 ThriftStruct: TypeAlias = "dict[int, ThriftValue]"
 ThriftPlain: TypeAlias = "bool | int | bytes | ThriftStruct | ThriftList"
@@ -60,6 +63,15 @@ def read_struct(data: bytes) -> ThriftStruct:
     return _ThriftReader(data).read_struct()
 
 
+def read_sized_struct(data: bytes) -> tuple[ThriftStruct, int]:
+    """Read a struct from the start of bytes, and return its size, too; IndexError if it is cut."""
+    reader = _ThriftReader(data)
+    struct = reader.read_struct()
+    if reader.at > len(data):
+        raise IndexError("the struct is longer than the data")
+    return struct, reader.at
+
+
 def write_struct(struct: ThriftStruct) -> bytes:
     """Write a struct to bytes."""
     out = bytearray()
@@ -88,6 +100,8 @@ class _ThriftReader:
             if byte < 0x80:
                 return number
             shift += 7
+            if shift > MAX_SHIFT:
+                raise ValueError("a number has more than 64 bits")
 
     def read_signed(self) -> int:
         number = self.read_unsigned()

@@ -205,3 +205,8 @@ class Settings(DocumentModel):
         description="The largest value that a function such as `repeat` makes of its arguments; at "
         "a larger one, the row fails as `on_error` of the step says.",
     )
+    max_record: Size = Field(
+        256 * 2**20,
+        description="The largest record of a text file or of standard input, and the most memory "
+        "that a page of a Parquet file may take; at a larger one, the job fails.",
+    )

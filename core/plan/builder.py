@@ -167,7 +167,7 @@ class PlanBuilder:
         self.report.subject = _format_subject(source)
         known = resolve_source_columns(source, self.report)
         check_event_time(source, known, self.report)
-        part = build_source(source, known, self.pipeline.settings.parallelism)
+        part = build_source(source, known, self.pipeline.settings)
         self._add_streams(
             (s, DEAD_LETTER_COLUMNS if s.schema is DEAD_LETTER_SCHEMA else known)
             for s in part.outputs

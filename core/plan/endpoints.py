@@ -9,6 +9,7 @@ from headrace.core.pipeline.connector_spec import ColumnOption, ExpressionOption
 from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.pipeline.fields import Assignment
 from headrace.core.pipeline.model import Sink, Source
+from headrace.core.pipeline.settings import Settings
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.yaml_document.error_context import format_flow_scalar
 from headrace.core.plan import nodes
@@ -254,7 +255,7 @@ def _check_format(sink: Sink, known: KnownColumns, report: PlanProblems) -> None
         report.add(message, place, "select the one column in an earlier step")
 
 
-def build_source(source: Source, known: KnownColumns, parallelism: int) -> nodes.Source:
+def build_source(source: Source, known: KnownColumns, settings: Settings) -> nodes.Source:
     """Return the plan's node of a source; pushdown later selects the columns to decode."""
     timed = source.event_time is not None
     rows = nodes.Stream(str(source.name), known.schema, nodes.Append(), timed)
@@ -274,7 +275,8 @@ def build_source(source: Source, known: KnownColumns, parallelism: int) -> nodes
         watermark=source.watermark,
         on_error=str(to) if to else source.on_error.action,
         outputs=(rows, *failed),
-        parallelism=parallelism,
+        parallelism=settings.parallelism,
+        max_record=settings.max_record,
     )
 
 

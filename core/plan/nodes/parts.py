@@ -37,6 +37,10 @@ def find_process_body(operation: Operation) -> ProcessBody | None:
 Exchange: TypeAlias = Literal["forward", "hash", "rebalance", "broadcast"]
 
 
+DEFAULT_MAX_RECORD = 256 * 2**20
+"""The largest record in bytes, unless `settings.max_record` is given."""
+
+
 @dataclass(frozen=True, slots=True)
 class Edge:
     """A stream to a consumer, and the distribution of its rows over the consumer's subtasks."""
@@ -81,6 +85,8 @@ class Source:
     on_error: str
     outputs: tuple[Stream, ...]
     parallelism: int
+    max_record: int = DEFAULT_MAX_RECORD
+    """The largest record, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,7 +126,7 @@ class ParquetPages:
         try:
             with open(self.path, "rb") as file:
                 return [
-                    self._read_column(file, column[3].struct)
+                    self._read_column(file, column[3].struct, self._groups[group][3].number)
                     for column in iterate_structs(self._groups[group], 1)
                     if _get_path(column)[0] in self.columns
                 ]
@@ -136,7 +136,7 @@ class ParquetPages:
         except thrift.DAMAGE as error:
             raise _build_damage_error(error) from error
 
-    def _read_column(self, file: BinaryIO, chunk: thrift.ThriftStruct) -> ColumnPages:
+    def _read_column(self, file: BinaryIO, chunk: thrift.ThriftStruct, rows: int) -> ColumnPages:
         path = [bytes(part).decode() for part in chunk[3].items]  # type: ignore[arg-type]
         counts: list[int] = []
         sizes: list[int] = []
@@ -151,7 +151,18 @@ class ParquetPages:
             if values is not None:
                 counts.append(values)
                 sizes.append(size)
+        self._check_values(path, chunk[5].number, sum(counts), rows)
         return ColumnPages(list(accumulate(counts)), sizes, len(path) == 1)
+
+    def _check_values(self, path: list[str], promised: int, found: int, rows: int) -> None:
+        """Check the number of values, for which readers allocate memory."""
+        name = ".".join(path)
+        if found != promised or (len(path) == 1 and found != rows):
+            raise ValueError(
+                f'column "{name}" has {found} values, not the {promised} of the footer'
+            )
+        if found > self.max_page:
+            raise ValueError(f'column "{name}" has {found} values in a row group')
 
 
 def _get_path(column: thrift.ThriftStruct) -> list[str]:

@@ -83,11 +83,11 @@ def _check_column(field: Field, found: Mapping[str, pl.DataType]) -> None:
 @contextmanager
 def _translate_errors() -> Iterator[None]:
     """Translate errors of Polars to ConnectorError."""
-    from polars.exceptions import PolarsError
+    from polars.exceptions import PanicException, PolarsError
 
     try:
         yield
-    except PolarsError as error:
+    except (PolarsError, PanicException) as error:  # it panics at some damage
         reason = str(error).split("\n")[0].removeprefix("parquet: ")
         message = f"the file cannot be read as Parquet: {reason}"
         hint = "it may be damaged, still being written, or of another format"

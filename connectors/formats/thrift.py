@@ -12,7 +12,7 @@ from typing import TypeAlias
 TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(1, 13)
 STOP = 0
 MAX_SHIFT = 63
-DAMAGE = (ValueError, IndexError, KeyError, AssertionError, RecursionError)
+DAMAGE = (ValueError, TypeError, IndexError, KeyError, AssertionError, RecursionError)
 """The exceptions of data that is no struct, or not the one that was expected."""
 
 ThriftStruct: TypeAlias = "dict[int, ThriftValue]"

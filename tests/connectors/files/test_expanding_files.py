@@ -12,6 +12,7 @@ import pyarrow.parquet
 import pytest
 
 from headrace.connectors.files.parquet_reader import ParquetFileReader
+from headrace.connectors.formats import thrift
 from headrace.connectors.formats.parquet_pages import ParquetPages
 from headrace.connectors.formats.parquet_read import ParquetReader
 from headrace.connectors.memory import InMemoryData
@@ -149,4 +150,24 @@ def test_a_damaged_file_is_an_error_of_the_file(
     path = tmp_path / "a.parquet"
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(ConnectorError, match="cannot be read as Parquet"):
+        chunks(reader, Split("s", "a.parquet"))
+
+
+@pytest.mark.parametrize("column", range(3))
+def test_a_footer_that_promises_more_values_than_there_are_is_refused(
+    tmp_path: Path, column: int
+) -> None:
+    reader = reader_of(tmp_path, make_rows([5] * 10, [1] * 10), MB)
+    path = tmp_path / "a.parquet"
+    data = path.read_bytes()
+    size = int.from_bytes(data[-8:-4], "little")
+    footer = thrift.read_struct(data[-8 - size : -8])
+    group = footer[4].items[0]
+    assert isinstance(group, dict)
+    chunk = group[1].items[column]
+    assert isinstance(chunk, dict)
+    chunk[3].struct[5].plain = 2**31 - 1  # readers allocate memory for these
+    new = thrift.write_struct(footer)
+    path.write_bytes(data[: -8 - size] + new + len(new).to_bytes(4, "little") + b"PAR1")
+    with pytest.raises(ConnectorError, match="values, not the 2147483647 of the footer"):
         chunks(reader, Split("s", "a.parquet"))

@@ -20,7 +20,8 @@ from headrace.core.api.snapshots import (
     SnapshotError,
     format_now,
 )
-from headrace.core.coordination.events import JobEvent, JobResumed
+from headrace.core.coordination.events import ExternalWarning, JobEvent, JobResumed
+from headrace.state.savepoints.names import get_job_folder
 from headrace.state.storage.checkpoint_location import (
     clear_location,
     record_location,
@@ -28,6 +29,7 @@ from headrace.state.storage.checkpoint_location import (
 )
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
+from headrace.state.storage.store import FRESH_HINT
 
 if TYPE_CHECKING:
     from headrace.cli.run_options import RunOptions
@@ -73,7 +75,7 @@ def prepare_job(
     path = options.from_savepoint
     saved = None if path is None else open_compatible(path, plan, options.restore)
     with (
-        home.hold(format_now()) as hold,
+        _hold_home(home, report) as hold,
         _open_repository(home, settings, options, hold) as (repository, id, killed),
     ):
         if saved is not None:
@@ -108,6 +110,16 @@ def _remove_finished_job(home: Home, repository: CheckpointRepository) -> bool:
     clear_location(home)
     repository.clear_finished()
     return True
+
+
+@contextmanager
+def _hold_home(home: Home, report: Callable[[JobEvent], None]) -> Iterator[LockHolder | None]:
+    """Lock a home whose files only its owner may access; yields a killed holder."""
+    with home.hold(format_now()) as killed:
+        for folder in (home.folder, get_job_folder(home.root, home.name)):
+            if line := home.disk.restrict_access(folder):
+                report(ExternalWarning(line))
+        yield killed
 
 
 @contextmanager
@@ -278,6 +290,11 @@ def _remove_checkpoints(store: SnapshotStore, numbers: Sequence[int]) -> None:
         store.discard(number)
 
 
+_OTHER_CHECKPOINT_HINT = (
+    f"--from-checkpoint resumes from another one (headrace state ls JOB); {FRESH_HINT}"
+)
+
+
 def _restore_checkpoint(
     number: int,
     plan: Plan,
@@ -287,11 +304,11 @@ def _restore_checkpoint(
     saved: RestoredSavepoint | None,
 ) -> tuple[RestoredCheckpoint, JobResumed]:
     """Restore a checkpoint, if the pipeline is compatible with it; also return what to report."""
-    from headrace.core.checkpoint import manifest
     from headrace.core.checkpoint.compatibility import check_compatibility
 
     document = storage.read_manifest(number)
     changes = check_compatibility(number, document, plan, options)
+    restored = _parse_checkpoint(number, document, plan, options, store.get_manifest_path(number))
     removed: tuple[int, ...] = ()
     repeated_rows: tuple[tuple[str, int], ...] = ()
     if saved is None or saved.is_same_job:
@@ -305,7 +322,6 @@ def _restore_checkpoint(
         if saved is None
         else partial(_remove_checkpoints, store, removed)
     )
-    restored = manifest.restore_checkpoint(number, document, plan, options.fresh_parts)
     resumed = JobResumed(
         number,
         restored.taken_at,
@@ -318,6 +334,19 @@ def _restore_checkpoint(
         folder = saved.savepoint.folder
         resumed = replace(resumed, savepoint=folder, dropped_checkpoints=saved.removed_checkpoints)
     return restored, resumed
+
+
+def _parse_checkpoint(
+    number: int, document: Manifest, plan: Plan, options: RestoreOptions, file: str
+) -> RestoredCheckpoint:
+    """Parse a manifest, and check what connectors have stored in it. Raises DamagedSnapshot."""
+    from headrace.connectors.registry import REGISTRY
+    from headrace.core.checkpoint.connector_documents import check_connector_documents
+    from headrace.core.checkpoint.manifest import restore_checkpoint
+
+    restored = restore_checkpoint(number, document, plan, options.fresh_parts)
+    check_connector_documents(restored, plan, REGISTRY, file, _OTHER_CHECKPOINT_HINT)
+    return restored
 
 
 def _describe_sources(restored: RestoredCheckpoint) -> tuple[tuple[str, str], ...]:

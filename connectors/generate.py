@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from headrace.connectors.formats.factories import list_decoded_columns
-from headrace.connectors.numbered_rows import NumberedRows, make_batch_opener, make_source_opener
+from headrace.connectors.numbered_rows import (
+    NumberedRows,
+    check_split,
+    make_batch_opener,
+    make_source_opener,
+)
 from headrace.core.api.run_context import RunContext
 from headrace.core.expressions import to_expr, type_expression
 from headrace.core.expressions.typed import is_growing
@@ -97,6 +102,7 @@ GENERATE = Connector(
         GenerateSource,
         expressions=(ExpressionOption("columns", ID_SCHEMA, makes_columns=True),),
         open=make_source_opener(_build_rows),
+        check_split=check_split,
         open_batch=make_batch_opener(_build_rows),
         is_bounded=_is_bounded,
         bounding_hint="add rows, as in rows: 1000",

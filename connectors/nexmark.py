@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from headrace.connectors.nexmark_events import NexmarkEvents, count_events_for_rows
-from headrace.connectors.numbered_rows import NumberedRows, make_batch_opener, make_source_opener
+from headrace.connectors.numbered_rows import (
+    NumberedRows,
+    check_split,
+    make_batch_opener,
+    make_source_opener,
+)
 from headrace.core.api.run_context import RunContext
 from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.pipeline.values import Count, RowRate, choice_of, whole_number
@@ -87,6 +92,7 @@ NEXMARK = Connector(
         NexmarkSource,
         columns=list_columns,
         open=make_source_opener(_build_rows),
+        check_split=check_split,
         open_batch=make_batch_opener(_build_rows),
         is_bounded=_is_bounded,
         bounding_hint="add events, as in events: 1000000",

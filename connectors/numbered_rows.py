@@ -29,6 +29,7 @@ from headrace.core.api.sources import (
     SplitReader,
 )
 from headrace.core.api.splits import Position, Progress, Split
+from headrace.core.api.stored_documents import MalformedDocument
 from headrace.core.plan import nodes
 from headrace.core.types.data_types import Schema
 
@@ -216,6 +217,15 @@ class PacedSplitReader:
 
     async def close(self) -> None:
         await self._reading.close()
+
+
+def check_split(source: nodes.Source, name: str, position: Position, identity: str | None) -> None:
+    """Check a split of a checkpoint. Raises MalformedDocument."""
+    found = _SPLIT_NAME.fullmatch(name)
+    if name != "0" and not (found and int(found[2]) and int(found[3])):
+        raise MalformedDocument(f"{name!r} is no range of row numbers")
+    if isinstance(position, str) or (position is not None and position < 0):
+        raise MalformedDocument(f"wanted the number of a row, got {position!r}")
 
 
 def make_source_opener(

@@ -103,7 +103,8 @@ class BatchRun:
                 self._report.report_problem(problem)
             return 2
         try:
-            with hold_batch_home(self._options.home, str(self._plan.name), format_now()) as log:
+            home, name = self._options.home, str(self._plan.name)
+            with hold_batch_home(home, name, format_now(), report=self._report_line) as log:
                 status = self._run_recorded(log, signals)
                 if status == 0:
                     log.clear_finished()

@@ -15,7 +15,9 @@ from headrace.connectors.thread_adapters import ThreadedSink, ThreadedSource
 from headrace.core.api.run_context import RunContext
 from headrace.core.api.sinks import SinkConnector
 from headrace.core.api.sources import BatchSplitReader, SourceConnector
-from headrace.core.api.splits import Handle
+from headrace.core.api.splits import Handle, Position
+from headrace.core.api.state import Document
+from headrace.core.api.stored_documents import convert_document
 from headrace.core.pipeline.connector_spec import ColumnOption
 from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.plan import nodes
@@ -54,6 +56,7 @@ def build_connector(block: int = BLOCK_BYTES) -> Connector:
             is_bounded=_is_bounded,
             bounding_hint="remove watch",
             holds_time_back=_may_be_many_files,
+            check_split=_check_split,
             describe_external=_describe_source,
         ),
         sink=SinkSide(
@@ -64,6 +67,8 @@ def build_connector(block: int = BLOCK_BYTES) -> Connector:
             open=_open_sink,
             describe_exclusive=_describe_folder,
             describe_external=_describe_sink,
+            check_handle=_check_handle,
+            check_writer=_check_writer,
             merge_handles=merge_handles,
         ),
         describe_feedback=describe_feedback,
@@ -125,6 +130,24 @@ async def _describe_sink(sink: nodes.Sink, schema: Schema, run_context: RunConte
     from headrace.connectors.files.access_check import describe_sink
 
     return await run_context.kernel_executor.run_blocking(partial(describe_sink, sink, run_context))
+
+
+def _check_split(source: nodes.Source, name: str, position: Position, identity: str | None) -> None:
+    from headrace.connectors.files.stored_documents import check_split
+
+    check_split(source, name, position, identity)
+
+
+def _check_handle(handle: Handle) -> None:
+    from headrace.connectors.files.stored_documents import FilesHandle
+
+    convert_document(handle, FilesHandle)
+
+
+def _check_writer(state: Document) -> None:
+    from headrace.connectors.files.stored_documents import FilesWriterState
+
+    convert_document(state, FilesWriterState)
 
 
 def _open_sink(sink: nodes.Sink, schema: Schema, run_context: RunContext) -> SinkConnector:

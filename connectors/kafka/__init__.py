@@ -20,6 +20,8 @@ from headrace.connectors.kafka.source_options import KafkaSource
 from headrace.core.api.run_context import RunContext
 from headrace.core.api.sinks import SinkConnector
 from headrace.core.api.sources import BatchSplitReader, SourceConnector
+from headrace.core.api.splits import Handle, Position
+from headrace.core.api.stored_documents import convert_document
 from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.plan import nodes
 from headrace.core.plan.connector import Connector, SinkSide, SourceSide
@@ -45,6 +47,18 @@ def _open_sink(sink: nodes.Sink, schema: Schema, run_context: RunContext) -> Sin
     from headrace.connectors.kafka.sink import build_sink
 
     return build_sink(sink, schema, run_context)
+
+
+def _check_split(source: nodes.Source, name: str, position: Position, identity: str | None) -> None:
+    from headrace.connectors.kafka.stored_documents import check_position
+
+    check_position(name, position)
+
+
+def _check_handle(handle: Handle) -> None:
+    from headrace.connectors.kafka.stored_documents import TransactionHandle
+
+    convert_document(handle, TransactionHandle)
 
 
 async def _describe_source(source: nodes.Source, run_context: RunContext) -> str:
@@ -88,6 +102,7 @@ KAFKA = Connector(
         open_batch=_open_batch,
         is_bounded=_is_bounded,
         bounding_hint="add stop: latest",
+        check_split=_check_split,
         describe_external=_describe_source,
     ),
     sink=SinkSide(
@@ -99,6 +114,7 @@ KAFKA = Connector(
         find_mismatches=find_mismatches,
         open=_open_sink,
         describe_external=_describe_sink,
+        check_handle=_check_handle,
         needs_writer_count=True,
     ),
     describe_feedback=describe_feedback,

@@ -13,10 +13,21 @@ from headrace.core.api.lookup_tables import LookupTable
 from headrace.core.api.run_context import RunContext
 from headrace.core.api.sinks import SinkConnector
 from headrace.core.api.sources import BatchSplitReader, SourceConnector
-from headrace.core.api.splits import Handle
+from headrace.core.api.splits import Handle, Position
+from headrace.core.api.state import Document
 from headrace.core.pipeline.connector_spec import ConnectorSpec, LookupSpec, SinkSpec, SourceSpec
 from headrace.core.plan import nodes
 from headrace.core.types.data_types import Schema
+
+
+def _accept_split(
+    source: nodes.Source, name: str, position: Position, identity: str | None
+) -> None:
+    """Accept any split."""
+
+
+def _accept_document(document: Document) -> None:
+    """Accept any document."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +37,9 @@ class SourceSide(SourceSpec):
     open: Callable[[nodes.Source, RunContext], SourceConnector] | None = None
     open_batch: Callable[[nodes.Source, RunContext], BatchSplitReader] | None = None
     """Opens the reader of a batch run; None: a batch run cannot read the connector."""
+    check_split: Callable[[nodes.Source, str, Position, str | None], None] = _accept_split
+    """Checks the name, the position and the identity of a split of a checkpoint; raises
+    MalformedDocument."""
     describe_external: Callable[[nodes.Source, RunContext], Awaitable[str]] | None = None
     """Describes what there is to read, and changes nothing; raises ConnectorError. None: there is
     no external system to inspect."""
@@ -39,6 +53,10 @@ class SinkSide(SinkSpec):
     describe_external: Callable[[nodes.Sink, Schema, RunContext], Awaitable[str]] | None = None
     """Describes the destination, and changes nothing; raises ConnectorError. None: there is no
     external system to inspect."""
+    check_handle: Callable[[Handle], None] = _accept_document
+    """Checks the form of a stored handle; raises MalformedDocument."""
+    check_writer: Callable[[Document], None] = _accept_document
+    """Checks the form of a writer's stored state; raises MalformedDocument."""
     merge_handles: Callable[[Sequence[Handle]], Sequence[Handle]] = tuple
     """Merges the handles of all writers of a batch run, perhaps none, into those to commit."""
 

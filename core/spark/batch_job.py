@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from headrace.core.api.kernel_executor import KernelExecutor
 from headrace.core.api.run_context import RunContext
+from headrace.core.checkpoint.connector_documents import check_handles
 from headrace.core.errors.attribution import attribute_errors_to
 from headrace.core.plan import nodes
 from headrace.core.plan.connector import SinkSide
@@ -76,7 +77,10 @@ def complete_previous_run(
     """
     if not (is_over := log.is_finished()) and log.read_record() is None:
         return None
-    written = {} if (record := log.read_record()) is None else committer.decode_record(record)
+    record = log.read_record()
+    written = {} if record is None else committer.decode_record(record)
+    if not fresh:
+        _check_written(written, plan, context, log)
     with _open_connectors(plan, context, log, report) as (runner, ends, _):
         if fresh and not is_over:
             runner.run(committer.remove_uncommitted(ends))
@@ -86,6 +90,19 @@ def complete_previous_run(
             runner.run(committer.complete_commit(ends, written))
         runner.run(committer.finish_batch(ends, log))
     return BatchOutcome({name: each.rows for name, each in written.items()})
+
+
+def _check_written(
+    written: Mapping[str, committer.PreparedOutput],
+    plan: nodes.Plan,
+    context: ExecutorContext,
+    log: BatchCommitLog,
+) -> None:
+    """Check the output that a previous run recorded. Raises DamagedSnapshot."""
+    for part in plan:
+        if isinstance(part, nodes.Sink) and part.name in written:
+            handles = written[part.name].handles
+            check_handles(part, handles, context.connectors, log.record_path, committer.FRESH_HINT)
 
 
 def run_batch(

@@ -40,6 +40,11 @@ class BatchCommitLog(Protocol):
         """The durable notes of sinks."""
         ...
 
+    @property
+    def record_path(self) -> str:
+        """The file of the record, for messages."""
+        ...
+
     def record(self, document: Document) -> None:
         """Record the output that must be committed; this decides the run."""
         ...
@@ -86,6 +91,7 @@ class EphemeralCommitLog:
 
     job: str = field(default_factory=lambda: uuid.uuid4().hex)
     notes: JobNotes = field(default_factory=InMemoryNotes)
+    record_path: str = ""
 
     def record(self, document: Document) -> None:
         """Do nothing: no later run reads a record."""

@@ -96,6 +96,10 @@ class UnreadableState(Exception):
     """State that can only be shown as it is stored; the reason."""
 
 
+FORM_ERRORS = (AttributeError, LookupError, TypeError, ValueError)
+"""The errors of reading plain data that has another form."""
+
+
 def read_state_schema(document: Manifest, step: str) -> StateSchema | JoinStateSchema:
     """Return the schema of a step's states. Raises UnreadableState."""
     content: Any = document
@@ -107,7 +111,7 @@ def read_state_schema(document: Manifest, step: str) -> StateSchema | JoinStateS
         if "join" in reading:
             return _build_join_schema(fingerprint, reading)
         return _build_state_schema(fingerprint, reading)
-    except (DamagedSnapshot, KeyError, TypeError, TypeTextError, ExpressionErrors) as error:
+    except (DamagedSnapshot, TypeTextError, ExpressionErrors, *FORM_ERRORS) as error:
         raise UnreadableState(f"it was written by another version: {error}") from error
 
 
@@ -134,7 +138,8 @@ def _build_state_schema(fingerprint: Fingerprint, reading: Mapping[str, Any]) ->
     if fingerprint.operation.startswith("dedup"):
         return StateSchema(key, nodes.Dedup(made, "first"), of, timed, ttl)
     if fingerprint.operation.startswith("apply"):
-        assert window is not None, "what is applied to rows of windows"
+        if window is None:
+            raise KeyError("window")
         return StateSchema(
             key, nodes.Apply(made, window, _MISSING_USER_CODE, of, Schema(())), of, timed
         )

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from headrace.core.api.snapshots import Manifest
+from headrace.core.api.snapshots import DamagedSnapshot, Manifest
 from headrace.core.api.state import KEY, FrozenState, Redistribution
 from headrace.core.plan.fingerprint import Fingerprint, parse_fingerprint
 from headrace.core.state_reader.columns import mask_secret_columns
@@ -17,6 +17,7 @@ from headrace.core.state_reader.join_states import JoinStateReader
 from headrace.core.state_reader.keyed_states import KeyedStateReader
 from headrace.core.state_reader.keys import ParsedKey
 from headrace.core.state_reader.state_schema import (
+    FORM_ERRORS,
     JoinStateSchema,
     StateKey,
     StateSchema,
@@ -78,7 +79,21 @@ class StepStateReader:
     def read_rows(
         self, name: str, *, as_kept: bool = False, of: ParsedKey | None = None
     ) -> Iterator[pl.DataFrame]:
-        """Yield the rows of a state, in frames of the same columns."""
+        """Yield the rows of a state, in frames of the same columns.
+
+        Raises DamagedSnapshot if the state is not as the snapshot describes it.
+        """
+        from polars.exceptions import PolarsError
+
+        try:
+            yield from self._read_rows(name, as_kept, of)
+        except (PolarsError, AssertionError, *FORM_ERRORS) as error:
+            # What the readers assert of a state is what the snapshot's own metadata says of it.
+            why = f": {error}" if str(error) else ""
+            message = f"the state of {self.step} is not as its snapshot describes it{why}"
+            raise DamagedSnapshot(message, "--raw shows it as it is stored") from error
+
+    def _read_rows(self, name: str, as_kept: bool, of: ParsedKey | None) -> Iterator[pl.DataFrame]:
         calls = self.fingerprint.calls
         for frozen, frames in self._read_frames(name, of):
             if of is not None:

@@ -18,13 +18,14 @@ A frame is a list of blobs, mostly one.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeAlias, TypeVar
+from typing import Annotated, TypeAlias, TypeVar
 
 import msgspec
-from msgspec import field
+from msgspec import Meta, field
 
 from headrace.core.api.snapshots import DamagedSnapshot
 from headrace.core.api.state import Document, Redistribution, StateDescriptor, StepCounters
+from headrace.core.api.stored_documents import describe_mismatch
 from headrace.state.memory.frame_blobs import FrameBlobNames
 
 RUNS, TABLE, ENTRIES = "runs", "table", "entries"
@@ -45,7 +46,8 @@ def to_typed(document: object, kind: type[Typed]) -> Typed:
     try:
         return msgspec.convert(document, kind)
     except msgspec.ValidationError as error:
-        raise DamagedSnapshot(f"wanted the state of a step, got another: {error}") from error
+        why = describe_mismatch(error)
+        raise DamagedSnapshot(f"wanted the state of a step, got another: {why}") from error
 
 
 def get_shape_name(shape: StateDescriptor) -> str:
@@ -101,11 +103,14 @@ class EntriesDocument(msgspec.Struct, tag_field="shape", tag=ENTRIES):
 FrameStateDocument: TypeAlias = RunsDocument | TableDocument | EntriesDocument
 
 
+GroupNumber: TypeAlias = Annotated[int, Meta(ge=0)]
+
+
 class StepHeader(msgspec.Struct):
     """First fields of each document of a step: `groups` have one clock, out of `key_groups`."""
 
-    groups: tuple[int, int] = field(name="groups")
-    key_groups: int = field(name="key_groups")
+    groups: tuple[GroupNumber, GroupNumber] = field(name="groups")
+    key_groups: Annotated[int, Meta(ge=1)] = field(name="key_groups")
     clock_us: int = field(name="clock_us")
     late: int = field(name="late")
     unfilled: int = field(name="unfilled")

@@ -14,10 +14,10 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeAlias, TypeVar
 
 import msgspec
-from msgspec import field
+from msgspec import Meta, field
 
 from headrace.core.api.snapshots import Blob, DamagedSnapshot, SnapshotStore
 
@@ -48,11 +48,15 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
+BLOB_PATTERN = r"\A[0-9a-f]{32}\Z"
+"""The pattern of a blob's name, which is the name of its file."""
+
+
 class BlobName(msgspec.Struct):
     """A blob, named as by `Blob.to_document`."""
 
-    blob: str = field(name="blob")
-    bytes: int = field(name="bytes")
+    blob: Annotated[str, Meta(pattern=BLOB_PATTERN)] = field(name="blob")
+    bytes: Annotated[int, Meta(ge=0)] = field(name="bytes")
 
     @classmethod
     def from_blob(cls, blob: Blob) -> BlobName:
@@ -64,7 +68,7 @@ class BlobName(msgspec.Struct):
         return Blob(self.blob, self.bytes)
 
 
-FrameBlobNames: TypeAlias = tuple[BlobName, ...]
+FrameBlobNames: TypeAlias = Annotated[tuple[BlobName, ...], Meta(min_length=1)]
 """Names of the blobs of one frame: one, or several for a large frame."""
 
 MAX_BLOB_BYTES = 1 << 24

@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from headrace.core.api.snapshots import StoreError
+from headrace.state.storage.access import make_folders, restrict_new_files
 
 if TYPE_CHECKING:
     import rocksdict
@@ -106,7 +107,8 @@ class RocksDatabase:
         self._caches = caches
         options = caches.build_options()
         with translate_rocksdb_errors(f"open the database in {folder}"):
-            os.makedirs(os.path.dirname(folder), exist_ok=True)
+            make_folders(os.path.dirname(folder))
+            restrict_new_files(os.path.dirname(folder))
             there = os.path.exists(os.path.join(folder, "CURRENT"))
             names = rocksdict.Rdict.list_cf(folder, options) if there else []
             families = {name: caches.build_options() for name in names if name != "default"}

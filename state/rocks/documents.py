@@ -12,8 +12,10 @@ files and the files of the database, which has the rows of tables.
 
 from __future__ import annotations
 
+from typing import Annotated, TypeAlias
+
 import msgspec
-from msgspec import field
+from msgspec import Meta, field
 
 from headrace.state.memory.documents import (
     RUNS,
@@ -26,6 +28,10 @@ from headrace.state.memory.documents import (
 from headrace.state.memory.frame_blobs import BlobName, FrameBlobNames
 
 FORMAT = "rocksdb"
+
+
+FileName: TypeAlias = Annotated[str, Meta(pattern=r"\A[0-9A-Za-z_-]+(\.[a-z]+)?\Z")]
+"""The name of a file in the folder of a database, which leads nowhere else."""
 
 
 class SpilledDocument(msgspec.Struct):
@@ -65,5 +71,5 @@ class RocksDocument(StepHeader, tag_field="format", tag=FORMAT):
     states: dict[str, SpillingRunsDocument | SpillingTableDocument | EntriesDocument] = field(
         name="states"
     )
-    database: dict[str, BlobName] = field(name="database")
+    database: dict[FileName, BlobName] = field(name="database")
     """Files of the database by name."""

@@ -15,6 +15,7 @@ from headrace.core.api.snapshots import Blob, SnapshotStore
 from headrace.core.api.state import SLOT
 from headrace.state.memory.frame_blobs import decode_frame, encode_frame
 from headrace.state.rocks.memory_budget import SnapshotGuard
+from headrace.state.storage.access import PRIVATE_FILE, make_folders
 from headrace.state.storage.disk_errors import translate_os_errors
 
 if TYPE_CHECKING:
@@ -74,8 +75,10 @@ class RunFileFolder:
         """Write a frame, not empty, to a new file. Raises SnapshotError."""
         name = f"{self.next_number()}.run"
         with translate_os_errors(f"write {self._get_path(name)}"):
-            os.makedirs(self._folder, exist_ok=True)
-            with open(self._get_path(name), "wb", buffering=0) as file:
+            make_folders(self._folder)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+            descriptor = os.open(self._get_path(name), flags, PRIVATE_FILE)
+            with open(descriptor, "wb", buffering=0) as file:
                 data = encode_frame(frame)
                 size = len(data)
                 while len(data):
@@ -86,7 +89,8 @@ class RunFileFolder:
 
     def read(self, spilled: RunFile) -> pl.DataFrame:
         """Return the rows left in a file."""
-        with open(self._get_path(spilled.file), "rb") as file:
+        path = self._get_path(spilled.file)
+        with translate_os_errors(f"read {path}"), open(path, "rb") as file:
             return decode_frame(file.read()).slice(spilled.skip)
 
     def discard(self, spilled: RunFile) -> None:
@@ -95,13 +99,15 @@ class RunFileFolder:
         if self._guard.may_discard:
             for name in self._discarded_files:
                 self._blobs.pop(name, None)
-                os.remove(self._get_path(name))
+                with translate_os_errors(f"remove {self._get_path(name)}"):
+                    os.remove(self._get_path(name))
             self._discarded_files.clear()
 
     def restore(self, spilled: RunFile, blob: Blob, store: SnapshotStore) -> RunFile:
         """Fetch a stored file under a new name. Raises SnapshotError."""
         name = f"{self.next_number()}.run"
-        os.makedirs(self._folder, exist_ok=True)
+        with translate_os_errors(f"make {self._folder}"):
+            make_folders(self._folder)
         store.fetch(blob, self._get_path(name), link=True)
         self._blobs[name] = blob
         return replace(spilled, file=name)

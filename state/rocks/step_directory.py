@@ -14,6 +14,8 @@ from headrace.core.api.snapshots import Blob, SnapshotStore
 from headrace.state.rocks.database import RocksDatabase, SharedCaches
 from headrace.state.rocks.memory_budget import SnapshotGuard
 from headrace.state.rocks.run_files import RunFileFolder
+from headrace.state.storage.access import make_folders, restrict_new_files
+from headrace.state.storage.disk_errors import translate_os_errors
 
 TABLE_SUFFIX = ".sst"
 LOG_SUFFIX = ".log"
@@ -46,7 +48,9 @@ class StepDirectory:
 
     def restore_database(self, files: Mapping[str, Blob], store: SnapshotStore) -> None:
         """Fetch a stored database from the store, before one is created. Raises SnapshotError."""
-        os.makedirs(self._database_path, exist_ok=True)
+        with translate_os_errors(f"make {self._database_path}"):
+            make_folders(self._database_path)
+            restrict_new_files(self._database_path)
         for name, blob in files.items():
             is_table = name.endswith(TABLE_SUFFIX)
             # RocksDB writes to its other files, so those must be copies.

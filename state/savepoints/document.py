@@ -17,11 +17,16 @@ their lengths.
 
 from __future__ import annotations
 
+from typing import Annotated, TypeAlias
+
 import msgspec
-from msgspec import field
+from msgspec import Meta, field
 
 from headrace.core.api.state import Redistribution, StateDescriptor
 from headrace.state.memory.documents import TABLE, StepHeader
+from headrace.state.storage.documents import CheckpointNumber, JobId
+
+Count: TypeAlias = Annotated[int, Meta(ge=0)]
 
 FORMAT = 1
 """Version of the format. Unknown versions are refused; older versions stay readable for ever."""
@@ -41,10 +46,10 @@ class FileDocument(msgspec.Struct):
     """A Parquet file, named relative to the savepoint."""
 
     file: str = field(name="file")
-    bytes: int = field(name="bytes")
+    bytes: Count = field(name="bytes")
     sha256: str = field(name="sha256")
-    rows: int = field(name="rows")
-    frames: list[int] = field(name="frames")
+    rows: Count = field(name="rows")
+    frames: list[Count] = field(name="frames")
     """Number of rows of each frame: of runs, frame by frame; otherwise all rows as one."""
 
 
@@ -70,3 +75,12 @@ class StepStateDocument(StepHeader):
     """State of a step in a range of key groups that have one clock."""
 
     states: dict[str, StateDocument] = field(name="states")
+
+
+class SavepointDocument(msgspec.Struct):
+    """The members of a savepoint's document that a manifest lacks or has in another form."""
+
+    job: JobId = field(name="job")
+    number: CheckpointNumber = field(name="number")
+    states: dict[str, list[list[StepStateDocument]]] = field(name="states")
+    """State documents of each step, by subtask."""

@@ -14,7 +14,8 @@ from typing import Any
 
 from headrace.core.api.snapshots import Manifest, RefusedSnapshot, SnapshotError, SnapshotStore
 from headrace.core.api.state import Document
-from headrace.state.memory.documents import to_typed
+from headrace.core.api.stored_documents import MalformedDocument, convert_document
+from headrace.core.checkpoint.manifest_document import check_manifest
 from headrace.state.memory.frame_blobs import FrameBlobs
 from headrace.state.memory.step_snapshot import FrameStepSnapshot
 from headrace.state.savepoints import names
@@ -22,6 +23,7 @@ from headrace.state.savepoints.document import (
     FORMAT,
     SAVEPOINT_KIND,
     FileDocument,
+    SavepointDocument,
     StepStateDocument,
 )
 from headrace.state.savepoints.savepoint_rows import SavepointState, build_damage_error
@@ -52,6 +54,11 @@ class Savepoint:
     def title(self) -> str:
         """Title for messages."""
         return f"savepoint {self.folder}"
+
+    @property
+    def path(self) -> str:
+        """Path of the document."""
+        return names.get_document_path(self.folder)
 
     @property
     def job(self) -> str:
@@ -100,16 +107,13 @@ def open_savepoint(folder: str, disk: Disk | None = None) -> Savepoint:
         data = disk.read(path)
     try:
         document = decode_checksummed(path, data, FORMAT)
-    except CorruptData as error:
+        if document.get("kind") != SAVEPOINT_KIND:
+            raise RefusedSnapshot(f"{path}: wanted a {SAVEPOINT_KIND}, got {document.get('kind')}")
+        check_manifest(document)
+        content = convert_document(document, SavepointDocument)
+    except (CorruptData, MalformedDocument) as error:
         raise build_damage_error(path, str(error)) from error
-    content: Any = document
-    if content.get("kind") != SAVEPOINT_KIND:
-        raise RefusedSnapshot(f"{path}: wanted a {SAVEPOINT_KIND}, got {content.get('kind')}")
-    parts = {
-        step: [[to_typed(part, StepStateDocument) for part in subtask] for subtask in subtasks]
-        for step, subtasks in content["states"].items()
-    }
-    savepoint = Savepoint(disk, folder, document, parts)
+    savepoint = Savepoint(disk, folder, document, content.states)
     _check_sizes(savepoint)
     return savepoint
 

@@ -90,10 +90,12 @@ class SavepointState:
         return data
 
 
+COPY_HINT = "a savepoint is only good as a whole: take it from another copy"
+
+
 def build_damage_error(path: str, why: str) -> DamagedSnapshot:
     """Build the error for a file of a savepoint that is not as it was written."""
-    copy = "a savepoint is only good as a whole: take it from another copy"
-    return DamagedSnapshot(f"{path} is damaged: {why}", copy, file=path)
+    return DamagedSnapshot(f"{path} is damaged: {why}", COPY_HINT, file=path)
 
 
 def _filter_stored_groups(frame: pl.DataFrame, groups: range | None) -> pl.DataFrame:

@@ -11,9 +11,10 @@ run if need be; before, prepared output is removed.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from headrace.core.api.run_context import JobNotes
 from headrace.core.api.snapshots import DamagedSnapshot
@@ -21,13 +22,16 @@ from headrace.core.api.state import Document
 from headrace.state.storage import names
 from headrace.state.storage.checksummed_json import (
     CorruptData,
-    decode_checksummed,
+    decode_document,
     encode_checksummed,
 )
 from headrace.state.storage.disk import Disk, write_atomically
 from headrace.state.storage.disk_errors import translate_os_errors
+from headrace.state.storage.documents import BatchOutputDocument
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
+
+Report: TypeAlias = Callable[[str], None]
 
 FRESH_HINT = "--fresh starts from scratch, and discards output that was not committed"
 
@@ -53,7 +57,7 @@ class BatchHome:
 
     def record(self, document: Document) -> None:
         """Decide the batch: all of this output must be committed."""
-        path = self._record_path
+        path = self.record_path
         with translate_os_errors(f"write {path}"):
             write_atomically(
                 self.home.disk, path, names.get_temporary_path(path), encode_checksummed(document)
@@ -61,20 +65,20 @@ class BatchHome:
 
     def read_record(self) -> Document | None:
         """Return the record of a batch that is decided and not finished."""
-        disk, path = self.home.disk, self._record_path
+        disk, path = self.home.disk, self.record_path
         with translate_os_errors(f"read {path}"):
             if disk.get_size(path) is None:
                 return None
             try:
-                return decode_checksummed(path, disk.read(path))
+                return decode_document(path, disk.read(path), BatchOutputDocument)
             except CorruptData as error:
                 message = f"{path} is damaged: {error}"
                 raise DamagedSnapshot(message, FRESH_HINT, file=path) from error
 
     def revoke(self) -> None:
         """Remove the record: nothing of it was committed."""
-        with translate_os_errors(f"remove {self._record_path}"):
-            self.home.disk.remove(self._record_path)
+        with translate_os_errors(f"remove {self.record_path}"):
+            self.home.disk.remove(self.record_path)
             self.home.disk.sync_folder(self.home.checkpoint_folder)
 
     def finish(self) -> None:
@@ -95,15 +99,21 @@ class BatchHome:
         self.home.clear_finished()
 
     @property
-    def _record_path(self) -> str:
+    def record_path(self) -> str:
+        """File of the record."""
         return os.path.join(self.home.checkpoint_folder, names.OUTPUT)
 
 
 @contextmanager
 def hold_batch_home(
-    root: str, name: str, since: str, disk: Disk | None = None
+    root: str, name: str, since: str, disk: Disk | None = None, report: Report = lambda line: None
 ) -> Iterator[BatchHome]:
-    """Lock the home of the batch of that name. Raises HomeLocked, SnapshotError."""
+    """Lock the home of the batch of that name, whose files only its owner may access.
+
+    `report` gets a line if others had access. Raises HomeLocked, SnapshotError.
+    """
     home = Home(disk or LocalDisk(), names.get_home_folder(root, name), names.BATCH_FOLDER)
     with home.hold(since):
+        if line := home.disk.restrict_access(home.root):
+            report(line)
         yield BatchHome(home, since)

@@ -14,11 +14,12 @@ from headrace.core.api.snapshots import RefusedSnapshot
 from headrace.state.storage import names
 from headrace.state.storage.checksummed_json import (
     CorruptData,
-    decode_checksummed,
+    decode_document,
     encode_checksummed,
 )
 from headrace.state.storage.disk import write_atomically
 from headrace.state.storage.disk_errors import translate_os_errors
+from headrace.state.storage.documents import LocationDocument
 from headrace.state.storage.home import Home
 
 
@@ -90,7 +91,7 @@ def _read_document(home: Home, path: str) -> dict[str, object] | None:
     if home.disk.get_size(path) is None:
         return None
     try:
-        return decode_checksummed(path, home.disk.read(path))
+        return decode_document(path, home.disk.read(path), LocationDocument)
     except CorruptData as error:
         hint = "remove it, if settings.checkpoint.dir says where the job's checkpoints are"
         raise RefusedSnapshot(f"{path} is damaged: {error}", hint) from error

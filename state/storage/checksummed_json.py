@@ -17,6 +17,7 @@ from typing import Generic, TypeVar
 import orjson
 
 from headrace.core.api.snapshots import Blob, RefusedSnapshot
+from headrace.core.api.stored_documents import MalformedDocument, convert_document
 
 T = TypeVar("T", bound=bytes | memoryview)
 
@@ -71,13 +72,28 @@ def encode_checksummed(document: Mapping[str, object], format: int = FORMAT) -> 
     return _PREFIX + compute_digest(rest).encode() + _CHECKSUM_END + rest
 
 
+def decode_document(path: str, data: bytes, form: type) -> dict[str, object]:
+    """Decode a file's document, which must have this form. Raises as `decode_checksummed`."""
+    document = decode_checksummed(path, data)
+    try:
+        convert_document(document, form)
+    except MalformedDocument as error:
+        raise CorruptData(str(error)) from error
+    return document
+
+
 def decode_checksummed(path: str, data: bytes, format: int = FORMAT) -> dict[str, object]:
     """Decode a file's document. Raises CorruptData, or RefusedSnapshot for another format."""
     rest = data[_REST_OFFSET:]
     if data[:_REST_OFFSET] != _PREFIX + compute_digest(rest).encode() + _CHECKSUM_END:
         raise CorruptData(f"its {len(data)} bytes are not those of its checksum")
-    document: dict[str, object] = orjson.loads(b"{" + rest)
+    try:
+        document: dict[str, object] = orjson.loads(b"{" + rest)
+    except orjson.JSONDecodeError as error:
+        raise CorruptData(f"it is no JSON: {error}") from error
     got = document.pop("format", None)
+    if type(got) is not int:
+        raise CorruptData("it lacks the number of its format")
     if got != format:
         hint = "another version of headrace wrote it: run it with that one"
         raise RefusedSnapshot(f"{path}: wanted format {format}, got {got}", hint)

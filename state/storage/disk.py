@@ -21,7 +21,10 @@ CHUNK_BYTES = 1 << 20
 
 
 class Disk(Protocol):
-    """A file system. Paths are those of the operating system."""
+    """A file system. Paths are those of the operating system.
+
+    Files are created for their owner alone (`access`), and only regular ones are opened.
+    """
 
     def make_folder(self, path: str) -> None:
         """Create this folder and its parents, durably."""
@@ -69,6 +72,16 @@ class Disk(Protocol):
 
     def remove_folder(self, path: str) -> None:
         """Remove a folder with its contents, if it exists."""
+        ...
+
+    def is_link(self, path: str) -> bool:
+        """Whether a name is a link to another file or folder."""
+        ...
+
+    def restrict_access(self, folder: str) -> str:
+        """Take the access to a folder and all in it from other users; returns a line for the user
+        if there was any, else "".
+        """
         ...
 
     def lock(self, path: str) -> FileLock | None:

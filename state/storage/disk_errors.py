@@ -6,10 +6,12 @@ import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from headrace.core.api.snapshots import StoreError
+from headrace.core.api.snapshots import RefusedSnapshot, StoreError
+from headrace.state.storage.regular_files import IrregularFile
 
 _NO_SPACE_HINT = "free some space: earlier checkpoints are intact"
 _PERMISSION_HINT = "look at its permissions, and at those of the folders above it"
+_IRREGULAR_HINT = "headrace makes none and follows none: move it away"
 _HINTS = {
     errno.ENOSPC: _NO_SPACE_HINT,
     errno.EDQUOT: _NO_SPACE_HINT,
@@ -30,6 +32,9 @@ def translate_os_errors(doing: str) -> Iterator[None]:
     """
     try:
         yield
+    except IrregularFile as error:
+        message = f"cannot {doing}: {error.filename}: {describe_os_error(error)}"
+        raise RefusedSnapshot(message, _IRREGULAR_HINT) from error
     except OSError as error:
         raise StoreError(
             f"cannot {doing}: {describe_os_error(error)}", _HINTS.get(error.errno or 0, "")

@@ -28,13 +28,20 @@ from headrace.state.storage import names
 from headrace.state.storage.checksummed_json import (
     CorruptData,
     decode_checksummed,
+    decode_document,
     encode_checksummed,
 )
 from headrace.state.storage.disk import Disk, write_atomically
 from headrace.state.storage.disk_errors import translate_os_errors
+from headrace.state.storage.documents import (
+    CommitRecordDocument,
+    CompletionRecordDocument,
+    JobDocument,
+)
 from headrace.state.storage.home_lock import LockHolder, find_holder, hold_lock
 from headrace.state.storage.local_store import LocalSnapshotStore
 from headrace.state.storage.manifests import LocalManifests
+from headrace.state.storage.regular_files import IrregularFile
 from headrace.state.storage.store import FRESH_HINT
 
 
@@ -116,6 +123,7 @@ class Home:
             self.disk.make_folder(self.folder)
         with hold_lock(self.disk, os.path.join(self.folder, names.LOCK), since) as killed:
             with translate_os_errors(f"write into {self.folder}"):
+                self._refuse_links()
                 self._refuse_savepoints()
                 self._prepare()
             yield killed
@@ -146,7 +154,9 @@ class Home:
         """Open the job's checkpoints for reading, without the lock; None if there is no job."""
         path = os.path.join(self.checkpoint_folder, names.JOB)
         with translate_os_errors(f"read {path}"):
-            document = self._read_document(path, "remove it: the next run writes it again")
+            document = self._read_document(
+                path, JobDocument, "remove it: the next run writes it again"
+            )
             job = self._find_job_id() if document is None else document["job"]
         return (
             None if job is None else LocalSnapshotStore(self.disk, self.checkpoint_folder, str(job))
@@ -204,7 +214,7 @@ class Home:
         """Return what the finished mark says; None if there is no mark."""
         with translate_os_errors(f"read {self._finished_path}"):
             return self._read_document(
-                self._finished_path, "remove it, and the job starts from scratch"
+                self._finished_path, dict, "remove it, and the job starts from scratch"
             )
 
     def clear_finished(self) -> None:
@@ -231,7 +241,7 @@ class Home:
         """Return the completion record; None if the job never had one."""
         path = os.path.join(self.checkpoint_folder, names.COMPLETION_RECORD)
         with translate_os_errors(f"read {path}"):
-            document = self._read_document(path, "")
+            document = self._read_document(path, CompletionRecordDocument, "")
             if document is None and has_record(self._read_job()):
                 raise DamagedSnapshot(f"{path} is missing", file=path)
             return document
@@ -246,10 +256,12 @@ class Home:
         """Return the checkpoint of the commit record; None if it is missing or cannot be read."""
         path = os.path.join(self.checkpoint_folder, names.COMMIT_RECORD)
         try:
-            if self.disk.get_size(path) is None:
-                return None
-            return int(str(decode_checksummed(path, self.disk.read(path))["checkpoint"]))
-        except (OSError, CorruptData):
+            document = self._read_document(path, CommitRecordDocument, "")
+            return None if document is None else int(str(document["checkpoint"]))
+        except IrregularFile:
+            with translate_os_errors(f"read {path}"):
+                raise
+        except (OSError, DamagedSnapshot):
             return None
 
     @property
@@ -266,8 +278,21 @@ class Home:
 
     def _read_job(self) -> dict[str, object] | None:
         return self._read_document(
-            self._job_path, "remove it: the job's checkpoints have its id as well"
+            self._job_path, JobDocument, "remove it: the job's checkpoints have its id as well"
         )
+
+    def _refuse_links(self) -> None:
+        """Raise RefusedSnapshot if a folder in the home is a link: the job would write elsewhere.
+
+        The home itself may be one, and so may the folder of all homes.
+        """
+        checkpoints = self.checkpoint_folder
+        below = names.get_blob_folder(checkpoints), names.get_manifest_folder(checkpoints)
+        own = (os.path.join(self.folder, name) for name in (*names.REMOVED_FOLDERS, names.NOTES))
+        for path in (*own, *below):
+            if self.disk.is_link(path):
+                hint = "move it away, or what it points to here; only a home as a whole may be one"
+                raise RefusedSnapshot(f"{path} is a link, wanted a folder", hint)
 
     def _refuse_savepoints(self) -> None:
         """Raise RefusedSnapshot if a savepoint is in a folder that is removed, now or later.
@@ -309,7 +334,8 @@ class Home:
         for number in reversed(numbers):
             try:
                 path = manifests.get_path(number)
-                return str(decode_checksummed(path, self.disk.read(path))["job"])
+                document = decode_document(path, self.disk.read(path), JobDocument)
+                return str(document["job"])
             except (CorruptData, SnapshotError):
                 continue
         if numbers:
@@ -317,11 +343,11 @@ class Home:
             raise DamagedSnapshot(f"{path} is damaged, and no other has the job's id", FRESH_HINT)
         return None
 
-    def _read_document(self, path: str, hint: str) -> dict[str, object] | None:
+    def _read_document(self, path: str, form: type, hint: str) -> dict[str, object] | None:
         if self.disk.get_size(path) is None:
             return None
         try:
-            return decode_checksummed(path, self.disk.read(path))
+            return decode_document(path, self.disk.read(path), form)
         except CorruptData as error:
             raise DamagedSnapshot(f"{path} is damaged: {error}", hint, file=path) from error
 

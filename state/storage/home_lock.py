@@ -17,8 +17,10 @@ from dataclasses import dataclass
 import orjson
 
 from headrace.core.api.snapshots import SnapshotError
+from headrace.core.api.stored_documents import MalformedDocument, convert_document
 from headrace.state.storage.disk import Disk, FileLock
 from headrace.state.storage.disk_errors import translate_os_errors
+from headrace.state.storage.documents import LockDocument
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +99,10 @@ def _write_holder(lock: FileLock, path: str, since: str) -> LockHolder | None:
 def _parse_holder(data: bytes) -> LockHolder | None:
     """Return the holder that the file names; None if it names none or is just being written."""
     try:
-        document = orjson.loads(data)
-        return LockHolder(int(document["pid"]), str(document["host"]), str(document["since"]))
-    except (ValueError, KeyError, TypeError):
+        holder = convert_document(orjson.loads(data), LockDocument)
+    except (orjson.JSONDecodeError, MalformedDocument):
         return None
+    return LockHolder(holder.pid, holder.host, holder.since)
 
 
 def _build_locked_error(path: str, holder: LockHolder | None) -> HomeLocked:

@@ -1,4 +1,4 @@
-"""File system of the operating system.
+"""File system of the operating system. Files are regular ones, and of their owner only.
 
 Many small files are synced by several threads at once, because a file system writes its journal
 once for all syncs that wait for it (50 files of 10 kB: 140 ms one by one, 33 ms with eight
@@ -15,7 +15,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
+from headrace.state.storage.access import (
+    create_file,
+    create_folder,
+    restrict_access,
+    restrict_file,
+)
 from headrace.state.storage.disk import CHUNK_BYTES
+from headrace.state.storage.regular_files import measure_file, open_regular
 
 SYNC_THREADS = 8
 MAX_SERIAL_SYNCS = 2
@@ -36,7 +43,7 @@ class LocalDisk:
         if above != path:
             self.make_folder(above)
         with suppress(FileExistsError):
-            os.mkdir(path)
+            create_folder(path)
         if not os.path.isdir(path):
             raise NotADirectoryError(errno.ENOTDIR, "not a directory", path)
         self.sync_folder(above)
@@ -48,13 +55,10 @@ class LocalDisk:
             return []
 
     def get_size(self, path: str) -> int | None:
-        try:
-            return os.stat(path).st_size
-        except (FileNotFoundError, NotADirectoryError):
-            return None
+        return measure_file(path)
 
     def read(self, path: str) -> bytes:
-        with open(path, "rb", buffering=0) as file:
+        with open(open_regular(path), "rb", buffering=0) as file:
             return file.readall()
 
     def read_chunks(self, path: str) -> Iterator[memoryview]:
@@ -62,13 +66,12 @@ class LocalDisk:
         long.
         """
         view = memoryview(bytearray(CHUNK_BYTES))
-        with open(path, "rb", buffering=0) as file:
+        with open(open_regular(path), "rb", buffering=0) as file:
             while got := file.readinto(view):
                 yield view[:got]
 
     def write(self, path: str, pieces: Iterable[bytes | memoryview]) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        descriptor = os.open(path, flags, 0o666)
+        descriptor = create_file(path, os.O_WRONLY | os.O_EXCL)
         try:
             for piece in pieces:
                 _write_all(descriptor, piece)
@@ -92,6 +95,7 @@ class LocalDisk:
 
     def link(self, path: str, to: str) -> None:
         os.link(path, to)
+        restrict_file(to)
 
     def remove(self, path: str) -> None:
         with suppress(FileNotFoundError):
@@ -101,9 +105,15 @@ class LocalDisk:
         with suppress(FileNotFoundError):
             shutil.rmtree(path)
 
+    def is_link(self, path: str) -> bool:
+        return os.path.islink(path)
+
+    def restrict_access(self, folder: str) -> str:
+        return restrict_access(folder)
+
     def lock(self, path: str) -> LocalFileLock | None:
         """Take the lock by flock, which the system releases when the process ends."""
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        descriptor = _open_lock(path)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -132,6 +142,14 @@ class LocalFileLock:
         os.close(self._descriptor)
 
 
+def _open_lock(path: str) -> int:
+    """Open a lock file, created if there is none. Raises IrregularFile."""
+    if measure_file(path) is None:
+        with suppress(FileExistsError):
+            return create_file(path, os.O_RDWR | os.O_EXCL)
+    return open_regular(path, os.O_RDWR)
+
+
 def _write_all(descriptor: int, data: bytes | memoryview) -> None:
     view = memoryview(data).cast("B")
     while view:
@@ -139,7 +157,7 @@ def _write_all(descriptor: int, data: bytes | memoryview) -> None:
 
 
 def _sync_path(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         if _FULL_SYNC is None:
             os.fsync(descriptor)

@@ -22,6 +22,7 @@ from headrace.state.storage.checksummed_json import (
 )
 from headrace.state.storage.disk import Disk, write_atomically
 from headrace.state.storage.disk_errors import describe_os_error, translate_os_errors
+from headrace.state.storage.manifest_check import check_checkpoint
 
 
 class LocalManifests:
@@ -122,11 +123,17 @@ class LocalManifests:
 
 
 def check_owner(path: str, document: dict[str, object], job: str, number: int) -> dict[str, object]:
-    """Return the manifest, checked to be of this job and number. Raises RefusedSnapshot."""
+    """Return the manifest, checked to be of this job and number, and to have the form of one.
+
+    Raises RefusedSnapshot, CorruptData.
+    """
     for name, wanted in (("job", job), ("number", number)):
-        if document.get(name) != wanted:
-            got = document.get(name)
+        got = document.get(name)
+        if type(got) is not type(wanted):
+            raise CorruptData(f"wanted {name} {wanted}, got {'none' if got is None else got}")
+        if got != wanted:
             raise RefusedSnapshot(
                 f"{path}: wanted {name} {wanted}, got {got}", "it was copied here from elsewhere"
             )
+    check_checkpoint(document)
     return document

@@ -135,6 +135,12 @@ class MemoryDisk:
         parent, name = self._get_parent(path)
         parent.apply_change({name: None})
 
+    def is_link(self, path: str) -> bool:
+        return False
+
+    def restrict_access(self, folder: str) -> str:
+        return ""
+
     def lock(self, path: str) -> MemoryFileLock | None:
         if path in self._locks:
             return None

@@ -32,7 +32,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
+from headrace.connectors.kafka.stored_documents import TransactionalIdsNote
 from headrace.core.api.state import Document
+from headrace.core.api.stored_documents import convert_document
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +77,9 @@ class TransactionalIds:
 
 
 def parse_ids(document: Document) -> TransactionalIds:
-    """Parse a stored record."""
-    return TransactionalIds(
-        str(document["job"]),
-        str(document["sink"]),
-        int(str(document["subtasks"])),
-        int(str(document["slots"])),
-        int(str(document.get("generation", 0))),
-    )
+    """Parse a stored record. Raises MalformedDocument."""
+    note = convert_document(document, TransactionalIdsNote)
+    return TransactionalIds(note.job, note.sink, note.subtasks, note.slots, note.generation)
 
 
 SlotState: TypeAlias = Literal["free", "open", "prepared", "committed"]

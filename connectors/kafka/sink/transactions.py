@@ -31,7 +31,9 @@ from headrace.connectors.kafka.sink.wire import BrokerRequests
 from headrace.core.api.failures import ConnectorError
 from headrace.core.api.kernel_executor import KernelExecutor
 from headrace.core.api.run_context import JobNotes
+from headrace.core.api.snapshots import DamagedSnapshot
 from headrace.core.api.splits import Handle
+from headrace.core.api.stored_documents import MalformedDocument
 from headrace.core.errors import failpoints
 
 START_TIMEOUT_S = 30.0
@@ -98,13 +100,12 @@ class SinkTransactions:
         Afterwards none of them is open in the partitions `places`, even if the broker forgot to end
         one there.
         """
-        noted = await self.kernel_executor.run_blocking(partial(self.notes.read, self.ids.sink))
-        if noted is not None:
-            last = parse_ids(noted)
+        last = await self._read_ids()
+        if last is not None:
             await self._end_all(list(last.iterate_ids()), wire, patience, places)
             failpoints.failpoint("sink.initialised")
             self.ids = self.ids.with_next_generation(last)
-        if noted is not None or self.opens_transactions:
+        if last is not None or self.opens_transactions:
             await self._store_ids(self.ids)
         self._is_recorded = True
         self._pools.clear()
@@ -155,9 +156,20 @@ class SinkTransactions:
 
     async def _load_ids(self) -> None:
         """Load the record that another process of the same run has written."""
-        noted = await self.kernel_executor.run_blocking(partial(self.notes.read, self.ids.sink))
-        assert noted is not None, "the record was never written"
-        self.ids, self._is_recorded = parse_ids(noted), True
+        ids = await self._read_ids()
+        assert ids is not None, "the record was never written"
+        self.ids, self._is_recorded = ids, True
+
+    async def _read_ids(self) -> TransactionalIds | None:
+        """Return the stored record. Raises SnapshotError."""
+        name = self.ids.sink
+        noted = await self.kernel_executor.run_blocking(partial(self.notes.read, name))
+        try:
+            return None if noted is None else parse_ids(noted)
+        except MalformedDocument as error:
+            message = f"the note of {name} in the home of the job is damaged: {error}"
+            hint = f"remove notes/{name}.json there: what is open elsewhere then ends by time-out"
+            raise DamagedSnapshot(message, hint) from error
 
     async def _init_safely(
         self, id: str, wire: BrokerRequests, patience: RequestRetry

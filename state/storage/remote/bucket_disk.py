@@ -95,6 +95,12 @@ class BucketDisk:
     def remove_folder(self, path: str) -> None:
         _refuse(path)
 
+    def is_link(self, path: str) -> bool:
+        return False
+
+    def restrict_access(self, folder: str) -> str:
+        return ""
+
     def lock(self, path: str) -> FileLock | None:
         _refuse(path)
 

@@ -26,9 +26,15 @@ from headrace.state.storage.checkpoint_repository import CheckpointRepository
 from headrace.state.storage.checksummed_json import (
     CorruptData,
     decode_checksummed,
+    decode_document,
     encode_checksummed,
 )
 from headrace.state.storage.disk import Disk
+from headrace.state.storage.documents import (
+    CommitRecordDocument,
+    CompletionRecordDocument,
+    JobDocument,
+)
 from headrace.state.storage.home import RECORDED, Home, build_note_damage_error, has_record
 from headrace.state.storage.home_lock import LockHolder
 from headrace.state.storage.local_disk import LocalDisk
@@ -170,7 +176,10 @@ class RemoteCheckpointRepository:
         """Return what the finished mark says; None if there is no mark."""
         place = self._get_address(names.FINISHED)
         return _decode_document(
-            place, self._objects.read(names.FINISHED), "remove it: the job starts from scratch"
+            place,
+            self._objects.read(names.FINISHED),
+            dict,
+            "remove it: the job starts from scratch",
         )
 
     def clear_finished(self) -> None:
@@ -208,7 +217,7 @@ class RemoteCheckpointRepository:
         """Return the completion record; None if the job never had one."""
         name = f"{self._job}/{names.COMPLETION_RECORD}"
         place = self._get_address(name)
-        document = _decode_document(place, self._objects.read(name), "")
+        document = _decode_document(place, self._objects.read(name), CompletionRecordDocument, "")
         if document is None and has_record(self._read_job()[1]):
             raise DamagedSnapshot(f"{place} is missing", file=place)
         return document
@@ -223,9 +232,8 @@ class RemoteCheckpointRepository:
     def read_commit_record(self) -> int | None:
         """Return the checkpoint of the commit record; None if it is missing or cannot be read."""
         try:
-            document = _decode_document(
-                "", self._objects.read(f"{self._job}/{names.COMMIT_RECORD}"), ""
-            )
+            found = self._objects.read(f"{self._job}/{names.COMMIT_RECORD}")
+            document = _decode_document("", found, CommitRecordDocument, "")
             return None if document is None else int(str(document["checkpoint"]))
         except SnapshotError:
             return None
@@ -236,7 +244,8 @@ class RemoteCheckpointRepository:
 
     def _read_job(self) -> tuple[StoredObject | None, dict[str, object] | None]:
         found = self._objects.read(names.JOB)
-        return found, _decode_document(self._get_address(names.JOB), found, _MISSING_JOB_HINT)
+        place = self._get_address(names.JOB)
+        return found, _decode_document(place, found, JobDocument, _MISSING_JOB_HINT)
 
     def _mark_recorded(self) -> None:
         """Make the job document say that there is a completion record."""
@@ -329,11 +338,13 @@ def _is_of_another(name: str, job: str) -> bool:
     return found is not None and found[1] != job
 
 
-def _decode_document(place: str, found: StoredObject | None, hint: str) -> dict[str, object] | None:
+def _decode_document(
+    place: str, found: StoredObject | None, form: type, hint: str
+) -> dict[str, object] | None:
     if found is None:
         return None
     try:
-        return decode_checksummed(place, found.data)
+        return decode_document(place, found.data, form)
     except CorruptData as error:
         raise DamagedSnapshot(f"{place} is damaged: {error}", hint, file=place) from error
 

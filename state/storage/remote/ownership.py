@@ -27,9 +27,10 @@ from typing import Any, TypeAlias
 from headrace.core.api.snapshots import RefusedSnapshot, StoreError
 from headrace.state.storage.checksummed_json import (
     CorruptData,
-    decode_checksummed,
+    decode_document,
     encode_checksummed,
 )
+from headrace.state.storage.documents import OwnerDocument
 from headrace.state.storage.home_lock import LockHolder
 from headrace.state.storage.remote.object_storage import (
     ObjectStorage,
@@ -220,10 +221,11 @@ class BucketOwnership:
         if found is None:
             return None
         try:
-            return _record(decode_checksummed(self._record_address, found.data))
-        except (CorruptData, KeyError):
+            return _record(decode_document(self._record_address, found.data, OwnerDocument))
+        except CorruptData as error:
             hint = "remove it when no run has this address"
-            raise RefusedSnapshot(f"{self._record_address} is damaged", hint) from None
+            message = f"{self._record_address} is damaged: {error}"
+            raise RefusedSnapshot(message, hint) from None
 
     @property
     def _record_address(self) -> str:

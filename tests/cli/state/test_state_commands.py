@@ -172,7 +172,10 @@ def commit_invisible(home: Home) -> int:
     assert store is not None
     newest = store.list_checkpoints()[-1]
     said: Any = store.read_manifest(newest)
-    sinks = {sink: {**kept, "handles": [{"subtask": 0}]} for sink, kept in said["sinks"].items()}
+    sinks = {
+        sink: {**kept, "handles": [{"subtask": 0, "handle": {}}]}
+        for sink, kept in said["sinks"].items()
+    }
     new = {name: kept for name, kept in said.items() if name not in ("job", "number", "format")}
     store.prepare()
     store.commit(newest + 1, {**new, "sinks": sinks})

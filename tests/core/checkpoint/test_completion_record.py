@@ -28,6 +28,7 @@ from headrace.state.storage.memory_disk import MemoryDisk
 from headrace.state.storage.remote.checkpoint_repository import own_checkpoints
 from tests.support.s3.failing_bucket import Troubled, World
 from tests.support.state.checkpointing_job import Crashed
+from tests.support.state.manifests import build_blob_manifest
 
 NOW = "2026-01-31T08:00:00Z"
 JOB = "5eed" * 8
@@ -137,8 +138,8 @@ class ModelJob:
         number = storage.find_highest_number() + 1
         part = {"name": f"{self.lives}-{number}", "rows": [first, first + ROWS]}
         counts = {"parts": {"out": [first + ROWS, 0, 0, 0, 0]}, "failed": {}}
-        sinks = {"out": {"handles": [part], "writers": []}}
-        storage.store.commit(number, {"time": NOW, "sinks": sinks, "counts": counts})
+        sinks = {"out": {"handles": [{"handle": part}], "writers": []}}
+        storage.store.commit(number, build_blob_manifest(time=NOW, sinks=sinks, counts=counts))
         storage.store.collect(storage.store.list_checkpoints()[-RETAINED:])
         storage.record_completed(number)
         self._commit(storage, number)
@@ -146,7 +147,7 @@ class ModelJob:
 
     def _commit(self, storage: CheckpointStorage, number: int) -> None:
         said: Any = storage.read_manifest(number)
-        for part in said["sinks"]["out"]["handles"]:
+        for part in (each["handle"] for each in said["sinks"]["out"]["handles"]):
             self.parts[part["name"]] = range(*part["rows"])
         storage.record_committed(number)
 

@@ -23,6 +23,7 @@ from headrace.core.pipeline.settings import NoRestart
 from headrace.core.worker.connectors import OpenConnectors
 from headrace.state.storage.home import Home
 from headrace.state.storage.memory_disk import MemoryDisk
+from tests.support.state.manifests import build_blob_manifest
 
 
 @dataclass(slots=True)
@@ -47,7 +48,8 @@ def test_lost_output_is_reported_and_does_not_block_other_commits() -> None:
     with home.hold("now"):
         store = home.open_store(home.ensure_job_id("now"))
         counts = {"parts": {"a": [2, 3, 0, 0, 0]}, "failed": {}}
-        store.commit(1, {"time": "now", "sinks": {"a": {}, "b": {}}, "counts": counts})
+        sinks = {sink: {"handles": [], "writers": []} for sink in "ab"}
+        store.commit(1, build_blob_manifest(sinks=sinks, counts=counts))
         keeping = CheckpointStorage(
             store,
             RestartPolicy(NoRestart()),

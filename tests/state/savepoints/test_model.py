@@ -36,7 +36,7 @@ class Saved(Modelled):
 
     def _savepoint(self, number: int) -> Savepoint:
         said = self.checkpoints.read_manifest(number)
-        document = {**said, "sinks": {}, "states": {"step": [said["states"]]}}
+        document = {**said, "sinks": {}}
         disk = MemoryDisk()
         with write_savepoint(disk, "/savepoint") as to:
             backend = type(self).backend()

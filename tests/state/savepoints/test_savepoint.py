@@ -301,7 +301,7 @@ def test_output_that_may_not_be_visible_is_no_part_of_a_savepoint(one: Home) -> 
     said = store.read_manifest(7)
     waiting = {
         **said,
-        "sinks": {"out": {"handles": [{"subtask": 0, "handle": "x"}], "writers": []}},
+        "sinks": {"out": {"handles": [{"subtask": 0, "handle": {}}], "writers": []}},
     }
     store.commit(8, waiting)
     with pytest.raises(RefusedSnapshot, match="checkpoint 8 has output of out that may not be"):
@@ -316,7 +316,7 @@ def test_output_that_may_not_be_visible_is_no_part_of_a_savepoint(one: Home) -> 
 
 def test_a_checkpoint_before_the_committed_one_can_be_saved(one: Home) -> None:
     store = one.open_store("1f3c09a2" * 4)
-    handles = {"out": {"handles": [{"subtask": 0, "handle": "x"}], "writers": []}}
+    handles = {"out": {"handles": [{"subtask": 0, "handle": {}}], "writers": []}}
     for number in (8, 9):
         store.commit(number, {**store.read_manifest(7), "sinks": handles})
     one.write_commit_record(9)

@@ -16,6 +16,7 @@ from headrace.state.storage.local_disk import LocalDisk
 from headrace.state.storage.local_store import LocalSnapshotStore
 from headrace.state.storage.memory_disk import MemoryDisk
 from tests.support.state.checkpointing_job import NOW, Trouble
+from tests.support.state.manifests import build_blob_manifest
 
 Spoil = Callable[[Path], object]
 
@@ -52,7 +53,7 @@ class Kept:
             store = self.home.open_store(self.job)
             self.a, self.b, self.c = (store.put(data) for data in (b"aaaa", b"bbbb", b"cccc"))
             for number, blobs in enumerate(([self.a], [self.a, self.b], [self.b, self.c]), 1):
-                store.commit(number, {"states": [blob.to_document() for blob in blobs]})
+                store.commit(number, build_blob_manifest(blobs))
 
     def path(self, blob: Blob) -> Path:
         return self.folder / "blobs" / blob.hash
@@ -138,7 +139,7 @@ def test_threads_put_and_ask_while_old_checkpoints_are_collected(kept: Kept) -> 
             store.collect([number - 1])
             blobs = [each.result() for each in putting]
             assert all(threads.map(store.has, blobs))
-            store.commit(number, {"states": [blob.to_document() for blob in blobs]})
+            store.commit(number, build_blob_manifest(blobs))
             assert [store.read(blob) for blob in blobs] == data
         for _ in range(2):
             store.collect([9])
@@ -239,7 +240,7 @@ def test_a_sector_that_cannot_be_read_is_damage() -> None:
     with home.hold(NOW):
         store = home.open_store(home.ensure_job_id(NOW))
         blob = store.put(b"abc")
-        store.commit(1, {"states": blob.to_document()})
+        store.commit(1, build_blob_manifest([blob]))
         path = f"/jobs/bids/checkpoints/blobs/{blob.hash}"
         disk.before_operation = Trouble(fail_on=f"read {path}", failures=9)
         with pytest.raises(DamagedSnapshot, match="the disk cannot read it; checkpoint 1 needs it"):

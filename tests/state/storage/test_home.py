@@ -14,6 +14,7 @@ from headrace.state.storage.home_lock import HomeLocked
 from headrace.state.storage.memory_disk import MemoryDisk
 from tests.support import paths
 from tests.support.state.checkpointing_job import NAME, NOW, ROOT, Crashed, Trouble
+from tests.support.state.manifests import build_blob_manifest
 
 
 def home_on(disk: MemoryDisk) -> Home:
@@ -31,7 +32,7 @@ def checkpointed(disk: MemoryDisk, number: int) -> str:
     home = home_on(disk)
     with home.hold(NOW):
         store = home.open_store(home.ensure_job_id(NOW))
-        store.commit(number, {"states": store.put(b"abc").to_document()})
+        store.commit(number, build_blob_manifest([store.put(b"abc")]))
         return home.ensure_job_id(NOW)
 
 

@@ -35,12 +35,13 @@ COMMIT = """
 import itertools, sys
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
+from tests.support.state.manifests import build_blob_manifest
 home = Home(LocalDisk(), sys.argv[1], "bids")
 with home.hold("2026-01-31T07:00:00Z"):
     store = home.open_store(home.ensure_job_id("2026-01-31T07:00:00Z"))
     for number in itertools.count(1 + max(store.list_checkpoints(), default=0)):
         blobs = [store.put(b"%d of %d" % (each, number)) for each in range(5)]
-        store.commit(number, {"states": [blob.to_document() for blob in blobs]})
+        store.commit(number, build_blob_manifest(blobs))
         print(number, flush=True)
         store.collect(store.list_checkpoints()[-2:])
 """

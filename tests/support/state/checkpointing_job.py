@@ -11,6 +11,7 @@ from headrace.state.storage.checkpoint_repository import JobSnapshotStore
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_store import LocalSnapshotStore
 from headrace.state.storage.memory_disk import MemoryDisk
+from tests.support.state.manifests import build_blob_manifest
 
 ROOT, NAME, WORK = "/jobs/home", "bids", "/jobs/work"
 CHECKPOINTS = f"{ROOT}/{NAME}/checkpoints"
@@ -157,7 +158,7 @@ class Job:
         self.named[number] = named
         self.possible.add(number)
         try:
-            self.store.commit(number, {"states": [{"of": blob.to_document()} for blob in named]})
+            self.store.commit(number, build_blob_manifest(named))
         except UnknownOutcome:
             raise
         except StoreError:

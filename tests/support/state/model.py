@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from copy import deepcopy
 from dataclasses import dataclass, field
+from typing import Any
 
 import polars as pl
 from hypothesis import strategies as st
@@ -29,6 +30,7 @@ from headrace.core.api.state import (
 )
 from headrace.core.api.state_backend import StateBackend, StateOwnership
 from headrace.core.types.key_groups import compute_owned_groups, compute_row_groups, encode_keys
+from tests.support.state.manifests import build_blob_manifest
 
 GROUPS = 8
 KEYS = st.integers(0, 12)
@@ -254,7 +256,7 @@ class Modelled(RuleBasedStateMachine):
         self._remove(list(meanwhile)[::2])
         documents = [each.persist(self.checkpoints) for each in frozen]
         self.number += 1
-        self.checkpoints.commit(self.number, {"states": documents})
+        self.checkpoints.commit(self.number, build_blob_manifest(states={"step": [documents]}))
         self.checkpoints.collect([self.number] if self.is_in_memory else range(self.number + 1))
         self.frozen.append((self._thawed(self.number), model))
 
@@ -330,8 +332,8 @@ class Modelled(RuleBasedStateMachine):
     def _thawed(self, number: int) -> tuple[FrozenState, ...]:
         """Return what a new run finds in a checkpoint."""
         backend = type(self).backend()
-        documents = self.checkpoints.read_manifest(number)["states"]
-        assert isinstance(documents, list)
+        manifest: Any = self.checkpoints.read_manifest(number)
+        (documents,) = manifest["states"]["step"]
         return tuple(backend.thaw(document, self.checkpoints) for document in documents)
 
     def _dealt(self, frame: pl.DataFrame) -> list[tuple[Subtask, pl.DataFrame]]:

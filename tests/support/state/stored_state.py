@@ -11,6 +11,7 @@ from headrace.core.types.key_groups import compute_owned_groups, compute_row_gro
 from headrace.state.storage.disk import Disk
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_store import LocalSnapshotStore
+from tests.support.state.manifests import build_blob_manifest
 
 GROUPS = 8
 ROWS = 100
@@ -90,4 +91,4 @@ def taken(disk: Disk, backend: StateBackend, root: str = ROOT) -> Home:
 def said(states: list[list[Document]]) -> Manifest:
     """A manifest, as far as savepoints read it."""
     sinks = {"out": {"handles": [], "writers": [None]}}
-    return {"time": NOW, "drained": False, "sinks": sinks, "states": {"step": states}}
+    return build_blob_manifest(time=NOW, sinks=sinks, states={"step": states})

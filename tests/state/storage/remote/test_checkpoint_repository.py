@@ -10,7 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from headrace.core.api.snapshots import Blob, DamagedSnapshot, RefusedSnapshot, StoreError
+from headrace.core.api.snapshots import (
+    Blob,
+    DamagedSnapshot,
+    Manifest,
+    RefusedSnapshot,
+    StoreError,
+)
 from headrace.state.storage.checkpoint_repository import CheckpointRepository, JobSnapshotStore
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
@@ -20,6 +26,7 @@ from headrace.state.storage.remote.checkpoint_repository import (
     own_checkpoints,
 )
 from tests.support.state.checkpointing_job import NOW
+from tests.support.state.manifests import build_blob_manifest
 
 Spoil = Callable[[bytes], bytes | None]
 
@@ -94,9 +101,9 @@ def store(where: Where) -> Iterator[JobSnapshotStore]:
         yield cabinet.open_store(cabinet.ensure_job_id(NOW))
 
 
-def names(*blobs: Blob) -> dict[str, object]:
+def names(*blobs: Blob) -> Manifest:
     """A manifest that names them."""
-    return {"states": [blob.to_document() for blob in blobs]}
+    return build_blob_manifest(blobs)
 
 
 @pytest.fixture

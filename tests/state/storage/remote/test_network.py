@@ -19,6 +19,7 @@ from headrace.state.storage.remote.store import RemoteSnapshotStore
 from tests.support.s3.proxy import SECRET, Harm, Proxy, between
 from tests.support.s3.server import Server
 from tests.support.state.checkpointing_job import NOW
+from tests.support.state.manifests import build_blob_manifest
 
 LONG = RequestTimeouts(connect_s=5.0, request_s=10.0, retry_s=10.0, pause_s=0.02)
 SOON = RequestTimeouts(connect_s=5.0, request_s=10.0, retry_s=0.3, pause_s=0.02)
@@ -44,7 +45,7 @@ class Begun:
     def commit(self, number: int, *data: bytes) -> None:
         """A checkpoint of these."""
         blobs = [self.store.put(each) for each in data]
-        self.store.commit(number, {"states": [blob.to_document() for blob in blobs]})
+        self.store.commit(number, build_blob_manifest(blobs))
 
 
 @pytest.fixture

@@ -1,0 +1,50 @@
+"""Stored documents as typed values: a document of another form is damage, not a bug in headrace."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    import msgspec
+
+T = TypeVar("T")
+
+_REWORDINGS = (
+    (re.compile(r"^Expected "), "wanted "),
+    (re.compile(r"^Object missing required field (`[^`]*`)"), r"it lacks \1"),
+    (re.compile(r"^Invalid value "), "unknown value "),
+    (re.compile(r" - at (key in )?`\$\.?([^`]*)`$"), r" in \1\2"),
+    (re.compile(r" in (key in )?$"), ""),
+    (re.compile("`"), ""),
+)
+
+
+class MalformedDocument(Exception):
+    """A stored document has another form than the one that headrace writes; says where."""
+
+
+def convert_document(document: object, kind: type[T]) -> T:
+    """Return a document of plain data as a value of this type. Raises MalformedDocument.
+
+    >>> convert_document({"rows": 1}, dict[str, int])
+    {'rows': 1}
+    >>> convert_document({"rows": [1, "2"]}, dict[str, list[int]])
+    Traceback (most recent call last):
+    ...
+    headrace.core.api.stored_documents.MalformedDocument: wanted int, got str in [...][1]
+    """
+    import msgspec
+
+    try:
+        return msgspec.convert(document, kind)
+    except msgspec.ValidationError as error:
+        raise MalformedDocument(describe_mismatch(error)) from error
+
+
+def describe_mismatch(error: msgspec.ValidationError) -> str:
+    """Return in which way a document has another form."""
+    text = str(error)
+    for pattern, words in _REWORDINGS:
+        text = pattern.sub(words, text)
+    return text

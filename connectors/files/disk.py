@@ -14,6 +14,7 @@ from collections.abc import Iterable
 
 from headrace.connectors.files.names import format_hidden_path
 from headrace.core.api.failures import ConnectorError
+from headrace.core.errors.full_disks import name_file
 
 NO_LINK_ERRORS = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS}
 """The error codes of file systems without links."""
@@ -38,7 +39,8 @@ def sync_path(path: str) -> None:
     """Wait until a file or a folder is durable."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
+        with name_file(path):
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)
 
@@ -62,8 +64,9 @@ def append_bytes(path: str, data: Iterable[bytes], *, new: bool) -> None:
     try:
         for chunk in data:
             view = memoryview(chunk)
-            while view:
-                view = view[os.write(descriptor, view) :]
+            with name_file(path):
+                while view:
+                    view = view[os.write(descriptor, view) :]
     finally:
         os.close(descriptor)
 

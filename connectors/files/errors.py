@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from headrace.connectors.files.compression import list_errors
 from headrace.core.api.failures import ConnectorError
 from headrace.core.api.splits import Position
+from headrace.core.errors.full_disks import describe_full_disk
 
 PERMISSION_HINT = "look at its permissions, and at those of the folders above it"
 DISK_FULL_HINT = "make room and run it again: what this run has not committed is removed"
@@ -48,6 +49,7 @@ def translate_errors(
         # An error without a number is a decompressor's, whose text may hold bytes of the file.
         why = (error.strerror or str(error).split(" (b")[0]).lower()
         hint = ERROR_HINTS.get(error.errno, "") if error.errno else DAMAGED_HINT
+        hint = "; ".join(filter(None, (describe_full_disk(error), hint)))
         is_final = error.errno in FINAL_ERRORS
     except Exception as error:
         if not isinstance(error, list_errors()):

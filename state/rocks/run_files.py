@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from headrace.core.api.snapshots import Blob, SnapshotStore
 from headrace.core.api.state import SLOT
+from headrace.core.errors.full_disks import name_file
 from headrace.state.memory.frame_blobs import decode_frame, encode_frame
 from headrace.state.rocks.memory_budget import SnapshotGuard
 from headrace.state.storage.access import PRIVATE_FILE, make_folders
@@ -78,7 +79,7 @@ class RunFileFolder:
             make_folders(self._folder)
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
             descriptor = os.open(self._get_path(name), flags, PRIVATE_FILE)
-            with open(descriptor, "wb", buffering=0) as file:
+            with name_file(self._get_path(name)), open(descriptor, "wb", buffering=0) as file:
                 data = encode_frame(frame)
                 size = len(data)
                 while len(data):

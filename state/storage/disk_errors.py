@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from headrace.core.api.snapshots import RefusedSnapshot, StoreError
+from headrace.core.errors.full_disks import describe_full_disk
 from headrace.state.storage.regular_files import IrregularFile
 
-_NO_SPACE_HINT = "free some space: earlier checkpoints are intact"
+_NO_SPACE_HINT = "remove files, or give it more space: earlier checkpoints are intact"
 _PERMISSION_HINT = "look at its permissions, and at those of the folders above it"
 _IRREGULAR_HINT = "headrace makes none and follows none: move it away"
 _HINTS = {
@@ -19,6 +20,7 @@ _HINTS = {
     errno.EPERM: _PERMISSION_HINT,
     errno.EROFS: "it is on a disk that is mounted read-only; --home names another folder",
     errno.EMFILE: "see ulimit -n",
+    errno.EFBIG: "see ulimit -f",
     errno.EIO: "the disk may be failing: see dmesg",
     errno.ENOLCK: "its disk has no locks; --home names another folder",
     errno.ENOTSUP: "its disk cannot do that; --home names another folder",
@@ -37,8 +39,14 @@ def translate_os_errors(doing: str) -> Iterator[None]:
         raise RefusedSnapshot(message, _IRREGULAR_HINT) from error
     except OSError as error:
         raise StoreError(
-            f"cannot {doing}: {describe_os_error(error)}", _HINTS.get(error.errno or 0, "")
+            f"cannot {doing}: {describe_os_error(error)}", build_hint(error)
         ) from error
+
+
+def build_hint(error: OSError) -> str:
+    """Return what to do about an error, and of a full disk which one it is."""
+    hint = _HINTS.get(error.errno or 0, "")
+    return "; ".join(filter(None, (describe_full_disk(error), hint)))
 
 
 def describe_os_error(error: OSError) -> str:

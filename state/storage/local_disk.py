@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
+from headrace.core.errors.full_disks import name_file
 from headrace.state.storage.access import (
     create_file,
     create_folder,
@@ -74,7 +75,8 @@ class LocalDisk:
         descriptor = create_file(path, os.O_WRONLY | os.O_EXCL)
         try:
             for piece in pieces:
-                _write_all(descriptor, piece)
+                with name_file(path):
+                    _write_all(descriptor, piece)
         finally:
             os.close(descriptor)
 
@@ -159,9 +161,10 @@ def _write_all(descriptor: int, data: bytes | memoryview) -> None:
 def _sync_path(path: str) -> None:
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        if _FULL_SYNC is None:
-            os.fsync(descriptor)
-        else:
-            fcntl.fcntl(descriptor, _FULL_SYNC)
+        with name_file(path):
+            if _FULL_SYNC is None:
+                os.fsync(descriptor)
+            else:
+                fcntl.fcntl(descriptor, _FULL_SYNC)
     finally:
         os.close(descriptor)

@@ -137,3 +137,17 @@ def test_state_on_a_full_disk_is_reported_as_such(
     assert process.returncode == 1
     assert re.search(f"totals.*: cannot write .*{small_disk}/.* no space left", err, re.IGNORECASE)
     assert "defect" not in err
+
+
+def test_output_that_finds_no_room_restarts_as_the_pipeline_says_and_names_the_disk(
+    small_disk: Path, tmp_path: Path
+) -> None:
+    pipeline = PIPELINE.replace("../build/kept", str(small_disk / "kept"))
+    pipeline = pipeline.replace("../build/", "").replace(f"rows: {ROWS}", "rows: 300000")
+    settings = "{restart: {strategy: fixed, attempts: 2, delay: 10ms}}"
+    (tmp_path / "p.yaml").write_text(f"{pipeline}settings: {settings}\n")
+    process = start(tmp_path, "p.yaml")
+    _, err = ended(process)
+    assert process.returncode == 1
+    assert err.count("restarting in 0.0 s") == 2
+    assert f"the file system at {small_disk} has no free space: all 0.5 MiB are used" in err

@@ -19,6 +19,8 @@ from contextlib import contextmanager, suppress
 
 import click
 
+from headrace.core.errors.resource_limits import find_shortage
+
 
 class Refusal(click.ClickException):
     """A command cannot do what was requested: the reason, a hint and the exit status."""
@@ -70,10 +72,11 @@ def print_error(error: BaseException) -> None:
         case BrokenPipeError():
             _discard_stdout()
         case OSError():
-            click.echo(f"headrace: {_format_os_error(error)}", err=True)
+            hint = f"\n      {shortage.hint}" if (shortage := find_shortage(error)) else ""
+            click.echo(f"headrace: {_format_os_error(error)}{hint}", err=True)
             _discard_stdout()
         case _:
-            click.echo(_report_bug(error), err=True)
+            click.echo(_report_shortage(error) or _report_bug(error), err=True)
 
 
 def _format_click_message(error: click.ClickException) -> str:
@@ -91,6 +94,12 @@ def _discard_stdout() -> None:
     """Redirect stdout to nowhere: the interpreter's last flush would fail with a traceback."""
     if sys.stdout:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _report_shortage(error: BaseException) -> str:
+    """Return the message for a lack of memory and the like; "" if that is not the cause."""
+    shortage = find_shortage(error)
+    return f"headrace: {shortage.message}\n      {shortage.hint}" if shortage else ""
 
 
 def _report_bug(error: BaseException) -> str:

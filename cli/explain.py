@@ -52,6 +52,9 @@ def explain(
 
     text = explained(checked.plan, form)
     if batch:
+        from headrace.cli.process_limits import check_process_limits
+
+        check_process_limits(spark=True)
         text = _add_spark_plan(text, checked, checked.plan, form, master, conf, ctx)
     click.echo(text, nl=False)
 

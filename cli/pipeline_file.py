@@ -74,6 +74,9 @@ class CheckedPipeline:
 
 def check_pipeline(path: str, overrides: Sequence[str]) -> CheckedPipeline:
     """Load and plan the pipeline of a file. User errors are problems, not exceptions."""
+    from headrace.cli.process_limits import check_loading_limits
+
+    check_loading_limits()
     from headrace.connectors.registry import REGISTRY
     from headrace.core.pipeline.loader import load_pipeline
     from headrace.core.plan import build_plan

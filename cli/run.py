@@ -111,6 +111,7 @@ def run(ctx: click.Context, /, **parameters: Any) -> None:
     With --batch the pipeline runs once over all existing rows, on Spark. The output has the same
     rows, and becomes visible when all are written. The first Ctrl-C stops it; nothing is written.
     """
+    from headrace.cli.process_limits import check_process_limits
     from headrace.core.job.signals import SignalHandler
 
     signals = ctx.ensure_object(ExitStack).enter_context(SignalHandler())
@@ -121,6 +122,7 @@ def run(ctx: click.Context, /, **parameters: Any) -> None:
     checked, report = _load_pipeline(options)
     if checked.plan is None or not checked.is_valid:
         ctx.exit(2)
+    check_process_limits(spark=options.batch)
     if options.batch:
         ctx.exit(run_batch(options, checked, checked.plan, report, signals))
     is_resumable = _check_checkpoint_options(options, checked.plan, ctx)

@@ -16,6 +16,7 @@ from headrace.cli.control.rescale_plans import RescalePlans
 from headrace.cli.control.savepoint_export import ByteProgress, SavepointProcess
 from headrace.cli.errors import save_bug_report
 from headrace.core.api.storage_url import is_url
+from headrace.core.errors.resource_limits import find_shortage
 from headrace.core.job.launch import LaunchOptions
 
 if TYPE_CHECKING:
@@ -54,5 +55,8 @@ def _report_bug(error: BaseException) -> None:
     """Report a bug in headrace; the job continues."""
     import traceback
 
+    if shortage := find_shortage(error):
+        click.echo(f"control failed: {shortage.message}; {shortage.hint}", err=True)
+        return
     what = f"{type(error).__name__}: {error}".splitlines()[0]
     click.echo(save_bug_report(what, "".join(traceback.format_exception(error))), err=True)

@@ -76,8 +76,10 @@ class OpenSnapshot:
 @contextmanager
 def open_snapshot(what: str, home: str) -> Iterator[OpenSnapshot]:
     """Open the snapshot of this name; a pipeline's file means its job. Raises SnapshotError."""
+    from headrace.cli.process_limits import check_process_limits
     from headrace.state.savepoints.snapshot_lookup import open_snapshot
 
+    check_process_limits()
     with open_snapshot(resolve_job_name(what, home), home) as snapshot:
         yield OpenSnapshot(snapshot)
 

@@ -163,11 +163,13 @@ def export(what: str, to: str | None, home: str) -> None:
     """
     from headrace.cli.command_group import find_installed_version
     from headrace.cli.control.job_lookup import resolve_savepoint_folder
+    from headrace.cli.process_limits import check_process_limits
     from headrace.state.savepoints.creation import take_savepoint
     from headrace.state.savepoints.export import OutputNotCommitted
     from headrace.state.savepoints.savepoint import is_savepoint
     from headrace.state.savepoints.snapshot_lookup import find_job, find_newest_committed
 
+    check_process_limits()
     found = find_job(resolve_job_name(what, home), home)
     if found is None:
         if is_savepoint(what):

@@ -11,6 +11,7 @@ from headrace.core.api.snapshots import SnapshotError
 from headrace.core.api.splits import Failure, Position
 from headrace.core.api.user_code import UserCodeError
 from headrace.core.errors.attribution import get_failed_part
+from headrace.core.errors.resource_limits import find_shortage
 from headrace.core.errors.value_errors import ValueTooLarge
 
 
@@ -96,6 +97,8 @@ def build_failure(error: BaseException, *parts: str) -> Failure:
             return Failure(
                 error.message, where, hint=error.hint, raise_site=locate_root_cause(error)
             )
+    if shortage := find_shortage(error):
+        return Failure(shortage.message, where, hint=shortage.hint, is_transient=True)
     trace = "".join(traceback.format_exception(error))
     # The message may differ each time, as by the number of a Polars task, so failures are compared
     # by the raising line. For errors of the system the line means little: they may pass.

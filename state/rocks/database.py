@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from headrace.core.api.snapshots import StoreError
+from headrace.core.errors.resource_limits import find_shortage
 from headrace.state.storage.access import make_folders, restrict_new_files
 
 if TYPE_CHECKING:
@@ -89,12 +90,14 @@ def _build_compaction_options() -> rocksdict.UniversalCompactOptions:
 
 
 @contextmanager
-def translate_rocksdb_errors(doing: str) -> Iterator[None]:
+def translate_rocksdb_errors(doing: str, folder: str) -> Iterator[None]:
     """Translate RocksDB's errors: each is the same plain exception, and most come from the disk."""
     try:
         yield
     except Exception as error:
-        raise StoreError(f"cannot {doing}: {error}") from error
+        shortage = find_shortage(error, folder)
+        hint = shortage.hint if shortage else ""
+        raise StoreError(f"cannot {doing} {folder}: {error}", hint) from error
 
 
 class RocksDatabase:
@@ -106,7 +109,7 @@ class RocksDatabase:
         self._folder = folder
         self._caches = caches
         options = caches.build_options()
-        with translate_rocksdb_errors(f"open the database in {folder}"):
+        with translate_rocksdb_errors("open the database in", folder):
             make_folders(os.path.dirname(folder))
             restrict_new_files(os.path.dirname(folder))
             there = os.path.exists(os.path.join(folder, "CURRENT"))
@@ -127,7 +130,7 @@ class RocksDatabase:
             end, batch = start + BATCH_ENTRIES, self._create_batch(family)
             for key, value in zip(keys[start:end], values[start:end], strict=True):
                 batch[key] = value
-            with translate_rocksdb_errors(f"write into {self._folder}"):
+            with translate_rocksdb_errors("write into", self._folder):
                 self._database.write(batch, self._no_wal_options)
 
     def remove(self, family: str, keys: Sequence[bytes]) -> None:
@@ -136,13 +139,13 @@ class RocksDatabase:
             batch = self._create_batch(family)
             for key in keys[start : start + BATCH_ENTRIES]:
                 del batch[key]
-            with translate_rocksdb_errors(f"write into {self._folder}"):
+            with translate_rocksdb_errors("write into", self._folder):
                 self._database.write(batch, self._no_wal_options)
 
     def remove_before(self, family: str, key: bytes) -> None:
         """Remove all keys before that one."""
         database = self._ensure_family(family)
-        with translate_rocksdb_errors(f"write into {self._folder}"):
+        with translate_rocksdb_errors("write into", self._folder):
             database.delete_range(b"", key, self._no_wal_options)
 
     def get(self, family: str, keys: Sequence[bytes]) -> list[bytes | None]:
@@ -176,7 +179,7 @@ class RocksDatabase:
         """Copy the database as it is now into a new folder; SST files are linked."""
         import rocksdict
 
-        with translate_rocksdb_errors(f"copy the database in {self._folder}"):
+        with translate_rocksdb_errors("copy the database in", self._folder):
             for database in self._families.values():
                 database.flush()
             rocksdict.Checkpoint(self._database).create_checkpoint(folder)
@@ -188,7 +191,7 @@ class RocksDatabase:
 
     def _ensure_family(self, name: str) -> rocksdict.Rdict:
         if name not in self._families:
-            with translate_rocksdb_errors(f"write into {self._folder}"):
+            with translate_rocksdb_errors("write into", self._folder):
                 made = self._database.create_column_family(name, self._caches.build_options())
             self._families[name] = made
         return self._families[name]

@@ -84,7 +84,8 @@ def test_output_that_cannot_be_written_is_reported_once() -> None:
     with open("/dev/full", "w") as full:
         ran = subprocess.run([*HEADRACE, "--help"], stdout=full, stderr=subprocess.PIPE, text=True)
     assert ran.returncode == 1
-    assert ran.stderr == "headrace: cannot write: no space left on device\n"
+    hint = "      remove files, or give it more space\n"
+    assert ran.stderr == f"headrace: cannot write: no space left on device\n{hint}"
 
 
 PIPELINE = """name: t

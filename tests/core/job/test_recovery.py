@@ -48,7 +48,7 @@ def test_lost_output_is_reported_and_does_not_block_other_commits() -> None:
     with home.hold("now"):
         store = home.open_store(home.ensure_job_id("now"))
         counts = {"parts": {"a": [2, 3, 0, 0, 0]}, "failed": {}}
-        sinks = {sink: {"handles": [], "writers": []} for sink in "ab"}
+        sinks: dict[str, object] = {sink: {"handles": [], "writers": []} for sink in "ab"}
         store.commit(1, build_blob_manifest(sinks=sinks, counts=counts))
         keeping = CheckpointStorage(
             store,

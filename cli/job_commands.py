@@ -138,14 +138,26 @@ DEFAULT_FOLDER = ""
     help="First process all rows that were read, as at the end of time: every window and timer "
     "fires. For the end of a job: to resume, use run --resume-drained.",
 )
+@click.option(
+    "--now",
+    is_flag=True,
+    help="End the job's process at once, whatever it does; the next run resumes from the newest "
+    "checkpoint. Also for a job that is stopping.",
+)
 @add_home_option
-def stop(job: str, to: str | None, drain: bool, home: str) -> None:
+@click.pass_context
+def stop(ctx: click.Context, job: str, to: str | None, drain: bool, now: bool, home: str) -> None:
     """Stop a running job, with a checkpoint to resume from.
 
     JOB is the name of a pipeline or its file. The command has the same effect as the first Ctrl-C
-    in a run, and waits until the job's process has ended. Ctrl-C ends only the waiting. A second
-    stop joins the first.
+    in a run, and waits until the job's process has ended; if that takes long, it prints what the
+    job waits for. Ctrl-C ends only the waiting. A second stop joins the first. With --now the
+    effect is that of the second Ctrl-C.
     """
+    if now:
+        if drain or to is not None:
+            raise click.UsageError("--now takes no checkpoint to drain or save", ctx)
+        return _stop_at_once(job, home)
     with report_unsent(job):
         from headrace.cli.control.client import find_client
         from headrace.cli.control.job_lookup import resolve_savepoint_folder
@@ -174,20 +186,37 @@ def stop(job: str, to: str | None, drain: bool, home: str) -> None:
         click.echo(_format_result(client.home.name, result), err=True)
 
 
-def _describe_leftovers(home: Home) -> str:
-    """Return a hint for a job that has ended without the requested savepoint."""
+def _stop_at_once(job: str, home: str) -> None:
+    with report_unsent(job):
+        from headrace.cli.control.client import find_client
+        from headrace.cli.control.immediate_stop import stop_at_once
+
+        client = find_client(job, home)
+    stop_at_once(client)
+    number = _find_newest_checkpoint(client.home)
+    then = "starts from scratch" if number is None else f"resumes from checkpoint {number}"
+    click.echo(f"{client.home.name} was stopped at once; the next run {then}", err=True)
+
+
+def _find_newest_checkpoint(home: Home) -> int | None:
+    """Return the newest checkpoint of a job that has ended; None if there is none to be found."""
     from headrace.core.api.snapshots import SnapshotError
     from headrace.state.storage.remote.checkpoint_repository import open_repository
 
     try:
         store = open_repository(home).open_read_only()
-        numbers = store.list_checkpoints() if store else []
+        return max(store.list_checkpoints(), default=None) if store else None
     except SnapshotError:
-        numbers = []
-    if not numbers:
+        return None
+
+
+def _describe_leftovers(home: Home) -> str:
+    """Return a hint for a job that has ended without the requested savepoint."""
+    number = _find_newest_checkpoint(home)
+    if number is None:
         return f"{home.name} has stopped"
     makes = f"make the savepoint with: headrace state export {home.name}"
-    return f"{home.name} has stopped at checkpoint {numbers[-1]}; {makes}"
+    return f"{home.name} has stopped at checkpoint {number}; {makes}"
 
 
 def _format_result(name: str, result: dict[str, object]) -> str:

@@ -100,7 +100,7 @@ def run(ctx: click.Context, /, **parameters: Any) -> None:
     """Run a pipeline.
 
     It ends when its sources end, or with a checkpoint at the first Ctrl-C or SIGTERM; the second
-    Ctrl-C stops it at once. However it ends, the same command resumes from its newest checkpoint,
+    ends it within a second. However it ends, the same command resumes from its newest checkpoint,
     and no row is lost or written twice. With --limit, or with standard input, which cannot be read
     again, it takes no checkpoints: the first Ctrl-C finishes the rows that were read.
 
@@ -119,7 +119,7 @@ def run(ctx: click.Context, /, **parameters: Any) -> None:
     options = RunOptions(**parameters)
     if conflict := options.find_conflict():
         raise click.UsageError(conflict, ctx)
-    checked, report = _load_pipeline(options)
+    checked, report = _load_pipeline(options, signals)
     if checked.plan is None or not checked.is_valid:
         ctx.exit(2)
     check_process_limits(spark=options.batch)
@@ -130,7 +130,8 @@ def run(ctx: click.Context, /, **parameters: Any) -> None:
     if options.http is not None:
         launch = _add_monitoring(launch, options.http, options.http_host, report, ctx)
     report.report_start(checked.plan)
-    with _report_errors(report, ctx, is_resumable=is_resumable):
+    signals.describe_end = partial(report.format_interrupted, is_resumable=is_resumable)
+    with _report_errors(report, ctx, signals, is_resumable=is_resumable):
         if is_resumable:
             status = run_resumable(options, checked, checked.plan, launch, report)
         else:
@@ -200,12 +201,15 @@ def run_ephemeral(plan: Plan, settings: Settings, launch: LaunchOptions, report:
         return _launch_job(plan, settings, launch, report, folder)
 
 
-def _load_pipeline(options: RunOptions) -> tuple[CheckedPipeline, RunReport]:
+def _load_pipeline(
+    options: RunOptions, signals: SignalHandler
+) -> tuple[CheckedPipeline, RunReport]:
     """Load the pipeline, and report its problems; also return the report."""
     with _suspend_garbage_collection():
         from headrace.cli.run_report import choose_report
 
         report = choose_report(options.pipeline, options.log, quiet=options.quiet)
+        signals.announce_with(report.report_stopping)
         checked = check_pipeline(options.pipeline, options.settings)
         for problem in checked.problems:
             report.report_problem(problem)
@@ -254,7 +258,6 @@ def _build_launch(
         options.limit,
         (_make_watcher(report),),
         signals=signals,
-        on_stop_requested=report.report_stopping,
         report_warning=lambda line: report.report_event(ExternalWarning(line)),
     )
 
@@ -297,7 +300,9 @@ def _suspend_garbage_collection() -> Iterator[None]:
 
 
 @contextmanager
-def _report_errors(report: RunReport, ctx: click.Context, *, is_resumable: bool) -> Iterator[None]:
+def _report_errors(
+    report: RunReport, ctx: click.Context, signals: SignalHandler, *, is_resumable: bool
+) -> Iterator[None]:
     """Report within the `with` why a job could not start or was interrupted, and exit."""
     from headrace.core.api.failures import ConnectorError, format_refusal
     from headrace.core.api.snapshots import SnapshotError
@@ -315,6 +320,7 @@ def _report_errors(report: RunReport, ctx: click.Context, *, is_resumable: bool)
         ctx.exit(2)
     except JobInterrupted:
         report.report_interrupted(is_resumable=is_resumable)
+        signals.describe_end = str  # it is printed
         ctx.exit(INTERRUPTED_STATUS)
 
 

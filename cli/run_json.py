@@ -50,10 +50,12 @@ class JsonReport:
         self._quiet = quiet
 
     def _write_event(self, event: str, **values: object) -> None:
-        head = {"event": event, "time": datetime.now(UTC), "pipeline": self._pipeline}
-        line = orjson.dumps(head | values, option=orjson.OPT_UTC_Z | orjson.OPT_APPEND_NEWLINE)
-        sys.stderr.write(line.decode())
+        sys.stderr.write(f"{self._format_event(event, **values)}\n")
         sys.stderr.flush()
+
+    def _format_event(self, event: str, **values: object) -> str:
+        head = {"event": event, "time": datetime.now(UTC), "pipeline": self._pipeline}
+        return orjson.dumps(head | values, option=orjson.OPT_UTC_Z).decode()
 
     def report_problem(self, problem: Problem) -> None:
         """Write `error` or `warning`, with its position in the file."""
@@ -103,8 +105,8 @@ class JsonReport:
                 self._write_event(
                     "restarting", delay_s=round(delay_s, 3), **_failure_event(failure)
                 )
-            case StopRequested(drain) if not self._quiet:
-                self._write_event("asked", drain=drain)
+            case StopRequested(drain, now) if not self._quiet:
+                self._write_event("asked", drain=drain, now=now)
             case SavepointTaken(number, path) if not self._quiet:
                 self._write_event("savepoint", checkpoint=number, path=path)
             case JobRescaled(parallelism, stood_s) if not self._quiet:
@@ -134,7 +136,12 @@ class JsonReport:
 
     def report_interrupted(self, *, is_resumable: bool) -> None:
         """Write `failure`: the run was interrupted."""
-        self._write_event("failure", message=INTERRUPTED_TEXT, hint="", exit_status=130)
+        sys.stderr.write(f"{self.format_interrupted(is_resumable=is_resumable)}\n")
+        sys.stderr.flush()
+
+    def format_interrupted(self, *, is_resumable: bool) -> str:
+        """Return `failure`: the run was interrupted."""
+        return self._format_event("failure", message=INTERRUPTED_TEXT, hint="", exit_status=130)
 
     def report_summary(self, outcome: JobOutcome, look: JobProgress) -> None:
         """Write `summary`: how the job ended, and all counts."""

@@ -69,6 +69,10 @@ class RunReport(Protocol):
         """Report the failure that has ended the job."""
         ...
 
+    def format_interrupted(self, *, is_resumable: bool) -> str:
+        """Format the report of an immediate stop, without any wait."""
+        ...
+
     def report_interrupted(self, *, is_resumable: bool) -> None:
         """Report an immediate stop; open output is lost, or made again by a run that resumes."""
         ...

@@ -180,13 +180,17 @@ class TextReport:
 
     def report_interrupted(self, *, is_resumable: bool) -> None:
         """Print what is lost, or how to resume."""
+        self.print_lines(self.format_interrupted(is_resumable=is_resumable))
+
+    def format_interrupted(self, *, is_resumable: bool) -> str:
+        """Say what is lost, or how to resume."""
         if not is_resumable:
             then = LOST_TEXT
         elif self._checkpoint is None:
             then = RESTART_TEXT
         else:
             then = f"{self._resume_command} resumes from checkpoint {self._checkpoint}"
-        self.print_lines(f"{INTERRUPTED_TEXT}: {then}")
+        return f"{INTERRUPTED_TEXT}: {then}"
 
     def report_summary(self, outcome: JobOutcome, look: JobProgress) -> None:
         """Print the parts in columns; a failure was printed before."""
@@ -254,6 +258,8 @@ def format_request_done(event: StopRequested | SavepointTaken | JobRescaled) -> 
     'rescaled: totals 3, out 2; paused for 0.3 s'
     """
     match event:
+        case StopRequested(is_immediate=True):
+            return "headrace stop: stopping at once"
         case StopRequested(drain):
             return "headrace stop: draining" if drain else "headrace stop: stopping"
         case SavepointTaken(number, path):

@@ -49,8 +49,10 @@ with a number of rows; with `watch:` or without a number they run until they are
 - `--limit N` reads N rows of each source. Of files, those are the first rows in the order of the
   files' names. Rows after the last one are not read, so they are never bad.
 - The first Ctrl-C (or SIGTERM) stops the run with a checkpoint: exit status 0, and the same command
-  resumes from it. The second Ctrl-C stops the run at once; then the same command resumes from the
-  previous checkpoint, and again no row is lost or written twice. When standard output is closed, as
+  resumes from it. The second Ctrl-C (or SIGTERM) ends the run within a second, whatever it does;
+  then the same command resumes from the previous checkpoint, and again no row is lost or written
+  twice.
+  Signals within 0.2 seconds of the first count as the first. When standard output is closed, as
   by `| head`, or the terminal is closed, the run stops as at the first Ctrl-C; under `nohup` it
   continues.
 - A run with `--limit`, or one that reads standard input, takes no checkpoints. The first Ctrl-C
@@ -80,7 +82,8 @@ and in addition, by event:
 - `checkpoint_failed`, for each failed one: `number` and `message`. The job continues.
 - `restarting`, when the job has failed and restarts after `delay_s` seconds: the failure, with the
   fields of `failure`.
-- `asked`, when a client requests a stop: `drain` is true if the job is drained first.
+- `asked`, when a client requests a stop: `drain` is true if the job is drained first, `now` if it
+  ends without a checkpoint.
 - `savepoint`, when a client's savepoint is complete: `path`, and the `checkpoint` it was made of.
 - `rescaled`, when a client has changed `parallelism`: of which parts, and `stood_still_s`, the
   length of the pause.

@@ -7,7 +7,6 @@ since nothing can be resumed. The second Ctrl-C stops the process at once. For `
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 import uuid
@@ -114,8 +113,9 @@ class BatchRun:
 
     def _run_recorded(self, log: BatchHome, signals: SignalHandler) -> int:
         self._report.report_start(self._plan)
+        signals.describe_end = partial(self._report.format_interrupted, is_resumable=False)
         with (
-            signals.send_to_job(self._request_stop, _exit_at_once),
+            signals.send_to_job(self._cancellation.request, end=None),
             self._report.open_display(),
             self._report_progress(),
         ):
@@ -219,16 +219,6 @@ class BatchRun:
 
     def _report_line(self, line: str) -> None:
         self._report.report_event(ExternalWarning(line))
-
-    def _request_stop(self) -> None:
-        self._report.report_stopping()
-        self._cancellation.request()
-
-
-def _exit_at_once() -> None:
-    """End the process at once; Spark's Java ends with it."""
-    os.write(2, b"stopped\n")
-    os._exit(INTERRUPTED_STATUS)
 
 
 def explain_on_spark(

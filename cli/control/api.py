@@ -63,12 +63,17 @@ class ApiHandlers:
         return _answer_accepted(self.control.savepoint(_parse_location("to", body.get("to"))))
 
     async def stop(self, request: Request) -> Response:
-        """Request a stop: `savepoint`, true or a location; `drain`, true or false."""
-        body = _check_keys(request.body, "savepoint", "drain")
-        saves, drain = body.get("savepoint"), body.get("drain", False)
+        """Request a stop: `savepoint`, true or a location; `drain` and `now`, true or false."""
+        body = _check_keys(request.body, "savepoint", "drain", "now")
+        saves = body.get("savepoint")
+        drain, now = (_parse_flag(key, body.get(key, False)) for key in ("drain", "now"))
         to = None if isinstance(saves, bool) else _parse_location("savepoint", saves)
-        if not isinstance(drain, bool):
-            raise _reject_value("drain", "true or false", drain)
+        if now and (saves or drain):
+            raise RequestError(
+                400, "malformed", "now: wanted it alone", "a stop at once takes no checkpoint"
+            )
+        if now:
+            return _answer_accepted(self.control.stop_now())
         return _answer_accepted(self.control.stop(saves=bool(saves), to=to, drain=drain))
 
     async def rescale(self, request: Request) -> Response:
@@ -99,6 +104,7 @@ class ApiHandlers:
         await self.control.wait_until_over(operation, _parse_wait(request.query))
         if operation.is_over:
             self.control.mark_received(operation)
+        self.control.update_progress(operation)
         return make_response(200, build_operation_document(operation))
 
 
@@ -144,6 +150,12 @@ def _parse_location(key: str, value: object) -> str | None:
         return resolve_storage_url(value).url
     except NotAStorageUrl as error:
         raise RequestError(400, "malformed", f"{key}: {error.message}", error.hint) from None
+
+
+def _parse_flag(key: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise _reject_value(key, "true or false", value)
+    return value
 
 
 def _parse_number(key: str, value: object) -> int:

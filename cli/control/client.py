@@ -23,6 +23,8 @@ Sleep: TypeAlias = Callable[[float], None]
 ANSWER_TIMEOUT_S = 20.0
 """The time that a job may take to answer; a user function may block its loop."""
 
+CONNECT_TIMEOUT_S = 2.0
+
 START_TIMEOUT_S = 5.0
 """The time to wait for a job that is starting."""
 
@@ -105,6 +107,16 @@ class JobClient:
         finally:
             connection.close()
 
+    def connect(self) -> None:
+        """Connect without a request, to learn the process. Raises NotListening, NoAnswer."""
+        try:
+            with job_socket.connect_to_job(self.home.folder, CONNECT_TIMEOUT_S) as connection:
+                self.process_id = job_socket.find_listener_process(connection)
+        except (FileNotFoundError, ConnectionRefusedError):
+            raise NotListening from None
+        except OSError as error:
+            raise NoAnswer(str(error) or type(error).__name__) from None
+
     def fetch_job(self, timeout_s: float = ANSWER_TIMEOUT_S) -> Document:
         """Return the job's status and counts. Raises NotListening, NoAnswer."""
         status, document = self.send_request("GET", "/v1/job", timeout_s=timeout_s)
@@ -176,5 +188,5 @@ def find_client(job: str, root: str, pause: Sleep = time.sleep) -> JobClient:
 
 def _reject_unanswered(name: str, error: NoAnswer) -> Refusal:
     why = "in time" if str(error) == "timed out" else f": {error}"
-    hint = "a slow user function may be blocking it; try again"
+    hint = "a slow user function may be blocking it; try again, or end it: headrace stop --now"
     return Refusal(f"{name} has not answered{'' if why[0] == ':' else ' '}{why}", hint, 1)

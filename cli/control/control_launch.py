@@ -37,7 +37,14 @@ def add_control(
     """Add the control of the job to its launch."""
     saving = SavepointProcess(partial(_export_savepoint, home, figures.description.version))
     control = JobControl(
-        home.folder, figures, RescalePlans(loaded), saving, report, _report_bug, build_routes
+        home.folder,
+        figures,
+        RescalePlans(loaded),
+        saving,
+        report,
+        _report_bug,
+        how.signals.end_at_once,
+        build_routes,
     )
     return replace(how, watchers=(*how.watchers, control.watch), on_ended=control.finish_operations)
 

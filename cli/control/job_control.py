@@ -53,6 +53,8 @@ class JobControl:
     report_event: Callable[[JobEvent], None] = lambda event: None
     report_bug: Callable[[BaseException], None] = lambda error: None
     """Called with an exception that is a bug in headrace."""
+    end_at_once: Callable[[], None] = lambda: None
+    """Ends the job without a checkpoint, and its process."""
     make_routes: Callable[[JobControl], Sequence[HttpRoute]] = lambda control: ()
     """The routes to serve."""
     operations: Operations = field(default_factory=Operations)
@@ -128,6 +130,22 @@ class JobControl:
             self.report_event(StopRequested(drain))
             self.job.stop(drain=drain)
         return self._start_operations(operation)
+
+    def stop_now(self) -> Operation:
+        """Request the end without a checkpoint, also of a job that is stopping.
+
+        The operation fails, as all open ones. Raises RequestError.
+        """
+        asyncio.get_running_loop().call_soon(self.end_at_once)
+        self.report_event(StopRequested(is_drain=False, is_immediate=True))
+        return self._start_operations(
+            self.operations.request_stop(self.job.status, format_now(), saves=False, drain=False)
+        )
+
+    def update_progress(self, operation: Operation) -> None:
+        """Update the progress of a stop that waits for the job."""
+        if operation.kind == "stop" and not self.operations.has_job_ended:
+            self._set_progress(operation, self.job.describe_stop())
 
     async def wait_until_over(self, operation: Operation, wait_s: float) -> None:
         """Wait until the operation is over, at most this long."""

@@ -21,8 +21,12 @@ from headrace.core.errors.rendering import escape_unprintable
 PROGRESS_INTERVAL_S = 1.0
 """The interval of progress on a terminal."""
 
+FIRST_WAIT_S = 3.0
+"""The time after which a line is printed elsewhere, if a job is still stopping."""
+
 POLL_WAIT_S = 10.0
-ANSWER_MARGIN_S = 30.0
+ANSWER_MARGIN_S = 5.0
+NOW_HINT = "headrace stop --now ends it at once"
 PAUSE_S = 0.1
 ERASE_LINE = "\r\x1b[K"
 
@@ -52,7 +56,7 @@ def watch_process(client: JobClient) -> Iterator[Callable[[], None]]:
     Then its home is free. A process descriptor is used where the system has them, instead of
     polling; a process id alone is not enough, since another process may get the same one.
     """
-    process = _open_process(client.process_id)
+    process = open_process(client.process_id)
     try:
         yield lambda: _wait_for_end(client, process)
     finally:
@@ -72,7 +76,7 @@ def _wait_for_end(client: JobClient, process: int | None) -> None:
         raise Refusal(f"{client.home.name} is still ending", status=130) from None
 
 
-def _open_process(process: int | None) -> int | None:
+def open_process(process: int | None) -> int | None:
     """Return a descriptor that is readable when another process has ended, if possible."""
     opened: Callable[[int], int] | None = getattr(os, "pidfd_open", None)
     if process in (None, os.getpid()) or opened is None:
@@ -84,13 +88,14 @@ def _open_process(process: int | None) -> int | None:
 
 
 def _follow_operation(client: JobClient, operation: Document) -> Document:
-    shown = ProgressLine()
+    shown, wait_s = ProgressLine(client.home.name), FIRST_WAIT_S
     try:
         while operation["state"] in ("waiting", "running"):
             shown.show(operation)
             operation = _poll_operation(
-                client, operation, PROGRESS_INTERVAL_S if shown.is_live else POLL_WAIT_S
+                client, operation, PROGRESS_INTERVAL_S if shown.is_live else wait_s
             )
+            wait_s = POLL_WAIT_S
     finally:
         shown.erase()
     if operation["state"] == "done":
@@ -112,26 +117,32 @@ def _poll_operation(client: JobClient, operation: Document, wait_s: float) -> Do
     except NoAnswer:
         # Its loop is blocked, or it is just ending.
         time.sleep(PAUSE_S)
-        return operation
+        return {**operation, "progress": {"words": SILENT_TEXT}}
     if status != 200:
         raise Refusal(f"{client.home.name}: {document['error']['message']}", status=1)
     return document
 
 
-class ProgressLine:
-    """A progress line on standard error, if that is a terminal."""
+SILENT_TEXT = "the job does not answer: a user function may be blocking it"
 
-    def __init__(self) -> None:
+
+class ProgressLine:
+    """Progress on standard error: one line on a terminal; elsewhere a line if a stop takes long."""
+
+    def __init__(self, job: str) -> None:
+        self._job = job
         self.is_live = bool(sys.stderr) and sys.stderr.isatty()
+        self._shown: str | None = None
 
     def show(self, operation: Document) -> None:
         """Show the progress of the operation."""
+        text = escape_unprintable(describe_operation(operation))
         if self.is_live:
-            click.echo(
-                f"{ERASE_LINE}{escape_unprintable(describe_operation(operation))}",
-                err=True,
-                nl=False,
-            )
+            click.echo(f"{ERASE_LINE}{text}", err=True, nl=False)
+        elif operation["kind"] == "stop":
+            if self._shown not in (None, text):
+                click.echo(f"{self._job}: {text}; {NOW_HINT}", err=True)
+            self._shown = text
 
     def erase(self) -> None:
         """Erase the line."""

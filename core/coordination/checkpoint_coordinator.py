@@ -139,6 +139,16 @@ class CheckpointCoordinator:
             self._fail_checkpoint("the job is drained", now) if self.state == "snapshotting" else []
         )
 
+    def get_awaited(self) -> tuple[str, tuple[SubtaskId, ...]]:
+        """Return what the checkpoint waits for, and the subtasks that have not answered."""
+        name = f"checkpoint {self.number}"
+        match self.state:
+            case "snapshotting":
+                return name, tuple(s for s in self.subtasks if s not in self._snapshots)
+            case "committing":
+                return f"the commit of {name}", ()
+        return f"{name} to be written", ()
+
     def on_snapshot_acknowledged(self, message: SnapshotAcknowledged) -> list[CoordinatorAction]:
         """Record that the snapshot of a subtask is stored."""
         self._add_output(message.subtask, message.snapshot.handle, self._prepared_output)

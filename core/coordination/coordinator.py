@@ -139,6 +139,15 @@ class Coordinator:
         self.state = "stopping"
         return [PauseSources(), *self._advance(now)]
 
+    def get_awaited(self) -> tuple[str, tuple[SubtaskId, ...]]:
+        """Return what the end of a stop waits for, and the subtasks that have not answered."""
+        checkpoints = self.checkpoints
+        if self.state in ("new", "running"):
+            return "the rows that were read", tuple(sorted(self._running_subtasks))
+        if self.state in ("stopping", "ending") and checkpoints is not None:
+            return checkpoints.get_awaited()
+        return "the end of its tasks", ()
+
     def next_deadline(self) -> float | None:
         """Return the time of the next `tick`, if one is due."""
         is_active = self.state in ("running", "stopping", "ending")

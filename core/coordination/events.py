@@ -46,6 +46,8 @@ class StopRequested:
     """A client has requested the end of the job."""
 
     is_drain: bool
+    is_immediate: bool = False
+    """Whether it ends without a checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)

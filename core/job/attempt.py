@@ -62,6 +62,7 @@ class Attempt:
     spec: JobSpec
     restored_checkpoint: RestoredCheckpoint | None = None
     number: int = 1
+    _coordinator: Coordinator | None = None
     _worker: Worker | None = None
     _mailbox: asyncio.Queue[CoordinatorCall] = field(default_factory=asyncio.Queue)
     _subtask_builder: SubtaskBuilder | None = None
@@ -105,7 +106,7 @@ class Attempt:
                 await ends.check_sinks()
                 return Coordinator((), {}, state="done")
         begins, splits = await discover_splits(ends, restored)
-        coordinator = await self._build_coordinator(ends)
+        coordinator = self._coordinator = await self._build_coordinator(ends)
         now = asyncio.get_running_loop().time()
         discovering = [
             asyncio.create_task(self._rediscover_splits(name, source, coordinator))
@@ -178,6 +179,15 @@ class Attempt:
             return coordinator.stop(now)
 
         self._post(halt_coordinator)
+
+    def describe_awaited(self) -> str:
+        """Describe what the end of the attempt waits for, with the tasks that have not answered."""
+        if self._coordinator is None:
+            return "its start"
+        what, subtasks = self._coordinator.get_awaited()
+        tasks = self.spec.plan.tasks
+        names = [" > ".join(tasks[number].parts) for number in sorted({s.task for s in subtasks})]
+        return f"{what}: {', '.join(names)}" if names else what
 
     async def take_checkpoint(self) -> int:
         """Take a checkpoint of all input so far. Return its number once its output is committed.

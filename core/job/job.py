@@ -139,6 +139,11 @@ class Job:
             )
         return "running"
 
+    def describe_stop(self) -> str:
+        """Describe what a job that is stopping waits for."""
+        awaited = self._attempt.describe_awaited() if self._attempt else "its start"
+        return f"waiting for {awaited}"
+
     async def take_checkpoint(self) -> int:
         """Take a checkpoint of all input so far. Return its number.
 

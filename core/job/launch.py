@@ -1,8 +1,7 @@
 """A job in a process of its own: the event loop, the threads, the signals.
 
-The first SIGINT or SIGTERM stops the job, with a checkpoint to resume from. A second ends it at
-once: uncommitted output is dropped, and a running thread is waited for, up to a limit. A third does
-not wait.
+The first SIGINT or SIGTERM stops the job, with a checkpoint to resume from. A second ends it within
+a second: uncommitted output is dropped in this time if that is possible, else at the next start.
 """
 
 from __future__ import annotations
@@ -55,8 +54,6 @@ class LaunchOptions:
     watchers: tuple[Watcher, ...] = ()
     on_ended: Callable[[Job, JobOutcome], Awaitable[None]] = _do_nothing
     """Awaited when the job has ended, before its process releases anything."""
-    on_stop_requested: Callable[[], None] = lambda: None
-    """Called on the first request to end."""
     report_warning: Callable[[str], None] = lambda line: None
     """Reports an external warning to the user, in one line."""
     storage: CheckpointStorage | None = None
@@ -109,13 +106,10 @@ async def _run_watched(job: Job, how: LaunchOptions) -> JobOutcome:
     watching = [asyncio.create_task(watcher(job)) for watcher in how.watchers]
     running = asyncio.create_task(_run_job(job, how))
 
-    def ask() -> None:
-        how.on_stop_requested()
-        job.stop()
-
     loop = asyncio.get_running_loop()
     with how.signals.send_to_job(
-        lambda: loop.call_soon_threadsafe(ask), lambda: loop.call_soon_threadsafe(running.cancel)
+        lambda: loop.call_soon_threadsafe(job.stop),
+        lambda: loop.call_soon_threadsafe(running.cancel),
     ):
         try:
             return await running

@@ -1,14 +1,17 @@
-"""Signals as requests to a job: the first stops it, the second ends it at once, the third exits.
+"""Signals as requests to a job: the first stops it, the second ends it within a second.
 
 SIGINT, SIGTERM and SIGHUP are handled. SIGHUP means that the terminal was closed. It comes twice,
 from the shell and from the system, so it stops a job if no other signal did, and never ends one. A
-process that ignores it from the start (`nohup`) continues to ignore it.
+process that ignores it from the start (`nohup`) continues to ignore it. Some programs send a signal
+twice for one request (GNU `timeout`: to the process, and to its group), so signals within
+REPEAT_S of the first count as the first.
 
 Python's C handler writes the number of a signal to a pipe as soon as it comes, in any thread, and a
 thread of this module reads it there. So a request counts even while the main thread imports, or
 runs a user-defined function that gives neither the loop nor Python's handlers a turn. Blocking the
 signals and waiting for them would do the same, but processes started by user code would inherit the
-blocked signals, and could not be terminated.
+blocked signals, and could not be terminated. This thread never waits for anything but signals: what
+may wait, such as printing to a terminal that nobody reads, runs in a thread of its own.
 
 Polars installs a hook on SIGINT when it is imported, which raises KeyboardInterrupt out of whatever
 Polars computes when the signal comes. `reinstall` takes the signal back.
@@ -20,14 +23,23 @@ import atexit
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TypeAlias
 
 HANDLED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 INTERRUPTED_STATUS = 130
-THREAD_GRACE_S = 30.0
-"""The time for which a thread may run on after everything was asked to end."""
+REPEAT_S = 0.2
+"""Signals within this time of the first are the same request."""
+
+END_GRACE_S = 0.7
+"""The time for which a job may discard its open output after the second signal."""
+
+PRINT_GRACE_S = 0.1
+"""The time for which text may wait for its reader, which may never read."""
+
+STOPPED_TEXT = "stopped"
 
 SignalRequest: TypeAlias = "Callable[[], object]"
 _ACTIVE_HANDLERS: list[SignalHandler] = []
@@ -41,10 +53,20 @@ class SignalHandler:
     that a signal could stop, and a signal does not change the exit status.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.count = 0
-        """The number of signals so far."""
-        self._job: tuple[SignalRequest, SignalRequest] | None = None
+        """The number of requests so far."""
+        self.announce_stop: Callable[[], None] = _do_nothing
+        """Prints once that the first signal was received; it may wait for its reader."""
+        self.describe_end: Callable[[], str] = lambda: STOPPED_TEXT
+        """Returns the last line of a process that ends at once; it must not wait."""
+        self._clock = clock
+        self._first_s = 0.0
+        self._is_announced = False
+        self._is_ending = False
+        self._exits = False
+        """Whether the process is this handler's to end: it is, once the handler was entered."""
+        self._job: tuple[SignalRequest, SignalRequest | None] | None = None
         self._lock = threading.Lock()
 
     def __enter__(self) -> SignalHandler:
@@ -53,8 +75,9 @@ class SignalHandler:
         self._thread = threading.Thread(
             target=self._listen, args=(reading,), name="headrace-signals", daemon=True
         )
-        self._exit_timer = threading.Timer(THREAD_GRACE_S, os._exit, (INTERRUPTED_STATUS,))
+        self._exit_timer = threading.Timer(END_GRACE_S, self._exit_process)
         self._exit_timer.daemon = True
+        self._exits = True
         before = {number: signal.getsignal(number) for number in HANDLED_SIGNALS}
         if before[signal.SIGHUP] is signal.SIG_IGN:
             del before[signal.SIGHUP]
@@ -68,6 +91,7 @@ class SignalHandler:
 
     def __exit__(self, *_: object) -> None:
         self._restore_handlers()
+        self._exits = False
         self._exit_timer.cancel()
         self._thread.join()
         atexit.unregister(_ignore_signals)
@@ -87,9 +111,20 @@ class SignalHandler:
             for number in self._old_handlers:
                 signal.signal(number, _python_handler)
 
+    def announce_with(self, announce: Callable[[], None]) -> None:
+        """Announce the first signal by this function: at once if it has come already."""
+        with self._lock:
+            self.announce_stop = announce
+            if self.count:
+                self._announce()
+
     @contextmanager
-    def send_to_job(self, request: SignalRequest, end: SignalRequest) -> Iterator[None]:
-        """Send requests to a job, from another thread; signals that came before count at once."""
+    def send_to_job(self, request: SignalRequest, end: SignalRequest | None) -> Iterator[None]:
+        """Send requests to a job, from another thread; signals that came before count at once.
+
+        Neither function may wait: while one runs, no signal is handled. Without `end` there is
+        nothing to discard, and the second signal ends the process without delay.
+        """
         with self._lock:
             self._job = (request, end)
             if self.count:
@@ -100,27 +135,74 @@ class SignalHandler:
             with self._lock:
                 self._job = None
 
+    def end_at_once(self) -> None:
+        """End the job and the process as the second signal does, from any thread."""
+        with self._lock:
+            self.count = max(self.count, 2)
+            self._end()
+
     def _listen(self, reading: int) -> None:
         with open(reading, "rb", buffering=0) as numbers:
             while number := numbers.read(1):
-                hung_up = number[0] == signal.SIGHUP
-                if number[0] in HANDLED_SIGNALS and not (hung_up and self.count):
-                    with self._lock:
-                        self._handle_signal()
+                self.handle(number[0])
 
-    def _handle_signal(self) -> None:
-        self.count += 1
-        if self.count == 2 and self._job is None:
-            with suppress(OSError):
-                os.write(2, b"stopped\n")
-            os._exit(INTERRUPTED_STATUS)
-        if self.count > 2:
-            os._exit(INTERRUPTED_STATUS)
-        if self._job is not None:
-            request, end = self._job
-            (request if self.count == 1 else end)()
-        if self.count == 2:
+    def handle(self, number: int) -> None:
+        """Handle one signal."""
+        is_hangup = number == signal.SIGHUP
+        with self._lock:
+            if number not in HANDLED_SIGNALS or (is_hangup and self.count):
+                return
+            if not self.count:
+                self.count, self._first_s = 1, self._clock()
+                self._announce()
+                if self._job is not None:
+                    self._job[0]()
+            elif self._clock() - self._first_s >= REPEAT_S:
+                self.count += 1
+                self._end()
+
+    def _announce(self) -> None:
+        if not self._is_announced and self.announce_stop is not _do_nothing:
+            self._is_announced = True
+            _try_to_print(self.announce_stop)
+
+    def _end(self) -> None:
+        """End the job, and the process after END_GRACE_S, or at once if it runs no job."""
+        if self._is_ending:
+            return
+        self._is_ending = True
+        discard = self._job and self._job[1]
+        if self._exits and not discard:
+            self._exit_process()
+        if self._exits:
             self._exit_timer.start()
+        if discard:
+            discard()
+
+    def _exit_process(self) -> None:
+        """End the process, whatever it does; its last line is lost if nobody reads it."""
+        with suppress(Exception):
+            text = self.describe_end()
+            if text:
+                _try_to_print(lambda: os.write(2, f"{text}\n".encode()))
+        os._exit(INTERRUPTED_STATUS)
+
+
+def _try_to_print(show: Callable[[], object]) -> None:
+    """Print in a thread, and wait a moment for it: the reader may have stopped reading."""
+
+    def work() -> None:
+        with suppress(Exception):
+            show()
+
+    thread = threading.Thread(target=work, name="headrace-print", daemon=True)
+    with suppress(RuntimeError):  # the system has no thread left
+        thread.start()
+        thread.join(PRINT_GRACE_S)
+
+
+def _do_nothing() -> None:
+    """Announce nothing."""
 
 
 def _python_handler(number: int, frame: object) -> None:

@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from headrace.cli.control.client import JobClient
 from headrace.state.savepoints.savepoint import open_savepoint
 from headrace.state.storage.home import Home
@@ -69,9 +71,10 @@ def asking(folder: Path, *arguments: str) -> subprocess.Popen[str]:
 
 
 def answered(process: subprocess.Popen[str]) -> str:
-    """Return the output of a process that ended without errors or other output."""
+    """Return the output of a process that ended without errors; a slow stop says why it waits."""
     out, err = ended(process)
-    assert (process.returncode, err) == (0, "")
+    errors = [line for line in err.splitlines() if ": stop: " not in line]
+    assert (process.returncode, errors) == (0, [])
     return out.removesuffix("\n")
 
 
@@ -154,6 +157,57 @@ def test_a_client_that_disconnects_ends_only_the_waiting(tmp_path: Path) -> None
     assert (stop.returncode, ", drained; run --resume-drained" in err) == (0, True)
     ended(job)
     assert job.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("work", "status"),
+    [
+        ("time.sleep(3600)", 130),
+        # Holds the interpreter lock: no thread of Python runs.
+        ("sum(range(10**18))", -signal.SIGKILL),
+    ],
+)
+def test_a_stop_at_once_ends_a_job_whose_function_never_returns(
+    tmp_path: Path, work: str, status: int
+) -> None:
+    (tmp_path / "p.yaml").write_text(STUCK.replace("returns", "mode: row, returns"))
+    (tmp_path / "stuck.py").write_text(
+        "import time\n\ndef stuck(row):\n"
+        f"    if row['x'] == 1000:\n        open('begun', 'w').close()\n        {work}\n"
+        "    return row\n"
+    )
+    os.mkfifo(tmp_path / "begun")
+    job = start(tmp_path, "p.yaml", "--log", "json", "--set", "settings.checkpoint.every=100ms")
+    met(tmp_path / "begun", "r").close()
+    asked = asking(tmp_path, "stop", "stuck", "--now")
+    _, err = ended(asked)
+    assert (asked.returncode, job.wait()) == (0, status)
+    taken = [json.loads(line).get("number", 0) for line in ended(job)[1].splitlines()]
+    assert err == f"stuck was stopped at once; the next run resumes from checkpoint {max(taken)}\n"
+    again = asking(tmp_path, "stop", "stuck", "--now")
+    _, err = ended(again)
+    assert (again.returncode, "stuck is not running" in err) == (3, True)
+
+
+def test_a_stop_that_takes_long_says_what_it_waits_for(tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text(STUCK)
+    (tmp_path / "stuck.py").write_text(FUNCTION)
+    for name in ("begun", "release"):
+        os.mkfifo(tmp_path / name)
+    job = start(tmp_path, "p.yaml", "--quiet")
+    met(tmp_path / "begun", "r").close()
+    stop = asking(tmp_path, "stop", "stuck")
+    assert stop.stderr is not None
+    line = stop.stderr.readline()
+    assert re.fullmatch(
+        r"stuck: stop: waiting for checkpoint \d+: numbers > mapped > out; "
+        r"headrace stop --now ends it at once\n",
+        line,
+    )
+    met(tmp_path / "release", "w").close()
+    ended(stop)
+    ended(job)
+    assert (stop.returncode, job.returncode) == (0, 0)
 
 
 def test_a_job_that_was_killed_is_no_obstacle(tmp_path: Path) -> None:

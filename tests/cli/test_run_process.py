@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import dropwhile, islice
 from pathlib import Path
 from random import Random
@@ -20,7 +21,9 @@ from tests.support.cli.processes import (
     limited,
     met,
     screen,
+    send_again,
     start,
+    until_full,
 )
 
 ENDLESS = """\
@@ -52,6 +55,9 @@ steps:
 sinks:
   out: {from: mapped, files: {path: out}}
 """
+
+SOON_S = 20.0
+"""A process that does not end by itself is killed after this time."""
 
 PARTS = ["bids", "some", "screen", "kept"]
 
@@ -218,20 +224,81 @@ def stuck_and_asked_once(folder: Path) -> subprocess.Popen[str]:
 
 def test_the_second_signal_ends_it_at_once_and_leaves_no_output(stuck: Path) -> None:
     process = stuck_and_asked_once(stuck)
-    process.send_signal(signal.SIGTERM)
-    met(stuck / "release", "w").close()
+    send_again(process, signal.SIGTERM)
     _, err = ended(process)
     assert process.returncode == 130
     assert err == "stopped at once: the same command starts from scratch\n"
     assert not list((stuck / "out").glob("part-*"))
 
 
-def test_the_third_signal_waits_for_no_thread(stuck: Path) -> None:
-    process = stuck_and_asked_once(stuck)
+def test_two_signals_that_come_together_stop_it_with_a_checkpoint(tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text(COUNTED)
+    process = start(tmp_path, "p.yaml")
+    assert process.stdout is not None
+    process.stdout.readline()
+    for _ in range(2):
+        process.send_signal(signal.SIGTERM)
+    _, err = ended(process)
+    assert (process.returncode, "stopped after" in err) == (0, True)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "time.sleep(3600)",
+        "while True: pass",
+        "try:\n        time.sleep(3600)\n    finally:\n        time.sleep(3600)",
+        "threading.Thread(target=time.sleep, args=(3600,)).start(); threading.Event().wait()",
+    ],
+)
+def test_the_second_signal_ends_it_whatever_a_function_does(tmp_path: Path, body: str) -> None:
+    (tmp_path / "p.yaml").write_text(FEW)
+    begun = "    with open('begun', 'w'): pass\n"
+    (tmp_path / "few.py").write_text(
+        f"import threading, time\n\ndef few(rows):\n{begun}    {body}\n"
+    )
+    os.mkfifo(tmp_path / "begun")
+    process = start(tmp_path, "p.yaml", longest_s=SOON_S)
+    met(tmp_path / "begun", "r").close()
     process.send_signal(signal.SIGINT)
-    process.send_signal(signal.SIGTERM)
-    ended(process)
+    assert process.stderr is not None
+    assert process.stderr.readline().startswith("stopping; ")
+    send_again(process, signal.SIGINT)
+    _, err = ended(process)
     assert process.returncode == 130
+    assert err == "stopped at once: the same command starts from scratch\n"
+
+
+def test_the_second_signal_ends_it_though_nobody_reads_its_rows(tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text(FINITE + "settings: {checkpoint: {every: 100ms}}\n")
+    process = start(tmp_path, "p.yaml", longest_s=SOON_S)
+    assert process.stdout is not None and process.stderr is not None
+    until_full(process.stdout)
+    process.send_signal(signal.SIGINT)
+    assert process.stderr.readline().startswith("stopping; ")
+    send_again(process, signal.SIGINT)
+    assert process.wait() == 130
+    _, err = ended(process)
+    assert err.startswith("stopped at once: the same command ")
+    again = finished(tmp_path, "p.yaml")
+    assert again.returncode == 0
+    assert numbers(tmp_path) == list(range(MANY))
+
+
+def test_signals_count_though_nobody_reads_what_it_says(stuck: Path) -> None:
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    with suppress(BlockingIOError):
+        while True:
+            os.write(writing, bytes(4096))
+    os.set_blocking(writing, True)
+    process = limited(subprocess.Popen([*RUN, "p.yaml"], cwd=stuck, stderr=writing), SOON_S)
+    met(stuck / "begun", "r").close()
+    process.send_signal(signal.SIGINT)
+    send_again(process, signal.SIGINT)
+    assert process.wait() == 130
+    os.close(reading)
+    os.close(writing)
 
 
 def test_signals_are_handled_while_a_function_blocks_the_loop(
@@ -269,7 +336,7 @@ def test_two_signals_while_it_starts_up_end_it_there(tmp_path: Path) -> None:
     process = starting(tmp_path)
     with met(tmp_path / "p.yaml", "w"):
         process.send_signal(signal.SIGINT)
-        process.send_signal(signal.SIGTERM)
+        send_again(process, signal.SIGTERM)
         _, err = ended(process)
     assert (process.returncode, err) == (130, "stopped\n")
     assert not (tmp_path / "kept").exists()

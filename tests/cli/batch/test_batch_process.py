@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli.processes import ended, limited, met
+from tests.support.cli.processes import ended, limited, met, send_again
 from tests.support.java import FOR_ALL
 
 pytestmark = pytest.mark.slow
@@ -95,6 +95,26 @@ def test_it_runs_where_there_is_no_java_and_says_nothing_that_spark_says(tmp_pat
     assert [line.split()[0] for line in last] == ["rows", "ids", "out", "done"]
     home = tmp_path / ".headrace" / "small" / "batch"
     assert [path.name for path in home.rglob("*") if path.is_file()] == ["lock"]
+
+
+def test_the_second_ctrl_c_ends_it_whatever_spark_does(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    os.mkfifo(tmp_path / "never")
+    process = start(tmp_path, WAITING, os.environ | FOR_ALL)
+    with met(tmp_path / "pipe", "r", LONGEST_S):
+        process.send_signal(signal.SIGTERM)
+        assert process.stderr is not None
+        while not process.stderr.readline().startswith("stopping; "):
+            assert process.poll() is None
+        # Cancelled tasks may end first: then there is nothing left that a signal could end.
+        send_again(process, signal.SIGTERM)
+    _, err = ended(process)
+    assert process.returncode == 130
+    assert err.splitlines()[-1] in (
+        "stopped at once: output that was not written yet is lost",
+        "stopped: nothing was written",
+    )
+    assert not written(tmp_path)
 
 
 def test_the_first_ctrl_c_cancels_it_and_nothing_is_written(tmp_path: Path) -> None:

@@ -48,6 +48,7 @@ from tests.support.cli.controlled_jobs import (
     running,
     save,
 )
+from tests.support.cli.processes import met
 from tests.support.runtime.memory_pipelines import job_of
 
 
@@ -266,6 +267,42 @@ def test_a_drained_job_has_finished_what_it_had_read(tmp_path: Path) -> None:
         assert open_savepoint(last["result"]["path"]).document["drained"] is True
 
 
+def test_a_stop_at_once_fails_what_is_asked_for_and_takes_no_checkpoint(tmp_path: Path) -> None:
+    gate = Gate()
+    with running(tmp_path, export=gate.export) as job, ThreadPoolExecutor(2) as threads:
+        asked = [job.asked("/v1/savepoints", to=str(tmp_path / "there"))]
+        gate.until_writing()
+        asked.append(job.asked("/v1/stop"))
+        ending = [threads.submit(job.ended, each) for each in asked]
+        assert job.asked("/v1/stop", now=True)["id"] == asked[1]["id"]
+        assert [each.result()["error"]["code"] for each in ending] == ["failed", "failed"]
+        job.thread.join(LONGEST_S)
+        assert isinstance(job.error, JobInterrupted)
+        assert StopRequested(is_drain=False, is_immediate=True) in job.news
+        assert not (tmp_path / "there").exists()
+
+
+@pytest.mark.parametrize("other", [{"drain": True}, {"savepoint": True}])
+def test_a_stop_at_once_neither_drains_nor_saves(tmp_path: Path, other: dict[str, bool]) -> None:
+    with running(tmp_path) as job:
+        assert job.refused("/v1/stop", now=True, **other) == (400, "malformed")
+        assert job.client.fetch_job()["status"] == "running"
+
+
+def test_a_stop_says_what_it_waits_for(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(SLOW.replace("{folder}", str(tmp_path)))
+    for name in ("begun", "release"):
+        os.mkfifo(tmp_path / name)
+    with running(tmp_path, rows=[frame(0, 5000), *FOREVER], text=SLOWED) as job:
+        met(tmp_path / "begun", "r").close()
+        stop = job.asked("/v1/stop")
+        while not (words := job.now(stop)["progress"]["words"]).startswith("waiting for check"):
+            pass
+        assert words == "waiting for checkpoint 1: rows > slow > out"
+        met(tmp_path / "release", "w").close()
+        assert job.ended(stop)["state"] == "done"
+
+
 def test_a_requested_savepoint_survives_a_signal(tmp_path: Path) -> None:
     gate = Gate()
     with running(tmp_path, export=gate.export) as job, ThreadPoolExecutor(3) as threads:
@@ -330,6 +367,24 @@ def test_a_client_that_goes_away_changes_nothing(tmp_path: Path) -> None:
         assert job.ended(asked)["state"] == "done"
 
 
+SLOWED = """
+name: test
+sources:
+  rows: {memory: {data: rows}, schema: {key: bigint, x: bigint}}
+steps:
+  slow: {from: rows, map: {python: "slow.py:slow", returns: {x: bigint}}}
+sinks:
+  out: {from: slow, memory: {data: out}}
+"""
+SLOW = """
+def slow(rows):
+    if rows.height > 2000:  # in a thread
+        with open("{folder}/begun", "w"):
+            pass
+        with open("{folder}/release") as release:
+            release.read()
+    return rows.select("x")
+"""
 BROKEN = """
 name: test
 sources:

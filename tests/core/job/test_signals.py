@@ -3,10 +3,21 @@
 import os
 import signal
 import threading
+from functools import partial
+from itertools import count
 
-from headrace.core.job.signals import HANDLED_SIGNALS, SignalHandler
+import pytest
+
+from headrace.core.job import signals as signals_module
+from headrace.core.job.signals import HANDLED_SIGNALS, REPEAT_S, SignalHandler
 
 LONGEST_S = 30.0
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second signal ends a job, and not this process."""
+    monkeypatch.setattr(signals_module, "END_GRACE_S", 1000.0)
 
 
 def nothing() -> None:
@@ -21,9 +32,14 @@ def test_a_signal_asks_whoever_is_heard() -> None:
     assert signals.count == 1
 
 
+def each_second() -> SignalHandler:
+    """A handler to which each signal comes a second after the one before."""
+    return SignalHandler(partial(next, count()))
+
+
 def test_the_second_signal_ends_it() -> None:
     asked, ended = threading.Event(), threading.Event()
-    with SignalHandler() as signals, signals.send_to_job(asked.set, ended.set):
+    with each_second() as signals, signals.send_to_job(asked.set, ended.set):
         signal.raise_signal(signal.SIGTERM)
         assert asked.wait(LONGEST_S)
         assert not ended.is_set()
@@ -31,10 +47,52 @@ def test_the_second_signal_ends_it() -> None:
         assert ended.wait(LONGEST_S)
 
 
+def test_signals_that_come_together_count_as_one() -> None:
+    times = iter([0.0, 0.0, REPEAT_S * 0.9, REPEAT_S * 1.1])
+    signals = SignalHandler(partial(next, times))
+    sent: list[str] = []
+    with signals.send_to_job(lambda: sent.append("ask"), lambda: sent.append("end")):
+        for _ in range(2):
+            signals.handle(signal.SIGTERM)
+        assert sent == ["ask"]
+        signals.handle(signal.SIGINT)
+        assert sent == ["ask"]
+        signals.handle(signal.SIGINT)
+        assert sent == ["ask", "end"]
+
+
+def test_the_first_signal_is_announced_once_though_nothing_is_read_of_it() -> None:
+    told, released = threading.Semaphore(0), threading.Event()
+
+    def announce() -> None:
+        told.release()
+        released.wait(LONGEST_S)
+
+    sent: list[str] = []
+    signals = SignalHandler(partial(next, count()))
+    signals.handle(signal.SIGINT)
+    signals.announce_with(announce)
+    with signals.send_to_job(lambda: sent.append("ask"), lambda: sent.append("end")):
+        signals.handle(signal.SIGINT)
+    released.set()
+    assert sent == ["ask", "end"]
+    assert told.acquire(timeout=LONGEST_S)
+    assert not told.acquire(blocking=False)
+
+
+def test_a_request_ends_it_as_the_second_signal_does() -> None:
+    sent: list[str] = []
+    signals = SignalHandler()
+    with signals.send_to_job(lambda: sent.append("ask"), lambda: sent.append("end")):
+        signals.end_at_once()
+        signals.handle(signal.SIGINT)
+    assert sent == ["end"]
+
+
 def test_repeated_hangups_request_one_stop() -> None:
     asked: list[bool] = []
     ended = threading.Event()
-    with SignalHandler() as signals, signals.send_to_job(lambda: asked.append(True), ended.set):
+    with each_second() as signals, signals.send_to_job(lambda: asked.append(True), ended.set):
         for number in (signal.SIGHUP, signal.SIGHUP, signal.SIGHUP, signal.SIGTERM):
             signal.raise_signal(number)
         assert ended.wait(LONGEST_S)

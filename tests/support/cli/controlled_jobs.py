@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,7 @@ from headrace.core.coordination.restart import RestartPolicy
 from headrace.core.dataflow.channel import ChannelBounds
 from headrace.core.job.job import JobOutcome
 from headrace.core.job.launch import LaunchOptions, launch_job
-from headrace.core.job.signals import SignalHandler, SignalRequest
+from headrace.core.job.signals import SignalHandler
 from headrace.core.pipeline.loader import load_pipeline
 from headrace.core.pipeline.settings import NoRestart, Restart
 from headrace.core.plan import build_plan
@@ -60,22 +62,14 @@ def frame(start: int, stop: int) -> pl.DataFrame:
 
 
 class Pressed(SignalHandler):
-    """Ctrl-C, where there is no keyboard."""
+    """Ctrl-C, where there is no keyboard, pressed once in a second."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self._requests: list[SignalRequest] = []
-
-    @contextmanager
-    def send_to_job(self, ask: SignalRequest, end: SignalRequest) -> Iterator[None]:
-        """Within this, requests go to a job."""
-        self._requests = [ask, end]
-        yield
+        super().__init__(partial(next, count()))
 
     def press(self) -> None:
         """Press it."""
-        self.count += 1
-        self._requests.pop(0)()
+        self.handle(signal.SIGINT)
 
 
 @dataclass(slots=True)
@@ -181,6 +175,7 @@ def running(
         figures.record_event(said)
 
     defects: list[BaseException] = []
+    signals = Pressed()
     control = JobControl(
         home.folder,
         figures,
@@ -188,9 +183,10 @@ def running(
         SavepointProcess(export(home)),
         tell,
         defects.append,
+        signals.end_at_once,
         build_routes,
     )
-    job = Running(home, memory, control, news=news, defects=defects)
+    job = Running(home, memory, control, signals, news, defects)
 
     def run() -> None:
         try:

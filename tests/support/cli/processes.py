@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import pty
@@ -10,11 +11,14 @@ import subprocess
 import sys
 import termios
 import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from queue import Queue
 from typing import IO
 from typing import AnyStr as T
+
+from headrace.core.job.signals import REPEAT_S
 
 RUN = (sys.executable, "-m", "headrace.cli", "run")
 CONTROL = re.compile(r"\x1b\[(\d*)([A-Za-z])|\r\n|\n|\r")
@@ -38,12 +42,27 @@ def met(pipe: Path, mode: str, longest_s: float = LONGEST_S) -> IO[str]:
     return opened.get(timeout=longest_s)
 
 
-def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+def start(folder: Path, *arguments: str, longest_s: float = LONGEST_S) -> subprocess.Popen[str]:
     """Start it in a folder; both streams are pipes."""
     pipe = subprocess.PIPE
     return limited(
-        subprocess.Popen([*RUN, *arguments], cwd=folder, stdout=pipe, stderr=pipe, text=True)
+        subprocess.Popen([*RUN, *arguments], cwd=folder, stdout=pipe, stderr=pipe, text=True),
+        longest_s,
     )
+
+
+def send_again(process: subprocess.Popen[T], number: int) -> None:
+    """Send a signal that is not taken for a repetition of the one before."""
+    time.sleep(2 * REPEAT_S)
+    process.send_signal(number)
+
+
+def until_full(pipe: IO[str]) -> None:
+    """Wait until nothing more is written to a pipe, which nobody reads."""
+    before, held = -1, 0
+    while not 0 < held == before:
+        time.sleep(0.2)
+        before, held = held, int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), "little")
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[str, str]:

@@ -13,6 +13,7 @@ from time import time_ns
 from typing import TYPE_CHECKING
 
 from headrace.cli.formatting import describe_progress
+from headrace.cli.run_text import format_killed
 from headrace.cli.savepoint_restore import RestoredSavepoint, adopt_savepoint, open_compatible
 from headrace.core.api.snapshots import (
     DamagedSnapshot,
@@ -99,6 +100,8 @@ def prepare_job(
             )
             if not restored.is_final:  # else nothing is left to read
                 report(replace(resumed, killed_process=str(killed) if killed else None))
+        elif killed is not None and not options.fresh:
+            report(ExternalWarning(f"{format_killed(str(killed))}; it had taken no checkpoint"))
         yield PreparedJob(home, repository, job, storage, restored)
 
 

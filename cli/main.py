@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import ExitStack
+import threading
+from contextlib import ExitStack, suppress
 from typing import NoReturn
 
 import click
@@ -26,6 +27,9 @@ from headrace.cli.run import run as run_command
 from headrace.cli.schema import schema
 from headrace.cli.state.state_commands import state
 from headrace.cli.validate import validate
+
+EXIT_GRACE_S = 3.0
+"""The time for which user code may delay the exit of a command that is done."""
 
 HELP_OPTIONS = ["-h", "--help"]
 
@@ -57,7 +61,27 @@ for command in COMMANDS:
 def main() -> NoReturn:
     """Run the command line of this process, and exit."""
     set_up_standard_streams()
-    sys.exit(run_command_line(sys.argv[1:], ExitStack()))
+    status = run_command_line(sys.argv[1:], ExitStack())
+    limit_exit(status)
+    sys.exit(status)
+
+
+def limit_exit(status: int) -> None:
+    """Let threads, processes and exit functions of user code delay the exit for a short time."""
+
+    def end() -> None:
+        from headrace.core.job.signals import try_to_print
+
+        others = [t for t in threading.enumerate() if t is not threading.main_thread()]
+        names = ", ".join(t.name for t in others if not t.daemon) or "an exit function"
+        line = f"headrace: exits, though user code still runs: {names}\n"
+        try_to_print(lambda: os.write(2, line.encode()))
+        os._exit(status)
+
+    timer = threading.Timer(EXIT_GRACE_S, end)
+    timer.daemon = True
+    with suppress(RuntimeError):  # the system has no thread left
+        timer.start()
 
 
 def run_command_line(arguments: list[str], lasting: ExitStack) -> int:

@@ -116,7 +116,7 @@ def run(ctx: click.Context, /, **parameters: Any) -> None:
 
     signals = ctx.ensure_object(ExitStack).enter_context(SignalHandler())
     check_options(ctx)
-    options = RunOptions(**parameters)
+    options = RunOptions.from_parameters(parameters)
     if conflict := options.find_conflict():
         raise click.UsageError(conflict, ctx)
     checked, report = _load_pipeline(options, signals)
@@ -253,7 +253,7 @@ def _build_launch(
 
     bounds = ChannelBounds(buffer.rows, buffer.bytes, linger_s=buffer.timeout.total_seconds())
     return LaunchOptions(
-        Path(options.pipeline).parent,
+        options.folder,
         bounds,
         options.limit,
         (_make_watcher(report),),
@@ -277,9 +277,12 @@ def _add_monitoring(
         format_url,
         open_port,
     )
+    from headrace.core.api.forked_children import withhold_socket
 
     try:
-        listening = ctx.ensure_object(ExitStack).enter_context(open_port(port))
+        lasting = ctx.ensure_object(ExitStack)
+        listening = lasting.enter_context(open_port(port))
+        lasting.enter_context(withhold_socket(listening))
     except PortUnavailable as error:
         report.report_rejection(error.message, error.hint, 2)
         ctx.exit(2)
@@ -330,9 +333,11 @@ def _summarize_job(options: RunOptions, plan: Plan) -> JobSummary:
     from headrace.cli.control.job_summary import JobDescription, JobSummary
     from headrace.core.api.snapshots import format_now
 
-    home, version = os.path.abspath(options.home), find_installed_version()
-    name = str(plan.name)
-    return JobSummary(JobDescription(name, options.pipeline, version, home, format_now()))
+    file = str(options.folder / os.path.basename(options.pipeline))
+    about = JobDescription(
+        str(plan.name), file, find_installed_version(), options.home, format_now()
+    )
+    return JobSummary(about)
 
 
 def _check_connectors(plan: Plan, folder: Path, options: RunOptions) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from headrace.core.checkpoint.compatibility import RestoreOptions
@@ -35,6 +37,15 @@ class RunOptions:
     http_host: tuple[str, ...]
     quiet: bool
     log: str
+    folder: Path
+    """The pipeline's folder, absolute as the home: user code may change the working directory."""
+
+    @classmethod
+    def from_parameters(cls, parameters: dict[str, Any]) -> RunOptions:
+        """Build the options, with paths as they are before any user code runs."""
+        home = os.path.abspath(parameters["home"])
+        folder = Path(os.path.abspath(parameters["pipeline"])).parent
+        return cls(**(parameters | {"home": home, "folder": folder}))
 
     @property
     def settings(self) -> tuple[str, ...]:

@@ -234,7 +234,7 @@ def format_resumed(resumed: JobResumed) -> Iterable[str]:
     ['resumed from checkpoint 7 of 2026-01-31T08:01:10Z', '  orders: in/a.jsonl from 12']
     """
     if resumed.killed_process:
-        yield f"the previous run was killed: {escape_unprintable(resumed.killed_process)}"
+        yield format_killed(resumed.killed_process)
     whence = f"checkpoint {resumed.number}"
     if resumed.savepoint is not None:
         whence = f"savepoint {escape_unprintable(resumed.savepoint)}"
@@ -249,6 +249,15 @@ def format_resumed(resumed: JobResumed) -> Iterable[str]:
         yield f"  {_format_removed_job(resumed.dropped_checkpoints)}"
     if resumed.savepoint is not None:
         yield f"  {SAVEPOINT_AGAIN_TEXT}"
+
+
+def format_killed(process: str) -> str:
+    """Describe how the previous run ended: its exit status is known to nobody any more.
+
+    >>> format_killed("process 7 on pegasus")
+    'the previous run was killed or left by os._exit: process 7 on pegasus'
+    """
+    return f"the previous run was killed or left by os._exit: {escape_unprintable(process)}"
 
 
 def format_request_done(event: StopRequested | SavepointTaken | JobRescaled) -> str:

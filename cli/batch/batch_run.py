@@ -89,7 +89,6 @@ class BatchRun:
         self._options = options
         self._pipeline = checked
         self._plan = plan
-        self._folder = Path(checked.file).parent
         self._report = report
         self._cancellation = BatchCancellation()
         self._began_s = time.monotonic()
@@ -162,7 +161,8 @@ class BatchRun:
         spark_context = spark.sparkContext
         self._stages = StageTracker(spark_context)
         local = is_local(str(spark_context.master))
-        sent = nullcontext() if local else ship_code(spark_context, self._plan, self._folder)
+        folder = self._options.folder
+        sent = nullcontext() if local else ship_code(spark_context, self._plan, folder)
         with sent, self._cancellation.cancel_jobs(spark_context):
             outcome = run_batch(spark, self._plan, context, self._report_line, log)
         return BatchResult(self._elapsed_s, outcome.source_counts, outcome.sink_rows)

@@ -2,7 +2,7 @@
 
 A job that runs a user function on its loop answers no request, but handles signals. One whose user
 code never releases the interpreter lock handles neither, and is killed. Either way the next run
-resumes from the newest checkpoint, as after any kill.
+resumes from the newest checkpoint, as after any kill. Tested in tests/cli/test_job_processes.py.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from headrace.core.api.forked_children import withhold_socket
 from headrace.state.storage.names import CONTROL, CONTROL_NEW
 
 MAX_NAME_BYTES = 100
@@ -47,7 +48,7 @@ def socket_path(folder: str) -> str:
 @contextmanager
 def open_listener(folder: str) -> Iterator[socket.socket]:
     """Listen in a locked home; the socket is removed at the end. Raises OSError."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener, withhold_socket(listener):
         private = os.path.join(folder, CONTROL_NEW)
         _remove_leftovers(private)
         os.mkdir(private, 0o700)
@@ -95,7 +96,7 @@ def find_listener_process(connection: socket.socket) -> int | None:
 @contextmanager
 def _shorten_name(folder: str) -> Iterator[str]:
     """Yield a name of the socket that is short enough, valid within the `with`."""
-    name = socket_path(folder)
+    name = socket_path(min(folder, os.path.relpath(folder), key=len))
     if len(os.fsencode(name)) <= MAX_NAME_BYTES:
         yield name
         return

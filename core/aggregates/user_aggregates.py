@@ -21,7 +21,7 @@ from headrace.core.aggregates.user_partials import (
     build_series,
     split_lists,
 )
-from headrace.core.api.user_code import UserCode, UserCodeError, get_instance
+from headrace.core.api.user_code import UserCode, UserCodeError, get_instance, reraise_interrupt
 from headrace.core.api.window_classes import Aggregate
 from headrace.core.expressions.parsing.parser import parse_expression
 from headrace.core.expressions.typed import NO_SPARK_FORM, ColumnReference, Span, TypedExpression
@@ -168,7 +168,8 @@ class UserAggregateCall(AggregateCall):
     ) -> object:
         try:
             return method(*arguments)
-        except Exception as error:
+        except BaseException as error:
+            reraise_interrupt(error)
             raise InvalidGroupResult(f"{self.code.format_error(error)} (in {what})", at) from error
 
 

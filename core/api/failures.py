@@ -9,7 +9,7 @@ import traceback
 
 from headrace.core.api.snapshots import SnapshotError
 from headrace.core.api.splits import Failure, Position
-from headrace.core.api.user_code import UserCodeError
+from headrace.core.api.user_code import UserCodeError, get_text
 from headrace.core.errors.attribution import get_failed_part
 from headrace.core.errors.resource_limits import find_shortage
 from headrace.core.errors.value_errors import ValueTooLarge
@@ -66,8 +66,10 @@ def locate_root_cause(error: BaseException) -> str:
     ...     locate_root_cause(error).startswith("KeyError at <doctest ")
     True
     """
-    while error.__cause__ is not None:
+    passed = {id(error)}
+    while error.__cause__ is not None and id(error.__cause__) not in passed:
         error = error.__cause__
+        passed.add(id(error))
     frames = [*traceback.walk_tb(error.__traceback__)]
     at = "".join(f" at {frame.f_code.co_filename}:{line}" for frame, line in frames[-1:])
     return f"{type(error).__name__}{at}"
@@ -103,4 +105,5 @@ def build_failure(error: BaseException, *parts: str) -> Failure:
     # The message may differ each time, as by the number of a Polars task, so failures are compared
     # by the raising line. For errors of the system the line means little: they may pass.
     at = "" if isinstance(error, OSError) else locate_root_cause(error)
-    return Failure(f"{type(error).__name__}: {error}", where, traceback=trace, raise_site=at)
+    message = f"{type(error).__name__}: {get_text(error)}"
+    return Failure(message, where, traceback=trace, raise_site=at)

@@ -13,6 +13,8 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import TypeVar
 
+from headrace.core.api.forked_children import call_in_parent
+
 T = TypeVar("T")
 
 LARGE_KERNEL_ROWS = 2000
@@ -54,14 +56,14 @@ class KernelExecutor:
     async def run(self, rows: int, work: Callable[[], T]) -> T:
         """Run a kernel over this number of rows, in a thread if they are many."""
         if rows < LARGE_KERNEL_ROWS or self.executor is None:
-            return work()
+            return call_in_parent(work)
         return await self.run_blocking(work)
 
     async def run_blocking(self, work: Callable[[], T]) -> T:
         """Run work that waits for a disk, or takes long whatever its input, in a thread."""
         if self.executor is None:
-            return work()
-        thread = asyncio.get_running_loop().run_in_executor(self.executor, work)
+            return call_in_parent(work)
+        thread = asyncio.get_running_loop().run_in_executor(self.executor, call_in_parent, work)
         try:
             return await asyncio.shield(thread)
         except asyncio.CancelledError:

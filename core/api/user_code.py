@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 import sys
 import threading
 import traceback
@@ -101,7 +102,8 @@ def get_instance(code: UserCode) -> Any:
     kind = code.load()
     try:
         return kind()
-    except Exception as error:
+    except BaseException as error:
+        reraise_interrupt(error)
         raise UserCodeError(f"{code.format_error(error)} (making a {code.name})") from error
 
 
@@ -144,22 +146,52 @@ def _import_file(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except BaseException as error:
         del sys.modules[name]
-        if isinstance(error, KeyboardInterrupt):
-            raise
+        reraise_interrupt(error)
         raise UserCodeError(f"{locate_error(error, path)}: {format_error(error)}") from error
     finally:
         sys.path.remove(str(path.parent))
     return module
 
 
+def reraise_interrupt(error: BaseException) -> None:
+    """Let Python's own KeyboardInterrupt pass; one that user code raises is an error as any other.
+
+    A run handles SIGINT by other means than exceptions. Elsewhere Python's own handler raises it.
+    """
+    own = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if isinstance(error, KeyboardInterrupt) and own:
+        raise error
+
+
 def format_error(error: BaseException) -> str:
-    """Format an exception in one line.
+    """Format an exception in one line, whatever its class does.
 
     >>> format_error(ValueError("no such card"))
     'ValueError: no such card'
+    >>> format_error(ExceptionGroup("two cards", [ValueError("no such card"), KeyError("pin")]))
+    'ExceptionGroup: two cards (2 sub-exceptions), the first is ValueError: no such card'
     """
-    text = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__
+    lines = get_text(error).strip().splitlines()
+    text = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    if isinstance(error, BaseExceptionGroup):
+        return f"{text}, the first is {format_error(error.exceptions[0])}"
+    return text
+
+
+def get_text(value: object, render: Callable[[Any], str] = str) -> str:
+    """Return the text of a value, or what its class raises instead of making it.
+
+    >>> class Card:
+    ...     def __repr__(self) -> str:
+    ...         raise ValueError("no such card")
+    >>> get_text(Card(), repr)
+    '(no text: its class raises ValueError)'
+    """
+    try:
+        return render(value)
+    except BaseException as error:
+        reraise_interrupt(error)
+        return f"(no text: its class raises {type(error).__name__})"
 
 
 def format_row(row: Mapping[str, object]) -> str:
@@ -178,7 +210,7 @@ def _format_value(value: object) -> str:
             return value.isoformat().replace("+00:00", "Z")
         case date():
             return value.isoformat()
-    text = repr(value)
+    text = get_text(value, repr)
     return text if len(text) <= MAX_VALUE_LENGTH else f"{text[:MAX_VALUE_LENGTH]}..."
 
 

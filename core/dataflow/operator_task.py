@@ -14,6 +14,7 @@ from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+from headrace.core.api.forked_children import call_in_parent
 from headrace.core.api.kernel_executor import CostModel, KernelExecutor
 from headrace.core.api.sinks import SinkWriter
 from headrace.core.api.splits import Handle, Progress, Split
@@ -203,7 +204,7 @@ class OperatorTask:
     def _pull_output(self, rows: int, outputs: Iterator[Output]) -> tuple[Output | None, float]:
         """Return the next batch, without the memory of dropped rows, and how long it took."""
         start = perf_counter()
-        output = next(outputs, None)
+        output = call_in_parent(partial(next, outputs, None))
         if output is not None and output[0] in self.output.edges:
             stream, frame = output
             output = stream, copy_compact(frame) if frame.height * COPY_FRACTION < rows else frame

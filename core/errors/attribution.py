@@ -7,7 +7,7 @@ wins.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 _PART_ATTRIBUTE = "headrace_part"
 
@@ -19,11 +19,15 @@ def attribute_errors_to(part: str) -> Iterator[None]:
         yield
     except BaseException as error:
         if get_failed_part(error) is None:
-            setattr(error, _PART_ATTRIBUTE, part)
+            with suppress(Exception):  # a class may forbid it
+                setattr(error, _PART_ATTRIBUTE, part)
         raise
 
 
 def get_failed_part(error: BaseException) -> str | None:
     """Return the part that the exception is attributed to, if any."""
-    found: str | None = getattr(error, _PART_ATTRIBUTE, None)
-    return found
+    try:
+        found: object = getattr(error, _PART_ATTRIBUTE, None)
+    except Exception:  # a class may compute its attributes
+        return None
+    return found if isinstance(found, str) else None

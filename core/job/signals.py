@@ -164,7 +164,7 @@ class SignalHandler:
     def _announce(self) -> None:
         if not self._is_announced and self.announce_stop is not _do_nothing:
             self._is_announced = True
-            _try_to_print(self.announce_stop)
+            try_to_print(self.announce_stop)
 
     def _end(self) -> None:
         """End the job, and the process after END_GRACE_S, or at once if it runs no job."""
@@ -184,11 +184,11 @@ class SignalHandler:
         with suppress(Exception):
             text = self.describe_end()
             if text:
-                _try_to_print(lambda: os.write(2, f"{text}\n".encode()))
+                try_to_print(lambda: os.write(2, f"{text}\n".encode()))
         os._exit(INTERRUPTED_STATUS)
 
 
-def _try_to_print(show: Callable[[], object]) -> None:
+def try_to_print(show: Callable[[], object]) -> None:
     """Print in a thread, and wait a moment for it: the reader may have stopped reading."""
 
     def work() -> None:

@@ -20,6 +20,7 @@ from headrace.core.api.user_code import (
     format_row,
     load_function,
     locate_error,
+    reraise_interrupt,
 )
 from headrace.core.errors.attribution import attribute_errors_to
 from headrace.core.operators.operator import MAX_OUTPUT_ROWS, FailedRow, Output, StatelessOperator
@@ -86,7 +87,8 @@ class MapOperator(StatelessOperator):
 
         try:
             result = self._function(frame)
-        except Exception as error:
+        except BaseException as error:
+            reraise_interrupt(error)
             message = f"{locate_error(error, self._path)}: {format_error(error)}"
             raise UserCodeError(f"{message} (in a batch of {frame.height} rows)") from error
         if not isinstance(result, pl.DataFrame):
@@ -128,6 +130,9 @@ class MapOperator(StatelessOperator):
             except Exception as error:
                 failures.append(self._build_failure(error, row))
                 continue
+            except BaseException as error:  # sys.exit() ends the job, whatever on_error is
+                reraise_interrupt(error)
+                raise self._build_error(error, row) from error
             made.extend(answer)
             origin.extend([at] * len(answer))
             number.extend(range(len(answer)))
@@ -166,9 +171,13 @@ class MapOperator(StatelessOperator):
     def _build_failure(self, error: Exception, row: dict[str, Any]) -> FailedRow:
         message = error.message if isinstance(error, UserCodeError) else format_error(error)
         if self._on_failure is None:
-            place = locate_error(error, self._path)
-            raise UserCodeError(f"{place}: {message} (in the row {format_row(row)})") from error
+            raise self._build_error(error, row) from error
         return FailedRow(f"{locate_error(error, self._path)}: {message}", row)
+
+    def _build_error(self, error: BaseException, row: dict[str, Any]) -> UserCodeError:
+        message = error.message if isinstance(error, UserCodeError) else format_error(error)
+        place = locate_error(error, self._path)
+        return UserCodeError(f"{place}: {message} (in the row {format_row(row)})")
 
 
 def _select_hidden(frame: pl.DataFrame) -> pl.DataFrame:

@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from headrace.core.api.user_code import UserCode, UserCodeError, get_instance
+from headrace.core.api.user_code import UserCode, UserCodeError, get_instance, reraise_interrupt
 from headrace.core.api.window_classes import Window
 from headrace.core.operators.folds import (
     GROUP_NUMBER,
@@ -78,7 +78,8 @@ class GroupCalls:
             if self._wants_window:
                 return self._function(rows, self._build_window(at))
             return self._function(rows)
-        except Exception as error:
+        except BaseException as error:
+            reraise_interrupt(error)
             raise self.add_context(at, UserCodeError(self._code.format_error(error))) from error
 
     def add_context(self, at: int, error: UserCodeError) -> UserCodeError:

@@ -18,7 +18,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from headrace.core.api.user_code import UserCodeError, format_error, load_function, locate_error
+from headrace.core.api.user_code import (
+    UserCodeError,
+    format_error,
+    load_function,
+    locate_error,
+    reraise_interrupt,
+)
 from headrace.core.pipeline.model import Watermark
 from headrace.core.pipeline.user_files.references import UserFunction
 from headrace.core.plan import nodes
@@ -114,9 +120,8 @@ def _build_user_function(function: UserFunction, folder: Path) -> WatermarkFunct
     def read(rows: pl.DataFrame) -> int | None:
         try:
             answer: Any = user_function(rows)
-        except KeyboardInterrupt:
-            raise
         except BaseException as error:  # also sys.exit(), or a panic of Polars
+            reraise_interrupt(error)
             message = f"{locate_error(error, path)}: {format_error(error)}"
             raise UserCodeError(f"{message} (in a batch of {rows.height} rows)") from error
         if answer is None:

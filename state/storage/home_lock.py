@@ -2,8 +2,8 @@
 
 The system's lock on the file decides, and it ends with its process, however that ends; the contents
 of the file only name the holder. So a stale lock is recognised for certain: a file that names a
-process, and is not locked, was left by a killed one. Forked children share the lock of their
-parent: the home is not free while one of them lives.
+process, and is not locked, was left by a killed one. Forked children do not share the lock of their
+parent (core/api/forked_children).
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def _build_locked_error(path: str, holder: LockHolder | None) -> HomeLocked:
     is_here = holder.host == socket.gethostname()
     hint = f"wait for it, or stop it: kill {holder.pid}{'' if is_here else f' on {holder.host}'}"
     if is_here and not _is_alive(holder.pid):
-        hint = "it has ended; a process that it began has not, and holds the lock still"
+        hint = "it is just ending: try again"
     return HomeLocked(f"{path} is held by {holder}", hint, holder)
 
 

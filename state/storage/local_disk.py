@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
+from headrace.core.api.forked_children import release_descriptor, withhold_descriptor
 from headrace.core.errors.full_disks import name_file
 from headrace.state.storage.access import (
     create_file,
@@ -124,6 +125,7 @@ class LocalDisk:
         except BaseException:
             os.close(descriptor)
             raise
+        withhold_descriptor(descriptor)
         return LocalFileLock(descriptor)
 
 
@@ -141,6 +143,7 @@ class LocalFileLock:
         os.pwrite(self._descriptor, data, 0)
 
     def release(self) -> None:
+        release_descriptor(self._descriptor)
         os.close(self._descriptor)
 
 

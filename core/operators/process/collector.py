@@ -10,7 +10,7 @@ import keyword
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from headrace.core.api.user_code import get_polars_errors, is_value_of
+from headrace.core.api.user_code import get_polars_errors, get_text, is_value_of
 from headrace.core.errors.problems import suggest_name
 from headrace.core.operators.process.call_context import CallContext
 from headrace.core.operators.process.state_values import (
@@ -208,8 +208,8 @@ class Collectors:
             names = [name for name in self.collectors if name != MAIN_OUTPUT]
             listed = f"it declares {', '.join(names)}" if names else "declare it in outputs: {...}"
             return suggest_name(str(error.name), names) or listed
-        if isinstance(error, TypeError) and str(error).startswith("out"):
-            name = str(error).partition("(")[0].removeprefix("out").removeprefix(".")
+        if isinstance(error, TypeError) and get_text(error).startswith("out"):
+            name = get_text(error).partition("(")[0].removeprefix("out").removeprefix(".")
             if name in self.collectors:
                 columns = ", ".join(map(quote_name, self.collectors[name].schema.names))
                 return f"its columns are {columns}"

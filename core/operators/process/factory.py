@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
-from headrace.core.api.user_code import UserCode
+from headrace.core.api.user_code import UserCode, reraise_interrupt
 from headrace.core.operators.keyed_context import GroupingKey, KeyedContext
 from headrace.core.operators.process.call_context import CallContext
 from headrace.core.operators.process.cell_class import NO_PROPERTIES
@@ -134,9 +134,8 @@ def _build_shared_state(
 def _create_instance(kind: Any, call_context: CallContext, errors: UserClassErrors) -> Process:
     try:
         process: Process = kind()
-    except (KeyboardInterrupt, GeneratorExit):
-        raise
     except BaseException as error:
+        reraise_interrupt(error)
         raise errors.build_init_error(error) from error
     process._set_context(call_context)
     return process

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from headrace.core.api.state import SLOT
-from headrace.core.api.user_code import UserCodeError
+from headrace.core.api.user_code import UserCodeError, reraise_interrupt
 from headrace.core.operators.operator import MAX_OUTPUT_ROWS, Output
 from headrace.core.operators.process.collector import MAIN_OUTPUT, add_hidden_columns
 from headrace.core.operators.process.key_batch import (
@@ -198,9 +198,8 @@ class VectorisedProcessOperator(ProcessOperator):
             found = self._parts.process.on_rows(shown, self._states, self._frame_collector.out)
             if found is not None:
                 raise self._parts.errors.build_return_error(found, self.method)
-        except (KeyboardInterrupt, GeneratorExit):
-            raise
         except BaseException as error:
+            reraise_interrupt(error)
             raise self._parts.errors.build_batch_error(error, rows.height) from error
         finally:
             self._parts.call_context.frame = None

@@ -12,7 +12,7 @@ from itertools import count, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace.core.api.state import NO_CLOCK_US
-from headrace.core.api.user_code import UserCodeError
+from headrace.core.api.user_code import UserCodeError, reraise_interrupt
 from headrace.core.operators.operator import FailedRow
 from headrace.core.operators.process.call_context import EVERY_KEY, CallContext
 from headrace.core.operators.process.cell_cache import KeyCodec
@@ -134,9 +134,10 @@ class RowCaller:
                 self._handle_in_time(rows, numbers, times, timers)
             if rows.cells and context.at != len(rows.cells) - 1:
                 raise RuntimeError("the class of rows raised StopIteration")
-        except (_TimerError, UnlistableColumn, KeyboardInterrupt, GeneratorExit):
+        except (_TimerError, UnlistableColumn):
             raise
         except BaseException as error:
+            reraise_interrupt(error)
             at = next(numbers) - 1  # `context.at` differs if the row object could not be created
             failure = self._errors.build_row_error(error, rows.cells[at]._id, rows.describe_row(at))
             raise failure from error
@@ -239,9 +240,8 @@ class RowCaller:
                 self._try_call(cell, call, lambda: at, lambda: row)
             elif (found := call(at, cell, out)) is not None:
                 raise self._errors.build_return_error(found, "on_timer")
-        except (KeyboardInterrupt, GeneratorExit):
-            raise
         except BaseException as error:
+            reraise_interrupt(error)
             failure = self._errors.build_timer_error(error, cell._id, name, at)
             raise _TimerError(failure.message, failure.hint) from error
 

@@ -21,6 +21,7 @@ from headrace.core.api.user_code import (
     UserCodeError,
     format_error,
     format_row,
+    get_text,
     locate_error,
     locate_file,
 )
@@ -238,9 +239,9 @@ class UserClassErrors:
         hint = error.hint if isinstance(error, UserCodeError) else ""
         if isinstance(error, Exception) and not hint:
             hint = self._collectors.find_hint(error)
-        if self._has_shared and READ_ONLY_ERROR.match(str(error)):
+        if self._has_shared and READ_ONLY_ERROR.match(get_text(error)):
             hint = "state shared by all keys is written in on_rule"
-        elif (found := UNDECLARED_ERROR.match(str(error))) and found[1] in self._states:
+        elif (found := UNDECLARED_ERROR.match(get_text(error))) and found[1] in self._states:
             hint = RULE_HINT
         return UserCodeError(f"{self._format_message(error)} ({of})", hint)
 
@@ -262,7 +263,7 @@ class UserClassErrors:
             return error.message if place == self._code.path.name else f"{place}: {error.message}"
         if output := self._collectors.find_unknown_output(error):
             return f'{place}: the class has no output "{output}"'
-        if isinstance(error, AttributeError) and (found := UNDECLARED_ERROR.match(str(error))):
+        if isinstance(error, AttributeError) and (found := UNDECLARED_ERROR.match(get_text(error))):
             if found[1] in self._states:  # on_rule sees only shared states
                 return f'{place}: state "{found[1]}" belongs to a key, and a rule has none'
             return f"{place}: AttributeError: {describe_undeclared(found[1], self._states)}"

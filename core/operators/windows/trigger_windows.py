@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from headrace.core.aggregates.user_partials import InvalidGroupResult, build_series
 from headrace.core.api.state import SLOT
-from headrace.core.api.user_code import UserCodeError, format_row, get_instance
+from headrace.core.api.user_code import UserCodeError, format_row, get_instance, reraise_interrupt
 from headrace.core.api.window_classes import Window as Named
 from headrace.core.operators.folds import GROUP_NUMBER, ROW_COUNT, Fold
 from headrace.core.operators.group_error_context import GroupErrorContext
@@ -417,7 +417,8 @@ class UserTriggerWindows(RowTriggerWindows):
         state = window.state
         try:
             answer = get_instance(self._code).on_row(row, state, window.window)
-        except Exception as error:
+        except BaseException as error:
+            reraise_interrupt(error)
             failed = UserCodeError(self._code.format_error(error))
             raise self._add_context(failed, window.bounds) from error
         if state.keys() != self._state_fields.keys():

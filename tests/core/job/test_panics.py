@@ -49,7 +49,9 @@ def test_in_a_function_of_a_user(tmp_path: Path, mode: str, code: str, said: str
         threaded(tmp_path, TEXT % mode, InMemoryData(ROWS)),
     ):
         assert outcome.failure is not None
-        assert (outcome.failure.message, outcome.failure.step) == (said, "m")
+        message, _, where = outcome.failure.message.partition(" (in ")
+        assert (message, outcome.failure.step) == (said, "m")
+        assert where.startswith("a batch of" if mode == "batch" else "the row {'id': 0}")
 
 
 def test_in_the_file_of_a_user(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def test_a_killed_run_resumes_in_its_home(
     ended(running)
     ran = job("run", "p.yaml", *AT_ONCE)
     assert ran.status == 0, ran.err
-    assert f"the previous run was killed: process {running.pid} " in ran.err
+    assert f"the previous run was killed or left by os._exit: process {running.pid} " in ran.err
     assert "resumed from checkpoint " in ran.err
     assert_all_is_put_out_once()
     assert sorted(there.list_objects()) == ["job.json", "owner.json"]

@@ -23,6 +23,7 @@ from headrace.cli.explain import explain
 from headrace.cli.functions import functions
 from headrace.cli.job_commands import jobs, rescale, savepoint, stop
 from headrace.cli.new import new
+from headrace.cli.process_setup import exit_on_interrupt, raise_on_interrupt
 from headrace.cli.run import run as run_command
 from headrace.cli.schema import schema
 from headrace.cli.state.state_commands import state
@@ -62,6 +63,7 @@ def main() -> NoReturn:
     """Run the command line of this process, and exit."""
     set_up_standard_streams()
     status = run_command_line(sys.argv[1:], ExitStack())
+    exit_on_interrupt()
     limit_exit(status)
     sys.exit(status)
 
@@ -91,6 +93,7 @@ def run_command_line(arguments: list[str], lasting: ExitStack) -> int:
     exit afterwards closes it.
     """
     try:
+        raise_on_interrupt()
         status = _invoke_command(arguments, lasting)
         if sys.stdout:
             sys.stdout.flush()

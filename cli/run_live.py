@@ -8,10 +8,13 @@ format the rows as markup.
 
 from __future__ import annotations
 
+import io
+import os
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from os import terminal_size
 from typing import TYPE_CHECKING, TextIO
 
 from headrace.cli.batch.batch_report import BatchProgress, build_batch_table
@@ -29,18 +32,23 @@ ERASE_DOWN = "\x1b[J"
 
 
 class LiveLines:
-    """The last lines of a terminal; all other output is printed above them, from any thread."""
+    """The last lines of a terminal; all other output is printed above them, from any thread.
+
+    Whenever they are drawn they fit the terminal as it is then: a wrapped line could not be erased.
+    """
 
     def __init__(self, terminal: TextIO) -> None:
         self._terminal = terminal
         self._lock = threading.RLock()
-        self._text = ""
+        self._table: Table | None = None
+        self._rendered: tuple[Table, terminal_size, str] | None = None
+        """The table that was rendered last, for which size, and its text."""
         self._drawn_lines = 0
         self._open_line = False
 
-    def show(self, text: str) -> None:
+    def show(self, table: Table | None) -> None:
         """Replace the lines; if another thread is printing, it draws them when done."""
-        self._text = text
+        self._table = table
         if self._lock.acquire(blocking=False):
             try:
                 self._erase()
@@ -60,10 +68,17 @@ class LiveLines:
         return written
 
     def _draw(self) -> None:
-        if self._text and not self._open_line:
-            self._terminal.write(self._text)
+        if self._table is not None and not self._open_line:
+            text = self._render(self._table)
+            self._terminal.write(text)
             self._terminal.flush()
-            self._drawn_lines = self._text.count("\n")
+            self._drawn_lines = text.count("\n")
+
+    def _render(self, table: Table) -> str:
+        size = measure_terminal(self._terminal)
+        if self._rendered is None or self._rendered[:2] != (table, size):
+            self._rendered = table, size, render_table(table, size)
+        return self._rendered[2]
 
     def _erase(self) -> None:
         if self._drawn_lines:
@@ -106,27 +121,43 @@ class LiveReport(TextReport):
         try:
             yield
         finally:
-            self._live_lines.show("")
+            self._live_lines.show(None)
             sys.stdout, sys.stderr = before
 
     def report_progress(self, look: JobProgress) -> None:
         """Draw the table."""
-        self._live_lines.show(render_table(build_progress_table(look, self._checkpoint_text)))
+        self._live_lines.show(build_progress_table(look, self._checkpoint_text))
 
     def report_stages(self, look: BatchProgress) -> None:
         """Draw the table of stages."""
-        self._live_lines.show(render_table(build_batch_table(look)))
+        self._live_lines.show(build_batch_table(look))
 
 
-def render_table(shown: Table) -> str:
-    """Render the table, cut to the height of the terminal."""
+def measure_terminal(terminal: TextIO) -> terminal_size:
+    """Return the present size of the terminal; 80 by 24 if it is not known."""
+    try:
+        size = os.get_terminal_size(terminal.fileno())
+    except (OSError, ValueError):
+        size = terminal_size((0, 0))
+    return terminal_size((size.columns or 80, size.lines or 24))
+
+
+def render_table(shown: Table, size: terminal_size) -> str:
+    """Render the table, cut to the size of the terminal."""
     from rich.console import Console
 
-    console = Console(file=sys.stderr, force_terminal=True, highlight=False)
-    with console.capture() as capture:
-        console.print(shown)
-    lines = capture.get().splitlines(keepends=True)
-    return "".join(lines[: max(1, console.height - 1)])
+    # A file of its own: the standard streams print above the table, and would render it again.
+    text = io.StringIO()
+    console = Console(
+        file=text,
+        force_terminal=True,
+        highlight=False,
+        width=size.columns,
+        height=size.lines,
+    )
+    console.print(shown, overflow="crop", crop=True)
+    lines = text.getvalue().splitlines(keepends=True)
+    return "".join(lines[: max(1, size.lines - 1)])
 
 
 def build_progress_table(look: JobProgress, checkpoint: str = "") -> Table:

@@ -27,6 +27,7 @@ damaged, incompatible, or in use by another process |
 
 | environment | effect |
 | --- | --- |
+| `LC_ALL=C` | paths and output are UTF-8 all the same, as in Python's UTF-8 mode |
 | `NO_COLOR` | no colours on a terminal; elsewhere there are none anyway |
 | `HEADRACE_HOME` | the folder of all [homes](snapshots.md), as `--home`; by default `.headrace` |
 | `HEADRACE_DEBUG=1` | the traceback of a bug in headrace is shown at once |

@@ -25,6 +25,7 @@ from headrace.core.coordination.events import ExternalWarning
 from headrace.core.job.signals import INTERRUPTED_STATUS, SignalHandler
 from headrace.core.spark.batch_job import (
     BatchOutcome,
+    check_output,
     complete_previous_run,
     explain_sinks,
     run_batch,
@@ -32,7 +33,7 @@ from headrace.core.spark.batch_job import (
 from headrace.core.spark.code_archive import ship_code
 from headrace.core.spark.errors import to_failure
 from headrace.core.spark.executor_context import ExecutorContext
-from headrace.core.spark.installation import SparkUnavailable
+from headrace.core.spark.installation import SparkUnavailable, check_installed
 from headrace.core.spark.session import open_session
 from headrace.core.spark.settings import is_local, parse_conf
 from headrace.core.spark.spark_jobs import BatchCancellation, StageTracker
@@ -131,6 +132,8 @@ class BatchRun:
             )
             if before is not None:
                 return before
+            check_installed()
+            check_output(self._plan, context, log, self._report_line)
             with open_session(
                 str(self._plan.name), options.master, parse_conf(options.conf)
             ) as spark:

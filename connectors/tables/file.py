@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import stat
 from collections.abc import Awaitable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -203,6 +204,10 @@ class FileTable:
             status = 2 if isinstance(error, FileNotFoundError) else 1
             message = f"cannot read {self._options.path}: {(error.strerror or '').lower()}"
             raise ConnectorError(message, exit_status=status) from None
+        if not stat.S_ISREG(found.st_mode):
+            message = f"{self._options.path} is not a regular file"
+            hint = "a table is read again when it changes: write its rows into a file"
+            raise ConnectorError(message, hint, exit_status=2)
         return found.st_ino, found.st_size, found.st_mtime_ns
 
     def _read_index(self) -> KeyIndex:

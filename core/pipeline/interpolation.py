@@ -188,11 +188,12 @@ class Interpolator:
 
 def _read_text(path: Path, what: str) -> str:
     try:
-        if not path.is_file():
+        if path.exists() and not path.is_file():
             raise MissingReplacement(
-                f"{what} {'is a folder' if path.is_dir() else 'does not exist'}",
-                _suggest_file(path),
+                f"{what} is {'a folder' if path.is_dir() else 'not a regular file'}"
             )
+        if not path.exists():
+            raise MissingReplacement(f"{what} does not exist", _suggest_file(path))
         with path.open("rb") as opened:
             content = opened.read(MAX_FILE + 1)
     except (OSError, ValueError) as error:

@@ -105,6 +105,19 @@ def _check_written(
             check_handles(part, handles, context.connectors, log.record_path, committer.FRESH_HINT)
 
 
+def check_output(
+    plan: nodes.Plan, context: ExecutorContext, log: BatchCommitLog, report: LineSink = _ignore_line
+) -> None:
+    """Check before Spark is started that output can be written. Raises ConnectorError.
+
+    Sinks that count writers are left out: Spark knows the number.
+    """
+    with _open_connectors(to_batch_plan(plan), context, log, report) as (runner, ends, _):
+        sinks = (part for part in plan if isinstance(part, nodes.Sink))
+        ready = [s.name for s in sinks if not sink_side(s, context).needs_writer_count]
+        runner.run(ends.check_sinks(ready))
+
+
 def run_batch(
     spark: SparkSession,
     plan: nodes.Plan,

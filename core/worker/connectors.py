@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -35,11 +36,12 @@ class OpenConnectors:
             with attribute_errors_to(name):
                 await client.table.check()
 
-    async def check_sinks(self) -> None:
-        """Check that the sinks accept output. Raises ConnectorError."""
+    async def check_sinks(self, names: Collection[str] | None = None) -> None:
+        """Check that the sinks, or those of these names, accept output. Raises ConnectorError."""
         for name, sink in self.sinks.items():
-            with attribute_errors_to(name):
-                await sink.check()
+            if names is None or name in names:
+                with attribute_errors_to(name):
+                    await sink.check()
 
     async def close(self) -> None:
         """Close all connectors."""

@@ -1,5 +1,6 @@
 """Reports of a run: literal counts in, literal words out."""
 
+from os import terminal_size
 from pathlib import Path
 
 import pytest
@@ -86,7 +87,8 @@ def test_state_size_and_newest_checkpoint_are_reported(
         "10 s  in 10 (1/s)  out 5 (0/s)  state 3.0 MB",
         "10 s  in 10 (1/s)  out 5 (0/s)  state 3.0 MB  checkpoint 7 (0.3 s, 1.5 KB)",
     ]
-    said = render_table(build_progress_table(look, "checkpoint 7 (0.3 s, 1.5 KB)"))
+    table = build_progress_table(look, "checkpoint 7 (0.3 s, 1.5 KB)")
+    said = render_table(table, terminal_size((80, 24)))
     assert "state 3.0 MB   checkpoint 7 (0.3 s, 1.5 KB)" in said
 
 

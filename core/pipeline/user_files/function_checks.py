@@ -62,7 +62,10 @@ def check_function(
         names = None
     if names:
         report_old_imports(names, function, subject, findings)
-    if names is None:
+    if names is None and path.exists():
+        message = f'{key}: "{function.file}" is not a regular file'
+        findings.add(message, file_place, "", subject)
+    elif names is None:
         message = f'{key}: there is no file "{function.file}" next to the pipeline'
         findings.add(message, file_place, _suggest_file(path), subject)
     elif names.problem:

@@ -1,0 +1,43 @@
+"""Set-up of the process, before the first import that takes time.
+
+Ctrl-C ends the process without a traceback, whatever is being imported. Paths and output are UTF-8
+where the locale knows only ASCII (`LC_ALL=C`), even if Python's UTF-8 mode is switched off: names
+of files come from pipelines, which are UTF-8, and Python cannot change how it encodes them later.
+
+The module imports nothing but what Python itself has loaded.
+"""
+
+from __future__ import annotations
+
+import codecs
+import os
+import signal
+import sys
+from types import FrameType
+
+INTERRUPTED_STATUS = 130
+
+
+def exit_on_interrupt() -> None:
+    """Exit on Ctrl-C without an exception, unless it is ignored or handled."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _exit_process)
+
+
+def raise_on_interrupt() -> None:
+    """Raise KeyboardInterrupt on Ctrl-C again, for a command that handles it."""
+    if signal.getsignal(signal.SIGINT) is _exit_process:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def ensure_utf8() -> None:
+    """Start this process anew in UTF-8 mode if its locale knows only ASCII."""
+    is_ascii = codecs.lookup(sys.getfilesystemencoding()).name == "ascii"
+    if is_ascii and not sys.flags.utf8_mode and sys.executable:
+        os.environ["PYTHONUTF8"] = "1"
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
+
+
+def _exit_process(number: int, frame: FrameType | None) -> None:
+    os.write(2, b"stopped\n")
+    os._exit(INTERRUPTED_STATUS)

@@ -161,10 +161,16 @@ def stop(ctx: click.Context, job: str, to: str | None, drain: bool, now: bool, h
     with report_unsent(job):
         from headrace.cli.control.client import find_client
         from headrace.cli.control.job_lookup import resolve_savepoint_folder
-        from headrace.cli.control.operation_wait import OperationFailed, carry_out, watch_process
+        from headrace.cli.control.operation_wait import (
+            OperationFailed,
+            carry_out,
+            report_silence,
+            watch_process,
+        )
 
         client = find_client(job, home)
-        client.wait_for_job("there is nothing to stop")
+        with report_silence(client.home.name):
+            client.wait_for_job("there is nothing to stop")
     body: dict[str, object] = {"drain": drain}
     if to is not None:
         is_default = to == DEFAULT_FOLDER

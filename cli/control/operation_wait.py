@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import select
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -62,6 +63,19 @@ def watch_process(client: JobClient) -> Iterator[Callable[[], None]]:
     finally:
         if process is not None:
             os.close(process)
+
+
+@contextmanager
+def report_silence(job: str) -> Iterator[None]:
+    """Print within the `with` that the job does not answer, if that takes long."""
+    line = f"{job}: {SILENT_TEXT}; {NOW_HINT}"
+    timer = threading.Timer(FIRST_WAIT_S, click.echo, (line,), {"err": True})
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _wait_for_end(client: JobClient, process: int | None) -> None:

@@ -182,11 +182,39 @@ def test_a_stop_at_once_ends_a_job_whose_function_never_returns(
     asked = asking(tmp_path, "stop", "stuck", "--now")
     _, err = ended(asked)
     assert (asked.returncode, job.wait()) == (0, status)
-    taken = [json.loads(line).get("number", 0) for line in ended(job)[1].splitlines()]
-    assert err == f"stuck was stopped at once; the next run resumes from checkpoint {max(taken)}\n"
+    ended(job)
+    said = "stuck was stopped at once; the next run resumes from checkpoint "
     again = asking(tmp_path, "stop", "stuck", "--now")
-    _, err = ended(again)
-    assert (again.returncode, "stuck is not running" in err) == (3, True)
+    assert "stuck is not running" in ended(again)[1]
+    assert again.returncode == 3
+    (tmp_path / "stuck.py").write_text("def stuck(row):\n    return row\n")
+    resumed = start(tmp_path, "p.yaml", "--log", "json")
+    assert resumed.stderr is not None
+    events = map(json.loads, resumed.stderr)
+    number = next(event["checkpoint"] for event in events if event["event"] == "resumed")
+    assert err == f"{said}{number}\n"
+    resumed.terminate()
+    ended(resumed)
+
+
+def test_a_stop_of_a_job_that_does_not_answer_says_so_and_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text(STUCK.replace("returns", "mode: row, returns"))
+    (tmp_path / "stuck.py").write_text(
+        "def stuck(row):\n    if row['x'] == 1000:\n        open('begun', 'w').close()\n"
+        "        open('release').close()\n    return row\n"
+    )
+    for name in ("begun", "release"):
+        os.mkfifo(tmp_path / name)
+    job = start(tmp_path, "p.yaml", "--quiet")
+    met(tmp_path / "begun", "r").close()
+    stop = asking(tmp_path, "stop", "stuck")
+    assert stop.stderr is not None
+    line = stop.stderr.readline()
+    assert line.startswith("stuck: the job does not answer: ")
+    met(tmp_path / "release", "w").close()
+    ended(stop)
+    ended(job)
+    assert (stop.returncode, job.returncode) == (0, 0)
 
 
 def test_a_stop_that_takes_long_says_what_it_waits_for(tmp_path: Path) -> None:

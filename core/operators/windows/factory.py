@@ -25,13 +25,13 @@ from headrace.core.operators.keyed_context import GroupingKey, KeyedContext
 from headrace.core.operators.operator import Operator, Output
 from headrace.core.operators.result_rows import ResultRows
 from headrace.core.operators.user_functions import ApplyFold, UserEvictingFold
+from headrace.core.operators.windows.count_trigger_windows import CountTriggerWindows
 from headrace.core.operators.windows.ended_windows import SharedPaneWindows, SinglePaneWindows
 from headrace.core.operators.windows.grid import Grid, SeparateGrid, build_grid
 from headrace.core.operators.windows.pane_expander import PaneExpander
 from headrace.core.operators.windows.pane_state import PaneState
 from headrace.core.operators.windows.periodic_trigger import DirtyPanes
-from headrace.core.operators.windows.trigger_windows import (
-    CountTriggerWindows,
+from headrace.core.operators.windows.user_trigger_windows import (
     TriggerStateFold,
     UserTriggerWindows,
 )

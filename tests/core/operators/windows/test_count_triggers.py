@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.core.operators.windows import trigger_windows
+from headrace.core.operators.windows import row_trigger_windows
 from headrace.core.plan.nodes.windows import (
     Evict,
     Global,
@@ -168,13 +168,13 @@ def cut(rows: Sequence[Row], cuts: Sequence[int]) -> Iterator[Sequence[Row]]:
         at, turn = at + size, turn + 1
 
 
-@pytest.mark.parametrize("bytes_at_once", [1, trigger_windows.MAX_FIRING_BYTES])
+@pytest.mark.parametrize("bytes_at_once", [1, row_trigger_windows.MAX_FIRING_BYTES])
 @SETTINGS
 @given(st.data())
 def test_firings_are_those_of_rows_that_come_one_by_one(
     monkeypatch: pytest.MonkeyPatch, bytes_at_once: int, data: st.DataObject
 ) -> None:
-    monkeypatch.setattr(trigger_windows, "MAX_FIRING_BYTES", bytes_at_once)
+    monkeypatch.setattr(row_trigger_windows, "MAX_FIRING_BYTES", bytes_at_once)
     shape = data.draw(st.one_of(SHAPES, st.just(Global())))
     at_end = data.draw(st.booleans())
     never_late = isinstance(shape, Global) or not at_end

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import polars as pl
 import pytest
 
-from headrace.core.operators.windows import pane_expander, trigger_windows
+from headrace.core.operators.windows import pane_expander, row_trigger_windows
 from headrace.core.operators.windows.grid import Grid
 from headrace.core.plan.nodes.windows import Cumulate, Global, Slide, Trigger, Tumble, Window
 from headrace.core.types.elements import EVENT_TIME, MAX_WATERMARK_US
@@ -108,7 +108,7 @@ def test_rows_of_many_windows_are_spread_over_them_in_bounded_pieces(
             sizes.append(expanded.height)
             yield expanded
 
-    monkeypatch.setattr(trigger_windows, "expand_rows", noted)
+    monkeypatch.setattr(row_trigger_windows, "expand_rows", noted)
     window = Window(Slide(us(6), us(2)), trigger=Trigger(count=2), keeps_rows=accumulate)
     step = driven(aggregate(window))
     came = step.rows(*[(at % 9, "a", at) for at in range(40)])

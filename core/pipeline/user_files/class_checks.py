@@ -9,6 +9,7 @@ import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 from headrace.core.pipeline.diagnostics import DocumentProblems
 from headrace.core.pipeline.user_files import class_definitions, function_checks
@@ -35,6 +36,24 @@ class UserClassShape:
     """The error in its state."""
 
 
+@dataclass(frozen=True, slots=True)
+class OldMethod:
+    """The method that took the place of one with a former name."""
+
+    new_name: str
+    difference: str
+    """The difference in how it is called."""
+    hint: str
+
+    def describe(self, class_name: str, old_name: str) -> tuple[str, str]:
+        """Return the message about a class that has only the former method, and a hint."""
+        message = f'class "{class_name}" has {old_name}, which was renamed to {self.new_name}'
+        return f"{message} and {self.difference}", self.hint
+
+
+NO_OLD_METHODS: Mapping[str, OldMethod] = MappingProxyType({})
+
+
 def check_class(
     function: UserFunction,
     folder: Path,
@@ -43,11 +62,12 @@ def check_class(
     findings: DocumentProblems,
     *,
     methods: Mapping[str, Sequence[str]],
+    old_methods: Mapping[str, OldMethod] = NO_OLD_METHODS,
 ) -> None:
     """Report the errors of a reference to a class that must have these methods.
 
     Each method has the arguments that it is called with; an empty list skips the check of its
-    arguments.
+    arguments. `old_methods` are former names of methods, with what took their place.
     """
     text = function.text
     place = text.locate(len(text) - len(function.name))
@@ -66,11 +86,22 @@ def check_class(
             findings.add(f"{key}: {found.message}", place, hint, subject)
         return
     shape = _read_shape(classes[function.name])
-    for message, hint in _find_method_problems(shape, methods):
+    outdated = [*_find_old_methods(shape, old_methods)]
+    for message, hint in outdated or _find_method_problems(shape, methods):
         findings.add(f"{key}: {message}", place, hint, subject)
     if shape.problem:
         message = f'{key}: the state of class "{shape.name}" {shape.problem}'
         findings.add(message, place, f"as in {STATE_EXAMPLE}", subject)
+
+
+def _find_old_methods(
+    shape: UserClassShape, old_methods: Mapping[str, OldMethod]
+) -> Iterator[tuple[str, str]]:
+    """Yield the former methods of a class that lacks the new ones, each with a hint."""
+    for name, old in old_methods.items():
+        is_missing = old.new_name not in shape.methods and not shape.has_unknown_bases
+        if name in shape.methods and is_missing:
+            yield old.describe(shape.name, name)
 
 
 def _find_method_problems(

@@ -33,7 +33,19 @@ def check_user_code(step: StepKeys, folder: Path, subject: str, findings: Docume
         class_checks.check_class(each.python.python, *where, methods=methods)
     if watching is not None:
         where = (folder, "window.trigger.python", subject, findings)
-        class_checks.check_class(watching, *where, methods={"on_row": ["row", "state", "window"]})
+        class_checks.check_class(
+            watching,
+            *where,
+            methods={"on_row": ["row", "state", "window"]},
+            old_methods={
+                "on_rows": class_checks.OldMethod(
+                    "on_row",
+                    "is called for each row",
+                    "write def on_row(self, row, state, window): row is a dict of the columns, and "
+                    "the window fires with this row if it returns True",
+                )
+            },
+        )
     for at, function in functions:
         where = (folder, at, subject, findings)
         if class_checks.is_class(function, folder):

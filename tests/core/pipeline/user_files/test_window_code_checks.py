@@ -39,6 +39,19 @@ class Handled(Process):
 
 class Big(Trigger):
     def on_row(self, row, state): return True
+
+
+class Old(Trigger):
+    def on_rows(self, rows, state, window): return True
+
+
+class Both(Trigger):
+    def on_row(self, row, state, window): return True
+    def on_rows(self, rows, state, window): return True
+
+
+class Older(Base):
+    def on_rows(self, rows, state, window): return True
 """
 
 
@@ -67,6 +80,12 @@ def problems_of(folder: Path, step: str) -> list[str]:
             " but is called with 3 [as in def on_row(self, row, state, window): ...]",
         ),
         (
+            "window: {tumble: 1m, trigger: {python: w.py:Old}}, aggregate: {n: count(*)}",
+            'step "s": window.trigger.python: class "Old" has on_rows, which was renamed to on_row'
+            " and is called for each row [write def on_row(self, row, state, window): row is a dict"
+            " of the columns, and the window fires with this row if it returns True]",
+        ),
+        (
             "window: global, apply: {python: w.py:Mean, returns: {n: int}}",
             'step "s": apply.python: class "Mean" has no __call__'
             " [name a function, as in def name(rows): ..., or give the class a __call__]",
@@ -81,3 +100,10 @@ def test_what_it_has_not_or_takes_in_another_way(step: str, message: str, tmp_pa
 def test_what_may_be_elsewhere_or_takes_more_is_left_to_the_run(name: str, tmp_path: Path) -> None:
     one = f"{{python: w.py:{name}, of: [price, name], returns: double}}"
     assert problems_of(tmp_path, f"aggregate: {{m: {one}}}") == []
+
+
+@pytest.mark.parametrize("name", ["Both", "Older"])
+def test_an_old_method_besides_the_new_one_is_left_alone(name: str, tmp_path: Path) -> None:
+    trigger = f"{{python: w.py:{name}}}"
+    step = f"window: {{tumble: 1m, trigger: {trigger}}}, aggregate: {{n: count(*)}}"
+    assert problems_of(tmp_path, step) == []

@@ -19,6 +19,7 @@ from headrace.core.operators.operator import Operator
 from headrace.core.operators.running_results import RunningAggregateOperator, RunningTopOperator
 from headrace.core.operators.sessions.open_sessions import OPEN_STATE
 from headrace.core.operators.sessions.session_operator import SessionWindowOperator
+from headrace.core.operators.sessions.trigger_sessions import CountTriggerSessions
 from headrace.core.operators.windows.factory import LazyWindowOperator, build_window_operator
 from headrace.core.operators.windows.pane_state import WINDOWS_STATE
 from headrace.core.operators.windows.window_operator import compute_watermark_delay
@@ -76,7 +77,10 @@ def _build_windowed(
     assert operation.window is not None
     match operation.window.shape:
         case Session():
-            return SessionWindowOperator(operation, context, types)
+            trigger = operation.window.trigger
+            counts = trigger is not None and trigger.count is not None
+            kind = CountTriggerSessions if counts else SessionWindowOperator
+            return kind(operation, context, types)
         case Count():
             return CountWindowOperator(operation, context, types)
     return build_window_operator(operation, context, types)

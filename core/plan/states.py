@@ -169,6 +169,8 @@ def _list_states(keyed: KeyedOperation) -> Iterator[StateDescription]:
                     yield StateDescription("open", "runs", columns)
                     if window.can_fire_again:
                         yield StateDescription("shown", "runs", columns)
+                    elif window.trigger and window.trigger.depends_on_rows:
+                        yield StateDescription("fired", "runs", ())
                 case Count():
                     yield StateDescription("counts", "table", (("rows", "bigint"),))
                     yield StateDescription("panes", "table", columns)

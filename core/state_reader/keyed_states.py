@@ -101,6 +101,8 @@ class KeyedStateReader:
                 yield self._read_changed_windows(whole)
             case "windows":
                 yield from self._read_windows(whole, clock_us)
+            case "fired":
+                yield self._sort_rows(self._grouping.restore_names(self._name_sessions(whole)))
             case _:
                 yield self._read_sessions(whole)
 
@@ -116,7 +118,7 @@ class KeyedStateReader:
                 return tuple(columns[: key + (rows if name == "keys" else 0)])
             case "rows":
                 return tuple(columns[: key + 1])
-            case "changed" | "waiting":
+            case "changed" | "waiting" | "fired":
                 return tuple(columns)
             case "panes" | "open" | "shown":  # without the rows of a pane or the end of a session
                 return (*columns[: key + 1], *columns[key + 2 : key + 2 + rows])
@@ -165,16 +167,26 @@ class KeyedStateReader:
             )
 
     def _read_sessions(self, pieces: pl.DataFrame) -> pl.DataFrame:
+        whole = merge_fragments(pieces, self._inside, self._gap_us)
+        bounds = (FRAGMENT_START, FRAGMENT_END)
+        merged = self._build_fold(whole).merge(whole, (*self._inside, *bounds))
+        states = merged.hstack(self._name_sessions(merged)[list(WINDOW_BOUNDS)])
+        return self._sort_rows(self._finish_states(states, WINDOW_BOUNDS))
+
+    def _name_sessions(self, sessions: pl.DataFrame) -> pl.DataFrame:
+        """Return the key and the bounds of sessions."""
         import polars as pl
 
+        time, gap_us = to_polars(TIMESTAMP), self._gap_us
+        start, end = pl.col(FRAGMENT_START).cast(time), (pl.col(FRAGMENT_END) + gap_us).cast(time)
+        bounds = (start.alias(WINDOW_BOUNDS[0]), end.alias(WINDOW_BOUNDS[1]))
+        return sessions.select(*self._inside, *bounds)
+
+    @property
+    def _gap_us(self) -> int:
         window = self._meaning.window
         assert window is not None and isinstance(window.shape, Session)
-        gap_us, time = window.shape.gap_us, to_polars(TIMESTAMP)
-        whole = merge_fragments(pieces, self._inside, gap_us)
-        merged = self._build_fold(whole).merge(whole, (*self._inside, FRAGMENT_START, FRAGMENT_END))
-        start, end = pl.col(FRAGMENT_START).cast(time), (pl.col(FRAGMENT_END) + gap_us).cast(time)
-        bounded = merged.with_columns(start.alias(WINDOW_BOUNDS[0]), end.alias(WINDOW_BOUNDS[1]))
-        return self._sort_rows(self._finish_states(bounded, WINDOW_BOUNDS))
+        return window.shape.gap_us
 
     def _read_count_windows(self, table: pl.DataFrame) -> pl.DataFrame:
         """Return the count windows: each is one row, so nothing has to be merged."""
@@ -271,6 +283,8 @@ class KeyedStateReader:
                 columns = {KEY: pl.String(), **key, **panes, **self._build_fold(None).state_columns}
             case "changed":
                 columns = {**key, SLOT: number}
+            case "fired":
+                columns = {**key, FRAGMENT_START: number, FRAGMENT_END: number, SLOT: number}
             case "rows":
                 columns = changelog_state.build_row_columns(key, self._build_row_columns())
                 del columns[ROW_TIME]

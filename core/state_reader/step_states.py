@@ -30,7 +30,10 @@ from headrace.core.types.key_groups import encode_keys
 if TYPE_CHECKING:
     import polars as pl
 
-AUXILIARY_STATES = ("counts", "changed", "shown", "held", "held_right", "due", "waits")
+AUXILIARY_STATES = (
+    *("counts", "changed", "shown", "fired"),
+    *("held", "held_right", "due", "waits"),
+)
 """The auxiliary states, in addition to the one with the step's results."""
 
 

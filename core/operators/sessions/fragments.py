@@ -18,6 +18,10 @@ FRAGMENT_END = "__end"
 """The times (microseconds) of the first and the last row of a fragment."""
 SESSION_END = "__last"
 """The time of the last row of the session that contains a fragment."""
+ROW_NUMBER = "__row"
+"""The number of a row in its batch."""
+SESSION_NUMBER = "__session"
+"""The number of the session that contains a fragment."""
 
 
 def merge_fragments(pieces: pl.DataFrame, key: Sequence[str], gap_us: int) -> pl.DataFrame:
@@ -39,6 +43,15 @@ def merge_fragments(pieces: pl.DataFrame, key: Sequence[str], gap_us: int) -> pl
         pl.when("__begins").then(FRAGMENT_START).forward_fill().alias(FRAGMENT_START),
         pl.when(ends).then("__reach").backward_fill().alias(FRAGMENT_END),
     ).drop("__of", "__reach", "__begins")
+
+
+def number_sessions(pieces: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
+    """Add SESSION_NUMBER to fragments that `merge_fragments` has merged."""
+    import polars as pl
+
+    start = pl.col(FRAGMENT_START)
+    begins = _build_key_change(key) | (start != start.shift()).fill_null(False)
+    return pieces.with_columns(begins.cum_sum().cast(pl.Int64).alias(SESSION_NUMBER))
 
 
 def _build_key_change(key: Sequence[str]) -> pl.Expr:

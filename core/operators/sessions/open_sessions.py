@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.core.api.state import NO_CLOCK_US, SLOT, RunsLayout, StepState
+from headrace.core.api.state import NO_CLOCK_US, SLOT, RunsLayout, SortedRuns, StepState
 from headrace.core.operators.folds import ROW_COUNT, CountingFold, Fold
 from headrace.core.operators.keyed_context import GroupingKey
 from headrace.core.operators.sessions.fragments import (
@@ -56,6 +56,8 @@ class OpenSessions:
         columns = {**grouping.types, **self._fold.state_columns, **bounds}
         del columns[SLOT]
         self.layout = RunsLayout(columns, self.key, self._merge_fragments)
+        self.columns = (*self.group_columns, *self._fold.state_columns)
+        """The columns of stored fragments, in their order."""
         self._runs = state.open_runs(OPEN_STATE, self.layout)
         self._compacted_count = 0
         """The number of fragments after the last compaction, which decides about the next."""
@@ -113,15 +115,14 @@ class OpenSessions:
         """Remove and return all sessions."""
         return self._runs.take(MAX_WATERMARK_US)
 
-    def take_full(self, pieces: pl.DataFrame, count: int) -> pl.DataFrame | None:
-        """Remove and return the sessions, of the keys of these, with at least `count` new rows."""
-        import polars as pl
+    def take_touched(self, pieces: pl.DataFrame) -> pl.DataFrame:
+        """Remove and return the sessions that these fragments touch."""
+        return _take_touched(self._runs, self.layout, pieces, self._gap_us)
 
-        sessions = self._runs.take_keys(self._select_keys(pieces))
-        if sessions is None:
-            return None
-        self._runs.add(sessions.filter(pl.col(ROW_COUNT) < count))
-        return sessions.filter(pl.col(ROW_COUNT) >= count)
+    def add_sessions(self, sessions: pl.DataFrame) -> None:
+        """Store whole sessions, which have ROW_COUNT."""
+        whole = sessions.with_columns(self._build_close_time())
+        self._runs.add(whole.select(self.columns))
 
     @property
     def _should_compact(self) -> bool:
@@ -169,19 +170,43 @@ class OpenSessions:
         return sessions.select(self.key).unique()
 
 
+def _take_touched(
+    runs: SortedRuns, layout: RunsLayout, pieces: pl.DataFrame, gap_us: int
+) -> pl.DataFrame:
+    """Remove and return the sessions of these runs that fragments touch."""
+    import polars as pl
+
+    found = runs.take_keys(pieces.select(layout.key).unique())
+    if found is None:
+        return pl.DataFrame(schema={**layout.columns, SLOT: pl.Int64()})
+    by = (*layout.key, FRAGMENT_START, FRAGMENT_END)
+    touched = find_continued(found.select(by), pieces, layout.key, gap_us)
+    runs.add(found.join(touched, on=by, how="anti", nulls_equal=True))
+    return found.join(touched, on=by, how="semi", nulls_equal=True)
+
+
 EMITTED_STATE = "shown"
 """The name of the runs in the state."""
+DISCARDED_STATE = "fired"
+"""The same where sessions discard their rows."""
 
 
 class EmittedSessions:
-    """Emitted sessions, which become open again when rows touch them."""
+    """Emitted sessions, which become open again when rows touch them.
 
-    def __init__(self, state: StepState, window: Window, opened: OpenSessions) -> None:
+    Of sessions that discard their rows, only the times are stored.
+    """
+
+    def __init__(
+        self, state: StepState, window: Window, opened: OpenSessions, *, keeps_rows: bool = True
+    ) -> None:
         assert isinstance(window.shape, Session)
-        layout = RunsLayout(opened.layout.columns, opened.key, lambda sessions: sessions)
-        self._runs = state.open_runs(EMITTED_STATE, layout)
+        self._columns = opened.columns if keeps_rows else (*opened.group_columns, SLOT)
+        columns = {n: type for n, type in opened.layout.columns.items() if n in self._columns}
+        self._layout = RunsLayout(columns, opened.key, lambda sessions: sessions)
+        self._runs = state.open_runs(EMITTED_STATE if keeps_rows else DISCARDED_STATE, self._layout)
         self._state = state
-        self._key, self._by = opened.key, opened.group_columns
+        self._key = opened.key
         self._gap_us = window.shape.gap_us
         self._kept_us = window.shape.gap_us + 1 + window.lateness_us
 
@@ -201,20 +226,16 @@ class EmittedSessions:
 
         until = (pl.col(FRAGMENT_END) + self._kept_us).alias(SLOT)
         shown = sessions.with_columns(until, pl.lit(0, dtype=pl.Int64).alias(ROW_COUNT))
-        self._runs.add(shown.filter(pl.col(SLOT) > self._state.clock_us))
+        shown = shown.filter(pl.col(SLOT) > self._state.clock_us)
+        self._runs.add(shown.select(self._columns))
 
     def read_keys(self, sessions: pl.DataFrame) -> pl.DataFrame | None:
         """Return the emitted sessions of the keys of these sessions."""
         return self._runs.read_keys(sessions.select(self._key).unique(), NO_CLOCK_US)
 
-    def take_touched(self, pieces: pl.DataFrame) -> pl.DataFrame | None:
+    def take_touched(self, pieces: pl.DataFrame) -> pl.DataFrame:
         """Remove and return the sessions that these fragments touch."""
-        shown = self._runs.take_keys(pieces.select(self._key).unique())
-        if shown is None:
-            return None
-        touched = find_continued(shown.select(self._by), pieces, self._key, self._gap_us)
-        self._runs.add(shown.join(touched, on=self._by, how="anti", nulls_equal=True))
-        return shown.join(touched, on=self._by, how="semi", nulls_equal=True)
+        return _take_touched(self._runs, self._layout, pieces, self._gap_us)
 
     def drop(self, until_us: int) -> None:
         """Forget the sessions stored up to this time: no row can touch them."""

@@ -11,7 +11,7 @@ when it is due. So a window's row is deleted as soon as the window no longer exi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from headrace.core.api.state import NO_CLOCK_US, SLOT
@@ -22,6 +22,7 @@ from headrace.core.operators.result_rows import WINDOW_END, WINDOW_START, Result
 from headrace.core.operators.sessions.fragments import (
     FRAGMENT_END,
     FRAGMENT_START,
+    ROW_NUMBER,
     find_continued,
     merge_fragments,
 )
@@ -35,9 +36,6 @@ from headrace.core.types.elements import DELETE, EVENT_TIME, MAX_WATERMARK_US
 if TYPE_CHECKING:
     import polars as pl
 
-ROW_NUMBER = "__row"
-"""The number of a row in its batch."""
-
 
 class SessionWindowOperator(WriteThroughOperator):
     """The operator of `window: {session: ...}`."""
@@ -49,7 +47,6 @@ class SessionWindowOperator(WriteThroughOperator):
         window, state = operation.window, context.state
         assert window is not None and isinstance(window.shape, Session)
         self._window = window
-        self._count = window.trigger.count if window.trigger else None
         self._gap_us = window.shape.gap_us
         self._context, self._state = context, state
         self._grouping = grouping = GroupingKey(operation.key)
@@ -76,7 +73,7 @@ class SessionWindowOperator(WriteThroughOperator):
         """Store rows as fragments; rows too late for any session are left out."""
         if not frame.height:
             return
-        rows = self._assign_sessions(frame)
+        rows = merge_fragments(self._number_rows(frame), self._open.key, self._gap_us)
         suspects = self._find_suspects(rows)
         yield from request_offload(self._count_deferred_rows(for_lookup=suspects is not None))
         late = None if suspects is None else self._find_late_rows(suspects)
@@ -116,8 +113,8 @@ class SessionWindowOperator(WriteThroughOperator):
         if self._trigger.fire_if_due(now_us):
             yield from self._emit_sessions(self._open.take_all())
 
-    def _assign_sessions(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Give each row the start and end of its session among these rows."""
+    def _number_rows(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Return each row as a fragment, with its number."""
         import polars as pl
 
         rows = self._grouping.project_rows(frame, self._fold.input_columns)
@@ -126,12 +123,11 @@ class SessionWindowOperator(WriteThroughOperator):
         else:
             time = pl.col(EVENT_TIME).cast(pl.Int64)
         times = (time.alias(FRAGMENT_START), time.alias(FRAGMENT_END), time.alias(ROW_TIME))
-        numbered = rows.with_columns(*times, pl.int_range(pl.len()).alias(ROW_NUMBER))
-        return merge_fragments(numbered, self._open.key, self._gap_us)
+        return rows.with_columns(*times, pl.int_range(pl.len()).alias(ROW_NUMBER))
 
     def _count_deferred_rows(self, *, for_lookup: bool) -> int:
         """Return the number of earlier rows that the arrival of rows works on."""
-        rows = self._open.count_deferred_rows(for_lookup=for_lookup or self._count is not None)
+        rows = self._open.count_deferred_rows(for_lookup=for_lookup)
         return rows if self._emitted is None else rows + self._emitted.deferred_rows
 
     def _find_suspects(self, rows: pl.DataFrame) -> pl.DataFrame | None:
@@ -164,15 +160,16 @@ class SessionWindowOperator(WriteThroughOperator):
     def _store_fragments(self, pieces: pl.DataFrame) -> Iterator[Output]:
         """Store fragments, and emit the changes that they cause at once."""
         if self._emitted is not None and self._emitted.session_count:
-            touched = self._emitted.take_touched(pieces)
-            if touched is not None:
-                self._open.reopen(touched)
-                yield from self._out.emit(self._finish_sessions(touched, deleted=True))
+            yield from self._reopen(self._emitted.take_touched(pieces))
         self._open.add_fragments(pieces)
         if not self._window.uses_processing_time:
             yield from self._emit_closed(self._state.clock_us)
-        if self._count is not None:
-            yield from self._emit_sessions(self._open.take_full(pieces, self._count))
+
+    def _reopen(self, sessions: pl.DataFrame) -> Iterator[Output]:
+        """Store emitted sessions as open ones, and delete their results."""
+        if sessions.height:
+            self._open.reopen(sessions)
+            yield from self._out.emit(self._finish_sessions(sessions, deleted=True))
 
     def _emit_closed(self, until_us: int) -> Iterator[Output]:
         """Emit the sessions that closed up to this time."""
@@ -193,9 +190,14 @@ class SessionWindowOperator(WriteThroughOperator):
         """Return the results of complete sessions."""
         import polars as pl
 
-        if not sessions.height:
-            return sessions
-        done = self._fold.finish(sessions.drop(SLOT, ROW_COUNT), self._group_columns)
+        done = self._finish_states(sessions.drop(SLOT, ROW_COUNT), self._group_columns)
+        return done.with_columns(pl.lit(deleted).alias(DELETE)) if deleted else done
+
+    def _finish_states(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+        """Return the results of states; `by` are the key, the bounds, and columns to keep."""
+        import polars as pl
+
+        done = self._fold.finish(states, by)
         stamp = pl.Datetime("us", "UTC")
         end = pl.col(FRAGMENT_END) + self._gap_us
         if self._shows_bounds:
@@ -203,4 +205,4 @@ class SessionWindowOperator(WriteThroughOperator):
             done = done.with_columns(start.alias(WINDOW_START), end.cast(stamp).alias(WINDOW_END))
         if not self._window.uses_processing_time:
             done = done.with_columns((end - 1).cast(stamp).alias(EVENT_TIME))
-        return done.with_columns(pl.lit(deleted).alias(DELETE)) if deleted else done
+        return done

@@ -44,6 +44,8 @@ STEPS = [
     f"window: {{session: 500ms, lateness: 2s}}, {COUNTED}",
     f"key: k, window: {{session: 2s, trigger: {{every: 3s}}}}, {COUNTED}",
     f"key: k, window: {{session: 2s, trigger: {{count: 2}}}}, {COUNTED}, having: n > 1",
+    f"key: k, window: {{session: 2s, trigger: {{count: 2}}, accumulate: false}}, {COUNTED}",
+    "window: {session: 1s, trigger: {count: 3}, lateness: 4s}, aggregate: {a: collect_list(v)}",
     f"key: k, window: {{session: 2s, trigger: {{every: 3s, time: processing}}}}, {COUNTED}",
     f"key: k, window: {{session: 2s, time: processing}}, {COUNTED}",
     f"key: k, window: {{session: 4s, time: processing, trigger: {{every: 3s}}}}, {COUNTED}",

@@ -96,6 +96,8 @@ def opened(part: nodes.Step) -> dict[str, tuple[str, frozenset[str]]]:
         "window: global, aggregate: {n: count(distinct id)}",
         "key: name, window: {session: 10s}, aggregate: {n: count(*)}",
         "key: name, window: {session: 10s, lateness: 1m}, aggregate: {n: count(*)}",
+        "key: name, window: {session: 10s, trigger: {count: 2}}, aggregate: {n: count(*)}",
+        "window: {session: 1s, trigger: {count: 2}, accumulate: false}, aggregate: {n: count(*)}",
         "key: name, window: {count: 10}, aggregate: {n: count(*)}",
         "key: name, window: {count: 10, every: 3}, aggregate: {n: count(*)}",
         "key: name, aggregate: {n: count(*), m: avg(price)}, having: n > 1",

@@ -90,6 +90,12 @@ KNOWN = {
         "shown: k window_start window_end n",
         ["2 1 4 1", "- 3 6 1"],
     ),
+    "sessions that discarded their rows": (
+        "from: rows, key: k, window: {session: 3s, trigger: {count: 1}, accumulate: false},"
+        " aggregate: {n: count(*)}",
+        "fired: k window_start window_end",
+        ["1 0 7", "2 7 10"],
+    ),
     "count windows": (
         "from: rows, key: k, window: {count: 4, every: 2}, aggregate: {n: count(*), m: max(v)}",
         "panes: k pane rows n m",

@@ -38,6 +38,11 @@ def windows(window: Window, rows: Sequence[Row], *, every_firing: bool = False) 
     A window is found once for each of its results; with `every_firing` also for those that later
     ones replace, in their order.
     """
+    if isinstance(window.shape, Session) and window.trigger and window.trigger.depends_on_rows:
+        fired = list(_session_firings(window, window.shape.gap_us, rows))
+        for whole in fired if every_firing or not window.keeps_rows else _last_of_each(fired):
+            yield replace(whole, rows=_kept(window.evict, whole))
+        return
     for found in _found(window.shape, rows):
         for part in _parts(window, found, every_firing=every_firing):
             whole = Found(found.start, found.end, part)
@@ -94,6 +99,60 @@ def _session(gap: int, session: list[Row], rows: Sequence[Row]) -> Found:
     members = {row.order for row in session}
     came = tuple(row for row in rows if row.order in members)
     return Found(session[0].time, (session[-1].time or 0) + gap, came)
+
+
+@dataclass
+class _OpenSession:
+    """A session while rows are added to it."""
+
+    start: int
+    end: int
+    """The times of its first and its last row."""
+    rows: list[Row]
+    new: list[Row]
+    """The rows since it last fired."""
+
+
+def _session_firings(window: Window, gap: int, rows: Sequence[Row]) -> Iterator[Found]:
+    """Return the firings of the sessions of a key, row by row, then those at their ends."""
+    trigger, sessions = window.trigger, list[_OpenSession]()
+    assert trigger is not None
+    for row in rows:
+        time = row.time or 0
+        near = [each for each in sessions if each.start - gap <= time <= each.end + gap]
+        sessions = [each for each in sessions if each not in near]
+        joined = _OpenSession(
+            min([time, *(each.start for each in near)]),
+            max([time, *(each.end for each in near)]),
+            [*(old for each in near for old in each.rows), row],
+            [*(old for each in near for old in each.new), row],
+        )
+        sessions.append(joined)
+        if len(joined.new) >= (trigger.count or 0):
+            yield _fire_session(window, gap, joined)
+    for session in sorted(sessions, key=lambda each: each.end):
+        if session.new:
+            yield _fire_session(window, gap, session)
+
+
+def _fire_session(window: Window, gap: int, session: _OpenSession) -> Found:
+    fired = session.rows if window.keeps_rows else session.new
+    session.new = []
+    return Found(session.start, session.end + gap, tuple(fired))
+
+
+def _last_of_each(fired: Sequence[Found]) -> Iterator[Found]:
+    """Return the firings that no later one replaces, by the sessions that there are at the end."""
+    for at, found in enumerate(fired):
+        assert found.start is not None and found.end is not None
+        if not any(_touch(found, later) for later in fired[at + 1 :]):
+            yield found
+
+
+def _touch(one: Found, other: Found) -> bool:
+    assert one.start is not None and one.end is not None
+    assert other.start is not None and other.end is not None
+    return one.start <= other.end and other.start <= one.end
 
 
 def _parts(window: Window, found: Found, *, every_firing: bool) -> Iterator[tuple[Row, ...]]:

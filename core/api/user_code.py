@@ -201,10 +201,11 @@ def format_row(row: Mapping[str, object]) -> str:
     >>> format_row({"id": 3, "name": "n3", "at": datetime(2026, 1, 31, 8, tzinfo=UTC), "to": None})
     "{'id': 3, 'name': 'n3', 'at': 2026-01-31T08:00:00Z, 'to': None}"
     """
-    return f"{{{', '.join(f'{name!r}: {_format_value(value)}' for name, value in row.items())}}}"
+    return f"{{{', '.join(f'{name!r}: {format_value(value)}' for name, value in row.items())}}}"
 
 
-def _format_value(value: object) -> str:
+def format_value(value: object) -> str:
+    """Format a value for a message: a long one shortened, a time in ISO format."""
     match value:
         case datetime():
             return value.isoformat().replace("+00:00", "Z")

@@ -24,11 +24,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 P = TypeVar("P")
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,24 @@ class Aggregate(Generic[P]):
         raise NotImplementedError
 
 
+class TriggerContext(Protocol):
+    """The context of a call of a trigger."""
+
+    @property
+    def timer(self) -> str | None:
+        """The name of the timer that fired; None while a row is added."""
+        ...
+
+    @property
+    def watermark_us(self) -> int | None:
+        """The current watermark; None before the first one."""
+        ...
+
+    def now_us(self) -> int:
+        """Return the time of the wall clock."""
+        ...
+
+
 class Trigger:
     """A user-defined trigger, which makes windows fire before they end.
 
@@ -85,10 +104,26 @@ class Trigger:
     body, as a plain literal. Each value is None at first, and is removed with the window, or, with
     `accumulate: false`, whenever the window fires.
 
-    One object serves all windows, and several threads may call it: it must store nothing itself.
+        class Settled(Trigger):
+            state = {"rows": "bigint"}
+            settled = timer()
+
+            def on_row(self, row, state, window):
+                state["rows"] = (state["rows"] or 0) + 1
+                state["settled"] = row["at"] + timedelta(minutes=1)
+                return False
+
+            def on_timer(self, at, state, window):
+                return state["rows"] > 10
+
+    Timers are declared as those of `Process`, and set in `state`: to a time, or to None to delete
+    them. They are removed with the window.
+
+    One object serves all windows of a subtask: it must store nothing itself.
     """
 
     state: ClassVar[Mapping[str, str]] = NO_STATE
+    __context: TriggerContext | None = None
 
     def on_row(self, row: dict[str, Any], state: dict[str, Any], window: Window) -> bool:
         """Return whether the window fires now that this row has been added to it.
@@ -97,3 +132,40 @@ class Trigger:
         is the state of the key and window, to be modified in place.
         """
         raise NotImplementedError
+
+    if TYPE_CHECKING:
+
+        def on_timer(self, at: datetime, state: dict[str, Any], window: Window) -> bool:
+            """Return whether the window fires now that a timer was due at the time `at`.
+
+            The timer is no longer set, and `self.timer` is its name.
+            """
+
+    @property
+    def timer(self) -> str | None:
+        """The name of the timer that fired, in `on_timer`."""
+        return self._trigger_context.timer
+
+    @property
+    def watermark(self) -> datetime | None:
+        """The current watermark; None before the first one, and after the end of the input."""
+        try:
+            watermark_us = self._trigger_context.watermark_us
+            return None if watermark_us is None else EPOCH + timedelta(microseconds=watermark_us)
+        except OverflowError:
+            return None
+
+    @property
+    def now(self) -> datetime:
+        """The time of the wall clock."""
+        return EPOCH + timedelta(microseconds=self._trigger_context.now_us())
+
+    @property
+    def _trigger_context(self) -> TriggerContext:
+        if self.__context is None:
+            raise RuntimeError("no window is open: in __init__ there is no row and no time")
+        return self.__context
+
+    def _set_context(self, here: TriggerContext) -> None:
+        """Set the context of the calls that follow."""
+        self.__context = here

@@ -106,7 +106,10 @@ def window_text(window: Window) -> str:
     if window.trigger and window.trigger.count and not isinstance(window.shape, Session):
         parts.append(f"fires every {window.trigger.count} rows")
     if window.trigger and window.trigger.code:
-        state_text = ", ".join(f"{f.name} {f.type}" for f in window.trigger.state or ())
+        timers = dict(window.trigger.timers)
+        types = {name: f"timer{' by the wall clock' if of else ''}" for name, of in timers.items()}
+        fields = window.trigger.state or ()
+        state_text = ", ".join(f"{f.name} {types.get(f.name, f.type)}" for f in fields)
         parts.append(
             f"fires when {window.trigger.code} says so{', by ' if state_text else ''}{state_text}"
         )

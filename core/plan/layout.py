@@ -160,7 +160,7 @@ def uses_wall_clock(part: PlanPart) -> bool:
     ttl = keyed.ttl
     return bool(
         (window and window.uses_processing_time)
-        or (trigger and trigger.uses_processing_time)
+        or (trigger and trigger.uses_wall_clock)
         or (ttl and ttl.uses_processing_time)
     )
 

@@ -180,6 +180,15 @@ def _list_states(keyed: KeyedOperation) -> Iterator[StateDescription]:
                     )
                     if window.keeps_rows and window.trigger and window.trigger.every_us:
                         yield StateDescription("changed", "runs", ())
+                    yield from _list_timer_states(window)
+
+
+def _list_timer_states(window: Window) -> Iterator[StateDescription]:
+    """Yield the states with the times at which timers of keys are due."""
+    clocks = {by_clock for _, by_clock in window.trigger.timers} if window.trigger else ()
+    for name, by_clock in ((EVENT_TIMERS, False), (WALL_CLOCK_TIMERS, True)):
+        if by_clock in clocks:
+            yield StateDescription(name, "runs", ())
 
 
 def _list_trigger_columns(window: Window) -> Iterator[tuple[str, str]]:

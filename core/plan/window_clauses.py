@@ -17,6 +17,7 @@ from headrace.core.pipeline.clauses.keyed import PythonAggregate
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.user_files.class_checks import read_state_schema
 from headrace.core.pipeline.user_files.references import UserFunction
+from headrace.core.pipeline.user_files.trigger_checks import read_timers
 from headrace.core.plan.columns import KnownColumns, PlanProblems, type_column
 from headrace.core.plan.nodes import (
     Aggregate,
@@ -27,7 +28,7 @@ from headrace.core.plan.nodes import (
     Top,
     windows,
 )
-from headrace.core.types.data_types import Schema
+from headrace.core.types.data_types import TIMESTAMP, Field, Schema
 
 if TYPE_CHECKING:
     from headrace.core.aggregates.calls import AggregateExpression
@@ -80,10 +81,15 @@ def add_user_code(
     if trigger is not None and trigger.python is not None:
         of = get_passed_columns(trigger.of, known, report) or Schema(())
         function = trigger.python
-        state = read_state_schema(function.resolve_path(report.folder), function.name) or Schema(())
-        code = make_user_code(function, report.folder)
+        path = function.resolve_path(report.folder)
+        timers = read_timers(path, function.name)
+        state = read_state_schema(path, function.name) or ()
         early = windows.Trigger(
-            code=code, input_columns=of, state=state, fires_at_end=trigger.at_end
+            code=make_user_code(function, report.folder),
+            input_columns=of,
+            state=Schema((*state, *(Field(name, TIMESTAMP) for name, _ in timers))),
+            timers=timers,
+            fires_at_end=trigger.at_end,
         )
         window = replace(window, trigger=early)
     return window
@@ -140,6 +146,8 @@ def find_event_time_use(window: windows.Window) -> str:
         return _shape_name(window.shape)
     if window.trigger and window.trigger.every_us and not window.trigger.uses_processing_time:
         return "trigger: every"
+    if window.trigger and any(not by_clock for _, by_clock in window.trigger.timers):
+        return "trigger: a timer of its class"
     if window.evict and window.evict.within_us and not window.uses_processing_time:
         return "evict: within"
     return ""

@@ -101,6 +101,8 @@ class KeyedStateReader:
                 yield self._read_changed_windows(whole)
             case "windows":
                 yield from self._read_windows(whole, clock_us)
+            case "due" | "waits":
+                yield self._read_timers(whole)
             case "fired":
                 yield self._sort_rows(self._grouping.restore_names(self._name_sessions(whole)))
             case _:
@@ -118,7 +120,7 @@ class KeyedStateReader:
                 return tuple(columns[: key + (rows if name == "keys" else 0)])
             case "rows":
                 return tuple(columns[: key + 1])
-            case "changed" | "waiting" | "fired":
+            case "changed" | "waiting" | "fired" | "due" | "waits":
                 return tuple(columns)
             case "panes" | "open" | "shown":  # without the rows of a pane or the end of a session
                 return (*columns[: key + 1], *columns[key + 2 : key + 2 + rows])
@@ -211,6 +213,15 @@ class KeyedStateReader:
             shown = shown.with_columns(pl.col(SLOT).cast(to_polars(TIMESTAMP)).alias("pane_end"))
         return self._sort_rows(self._grouping.restore_names(shown.drop(SLOT)))
 
+    def _read_timers(self, entries: pl.DataFrame) -> pl.DataFrame:
+        """Return the times at which timers of keys may be due."""
+        import polars as pl
+
+        name = make_unique_name("time", self._key.names)
+        time = pl.col(SLOT).cast(to_polars(TIMESTAMP)).alias(name)
+        rows = self._grouping.restore_names(entries.select(*self._inside, time).unique())
+        return self._sort_rows(rows, name)
+
     def _add_key_columns(self, table: pl.DataFrame) -> pl.DataFrame:
         """Return the rows of a table with the columns of their key in front."""
         key = decode_keys(table[KEY], self._key.columns)
@@ -281,7 +292,7 @@ class KeyedStateReader:
             case "panes":
                 panes = {PANE_NUMBER: number, ROW_COUNT: number}
                 columns = {KEY: pl.String(), **key, **panes, **self._build_fold(None).state_columns}
-            case "changed":
+            case "changed" | "due" | "waits":
                 columns = {**key, SLOT: number}
             case "fired":
                 columns = {**key, FRAGMENT_START: number, FRAGMENT_END: number, SLOT: number}

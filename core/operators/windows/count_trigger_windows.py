@@ -82,7 +82,7 @@ class CountTriggerWindows(RowTriggerWindows):
         marked = rows.with_columns(cut.alias(CUT_NUMBER), fires.alias(IS_FIRING))
         return CutRows(marked.drop(ROW_COUNT, strict=False))
 
-    def _update_state(self, last: pl.DataFrame, trigger_state: pl.DataFrame | None) -> pl.DataFrame:
+    def _update_state(self, last: pl.DataFrame, cut_rows: CutRows) -> pl.DataFrame:
         import polars as pl
 
         return last.with_columns(pl.col(ROW_COUNT) % self._count)

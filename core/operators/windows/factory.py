@@ -31,6 +31,7 @@ from headrace.core.operators.windows.grid import Grid, SeparateGrid, build_grid
 from headrace.core.operators.windows.pane_expander import PaneExpander
 from headrace.core.operators.windows.pane_state import PaneState
 from headrace.core.operators.windows.periodic_trigger import DirtyPanes
+from headrace.core.operators.windows.trigger_calls import TriggerCaller
 from headrace.core.operators.windows.user_trigger_windows import (
     TriggerStateFold,
     UserTriggerWindows,
@@ -81,7 +82,8 @@ def build_window_operator(
     if trigger is None or not by_rows:
         return WindowOperator(components)
     if trigger.count is None:
-        return UserTriggerWindows(components, panes, GroupErrorContext(grouping, window))
+        caller = TriggerCaller(window, GroupErrorContext(grouping, window), context)
+        return UserTriggerWindows(components, panes, grouping, caller)
     return CountTriggerWindows(components, panes, trigger.count)
 
 

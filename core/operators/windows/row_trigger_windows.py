@@ -42,6 +42,8 @@ class CutRows:
 
     rows: pl.DataFrame
     trigger_state: pl.DataFrame | None = None
+    known: pl.DataFrame | None = None
+    """The stored states of the windows of their keys, as they were."""
 
 
 class RowTriggerWindows(WindowOperator, ABC):
@@ -69,8 +71,8 @@ class RowTriggerWindows(WindowOperator, ABC):
         """
 
     @abstractmethod
-    def _update_state(self, last: pl.DataFrame, trigger_state: pl.DataFrame | None) -> pl.DataFrame:
-        """Return the state to store of windows after their last row."""
+    def _update_state(self, last: pl.DataFrame, cut_rows: CutRows) -> pl.DataFrame:
+        """Return the state to store of the windows of these keys after their last row."""
 
     def _store_rows(self, came: ArrivedRows) -> Iterator[Output]:
         yield from request_offload(self._pane_state.count_deferred_rows(for_lookup=True))
@@ -106,7 +108,7 @@ class RowTriggerWindows(WindowOperator, ABC):
             cuts = filed.fold.merge(concat_states(cuts, first), self._cut_columns)
         if self._window.keeps_rows:
             cuts = self._add_earlier_cuts(cuts)
-        self._store_last_cuts(cuts, fires, numbered.trigger_state)
+        self._store_last_cuts(cuts, fires, numbered)
         if fires.height:
             found = fires.join(
                 cuts, on=self._cut_columns, how="left", nulls_equal=True, maintain_order="left"
@@ -138,9 +140,7 @@ class RowTriggerWindows(WindowOperator, ABC):
             distance *= 2
         return cuts
 
-    def _store_last_cuts(
-        self, cuts: pl.DataFrame, fires: pl.DataFrame, trigger_state: pl.DataFrame | None
-    ) -> None:
+    def _store_last_cuts(self, cuts: pl.DataFrame, fires: pl.DataFrame, cut_rows: CutRows) -> None:
         """Store each window as it is after its last row; a discarding one without what fired."""
         import polars as pl
 
@@ -150,7 +150,7 @@ class RowTriggerWindows(WindowOperator, ABC):
         elif fires.height:
             number = pl.col(CUT_NUMBER)
             cuts = cuts.filter(number == number.max().over(filed.group_columns))
-        stored = self._update_state(cuts, trigger_state)
+        stored = self._update_state(cuts, cut_rows)
         filed.runs.add(stored.select(*filed.group_columns, *filed.fold.state_columns))
 
 

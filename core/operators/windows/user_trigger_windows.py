@@ -1,21 +1,21 @@
-"""Windows that fire when a user class decides so, by the rows that have arrived in them.
+"""Windows that fire when a user class decides so, by rows and timers.
 
 The class's state is stored with that of the window. The class is called for each row and window, in
-the order of arrival, while the window has not ended.
+the order of arrival, and for each timer, in the order of time, while the window has not ended. As
+time advances, the timers of a window fire before its end, and all firings of a key are emitted in
+the order of time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from headrace.core.aggregates.user_partials import InvalidGroupResult, build_series
 from headrace.core.api.state import SLOT
-from headrace.core.api.user_code import UserCodeError, format_row, get_instance
-from headrace.core.api.window_classes import Window as Named
 from headrace.core.operators.folds import GROUP_NUMBER, Fold
-from headrace.core.operators.group_error_context import GroupErrorContext
+from headrace.core.operators.keyed_context import GroupingKey
+from headrace.core.operators.operator import Output, request_offload
+from headrace.core.operators.windows.due_windows import DueWindows
 from headrace.core.operators.windows.grid import Grid
 from headrace.core.operators.windows.row_trigger_windows import (
     CUT_NUMBER,
@@ -23,19 +23,24 @@ from headrace.core.operators.windows.row_trigger_windows import (
     CutRows,
     RowTriggerWindows,
 )
+from headrace.core.operators.windows.trigger_calls import (
+    NEW_SUFFIX,
+    STATE_PREFIX,
+    OpenWindow,
+    TriggerCaller,
+)
+from headrace.core.operators.windows.trigger_timers import (
+    DueTimers,
+    TimerIndex,
+)
 from headrace.core.operators.windows.window_operator import WindowComponents
 from headrace.core.plan.nodes import WINDOW_BOUNDS
 from headrace.core.plan.nodes.windows import Trigger
-from headrace.core.types.data_types import TIMESTAMP, quote_name, to_polars
+from headrace.core.types.data_types import TIMESTAMP, to_polars
 from headrace.core.types.elements import MAX_WATERMARK_US
-from headrace.core.types.out_of_range_times import find_out_of_range_columns, format_out_of_range
 
 if TYPE_CHECKING:
     import polars as pl
-
-
-NEW_SUFFIX = "__new"
-"""The suffix of a column for its new value."""
 
 
 class TriggerStateFold:
@@ -47,7 +52,7 @@ class TriggerStateFold:
     def __init__(self, fold: Fold, trigger: Trigger) -> None:
         assert trigger.state is not None and trigger.input_columns is not None
         self._fold = fold
-        self._trigger_state = {f"__t.{f.name}": to_polars(f.type) for f in trigger.state}
+        self._trigger_state = {f"{STATE_PREFIX}{f.name}": to_polars(f.type) for f in trigger.state}
         self.input_columns = fold.input_columns | {*trigger.input_columns.names}
         self.state_columns: Mapping[str, pl.DataType] = {
             **fold.state_columns,
@@ -81,36 +86,121 @@ IS_CALLED = "__called"
 """Whether the class was called for a window, and has a new state."""
 
 
-@dataclass(slots=True)
-class _OpenWindow:
-    """A window of a key while rows are added to it."""
-
-    bounds: Mapping[str, object]
-    """The columns that name it."""
-    window: Named
-    has_ended: bool
-    state: dict[str, Any]
-    """The state of the class."""
-    firings: int = 0
+FIRING_TIME = "__fires_at"
+"""The time at which a window fires, by a timer or at its end."""
 
 
 class UserTriggerWindows(RowTriggerWindows):
-    """Windows with a user trigger: its class is called for each row, in the order of arrival.
+    """Windows with a user trigger.
 
     The grid of `parts` has one pane per window; `panes` is the grid by which rows arrive.
     """
 
     def __init__(
-        self, parts: WindowComponents, panes: Grid, error_context: GroupErrorContext
+        self, parts: WindowComponents, panes: Grid, grouping: GroupingKey, caller: TriggerCaller
     ) -> None:
         super().__init__(parts, panes)
-        trigger = parts.window.trigger
-        assert trigger is not None and trigger.code is not None
-        assert trigger.state is not None and trigger.input_columns is not None
-        self._code = trigger.code
-        self._state_fields = {field.name: field for field in trigger.state}
-        self._row_columns = trigger.input_columns.names
-        self._error_context = error_context
+        self._caller = caller
+        state, timers = parts.context.state, caller.timers
+        self._timers = {
+            by_clock: TimerIndex(state, grouping, names, by_clock=by_clock)
+            for by_clock in (False, True)
+            if (names := [name for name, of in timers.items() if of == by_clock])
+        }
+        """By whether they are by the wall clock."""
+        self._timer_firings: pl.DataFrame | None = None
+        """The firings of timers that are emitted with those of windows that end."""
+
+    def next_tick_us(self) -> int | None:
+        """Return the wall-clock time when windows end or a timer is due."""
+        clocks = self._timers.get(True)
+        due = (super().next_tick_us(), None if clocks is None else clocks.first_us)
+        return min((at for at in due if at is not None), default=None)
+
+    def tick(self, now_us: int) -> Iterator[Output]:
+        """Advance the wall clock."""
+        yield from super().tick(now_us)
+        if not self._window.uses_processing_time and True in self._timers:
+            yield from request_offload(self._pane_state.count_deferred_rows(for_lookup=True))
+            fired = self._fire_timers(self._timers[True], now_us + 1)
+            yield from self._parts.results.emit_in_order(_drop_time(fired))
+
+    @property
+    def pending_rows(self) -> int:
+        """The number of stored rows and of timers of event time."""
+        return super().pending_rows + (self._timers[False].rows if False in self._timers else 0)
+
+    def _advance_clock(self, now_us: int) -> Iterator[Output]:
+        """Advance the window clock, and emit what timers and ends of windows fire, in order."""
+        by_wall, has_ended = self._window.uses_processing_time, now_us == MAX_WATERMARK_US
+        timers = self._timers.get(by_wall)
+        # A tick may be at the time to which the wall clock has come before.
+        is_new = now_us > self._clock.now_us or by_wall
+        if timers is not None and is_new and not (by_wall and has_ended):
+            yield from request_offload(self._pane_state.count_deferred_rows(for_lookup=True))
+            self._timer_firings = self._fire_timers(timers, now_us + by_wall)
+        yield from super()._advance_clock(now_us)
+        fired, self._timer_firings = self._timer_firings, None
+        yield from self._parts.results.emit_in_order(_drop_time(fired))
+        if has_ended:  # with the windows, their timers are gone
+            for each in self._timers.values():
+                each.drop()
+
+    def _emit(self, due: DueWindows, late: pl.DataFrame | None = None) -> Iterator[Output]:
+        """Emit due windows, with the firings of timers among them."""
+        import polars as pl
+
+        fired, self._timer_firings = self._timer_firings, None
+        if fired is None:
+            yield from super()._emit(due, late)
+            return
+        ends = [
+            each.with_columns(pl.col(SLOT).alias(FIRING_TIME))
+            for each in self._read_windows(due, late)
+        ]
+        whole = pl.concat([fired, *(each.select(fired.columns) for each in ends)])
+        whole = whole.sort(FIRING_TIME, maintain_order=True)
+        yield from self._parts.results.emit_in_order(_drop_time(whole))
+
+    def _fire_timers(self, timers: TimerIndex, before_us: int) -> pl.DataFrame | None:
+        """Fire the timers before a time; return the states of windows, with FIRING_TIME."""
+        import polars as pl
+
+        filed, keeps_rows = self._pane_state, self._window.keeps_rows
+        keys = timers.take_keys(before_us)
+        known = None if keys is None else filed.runs.take_keys(keys)
+        if known is None:
+            return None
+        known = known.sort(SLOT)
+        windows = self._open_windows(known.select(filed.group_columns), known)
+        by_window_clock = timers is self._timers.get(self._window.uses_processing_time)
+        due = DueTimers(timers.names, before_us, by_window_clock, keeps_rows)
+        firings = due.fire(windows, self._caller)
+        now = self._replace_state(known, windows)
+        if firings and not keeps_rows:
+            now = now.filter(pl.Series([not window.firings for window in windows]))
+        filed.runs.add(now)
+        timers.add(self._find_first(timers, now))
+        if not firings:
+            return None
+        # A timer fires before a window that ends in the next microsecond.
+        times = pl.Series(FIRING_TIME, [each.at_us + 1 for each in firings], pl.Int64)
+        return known[[each.window for each in firings]].with_columns(times)
+
+    def _find_first(self, timers: TimerIndex, windows: pl.DataFrame) -> pl.DataFrame:
+        """Return the first timers of keys in windows that have not ended."""
+        import polars as pl
+
+        return timers.find_first(windows.filter(pl.col(SLOT) > self._clock.now_us))
+
+    def _replace_state(self, known: pl.DataFrame, windows: Sequence[OpenWindow]) -> pl.DataFrame:
+        """Return stored windows with the state of the class as it is now."""
+        columns = (
+            self._caller.build_state_column(name, windows) for name in self._caller.state_fields
+        )
+        return known.with_columns(
+            column.alias(column.name.removesuffix(NEW_SUFFIX)) for column in columns
+        )
 
     def _fire(self, rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
         known = self._pane_state.runs.take_keys(rows.select(self._pane_state.key).unique())
@@ -119,113 +209,75 @@ class UserTriggerWindows(RowTriggerWindows):
     def _number_cuts(self, rows: pl.DataFrame, known: pl.DataFrame | None) -> CutRows:
         import polars as pl
 
-        by = self._pane_state.group_columns
+        by, caller = self._pane_state.group_columns, self._caller
         groups = rows.select(by).unique(maintain_order=True).with_row_index(GROUP_NUMBER)
         windows = self._open_windows(groups, known)
         numbers = rows.select(by).join(
             groups, on=by, how="left", nulls_equal=True, maintain_order="left"
         )
         cuts, fires = list[int](), list[bool]()
-        for at, row in zip(numbers[GROUP_NUMBER], self._iterate_rows(rows), strict=True):
+        for at, row in zip(numbers[GROUP_NUMBER], caller.iterate_rows(rows), strict=True):
             cuts.append(windows[at].firings)
             fires.append(self._add_row(windows[at], row))
         marked = rows.with_columns(
             pl.Series(CUT_NUMBER, cuts, dtype=pl.Int64), pl.Series(IS_FIRING, fires, pl.Boolean())
         )
-        columns = [self._build_state_column(name, windows) for name in self._state_fields]
+        columns = [caller.build_state_column(name, windows) for name in caller.state_fields]
         called = pl.lit(True).alias(IS_CALLED)
-        return CutRows(marked, groups.select(by).hstack(columns).with_columns(called))
+        state = groups.select(by).hstack(columns).with_columns(called)
+        return CutRows(marked, state, known)
 
-    def _update_state(self, last: pl.DataFrame, trigger_state: pl.DataFrame | None) -> pl.DataFrame:
+    def _update_state(self, last: pl.DataFrame, cut_rows: CutRows) -> pl.DataFrame:
         """Return the windows with the new state of the class where it was called."""
         import polars as pl
 
-        assert trigger_state is not None
+        assert cut_rows.trigger_state is not None
         by = self._pane_state.group_columns
         news = [
             pl.when(pl.col(IS_CALLED))
-            .then(pl.col(f"__t.{name}{NEW_SUFFIX}"))
-            .otherwise(pl.col(f"__t.{name}"))
-            .alias(f"__t.{name}")
-            for name in self._state_fields
+            .then(pl.col(f"{STATE_PREFIX}{name}{NEW_SUFFIX}"))
+            .otherwise(pl.col(f"{STATE_PREFIX}{name}"))
+            .alias(f"{STATE_PREFIX}{name}")
+            for name in self._caller.state_fields
         ]
-        return last.join(trigger_state, on=by, how="left", nulls_equal=True).with_columns(news)
+        now = last.join(cut_rows.trigger_state, on=by, how="left", nulls_equal=True).with_columns(
+            news
+        )
+        for timers in self._timers.values():
+            known = None if cut_rows.known is None else self._find_first(timers, cut_rows.known)
+            timers.add(self._find_first(timers, now), known)
+        return now
 
-    def _open_windows(self, groups: pl.DataFrame, known: pl.DataFrame | None) -> list[_OpenWindow]:
+    def _open_windows(self, groups: pl.DataFrame, known: pl.DataFrame | None) -> list[OpenWindow]:
         """Return these windows with the stored state of the class."""
         import polars as pl
 
-        by, now_us = self._pane_state.group_columns, self._clock.now_us
-        states: list[dict[str, Any]] = [self._make_state() for _ in range(groups.height)]
-        if known is not None and self._state_fields:
+        by, now_us, fields = (
+            self._pane_state.group_columns,
+            self._clock.now_us,
+            self._caller.state_fields,
+        )
+        states: list[dict[str, Any]] = [self._caller.create_state() for _ in range(groups.height)]
+        if known is not None and fields:
             found = groups.join(known, on=by, how="left", nulls_equal=True, maintain_order="left")
             states = found.select(
-                pl.col(f"__t.{name}").alias(name) for name in self._state_fields
+                pl.col(f"{STATE_PREFIX}{name}").alias(name) for name in fields
             ).to_dicts()
         return [
-            _OpenWindow(bounds, self._error_context.build_window(bounds), end <= now_us, state)
+            OpenWindow(bounds, self._caller.build_window(bounds), end, end <= now_us, state)
             for bounds, end, state in zip(
                 self._name_windows(groups).to_dicts(), groups[SLOT].to_list(), states, strict=True
             )
         ]
 
-    def _make_state(self) -> dict[str, Any]:
-        return dict.fromkeys(self._state_fields)
-
-    def _iterate_rows(self, rows: pl.DataFrame) -> Iterator[dict[str, Any]]:
-        """Iterate over the rows as the class gets them."""
-        shown = rows.select(self._row_columns)
-        for at, column in enumerate(find_out_of_range_columns(shown)):
-            if column is not None:
-                name = f"{self._code.display_name}: column {quote_name(column)}"
-                row = format_row(format_out_of_range(shown.slice(at, 1)).row(0, named=True))
-                message = f"{name} has a time outside the years 1 to 9999 (in the row {row})"
-                hint = "Python has no such time: drop it before the step, or cast it to string"
-                raise UserCodeError(message, hint)
-        return shown.iter_rows(named=True)
-
-    def _add_row(self, window: _OpenWindow, row: dict[str, Any]) -> bool:
+    def _add_row(self, window: OpenWindow, row: dict[str, Any]) -> bool:
         """Return whether a window fires with this row; one that has ended always does."""
-        fires = window.has_ended or self._call_trigger(window, row)
+        fires = window.has_ended or self._caller.call_row(window, row)
         if fires:
             window.firings += 1
             if not self._window.keeps_rows:
-                window.state = self._make_state()
+                window.state = self._caller.create_state()
         return fires
-
-    def _call_trigger(self, window: _OpenWindow, row: dict[str, Any]) -> bool:
-        state = window.state
-        try:
-            answer = get_instance(self._code).on_row(row, state, window.window)
-        except Exception as error:
-            failed = UserCodeError(self._code.format_error(error))
-            raise self._add_context(failed, window.bounds) from error
-        if state.keys() != self._state_fields.keys():
-            known = ", ".join(self._state_fields) or "nothing"
-            message = (
-                f"{self._code.display_name} keeps {', '.join(state) or 'nothing'}, not {known}"
-            )
-            hint = f'declare it in class {self._code.name}, as in state = {{"n": "bigint"}}'
-            raise self._add_context(UserCodeError(message, hint), window.bounds)
-        if not isinstance(answer, bool):
-            came = type(answer).__name__
-            message = f"{self._code.display_name}: on_row must return True or False, got {came}"
-            raise self._add_context(UserCodeError(message), window.bounds)
-        return answer
-
-    def _build_state_column(self, name: str, windows: Sequence[_OpenWindow]) -> pl.Series:
-        what = f'{self._code.display_name} keeps a "{name}"'
-        values = [window.state[name] for window in windows]
-        try:
-            return build_series(
-                f"__t.{name}{NEW_SUFFIX}", values, self._state_fields[name].type, what
-            )
-        except InvalidGroupResult as unfit:
-            raise self._add_context(unfit, windows[unfit.at].bounds) from unfit.__cause__
-
-    def _add_context(self, error: UserCodeError, bounds: Mapping[str, object]) -> UserCodeError:
-        where = self._error_context.describe_group(bounds)
-        return UserCodeError(f"{error.message} ({where})" if where else error.message, error.hint)
 
     def _name_windows(self, groups: pl.DataFrame) -> pl.DataFrame:
         """Return the columns that name each window."""
@@ -238,3 +290,7 @@ class UserTriggerWindows(RowTriggerWindows):
         bounds = (self._panes.window_start(end).cast(time), end.cast(time))
         named = (bound.alias(name) for bound, name in zip(bounds, WINDOW_BOUNDS, strict=True))
         return groups.select(*self._pane_state.key, *named)
+
+
+def _drop_time(fired: pl.DataFrame | None) -> list[pl.DataFrame]:
+    return [] if fired is None else [fired.drop(FIRING_TIME)]

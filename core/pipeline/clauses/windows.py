@@ -79,7 +79,9 @@ class Trigger(DocumentModel):
         "event", description="The time of `every`: event time, or `processing`, the wall clock."
     )
     python: ClassName | None = Field(
-        None, description="The file, next to the pipeline, and a class with `on_row`."
+        None,
+        description="The file, next to the pipeline, and a class with `on_row`, and `on_timer` if "
+        "it has timers.",
     )
     of: ColumnNames | None = Field(
         None, description="The columns that are passed to `on_row`; by default all."

@@ -130,7 +130,12 @@ def is_class(function: UserFunction, folder: Path) -> bool:
 def read_state_schema(path: Path, name: str) -> Schema | None:
     """Return the columns of a class's state; None if it declares none, or cannot be read."""
     found = (class_definitions.read_classes(path) or {}).get(name)
-    return _read_shape(found).state if found else None
+    return read_class_state(found) if found else None
+
+
+def read_class_state(node: ast.ClassDef) -> Schema | None:
+    """Return the columns of a class's state; None if it declares none, or they are invalid."""
+    return _read_shape(node).state
 
 
 def _read_shape(node: ast.ClassDef) -> UserClassShape:

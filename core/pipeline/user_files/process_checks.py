@@ -168,8 +168,8 @@ def _read_shape(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> Proc
                     hint = "operators never wait: use a lookup in an earlier step"
                     problems.append((f'class "{node.name}": {statement.name} is async', hint))
                     methods[statement.name] = -1  # its arguments do not matter
-        for name, call in _list_declarations(each.body):
-            read = _read_state(name, call)
+        for name, call in list_declarations(each.body):
+            read = read_declaration(name, call)
             if isinstance(read, Declared):
                 states[name] = read
             else:
@@ -189,7 +189,7 @@ def _list_ancestry(
     yield node
 
 
-def _list_declarations(body: Iterable[ast.stmt]) -> Iterator[tuple[str, ast.Call]]:
+def list_declarations(body: Iterable[ast.stmt]) -> Iterator[tuple[str, ast.Call]]:
     """Yield the names of declared states, with the calls that declare them."""
     for statement in body:
         match statement:
@@ -207,7 +207,7 @@ def _get_function_name(call: ast.Call) -> str:
     return ast.unparse(call.func).rpartition(".")[2]
 
 
-def _read_state(name: str, call: ast.Call) -> Declared | tuple[str, str]:
+def read_declaration(name: str, call: ast.Call) -> Declared | tuple[str, str]:
     """Return the declared state, or an error message and a hint."""
     if name.startswith("_") or name in RESERVED_NAMES:
         hint = f"{', '.join(RESERVED_NAMES)} and names that begin with _ are reserved"
@@ -233,7 +233,7 @@ def _read_shared_state(name: str, call: ast.Call) -> Declared | tuple[str, str]:
         case ast.Call(args=[ast.Call() as inner], keywords=[]) if (
             _get_function_name(inner) in STATE_KINDS
         ):
-            declared = _read_state(name, inner)
+            declared = read_declaration(name, inner)
         case _:
             return f"{ast.unparse(call)} declares no shared state", 'as in shared(value("bigint"))'
     try:

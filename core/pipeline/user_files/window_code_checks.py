@@ -23,7 +23,7 @@ def check_user_code(step: StepKeys, folder: Path, subject: str, findings: Docume
     watching = trigger.python if trigger else None
     if not users and not functions and watching is None:
         return
-    from headrace.core.pipeline.user_files import class_checks, function_checks
+    from headrace.core.pipeline.user_files import class_checks, function_checks, trigger_checks
 
     for each in users:
         at = f"aggregate.{each.name}.python"
@@ -32,19 +32,9 @@ def check_user_code(step: StepKeys, folder: Path, subject: str, findings: Docume
         methods = {"partial": of, "merge": ["partials"], "finish": ["partial"]}
         class_checks.check_class(each.python.python, *where, methods=methods)
     if watching is not None:
-        where = (folder, "window.trigger.python", subject, findings)
-        class_checks.check_class(
-            watching,
-            *where,
-            methods={"on_row": ["row", "state", "window"]},
-            old_methods={
-                "on_rows": class_checks.OldMethod(
-                    "on_row",
-                    "is called for each row",
-                    "write def on_row(self, row, state, window): row is a dict of the columns, and "
-                    "the window fires with this row if it returns True",
-                )
-            },
+        by_wall = step.window is not None and step.window.time == "processing"
+        trigger_checks.check_trigger(
+            watching, folder, subject, findings, uses_processing_time=by_wall
         )
     for at, function in functions:
         where = (folder, at, subject, findings)

@@ -75,9 +75,16 @@ class Trigger:
     input_columns: Schema | None = None
     """The columns that are passed to it."""
     state: Schema | None = None
-    """The columns of its state per key and window."""
+    """The columns of its state per key and window, with those of its timers."""
+    timers: tuple[tuple[str, bool], ...] = ()
+    """The names of its timers, and whether each is by the wall clock."""
     fires_at_end: bool = True
     """Whether a window also fires at its end."""
+
+    @property
+    def uses_wall_clock(self) -> bool:
+        """Whether it fires by the wall clock, at intervals or by a timer."""
+        return self.uses_processing_time or any(by_clock for _, by_clock in self.timers)
 
     @property
     def depends_on_rows(self) -> bool:

@@ -10,10 +10,13 @@ from hypothesis import strategies as st
 
 from headrace.core.api.state import NO_CLOCK_US
 from headrace.core.plan import Plan
+from tests.support.paths import WINDOW_CODE
 from tests.support.reference import random_pipelines
 from tests.support.runtime.operator_subtasks import END, Event, Subtasks, plan_of, planned, script
 
 COUNTED = "aggregate: {n: count(*), total: sum(v), head: first(v), all: collect_list(s)}"
+AWAITED = f"trigger: {{python: '{WINDOW_CODE}:Awaited', of: v}}"
+CLOCKED = f"trigger: {{python: '{WINDOW_CODE}:Clocked', of: v}}"
 SUMMED = "aggregate: {n: count(*), total: sum(v)}"
 STEPS = [
     f"key: k, window: {{tumble: 5s}}, {COUNTED}",
@@ -34,6 +37,10 @@ STEPS = [
     f"key: k, window: {{tumble: 5s, time: processing, trigger: {{every: 2s}}}}, {COUNTED}",
     f"key: k, window: {{tumble: 5s, trigger: {{count: 3}}}}, {COUNTED}",
     f"key: k, window: {{slide: 6s, every: 3s, trigger: {{count: 2}}, accumulate: false}}, {SUMMED}",
+    f"key: k, window: {{tumble: 8s, {AWAITED}}}, {COUNTED}",
+    f"window: {{slide: 6s, every: 3s, {AWAITED}, accumulate: false}}, {SUMMED}",
+    f"key: k, window: {{global: true, {CLOCKED}}}, {SUMMED}",
+    f"key: k, window: {{tumble: 5s, time: processing, {CLOCKED}}}, {SUMMED}",
     f"key: k, window: {{tumble: 5s, evict: {{last: 2}}}}, {COUNTED}",
     f"key: k, window: {{tumble: 5s, evict: {{within: 1s}}, time: processing}}, {COUNTED}",
     f"key: k, window: global, {COUNTED}",

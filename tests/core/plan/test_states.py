@@ -31,7 +31,10 @@ from headrace.core.plan.states import get_step_state
 from headrace.core.types.elements import EVENT_TIME
 from headrace.core.types.row_order import add_row_order
 from headrace.state.memory.backend import MemoryBackend
+from tests.support.paths import WINDOW_CODE
 from tests.support.plans import SOURCE, over_orders, plan_of
+
+AWAITED = f"trigger: {{python: '{WINDOW_CODE}:Awaited', of: id}}"
 
 
 @dataclass
@@ -105,6 +108,7 @@ def opened(part: nodes.Step) -> dict[str, tuple[str, frozenset[str]]]:
         "key: name, window: {tumble: 10s, trigger: {count: 3}}, aggregate: {n: count(*)}",
         "key: name, window: {tumble: 10s, trigger: {count: 3}, accumulate: false}, "
         "aggregate: {n: count(*)}",
+        f"key: name, window: {{tumble: 10s, {AWAITED}}}, aggregate: {{n: count(*)}}",
         "key: name, window: {tumble: 10s, evict: {last: 3}}, aggregate: {n: sum(id)}",
         "key: name, window: {session: 10s, evict: {within: 3s}}, aggregate: {n: sum(id)}",
         "key: name, window: {count: 10, evict: {last: 3}}, aggregate: {n: sum(id)}",

@@ -59,6 +59,13 @@ KNOWN = {
         "windows: k window_start window_end n",
         ["- 0 10 1", "1 0 10 3", "2 0 10 2", "2 5 15 1"],
     ),
+    "timers of a user-defined trigger": (
+        "from: rows, key: k,"
+        f" window: {{tumble: 1h, trigger: {{python: '{CODE}:Settled', of: at}}}},"
+        " aggregate: {n: count(*)}",
+        "due: k time",
+        ["1 10", "2 11", "- 13"],
+    ),
     "tumble": (
         "from: rows, key: {odd: k % 2}, window: {tumble: 10s},"
         " aggregate: {n: count(*), mean: avg(v), last: 'last(s, true)'}",

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 
-from headrace.core.api.user_code import get_instance
+from headrace.core.api.window_classes import EPOCH
+from headrace.core.api.window_classes import Trigger as TriggerClass
 from headrace.core.api.window_classes import Window as Named
 from headrace.core.plan.nodes.windows import (
     Count,
@@ -15,6 +17,7 @@ from headrace.core.plan.nodes.windows import (
     Global,
     Session,
     Slide,
+    Trigger,
     Tumble,
     Window,
     WindowShape,
@@ -156,37 +159,86 @@ def _touch(one: Found, other: Found) -> bool:
 
 
 def _parts(window: Window, found: Found, *, every_firing: bool) -> Iterator[tuple[Row, ...]]:
-    """Return the rows of each firing: row by row, then at the end.
+    """Return the rows of each firing: row by row, then by timers, then at the end.
 
     At the end, a window with a count trigger fires only if rows came since it last fired, and one
     whose trigger replaces that firing never.
     """
     firings, fired = list[tuple[Row, ...]](), 0
-    for at, fires in enumerate(_fires(window, found), 1):
-        if fires:
-            firings.append(found.rows[0 if window.keeps_rows else fired : at])
-            fired = at
+    for at in _fires(window, found):
+        firings.append(found.rows[0 if window.keeps_rows else fired : at])
+        fired = at
     repeats = window.keeps_rows and (window.trigger is None or window.trigger.count is None)
     if window.fires_at_end and (repeats or fired < len(found.rows)):
         firings.append(found.rows[0 if window.keeps_rows else fired :])
     yield from firings if every_firing or not window.keeps_rows else firings[-1:]
 
 
-def _fires(window: Window, found: Found) -> Iterator[bool]:
-    """Return for each row whether the window fires with it."""
-    trigger, state = window.trigger, dict[str, Any]()
+def _fires(window: Window, found: Found) -> Iterator[int]:
+    """Return after how many rows the window fires, each time that it does."""
+    trigger = window.trigger
+    if trigger is None or not trigger.depends_on_rows:
+        return
+    calls = None if trigger.code is None else TriggerCalls(trigger)
     for at, row in enumerate(found.rows, 1):
-        if trigger is None or not trigger.depends_on_rows:
-            yield False
-        elif trigger.count is not None:
-            yield at % trigger.count == 0
-        else:
-            assert trigger.code and trigger.state is not None and trigger.input_columns is not None
-            state = state or dict.fromkeys(trigger.state.names)
-            shown = {name: row.values[name] for name in trigger.input_columns.names}
-            fires = get_instance(trigger.code).on_row(shown, state, Named({}, None, None))
-            yield fires
-            state = {} if fires and not window.keeps_rows else state
+        if at % trigger.count == 0 if trigger.count else calls is not None and calls.add_row(row):
+            yield at
+            if calls is not None and not window.keeps_rows:
+                calls.reset()
+    while calls is not None and (fires := calls.fire_timer(found.end)) is not None:
+        if fires:
+            yield len(found.rows)
+            if not window.keeps_rows:
+                calls.reset()
+
+
+class TriggerCalls:
+    """The calls of a trigger class for one window; all rows come before all timers."""
+
+    def __init__(self, trigger: Trigger) -> None:
+        assert trigger.code is not None and trigger.state is not None
+        self._trigger = trigger
+        self._object = trigger.code.load()()
+        if isinstance(self._object, TriggerClass):
+            self._object._set_context(self)
+        self._names = trigger.state.names
+        self._named = Named({}, None, None)
+        self.state = dict[str, Any]()
+        self.timer: str | None = None
+        self.watermark_us = None
+        self.reset()
+
+    def now_us(self) -> int:
+        """Refuse: there is no clock."""
+        raise NotImplementedError("what depends on how time passes has no single answer")
+
+    def reset(self) -> None:
+        """Begin with empty state."""
+        self.state = dict.fromkeys(self._names)
+
+    def add_row(self, row: Row) -> bool:
+        """Return whether the window fires with a row."""
+        assert self._trigger.input_columns is not None
+        shown = {name: row.values[name] for name in self._trigger.input_columns.names}
+        return bool(self._object.on_row(shown, self.state, self._named))
+
+    def fire_timer(self, end: int | None) -> bool | None:
+        """Return whether the window fires with its first timer; None: it has none."""
+        set_to = {
+            name: self.state[name]
+            for name, _ in self._trigger.timers
+            if self.state[name] is not None
+        }
+        if not set_to:
+            return None
+        first = min(set_to, key=lambda name: set_to[name])
+        at, self.state[first] = set_to[first], None
+        if end is not None and (at - EPOCH) // timedelta(microseconds=1) >= end:
+            return None
+        self.timer = first
+        fires = self._object.on_timer(at, self.state, self._named)
+        self.timer = None
+        return bool(fires)
 
 
 def _kept(evict: Evict | None, found: Found) -> tuple[Row, ...]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
 import polars as pl
 
-from headrace import Aggregate, Trigger, Window
+from headrace import Aggregate, Trigger, Window, timer
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Total(Aggregate[dict[str, int]]):
@@ -89,4 +92,86 @@ class EveryThree(Trigger):
         if state["seen"] < 3:
             return False
         state["seen"] = 0
+        return True
+
+
+def set_timers(row: dict[str, Any], state: dict[str, Any]) -> bool:
+    """Set or delete a timer by the value of a row; every third row fires."""
+    value = row.get("v", row.get("x")) or 0
+    state["n"] = (state["n"] or 0) + 1
+    if value % 4 == 0:
+        state["soon"] = EPOCH + timedelta(seconds=2 * value)
+    elif value % 4 == 1:
+        state["later"] = EPOCH + timedelta(seconds=2 * value + 5)
+    elif value % 4 == 2:
+        state["soon"] = None
+    return bool(state["n"] % 3 == 0)
+
+
+def count_timer(name: str | None, at: datetime, state: dict[str, Any]) -> bool:
+    """Count a timer, and perhaps set another one, also to the past; every second one fires."""
+    assert name is not None and state[name] is None
+    state["n"] += 1
+    if name == "later" and at < EPOCH + timedelta(seconds=15):
+        state["soon"] = at + timedelta(seconds=state["n"] % 3 - 1)
+    return bool(state["n"] % 2 == 0)
+
+
+class Reminded(Trigger):
+    """Goes by the number of rows and of timers that have fired; the values of rows set timers."""
+
+    state: ClassVar = {"n": "bigint"}
+    soon = timer()
+    later = timer()
+
+    def on_row(self, row: dict[str, Any], state: dict[str, Any], window: Window) -> bool:
+        assert self.timer is None
+        return set_timers(row, state)
+
+    def on_timer(self, at: datetime, state: dict[str, Any], window: Window) -> bool:
+        return count_timer(self.timer, at, state)
+
+
+class Awaited(Trigger):
+    """The same with a timer by the wall clock."""
+
+    state: ClassVar = {"n": "bigint"}
+    soon = timer()
+    later = timer()
+    wake = timer(time="processing")
+
+    def on_row(self, row: dict[str, Any], state: dict[str, Any], window: Window) -> bool:
+        value = row.get("v", row.get("x")) or 0
+        if value % 4 == 3:
+            state["wake"] = self.now + timedelta(seconds=value)
+        return set_timers(row, state)
+
+    def on_timer(self, at: datetime, state: dict[str, Any], window: Window) -> bool:
+        return count_timer(self.timer, at, state)
+
+
+class Clocked(Trigger):
+    """Fires a number of seconds after the first row."""
+
+    state: ClassVar = {"n": "bigint"}
+    wake = timer(time="processing")
+
+    def on_row(self, row: dict[str, Any], state: dict[str, Any], window: Window) -> bool:
+        state["wake"] = state["wake"] or self.now + timedelta(seconds=abs(row["v"] or 0))
+        return False
+
+    def on_timer(self, at: datetime, state: dict[str, Any], window: Window) -> bool:
+        return True
+
+
+class Settled(Trigger):
+    """Fires when no row has come for ten seconds."""
+
+    settled = timer()
+
+    def on_row(self, row: dict[str, Any], state: dict[str, Any], window: Window) -> bool:
+        state["settled"] = row["at"] + timedelta(seconds=10)
+        return False
+
+    def on_timer(self, at: datetime, state: dict[str, Any], window: Window) -> bool:
         return True

@@ -153,7 +153,8 @@ def test_whatever_happens_windows_end_with_all_rows(data: st.DataObject) -> None
 def test_whatever_happens_each_firing_is_emitted_once(data: st.DataObject) -> None:
     shape = data.draw(random_pipelines.TIMES.filter(lambda text: "session" not in text))
     at_end = data.draw(st.sampled_from(["", ", at_end: false"]))
-    own = f"trigger: {{python: '{WINDOW_CODE}:EveryThree', of: v{at_end}}}"
+    name = data.draw(st.sampled_from(["EveryThree", "Reminded"]))
+    own = f"trigger: {{python: '{WINDOW_CODE}:{name}', of: v{at_end}}}"
     accumulate = str(data.draw(st.booleans())).lower()
     window = f"window: {{{shape}, {own}, accumulate: {accumulate}{data.draw(EVICT)}}}"
     clauses = (data.draw(st.sampled_from(["", "key: k", "key: x"])), window, AGGREGATES[0])

@@ -11,7 +11,7 @@ from tests.support.plans import over_orders, said
 FILE = """\
 from elsewhere import Base
 from headrace import Process
-from headrace import Aggregate, Trigger
+from headrace import Aggregate, Trigger, timer, value
 
 
 class Mean(Aggregate):
@@ -43,6 +43,33 @@ class Big(Trigger):
 
 class Old(Trigger):
     def on_rows(self, rows, state, window): return True
+
+
+class Silent(Trigger):
+    wake = timer()
+    def on_row(self, row, state, window): return True
+
+
+class Timed(Trigger):
+    state = {"n": "bigint", "both": "bigint"}
+    both = timer()
+    now = timer()
+    odd = timer(time="noon")
+    last = value("bigint")
+    def on_row(self, row, state, window): return True
+    def on_timer(self, at, state): return True
+
+
+class Plain:
+    wake = timer(time="processing")
+    def on_row(self, row, state, window): return True
+    def on_timer(self, at, state, window): return True
+
+
+class Woken(Trigger):
+    wake = timer()
+    def on_row(self, row, state, window): return True
+    def on_timer(self, at, state, window): return True
 
 
 class Both(Trigger):
@@ -107,3 +134,51 @@ def test_an_old_method_besides_the_new_one_is_left_alone(name: str, tmp_path: Pa
     trigger = f"{{python: w.py:{name}}}"
     step = f"window: {{tumble: 1m, trigger: {trigger}}}, aggregate: {{n: count(*)}}"
     assert problems_of(tmp_path, step) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "window", "messages"),
+    [
+        (
+            "Silent",
+            "tumble: 1m",
+            ['class "Silent" has no on_timer [it needs on_row, on_timer]'],
+        ),
+        (
+            "Timed",
+            "tumble: 1m",
+            [
+                'class "Timed": on_timer takes 2 arguments besides self, but is called with 3'
+                " [as in def on_timer(self, at, state, window): ...]",
+                'class "Timed": "both" is a timer and a value of state'
+                " [give one of them another name]",
+                'class "Timed": timer "now": a state cannot have this name'
+                " [self.now has another meaning]",
+                'class "Timed": timer "odd": time: wanted "event" or "processing", got \'noon\'',
+                'class "Timed": "last" is a value, and not a timer'
+                ' [a trigger stores values: state = {"n": "bigint"}]',
+            ],
+        ),
+        (
+            "Plain",
+            "tumble: 1m",
+            [
+                'class "Plain": only a Trigger has timers'
+                " [write class Plain(Trigger), with Trigger from headrace]"
+            ],
+        ),
+        (
+            "Woken",
+            "tumble: 1m, time: processing",
+            [
+                'class "Woken": the timer "wake" is by event time, but the windows are by the wall'
+                ' clock [write timer(time="processing")]'
+            ],
+        ),
+        ("Woken", "global: true", []),
+    ],
+)
+def test_timers_of_a_trigger(name: str, window: str, messages: list[str], tmp_path: Path) -> None:
+    trigger = f"trigger: {{python: w.py:{name}}}"
+    found = problems_of(tmp_path, f"window: {{{window}, {trigger}}}, aggregate: {{n: count(*)}}")
+    assert found == [f'step "s": window.trigger.python: {message}' for message in messages]

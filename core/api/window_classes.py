@@ -141,6 +141,12 @@ class Trigger:
             The timer is no longer set, and `self.timer` is its name.
             """
 
+        def merge(self, states: Sequence[dict[str, Any]]) -> dict[str, Any]:
+            """Return the state of a session that a row makes of several, in the order of time.
+
+            It has the same names, with the timers. Only sessions need it.
+            """
+
     @property
     def timer(self) -> str | None:
         """The name of the timer that fired, in `on_timer`."""

@@ -20,6 +20,7 @@ from headrace.core.operators.running_results import RunningAggregateOperator, Ru
 from headrace.core.operators.sessions.open_sessions import OPEN_STATE
 from headrace.core.operators.sessions.session_operator import SessionWindowOperator
 from headrace.core.operators.sessions.trigger_sessions import CountTriggerSessions
+from headrace.core.operators.sessions.user_trigger_sessions import UserTriggerSessions
 from headrace.core.operators.windows.factory import LazyWindowOperator, build_window_operator
 from headrace.core.operators.windows.pane_state import WINDOWS_STATE
 from headrace.core.operators.windows.window_operator import compute_watermark_delay
@@ -77,10 +78,13 @@ def _build_windowed(
     assert operation.window is not None
     match operation.window.shape:
         case Session():
-            trigger = operation.window.trigger
-            counts = trigger is not None and trigger.count is not None
-            kind = CountTriggerSessions if counts else SessionWindowOperator
-            return kind(operation, context, types)
+            return _get_session_operator(operation.window)(operation, context, types)
         case Count():
             return CountWindowOperator(operation, context, types)
     return build_window_operator(operation, context, types)
+
+
+def _get_session_operator(window: Window) -> type[SessionWindowOperator]:
+    if window.trigger is None or not window.trigger.depends_on_rows:
+        return SessionWindowOperator
+    return UserTriggerSessions if window.trigger.count is None else CountTriggerSessions

@@ -101,12 +101,6 @@ WINDOW_RULES = (
     KeyRule("trigger", EXCLUDES, "count", "it fires when it is full"),
 )
 TRIGGER_RULES = (
-    KeyRule(
-        "python",
-        EXCLUDES,
-        "session",
-        "sessions merge, and the states of their triggers cannot be merged",
-    ),
     KeyRule("of", "goes with", "python"),
     KeyRule("time", "goes with", "every", only_with="count, python"),
     KeyRule("at_end", "goes with", "count, python"),

@@ -166,11 +166,13 @@ def _list_states(keyed: KeyedOperation) -> Iterator[StateDescription]:
         ):
             match window.shape:
                 case Session():
+                    columns = (*columns, *_list_trigger_columns(window))
                     yield StateDescription("open", "runs", columns)
                     if window.can_fire_again:
                         yield StateDescription("shown", "runs", columns)
                     elif window.trigger and window.trigger.depends_on_rows:
                         yield StateDescription("fired", "runs", ())
+                    yield from _list_timer_states(window)
                 case Count():
                     yield StateDescription("counts", "table", (("rows", "bigint"),))
                     yield StateDescription("panes", "table", columns)

@@ -119,6 +119,10 @@ class OpenSessions:
         """Remove and return the sessions that these fragments touch."""
         return _take_touched(self._runs, self.layout, pieces, self._gap_us)
 
+    def take_keys(self, keys: pl.DataFrame) -> pl.DataFrame:
+        """Remove and return the sessions of these keys."""
+        return _or_empty(self._runs.take_keys(keys), self.layout)
+
     def add_sessions(self, sessions: pl.DataFrame) -> None:
         """Store whole sessions, which have ROW_COUNT."""
         whole = sessions.with_columns(self._build_close_time())
@@ -170,15 +174,20 @@ class OpenSessions:
         return sessions.select(self.key).unique()
 
 
+def _or_empty(found: pl.DataFrame | None, layout: RunsLayout) -> pl.DataFrame:
+    """Return the frame that was found, or an empty one."""
+    import polars as pl
+
+    return pl.DataFrame(schema={**layout.columns, SLOT: pl.Int64()}) if found is None else found
+
+
 def _take_touched(
     runs: SortedRuns, layout: RunsLayout, pieces: pl.DataFrame, gap_us: int
 ) -> pl.DataFrame:
     """Remove and return the sessions of these runs that fragments touch."""
-    import polars as pl
-
-    found = runs.take_keys(pieces.select(layout.key).unique())
-    if found is None:
-        return pl.DataFrame(schema={**layout.columns, SLOT: pl.Int64()})
+    found = _or_empty(runs.take_keys(pieces.select(layout.key).unique()), layout)
+    if not found.height:
+        return found
     by = (*layout.key, FRAGMENT_START, FRAGMENT_END)
     touched = find_continued(found.select(by), pieces, layout.key, gap_us)
     runs.add(found.join(touched, on=by, how="anti", nulls_equal=True))
@@ -236,6 +245,10 @@ class EmittedSessions:
     def take_touched(self, pieces: pl.DataFrame) -> pl.DataFrame:
         """Remove and return the sessions that these fragments touch."""
         return _take_touched(self._runs, self._layout, pieces, self._gap_us)
+
+    def take_keys(self, keys: pl.DataFrame) -> pl.DataFrame:
+        """Remove and return the sessions of these keys."""
+        return _or_empty(self._runs.take_keys(keys), self._layout)
 
     def drop(self, until_us: int) -> None:
         """Forget the sessions stored up to this time: no row can touch them."""

@@ -47,7 +47,7 @@ class RowSession:
 class SessionTrigger(Protocol):
     """The condition on which a session fires."""
 
-    def join_states(self, sessions: Sequence[RowSession], into: RowSession) -> None:
+    def join_states(self, sessions: Sequence[RowSession], into: RowSession, row: int) -> None:
         """Merge what the trigger stores of sessions that a row joins, in the order of time."""
         ...
 
@@ -62,7 +62,7 @@ class CountTrigger:
 
     count: int
 
-    def join_states(self, sessions: Sequence[RowSession], into: RowSession) -> None:
+    def join_states(self, sessions: Sequence[RowSession], into: RowSession, row: int) -> None:
         """Do nothing: the numbers of new rows add up in any case."""
 
     def fires(self, session: RowSession, row: int) -> bool:
@@ -126,7 +126,7 @@ class RowSessions:
         first, end = self._find_touched(time_us)
         if first == end and rules.is_over(time_us, rules.lateness_us):
             return None
-        session = self._join(first, end, time_us)
+        session = self._join(first, end, row, time_us)
         session.new_rows += 1
         if session.open_cut is None:
             session.open_cut = self._cuts.create_cut()
@@ -159,14 +159,14 @@ class RowSessions:
             end += 1
         return first, end
 
-    def _join(self, first: int, end: int, time_us: int) -> RowSession:
+    def _join(self, first: int, end: int, row: int, time_us: int) -> RowSession:
         """Return the session of a row: a new one, or one made of those that it touches."""
         touched = self.sessions[first:end]
         for session in touched:
             self._delete_result(session)
         joined = touched[0] if touched else RowSession(time_us, time_us)
         if len(touched) > 1:
-            joined = self._merge(*touched)
+            joined = self._merge(touched[0], touched[1], row)
         else:
             joined.start_us = min(joined.start_us, time_us)
             joined.end_us = max(joined.end_us, time_us)
@@ -174,11 +174,11 @@ class RowSessions:
         self._starts[first:end] = [joined.start_us]
         return joined
 
-    def _merge(self, left: RowSession, right: RowSession) -> RowSession:
+    def _merge(self, left: RowSession, right: RowSession, row: int) -> RowSession:
         """Merge two sessions; of the shorter list of cuts, each is moved."""
         whole, other = (left, right) if len(left.cuts) >= len(right.cuts) else (right, left)
-        self._trigger.join_states((left, right), whole)
         whole.start_us, whole.end_us = left.start_us, right.end_us
+        self._trigger.join_states((left, right), whole, row)
         whole.cuts += other.cuts
         whole.new_rows += other.new_rows
         whole.open_cut = other.open_cut if whole.open_cut is None else whole.open_cut

@@ -29,6 +29,7 @@ from headrace.core.operators.sessions.fragments import (
 from headrace.core.operators.sessions.open_sessions import EmittedSessions, OpenSessions
 from headrace.core.operators.windows.factory import build_fold
 from headrace.core.operators.windows.periodic_trigger import PeriodicTrigger
+from headrace.core.operators.windows.trigger_calls import TriggerStateFold
 from headrace.core.plan.nodes import Top, WindowedOperation
 from headrace.core.plan.nodes.windows import Session
 from headrace.core.types.elements import DELETE, EVENT_TIME, MAX_WATERMARK_US
@@ -53,7 +54,11 @@ class SessionWindowOperator(WriteThroughOperator):
         self._fold = fold = build_fold(operation, grouping, types)
         self._shows_bounds = not isinstance(operation, Top)
         self._out = ResultRows(operation, context.stream, ordered=context.is_ordered)
-        self._open = OpenSessions(state, grouping, fold, self._gap_us)
+        trigger = window.trigger
+        has_state = trigger is not None and trigger.code is not None
+        self._stored_fold = TriggerStateFold(fold, trigger) if trigger and has_state else fold
+        """The fold of stored sessions: the other one, perhaps with the state of a trigger class."""
+        self._open = OpenSessions(state, grouping, self._stored_fold, self._gap_us)
         self._emitted = (
             EmittedSessions(state, window, self._open) if window.can_fire_again else None
         )
@@ -117,7 +122,7 @@ class SessionWindowOperator(WriteThroughOperator):
         """Return each row as a fragment, with its number."""
         import polars as pl
 
-        rows = self._grouping.project_rows(frame, self._fold.input_columns)
+        rows = self._grouping.project_rows(frame, self._stored_fold.input_columns)
         if self._window.uses_processing_time:
             time = pl.lit(self._context.now_us(), dtype=pl.Int64)
         else:

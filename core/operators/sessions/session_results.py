@@ -6,9 +6,9 @@ cuts are folded, and the states of all results are merged, for all sessions at o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headrace.core.operators.folds import ROW_COUNT, ROW_TIME, Fold
 from headrace.core.operators.sessions.fragments import (
@@ -78,14 +78,29 @@ class MergedSessions:
     fired: pl.DataFrame
     late_rows: list[int]
     """The numbers of the rows that are too late for any session."""
+    first_span: int
+    """The SPAN of the first session: it counts on from those of the results."""
+    trigger_states: list[Any]
+    """What the trigger stores of each session, from that of the first one."""
+
+    def get_states(self, sessions: pl.DataFrame) -> list[Any]:
+        """Return what the trigger stores of some of the sessions."""
+        return [self.trigger_states[span - self.first_span] for span in sessions[SPAN]]
 
 
 class SessionMerger:
     """The merger of rows of a batch with the sessions that they touch."""
 
     def __init__(
-        self, rules: SessionRules, trigger: SessionTrigger, key: Sequence[str], fold: Fold
+        self,
+        rules: SessionRules,
+        trigger: SessionTrigger,
+        key: Sequence[str],
+        fold: Fold,
+        read_states: Callable[[pl.DataFrame], Sequence[Any]] | None = None,
     ) -> None:
+        """`read_states` returns what the trigger stored of sessions."""
+        self._read_states = read_states
         self._rules = rules
         self._trigger = trigger
         self._key = key
@@ -116,6 +131,8 @@ class SessionMerger:
             whole.filter(~is_result & ~has_fired),
             whole.filter(~is_result & has_fired),
             rows.filter(pl.col(CUT).is_null())[ROW_NUMBER].to_list(),
+            len(self._cuts.results),
+            [each.trigger_state for group in self._groups.values() for each in group.sessions],
         )
 
     def _add_stored(self, sessions: pl.DataFrame, *, fired: bool = False) -> pl.DataFrame:
@@ -124,10 +141,13 @@ class SessionMerger:
 
         has_state = ROW_COUNT in sessions.columns
         new_rows = sessions[ROW_COUNT] if has_state else [0] * sessions.height
+        states: Sequence[Any] = [None] * sessions.height
+        if has_state and self._read_states is not None:
+            states = self._read_states(sessions)
         numbers = list[int]()
-        times = sessions.select(COMPONENT, FRAGMENT_START, FRAGMENT_END)
-        for (group, start_us, end_us), new in zip(times.iter_rows(), new_rows, strict=True):
-            session = RowSession(start_us, end_us, new_rows=new)
+        times = sessions.select(COMPONENT, FRAGMENT_START, FRAGMENT_END).rows()
+        for (group, start_us, end_us), new, state in zip(times, new_rows, states, strict=True):
+            session = RowSession(start_us, end_us, new_rows=new, trigger_state=state)
             if has_state:
                 session.cuts.append(self._cuts.create_cut())
                 numbers += session.cuts

@@ -35,6 +35,7 @@ from headrace.core.operators.sessions.session_operator import SessionWindowOpera
 from headrace.core.operators.sessions.session_results import (
     COMPONENT,
     IS_DELETED,
+    MergedSessions,
     SessionMerger,
     TouchedSessions,
 )
@@ -142,13 +143,21 @@ class TriggerSessionOperator(SessionWindowOperator, ABC):
 
     def _fire_rows(self, found: TouchedSessions, late: list[int]) -> Iterator[Output]:
         """Take rows one by one, emit all results, and store the sessions as they are then."""
-        trigger = self._build_trigger(found)
-        merged = SessionMerger(self._rules(), trigger, self._open.key, self._fold).merge(found)
+        merged = self._merge_rows(found)
         late += merged.late_rows
         self._open.add_sessions(merged.open)
         self._fired.add(merged.fired)
-        for results in merged.results.iter_slices(MAX_OUTPUT_ROWS):
-            yield from self._out.emit(self._finish_results(results))
+        yield from self._emit_results(merged.results)
+
+    def _emit_results(self, results: pl.DataFrame) -> Iterator[Output]:
+        """Emit results, which may be deleted, in their order."""
+        for part in results.iter_slices(MAX_OUTPUT_ROWS):
+            yield from self._out.emit(self._finish_results(part))
+
+    def _merge_rows(self, found: TouchedSessions) -> MergedSessions:
+        """Add rows to the sessions that they touch, one by one."""
+        trigger = self._build_trigger(found)
+        return SessionMerger(self._rules(), trigger, self._open.key, self._fold).merge(found)
 
     def _rules(self) -> SessionRules:
         by_wall = self._window.uses_processing_time

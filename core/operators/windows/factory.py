@@ -31,11 +31,8 @@ from headrace.core.operators.windows.grid import Grid, SeparateGrid, build_grid
 from headrace.core.operators.windows.pane_expander import PaneExpander
 from headrace.core.operators.windows.pane_state import PaneState
 from headrace.core.operators.windows.periodic_trigger import DirtyPanes
-from headrace.core.operators.windows.trigger_calls import TriggerCaller
-from headrace.core.operators.windows.user_trigger_windows import (
-    TriggerStateFold,
-    UserTriggerWindows,
-)
+from headrace.core.operators.windows.trigger_calls import TriggerCaller, TriggerStateFold
+from headrace.core.operators.windows.user_trigger_windows import UserTriggerWindows
 from headrace.core.operators.windows.window_operator import WindowComponents, WindowOperator
 from headrace.core.operators.windows.window_rows import WindowClock, WindowResults, WindowRows
 from headrace.core.plan import nodes

@@ -7,17 +7,18 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from headrace.core.aggregates.user_partials import InvalidGroupResult, build_series
+from headrace.core.aggregates.user_partials import InvalidGroupResult, build_series, describe_value
 from headrace.core.api.state import NO_CLOCK_US
 from headrace.core.api.user_code import UserCodeError, format_row, format_value
 from headrace.core.api.window_classes import EPOCH
 from headrace.core.api.window_classes import Trigger as TriggerClass
 from headrace.core.api.window_classes import Window as Named
+from headrace.core.operators.folds import Fold
 from headrace.core.operators.group_error_context import GroupErrorContext
 from headrace.core.operators.keyed_context import KeyedContext
 from headrace.core.operators.process.user_class import SOURCE_HINT, get_states
-from headrace.core.plan.nodes.windows import Window
-from headrace.core.types.data_types import quote_name
+from headrace.core.plan.nodes.windows import Trigger, Window
+from headrace.core.types.data_types import quote_name, to_polars
 from headrace.core.types.out_of_range_times import find_out_of_range_columns, format_out_of_range
 
 if TYPE_CHECKING:
@@ -27,6 +28,45 @@ STATE_PREFIX = "__t."
 """Before the names of the columns of the state of a class."""
 NEW_SUFFIX = "__new"
 """The suffix of a column for its new value."""
+
+
+class TriggerStateFold:
+    """Another fold, with the state of a trigger class in each window.
+
+    Of the states of a window that are merged, at most one has state of the class.
+    """
+
+    def __init__(self, fold: Fold, trigger: Trigger) -> None:
+        assert trigger.state is not None and trigger.input_columns is not None
+        self._fold = fold
+        self._trigger_state = {f"{STATE_PREFIX}{f.name}": to_polars(f.type) for f in trigger.state}
+        self.input_columns = fold.input_columns | {*trigger.input_columns.names}
+        self.state_columns: Mapping[str, pl.DataType] = {
+            **fold.state_columns,
+            **self._trigger_state,
+        }
+        self.finish = fold.finish
+
+    def begin(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+        """Return the states of rows, without state of the class."""
+        import polars as pl
+
+        nothing = (
+            pl.lit(None, dtype=type).alias(name) for name, type in self._trigger_state.items()
+        )
+        return self._fold.begin(rows, by).with_columns(nothing)
+
+    def merge(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+        """Merge states, with the class's state from the one that has it."""
+        import polars as pl
+
+        merged = self._fold.merge(states, by)
+        if not self._trigger_state:
+            return merged
+        kept = [pl.col(name).drop_nulls().first() for name in self._trigger_state]
+        if not by:
+            return merged.hstack(states.select(kept))
+        return merged.join(states.group_by(by).agg(kept), on=by, nulls_equal=True)
 
 
 @dataclass(slots=True)
@@ -109,6 +149,37 @@ class TriggerCaller:
         finally:
             self.timer = None
 
+    def merge_states(self, states: Sequence[dict[str, Any]], window: OpenWindow) -> dict[str, Any]:
+        """Return the state of a session that a row makes of several, in the order of time."""
+        if not self.state_fields:
+            return self.create_state()
+        instance = self._instance or self._create_instance()
+        if not hasattr(instance, "merge"):
+            message = f"{self._code.display_name} has no method merge, for joined sessions"
+            hint = "write def merge(self, states): it returns one state for several"
+            raise UserCodeError(message, hint)
+        try:
+            merged = instance.merge([dict(state) for state in states])
+        except Exception as error:
+            failed = UserCodeError(self._code.format_error(error))
+            raise self.add_context(failed, window.bounds) from error
+        if not isinstance(merged, dict):
+            message = f"merge must return a dict, got {describe_value(merged)}"
+            failed = UserCodeError(f"{self._code.display_name}: {message}")
+            raise self.add_context(failed, window.bounds)
+        window.state = dict(merged)
+        self._check_state(window)
+        return window.state
+
+    def read_states(self, windows: pl.DataFrame) -> list[dict[str, Any]]:
+        """Return the stored state of each window."""
+        import polars as pl
+
+        if not self.state_fields:
+            return [{} for _ in range(windows.height)]
+        names = [pl.col(f"{STATE_PREFIX}{name}").alias(name) for name in self.state_fields]
+        return windows.select(names).to_dicts()
+
     def get_timer_us(self, state: Mapping[str, Any], name: str) -> int | None:
         """Return the time to which a timer is set."""
         at = state[name]
@@ -123,6 +194,13 @@ class TriggerCaller:
             return build_series(f"{STATE_PREFIX}{name}{NEW_SUFFIX}", values, type, what)
         except InvalidGroupResult as unfit:
             raise self.add_context(unfit, windows[unfit.at].bounds) from unfit.__cause__
+
+    def replace_states(self, stored: pl.DataFrame, windows: Sequence[OpenWindow]) -> pl.DataFrame:
+        """Return stored windows with their state as it is now."""
+        columns = (self.build_state_column(name, windows) for name in self.state_fields)
+        return stored.with_columns(
+            column.alias(column.name.removesuffix(NEW_SUFFIX)) for column in columns
+        )
 
     def add_context(self, error: UserCodeError, bounds: Mapping[str, object]) -> UserCodeError:
         """Add the key and the window to an error."""
@@ -139,8 +217,8 @@ class TriggerCaller:
         self._check_state(window)
         if not isinstance(answer, bool):
             message = f"{method} must return True or False, got {type(answer).__name__}"
-            error = UserCodeError(f"{self._code.display_name}: {message}")
-            raise self.add_context(error, window.bounds)
+            misfit = UserCodeError(f"{self._code.display_name}: {message}")
+            raise self.add_context(misfit, window.bounds)
         return answer
 
     def _check_state(self, window: OpenWindow) -> None:
@@ -161,7 +239,8 @@ class TriggerCaller:
 
     def _create_instance(self) -> Any:
         """Create the object of the class. Raises UserCodeError if it is no trigger."""
-        kind, name = self._code.load(), self._code.display_name
+        kind: Any = self._code.load()
+        name = self._code.display_name
         if getattr(kind, "on_row", TriggerClass.on_row) is TriggerClass.on_row:
             hint = "write def on_row(self, row, state, window): it returns whether the window fires"
             raise UserCodeError(f"{name} has no method on_row", hint)

@@ -6,7 +6,7 @@ has timers, at most that of its first one; it is looked up when a clock passes i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 FIRST_TIMER = "__first"
 """The time of the first timer of a key."""
+FIRING_TIME = "__fires_at"
+"""The time at which a window fires, by a timer or at its end."""
 
 
 class TimerIndex:
@@ -37,6 +39,18 @@ class TimerIndex:
         """The names of the timers, in the order of their declaration."""
         layout = RunsLayout(grouping.types, self._key, lambda entries: entries.unique())
         self._runs = state.open_runs(WALL_CLOCK_TIMERS if by_clock else EVENT_TIMERS, layout)
+
+    @classmethod
+    def open_all(
+        cls, state: StepState, grouping: GroupingKey, timers: Mapping[str, bool]
+    ) -> dict[bool, TimerIndex]:
+        """Return the indexes of timers, by whether they are by the wall clock."""
+        found = {}
+        for by_clock in (False, True):
+            names = [name for name, of in timers.items() if of == by_clock]
+            if names:
+                found[by_clock] = cls(state, grouping, names, by_clock=by_clock)
+        return found
 
     @property
     def rows(self) -> int:
@@ -79,7 +93,7 @@ class TimerIndex:
             if self._key:
                 first = first.join(before, on=self._key, how="left", nulls_equal=True)
             else:
-                first = first.with_columns(before[SLOT])
+                first = first.with_columns(pl.lit(before[SLOT][0]).alias(SLOT))
             earlier = pl.col(FIRST_TIMER) < pl.col(SLOT)
             first = first.filter(earlier | pl.col(SLOT).is_null()).drop(SLOT)
         self._runs.add(first.rename({FIRST_TIMER: SLOT}).select(*self._key, SLOT))

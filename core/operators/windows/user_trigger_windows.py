@@ -8,11 +8,11 @@ the order of time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from headrace.core.api.state import SLOT
-from headrace.core.operators.folds import GROUP_NUMBER, Fold
+from headrace.core.operators.folds import GROUP_NUMBER
 from headrace.core.operators.keyed_context import GroupingKey
 from headrace.core.operators.operator import Output, request_offload
 from headrace.core.operators.windows.due_windows import DueWindows
@@ -30,12 +30,12 @@ from headrace.core.operators.windows.trigger_calls import (
     TriggerCaller,
 )
 from headrace.core.operators.windows.trigger_timers import (
+    FIRING_TIME,
     DueTimers,
     TimerIndex,
 )
 from headrace.core.operators.windows.window_operator import WindowComponents
 from headrace.core.plan.nodes import WINDOW_BOUNDS
-from headrace.core.plan.nodes.windows import Trigger
 from headrace.core.types.data_types import TIMESTAMP, to_polars
 from headrace.core.types.elements import MAX_WATERMARK_US
 
@@ -43,51 +43,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-class TriggerStateFold:
-    """Another fold, with the state of a trigger class in each window.
-
-    Of the states of a window that are merged, at most one has state of the class.
-    """
-
-    def __init__(self, fold: Fold, trigger: Trigger) -> None:
-        assert trigger.state is not None and trigger.input_columns is not None
-        self._fold = fold
-        self._trigger_state = {f"{STATE_PREFIX}{f.name}": to_polars(f.type) for f in trigger.state}
-        self.input_columns = fold.input_columns | {*trigger.input_columns.names}
-        self.state_columns: Mapping[str, pl.DataType] = {
-            **fold.state_columns,
-            **self._trigger_state,
-        }
-        self.finish = fold.finish
-
-    def begin(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-        """Return the states of rows, without state of the class."""
-        import polars as pl
-
-        nothing = (
-            pl.lit(None, dtype=type).alias(name) for name, type in self._trigger_state.items()
-        )
-        return self._fold.begin(rows, by).with_columns(nothing)
-
-    def merge(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-        """Merge states, with the class's state from the one that has it."""
-        import polars as pl
-
-        merged = self._fold.merge(states, by)
-        if not self._trigger_state:
-            return merged
-        kept = [pl.col(name).drop_nulls().first() for name in self._trigger_state]
-        if not by:
-            return merged.hstack(states.select(kept))
-        return merged.join(states.group_by(by).agg(kept), on=by, nulls_equal=True)
-
-
 IS_CALLED = "__called"
 """Whether the class was called for a window, and has a new state."""
-
-
-FIRING_TIME = "__fires_at"
-"""The time at which a window fires, by a timer or at its end."""
 
 
 class UserTriggerWindows(RowTriggerWindows):
@@ -101,12 +58,7 @@ class UserTriggerWindows(RowTriggerWindows):
     ) -> None:
         super().__init__(parts, panes)
         self._caller = caller
-        state, timers = parts.context.state, caller.timers
-        self._timers = {
-            by_clock: TimerIndex(state, grouping, names, by_clock=by_clock)
-            for by_clock in (False, True)
-            if (names := [name for name, of in timers.items() if of == by_clock])
-        }
+        self._timers = TimerIndex.open_all(parts.context.state, grouping, caller.timers)
         """By whether they are by the wall clock."""
         self._timer_firings: pl.DataFrame | None = None
         """The firings of timers that are emitted with those of windows that end."""
@@ -122,7 +74,7 @@ class UserTriggerWindows(RowTriggerWindows):
         yield from super().tick(now_us)
         if not self._window.uses_processing_time and True in self._timers:
             yield from request_offload(self._pane_state.count_deferred_rows(for_lookup=True))
-            fired = self._fire_timers(self._timers[True], now_us + 1)
+            fired = self._fire_timers(self._timers[True], now_us + 1, self._clock.now_us)
             yield from self._parts.results.emit_in_order(_drop_time(fired))
 
     @property
@@ -138,7 +90,7 @@ class UserTriggerWindows(RowTriggerWindows):
         is_new = now_us > self._clock.now_us or by_wall
         if timers is not None and is_new and not (by_wall and has_ended):
             yield from request_offload(self._pane_state.count_deferred_rows(for_lookup=True))
-            self._timer_firings = self._fire_timers(timers, now_us + by_wall)
+            self._timer_firings = self._fire_timers(timers, now_us + by_wall, now_us)
         yield from super()._advance_clock(now_us)
         fired, self._timer_firings = self._timer_firings, None
         yield from self._parts.results.emit_in_order(_drop_time(fired))
@@ -162,8 +114,13 @@ class UserTriggerWindows(RowTriggerWindows):
         whole = whole.sort(FIRING_TIME, maintain_order=True)
         yield from self._parts.results.emit_in_order(_drop_time(whole))
 
-    def _fire_timers(self, timers: TimerIndex, before_us: int) -> pl.DataFrame | None:
-        """Fire the timers before a time; return the states of windows, with FIRING_TIME."""
+    def _fire_timers(
+        self, timers: TimerIndex, before_us: int, ended_us: int
+    ) -> pl.DataFrame | None:
+        """Fire the timers before a time; return the states of windows, with FIRING_TIME.
+
+        Windows that end up to `ended_us` have no timers afterwards.
+        """
         import polars as pl
 
         filed, keeps_rows = self._pane_state, self._window.keeps_rows
@@ -176,31 +133,22 @@ class UserTriggerWindows(RowTriggerWindows):
         by_window_clock = timers is self._timers.get(self._window.uses_processing_time)
         due = DueTimers(timers.names, before_us, by_window_clock, keeps_rows)
         firings = due.fire(windows, self._caller)
-        now = self._replace_state(known, windows)
+        now = self._caller.replace_states(known, windows)
         if firings and not keeps_rows:
             now = now.filter(pl.Series([not window.firings for window in windows]))
         filed.runs.add(now)
-        timers.add(self._find_first(timers, now))
+        timers.add(self._find_first(timers, now, ended_us))
         if not firings:
             return None
         # A timer fires before a window that ends in the next microsecond.
         times = pl.Series(FIRING_TIME, [each.at_us + 1 for each in firings], pl.Int64)
         return known[[each.window for each in firings]].with_columns(times)
 
-    def _find_first(self, timers: TimerIndex, windows: pl.DataFrame) -> pl.DataFrame:
-        """Return the first timers of keys in windows that have not ended."""
+    def _find_first(self, timers: TimerIndex, windows: pl.DataFrame, ended_us: int) -> pl.DataFrame:
+        """Return the first timers of keys in windows that end after a time."""
         import polars as pl
 
-        return timers.find_first(windows.filter(pl.col(SLOT) > self._clock.now_us))
-
-    def _replace_state(self, known: pl.DataFrame, windows: Sequence[OpenWindow]) -> pl.DataFrame:
-        """Return stored windows with the state of the class as it is now."""
-        columns = (
-            self._caller.build_state_column(name, windows) for name in self._caller.state_fields
-        )
-        return known.with_columns(
-            column.alias(column.name.removesuffix(NEW_SUFFIX)) for column in columns
-        )
+        return timers.find_first(windows.filter(pl.col(SLOT) > ended_us))
 
     def _fire(self, rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
         known = self._pane_state.runs.take_keys(rows.select(self._pane_state.key).unique())
@@ -244,13 +192,13 @@ class UserTriggerWindows(RowTriggerWindows):
             news
         )
         for timers in self._timers.values():
-            known = None if cut_rows.known is None else self._find_first(timers, cut_rows.known)
-            timers.add(self._find_first(timers, now), known)
+            known, ended_us = cut_rows.known, self._clock.now_us
+            before = None if known is None else self._find_first(timers, known, ended_us)
+            timers.add(self._find_first(timers, now, ended_us), before)
         return now
 
     def _open_windows(self, groups: pl.DataFrame, known: pl.DataFrame | None) -> list[OpenWindow]:
         """Return these windows with the stored state of the class."""
-        import polars as pl
 
         by, now_us, fields = (
             self._pane_state.group_columns,
@@ -260,9 +208,7 @@ class UserTriggerWindows(RowTriggerWindows):
         states: list[dict[str, Any]] = [self._caller.create_state() for _ in range(groups.height)]
         if known is not None and fields:
             found = groups.join(known, on=by, how="left", nulls_equal=True, maintain_order="left")
-            states = found.select(
-                pl.col(f"{STATE_PREFIX}{name}").alias(name) for name in fields
-            ).to_dicts()
+            states = self._caller.read_states(found)
         return [
             OpenWindow(bounds, self._caller.build_window(bounds), end, end <= now_us, state)
             for bounds, end, state in zip(

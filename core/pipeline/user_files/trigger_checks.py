@@ -11,6 +11,7 @@ from headrace.core.pipeline.user_files import class_checks, class_definitions
 from headrace.core.pipeline.user_files.process_checks import list_declarations, read_declaration
 from headrace.core.pipeline.user_files.references import UserFunction
 from headrace.core.process.declarations import Declared, Kind
+from headrace.core.types.data_types import Schema
 
 KEY = "window.trigger.python"
 OLD_METHODS = {
@@ -32,13 +33,16 @@ def check_trigger(
     findings: DocumentProblems,
     *,
     uses_processing_time: bool,
+    is_session: bool,
 ) -> None:
-    """Report the errors of a trigger class; windows may be by the wall clock."""
+    """Report the errors of a trigger class; windows may be by the wall clock, and sessions."""
     methods = {"on_row": ["row", "state", "window"]}
     node = _find_class(function.resolve_path(folder), function.name)
     timers = [] if node is None else [*_list_timers(node)]
     if timers:
         methods["on_timer"] = ["at", "state", "window"]
+    if node is not None and is_session and _defines(node, "merge"):
+        methods["merge"] = ["states"]
     class_checks.check_class(
         function, folder, KEY, subject, findings, methods=methods, old_methods=OLD_METHODS
     )
@@ -46,7 +50,10 @@ def check_trigger(
         return
     text = function.text
     place = text.locate(len(text) - len(function.name))
-    for message, hint in _find_timer_problems(node, uses_processing_time=uses_processing_time):
+    problems = [*_find_timer_problems(node, uses_processing_time=uses_processing_time)]
+    if is_session:
+        problems += _find_merge_problems(node)
+    for message, hint in problems:
         findings.add(f'{KEY}: class "{node.name}": {message}', place, hint, subject)
 
 
@@ -63,6 +70,21 @@ def read_timers(path: Path, name: str) -> tuple[tuple[str, bool], ...]:
 
 def _find_class(path: Path, name: str) -> ast.ClassDef | None:
     return (class_definitions.read_classes(path) or {}).get(name)
+
+
+def _defines(node: ast.ClassDef, method: str) -> bool:
+    return any(isinstance(each, ast.FunctionDef) and each.name == method for each in node.body)
+
+
+def _find_merge_problems(node: ast.ClassDef) -> Iterator[tuple[str, str]]:
+    """Yield the error of a class whose state cannot be merged when sessions are joined."""
+    stored = [name for name, _ in _list_timers(node)]
+    stored += (class_checks.read_class_state(node) or Schema(())).names
+    inherits = class_definitions.list_base_names(node) - class_definitions.BASE_CLASSES
+    if stored and not inherits and not _defines(node, "merge"):
+        message = "it has no merge, but a row may join two sessions, and their states"
+        values = ", ".join(f'"{name}": ...' for name in stored)
+        yield message, f"as in def merge(self, states): return {{{values}}}"
 
 
 def _list_timers(node: ast.ClassDef) -> Iterator[tuple[str, Declared | tuple[str, str]]]:

@@ -32,9 +32,14 @@ def check_user_code(step: StepKeys, folder: Path, subject: str, findings: Docume
         methods = {"partial": of, "merge": ["partials"], "finish": ["partial"]}
         class_checks.check_class(each.python.python, *where, methods=methods)
     if watching is not None:
-        by_wall = step.window is not None and step.window.time == "processing"
+        assert step.window is not None
         trigger_checks.check_trigger(
-            watching, folder, subject, findings, uses_processing_time=by_wall
+            watching,
+            folder,
+            subject,
+            findings,
+            uses_processing_time=step.window.time == "processing",
+            is_session=step.window.session is not None,
         )
     for at, function in functions:
         where = (folder, at, subject, findings)

@@ -24,7 +24,24 @@ TOPIC = f"kafka: {{brokers: 'localhost:9092', topic: bids}}, {LINES}"
 BOUNDED = f"files: {{path: in/*}}, {LINES}"
 NO_END = 'source "s": it has no end, but --batch reads to the end'
 TWICE = 'source "s": --batch cannot read stdin: it cannot be read twice'
-TRIGGER = "class Own:\n    def on_row(self, row, state, window):\n        return True\n"
+TRIGGER = """\
+from headrace import Trigger, timer
+
+
+class Own:
+    def on_row(self, row, state, window):
+        return True
+
+
+class Waiting(Trigger):
+    wake = timer(time="processing")
+
+    def on_row(self, row, state, window):
+        return True
+
+    def on_timer(self, at, state, window):
+        return True
+"""
 COUNT = "key: id, aggregate: {n: count(*)}"
 
 
@@ -113,6 +130,8 @@ def test_what_depends_on_when_rows_come_is_refused_at_its_key(
         "session: 1m, trigger: {count: 2}",
         "slide: 2m, every: 1m, trigger: {every: 10s}",
         "tumble: 1m, trigger: {python: w.py:Own, of: id}",
+        "session: 1m, trigger: {python: w.py:Own, of: id}",
+        "global: true, trigger: {python: w.py:Waiting, of: id}",
     ],
 )
 def test_firings_that_depend_on_arrival_are_refused_whatever_fires(

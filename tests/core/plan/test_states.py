@@ -109,6 +109,7 @@ def opened(part: nodes.Step) -> dict[str, tuple[str, frozenset[str]]]:
         "key: name, window: {tumble: 10s, trigger: {count: 3}, accumulate: false}, "
         "aggregate: {n: count(*)}",
         f"key: name, window: {{tumble: 10s, {AWAITED}}}, aggregate: {{n: count(*)}}",
+        f"key: name, window: {{session: 10s, {AWAITED}}}, aggregate: {{n: count(*)}}",
         "key: name, window: {tumble: 10s, evict: {last: 3}}, aggregate: {n: sum(id)}",
         "key: name, window: {session: 10s, evict: {within: 3s}}, aggregate: {n: sum(id)}",
         "key: name, window: {count: 10, evict: {last: 3}}, aggregate: {n: sum(id)}",

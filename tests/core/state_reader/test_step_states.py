@@ -103,6 +103,12 @@ KNOWN = {
         "fired: k window_start window_end",
         ["1 0 7", "2 7 10"],
     ),
+    "sessions with a user-defined trigger": (
+        f"from: rows, key: k, window: {{session: 3s, trigger: {{python: '{CODE}:EveryThree',"
+        " of: v}}, aggregate: {n: count(*)}",
+        "shown: k window_start window_end n",
+        ["2 7 10 1"],
+    ),
     "count windows": (
         "from: rows, key: k, window: {count: 4, every: 2}, aggregate: {n: count(*), m: max(v)}",
         "panes: k pane rows n m",

@@ -114,6 +114,7 @@ class _OpenSession:
     rows: list[Row]
     new: list[Row]
     """The rows since it last fired."""
+    calls: TriggerCalls | None = None
 
 
 def _session_firings(window: Window, gap: int, rows: Sequence[Row]) -> Iterator[Found]:
@@ -123,17 +124,26 @@ def _session_firings(window: Window, gap: int, rows: Sequence[Row]) -> Iterator[
     for row in rows:
         time = row.time or 0
         near = [each for each in sessions if each.start - gap <= time <= each.end + gap]
+        near.sort(key=lambda each: each.start)
         sessions = [each for each in sessions if each not in near]
         joined = _OpenSession(
             min([time, *(each.start for each in near)]),
             max([time, *(each.end for each in near)]),
             [*(old for each in near for old in each.rows), row],
             [*(old for each in near for old in each.new), row],
+            TriggerCalls.merged(trigger, [each.calls for each in near]),
         )
         sessions.append(joined)
-        if len(joined.new) >= (trigger.count or 0):
+        fires = (
+            joined.calls.add_row(row) if joined.calls else len(joined.new) >= (trigger.count or 0)
+        )
+        if fires:
             yield _fire_session(window, gap, joined)
     for session in sorted(sessions, key=lambda each: each.end):
+        closes = session.end + gap + 1
+        while session.calls and (rings := session.calls.fire_timer(closes)) is not None:
+            if rings:
+                yield _fire_session(window, gap, session)
         if session.new:
             yield _fire_session(window, gap, session)
 
@@ -141,6 +151,8 @@ def _session_firings(window: Window, gap: int, rows: Sequence[Row]) -> Iterator[
 def _fire_session(window: Window, gap: int, session: _OpenSession) -> Found:
     fired = session.rows if window.keeps_rows else session.new
     session.new = []
+    if session.calls and not window.keeps_rows:
+        session.calls.reset()
     return Found(session.start, session.end + gap, tuple(fired))
 
 
@@ -204,9 +216,22 @@ class TriggerCalls:
         self._names = trigger.state.names
         self._named = Named({}, None, None)
         self.state = dict[str, Any]()
+        self.is_used = False
+        """Whether there was a row since it was reset."""
         self.timer: str | None = None
         self.watermark_us = None
         self.reset()
+
+    @classmethod
+    def merged(cls, trigger: Trigger, calls: Sequence[TriggerCalls | None]) -> TriggerCalls | None:
+        """Return the calls for a session that a row makes of others."""
+        if trigger.code is None:
+            return None
+        made, states = cls(trigger), [each.state for each in calls if each and each.is_used]
+        if states and made._names:
+            made.state = states[0] if len(states) == 1 else made._object.merge(states)
+            made.is_used = True
+        return made
 
     def now_us(self) -> int:
         """Refuse: there is no clock."""
@@ -215,10 +240,12 @@ class TriggerCalls:
     def reset(self) -> None:
         """Begin with empty state."""
         self.state = dict.fromkeys(self._names)
+        self.is_used = False
 
     def add_row(self, row: Row) -> bool:
         """Return whether the window fires with a row."""
         assert self._trigger.input_columns is not None
+        self.is_used = True
         shown = {name: row.values[name] for name in self._trigger.input_columns.names}
         return bool(self._object.on_row(shown, self.state, self._named))
 

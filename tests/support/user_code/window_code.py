@@ -81,6 +81,11 @@ class Odd:
         return rows.gather_every(2)
 
 
+def least(times: Sequence[datetime | None]) -> datetime | None:
+    """Return the first of some times."""
+    return min((at for at in times if at is not None), default=None)
+
+
 class EveryThree(Trigger):
     """Each time the values that have come add up to three more."""
 
@@ -93,6 +98,9 @@ class EveryThree(Trigger):
             return False
         state["seen"] = 0
         return True
+
+    def merge(self, states: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        return {"seen": sum(each["seen"] or 0 for each in states)}
 
 
 def set_timers(row: dict[str, Any], state: dict[str, Any]) -> bool:
@@ -131,6 +139,10 @@ class Reminded(Trigger):
     def on_timer(self, at: datetime, state: dict[str, Any], window: Window) -> bool:
         return count_timer(self.timer, at, state)
 
+    def merge(self, states: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        times = {name: least([each[name] for each in states]) for name in states[0] if name != "n"}
+        return {"n": sum(each["n"] or 0 for each in states), **times}
+
 
 class Awaited(Trigger):
     """The same with a timer by the wall clock."""
@@ -149,6 +161,10 @@ class Awaited(Trigger):
     def on_timer(self, at: datetime, state: dict[str, Any], window: Window) -> bool:
         return count_timer(self.timer, at, state)
 
+    def merge(self, states: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        times = {name: least([each[name] for each in states]) for name in states[0] if name != "n"}
+        return {"n": sum(each["n"] or 0 for each in states), **times}
+
 
 class Clocked(Trigger):
     """Fires a number of seconds after the first row."""
@@ -163,6 +179,9 @@ class Clocked(Trigger):
     def on_timer(self, at: datetime, state: dict[str, Any], window: Window) -> bool:
         return True
 
+    def merge(self, states: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        return {"n": None, "wake": least([each["wake"] for each in states])}
+
 
 class Settled(Trigger):
     """Fires when no row has come for ten seconds."""
@@ -175,3 +194,6 @@ class Settled(Trigger):
 
     def on_timer(self, at: datetime, state: dict[str, Any], window: Window) -> bool:
         return True
+
+    def merge(self, states: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        return states[-1]

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.core.operators.sessions import trigger_sessions
+from headrace.core.operators.windows.row_trigger_windows import MAX_FIRING_BYTES
 from headrace.core.plan.nodes.windows import Evict, Session, Trigger, Window
 from tests.core.operators.windows.test_count_triggers import COLUMNS, CUTS, Out, by_key, cut
 from tests.core.operators.windows.test_random_windows import BATCHES, SETTINGS
@@ -158,7 +159,7 @@ def by_window(out: list[Out]) -> dict[object, list[Out]]:
     return found
 
 
-@pytest.mark.parametrize("bytes_at_once", [1, trigger_sessions.MAX_FIRING_BYTES])
+@pytest.mark.parametrize("bytes_at_once", [1, MAX_FIRING_BYTES])
 @SETTINGS
 @given(st.data())
 def test_firings_are_those_of_rows_that_come_one_by_one(

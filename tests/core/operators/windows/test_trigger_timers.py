@@ -297,7 +297,7 @@ class Followed:
                 if state[timer] is None or name[2] <= clock_us:  # type: ignore[operator]
                     continue
                 at_us = (state[timer] - EPOCH) // timedelta(microseconds=1)
-                is_over = timer != "wake" and at_us >= name[2]  # type: ignore[operator]
+                is_over = timer != "wake" and at_us >= name[2]
                 if at_us < until_us and not is_over:
                     found.append((at_us, name[2], rank, name, timer))
         at, _, _, name, timer = min(found, key=lambda each: each[:3], default=(0, 0, 0, (), ""))

@@ -72,6 +72,18 @@ class Woken(Trigger):
     def on_timer(self, at, state, window): return True
 
 
+class Merged(Trigger):
+    state = {"n": "bigint"}
+    def on_row(self, row, state, window): return True
+    def merge(self, states): return states[0]
+
+
+class Two(Trigger):
+    state = {"n": "bigint"}
+    def on_row(self, row, state, window): return True
+    def merge(self, first, second): return first
+
+
 class Both(Trigger):
     def on_row(self, row, state, window): return True
     def on_rows(self, rows, state, window): return True
@@ -176,6 +188,23 @@ def test_an_old_method_besides_the_new_one_is_left_alone(name: str, tmp_path: Pa
             ],
         ),
         ("Woken", "global: true", []),
+        (
+            "Woken",
+            "session: 1m",
+            [
+                'class "Woken": it has no merge, but a row may join two sessions, and their states'
+                ' [as in def merge(self, states): return {"wake": ...}]'
+            ],
+        ),
+        ("Merged", "session: 1m", []),
+        (
+            "Two",
+            "session: 1m",
+            [
+                'class "Two": merge takes 2 arguments besides self, but is called with 1'
+                " [as in def merge(self, states): ...]"
+            ],
+        ),
     ],
 )
 def test_timers_of_a_trigger(name: str, window: str, messages: list[str], tmp_path: Path) -> None:

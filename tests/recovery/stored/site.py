@@ -79,6 +79,21 @@ STORED = (
         {"forgetting": ((*K, *WINDOW), ("n", "s"))},
     ),
     Stored(
+        "triggers",
+        (("orders/0",), ("orders/1",)),
+        ("orders/2",),
+        {
+            **dict.fromkeys(("reminded", "awaited"), (*K, *WINDOW)),
+            "reminded_sessions": (*G, *WINDOW),
+        },
+        {
+            "reminded_forgetting": ((*K, *WINDOW), ("n", "s")),
+            **dict.fromkeys(
+                ("forgetting_sessions", "reminded_forgetting_sessions"), (G, ("n", "s"))
+            ),
+        },
+    ),
+    Stored(
         "changes",
         (("orders/0",), ("orders/1",)),
         ("orders/2",),

@@ -82,7 +82,7 @@ def _find_merge_problems(node: ast.ClassDef) -> Iterator[tuple[str, str]]:
     stored += (class_checks.read_class_state(node) or Schema(())).names
     inherits = class_definitions.list_base_names(node) - class_definitions.BASE_CLASSES
     if stored and not inherits and not _defines(node, "merge"):
-        message = "it has no merge, but a row may join two sessions, and their states"
+        message = "sessions need merge: when a row joins two, their states become one"
         values = ", ".join(f'"{name}": ...' for name in stored)
         yield message, f"as in def merge(self, states): return {{{values}}}"
 

@@ -13,12 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace import Window as Named
+from headrace.connectors.memory import InMemoryData
+from headrace.core.api.kernel_executor import KernelExecutor
 from headrace.core.api.user_code import UserCode, UserCodeError
 from headrace.core.plan.nodes.windows import Global, Slide, Trigger, Tumble, Window
 from headrace.core.types.data_types import BIGINT, STRING, TIMESTAMP, Field, Schema
 from tests.core.operators.windows.test_count_triggers import CUTS, Out, by_key, cut
 from tests.core.operators.windows.test_random_windows import BATCHES, SETTINGS, SHAPES, windows_of
+from tests.core.operators.windows.test_user_functions import pipeline
 from tests.support.paths import WINDOW_CODE
+from tests.support.reference import random_pipelines
+from tests.support.runtime import memory_pipelines
 from tests.support.runtime.window_operators import EPOCH, Driven, Row, aggregate, driven, us
 from tests.support.user_code.window_code import Awaited
 
@@ -176,6 +181,21 @@ def test_a_timer_of_the_wall_clock_fires_at_its_time(tmp_path: Path) -> None:
     assert sorted(step.time(10)) == [("a", 0, 10, 1, 5), ("b", 0, 10, 1, 7)]
     assert step.tick(110) == [], "the window has ended"
     assert step.operator.next_tick_us() is None
+
+
+def test_a_job_wakes_for_a_timer_of_the_wall_clock(tmp_path: Path) -> None:
+    trigger = f"trigger: {{python: '{WINDOW_CODE}:Clocked', of: v, at_end: false}}"
+    window = f"window: {{global: true, {trigger}, accumulate: false}}"
+    text = pipeline("key: k", window, "aggregate: {n: count(*), s: sum(v)}")
+    some = [{"k": 1, "s": "a", "v": n, "x": 0.0, "at": EPOCH} for n in (3, 4)]
+    frame = random_pipelines.frame(some)
+    memory = InMemoryData({"in": {"0": [frame, 5.0, frame]}})
+    bounds = memory_pipelines.bounds_of(1)
+    job = memory_pipelines.job_of(tmp_path, text, memory, KernelExecutor(), bounds)
+    outcome = memory_pipelines.run_simulated(job, 1)
+    assert outcome.failure is None
+    found = [row[:-1] for row in memory_pipelines.rows(memory, "out")]
+    assert found == [(1, 2, 7)], "the last rows come 5 s later, and then the end"
 
 
 def test_windows_by_the_wall_clock_have_timers_by_it(tmp_path: Path) -> None:

@@ -192,7 +192,7 @@ def test_an_old_method_besides_the_new_one_is_left_alone(name: str, tmp_path: Pa
             "Woken",
             "session: 1m",
             [
-                'class "Woken": it has no merge, but a row may join two sessions, and their states'
+                'class "Woken": sessions need merge: when a row joins two, their states become one'
                 ' [as in def merge(self, states): return {"wake": ...}]'
             ],
         ),

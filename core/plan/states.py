@@ -166,13 +166,7 @@ def _list_states(keyed: KeyedOperation) -> Iterator[StateDescription]:
         ):
             match window.shape:
                 case Session():
-                    columns = (*columns, *_list_trigger_columns(window))
-                    yield StateDescription("open", "runs", columns)
-                    if window.can_fire_again:
-                        yield StateDescription("shown", "runs", columns)
-                    elif window.trigger and window.trigger.depends_on_rows:
-                        yield StateDescription("fired", "runs", ())
-                    yield from _list_timer_states(window)
+                    yield from _list_session_states(window, columns)
                 case Count():
                     yield StateDescription("counts", "table", (("rows", "bigint"),))
                     yield StateDescription("panes", "table", columns)
@@ -183,6 +177,19 @@ def _list_states(keyed: KeyedOperation) -> Iterator[StateDescription]:
                     if window.keeps_rows and window.trigger and window.trigger.every_us:
                         yield StateDescription("changed", "runs", ())
                     yield from _list_timer_states(window)
+
+
+def _list_session_states(
+    window: Window, columns: tuple[tuple[str, str], ...]
+) -> Iterator[StateDescription]:
+    """Yield the states of open sessions, and of those that have fired."""
+    columns = (*columns, *_list_trigger_columns(window))
+    yield StateDescription("open", "runs", columns)
+    if window.can_fire_again:
+        yield StateDescription("shown", "runs", columns)
+    elif window.trigger and window.trigger.depends_on_rows:
+        yield StateDescription("fired", "runs", ())
+    yield from _list_timer_states(window)
 
 
 def _list_timer_states(window: Window) -> Iterator[StateDescription]:

@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.core.aggregates.user_partials import InvalidGroupResult, build_series, describe_value
 from headrace.core.api.state import NO_CLOCK_US
-from headrace.core.api.user_code import UserCodeError, format_row, format_value
+from headrace.core.api.user_code import (
+    UserCodeError,
+    format_row,
+    format_value,
+    reraise_interrupt,
+)
 from headrace.core.api.window_classes import EPOCH
 from headrace.core.api.window_classes import Trigger as TriggerClass
 from headrace.core.api.window_classes import Window as Named
@@ -160,7 +165,8 @@ class TriggerCaller:
             raise UserCodeError(message, hint)
         try:
             merged = instance.merge([dict(state) for state in states])
-        except Exception as error:
+        except BaseException as error:
+            reraise_interrupt(error)
             failed = UserCodeError(self._code.format_error(error))
             raise self.add_context(failed, window.bounds) from error
         if not isinstance(merged, dict):
@@ -211,7 +217,8 @@ class TriggerCaller:
         """Return the answer of a method, if it and the state are valid after the call."""
         try:
             answer = call()
-        except Exception as error:
+        except BaseException as error:
+            reraise_interrupt(error)
             failed = UserCodeError(self._code.format_error(error))
             raise self.add_context(failed, window.bounds) from error
         self._check_state(window)
@@ -252,7 +259,8 @@ class TriggerCaller:
             )
         try:
             instance = kind()
-        except Exception as error:
+        except BaseException as error:
+            reraise_interrupt(error)
             message = f"{self._code.format_error(error)} (making a {self._code.name})"
             raise UserCodeError(message) from error
         if isinstance(instance, TriggerClass):

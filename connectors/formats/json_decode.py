@@ -1,7 +1,8 @@
 """The decoder of JSON lines: whole blocks at once, in Rust; a block with errors is sorted out.
 
 `pl.read_ndjson` with the schema of the needed columns is strict, fast, and raises for a whole block
-if one record in it is wrong. So a block is first read as if it had no errors. The columns are then
+if one record in it is wrong. So a block is first read as if it had no errors; a small one by
+`json_few_lines`, where both give the same. The columns are then
 converted to the types of the schema. Polars makes a row of each line that is not blank, or raises:
 tests verify this, so lines are not counted, which would take a tenth of the time of reading them.
 
@@ -21,6 +22,7 @@ A rejected record becomes `{}` for the following questions, so that row numbers 
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
@@ -38,6 +40,7 @@ from headrace.connectors.formats.json_errors import (
     describe_malformed,
     is_doubtful,
 )
+from headrace.connectors.formats.json_few_lines import read_few_lines
 from headrace.connectors.formats.json_reader import has_lone_surrogate, list_wire_types, read_lines
 from headrace.connectors.formats.json_wire import (
     contains_type,
@@ -191,7 +194,7 @@ class _FaultFinder:
         return pl.concat(pieces)[field.name].gather(order)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class JsonDecoder(LineDecoder):
     """Decodes one JSON object a line into the fields of `schema`.
 
@@ -200,6 +203,9 @@ class JsonDecoder(LineDecoder):
 
     schema: Schema
     epoch: str | None = None
+    _wire_types: dict[str, pl.DataType] | None = dataclasses.field(
+        default=None, init=False, repr=False
+    )
 
     def decode(self, block: bytes, offset: int) -> DecodedBlock:
         """Decode the block at once; if that fails, without the faulty records."""
@@ -218,13 +224,17 @@ class JsonDecoder(LineDecoder):
         return split_bad_records(frame, faults, lines.get_record)
 
     def _read_block(self, block: LineBlock) -> pl.DataFrame | None:
-        """Read the block with Polars; None if any record is faulty."""
+        """Read the block at once; None if any record is faulty."""
         from polars.exceptions import PolarsError
 
+        if self._wire_types is None:
+            self._wire_types = list_wire_types(self.schema, self.epoch)
+        if (few := read_few_lines(block.data, self._wire_types)) is not None:
+            return few
         if has_lone_surrogate(block.data):
             return None
         try:
-            return read_lines(block.data, list_wire_types(self.schema, self.epoch))
+            return read_lines(block.data, self._wire_types)
         except PolarsError:
             return None
 

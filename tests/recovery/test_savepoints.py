@@ -319,8 +319,8 @@ def test_a_job_called_savepoints_removes_no_savepoint(job: Headrace, name: str) 
     former = taken.rename(former / taken.name)
     ran = job("run", "s.yaml", *limited, *others)
     assert ran.status == 3, ran.err
-    assert f"{former} is a savepoint, and this run would remove it" in ran.err
-    assert f"move it away: mv {former} ./;" in ran.err
+    assert f"{former.absolute()} is a savepoint, and this run would remove it" in ran.err
+    assert f"move it away: mv {former.absolute()} {Path.cwd()}/;" in ran.err
     assert job("state", "ls", str(former)).status == 0
     assert str(former) in job("state", "ls").out
     former.rename(former.name)

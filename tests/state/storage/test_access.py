@@ -130,7 +130,8 @@ def test_a_run_restricts_its_home_and_savepoints_and_says_it_once(headrace: Head
     ran = headrace("run", "p.yaml")
     assert ran.status == 0, ran.err
     for folder in (home, savepoint.parent):
-        assert ran.err.count(f"other users had access to {folder}; now only its owner has") == 1
+        told = f"other users had access to {folder.absolute()}; now only its owner has"
+        assert ran.err.count(told) == 1
         assert not list_open(folder)
     assert "other users" not in headrace("run", "p.yaml").err
 

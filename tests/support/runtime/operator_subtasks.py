@@ -168,13 +168,15 @@ class Subtasks:
         The old subtasks run on until they are closed, and their output is dropped.
         """
         frozen = self.freeze()
-        now_us, came = self.now_us, self.came
+        now_us, came, reached_us = self.now_us, self.came, min(self.reached_us)
         for event in script(random.Random(self.came), 2, sides=self.sides):
             self.said(event)
         for each in self.compiled:
             each.close()
         self.now_us, self.came, self.parallelism = now_us, came, parallelism
         self._begin(frozen)
+        # A repeated watermark is the next one after a start: timers in the past would fire by it.
+        self.reached_us = [reached_us] * parallelism
 
     @property
     def sides(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from docs.coverage import coverage_section
 from headrace.core.aggregates.catalog import CatalogEntry, format_examples, group_by_family
 
 HEAD = """\
@@ -13,7 +14,8 @@ What an expression can call. Every example is run as a test. In a signature
 `[x: int]` may be left out, `x: T...` may be repeated, and `constant` must be known before anything
 runs. `T` and `U` stand for any type, `C` for one with an order, `N` for a number, `I` for an
 integer, `F` for float or double, `D` for a decimal, `S` for a struct; the same letter is the same
-type wherever it stands.
+type wherever it stands. The [last section](#coverage-of-spark) says which of Spark's functions are
+there.
 """
 
 NO_RESULT = {
@@ -58,7 +60,7 @@ def functions_page() -> str:
     for family, entries in group_by_family().items():
         parts.append(f"\n## {family.capitalize()}\n")
         parts += [part for entry in entries for part in _entry(entry)]
-    return "".join(parts)
+    return "".join([*parts, coverage_section()])
 
 
 def _entry(entry: CatalogEntry) -> Iterator[str]:

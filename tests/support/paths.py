@@ -7,6 +7,8 @@ TESTS = ROOT / "tests"
 
 SPARK_CASES = TESTS / "core" / "spark" / "cases"
 SPARK_ANSWERS = TESTS / "core" / "spark" / "answers"
+SPARK_EXAMPLES = TESTS / "core" / "expressions" / "spark_examples.json"
+SPARK_OUTCOMES = SPARK_EXAMPLES.with_name("spark_examples_outcomes.json")
 SAVEPOINT_V1 = TESTS / "state" / "savepoints" / "stored"
 
 USER_CODE = TESTS / "support" / "user_code"

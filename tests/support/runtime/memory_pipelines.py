@@ -48,11 +48,23 @@ def job_of(
     backend: Callable[[], StateBackend] | None = None,
 ) -> Job:
     """Return a job over that memory and kernel executor; its state is in memory by default."""
-    connectors = {"memory": memory.build_connector()}
-    plan = plan_of(folder, text, connectors)
+    plan = plan_of(folder, text, {"memory": memory.build_connector()})
+    return job_of_plan(folder, plan, memory, bench, bounds, backend)
+
+
+def job_of_plan(
+    folder: Path,
+    plan: Plan,
+    memory: InMemoryData,
+    bench: KernelExecutor,
+    bounds: ChannelBounds,
+    backend: Callable[[], StateBackend] | None = None,
+) -> Job:
+    """Return a job of a plan over that memory and kernel executor."""
     read = frozenset(edge.stream for edge in plan.edges)
     surroundings = RunContext(folder, "0" * 32, bench)
     setting = OperatorContext(_now_us, folder, read, (backend or MemoryBackend)())
+    connectors = {"memory": memory.build_connector()}
     return Job(JobSpec(plan, connectors, surroundings, setting, bounds))
 
 
@@ -82,6 +94,11 @@ def threaded(folder: Path, text: str, memory: InMemoryData) -> JobOutcome:
         return asyncio.run(
             job_of(folder, text, memory, KernelExecutor(executor), ChannelBounds()).run()
         )
+
+
+def run_plan(folder: Path, plan: Plan, memory: InMemoryData, bench: KernelExecutor) -> JobOutcome:
+    """Run a plan on this machine's clock."""
+    return asyncio.run(job_of_plan(folder, plan, memory, bench, ChannelBounds()).run())
 
 
 def rows(memory: InMemoryData, name: str) -> Counter[tuple[object, ...]]:

@@ -1,14 +1,13 @@
 """Encoding of SQL values in the JSON files of cases and answers.
 
 NaN and the infinities are words, decimals are strings, timestamps are microseconds and dates days
-since the epoch, binary is base64, structs are objects.
+since the epoch, binary is base64, structs are objects, maps are lists of pairs.
 """
 
 from __future__ import annotations
 
 import base64
 import math
-import re
 from datetime import date, datetime, timedelta
 from decimal import Context, Decimal
 from typing import Any
@@ -54,16 +53,31 @@ def encode(value: Any, type: str) -> Any:
         return base64.b64encode(bytes(value)).decode()
     if type == "date" and isinstance(value, date):
         return (value - date(1970, 1, 1)).days
-    if type == "timestamp" and isinstance(value, datetime):
+    if type in ("timestamp", "timestamp_ntz") and isinstance(value, datetime):
         return (value.replace(tzinfo=None) - EPOCH) // timedelta(microseconds=1)
     if type.startswith("array<"):
         return [encode(item, type[6:-1]) for item in value]
     if type.startswith("struct<"):
         return {name: encode(value[name], inner) for name, inner in struct_fields(type)}
+    if type.startswith("map<"):
+        key, item = split_types(type[4:-1])
+        return [[encode(k, key), encode(v, item)] for k, v in value.items()]
     return value
 
 
 def struct_fields(type: str) -> list[tuple[str, str]]:
     """The names and types of `struct<a:int,b:array<string>>`."""
-    parts = re.split(r",(?![^<]*>)(?![^(]*\))", type[7:-1])
-    return [(name.strip("`"), inner) for name, _, inner in (p.partition(":") for p in parts)]
+    parts = (part.partition(":") for part in split_types(type[7:-1]))
+    return [(name.strip("`"), inner) for name, _, inner in parts]
+
+
+def split_types(text: str) -> list[str]:
+    """Split at the commas outside of all brackets."""
+    parts, depth = [""], 0
+    for character in text:
+        depth += (character in "<(") - (character in ">)")
+        if character == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [part for part in parts if part]

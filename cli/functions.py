@@ -1,4 +1,4 @@
-"""`headrace functions`: the functions of expressions, and their documentation."""
+"""`headrace functions`: the functions of expressions, their documentation, and a search in it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _complete_function(
 
 
 @click.command()
-@click.argument("name", required=False, shell_complete=_complete_function)
+@click.argument("word", required=False, shell_complete=_complete_function)
 @click.option(
     "--format",
     "form",
@@ -31,37 +31,46 @@ def _complete_function(
     default="text",
     help="json: all details of each, for other programs.",
 )
-def functions(name: str | None, form: str) -> None:
-    """List the functions of expressions, or explain one.
+def functions(word: str | None, form: str) -> None:
+    """List the functions of expressions, explain one, or search them.
 
-    NAME is a function, an aggregate or an operator: `headrace functions substring`.
+    WORD is a function, an aggregate or an operator: `headrace functions substring`. Any other word
+    lists the functions with that text in their name or description: `headrace functions position`.
     """
+    from headrace.core.aggregates.catalog import ENTRIES, ENTRIES_BY_NAME
+
+    wanted = (word or "").lower().removesuffix("()")
+    one = ENTRIES_BY_NAME.get(wanted)
+    found = [one] if one else list(ENTRIES) if word is None else _search(wanted)
     if form == "json":
-        from headrace.core.aggregates.catalog import ENTRIES
-
-        _print_json(ENTRIES if name is None else [_find_entry(name)])
-    elif name is None:
-        _print_all()
+        _print_json(found)
+    elif one:
+        _print_one(one)
     else:
-        _print_one(_find_entry(name))
+        _print_list(found)
 
 
-def _find_entry(name: str) -> CatalogEntry:
-    from headrace.core.aggregates.catalog import ENTRIES_BY_NAME
+def _search(wanted: str) -> list[CatalogEntry]:
+    """Return the entries with that text in a name or the description; raise if there are none."""
+    from headrace.core.aggregates.catalog import ENTRIES, ENTRIES_BY_NAME
     from headrace.core.errors.problems import find_nearest_name
     from headrace.core.expressions.foreign_functions import FUNCTION_SIMILARITY, find_foreign_hint
     from headrace.core.expressions.functions.spark_functions import SPARK_FUNCTION_NAMES
 
-    wanted = name.lower().removesuffix("()")
-    if wanted in ENTRIES_BY_NAME:
-        return ENTRIES_BY_NAME[wanted]
+    named = [e for e in ENTRIES if any(wanted in name for name in (e.name, *e.aliases))]
+    found = [e for e in ENTRIES if e in named or wanted in e.doc.lower()]
     foreign = find_foreign_hint(wanted)
-    if wanted in SPARK_FUNCTION_NAMES:
-        message = f"{wanted} is a function of Spark that is not built yet"
-        raise click.ClickException(f"{message}, {foreign}" if foreign else message)
+    missing = f"{wanted} is a function of Spark that is not built yet"
+    is_missing = wanted in SPARK_FUNCTION_NAMES
+    if found:
+        if is_missing:
+            click.echo(f"{missing}; these have the word in their text", err=True)
+        return found
+    if is_missing:
+        raise click.ClickException(f"{missing}, {foreign}" if foreign else missing)
     near = find_nearest_name(wanted, ENTRIES_BY_NAME, FUNCTION_SIMILARITY)
     hint = foreign or (f'did you mean "{near}"?' if near else "`headrace functions` lists them all")
-    raise click.ClickException(f'no such function "{name}", {hint}')
+    raise click.ClickException(f'no function has "{wanted}" in its name or text, {hint}')
 
 
 def _print_json(entries: Sequence[CatalogEntry]) -> None:
@@ -81,11 +90,11 @@ def _print_json(entries: Sequence[CatalogEntry]) -> None:
     click.echo(json.dumps(described, indent=2, ensure_ascii=False))
 
 
-def _print_all() -> None:
-    from headrace.core.aggregates.catalog import ENTRIES, group_by_family
+def _print_list(found: Sequence[CatalogEntry]) -> None:
+    from headrace.core.aggregates.catalog import group_by_family
 
-    indent = max(len(entry.name) for entry in ENTRIES) + 4
-    for index, (family, entries) in enumerate(group_by_family().items()):
+    indent = max(len(entry.name) for entry in found) + 4
+    for index, (family, entries) in enumerate(group_by_family(found).items()):
         click.echo(("\n" if index else "") + click.style(family, bold=True))
         for entry in entries:
             doc = f"\n{'':{indent}}".join(_wrap_doc(entry.doc, indent))

@@ -41,10 +41,12 @@ ENTRIES: tuple[CatalogEntry, ...] = (
 """Every entry once: functions by their families, then the aggregates."""
 
 
-def group_by_family() -> dict[str, list[CatalogEntry]]:
-    """Return the entries by family, in the order of the table."""
+def group_by_family(
+    entries: Iterable[CatalogEntry] = ENTRIES,
+) -> dict[str, list[CatalogEntry]]:
+    """Return the entries by family, in their order; by default all of them."""
     found: dict[str, list[CatalogEntry]] = {}
-    for entry in ENTRIES:
+    for entry in entries:
         found.setdefault(entry.family, []).append(entry)
     return found
 

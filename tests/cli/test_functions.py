@@ -44,9 +44,9 @@ def test_operators_are_explained_too(headrace: Headrace) -> None:
 
 
 def test_a_misspelt_function_is_answered_with_the_near_one(headrace: Headrace) -> None:
-    ran = headrace("functions", "coalesc")
+    ran = headrace("functions", "coalezce")
     assert ran.status == 2
-    assert ran.err == 'no such function "coalesc", did you mean "coalesce"?\n'
+    assert ran.err == ('no function has "coalezce" in its name or text, did you mean "coalesce"?\n')
 
 
 @pytest.mark.parametrize(
@@ -62,6 +62,32 @@ def test_a_function_of_another_system_is_answered_by_its_meaning(
 def test_a_function_of_spark_s_that_is_to_come_says_so(headrace: Headrace) -> None:
     ran = headrace("functions", "XPATH")
     assert (ran.status, ran.err) == (2, "xpath is a function of Spark that is not built yet\n")
+
+
+def test_a_word_lists_what_has_it_in_a_name_or_a_text(headrace: Headrace) -> None:
+    ran = headrace("functions", "Position")
+    assert (ran.status, ran.err) == (0, "")  # an alias: one function is explained
+    assert ran.out == headrace("functions", "locate").out
+    listed = headrace("functions", "the position").out.splitlines()
+    assert listed[0] == "strings"
+    assert [line.split()[0] for line in listed[1:]] == ["instr", "locate"]
+    by_name = headrace("functions", "ceilin").out.splitlines()
+    assert by_name[0] == "numbers"
+    assert by_name[1].startswith("  ceil  ")  # ceiling is an alias
+
+
+def test_a_function_of_spark_s_that_is_to_come_is_searched_too(headrace: Headrace) -> None:
+    ran = headrace("functions", "quote")
+    assert ran.status == 0
+    assert "  []  " in ran.out and "in quotes" in ran.out
+    assert ran.err == (
+        "quote is a function of Spark that is not built yet; these have the word in their text\n"
+    )
+
+
+def test_a_search_gives_json_too(headrace: Headrace) -> None:
+    rows = json.loads(headrace("functions", "the position", "--format", "json").out)
+    assert [row["name"] for row in rows] == ["instr", "locate"]
 
 
 def test_json_has_all_of_it(headrace: Headrace) -> None:

@@ -58,6 +58,17 @@ def compute_on_column(compute: Callable[[pl.Series], pl.Series], result: Type) -
     return lambda value: value.map_batches(compute, return_dtype=type, is_elementwise=True)
 
 
+def map_values(compute: Callable[..., object], result: Type) -> PolarsForm:
+    """Return a form that calls Python for each row; it is null where an argument is."""
+    type = to_polars(result)
+
+    def compute_rows(frame: pl.DataFrame) -> pl.Series:
+        found = [None if None in row else compute(*row) for row in frame.iter_rows()]
+        return pl.Series(found, dtype=type)
+
+    return compute_on_frame(compute_rows, result)
+
+
 def fill_unparsed(
     text: pl.Series, read: pl.Series, parse_rest: Callable[[pl.Series], pl.Series]
 ) -> pl.Series:

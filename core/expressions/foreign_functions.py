@@ -12,8 +12,8 @@ FOREIGN_FUNCTIONS: Mapping[str, str] = {
         ("strftime", "to_char", "to_varchar", "format_datetime", "format_timestamp", "time_format"),
         "date_format(time, 'yyyy-MM-dd')",
     ),
-    **dict.fromkeys(("dayname", "day_name", "to_day_name"), "date_format(time, 'EEEE')"),
-    **dict.fromkeys(("monthname", "month_name"), "date_format(time, 'MMMM')"),
+    **dict.fromkeys(("day_name", "to_day_name"), "date_format(time, 'EEEE')"),
+    "month_name": "date_format(time, 'MMMM')",
     **dict.fromkeys(
         ("strptime", "parse_datetime", "parse_timestamp", "to_datetime"),
         "to_timestamp(text, 'yyyy-MM-dd HH:mm:ss')",
@@ -49,13 +49,11 @@ FOREIGN_FUNCTIONS: Mapping[str, str] = {
     **dict.fromkeys(("is_null", "isna"), "value is null"),
     **dict.fromkeys(("is_not_null", "notnull", "notna"), "value is not null"),
     **dict.fromkeys(("nz", "if_null", "fillna"), "coalesce(value, other)"),
-    "zeroifnull": "coalesce(number, 0)",
-    "nullifzero": "nullif(number, 0)",
     **dict.fromkeys(("iif", "iff", "where"), "if(condition, value, other)"),
-    **dict.fromkeys(("decode", "switch"), "case value when 1 then 'a' else 'b' end"),
+    "switch": "case value when 1 then 'a' else 'b' end",
     **dict.fromkeys(("strlen", "str_length", "text_length"), "length(text)"),
     **dict.fromkeys(("charindex", "indexof", "index_of", "strpos", "find"), "instr(text, 'part')"),
-    **dict.fromkeys(("substring_index", "splitpart"), "split_part(text, ',', 1)"),
+    "splitpart": "split_part(text, ',', 1)",
     **dict.fromkeys(("mid", "slice_text"), "substring(text, 1, 2)"),
     "strip": "trim(text)",
     "lstrip": "ltrim(text)",
@@ -69,10 +67,10 @@ FOREIGN_FUNCTIONS: Mapping[str, str] = {
     **dict.fromkeys(
         ("regexp_matches", "regex_match", "regexp_match", "matches"), r"text rlike r'\d+'"
     ),
-    **dict.fromkeys(("regexp_substr", "regex_extract"), r"regexp_extract(text, r'\d+', 0)"),
+    "regex_extract": r"regexp_extract(text, r'\d+', 0)",
     **dict.fromkeys(("regex_replace", "re_sub"), r"regexp_replace(text, r'\d+', '')"),
     **dict.fromkeys(("string_split", "str_split", "split_to_array", "explode"), "split(text, ',')"),
-    **dict.fromkeys(("array_length", "array_size", "list_size", "count_elements"), "size(list)"),
+    **dict.fromkeys(("array_length", "list_size", "count_elements"), "size(list)"),
     **dict.fromkeys(("list", "make_array", "array_construct"), "array(1, 2)"),
     **{"isnull/2": "coalesce(value, other)", "instr/3": "locate('part', text, 1)"},
     **{"datediff/3": "timestampdiff(DAY, earlier, later)"},
@@ -80,7 +78,6 @@ FOREIGN_FUNCTIONS: Mapping[str, str] = {
     **{"date_trunc/1": "date_trunc('DAY', time)", "trim/2": "btrim(text, 'x')"},
     "modulo": "number % other",
     "square": "power(number, 2)",
-    "cbrt": "power(number, 1.0 / 3)",
     "truncate": "round(number, 2)",
 }
 """An expression for each name, or for a name with a number of arguments that it does not take here.

@@ -225,7 +225,11 @@ def _encode(values: pl.Series, type: str) -> list[Any]:
     return [encode(value, type) for value in values.to_list()]
 
 
-_INEXACT = re.compile(r"\b(?:exp|power|pow|ln|log|log2|log10)\(", re.IGNORECASE)
+_INEXACT = re.compile(
+    r"\b(?:exp|expm1|power|pow|ln|log|log1p|log2|log10|cbrt|hypot"
+    r"|a?(?:sin|cos|tan)h?|cot|sec|csc|atan2)\(",
+    re.IGNORECASE,
+)
 """Functions that docs/functions.md calls equal to Spark's only within 1e-15 of the value."""
 
 

@@ -5,12 +5,14 @@ tests/docs/test_examples.py.
 """
 
 from headrace.core.expressions.function import SqlFunction
+from headrace.core.expressions.functions.arrays import ARRAYS
 from headrace.core.expressions.functions.between_case import BETWEEN_CASE
 from headrace.core.expressions.functions.bitwise import BITWISE
 from headrace.core.expressions.functions.collections import COLLECTIONS
 from headrace.core.expressions.functions.conversions import CONVERSIONS
 from headrace.core.expressions.functions.date_part import DATE_PART
 from headrace.core.expressions.functions.dates import DATES
+from headrace.core.expressions.functions.encodings import ENCODINGS
 from headrace.core.expressions.functions.logic import LOGIC
 from headrace.core.expressions.functions.mathematics import MATHEMATICS
 from headrace.core.expressions.functions.numbers import NUMBERS
@@ -20,6 +22,7 @@ from headrace.core.expressions.functions.strings import STRINGS
 from headrace.core.expressions.functions.time_differences import TIME_DIFFERENCES
 from headrace.core.expressions.functions.time_formats import TIME_FORMATS
 from headrace.core.expressions.functions.timestamps import TIMESTAMPS
+from headrace.core.expressions.functions.trigonometry import TRIGONOMETRY
 from headrace.core.expressions.functions.unix_time import UNIX_TIME
 
 FAMILIES: tuple[tuple[SqlFunction, ...], ...] = (
@@ -28,10 +31,13 @@ FAMILIES: tuple[tuple[SqlFunction, ...], ...] = (
     NUMBERS,
     ROUNDING,
     MATHEMATICS,
+    TRIGONOMETRY,
     BITWISE,
     CONVERSIONS,
     COLLECTIONS,
+    ARRAYS,
     STRINGS,
+    ENCODINGS,
     PATTERNS,
     DATES,
     TIMESTAMPS,

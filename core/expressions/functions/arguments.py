@@ -34,6 +34,17 @@ def build_evaluating_once(form: PolarsForm) -> Callable[[BoundArguments], Polars
     return build
 
 
+def build_mapping(compute: Callable[..., object]) -> Callable[[BoundArguments], PolarsForm]:
+    """Return the builder of a form that calls Python for each row."""
+
+    def build(bound: BoundArguments) -> PolarsForm:
+        from headrace.core.expressions.batch_forms import map_values
+
+        return map_values(compute, bound.result)
+
+    return build
+
+
 def spark_form_of_negation(bound: BoundArguments) -> str:
     """Return the Spark form of a change of sign: Spark fails where a decimal of more digits than
     Java keeps is rounded up to one digit more."""

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from headrace.core.expressions.function import SqlFunction, function, overload
 from headrace.core.expressions.signature import BoundArguments
-from headrace.core.expressions.typed import PolarsForm
-from headrace.core.types.data_types import BIGINT, INT, Type, to_polars
+from headrace.core.expressions.typed import ExpressionError, PolarsForm
+from headrace.core.types.data_types import BIGINT, INT, SMALLINT, TINYINT, Type, to_polars
+
+if TYPE_CHECKING:
+    import polars as pl
 
 _FAMILY = "numbers"
 
@@ -48,6 +52,32 @@ def _define_shift(operator: str, alias: str, doc: str, *examples: tuple[str, str
     )
 
 
+def _count_bits(value: pl.Expr) -> pl.Expr:
+    """Count the bits that are set; a negative integer has those of a bigint."""
+    import polars as pl
+
+    return value.cast(pl.Int64).bitwise_count_ones().cast(pl.Int32)
+
+
+_SIZES: dict[Type, int] = {TINYINT: 8, SMALLINT: 16, INT: 32, BIGINT: 64}
+
+
+def _check_bit_position(bound: BoundArguments) -> None:
+    position, size = bound.constants[1], _SIZES[bound.types[0]]
+    if isinstance(position, int) and not 0 <= position < size:
+        message = f"the bits of {bound.types[0]} are numbered 0 to {size - 1}, got {position}"
+        raise ExpressionError(message, bound.arguments[1].span)
+
+
+def _get_bit(value: pl.Expr, position: int) -> pl.Expr:
+    import polars as pl
+
+    wide = value.cast(pl.Int64)
+    if position == 63:
+        return (wide < 0).cast(pl.Int8)
+    return (wide // (1 << position) % 2).cast(pl.Int8)
+
+
 BITWISE = (
     function(
         *("&", _FAMILY, "The bitwise and: the bits that are set in both integers."),
@@ -84,5 +114,28 @@ BITWISE = (
     _define_shift(
         *(">>>", "shiftrightunsigned", "The bits shifted to the right, filled with zeros"),
         *(("-8 >>> 1", "2147483644"), ("8 >>> 1", "4")),
+    ),
+    function(
+        *("bit_count", _FAMILY, "The number of bits that are set; in a negative integer of 64."),
+        overload("bit_count(value: I) -> int", _count_bits, nulls="strict"),
+        overload(
+            "bit_count(value: boolean) -> int",
+            lambda value: value.cast(to_polars(INT)),
+            nulls="strict",
+        ),
+        example=("bit_count(13)", "3"),
+        more=(("bit_count(-1)", "64"),),
+    ),
+    function(
+        *("getbit", _FAMILY, "The bit at a position, 1 or 0; the lowest is at position 0."),
+        overload(
+            "getbit(value: I, position: constant int) -> tinyint",
+            _get_bit,
+            check=_check_bit_position,
+            nulls="strict",
+        ),
+        example=("getbit(11, 0)", "1"),
+        more=(("getbit(11, 2)", "0"),),
+        aliases=("bit_get",),
     ),
 )

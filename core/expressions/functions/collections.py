@@ -153,6 +153,7 @@ _ELEMENT_AT = function(
     ),
     example=("element_at(array('a', 'b', 'c'), -1)", "c"),
     more=(("element_at(array('a', 'b', 'c'), 4)", "NULL"),),
+    aliases=("try_element_at",),
 )
 
 

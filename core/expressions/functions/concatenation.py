@@ -35,7 +35,15 @@ from headrace.core.expressions.typed import (
     PolarsForm,
     TypedExpression,
 )
-from headrace.core.types.data_types import BINARY, BOOLEAN, INTERVAL_TYPES, STRING, Array, Struct
+from headrace.core.types.data_types import (
+    BINARY,
+    BOOLEAN,
+    INT,
+    INTERVAL_TYPES,
+    STRING,
+    Array,
+    Struct,
+)
 
 if TYPE_CHECKING:
     import polars as pl
@@ -94,6 +102,34 @@ def _cast_to_text(call: TypedCall, argument: TypedExpression) -> TypedExpression
         message = f"{call.name} cannot convert {argument.type} to text"
         raise ExpressionError(message, argument.span, "only texts and scalar values can be joined")
     return build_cast(argument, STRING, argument.span)
+
+
+def _resolve_elt(call: TypedCall) -> TypedExpression:
+    """Resolve the choice of one of several values by its number."""
+    if len(call.arguments) < 2:
+        message = f"elt takes at least 2 arguments, got {len(call.arguments)}"
+        raise ExpressionError(message, call.span, "write elt(number, first, second, ...)")
+    number = coerce_to(call.arguments[0], INT)
+    if number is None:
+        message = f"elt wants an int as number, got {call.arguments[0].type}"
+        raise ExpressionError(message, call.arguments[0].span, "the number is the first argument")
+    texts = tuple(_cast_to_text(call, argument) for argument in call.arguments[1:])
+    return FunctionCall(STRING, True, call.span, call.name, (number, *texts), _choose_text)
+
+
+def _choose_text(number: pl.Expr, *texts: pl.Expr) -> pl.Expr:
+    import polars as pl
+
+    chosen: pl.Expr = pl.lit(None, dtype=pl.String)
+    for at, text in enumerate(texts, 1):
+        chosen = pl.when(number == at).then(text).otherwise(chosen)
+    return chosen
+
+
+def _make_spaces(count: pl.Expr) -> pl.Expr:
+    import polars as pl
+
+    return pl.lit(" ").repeat_by(clip_at_zero(count)).list.join("")
 
 
 def _resolve_concat_ws(call: TypedCall) -> TypedExpression:
@@ -288,6 +324,22 @@ CONCATENATION: tuple[SqlFunction, ...] = (
             growth=_grow_repeat,
         ),
         example=("repeat('ab', 2)", "abab"),
+    ),
+    function(
+        "space",
+        "strings",
+        "A text of that many spaces; empty if the number is 0 or negative.",
+        overload("space(count: int) -> string", _make_spaces, nulls="strict"),
+        example=("concat(space(2), '1')", "  1"),
+    ),
+    function(
+        "elt",
+        "strings",
+        "The value of that number as text, counted from 1; NULL if there is none.",
+        example=("elt(2, 'scala', 'java')", "java"),
+        more=(("elt(3, 'scala', 'java')", "NULL"),),
+        resolve=_resolve_elt,
+        signatures=("elt(number: int, value...) -> string",),
     ),
     function(
         "replace",

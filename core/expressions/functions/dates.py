@@ -36,6 +36,22 @@ def _define_part(
     return function(name, FAMILY, doc, row, example=(call, example), aliases=aliases)
 
 
+_DAY_NAMES = dict(enumerate("Mon Tue Wed Thu Fri Sat Sun".split(), 1))
+_MONTH_NAMES = dict(enumerate("Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(), 1))
+
+
+def _name_weekday(date: pl.Expr) -> pl.Expr:
+    import polars as pl
+
+    return calendar.fold_date(date).dt.weekday().replace_strict(_DAY_NAMES, return_dtype=pl.String)
+
+
+def _name_month(date: pl.Expr) -> pl.Expr:
+    import polars as pl
+
+    return calendar.fold_date(date).dt.month().replace_strict(_MONTH_NAMES, return_dtype=pl.String)
+
+
 def refuse_bigint(bound: BoundArguments) -> None:
     """Refuse a bigint as number of days: Spark, too, takes nothing wider than an int."""
     days = next(a for a in bound.arguments if a.type == bound.type_arguments["I"])
@@ -199,6 +215,20 @@ DATES: tuple[SqlFunction, ...] = (
         ),
         example=("datediff(date '2024-03-01', date '2024-02-01')", "29"),
         aliases=("date_diff",),
+    ),
+    function(
+        "dayname",
+        FAMILY,
+        "The weekday of the date by its first three letters, as Mon.",
+        overload("dayname(date: date) -> string", _name_weekday, nulls="strict"),
+        example=("dayname(date '2024-05-06')", "Mon"),
+    ),
+    function(
+        "monthname",
+        FAMILY,
+        "The month of the date by its first three letters, as Jan.",
+        overload("monthname(date: date) -> string", _name_month, nulls="strict"),
+        example=("monthname(date '2024-05-06')", "May"),
     ),
     function(
         "add_months",

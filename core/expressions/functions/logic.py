@@ -20,6 +20,7 @@ from headrace.core.expressions.functions.comparisons import COMPARISONS, widen_p
 from headrace.core.expressions.signature import BoundArguments
 from headrace.core.expressions.typed import (
     ColumnReference,
+    Constant,
     ExpressionError,
     FunctionCall,
     PolarsForm,
@@ -27,7 +28,7 @@ from headrace.core.expressions.typed import (
     find_columns,
     spark_form_of_parts,
 )
-from headrace.core.types.data_types import BOOLEAN, FLOAT, NULL, to_polars
+from headrace.core.types.data_types import BOOLEAN, FLOAT, INT, NULL, is_numeric, to_polars
 
 if TYPE_CHECKING:
     import polars as pl
@@ -164,10 +165,44 @@ def _resolve_nullif(call: TypedCall) -> TypedExpression:
     )
 
 
+def _resolve_zeroifnull(call: TypedCall) -> TypedExpression:
+    value = _expect_number(call)
+    value = widen(value, INT) if value.type == NULL else value
+    return _resolve_coalesce(replace(call, arguments=(value, _make_zero(call))))
+
+
+def _resolve_nullifzero(call: TypedCall) -> TypedExpression:
+    value = _expect_number(call)
+    if value.type == NULL:
+        return value
+    return _resolve_nullif(replace(call, arguments=(value, _make_zero(call))))
+
+
+def _make_zero(call: TypedCall) -> TypedExpression:
+    return Constant(INT, False, call.span, 0)
+
+
+def _expect_number(call: TypedCall) -> TypedExpression:
+    """Return the only argument, a number or NULL."""
+    (value,) = _expect_arguments(call, 1, f"{call.name}(value)")
+    if value.type != NULL and not is_numeric(value.type):
+        raise ExpressionError(f"{call.name} wants a number, got {value.type}", value.span)
+    return value
+
+
+def _resolve_equal_null(call: TypedCall) -> TypedExpression:
+    left, right = _expect_arguments(call, 2, "equal_null(left, right)")
+    left, right = widen_pair(replace(call, arguments=(left, right)))
+    return FunctionCall(
+        BOOLEAN, False, call.span, call.name, (left, right), lambda a, b: a.eq_missing(b)
+    )
+
+
 def _expect_arguments(call: TypedCall, count: int, text: str) -> Sequence[TypedExpression]:
     actual = len(call.arguments)
     if actual != count:
-        message = f"{call.name} takes {count} arguments, got {actual}"
+        noun = "argument" if count == 1 else "arguments"
+        message = f"{call.name} takes {count} {noun}, got {actual}"
         raise ExpressionError(message, call.span, f"its signature is {text}")
     return call.arguments
 
@@ -318,6 +353,15 @@ _TESTS: tuple[SqlFunction, ...] = (
         example=("(1 = 2) is false", "true"),
         signatures=("value is [not] false -> boolean",),
     ),
+    function(
+        "equal_null",
+        "logic",
+        "Whether both values are equal, or both are NULL; the same as <=>.",
+        example=("equal_null(null, null)", "true"),
+        more=(("equal_null(1, null)", "false"),),
+        resolve=_resolve_equal_null,
+        signatures=("equal_null(left: T, right: T) -> boolean",),
+    ),
 )
 
 _CHOICES: tuple[SqlFunction, ...] = (
@@ -373,6 +417,24 @@ _CHOICES: tuple[SqlFunction, ...] = (
         signatures=("nullif(value: T, unwanted: U) -> T",),
     ),
     replace(_NANVL, resolve_own=_resolve_nanvl),
+    function(
+        "nullifzero",
+        "logic",
+        "The number, or NULL if it is zero.",
+        example=("nullifzero(0)", "NULL"),
+        more=(("nullifzero(2)", "2"),),
+        resolve=_resolve_nullifzero,
+        signatures=("nullifzero(value: N) -> N",),
+    ),
+    function(
+        "zeroifnull",
+        "logic",
+        "The number, or zero if it is NULL.",
+        example=("zeroifnull(null)", "0"),
+        more=(("zeroifnull(2)", "2"),),
+        resolve=_resolve_zeroifnull,
+        signatures=("zeroifnull(value: N) -> N",),
+    ),
 )
 
 LOGIC: tuple[SqlFunction, ...] = (*_CONNECTIVES, *COMPARISONS, *_TESTS, *_CHOICES)

@@ -138,14 +138,28 @@ def _group_argument(bound: BoundArguments) -> int:
     return group
 
 
-def _translate_extraction(bound: BoundArguments, every: bool) -> tuple[str, int]:
+def _translate_extraction(
+    bound: BoundArguments, every: bool, wanted: int | None = None
+) -> tuple[str, int]:
     from headrace.core.expressions.regex import rust
 
-    wanted = _group_argument(bound)
+    wanted = _group_argument(bound) if wanted is None else wanted
     pattern, group = _attribute_errors(
         bound, 1, lambda: rust.translate_extraction(_pattern_argument(bound), wanted, every)
     )
     return _check_size(bound, pattern), group
+
+
+def _build_count(bound: BoundArguments) -> PolarsForm:
+    import polars as pl
+
+    pattern, _ = _translate_extraction(bound, every=True, wanted=0)
+    return lambda text, _: text.str.count_matches(pattern).cast(pl.Int32)
+
+
+def _build_first_match(bound: BoundArguments) -> PolarsForm:
+    pattern, group = _translate_extraction(bound, every=False, wanted=0)
+    return lambda text, _: text.str.extract(pattern, group).replace("", None)
 
 
 def _build_extract(bound: BoundArguments) -> PolarsForm:
@@ -301,6 +315,30 @@ PATTERNS: tuple[SqlFunction, ...] = (
             nulls="strict",
         ),
         example=("regexp_extract_all('a1b22', '([0-9]+)')", "[1, 22]"),
+    ),
+    function(
+        "regexp_count",
+        "patterns",
+        "The number of matches of a regular expression.",
+        overload(
+            "regexp_count(text: string, pattern: constant string) -> int",
+            build=_build_count,
+            check=_check_backslashes,
+            nulls="strict",
+        ),
+        example=("regexp_count('a1b22', '[0-9]+')", "2"),
+    ),
+    function(
+        "regexp_substr",
+        "patterns",
+        "The first match of a regular expression; NULL if there is none, or if it is empty.",
+        overload(
+            "regexp_substr(text: string, pattern: constant string) -> string",
+            build=_build_first_match,
+            check=_check_backslashes,
+        ),
+        example=("regexp_substr('a1b22', '[0-9]+')", "1"),
+        more=(("regexp_substr('ab', '[0-9]+')", "NULL"),),
     ),
     function(
         "split",

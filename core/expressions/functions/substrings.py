@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from headrace.core.expressions.function import SqlFunction, function, overload
 from headrace.core.expressions.functions.arguments import (
     build_evaluating_once,
+    build_mapping,
     clip_at_zero,
     literal_int,
     literal_text,
@@ -125,6 +126,55 @@ def _build_split_part(bound: BoundArguments) -> PolarsForm:
     return lambda text, delimiter, _: both(text, delimiter)
 
 
+def _replace_part(
+    text: pl.Expr, by: pl.Expr, start: pl.Expr, length: pl.Expr | None = None
+) -> pl.Expr:
+    """Replace that many characters from the start on, by default as many as the other text has."""
+    import polars as pl
+
+    own = by.str.len_chars().cast(pl.Int32)
+    count = own if length is None else pl.when(length >= 0).then(length).otherwise(own)
+    after = start.cast(pl.Int64) + count
+    rest = text.str.slice(pl.when(after > 0).then(after - 1).otherwise(after))
+    joined = pl.concat_str(text.str.head(clip_at_zero(start.cast(pl.Int64) - 1)), by, rest)
+    return joined if length is None else pl.when(length.is_not_null()).then(joined)
+
+
+def _build_substring_index(bound: BoundArguments) -> PolarsForm:
+    from headrace.core.expressions.batch_forms import map_values
+
+    delimiter, count = literal_text(bound.arguments[1]), literal_int(bound.arguments[2])
+    if not delimiter or not count or _overlaps_itself(delimiter):
+        return map_values(_cut_at_delimiter, bound.result)
+    if count > 0:
+        return lambda text, *_: text.str.split(delimiter).list.head(count).list.join(delimiter)
+    return lambda text, *_: text.str.split(delimiter).list.tail(-count).list.join(delimiter)
+
+
+def _overlaps_itself(text: str) -> bool:
+    """Whether an occurrence of the text may begin inside of another one, as of 'aa'."""
+    return any(text.startswith(text[at:]) for at in range(1, len(text)))
+
+
+def _cut_at_delimiter(text: str, delimiter: str, count: int) -> str:
+    """Return the text before that delimiter, or with a negative count after it from the end."""
+    if not delimiter or count == 0:
+        return ""
+    at = -1 if count > 0 else len(text) - len(delimiter) + 1
+    for _ in range(min(abs(count), len(text) + 1)):
+        backwards = text.rfind(delimiter, 0, max(at - 1 + len(delimiter), 0))
+        at = text.find(delimiter, at + 1) if count > 0 else backwards
+        if at < 0:
+            return text
+    return text[:at] if count > 0 else text[at + len(delimiter) :]
+
+
+def _find_in_set(text: str, items: str) -> int:
+    """Return the place of the text among items separated by commas, from 1, or 0."""
+    found = items.split(",")
+    return found.index(text) + 1 if text in found else 0
+
+
 SUBSTRINGS: tuple[SqlFunction, ...] = (
     function(
         "substring",
@@ -175,6 +225,43 @@ SUBSTRINGS: tuple[SqlFunction, ...] = (
         overload("locate(part: string, text: string, [start: int]) -> int", build=_build_locate),
         example=("locate('l', 'hello', 4)", "4"),
         aliases=("position",),
+    ),
+    function(
+        "overlay",
+        "strings",
+        "The text with another in place of its characters from a position on: as many as the other"
+        " has, or `length` if it is given and not negative.",
+        overload(
+            "overlay(text: string, by: string, start: int, [length: int]) -> string",
+            build=build_evaluating_once(_replace_part),
+            nulls="strict",
+        ),
+        example=("overlay('Spark SQL', '_', 6)", "Spark_SQL"),
+        more=(("overlay('Spark SQL' placing 'ANSI ' from 7 for 0)", "Spark ANSI SQL"),),
+    ),
+    function(
+        "substring_index",
+        "strings",
+        "The text before the given occurrence of a delimiter, or with a negative count after the"
+        " occurrence that is counted from the end; all of it if there are fewer.",
+        overload(
+            "substring_index(text: string, delimiter: string, count: int) -> string",
+            build=_build_substring_index,
+            nulls="strict",
+        ),
+        example=("substring_index('www.apache.org', '.', 2)", "www.apache"),
+        more=(("substring_index('www.apache.org', '.', -1)", "org"),),
+    ),
+    function(
+        "find_in_set",
+        "strings",
+        "The place of a text in a list separated by commas, counted from 1; 0 if it is not there.",
+        overload(
+            "find_in_set(text: string, items: string) -> int",
+            build=build_mapping(_find_in_set),
+            nulls="strict",
+        ),
+        example=("find_in_set('ab', 'abc,b,ab,c,def')", "3"),
     ),
     function(
         "split_part",

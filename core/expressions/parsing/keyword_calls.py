@@ -56,6 +56,19 @@ def _parse_substring(parser: ExpressionParser, start: SqlToken) -> SyntaxNode:
     return CallNode(start.span.extend_to(end.span), "substring", start.span, tuple(arguments))
 
 
+def _parse_overlay(parser: ExpressionParser, start: SqlToken) -> SyntaxNode:
+    arguments = [parser.parse_expression()]
+    if not parser.accept("placing"):
+        return _parse_plain_call(parser, start, arguments[0])
+    arguments.append(parser.parse_expression())
+    parser.expect("from")
+    arguments.append(parser.parse_expression())
+    if parser.accept("for"):
+        arguments.append(parser.parse_expression())
+    end = parser.expect(")")
+    return CallNode(start.span.extend_to(end.span), "overlay", start.span, tuple(arguments))
+
+
 def _parse_trim(parser: ExpressionParser, start: SqlToken) -> SyntaxNode:
     sides = {"both": "trim", "leading": "ltrim", "trailing": "rtrim"}
     side = (
@@ -115,6 +128,7 @@ KEYWORD_CALLS: dict[str, Callable[[ExpressionParser, SqlToken], SyntaxNode]] = {
     "position": _parse_position,
     "substring": _parse_substring,
     "substr": _parse_substring,
+    "overlay": _parse_overlay,
     "trim": _parse_trim,
     **dict.fromkeys(
         ("timestampdiff", "timestampadd", "datediff", "date_diff", "dateadd", "date_add"),

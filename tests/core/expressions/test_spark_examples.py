@@ -86,11 +86,14 @@ def test_statements_are_found_in_documentation() -> None:
 
 def test_a_select_list_is_split_at_its_own_commas() -> None:
     text = r"SELECT f(a, b), 'x, \', y' AS c, array(1, 2)[0]"
-    expressions = ("f(a, b)", r"'x, \', y'", "array(1, 2)[0]")
-    assert parse_select(text) == SelectStatement(expressions, "")
+    parts = ("f(a, b)", r"'x, \', y'", "array(1, 2)[0]")
+    assert parse_select(text) == SelectStatement(parts, "")
+
+
+def test_an_inline_table_is_kept_apart_from_the_list() -> None:
     text = "SELECT extract(day FROM d), mode() WITHIN GROUP (ORDER BY a) FROM VALUES (1, 2) t(a, d)"
-    expressions = ("extract(day FROM d)", "mode() WITHIN GROUP (ORDER BY a)")
-    assert parse_select(text) == SelectStatement(expressions, "VALUES (1, 2) t(a, d)")
+    parts = ("extract(day FROM d)", "mode() WITHIN GROUP (ORDER BY a)")
+    assert parse_select(text) == SelectStatement(parts, "VALUES (1, 2) t(a, d)")
 
 
 @pytest.mark.parametrize(

@@ -22,9 +22,9 @@ SCHEMA = Schema(tuple(Field(name, *parse_type(type)) for name, type in COLUMNS.i
     [
         # Names.
         (
-            "md5(s)",
-            'function "md5" is not built yet',
-            "md5",
+            "soundex(s)",
+            'function "soundex" is not built yet',
+            "soundex",
             "a Python function can compute it: map: {python: FILE.py:NAME, returns: {...}}",
         ),
         ("hours(at)", 'function "hours" is not built yet', "hours", 'did you mean "hour"?'),

@@ -1,0 +1,327 @@
+"""Arrays made from others: with another element, without some, sorted, cut, joined to a text.
+
+NULL elements count as equal to each other where elements are compared as members of a set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from headrace.core.expressions.function import SqlFunction, function, overload
+from headrace.core.expressions.functions.arguments import (
+    build_evaluating_once,
+    clip_at_zero,
+    literal_int,
+)
+from headrace.core.expressions.functions.collection_forms import build_array
+from headrace.core.expressions.signature import BoundArguments
+from headrace.core.expressions.typed import (
+    AS_WRITTEN,
+    NO_SPARK_FORM,
+    ExpressionError,
+    PolarsForm,
+)
+from headrace.core.types.data_types import FLOAT_TYPES, INT, Array, to_polars
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_FAMILY = "collections"
+
+
+def _build_addition(*, at_end: bool) -> Callable[[BoundArguments], PolarsForm]:
+    def build(bound: BoundArguments) -> PolarsForm:
+        from headrace.core.expressions.batch_forms import evaluate_once
+
+        element = bound.type_arguments["T"]
+        wrap = build_array(to_polars(element), nested=isinstance(element, Array))
+
+        def form(array: pl.Expr, value: pl.Expr) -> pl.Expr:
+            import polars as pl
+
+            one = wrap(value)
+            joined = array.list.concat(one) if at_end else one.list.concat(array)
+            return pl.when(array.is_not_null()).then(joined)
+
+        return evaluate_once(form, bound.result)
+
+    return build
+
+
+def _build_extreme(*, largest: bool) -> Callable[[BoundArguments], PolarsForm]:
+    """Return the builder of the largest or smallest element; NaN is above all numbers."""
+
+    def build(bound: BoundArguments) -> PolarsForm:
+        from headrace.core.expressions.batch_forms import evaluate_once
+
+        if bound.result not in FLOAT_TYPES:
+            return lambda array: array.list.max() if largest else array.list.min()
+
+        def form(array: pl.Expr) -> pl.Expr:
+            # Sorted, NaN is the last of the values.
+            sorted_array = array.list.drop_nulls().list.sort(descending=largest)
+            return sorted_array.list.get(0, null_on_oob=True)
+
+        return evaluate_once(form, bound.result)
+
+    return build
+
+
+def _join_texts(array: pl.Expr, separator: pl.Expr, by: pl.Expr | None = None) -> pl.Expr:
+    import polars as pl
+
+    # A constant array has one row: repeat it, and join only where nothing is NULL.
+    given = separator.is_not_null() & array.is_not_null()
+    parts = pl.when(given).then(array)
+    if by is None:
+        return parts.list.drop_nulls().list.join(separator)
+    filled = array.list.concat(by).list.eval(pl.element().fill_null(pl.element().last()))
+    texts = pl.when(given & by.is_not_null()).then(filled)
+    return texts.list.head(texts.list.len() - 1).list.join(separator)
+
+
+def _repeat_value(value: pl.Expr, count: pl.Expr) -> pl.Expr:
+    return value.repeat_by(clip_at_zero(count))
+
+
+def _overlap(left: pl.Expr, right: pl.Expr) -> pl.Expr:
+    """Return whether the arrays share a value; unknown if NULL could be one of the other's."""
+    import polars as pl
+
+    common = left.list.drop_nulls().list.set_intersection(right.list.drop_nulls())
+    both = (left.list.len() > 0) & (right.list.len() > 0)
+    unknown = both & (left.list.contains(None) | right.list.contains(None))
+    known = pl.when(unknown).then(None).otherwise(False)
+    found = pl.when(common.list.len() > 0).then(True).otherwise(known)
+    return pl.when(left.is_not_null() & right.is_not_null()).then(found)
+
+
+def _flatten(array: pl.Expr) -> pl.Expr:
+    import polars as pl
+
+    inner = pl.element()
+    joined = array.list.eval(inner.filter(inner.list.len() > 0).list.explode())
+    return pl.when(~array.list.eval(inner.is_null()).list.any()).then(joined)
+
+
+def _build_set(form: PolarsForm) -> Callable[[BoundArguments], PolarsForm]:
+    """Return the builder of a form over arrays as sets: to Spark, -0.0 in them is 0.0."""
+
+    def build(bound: BoundArguments) -> PolarsForm:
+        import polars as pl
+
+        from headrace.core.expressions.arithmetic.doubles import normalize_zero
+        from headrace.core.expressions.batch_forms import evaluate_once
+
+        if bound.type_arguments["C"] not in FLOAT_TYPES:
+            return evaluate_once(form, bound.result)
+        normal = normalize_zero(pl.element()).cast(to_polars(bound.type_arguments["C"]))
+        return evaluate_once(lambda *a: form(*(x.list.eval(normal) for x in a)), bound.result)
+
+    return build
+
+
+def _keep_distinct(array: pl.Expr) -> pl.Expr:
+    return array.list.unique(maintain_order=True)
+
+
+def _unite(left: pl.Expr, right: pl.Expr) -> pl.Expr:
+    return _keep_distinct(_concatenate(left, right))
+
+
+def _subtract(left: pl.Expr, right: pl.Expr) -> pl.Expr:
+    """Return the elements that come new after those of the right array, which are in front."""
+    known = _keep_distinct(right)
+    return _unite(known, left).list.slice(known.list.len())
+
+
+def _intersect(left: pl.Expr, right: pl.Expr) -> pl.Expr:
+    return _subtract(left, _subtract(left, right))
+
+
+def _concatenate(left: pl.Expr, right: pl.Expr) -> pl.Expr:
+    import polars as pl
+
+    return pl.when(left.is_not_null() & right.is_not_null()).then(left.list.concat(right))
+
+
+def _check_slice(bound: BoundArguments) -> None:
+    start, length = bound.arguments[1:]
+    if literal_int(start) == 0:
+        message = "slice counts from 1, or with -1 from the end, got 0"
+        raise ExpressionError(message, start.span)
+    if (literal_int(length) or 0) < 0:
+        message = f"slice wants a length that is not negative, got {literal_int(length)}"
+        raise ExpressionError(message, length.span)
+
+
+def _slice(array: pl.Expr, start: pl.Expr, length: pl.Expr) -> pl.Expr:
+    import polars as pl
+
+    size = array.list.len().cast(pl.Int64)
+    at = start.cast(pl.Int64)
+    first = pl.when(at > 0).then(at - 1).otherwise(size + at)
+    valid = (at != 0) & (length >= 0)
+    cut = pl.when(first >= 0).then(array.list.slice(first, clip_at_zero(length)))
+    return pl.when(valid).then(pl.when(first >= 0).then(cut).otherwise(array.list.head(0)))
+
+
+def _spark_form_of_slice(bound: BoundArguments) -> str:
+    """Return no form where a start or a length that fails in Spark may be computed."""
+    constant = all(literal_int(argument) is not None for argument in bound.arguments[1:])
+    return AS_WRITTEN if constant else NO_SPARK_FORM
+
+
+def _sort(array: pl.Expr, ascending: bool = True) -> pl.Expr:
+    return array.list.sort(descending=not ascending, nulls_last=not ascending)
+
+
+_ELEMENTS: tuple[SqlFunction, ...] = (
+    function(
+        *("array_size", _FAMILY, "The number of elements, NULLs included; NULL for a NULL array."),
+        overload(
+            "array_size(array: array<T>) -> int",
+            lambda array: array.list.len().cast(to_polars(INT)),
+            nulls="strict",
+        ),
+        example=("array_size(array('a', null))", "2"),
+    ),
+    function(
+        *("array_max", _FAMILY, "The largest element; NULLs are skipped, and NaN is above all."),
+        overload("array_max(array: array<C>) -> C", build=_build_extreme(largest=True)),
+        example=("array_max(array(1, 20, null, 3))", "20"),
+    ),
+    function(
+        *("array_min", _FAMILY, "The smallest element; NULLs are skipped, and NaN is above all."),
+        overload("array_min(array: array<C>) -> C", build=_build_extreme(largest=False)),
+        example=("array_min(array(1, 20, null, 3))", "1"),
+    ),
+    function(
+        *("array_join", _FAMILY, "The texts joined by a separator; NULLs are skipped or replaced."),
+        overload(
+            "array_join(array: array<string>, separator: string, [null_text: string]) -> string",
+            build=build_evaluating_once(_join_texts),
+            nulls="strict",
+        ),
+        example=("array_join(array('hello', null, 'world'), ' ')", "hello world"),
+        more=(("array_join(array('hello', null, 'world'), ' ', ',')", "hello , world"),),
+    ),
+    function(
+        *("arrays_overlap", _FAMILY, "Whether the arrays share an element that is not NULL."),
+        overload(
+            "arrays_overlap(left: array<C>, right: array<C>) -> boolean",
+            build=_build_set(_overlap),
+        ),
+        example=("arrays_overlap(array(1, 2, 3), array(3, 4, 5))", "true"),
+        more=(("arrays_overlap(array(1, null), array(2))", "NULL"),),
+    ),
+)
+
+_CHANGES: tuple[SqlFunction, ...] = (
+    function(
+        *("array_append", _FAMILY, "The array with another element at its end."),
+        overload(
+            "array_append(array: array<T>, value: T) -> array<T>",
+            build=_build_addition(at_end=True),
+        ),
+        example=("array_append(array(1, 2), 3)", "[1, 2, 3]"),
+    ),
+    function(
+        *("array_prepend", _FAMILY, "The array with another element at its start."),
+        overload(
+            "array_prepend(array: array<T>, value: T) -> array<T>",
+            build=_build_addition(at_end=False),
+        ),
+        example=("array_prepend(array(1, 2), 3)", "[3, 1, 2]"),
+    ),
+    function(
+        *("array_compact", _FAMILY, "The array without its NULLs."),
+        overload(
+            "array_compact(array: array<T>) -> array<T>",
+            lambda array: array.list.drop_nulls(),
+            nulls="strict",
+        ),
+        example=("array_compact(array(1, null, 3))", "[1, 3]"),
+    ),
+    function(
+        *("array_distinct", _FAMILY, "The array with each value once, where it comes first."),
+        overload(
+            "array_distinct(array: array<C>) -> array<C>",
+            build=_build_set(_keep_distinct),
+            nulls="strict",
+        ),
+        example=("array_distinct(array(1, 2, null, 1))", "[1, 2, null]"),
+    ),
+    function(
+        *("array_repeat", _FAMILY, "An array of the value, so many times."),
+        overload(
+            "array_repeat(value: C, count: int) -> array<C>",
+            build=build_evaluating_once(_repeat_value),
+        ),
+        example=("array_repeat('ab', 2)", "[ab, ab]"),
+    ),
+    function(
+        *("array_union", _FAMILY, "Each value of both arrays once."),
+        overload(
+            "array_union(left: array<C>, right: array<C>) -> array<C>",
+            build=_build_set(_unite),
+        ),
+        example=("array_union(array(1, 2, 3), array(1, 3, 5))", "[1, 2, 3, 5]"),
+    ),
+    function(
+        *("array_except", _FAMILY, "Each value of the first array once that is not in the second."),
+        overload(
+            "array_except(left: array<C>, right: array<C>) -> array<C>",
+            build=_build_set(_subtract),
+        ),
+        example=("array_except(array(1, 2, 3), array(1, 3, 5))", "[2]"),
+    ),
+    function(
+        *("array_intersect", _FAMILY, "Each value once that is in both arrays."),
+        overload(
+            "array_intersect(left: array<C>, right: array<C>) -> array<C>",
+            build=_build_set(_intersect),
+        ),
+        example=("array_intersect(array(1, 2, 3), array(1, 3, 5))", "[1, 3]"),
+    ),
+    function(
+        *("flatten", _FAMILY, "The elements of the arrays in an array; NULL if one of them is."),
+        overload(
+            "flatten(arrays: array<array<T>>) -> array<T>", build=build_evaluating_once(_flatten)
+        ),
+        example=("flatten(array(array(1, 2), array(3)))", "[1, 2, 3]"),
+    ),
+    function(
+        *(
+            "slice",
+            _FAMILY,
+            "That many elements from a position on: 1 is the first, -1 the last; NULL if the"
+            " position is 0 or the length negative.",
+        ),
+        overload(
+            "slice(array: array<T>, start: int, length: int) -> array<T>",
+            build=build_evaluating_once(_slice),
+            check=_check_slice,
+            spark=_spark_form_of_slice,
+        ),
+        example=("slice(array(1, 2, 3, 4), -2, 2)", "[3, 4]"),
+    ),
+    function(
+        *(
+            "sort_array",
+            _FAMILY,
+            "The elements in order, NULLs first; with false in descending order, NULLs last.",
+        ),
+        overload(
+            "sort_array(array: array<C>, [ascending: constant boolean]) -> array<C>",
+            _sort,
+            nulls="strict",
+        ),
+        example=("sort_array(array('b', null, 'a'))", "[null, a, b]"),
+        more=(("sort_array(array(1, 3, 2), false)", "[3, 2, 1]"),),
+    ),
+)
+
+ARRAYS: tuple[SqlFunction, ...] = (*_ELEMENTS, *_CHANGES)
+"""The functions of whole arrays."""

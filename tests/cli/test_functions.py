@@ -68,7 +68,7 @@ def test_a_word_lists_what_has_it_in_a_name_or_a_text(headrace: Headrace) -> Non
     ran = headrace("functions", "Position")
     assert (ran.status, ran.err) == (0, "")  # an alias: one function is explained
     assert ran.out == headrace("functions", "locate").out
-    listed = headrace("functions", "the position of").out.splitlines()
+    listed = headrace("functions", "the first occurrence of the part").out.splitlines()
     assert listed[0] == "strings"
     assert [line.split()[0] for line in listed[1:]] == ["instr", "locate"]
     by_name = headrace("functions", "ceilin").out.splitlines()
@@ -86,7 +86,9 @@ def test_a_function_of_spark_s_that_is_to_come_is_searched_too(headrace: Headrac
 
 
 def test_a_search_gives_json_too(headrace: Headrace) -> None:
-    rows = json.loads(headrace("functions", "the position of", "--format", "json").out)
+    rows = json.loads(
+        headrace("functions", "the first occurrence of the part", "--format", "json").out
+    )
     assert [row["name"] for row in rows] == ["instr", "locate"]
 
 

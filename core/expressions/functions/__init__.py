@@ -8,7 +8,9 @@ from headrace.core.expressions.function import SqlFunction
 from headrace.core.expressions.functions.arrays import ARRAYS
 from headrace.core.expressions.functions.between_case import BETWEEN_CASE
 from headrace.core.expressions.functions.bitwise import BITWISE
+from headrace.core.expressions.functions.charsets import CHARSETS
 from headrace.core.expressions.functions.collections import COLLECTIONS
+from headrace.core.expressions.functions.confidential_texts import CONFIDENTIAL_TEXTS
 from headrace.core.expressions.functions.conversions import CONVERSIONS
 from headrace.core.expressions.functions.date_part import DATE_PART
 from headrace.core.expressions.functions.dates import DATES
@@ -37,7 +39,9 @@ FAMILIES: tuple[tuple[SqlFunction, ...], ...] = (
     COLLECTIONS,
     ARRAYS,
     STRINGS,
+    CONFIDENTIAL_TEXTS,
     ENCODINGS,
+    CHARSETS,
     PATTERNS,
     DATES,
     TIMESTAMPS,

@@ -6,7 +6,10 @@ library, and Spark's from Java's StrictMath: they agree to 1e-15 of the value, n
 
 from __future__ import annotations
 
+import math
+
 from headrace.core.expressions.function import SqlFunction, TypedCall, function, overload
+from headrace.core.expressions.functions.arguments import build_mapping
 from headrace.core.expressions.signature import BoundArguments
 from headrace.core.expressions.typed import (
     NO_SPARK_FORM,
@@ -90,6 +93,24 @@ def _format_type(type: Type) -> str:
     return str(type)
 
 
+_MAX_BIGINT = 2**63 - 1
+
+
+def _find_bucket(value: float, low: float, high: float, count: int) -> int | None:
+    """Return the number of the bucket, 0 below and one more above; None where there are none."""
+    ends = math.isfinite(low) and math.isfinite(high) and low != high
+    if not (0 < count < _MAX_BIGINT and ends) or math.isnan(value):
+        return None
+    if value < low if low < high else value > low:
+        return 0
+    if value >= high if low < high else value <= high:
+        return count + 1
+    before = count * abs(value - low) / abs(high - low)
+    if math.isnan(before):
+        return 1
+    return int(before) + 1 if before <= _MAX_BIGINT else -_MAX_BIGINT - 1  # as Java wraps around
+
+
 MATHEMATICS = (
     function(
         *("sqrt", _FAMILY, "The square root; NaN of a negative number."),
@@ -153,5 +174,18 @@ MATHEMATICS = (
         example=("typeof(1 + 1.5)", "decimal(3,1)"),
         resolve=_resolve_typeof,
         signatures=("typeof(value: T) -> string",),
+    ),
+    function(
+        *(
+            "width_bucket",
+            _FAMILY,
+            "The number of the bucket of a value, from 1, where a range is divided into a number of"
+            " buckets of one width; 0 below the range, one more than the number above.",
+        ),
+        overload(
+            "width_bucket(value: double, low: double, high: double, count: bigint) -> bigint",
+            build=build_mapping(_find_bucket),
+        ),
+        example=("width_bucket(5.3, 0.2, 10.6, 5)", "3"),
     ),
 )

@@ -162,6 +162,24 @@ def _build_first_match(bound: BoundArguments) -> PolarsForm:
     return lambda text, _: text.str.extract(pattern, group).replace("", None)
 
 
+def _build_position(bound: BoundArguments) -> PolarsForm:
+    from headrace.core.expressions.batch_forms import evaluate_once
+
+    pattern, _ = _translate_extraction(bound, every=False, wanted=0)
+
+    def form(text: pl.Expr) -> pl.Expr:
+        import polars as pl
+
+        at = text.str.find(pattern, literal=False)
+        before = text.cast(pl.Binary).bin.slice(0, at).cast(pl.String)
+        position = before.str.len_chars().cast(pl.Int32) + 1
+        found = pl.when(at.is_not_null()).then(position).otherwise(0)
+        return pl.when(text.is_not_null()).then(found)
+
+    position = evaluate_once(form, bound.result)
+    return lambda text, _: position(text)
+
+
 def _build_extract(bound: BoundArguments) -> PolarsForm:
     from headrace.core.expressions.batch_forms import evaluate_once
 
@@ -327,6 +345,18 @@ PATTERNS: tuple[SqlFunction, ...] = (
             nulls="strict",
         ),
         example=("regexp_count('a1b22', '[0-9]+')", "2"),
+    ),
+    function(
+        "regexp_instr",
+        "patterns",
+        "The position of the first match of a regular expression, from 1; 0 if there is none.",
+        overload(
+            "regexp_instr(text: string, pattern: constant string) -> int",
+            build=_build_position,
+            check=_check_backslashes,
+            nulls="strict",
+        ),
+        example=("regexp_instr('user@spark.apache.org', '@[^.]*')", "5"),
     ),
     function(
         "regexp_substr",

@@ -14,7 +14,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from headrace.core.expressions.function import SqlFunction, function, overload
+from headrace.core.expressions.function import Overload, SqlFunction, function, overload
 from headrace.core.expressions.functions.arguments import resolve_ignoring_case
 from headrace.core.expressions.functions.concatenation import CONCATENATION
 from headrace.core.expressions.functions.substrings import SUBSTRINGS
@@ -164,6 +164,11 @@ _CASES: tuple[SqlFunction, ...] = (
 )
 
 
+def _test_bytes(name: str, form: PolarsForm) -> Overload:
+    text = f"{name}(bytes: binary, part: binary) -> boolean"
+    return overload(text, form, nulls="strict")
+
+
 _TESTS: tuple[SqlFunction, ...] = (
     function(
         "contains",
@@ -174,6 +179,7 @@ _TESTS: tuple[SqlFunction, ...] = (
             build=_build_contains,
             nulls="strict",
         ),
+        _test_bytes("contains", lambda value, part: value.bin.contains(part)),
         example=("contains('hello', 'ell')", "true"),
     ),
     function(
@@ -185,6 +191,7 @@ _TESTS: tuple[SqlFunction, ...] = (
             lambda text, part: text.str.starts_with(part),
             nulls="strict",
         ),
+        _test_bytes("startswith", lambda value, part: value.bin.starts_with(part)),
         example=("startswith('hello', 'he')", "true"),
     ),
     function(
@@ -196,6 +203,7 @@ _TESTS: tuple[SqlFunction, ...] = (
             lambda text, part: text.str.ends_with(part),
             nulls="strict",
         ),
+        _test_bytes("endswith", lambda value, part: value.bin.ends_with(part)),
         example=("endswith('hello', 'lo')", "true"),
     ),
 )

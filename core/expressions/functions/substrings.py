@@ -140,6 +140,24 @@ def _replace_part(
     return joined if length is None else pl.when(length.is_not_null()).then(joined)
 
 
+def _replace_bytes(
+    value: pl.Expr, by: pl.Expr, start: pl.Expr, length: pl.Expr | None = None
+) -> pl.Expr:
+    """Replace bytes as `_replace_part` replaces characters."""
+    import polars as pl
+
+    own = by.bin.size().cast(pl.Int64)
+    count = own if length is None else pl.when(length >= 0).then(length).otherwise(own)
+    after = start.cast(pl.Int64) + count
+    size = value.bin.size().cast(pl.Int64)
+    first = pl.when(after > 0).then(after - 1).when(after < 0).then(size + after).otherwise(0)
+    first = pl.when(after.is_not_null()).then(first)
+    before = value.bin.slice(0, clip_at_zero(start.cast(pl.Int64) - 1))
+    joined = before + by + value.bin.slice(clip_at_zero(first))
+    given = start if length is None else start + length
+    return pl.when(given.is_not_null()).then(joined)
+
+
 def _build_substring_index(bound: BoundArguments) -> PolarsForm:
     from headrace.core.expressions.batch_forms import map_values
 
@@ -234,6 +252,11 @@ SUBSTRINGS: tuple[SqlFunction, ...] = (
         overload(
             "overlay(text: string, by: string, start: int, [length: int]) -> string",
             build=build_evaluating_once(_replace_part),
+            nulls="strict",
+        ),
+        overload(
+            "overlay(bytes: binary, by: binary, start: int, [length: int]) -> binary",
+            build=build_evaluating_once(_replace_bytes),
             nulls="strict",
         ),
         example=("overlay('Spark SQL', '_', 6)", "Spark_SQL"),

@@ -186,6 +186,7 @@ _NAMED: dict[str, Type] = {
     "int": INT,
     "bigint": BIGINT,
     "string": STRING,
+    "binary": BINARY,
     "date": DATE,
     "timestamp": TIMESTAMP,
     "array": INTS,

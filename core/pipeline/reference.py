@@ -64,9 +64,10 @@ by sinks. Where rows may be deleted, sinks write a column `_delete`, which is tr
 """
 
 LARGE_VALUES_TEXT = """\
-`repeat`, `lpad`, `rpad`, `replace`, `regexp_replace` and `concat_ws` may make a value that is far
-larger than their arguments. Its size is known before it is made: a value above
-`settings.max_value` makes its row fail as `on_error` says, and batches are computed in parts, so
+`repeat`, `space`, `lpad`, `rpad`, `replace`, `regexp_replace`, `concat_ws`, `array_join` and
+`array_repeat` may make a value that is far larger than their arguments. Its size is known before it
+is made: a value above `settings.max_value` makes its row fail as `on_error` says, and batches are
+computed in parts, so
 that the values of a part stay within `max_value` together. A value that is not used, as in a branch
 of `case` that is not taken, fails no row. `on_error` also applies to these functions in `key`,
 `aggregate`, `top` and `route`; in the conditions of joins, in `having`, in a lookup's key and in

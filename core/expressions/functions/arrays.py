@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 
 from headrace.core.expressions.function import SqlFunction, function, overload
 from headrace.core.expressions.functions.arguments import (
+    SMALL_FACTOR,
     build_evaluating_once,
     clip_at_zero,
     literal_int,
+    literal_text,
 )
 from headrace.core.expressions.functions.collection_forms import build_array
 from headrace.core.expressions.signature import BoundArguments
@@ -22,7 +24,7 @@ from headrace.core.expressions.typed import (
     ExpressionError,
     PolarsForm,
 )
-from headrace.core.types.data_types import FLOAT_TYPES, INT, Array, to_polars
+from headrace.core.types.data_types import BINARY, FLOAT_TYPES, INT, STRING, Array, to_polars
 
 if TYPE_CHECKING:
     import polars as pl
@@ -79,6 +81,44 @@ def _join_texts(array: pl.Expr, separator: pl.Expr, by: pl.Expr | None = None) -
     filled = array.list.concat(by).list.eval(pl.element().fill_null(pl.element().last()))
     texts = pl.when(given & by.is_not_null()).then(filled)
     return texts.list.head(texts.list.len() - 1).list.join(separator)
+
+
+def _grow_joined_text(bound: BoundArguments) -> PolarsForm | None:
+    """Return the size of the joined texts, unless what is put between them is small."""
+    texts = [literal_text(argument) for argument in bound.arguments[1:]]
+    if all(text is not None and len(text.encode()) <= SMALL_FACTOR for text in texts):
+        return None
+
+    def measure(array: pl.Expr, *between: pl.Expr) -> pl.Expr:
+        import polars as pl
+
+        inside = array.list.eval(pl.element().str.len_bytes().cast(pl.Int64)).list.sum()
+        added = pl.sum_horizontal(text.str.len_bytes().cast(pl.Int64) for text in between)
+        return inside + array.list.len().cast(pl.Int64) * added
+
+    return measure
+
+
+_WIDEST_BYTES = 16
+"""The bytes of a value that is neither a text nor bytes: a decimal has most."""
+
+
+def _grow_repetition(bound: BoundArguments) -> PolarsForm | None:
+    """Return the size of a repeated value, unless the number of times is small."""
+    times = literal_int(bound.arguments[1])
+    if times is not None and times <= SMALL_FACTOR:
+        return None
+    type = bound.types[0]
+
+    def measure(value: pl.Expr, count: pl.Expr) -> pl.Expr:
+        import polars as pl
+
+        size: pl.Expr = pl.lit(_WIDEST_BYTES, dtype=pl.Int64)
+        if type in (STRING, BINARY):
+            size = size + value.cast(pl.Binary).bin.size().fill_null(0).cast(pl.Int64)
+        return size * clip_at_zero(count.cast(pl.Int64))
+
+    return measure
 
 
 def _repeat_value(value: pl.Expr, count: pl.Expr) -> pl.Expr:
@@ -203,6 +243,7 @@ _ELEMENTS: tuple[SqlFunction, ...] = (
             "array_join(array: array<string>, separator: string, [null_text: string]) -> string",
             build=build_evaluating_once(_join_texts),
             nulls="strict",
+            growth=_grow_joined_text,
         ),
         example=("array_join(array('hello', null, 'world'), ' ')", "hello world"),
         more=(("array_join(array('hello', null, 'world'), ' ', ',')", "hello , world"),),
@@ -258,6 +299,7 @@ _CHANGES: tuple[SqlFunction, ...] = (
         overload(
             "array_repeat(value: C, count: int) -> array<C>",
             build=build_evaluating_once(_repeat_value),
+            growth=_grow_repetition,
         ),
         example=("array_repeat('ab', 2)", "[ab, ab]"),
     ),

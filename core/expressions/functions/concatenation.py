@@ -126,6 +126,15 @@ def _choose_text(number: pl.Expr, *texts: pl.Expr) -> pl.Expr:
     return chosen
 
 
+def _grow_space(bound: BoundArguments) -> PolarsForm | None:
+    """Return the size of the spaces, unless they are few."""
+    import polars as pl
+
+    count = literal_int(bound.arguments[0])
+    small = count is not None and count <= SMALL_SIZE
+    return None if small else lambda count: clip_at_zero(count.cast(pl.Int64))
+
+
 def _make_spaces(count: pl.Expr) -> pl.Expr:
     import polars as pl
 
@@ -329,7 +338,7 @@ CONCATENATION: tuple[SqlFunction, ...] = (
         "space",
         "strings",
         "A text of that many spaces; empty if the number is 0 or negative.",
-        overload("space(count: int) -> string", _make_spaces, nulls="strict"),
+        overload("space(count: int) -> string", _make_spaces, nulls="strict", growth=_grow_space),
         example=("concat(space(2), '1')", "  1"),
     ),
     function(

@@ -75,6 +75,9 @@ def evaluate(
         ("replace(s, t, repeat('z', n))", ["ab", None, None, "x", ""], [2]),
         ("concat_ws(repeat(t, n), a)", ["a,,,b", "", None, "c" + "yyyyc" * 4, ""], [2]),
         ("concat_ws(lpad(t, 400), a)", ["a" + " " * 399 + ",b", "", "", None, ""], [3]),
+        ("length(space(n))", [3, 4, None, 2, 0], [2]),
+        ("array_size(array_repeat(s, n))", [3, 4, None, 2, 0], [2]),
+        ("array_join(a, repeat(t, n))", ["a,,,b", "", None, "c" + "yyyyc" * 4, ""], [2]),
         ("length(repeat(s, n)) > 4", [True, None, None, False, False], [2]),
     ],
 )
@@ -239,7 +242,9 @@ def test_no_function_makes_far_more_of_its_arguments_without_a_limit() -> None:
             others += not calls
             text = f"{[get_shape(node) for node in walk_tree(tree)]}: {came} bytes became {made}"
             assert calls or made <= 40 * came + 4096, text
-    assert growing == {"repeat", "lpad", "rpad", "replace", "regexp_replace", "concat_ws"}
+    joined = {"concat_ws", "array_join"}
+    repeated = {"repeat", "space", "lpad", "rpad", "array_repeat"}
+    assert growing == {*joined, *repeated, "replace", "regexp_replace"}
     assert others > 300
 
 

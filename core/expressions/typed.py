@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from decimal import Decimal as PythonDecimal
+from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from headrace.core.errors.value_errors import ValueTooLarge
 from headrace.core.types.data_types import TIMESTAMP, Field, Type, to_polars
-from headrace.core.types.frames import align_lengths
 
 if TYPE_CHECKING:
     import polars as pl
@@ -25,8 +25,11 @@ if TYPE_CHECKING:
 ConstantValue: TypeAlias = bool | int | float | PythonDecimal | str | bytes | date | datetime | None
 PolarsForm: TypeAlias = "Callable[..., pl.Expr]"
 
-LazyRule: TypeAlias = "Callable[[Sequence[pl.Expr], int], pl.Expr | None]"
-"""Returns in which rows an argument is used: given the arguments before it, and their number."""
+LazyRule: TypeAlias = "Callable[[Sequence[pl.Expr], Sequence[pl.Expr], int], pl.Expr]"
+"""Returns in which rows an argument after the first is used, never null.
+
+Given are the arguments before it, in which rows those are used, and the number of arguments.
+"""
 
 AS_WRITTEN, NO_SPARK_FORM = "", "ours"
 """The Spark form of a function: its text as written; or none, since Spark's result would differ."""
@@ -199,47 +202,111 @@ def format_excess(call: FunctionCall, size: int) -> str:
     return f"{call.function} would make a value of {size:,} bytes, more than max_value, {limit:,}"
 
 
-def compile_limited(
-    typed: TypedExpression, check: SizeCheck, used: pl.Expr | None = None
-) -> pl.Expr:
+def compile_limited(typed: TypedExpression, check: SizeCheck) -> pl.Expr:
     """Compile an expression whose growing calls are checked in the rows in which they are used."""
-    if not (isinstance(typed, FunctionCall) and is_growing(typed)):
+    import polars as pl
+
+    if not is_growing(typed):
         return _compile(typed)
-    arguments: list[pl.Expr] = []
-    for argument in typed.arguments:
-        needed = typed.lazy(arguments, len(typed.arguments)) if typed.lazy else None
-        both = needed if used is None else used if needed is None else used & needed
-        arguments.append(compile_limited(argument, check, both))
-    if typed.growth is None:
-        return compile_node(typed, arguments)
-    return _compile_call(typed, arguments, check, used)
+    computation = _Computation(check)
+    value = computation.compile(typed, pl.lit(True))
+    return computation.build(typed, value)
 
 
-def _compile_call(
-    call: FunctionCall, arguments: Sequence[pl.Expr], check: SizeCheck, used: pl.Expr | None
-) -> pl.Expr:
+class _Computation:
+    """The computation of an expression with growing calls, in stages over a frame of its columns.
+
+    Each stage adds a column: the values of a growing call, an argument that says where another is
+    used, or the rows in which one is used. So each is computed once, however many stages read it.
+    """
+
+    def __init__(self, check: SizeCheck) -> None:
+        self._check = check
+        self._stages: list[Callable[[pl.DataFrame], pl.Expr | pl.Series]] = []
+
+    def compile(self, typed: TypedExpression, used: pl.Expr) -> pl.Expr:
+        """Compile an expression that is used in these rows, over the columns of the stages."""
+        if not (isinstance(typed, FunctionCall) and is_growing(typed)):
+            return _compile(typed)
+        arguments = self._compile_arguments(typed, used)
+        if typed.growth is None:
+            return compile_node(typed, arguments)
+        return self._add_stage(partial(_compute_call, typed, arguments, self._check, used))
+
+    def build(self, typed: TypedExpression, value: pl.Expr) -> pl.Expr:
+        """Return the expression that runs the stages, and then computes the value."""
+        import polars as pl
+
+        columns = sorted(find_columns(typed))
+        if any(isinstance(node, ProcessingTime) for node in walk(typed)):
+            columns.append(PROCESSING_TIME)
+
+        def compute(given: Sequence[pl.Series]) -> pl.Series:
+            names = columns or [USED]
+            frame = pl.DataFrame([c.alias(name) for c, name in zip(given, names, strict=True)])
+            for at, stage in enumerate(self._stages):
+                frame = frame.with_columns(stage(frame).alias(_name_stage(at)))
+            return frame.select(value).to_series()
+
+        inputs = [pl.col(name) for name in columns] or [pl.lit(True)]
+        return pl.map_batches(
+            inputs, compute, return_dtype=to_polars(typed.type), is_elementwise=True
+        )
+
+    def _compile_arguments(self, call: FunctionCall, used: pl.Expr) -> list[pl.Expr]:
+        if call.lazy is None:
+            return [self.compile(argument, used) for argument in call.arguments]
+        # Only growing arguments need to know where they are used.
+        growing = [at for at, argument in enumerate(call.arguments) if is_growing(argument)]
+        last = max(growing, default=0)
+        arguments: list[pl.Expr] = []
+        masks = [used]
+        for at, argument in enumerate(call.arguments):
+            if 0 < at <= last:
+                masks.append(self._keep(call.lazy(arguments, masks, len(call.arguments))))
+            value = self.compile(argument, masks[-1])
+            simple = isinstance(argument, ColumnReference | Constant)
+            arguments.append(value if simple or at >= last else self._keep(value))
+        return arguments
+
+    def _keep(self, expr: pl.Expr) -> pl.Expr:
+        return self._add_stage(lambda _: expr)
+
+    def _add_stage(self, stage: Callable[[pl.DataFrame], pl.Expr | pl.Series]) -> pl.Expr:
+        import polars as pl
+
+        self._stages.append(stage)
+        return pl.col(_name_stage(len(self._stages) - 1))
+
+
+def _name_stage(at: int) -> str:
+    return f"__stage{at}"
+
+
+def _compute_call(
+    call: FunctionCall,
+    arguments: Sequence[pl.Expr],
+    check: SizeCheck,
+    used: pl.Expr,
+    rows: pl.DataFrame,
+) -> pl.Series:
+    """Return the values of a growing call in the rows in which it is used."""
     import polars as pl
 
     assert call.growth is not None
     names = [f"a{i}" for i in range(len(arguments))]
     columns = [pl.col(name) for name in names]
-    body = call.form(*columns).alias("result")
+    given = [argument.alias(name) for argument, name in zip(arguments, names, strict=True)]
+    frame = rows.select(*given, used.alias(USED))
     size = pl.when(pl.col(USED)).then(call.growth.size(*columns).cast(pl.Int64)).alias("size")
-
-    def compute(given: Sequence[pl.Series]) -> pl.Series:
-        aligned = [
-            c.alias(name) for c, name in zip(align_lengths(given), [*names, USED], strict=True)
-        ]
-        frame = pl.DataFrame(aligned)
-        sizes = frame.select(size).to_series().fill_null(0)
-        admitted = check.admit(call, sizes)
-        admitted = frame[USED] if admitted is None else frame[USED] & admitted
-        if not admitted.all():
-            frame = frame.select(pl.when(admitted).then(pl.col(name)) for name in names)
-        return frame.select(body).to_series()
-
-    inputs = [*arguments, pl.lit(True) if used is None else used.fill_null(False)]
-    return pl.map_batches(inputs, compute, return_dtype=to_polars(call.type), is_elementwise=True)
+    sizes = frame.select(size).to_series().fill_null(0)
+    admitted = check.admit(call, sizes)
+    admitted = frame[USED] if admitted is None else frame[USED] & admitted
+    if not admitted.all():
+        frame = frame.select(pl.when(admitted).then(pl.col(name)) for name in names)
+    values = frame.select(call.form(*columns).alias("result")).to_series()
+    same = len(values) == rows.height
+    return values if same else values.new_from_index(0, rows.height)  # of constants
 
 
 def find_largest(sizes: pl.Series) -> int:

@@ -95,11 +95,11 @@ def _resolve_case(call: TypedCall) -> TypedExpression:
         conditions = map(_apply_comparison, tests, [subject] * count, rest)
         return build_case_chain(*conditions, *rest[count:])
 
-    def find_used(before: Sequence[pl.Expr], arguments: int) -> pl.Expr | None:
-        if len(before) <= count:
-            return None
+    def find_used(before: Sequence[pl.Expr], used: Sequence[pl.Expr], arguments: int) -> pl.Expr:
+        if len(before) == 1:
+            return used[0]
         conditions = map(_apply_comparison, tests, [before[0]] * count, before[1:])
-        return find_taken_branch([*conditions, *before[1 + count :]], arguments - 1)
+        return find_taken_branch([*conditions, *before[1 + count :]], used[1:], arguments - 1)
 
     arguments, made = (subject, *others, *results), evaluate_once(form, common)
     spark = spark_form_of_parts(*tests)

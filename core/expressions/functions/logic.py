@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import reduce
-from operator import and_
 from typing import TYPE_CHECKING
 
 from headrace.core.expressions.function import SqlFunction, TypedCall, function, overload
@@ -53,18 +51,19 @@ def _resolve_case(call: TypedCall) -> TypedExpression:
     )
 
 
-def find_taken_branch(before: Sequence[pl.Expr], count: int) -> pl.Expr | None:
+def find_taken_branch(before: Sequence[pl.Expr], used: Sequence[pl.Expr], count: int) -> pl.Expr:
     """Return in which rows an argument of a case chain is used (a `LazyRule`)."""
-    at = len(before) - count // 2
-    tests = before if at < 0 else before[: min(at, count // 2)]
-    missed = [~test.fill_null(False) for test in tests]
-    taken = [before[at].fill_null(False)] if 0 <= at < count // 2 else []
-    return reduce(and_, [*missed, *taken]) if missed or taken else None
+    at, conditions = len(before), count // 2
+    if conditions <= at < 2 * conditions:  # the value of a condition
+        test = at - conditions
+        return used[test] & before[test].fill_null(False)
+    test = min(at, conditions) - 1
+    return used[test] & ~before[test].fill_null(False)
 
 
-def _find_unset(before: Sequence[pl.Expr], _: int) -> pl.Expr | None:
+def _find_unset(before: Sequence[pl.Expr], used: Sequence[pl.Expr], _: int) -> pl.Expr:
     """Return in which rows a value of `coalesce` is used (a `LazyRule`)."""
-    return reduce(and_, [value.is_null() for value in before]) if before else None
+    return used[-1] & before[-1].is_null()
 
 
 def build_case_chain(*arguments: pl.Expr) -> pl.Expr:
@@ -105,9 +104,9 @@ def _resolve_nvl2(call: TypedCall) -> TypedExpression:
     def form(value: pl.Expr, present: pl.Expr, absent: pl.Expr) -> pl.Expr:
         return pl.when(value.is_not_null()).then(present).otherwise(absent)
 
-    def find_used(before: Sequence[pl.Expr], _: int) -> pl.Expr | None:
-        unset = before[0].is_null() if before else None
-        return ~unset if unset is not None and len(before) == 1 else unset
+    def find_used(before: Sequence[pl.Expr], used: Sequence[pl.Expr], _: int) -> pl.Expr:
+        unset = before[0].is_null()
+        return used[0] & (~unset if len(before) == 1 else unset)
 
     return FunctionCall(
         common, nullable, call.span, call.name, (test, *values), form, lazy=find_used
@@ -248,11 +247,10 @@ def _define_connective(
     text = f"{name}(left: boolean, right: boolean) -> boolean"
     plain = function(name, "logic", doc, overload(text, form, nulls="strict"), example=example)
 
-    def find_used(before: Sequence[pl.Expr], _: int) -> pl.Expr | None:
+    def find_used(before: Sequence[pl.Expr], used: Sequence[pl.Expr], _: int) -> pl.Expr:
         """Return in which rows the left side does not decide."""
-        if not before:
-            return None
-        return before[0].fill_null(True) if name == "and" else ~before[0].fill_null(False)
+        left = before[0]
+        return used[0] & (left.fill_null(True) if name == "and" else ~left.fill_null(False))
 
     def resolve(call: TypedCall) -> TypedExpression:
         _refuse_half_comparison(call)

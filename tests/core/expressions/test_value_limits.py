@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
@@ -25,6 +25,7 @@ from headrace.core.expressions.typed import (
     ExpressionError,
     FunctionCall,
     TypedExpression,
+    compile_limited,
     compile_node,
     is_growing,
     walk,
@@ -109,6 +110,44 @@ def test_a_value_that_is_not_used_fails_no_row(text: str, value: str) -> None:
     assert values[2] == value
     assert not failed
     assert ROWS.select(to_expr(type_expression(text, SCHEMA))).to_series()[2] == value
+
+
+CHAINS: dict[str, Callable[[Sequence[str]], str]] = {
+    "coalesce": lambda terms: f"coalesce({', '.join(f'nullif({t}, s)' for t in terms)})",
+    "case": lambda terms: (
+        f"case {' '.join(f'when length({t}) = 99 then {t}' for t in terms)} else s end"
+    ),
+    "case of a subject": lambda terms: (
+        f"case concat(s, t) {' '.join(f'when {t} then {t}' for t in terms)} end"
+    ),
+    "and": lambda terms: " and ".join(f"{t} <> 'b'" for t in terms),
+    "or": lambda terms: " or ".join(f"{t} = 'b'" for t in terms),
+    "if": lambda terms: "".join(f"if({t} = 'b', 'x', " for t in terms) + "s" + ")" * len(terms),
+    "nvl2": lambda terms: "".join(f"nvl2({t}, " for t in terms) + "s" + ", t)" * len(terms),
+}
+"""Expressions of terms of which each is used where those before it do not decide."""
+
+
+class CountingCheck:
+    """A check that counts the computations of growing calls."""
+
+    count = 0
+
+    def admit(self, call: FunctionCall, sizes: pl.Series) -> None:
+        self.count += 1
+
+
+@pytest.mark.parametrize("chain", CHAINS)
+def test_each_growing_call_is_computed_once(chain: str) -> None:
+    text = CHAINS[chain]([f"lpad(s, n, '{at}')" for at in range(9)])
+    typed = type_expression(text, SCHEMA)
+    calls = [node for node in walk(typed) if isinstance(node, FunctionCall) and node.growth]
+    assert len(calls) >= 9
+    check = CountingCheck()
+    rows = ROWS.filter(pl.col("n") < 10)
+    limited = rows.select(compile_limited(typed, check).alias("r"))
+    assert check.count == len(calls)
+    assert limited.equals(rows.select(compile_plain(typed).alias("r")))
 
 
 def test_the_message_names_the_function_the_size_and_the_limit() -> None:

@@ -25,6 +25,7 @@ from headrace.core.expressions.typed import (
     ExpressionError,
     ExpressionErrors,
     TypedExpression,
+    is_growing,
 )
 from headrace.core.types.data_types import BOOLEAN, Schema
 
@@ -104,7 +105,7 @@ class _GroupResolver(ExpressionResolver):
         resolved = AGGREGATES[node.name].resolve(call, node.name_span if node.is_distinct else None)
         constants = resolved.bound.constants
         inputs = tuple(
-            _build_input(text, typed)
+            _build_input(text, typed, node.filter)
             for i, (text, typed) in enumerate(zip(written, resolved.bound.arguments, strict=True))
             if i not in constants
         )
@@ -146,7 +147,13 @@ def _call_arguments(node: syntax_tree.CallNode) -> tuple[syntax_tree.SyntaxNode,
     return ()
 
 
-def _build_input(node: syntax_tree.SyntaxNode, typed: TypedExpression) -> AggregateInput:
+def _build_input(
+    node: syntax_tree.SyntaxNode,
+    typed: TypedExpression,
+    where: syntax_tree.SyntaxNode | None = None,
+) -> AggregateInput:
+    """Return the input of this text; a growing one with a filter has values of its own."""
     if isinstance(typed, ColumnReference):
         return AggregateInput(typed.name, typed)
-    return AggregateInput(f"__{canonical_text(node)} {typed.type}", typed)
+    filtered = f" where {canonical_text(where)}" if where and is_growing(typed) else ""
+    return AggregateInput(f"__{canonical_text(node)} {typed.type}{filtered}", typed)

@@ -15,11 +15,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from headrace.core.aggregates.accumulator import Accumulator, AccumulatorInput, replace_order_key
+from headrace.core.expressions.functions.logic import use_where
 from headrace.core.expressions.typed import (
     AS_WRITTEN,
     ColumnReference,
     TypedExpression,
     find_columns,
+    is_growing,
     to_expr,
 )
 from headrace.core.types.data_types import Type
@@ -73,6 +75,16 @@ class AggregateCall:
         """The arguments, and the condition of the filter."""
         return (*self.inputs, self.condition) if self.condition else self.inputs
 
+    @property
+    def computed_inputs(self) -> dict[str, TypedExpression]:
+        """The inputs that are more than a column; growing ones only where the filter is true."""
+        found = {each.name: each.typed for each in self.all_inputs if each.is_computed}
+        if self.condition is not None:
+            where = self.condition.typed
+            growing = (each for each in self.inputs if is_growing(each.typed))
+            found |= {each.name: use_where(where, each.typed) for each in growing}
+        return found
+
     def state_types(self, order: Type) -> dict[str, Type]:
         """Return the columns of a partial state, for this type of the order key."""
         return {
@@ -82,7 +94,7 @@ class AggregateCall:
 
     def prepare(self) -> dict[str, pl.Expr]:
         """Return the expressions that are computed for every row beforehand."""
-        return {each.name: to_expr(each.typed) for each in self.all_inputs if each.is_computed}
+        return {name: to_expr(typed) for name, typed in self.computed_inputs.items()}
 
     def partial(self) -> list[pl.Expr]:
         """Return the state of the rows of a group."""

@@ -33,7 +33,7 @@ def find_growing_expressions(operation: Operation) -> Mapping[str, TypedExpressi
             values = [condition for _, condition, _ in branches]
         case Aggregate(key=key, columns=aggregated):
             calls = (call for column in aggregated for call in column.expression.calls)
-            values = [each.typed for call in calls for each in call.all_inputs]
+            values = [value for call in calls for value in call.computed_inputs.values()]
             values += [column.value for column in key]
         case Top(key=key, by=by):
             values = [column.value for column in key] + [ranking.value for ranking in by]

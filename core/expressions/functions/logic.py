@@ -78,6 +78,19 @@ def build_case_chain(*arguments: pl.Expr) -> pl.Expr:
     return result
 
 
+def use_where(condition: TypedExpression, value: TypedExpression) -> TypedExpression:
+    """Return a value that is used only where a condition is true, and is NULL elsewhere."""
+    return FunctionCall(
+        value.type,
+        True,
+        value.span,
+        "if",
+        (condition, value),
+        build_case_chain,
+        lazy=find_taken_branch,
+    )
+
+
 def _resolve_if(call: TypedCall) -> TypedExpression:
     test, *branches = _expect_arguments(call, 3, "if(condition, then, else)")
     values, common = widen_all(call, branches)

@@ -92,6 +92,37 @@ def test_rows_above_the_limit_are_dead_letters(tmp_path: Path, step: str, seed: 
     assert letters["error"].str.contains("bytes, more than max_value, 1,000").all()
 
 
+FILTERED = """
+key: id, aggregate: {
+  m: "max(length(repeat('x', n))) filter (where n < 9)", least: "count(repeat('x', n)) filter
+  (where length(repeat('y', if(n < 999, n, 0))) >= 9)", all: "max(repeat('x', if(n < 99, n, 0)))"}
+""".strip()
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_value_that_a_filter_leaves_out_fails_no_row(tmp_path: Path, seed: int) -> None:
+    memory, failure, (came, _, bad) = run(tmp_path, FILTERED.replace("\n", " "), "", seed)
+    assert (failure, came, bad) == ("", 40, 0)
+    found = {row[:4] for row in rows(memory, "out")}
+    assert found == {
+        (i, n if n < 9 else None, int(9 <= n < 999), "x" * n if n < 99 else "")
+        for i, _, n in DATA.rows()
+    }
+
+
+def test_filtered_and_other_calls_of_the_same_value_differ(tmp_path: Path) -> None:
+    step = (
+        "where: n < 99, key: id, aggregate: {m: \"max(repeat('x', n)) filter (where n < 9)\","
+        " other: \"max(repeat('x', n))\", last: \"max(repeat('x', n)) filter (where n > 9)\"}"
+    )
+    memory, failure, _ = run(tmp_path, step, "")
+    assert not failure
+    assert {row[:4] for row in rows(memory, "out")} == {
+        (i, "x" * n if n < 9 else None, "x" * n, "x" * n if n > 9 else None)
+        for i, _, n in GOOD.rows()
+    }
+
+
 def test_rows_above_the_limit_are_skipped_and_counted(tmp_path: Path) -> None:
     memory, _, counts = run(tmp_path, "select: {id: id, l: \"length(lpad('', n))\"}", "skip")
     assert counts == (40, 36, 4)

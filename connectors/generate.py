@@ -53,7 +53,7 @@ def _build_rows(source: nodes.Source, run_context: RunContext) -> NumberedRows:
     options = source.options
     assert isinstance(options, GenerateSource)
     bounds = [n for n in (options.rows, run_context.row_limit) if n is not None]
-    maker = _ColumnComputer(options, source.decoded_columns)
+    maker = _ColumnComputer(options, source.decoded_columns, source.max_value)
     per_second = options.rate.per_second if options.rate else None
     count = min(bounds) if bounds else None
     wanted = list_decoded_columns(source)
@@ -66,9 +66,9 @@ def _build_rows(source: nodes.Source, run_context: RunContext) -> NumberedRows:
 class _ColumnComputer:
     """Computes the requested columns."""
 
-    def __init__(self, options: GenerateSource, wanted: Sequence[str]) -> None:
+    def __init__(self, options: GenerateSource, wanted: Sequence[str], max_value: int) -> None:
         texts = {str(a.name): a.expression or a.name for a in options.columns}
-        typed = {name: type_expression(texts[name], ID_SCHEMA) for name in wanted}
+        typed = {name: type_expression(texts[name], ID_SCHEMA, max_value) for name in wanted}
         self._exprs = [to_expr(value).alias(name) for name, value in typed.items()]
         self._wanted = wanted
         self.growing = {name: value for name, value in typed.items() if is_growing(value)}

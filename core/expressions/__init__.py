@@ -8,6 +8,7 @@ tests/core/expressions/test_spark_answers.py and tests/core/expressions/test_sem
 """
 
 from headrace.core.expressions.typed import (
+    DEFAULT_MAX_VALUE,
     ExpressionError,
     ExpressionErrors,
     Span,
@@ -28,8 +29,13 @@ __all__ = [
 ]
 
 
-def type_expression(text: str, schema: Schema) -> TypedExpression:
-    """Return the typed tree of an expression over these columns, or raise ExpressionErrors."""
+def type_expression(
+    text: str, schema: Schema, max_value: int = DEFAULT_MAX_VALUE
+) -> TypedExpression:
+    """Return the typed tree of an expression over these columns, or raise ExpressionErrors.
+
+    `max_value` is the largest value, in bytes, that a growing call may make.
+    """
     # Imported here because the function table imports this package's modules.
     from headrace.core.expressions.parsing.parser import parse_expression
     from headrace.core.expressions.resolver import ExpressionResolver
@@ -38,4 +44,4 @@ def type_expression(text: str, schema: Schema) -> TypedExpression:
         tree = parse_expression(text)
     except ExpressionError as error:
         raise ExpressionErrors([error]) from None
-    return ExpressionResolver(schema).resolve(tree)
+    return ExpressionResolver(schema, max_value=max_value).resolve(tree)

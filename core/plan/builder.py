@@ -320,7 +320,7 @@ class PlanBuilder:
             tuple(self._list_unrepeatable_sources()),
         )
         check_sink(sink, known, outgoing, self.report)
-        return build_sink(sink, kind, self.pipeline.settings.parallelism)
+        return build_sink(sink, kind, self.pipeline.settings)
 
     def _list_unrepeatable_sources(self) -> Iterator[str]:
         """Yield the sources that cannot be read again from a position."""

@@ -277,6 +277,7 @@ def build_source(source: Source, known: KnownColumns, settings: Settings) -> nod
         outputs=(rows, *failed),
         parallelism=settings.parallelism,
         max_record=settings.max_record,
+        max_value=settings.max_value,
     )
 
 
@@ -284,7 +285,7 @@ def _get_declared_fields(source: Source) -> tuple[Field, ...]:
     return source.columns.schema.fields if source.columns else ()
 
 
-def build_sink(sink: Sink, kind: nodes.StreamKind, parallelism: int) -> nodes.Sink:
+def build_sink(sink: Sink, kind: nodes.StreamKind, settings: Settings) -> nodes.Sink:
     """Return the plan's node of a sink."""
     return nodes.Sink(
         name=str(sink.name),
@@ -292,6 +293,7 @@ def build_sink(sink: Sink, kind: nodes.StreamKind, parallelism: int) -> nodes.Si
         connector=sink.connector.name,
         options=sink.options,
         format=get_format(sink),
-        parallelism=sink.parallelism or parallelism,
+        parallelism=sink.parallelism or settings.parallelism,
         key=kind.key if isinstance(kind, nodes.Upsert) else (),
+        max_value=settings.max_value,
     )

@@ -25,7 +25,8 @@ from headrace.core.api.run_context import RunContext
 from headrace.core.api.sources import Chunk, SplitFinished
 from headrace.core.api.splits import Split
 from headrace.core.dataflow.operator_factory import OperatorContext
-from headrace.core.job.job import Job
+from headrace.core.expressions.typed import DEFAULT_MAX_VALUE
+from headrace.core.job.job import Job, JobOutcome
 from headrace.core.job.spec import JobSpec
 from headrace.core.pipeline.text import Text
 from headrace.state.memory.backend import MemoryBackend
@@ -35,10 +36,19 @@ from tests.support.simulation import SimulatedLoop
 
 def run(folder: Path, source: str, parallelism: int, limit: int | None = None) -> pl.DataFrame:
     """The rows of a source, as a sink sees them."""
+    memory, outcome = simulate(folder, source, f"{{parallelism: {parallelism}}}", limit)
+    assert outcome.failure is None, outcome.failure
+    return pl.concat(memory.outputs["out"])
+
+
+def simulate(
+    folder: Path, source: str, settings: str, limit: int | None = None
+) -> tuple[InMemoryData, JobOutcome]:
+    """Run a source into memory with these settings."""
     memory = InMemoryData()
     connectors = {**REGISTRY, "memory": memory.build_connector()}
     text = f"""
-settings: {{parallelism: {parallelism}}}
+settings: {settings}
 sources:
   s: {{{source}}}
 sinks:
@@ -47,9 +57,7 @@ sinks:
     plan = plan_of(folder, text, connectors)
     surroundings = RunContext(folder, "0" * 32, KernelExecutor(), limit)
     setting = OperatorContext(lambda: 0, folder, frozenset(("s",)), MemoryBackend())
-    outcome = run_simulated(Job(JobSpec(plan, connectors, surroundings, setting)), seed=1)
-    assert outcome.failure is None, outcome.failure
-    return pl.concat(memory.outputs["out"])
+    return memory, run_simulated(Job(JobSpec(plan, connectors, surroundings, setting)), seed=1)
 
 
 @pytest.mark.parametrize("stream", STREAMS)
@@ -142,10 +150,22 @@ def test_generated_values_fill_memory_only_in_parts(tmp_path: Path) -> None:
     source = "generate: {rows: 300, columns: {v: \"length(repeat('x', 1000000))\"}}"
     assert run(tmp_path, source, 2)["v"].to_list() == [1_000_000] * 300
     computer = _ColumnComputer(
-        GenerateSource.model_validate({"columns": {Text("v"): Text("repeat('x', 1000000)")}}), ["v"]
+        GenerateSource.model_validate({"columns": {Text("v"): Text("repeat('x', 1000000)")}}),
+        ["v"],
+        DEFAULT_MAX_VALUE,
     )
     sizes = [last - first for first, last in computer.cut_range(0, 300)]
     assert sizes == [67] * 4 + [32]
+
+
+@pytest.mark.parametrize(("max_value", "failure"), [("1000B", "1,200 bytes"), ("1200B", "")])
+def test_the_largest_generated_value_is_a_setting(
+    tmp_path: Path, max_value: str, failure: str
+) -> None:
+    source = "generate: {rows: 5, columns: {v: \"repeat('x', cast(id * 300 as int))\"}}"
+    _, outcome = simulate(tmp_path, source, settings=f"{{max_value: {max_value}}}")
+    message = f"repeat would make a value of {failure}, more than max_value, 1,000"
+    assert (outcome.failure.message if outcome.failure else "") == (failure and message)
 
 
 @pytest.mark.parametrize("splits", [1, 2])

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import timedelta
 from functools import partial
+from typing import TYPE_CHECKING
 
 from headrace.connectors.formats import build_encoder
 from headrace.connectors.kafka.connection import REQUEST_TIMEOUT_S, build_outage, connect_client
@@ -38,6 +39,9 @@ from headrace.core.expressions import to_expr, type_expression
 from headrace.core.plan import nodes
 from headrace.core.types.data_types import Schema
 from headrace.core.types.elements import DELETE, EVENT_TIME
+
+if TYPE_CHECKING:
+    import polars as pl
 
 MILLISECOND = timedelta(milliseconds=1)
 
@@ -82,9 +86,12 @@ def _build_mapping(sink: nodes.Sink, options: KafkaSink, schema: Schema) -> Reco
     values = list_record_columns(options, rows, format)
     row_topic = options.row_topic
     timestamp = None if options.timestamp is None else str(options.timestamp)
+
+    def compile_text(text: str) -> pl.Expr:
+        return to_expr(type_expression(text, rows, sink.max_value))
+
     headers = {
-        str(each.name): to_expr(type_expression(each.expression or each.name, rows))
-        for each in options.headers or ()
+        str(each.name): compile_text(each.expression or each.name) for each in options.headers or ()
     }
     return RecordMapping(
         values,
@@ -92,7 +99,7 @@ def _build_mapping(sink: nodes.Sink, options: KafkaSink, schema: Schema) -> Reco
         _select_columns(rows, options.key or sink.key),
         _select_columns(rows, options.partition_by or ()),
         "" if row_topic is not None else str(options.topic),
-        None if row_topic is None else to_expr(type_expression(row_topic, rows)),
+        None if row_topic is None else compile_text(row_topic),
         headers,
         EVENT_TIME if timestamp == "event_time" else timestamp,
         len(rows) < len(schema),

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from headrace.core.expressions.typed import DEFAULT_MAX_VALUE
 from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.pipeline.model import Watermark
 from headrace.core.plan.nodes.joins import Join, TwoSided
@@ -87,6 +88,8 @@ class Source:
     parallelism: int
     max_record: int = DEFAULT_MAX_RECORD
     """The largest record, in bytes."""
+    max_value: int = DEFAULT_MAX_VALUE
+    """The largest value, in bytes, that a growing call in its options makes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +123,8 @@ class Sink:
     parallelism: int
     key: tuple[str, ...] = ()
     """The key of the changes that it writes, if its rows are changes."""
+    max_value: int = DEFAULT_MAX_VALUE
+    """The largest value, in bytes, that a growing call in its options makes."""
 
 
 PlanPart: TypeAlias = Source | Step | Sink

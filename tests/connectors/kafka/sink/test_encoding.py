@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal as Number
@@ -16,6 +17,7 @@ from aiokafka.partitioner import murmur2
 
 from headrace.connectors.formats.csv_encode import CsvEncoder
 from headrace.connectors.formats.json_encode import JsonEncoder
+from headrace.connectors.kafka.sink import _build_mapping
 from headrace.connectors.kafka.sink.encoding import (
     RecordEncoder,
     RecordMapping,
@@ -23,7 +25,9 @@ from headrace.connectors.kafka.sink.encoding import (
     encode_separately,
 )
 from headrace.connectors.kafka.sink.murmur import FEW_KEYS, LONG_KEY_BYTES, assign_partitions
+from headrace.connectors.kafka.sink_options import KafkaSink
 from headrace.core.api.failures import ConnectorError
+from headrace.core.errors.value_errors import ValueTooLarge
 from headrace.core.types.data_types import (
     BIGINT,
     BINARY,
@@ -37,6 +41,7 @@ from headrace.core.types.data_types import (
     Schema,
     Type,
 )
+from tests.support.kafka.open_sink import node
 
 ROWS = Schema((Field("k", STRING), Field("n", BIGINT)))
 NOTHING = Schema(())
@@ -177,3 +182,17 @@ def test_times_are_those_of_the_column_and_now_where_it_has_none() -> None:
     found = RecordEncoder(recipe(timestamp="__time"), clock=lambda: 2.0).encode_rows("t", frame, 1)
     assert list(found.times_ms) == [1_700_000_000_123, 2000]
     assert json.loads(found.values[0] or b"") == {"k": "a", "n": 1}
+
+
+@pytest.mark.parametrize(
+    "option", [{"headers": {"h": "repeat(k, 1000)"}}, {"topic": {"expr": "repeat(k, 1000)"}}]
+)
+def test_the_largest_value_of_headers_and_topics_is_a_setting(option: dict[str, Any]) -> None:
+    sink, schema = node("broker:9092", **({"topic": "t"} | option))
+    options, frame = sink.options, pl.DataFrame({"k": ["ab"], "n": [1]})
+    assert isinstance(options, KafkaSink)
+    for limit in (1999, 2000):
+        mapping = _build_mapping(replace(sink, max_value=limit), options, schema)
+        compiled = mapping.headers["h"] if mapping.row_topic is None else mapping.row_topic
+        with pytest.raises(ValueTooLarge) if limit < 2000 else nullcontext():
+            assert frame.select(compiled).to_series()[0] == "ab" * 1000

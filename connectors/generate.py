@@ -78,7 +78,7 @@ class _ColumnComputer:
         return _make_ids(first, last).with_columns(*self._exprs).select(*self._wanted)
 
     def cut_range(self, first: int, last: int) -> Iterator[tuple[int, int]]:
-        """Yield ranges of numbers whose growing values together are within the limit."""
+        """Yield ranges of numbers in which the values of each growing call are within the limit."""
         for piece in BoundedExpressions(self.growing).evaluate(_make_ids(first, last)):
             yield first, first + piece.rows.height
             first += piece.rows.height

@@ -4,8 +4,9 @@ Such a call has a `growth`: the size of each result, computed from the arguments
 first, so that no memory is taken for a value above its limit. Only values that are used count: a
 branch of `case` that is not taken for a row is not computed for it.
 
-`BoundedExpressions` evaluates frames in slices whose results stay within the limit, and says which
-rows have a value above it. `typed.to_expr` compiles the same expressions to raise ValueTooLarge
+`BoundedExpressions` evaluates frames in slices in which the results of each call together stay
+within its limit, and says which rows have a value above it. The limit is for each call: several
+calls may take as much each. `typed.to_expr` compiles the same expressions to raise ValueTooLarge
 instead.
 """
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 class SizeRecorder:
     """A check that records which rows have a value above the limit, and the sizes of the others.
 
-    Where the values of all rows together are above the limit, none is computed.
+    Where the values of a call for all rows together are above its limit, none is computed.
     """
 
     rows: int = 0
@@ -83,7 +84,8 @@ class BoundedExpressions:
         ]
 
     def evaluate(self, frame: pl.DataFrame) -> Iterator[EvaluatedRows]:
-        """Yield the values of the rows, in slices whose values together are within the limit."""
+        """Yield the values of the rows, in slices in which the values of each call are together
+        within its limit."""
         recorder = self._recorder
         recorder.start(frame.height)
         values = select_columns(frame, *self._exprs)

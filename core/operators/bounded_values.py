@@ -1,7 +1,7 @@
 """Operators of operations with growing calls (`FunctionCall.growth`), whose values are bounded.
 
-Rows pass in slices whose values together are within the limit, and a row with a value above it
-fails. Operations without such calls have other operators, and cost nothing more.
+Rows pass in slices in which the values of each call together are within its limit, and a row with a
+value above it fails. Operations without such calls have other operators, and cost nothing more.
 """
 
 from __future__ import annotations

@@ -67,12 +67,13 @@ LARGE_VALUES_TEXT = """\
 `repeat`, `space`, `lpad`, `rpad`, `replace`, `regexp_replace`, `concat_ws`, `array_join` and
 `array_repeat` may make a value that is far larger than their arguments. Its size is known before it
 is made: a value above `settings.max_value` makes its row fail as `on_error` says, and batches are
-computed in parts, so
-that the values of a part stay within `max_value` together. A value that is not used, as in a branch
-of `case` that is not taken, fails no row. `on_error` also applies to these functions in `key`,
-`aggregate`, `top` and `route`; in the conditions of joins, in `having`, in a lookup's key and in
-sources and sinks, a value that is too large ends the job. Changes cannot be left out, so a step
-that computes such values of changes takes no `on_error`.
+computed in parts, so that all values of one call in a part stay within `max_value` together. The
+limit is for each call: three calls in a step may take three times as much. A value that is not
+used, as in a branch of `case` that is not taken or in a row that the `filter` of an aggregate
+leaves out, fails no row. `on_error` also applies to these functions in `key`, `aggregate`, `top`
+and `route`; in the conditions of joins, in `having`, in a lookup's key and in sources and sinks, a
+value that is too large ends the job. Changes cannot be left out, so a step that computes such
+values of changes takes no `on_error`.
 """
 
 OTHER_FORMATS_TEXT = """\

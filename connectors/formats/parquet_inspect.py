@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from headrace.connectors.formats import thrift
 from headrace.connectors.formats.bad_records import has_required_field
-from headrace.connectors.formats.parquet_pages import iterate_structs, read_footer
+from headrace.connectors.formats.parquet_footer import iterate_structs, read_footer
 from headrace.connectors.formats.parquet_read import ParquetReader
 from headrace.core.types.data_types import Array, Field, Struct, to_polars
 
@@ -30,7 +30,7 @@ class ParquetSummary:
 def inspect_file(reader: ParquetReader, path: str) -> ParquetSummary:
     """Inspect a file. Raises ConnectorError as reading it would."""
     found = reader.read_columns(path)
-    footer = read_footer(path)
+    footer = read_footer(path, reader.schema.names)
     has_types = all(found[field.name] == to_polars(field.type) for field in reader.schema)
     return ParquetSummary(footer[3].number, has_types and _is_sound(reader, footer))
 

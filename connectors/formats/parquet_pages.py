@@ -7,7 +7,6 @@ allocate memory; the sizes in the footer need not be true.
 
 from __future__ import annotations
 
-import os
 from bisect import bisect_right
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
@@ -15,10 +14,14 @@ from itertools import accumulate
 from typing import BinaryIO
 
 from headrace.connectors.formats import thrift
+from headrace.connectors.formats.parquet_footer import (
+    iterate_structs,
+    list_flat_columns,
+    read_footer,
+)
 from headrace.core.api.failures import ConnectorError
 from headrace.core.errors.rendering import format_size
 
-TAIL_BYTES = 8
 HEADER_BYTES = 1 << 10
 MAX_HEADER_BYTES = 16 << 20
 """Headers may have statistics with whole values."""
@@ -26,23 +29,6 @@ MAX_HEADER_BYTES = 16 << 20
 DATA_PAGES = (5, 8)
 """The fields of a page header that describe a data page, of version 1 or 2."""
 SIZE_HINT = "raise max_record in settings, or write the file with smaller pages"
-
-
-def read_footer(path: str) -> thrift.ThriftStruct:
-    """Read the footer, which is followed by its length and a magic number."""
-    with open(path, "rb") as file:
-        file.seek(-TAIL_BYTES, os.SEEK_END)
-        size = int.from_bytes(file.read(4), "little")
-        file.seek(-TAIL_BYTES - size, os.SEEK_END)
-        return thrift.read_struct(file.read(size))
-
-
-def iterate_structs(of: thrift.ThriftStruct, number: int) -> Iterator[thrift.ThriftStruct]:
-    """Yield the structs of a list field, if it is present."""
-    if number in of:
-        for each in of[number].items:
-            assert isinstance(each, dict)
-            yield each
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +68,15 @@ class ParquetPages:
     max_page: int
     _groups: list[thrift.ThriftStruct] = field(init=False)
     _ends: list[int] = field(init=False)
+    _flat_columns: set[str] = field(init=False)
     _group: int = -1
     _pages: list[ColumnPages] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         try:
-            self._groups = list(iterate_structs(read_footer(self.path), 4))
+            footer = read_footer(self.path, self.columns)
+            self._groups = list(iterate_structs(footer, 4))
+            self._flat_columns = list_flat_columns(footer)
             self._ends = list(accumulate(group[3].number for group in self._groups))
         except OSError as error:
             message = f"the file cannot be read: {error.strerror or error}"
@@ -128,7 +117,6 @@ class ParquetPages:
                 return [
                     self._read_column(file, column[3].struct, self._groups[group][3].number)
                     for column in iterate_structs(self._groups[group], 1)
-                    if _get_path(column)[0] in self.columns
                 ]
         except OSError as error:
             message = f"the file cannot be read: {error.strerror or error}"
@@ -151,22 +139,18 @@ class ParquetPages:
             if values is not None:
                 counts.append(values)
                 sizes.append(size)
-        self._check_values(path, chunk[5].number, sum(counts), rows)
-        return ColumnPages(list(accumulate(counts)), sizes, len(path) == 1)
+        name, is_flat = ".".join(path), len(path) == 1 and path[0] in self._flat_columns
+        self._check_values(name, chunk[5].number, sum(counts), rows if is_flat else None)
+        return ColumnPages(list(accumulate(counts)), sizes, is_flat)
 
-    def _check_values(self, path: list[str], promised: int, found: int, rows: int) -> None:
+    def _check_values(self, name: str, promised: int, found: int, rows: int | None) -> None:
         """Check the number of values, for which readers allocate memory."""
-        name = ".".join(path)
-        if found != promised or (len(path) == 1 and found != rows):
+        if found != promised or (rows is not None and found != rows):
             raise ValueError(
                 f'column "{name}" has {found} values, not the {promised} of the footer'
             )
         if found > self.max_page:
             raise ValueError(f'column "{name}" has {found} values in a row group')
-
-
-def _get_path(column: thrift.ThriftStruct) -> list[str]:
-    return [bytes(part).decode() for part in column[3].struct[3].items]  # type: ignore[arg-type]
 
 
 def _iterate_pages(file: BinaryIO, chunk: thrift.ThriftStruct) -> Iterator[tuple[int | None, int]]:

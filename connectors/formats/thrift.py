@@ -6,7 +6,9 @@ fields are written back unchanged.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TypeAlias
 
 TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(1, 13)
@@ -60,12 +62,12 @@ def read_struct(data: bytes) -> ThriftStruct:
     >>> read_struct(data)[20].plain
     b'x'
     """
-    return _ThriftReader(data).read_struct()
+    return ThriftReader(data).read_struct()
 
 
 def read_sized_struct(data: bytes) -> tuple[ThriftStruct, int]:
     """Read a struct from the start of bytes, and return its size, too; IndexError if it is cut."""
-    reader = _ThriftReader(data)
+    reader = ThriftReader(data)
     struct = reader.read_struct()
     if reader.at > len(data):
         raise IndexError("the struct is longer than the data")
@@ -79,7 +81,13 @@ def write_struct(struct: ThriftStruct) -> bytes:
     return bytes(out)
 
 
-class _ThriftReader:
+FieldReader: TypeAlias = Callable[[], ThriftList]
+NO_READERS: Mapping[int, FieldReader] = MappingProxyType({})
+
+
+class ThriftReader:
+    """A reader of values one after the other; `at` is where the next begins."""
+
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.at = 0
@@ -107,13 +115,15 @@ class _ThriftReader:
         number = self.read_unsigned()
         return (number >> 1) ^ -(number & 1)
 
-    def read_struct(self) -> ThriftStruct:
+    def read_struct(self, readers: Mapping[int, FieldReader] = NO_READERS) -> ThriftStruct:
+        """Read a struct; the list fields that have readers are read by these."""
         fields: ThriftStruct = {}
         id = 0
         while head := self.read_byte():
             delta, kind = head >> 4, head & 0x0F
             id = id + delta if delta else self.read_signed()
-            fields[id] = ThriftValue(kind, self.read_plain(kind))
+            read = readers.get(id) if kind == LIST else None
+            fields[id] = ThriftValue(kind, read() if read else self.read_plain(kind))
         return fields
 
     def read_plain(self, kind: int) -> ThriftPlain:
@@ -134,10 +144,14 @@ class _ThriftReader:
                 return self.read_struct()
         raise ValueError(f"a Parquet footer has no values of kind {kind}")
 
-    def read_list(self) -> ThriftList:
+    def read_list_head(self) -> tuple[int, int]:
+        """Read the kind and the number of a list's elements."""
         head = self.read_byte()
         size, kind = head >> 4, head & 0x0F
-        size = self.read_unsigned() if size == 15 else size
+        return kind, self.read_unsigned() if size == 15 else size
+
+    def read_list(self) -> ThriftList:
+        kind, size = self.read_list_head()
         # In a list, a boolean is a byte.
         kind_of = BYTE if kind in (TRUE, FALSE) else kind
         return ThriftList(kind, [self.read_plain(kind_of) for _ in range(size)])

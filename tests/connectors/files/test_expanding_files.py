@@ -8,11 +8,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
+import pyarrow
 import pyarrow.parquet
 import pytest
 
 from headrace.connectors.files.parquet_reader import ParquetFileReader
 from headrace.connectors.formats import thrift
+from headrace.connectors.formats.parquet_footer import (
+    build_chunk_pattern,
+    iterate_structs,
+    list_flat_columns,
+    read_footer,
+)
 from headrace.connectors.formats.parquet_pages import ParquetPages
 from headrace.connectors.formats.parquet_read import ParquetReader
 from headrace.connectors.memory import InMemoryData
@@ -159,15 +166,93 @@ def test_a_footer_that_promises_more_values_than_there_are_is_refused(
 ) -> None:
     reader = reader_of(tmp_path, make_rows([5] * 10, [1] * 10), MB)
     path = tmp_path / "a.parquet"
-    data = path.read_bytes()
-    size = int.from_bytes(data[-8:-4], "little")
-    footer = thrift.read_struct(data[-8 - size : -8])
+    footer = read_whole_footer(path)
     group = footer[4].items[0]
     assert isinstance(group, dict)
     chunk = group[1].items[column]
     assert isinstance(chunk, dict)
     chunk[3].struct[5].plain = 2**31 - 1  # readers allocate memory for these
-    new = thrift.write_struct(footer)
-    path.write_bytes(data[: -8 - size] + new + len(new).to_bytes(4, "little") + b"PAR1")
+    replace_footer(path, footer)
     with pytest.raises(ConnectorError, match="values, not the 2147483647 of the footer"):
         chunks(reader, Split("s", "a.parquet"))
+
+
+def read_whole_footer(path: Path) -> thrift.ThriftStruct:
+    data = path.read_bytes()
+    size = int.from_bytes(data[-8:-4], "little")
+    return thrift.read_struct(data[-8 - size : -8])
+
+
+def replace_footer(path: Path, footer: thrift.ThriftStruct) -> None:
+    data = path.read_bytes()
+    size = int.from_bytes(data[-8:-4], "little")
+    new = thrift.write_struct(footer)
+    path.write_bytes(data[: -8 - size] + new + len(new).to_bytes(4, "little") + b"PAR1")
+
+
+def test_a_repeated_value_without_a_list_around_it_is_an_array(tmp_path: Path) -> None:
+    rows = [[1, 2, 3], [], [4]]
+    field = pyarrow.field("n", pyarrow.list_(pyarrow.field("e", "int64", False)), False)
+    table = pyarrow.table({"n": rows}, schema=pyarrow.schema([field]))
+    path = tmp_path / "a.parquet"
+    pyarrow.parquet.write_table(table, path, store_schema=False)
+    # Files converted from Protocol Buffers have such columns: one repeated value, no list.
+    footer = read_whole_footer(path)
+    root, _, _, value = footer[2].items
+    assert isinstance(value, dict)
+    value[3].plain, value[4].plain = 2, b"n"
+    footer[2].items[:] = [root, value]
+    (group,) = iterate_structs(footer, 4)
+    (chunk,) = iterate_structs(group, 1)
+    chunk[3].struct[3].items[:] = [b"n"]
+    replace_footer(path, footer)
+    columns = ParquetReader(schema(n="array<bigint>"), schema(n="array<bigint>"))
+    (found,) = chunks(ParquetFileReader(str(tmp_path), columns), Split("s", "a.parquet"))
+    assert found.frame["n"].to_list() == rows
+
+
+@pytest.mark.parametrize("names", [["id"], ["s", "tags"], ["n" * 200], ["none"], []])
+@pytest.mark.parametrize("text", [1, 127, 300])
+def test_a_footer_has_the_chunks_of_the_wanted_columns(
+    tmp_path: Path, names: list[str], text: int
+) -> None:
+    path = tmp_path / "a.parquet"
+    frame = make_rows([text] * 9, [1, 2, 0] * 3).with_columns(
+        pl.lit(None, pl.Int64).alias("n" * 200),
+        pl.struct("id", b=pl.lit(True)).alias("t"),
+        pl.lit(1.5).alias("d"),
+    )
+    for write in (write_by_polars, write_by_pyarrow):
+        write(frame, path)
+        whole, found = read_whole_footer(path), read_footer(str(path), names)
+        groups = list(iterate_structs(whole, 4))
+        assert len(groups) == 3
+        wanted = {name.encode() for name in names}
+        for group in groups:
+            group[1].items[:] = [
+                chunk
+                for chunk in iterate_structs(group, 1)
+                if chunk[3].struct[3].items[0] in wanted
+            ]
+        assert found == whole
+        assert list_flat_columns(found) == {"id", "s", "n" * 200, "d"}
+
+
+def write_by_polars(frame: pl.DataFrame, path: Path) -> None:
+    frame.write_parquet(path, row_group_size=3)
+
+
+def write_by_pyarrow(frame: pl.DataFrame, path: Path) -> None:
+    pyarrow.parquet.write_table(frame.to_arrow(), path, row_group_size=3, write_page_index=True)
+
+
+@pytest.mark.parametrize("write", [write_by_polars, write_by_pyarrow])
+def test_chunks_of_other_columns_are_skipped_whole(
+    tmp_path: Path, write: Callable[[pl.DataFrame, Path], None]
+) -> None:
+    path = tmp_path / "a.parquet"
+    write(make_rows([5] * 9, [1, 2, 0] * 3), path)
+    data = path.read_bytes()
+    footer = data[-8 - int.from_bytes(data[-8:-4], "little") : -8]
+    found = build_chunk_pattern().findall(footer)
+    assert found == [b"\x02id", b"\x01s", b"\x04tags"] * 3

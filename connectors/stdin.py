@@ -18,6 +18,7 @@ from headrace.connectors.files import BLOCK_BYTES
 from headrace.connectors.files.text_reader import (
     begin_decoder,
     build_record_size_error,
+    cut_before_large_record,
     cut_first_records,
 )
 from headrace.connectors.formats import build_decoder
@@ -184,7 +185,7 @@ class StdinSplitReader:
     async def _read_more(self) -> None:
         """Wait for more bytes."""
         if len(self._kept) > self._max_record:
-            raise build_record_size_error(SPLIT_NAME, self._at, self._max_record)
+            raise self._build_size_error()
         self._waiting_since = asyncio.get_running_loop().time()
         try:
             data = await self._incoming.read()
@@ -207,7 +208,13 @@ class StdinSplitReader:
     def _find_whole_records(self, wanted: int | None) -> bytes:
         cut = self._decoder.find_cut
         whole = self._kept if self._ended else self._kept[: cut(self._kept)]
-        return whole if wanted is None or not whole else cut_first_records(whole, wanted, cut)
+        data = cut_before_large_record(whole, self._max_record, cut)
+        if whole and not data:
+            raise self._build_size_error()
+        return data if wanted is None or not data else cut_first_records(data, wanted, cut)
+
+    def _build_size_error(self) -> ConnectorError:
+        return build_record_size_error(SPLIT_NAME, self._at, self._max_record)
 
     async def _decode(self, split: Split, block: bytes) -> Chunk:
         """Decode the block; it is consumed only then, as the caller may be cancelled."""

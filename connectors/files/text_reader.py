@@ -95,22 +95,25 @@ class TextFileReader:
         """Return the next whole records, up to `wanted`; `size` grows until it holds one."""
         if wanted is not None and wanted <= 0:
             return b""
-        size = min(size, self.max_record_bytes)
+        # One byte more is the newline, or shows that there is none.
+        enough = self.max_record_bytes + 1
         while True:
             fitting = text.fit_to_line_end(at, size)
             data = text.read_at(at, fitting)
             ended = len(data) < fitting
             whole = len(data) if ended else self.decoder.find_cut(data)
             if whole or ended:
-                data = data[:whole]
-                return (
-                    data
-                    if wanted is None
-                    else cut_first_records(data, wanted, self.decoder.find_cut)
-                )
-            if size >= self.max_record_bytes:
+                return self._cut_records(data[:whole], split, at, wanted)
+            if size >= enough:
                 raise build_record_size_error(split.name, at, self.max_record_bytes)
-            size = min(2 * size, self.max_record_bytes)
+            size = min(2 * size, enough)
+
+    def _cut_records(self, whole: bytes, split: Split, at: int, wanted: int | None) -> bytes:
+        cut, limit = self.decoder.find_cut, self.max_record_bytes
+        data = cut_before_large_record(whole, limit, cut)
+        if whole and not data:
+            raise build_record_size_error(split.name, at, limit)
+        return data if wanted is None else cut_first_records(data, wanted, cut)
 
 
 def build_record_size_error(split: str, at: int, limit: int) -> ConnectorError:
@@ -123,6 +126,21 @@ def build_record_size_error(split: str, at: int, limit: int) -> ConnectorError:
         position=at,
         final=True,
     )
+
+
+def cut_before_large_record(data: bytes, limit: int, cut: Callable[[bytes], int]) -> bytes:
+    r"""Return the whole records before the first one of more than `limit` bytes.
+
+    >>> cut_before_large_record(b"a\nbcd\nefgh\ni", 3, lambda data: data.rfind(b"\n") + 1)
+    b'a\nbcd\n'
+    """
+    end = 0
+    while len(data) - end > limit:
+        size = cut(data[end : end + limit + 1])
+        if not size:
+            return data[:end]
+        end += size
+    return data
 
 
 def skip_line_end(text: OpenFile, split: Split, at: int) -> int:

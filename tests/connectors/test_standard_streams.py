@@ -30,11 +30,19 @@ CSV = "{stdin: {}, format: csv, schema: {id: bigint}}"
 
 
 def stdin_of(
-    folder: Path, text: str, descriptor: int, *, block: int = 4096, limit: int | None = None
+    folder: Path,
+    text: str,
+    descriptor: int,
+    *,
+    block: int = 4096,
+    limit: int | None = None,
+    settings: str = "{max_record: 256MB}",
 ) -> SplitReader:
     """Build a source that reads a descriptor as standard input is read."""
     plan = plan_of(
-        folder, f"sources:\n  s: {text}\nsinks:\n  o: {{from: s, console: }}", connectors_of()
+        folder,
+        f"settings: {settings}\nsources:\n  s: {text}\nsinks:\n  o: {{from: s, console: }}",
+        connectors_of(),
     )
     node = plan.part("s")
     assert isinstance(node, nodes.Source)
@@ -112,6 +120,31 @@ def test_every_record_is_read_once_however_it_comes(
     sender.join()
     assert ids(found) == list(range(500))
     assert found[-1].position == len(text)
+
+
+@pytest.mark.parametrize("piece", [100, 2000])
+@pytest.mark.parametrize("size", [1024, 1025])
+@pytest.mark.parametrize("end", [b"", b"\n", b'\n{"id": 3}\n'])
+def test_a_large_record_is_refused_however_it_comes(
+    tmp_path: Path, pipe: tuple[int, int], piece: int, size: int, end: bytes
+) -> None:
+    text = b'{"id": 1}\n' + b'{"id": 2}'.ljust(size) + end
+
+    def send() -> None:
+        for at in range(0, len(text), piece):
+            os.write(pipe[1], text[at : at + piece])
+        os.close(pipe[1])
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    reading = stdin_of(tmp_path, JSON, pipe[0], settings="{max_record: 1KB}")
+    if size == 1024:
+        assert ids(asyncio.run(all_of(reading)))[:2] == [1, 2]
+    else:
+        with pytest.raises(ConnectorError, match="longer than max_record") as raised:
+            asyncio.run(all_of(reading))
+        assert raised.value.position == 10
+    sender.join()
 
 
 def test_what_gathers_while_nobody_asks_is_one_block(tmp_path: Path, pipe: tuple[int, int]) -> None:

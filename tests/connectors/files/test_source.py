@@ -119,6 +119,33 @@ def test_a_record_without_end_is_refused(tmp_path: Path) -> None:
     assert (raised.value.split, raised.value.position) == ("a.jsonl", len(record(1)) + 1)
 
 
+@pytest.mark.parametrize("block", [64, 4096])
+@pytest.mark.parametrize("end", [b"", b"\n"])
+def test_a_record_may_have_as_many_bytes_as_the_limit(
+    tmp_path: Path, block: int, end: bytes
+) -> None:
+    last = b'{"id": 2, "name": "%b"}' % (b"x" * 1003)
+    for text in (last, last + b" "):
+        (tmp_path / "a.jsonl").write_bytes(record(1) + b"\n" + text + end)
+        _, reader = source_of(tmp_path, f"{{files: {{path: a.jsonl}}, {SCHEMA}}}", block=block)
+        assert isinstance(reader, TextFileReader)
+        short = TextFileReader(reader.folder, reader.decoder, block, max_record_bytes=1024)
+        if len(text) == 1024:
+            assert values(chunks(short, Split("s", "a.jsonl")))[1][0] == 2
+            continue
+        with pytest.raises(ConnectorError, match="has a record longer than") as raised:
+            chunks(short, Split("s", "a.jsonl"))
+        assert raised.value.position == len(record(1)) + 1
+
+
+def test_a_block_may_be_larger_than_a_record(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b"".join(record(at) + b"\n" for at in range(100)))
+    _, reader = source_of(tmp_path, f"{{files: {{path: a.jsonl}}, {SCHEMA}}}")
+    assert isinstance(reader, TextFileReader)
+    short = TextFileReader(reader.folder, reader.decoder, 1 << 20, max_record_bytes=100)
+    assert len(chunks(short, Split("s", "a.jsonl"))) == 1
+
+
 def test_a_reader_can_be_pickled(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(record(7))
     _, reader = source_of(tmp_path, f"{{files: {{path: a.jsonl}}, {SCHEMA}}}")

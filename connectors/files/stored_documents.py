@@ -12,7 +12,6 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, field
 
-from headrace.connectors.files.discovery import find_base
 from headrace.connectors.files.file_identity import parse_identity
 from headrace.connectors.files.options import FilesSource
 from headrace.connectors.files.patterns import has_wildcards, would_match
@@ -68,9 +67,12 @@ def is_read(path: str, name: str) -> bool:
     (True, True, True)
     >>> is_read("in", "in/../../a"), is_read("in/**", "/in/a"), is_read("/in/*", "/in/..")
     (False, False, False)
+    >>> is_read("in/*/../*.jsonl", "in/b/../a.jsonl"), is_read("in/.*/a", "in/../a")
+    (True, False)
     """
     wanted, parts = PurePath(path).parts, PurePath(name).parts
-    if "\0" in name or ".." in parts[len(PurePath(find_base(path)).parts) :]:
+    # A wildcard such as .* finds no parent folder.
+    if "\0" in name or parts.count("..") != wanted.count(".."):
         return False
     if has_wildcards(path):
         return would_match(wanted, parts)

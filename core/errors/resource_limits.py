@@ -45,7 +45,7 @@ _BY_ERRNO = {
 }
 _BY_TEXT = (
     (re.compile(r"can't start new thread|could not spawn threads|failed to spawn thread"), THREADS),
-    (re.compile(r"os error 11\b|code: 11,"), THREADS),
+    (re.compile(r"(?is)(?:spawn|thread ?pool).*(?:os error 11\b|code: 11,)"), THREADS),
     (re.compile(r"too many open files", re.IGNORECASE), OPEN_FILES),
     (re.compile(r"no space left on device", re.IGNORECASE), DISK_SPACE),
     (re.compile(r"file too large", re.IGNORECASE), FILE_SIZE),
@@ -89,4 +89,5 @@ def _list_causes(error: BaseException | None) -> Iterator[BaseException]:
         if isinstance(error, BaseExceptionGroup):
             for each in error.exceptions:
                 yield from _list_causes(each)
-        error = error.__cause__ or error.__context__
+        hidden = error.__suppress_context__
+        error = error.__cause__ or (None if hidden else error.__context__)

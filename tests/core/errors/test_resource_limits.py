@@ -51,6 +51,8 @@ else:
         (ImportError("x.so: failed to map segment from shared object"), MEMORY),
         (Exception("IO error: Too many open files: While open a file"), OPEN_FILES),
         (ExceptionGroup("several", [ValueError("x"), MemoryError()]), MEMORY),
+        (Exception('ThreadPoolBuildError { kind: IOError(Os { code: 11, kind: "x" }) }'), THREADS),
+        (Exception("IO error: resource temporarily unavailable (os error 11)"), None),
         (OSError(errno.EACCES, "permission denied"), None),
         (ValueError("the text of a row: no space left on device"), None),
         (KeyError("a"), None),
@@ -70,6 +72,16 @@ def test_what_a_process_has_run_out_of(error: Exception, shortage: ResourceShort
     if shortage:
         assert (failure.message, failure.hint) == (shortage.message, shortage.hint)
         assert failure.is_transient, "restarts as settings.restart says"
+
+
+def test_what_was_handled_before_an_error_is_not_its_cause() -> None:
+    try:
+        try:
+            raise OSError(errno.ENOSPC, "no space left on device")
+        except OSError:
+            raise KeyError("a fault of its own") from None
+    except KeyError as error:
+        assert find_shortage(error) is None
 
 
 def test_a_panic_of_polars_is_understood() -> None:

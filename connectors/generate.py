@@ -34,8 +34,13 @@ if TYPE_CHECKING:
 ID_SCHEMA = Schema((Column("id", BIGINT, nullable=False),))
 
 
+GENERATE_KEY_ALIASES = {"count": "rows", "limit": "rows"}
+
+
 class GenerateSource(DocumentModel):
     """Columns as expressions over `id`, the number of the row from 0."""
+
+    key_aliases = GENERATE_KEY_ALIASES
 
     columns: Computed = Field(
         description='The columns, as in `{x: "id % 10"}`; `id` is a bigint, from 0.'

@@ -34,6 +34,7 @@ P = TypeVar("P", bound=DocumentModel)
 PydanticPath = tuple[int | str, ...]
 
 SUGGESTION = re.compile('did you mean "(.+?)"')
+CLOSE_SPELLING = 0.75
 EMPTY_KEY = '""'
 TYPOGRAPHIC_QUOTES = ("\u201c", "\u201d", "\u201e", "\u2018", "\u2019", "\u00ab")
 
@@ -197,7 +198,7 @@ class ValidationReport:
         alias = next((m.key_aliases[key] for m in models if key in m.key_aliases), "")
         given = self._list_given_keys(at[:-1])
         hint = hint or _suggest_inside(models, alias, key)
-        near = "" if hint else alias or find_nearest_name(key, known)
+        near = "" if hint else alias or _find_meant_key(key, known, given)
         if near:
             self.meant.add((*at[:-1], near))
         hint = hint or (
@@ -276,6 +277,14 @@ class ValidationReport:
             node = find_node(self.section, at[: depth + 1]).node
             models = [inner for outer in models for inner in find_models(outer, str(part), node)]
         return models
+
+
+def _find_meant_key(key: str, known: Collection[str], given: Collection[str]) -> str:
+    """Return the nearest key; one that is given already only if its spelling is close."""
+    near = find_nearest_name(key, known)
+    if near in given and not find_nearest_name(key, [near], CLOSE_SPELLING):
+        return find_nearest_name(key, [word for word in known if word not in given])
+    return near
 
 
 def _suggest_inside(models: Sequence[type[DocumentModel]], outer: str, key: str) -> str:

@@ -28,6 +28,7 @@ from headrace.core.dataflow.operator_factory import OperatorContext
 from headrace.core.expressions.typed import DEFAULT_MAX_VALUE
 from headrace.core.job.job import Job, JobOutcome
 from headrace.core.job.spec import JobSpec
+from headrace.core.pipeline.loader import load_pipeline
 from headrace.core.pipeline.text import Text
 from headrace.state.memory.backend import MemoryBackend
 from tests.support.runtime.memory_pipelines import plan_of, run_simulated
@@ -232,3 +233,11 @@ def test_while_a_block_is_not_due_its_split_is_exhausted_unless_it_is_held() -> 
 
     with asyncio.Runner(loop_factory=lambda: SimulatedLoop(1)) as runner:
         runner.run(work())
+
+
+def test_a_generated_count_is_called_rows(tmp_path: Path) -> None:
+    file = tmp_path / "p.yaml"
+    source = "s: {generate: {count: 3, columns: {a: id}}}"
+    file.write_text(f"name: t\nsources: {{{source}}}\nsinks: {{o: {{from: s, console: {{}}}}}}\n")
+    problems = load_pipeline(file, REGISTRY, env={}).problems
+    assert [problem.hint for problem in problems] == ['did you mean "rows"?']

@@ -31,7 +31,7 @@ def raise_on_interrupt() -> None:
 
 
 def ensure_utf8() -> None:
-    """Start this process anew in UTF-8 mode if its locale knows only ASCII."""
+    """Start this process again, in UTF-8 mode, if its locale knows only ASCII."""
     is_ascii = codecs.lookup(sys.getfilesystemencoding()).name == "ascii"
     if is_ascii and not sys.flags.utf8_mode and sys.executable:
         os.environ["PYTHONUTF8"] = "1"

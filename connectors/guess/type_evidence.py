@@ -58,7 +58,7 @@ _KIND_NAMES = {
 
 MAX_LINES_SHOWN = 3
 FEW_ONE_IN = 10
-"""Values of another kind are few if they are at most one in so many."""
+"""Values of another kind are few if they are at most one in this number."""
 
 
 @dataclass(slots=True)

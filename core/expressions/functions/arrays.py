@@ -295,7 +295,7 @@ _CHANGES: tuple[SqlFunction, ...] = (
         example=("array_distinct(array(1, 2, null, 1))", "[1, 2, null]"),
     ),
     function(
-        *("array_repeat", _FAMILY, "An array of the value, so many times."),
+        *("array_repeat", _FAMILY, "An array of copies of the value."),
         overload(
             "array_repeat(value: C, count: int) -> array<C>",
             build=build_evaluating_once(_repeat_value),

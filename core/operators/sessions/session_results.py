@@ -81,7 +81,7 @@ class MergedSessions:
     first_span: int
     """The SPAN of the first session: it counts on from those of the results."""
     trigger_states: list[Any]
-    """What the trigger stores of each session, from that of the first one."""
+    """The stored trigger state of each session, from that of the first one."""
 
     def get_states(self, sessions: pl.DataFrame) -> list[Any]:
         """Return what the trigger stores of some of the sessions."""

@@ -175,7 +175,7 @@ def position(storage: CheckpointStorage, number: int) -> int:
 
 
 def lose(place: Place, newest: int) -> list[int]:
-    """Remove so many of the newest manifests. Return those that are left."""
+    """Remove this number of the newest manifests. Return those that are left."""
     repository: CheckpointRepository
     with place.open() as repository:
         store = repository.open_store(JOB)

@@ -166,7 +166,7 @@ def recording(spark: SparkSession) -> Iterator[None]:
 
 
 def main() -> None:
-    """Write the record anew."""
+    """Record the answers again, and write them."""
     with started() as spark, recording(spark):
         groups, tables = find_groups(spark), dict[str, Any]()
         functions = {

@@ -17,6 +17,7 @@ from headrace.cli.errors import report_unsent
 from headrace.cli.pipeline_file import add_home_option, check_home
 
 if TYPE_CHECKING:
+    from headrace.cli.control.client import JobClient
     from headrace.cli.control.job_list import JobEntry
     from headrace.state.storage.home import Home
 
@@ -161,12 +162,7 @@ def stop(ctx: click.Context, job: str, to: str | None, drain: bool, now: bool, h
     with report_unsent(job):
         from headrace.cli.control.client import find_client
         from headrace.cli.control.job_lookup import resolve_savepoint_folder
-        from headrace.cli.control.operation_wait import (
-            OperationFailed,
-            carry_out,
-            report_silence,
-            watch_process,
-        )
+        from headrace.cli.control.operation_wait import report_silence
 
         client = find_client(job, home)
         with report_silence(client.home.name):
@@ -175,21 +171,28 @@ def stop(ctx: click.Context, job: str, to: str | None, drain: bool, now: bool, h
     if to is not None:
         is_default = to == DEFAULT_FOLDER
         body["savepoint"] = True if is_default else resolve_savepoint_folder(to, client.home)
+    result = _stop_and_wait(client, body)
+    if to is not None:
+        click.echo(result["path"])
+    else:
+        click.echo(_format_result(client.home.name, result), err=True)
+
+
+def _stop_and_wait(client: JobClient, body: dict[str, object]) -> dict[str, object]:
+    """Request a stop, and return its result when the process has ended."""
+    from headrace.cli.control.operation_wait import OperationFailed, carry_out, watch_process
+
     with watch_process(client) as until_ended:
         try:
             result = carry_out(client, "/v1/stop", body)
         except OperationFailed as error:
             until_ended()
-            if to is not None:
-                error.hint = "\n      ".join(
-                    filter(None, (error.hint, _describe_leftovers(client.home)))
-                )
+            if "savepoint" in body:
+                hints = (error.hint, _describe_leftovers(client.home))
+                error.hint = "\n      ".join(filter(None, hints))
             raise
         until_ended()
-    if to is not None:
-        click.echo(result["path"])
-    else:
-        click.echo(_format_result(client.home.name, result), err=True)
+    return result
 
 
 def _stop_at_once(job: str, home: str) -> None:

@@ -92,10 +92,10 @@ class Bench:
     def measured(self, *topics: str, already: int = 0) -> list[Latency]:
         """Produce to the first topic, and consume all topics."""
         counts = (str(self.rate * self.seconds + already), str(self.rate * WARM_S + already))
-        consumers = [self._end("consume", topic, *counts) for topic in topics]
+        consumers = [self.end("consume", topic, *counts) for topic in topics]
         for consumer in consumers:
             assert consumer.stdout is not None and consumer.stdout.readline() == "ready\n"
-        producer = self._end("produce", topics[0], str(self.rate), str(self.seconds))
+        producer = self.end("produce", topics[0], str(self.rate), str(self.seconds))
         said = [consumer.communicate()[0] for consumer in consumers]
         producer.communicate()
         assert not any(each.returncode for each in (*consumers, producer))
@@ -110,7 +110,8 @@ class Bench:
             assert time.monotonic() < deadline, "nothing comes out of the pipeline"
             time.sleep(0.05)
 
-    def _end(self, which: str, topic: str, *numbers: str) -> subprocess.Popen[str]:
+    def end(self, which: str, topic: str, *numbers: str) -> subprocess.Popen[str]:
+        """Start one of the two ends of a topic."""
         command = ["-m", "benchmarks.kafka_ends", which, self.address, topic, *numbers]
         return subprocess.Popen([sys.executable, *command], stdout=subprocess.PIPE, text=True)
 

@@ -286,7 +286,7 @@ def test_a_stop_at_once_fails_what_is_asked_for_and_takes_no_checkpoint(tmp_path
 def test_a_stop_at_once_neither_drains_nor_saves(tmp_path: Path, other: dict[str, bool]) -> None:
     with running(tmp_path) as job:
         assert job.refused("/v1/stop", now=True, **other) == (400, "malformed")
-        assert job.client.fetch_job()["status"] == "running"
+        assert job.client.fetch_job()["status"] in ("starting", "running")
 
 
 def test_a_stop_says_what_it_waits_for(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from headrace.core.expressions.typed import (
 from headrace.core.expressions.value_limits import BoundedExpressions
 from headrace.core.operators.operator import FailedRow, Operator, Output, StatelessOperator
 from headrace.core.operators.stateless_operators import ProjectionKernel, ProjectionStage
+from headrace.core.operators.wrappers import OperatorWrapper
 from headrace.core.plan import nodes
 from headrace.core.plan.growing_operations import find_growing_expressions
 from headrace.core.types.elements import DELETE, HIDDEN_COLUMNS
@@ -124,37 +125,15 @@ def _read_values(operation: nodes.Filter | nodes.Project) -> nodes.Filter | node
     return replace(operation, columns=tuple(columns))
 
 
-class BoundedInputOperator:
+class BoundedInputOperator(OperatorWrapper):
     """A wrapper of another operator that passes it the rows that do not fail."""
 
     def __init__(self, operator: Operator, rows: BoundedRows) -> None:
-        self._operator = operator
+        super().__init__(operator)
         self._rows = rows
-        self.watermark_delay_us = operator.watermark_delay_us
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Process rows."""
         for rows, _, failed in self._rows.split(frame):
             yield from failed
             yield from self._operator.process(rows)
-
-    def advance(self, watermark_us: int) -> Iterator[Output]:
-        """Advance the watermark."""
-        return self._operator.advance(watermark_us)
-
-    def next_tick_us(self) -> int | None:
-        """Return the wall-clock time of the next tick, if any."""
-        return self._operator.next_tick_us()
-
-    def tick(self, now_us: int) -> Iterator[Output]:
-        """Advance the wall clock."""
-        return self._operator.tick(now_us)
-
-    def flush_to_state(self) -> None:
-        """Flush buffered rows to state."""
-        self._operator.flush_to_state()
-
-    @property
-    def pending_rows(self) -> int:
-        """The estimated number of rows that the next advance may work on."""
-        return self._operator.pending_rows

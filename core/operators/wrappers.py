@@ -26,14 +26,46 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-class ErrorAttributingOperator:
+class OperatorWrapper:
+    """An operator that leaves its work to another one; a subclass changes a part of it."""
+
+    def __init__(self, operator: Operator) -> None:
+        self._operator = operator
+        self.watermark_delay_us = operator.watermark_delay_us
+
+    def process(self, frame: pl.DataFrame) -> Iterator[Output]:
+        """Process rows."""
+        return self._operator.process(frame)
+
+    def advance(self, watermark_us: int) -> Iterator[Output]:
+        """Advance the watermark."""
+        return self._operator.advance(watermark_us)
+
+    def next_tick_us(self) -> int | None:
+        """Return the wall-clock time of the next tick, if any."""
+        return self._operator.next_tick_us()
+
+    def tick(self, now_us: int) -> Iterator[Output]:
+        """Advance the wall clock."""
+        return self._operator.tick(now_us)
+
+    def flush_to_state(self) -> None:
+        """Flush buffered rows to state."""
+        self._operator.flush_to_state()
+
+    @property
+    def pending_rows(self) -> int:
+        """The estimated number of rows that the next advance may work on."""
+        return self._operator.pending_rows
+
+
+class ErrorAttributingOperator(OperatorWrapper):
     """A wrapper of another operator that attributes the errors of its user code to the step."""
 
     def __init__(self, step: str, codes: Sequence[UserCode], operator: Operator) -> None:
+        super().__init__(operator)
         self._step = step
         self._codes = codes
-        self._operator = operator
-        self.watermark_delay_us = operator.watermark_delay_us
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Process rows."""
@@ -45,10 +77,6 @@ class ErrorAttributingOperator:
         with self._attribute_errors():
             yield from self._operator.advance(watermark_us)
 
-    def next_tick_us(self) -> int | None:
-        """Return the wall-clock time of the next tick, if any."""
-        return self._operator.next_tick_us()
-
     def tick(self, now_us: int) -> Iterator[Output]:
         """Advance the wall clock."""
         with self._attribute_errors():
@@ -58,11 +86,6 @@ class ErrorAttributingOperator:
         """Flush buffered rows to state; this may call user code as well."""
         with self._attribute_errors():
             self._operator.flush_to_state()
-
-    @property
-    def pending_rows(self) -> int:
-        """The estimated number of rows that the next advance may work on."""
-        return self._operator.pending_rows
 
     @contextmanager
     def _attribute_errors(self) -> Iterator[None]:

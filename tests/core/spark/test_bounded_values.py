@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.spark.batches import batch, stream
+from tests.support.spark.batches import batch, read_columns, stream
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,17 +37,14 @@ def test_the_same_rows_fail(spark: SparkSession, tmp_path: Path, clauses: str) -
     config = tmp_path / "bounded.yaml"
     config.write_text(PIPELINE.replace("CLAUSES", clauses))
 
-    def written(folder: str, *names: str) -> list[tuple[object, ...]]:
-        lines = [
-            json.loads(line)
-            for part in sorted((tmp_path / folder).glob("*.jsonl"))
-            for line in part.read_text().splitlines()
-        ]
-        return sorted(tuple(line[name] for name in names) for line in lines)
-
     found = []
     for runs in (lambda: stream(config), lambda: batch(spark, config)):
         runs()
-        found.append((written("out", "n", "value"), written("letters", "error", "raw")))
+        found.append(
+            (
+                read_columns(tmp_path / "out", "n", "value"),
+                read_columns(tmp_path / "letters", "error", "raw"),
+            )
+        )
     assert found[0] == found[1]
     assert [raw for _, raw in found[0][1]] == ['{"n":1000000000}']

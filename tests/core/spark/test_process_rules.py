@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.spark.batches import batch, stream
+from tests.support.spark.batches import batch, read_columns, stream
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,17 +54,14 @@ def test_a_failing_rule_is_reported_once_without_rows(
     config = tmp_path / "rules.yaml"
     config.write_text(PIPELINE.replace("LEAST", str(least)))
 
-    def written(folder: str, *names: str) -> list[tuple[object, ...]]:
-        lines = [
-            json.loads(line)
-            for part in sorted((tmp_path / folder).glob("*.jsonl"))
-            for line in part.read_text().splitlines()
-        ]
-        return sorted(tuple(line[name] for name in names) for line in lines)
-
     found = []
     for runs in (lambda: stream(config), lambda: batch(spark, config)):
         runs()
-        found.append((written("out", "n", "heard"), written("letters", "error", "raw")))
+        found.append(
+            (
+                read_columns(tmp_path / "out", "n", "heard"),
+                read_columns(tmp_path / "letters", "error", "raw"),
+            )
+        )
     assert found[0] == found[1]
     assert [len(each) for each in found[0]] == [2 if least == 6 else 0, 1]

@@ -52,6 +52,16 @@ def stream(config: Path, *values: str) -> None:
     assert status == 0
 
 
+def read_columns(folder: Path, *names: str) -> list[tuple[object, ...]]:
+    """Read these columns of all JSON lines in a folder, sorted."""
+    lines = [
+        json.loads(line)
+        for part in sorted(folder.glob("*.jsonl"))
+        for line in part.read_text().splitlines()
+    ]
+    return sorted(tuple(line[name] for name in names) for line in lines)
+
+
 @dataclass(frozen=True, slots=True)
 class Output:
     """The rows that a run has written, by folder."""

@@ -12,8 +12,13 @@ from hypothesis import strategies as st
 from headrace.core.operators.sessions import trigger_sessions
 from headrace.core.operators.windows.row_trigger_windows import MAX_FIRING_BYTES
 from headrace.core.plan.nodes.windows import Evict, Session, Trigger, Window
-from tests.core.operators.windows.test_count_triggers import COLUMNS, CUTS, Out, by_key, cut
-from tests.core.operators.windows.test_random_windows import BATCHES, SETTINGS
+from tests.core.operators.windows.test_count_triggers import (
+    COLUMNS,
+    Out,
+    by_key,
+    run_beside,
+)
+from tests.core.operators.windows.test_random_windows import SETTINGS
 from tests.support.runtime.window_operators import Row, aggregate, driven, us
 
 TEN = Session(us(10))
@@ -176,16 +181,7 @@ def test_firings_are_those_of_rows_that_come_one_by_one(
         evict=data.draw(st.sampled_from([None, Evict(last=2)])),
     )
     step, model = driven(aggregate(window, **COLUMNS)), RowByRow(window, gap_us)
-    out, wanted, now = list[Out](), list[Out](), -45
-    for rows, further in data.draw(BATCHES):
-        for piece in cut(rows, data.draw(CUTS)):
-            out += step.rows(*piece)
-        wanted += [fired for row in rows for fired in model.add(row)]
-        now += further
-        out += step.time(now)
-        wanted += model.advance(us(now))
-    out += step.end()
-    wanted += model.advance(us(1e9))
+    out, wanted = run_beside(step, model, data)
     assert by_key([row for row in out if row[0] != "-"]) == by_key(
         [row for row in wanted if row[0] != "-"]
     )

@@ -17,9 +17,14 @@ from headrace.core.api.user_code import UserCode, UserCodeError
 from headrace.core.plan.nodes.windows import Session, Trigger, Window
 from headrace.core.types.data_types import BIGINT, STRING, TIMESTAMP, Field, Schema
 from tests.core.operators.sessions.test_trigger_sessions import by_window
-from tests.core.operators.windows.test_count_triggers import CUTS, Out, by_key, cut
-from tests.core.operators.windows.test_random_windows import BATCHES, SETTINGS
-from tests.core.operators.windows.test_trigger_timers import WAITING, named
+from tests.core.operators.windows.test_count_triggers import Out, by_key
+from tests.core.operators.windows.test_random_windows import SETTINGS
+from tests.core.operators.windows.test_trigger_timers import (
+    WAITING,
+    ModelClocks,
+    named,
+    run_beside_by_clocks,
+)
 from tests.support.paths import WINDOW_CODE
 from tests.support.runtime.window_operators import EPOCH, Driven, Row, aggregate, driven, us
 from tests.support.user_code.window_code import Awaited
@@ -126,7 +131,7 @@ class Open:
 
 
 @dataclass
-class Followed:
+class Followed(ModelClocks):
     """Sessions with a trigger class, followed one by one."""
 
     window: Window
@@ -136,16 +141,6 @@ class Followed:
     sessions: dict[str | None, list[Open]] = field(default_factory=dict)
     code: Awaited = field(default_factory=Awaited)
     timer: str | None = None
-
-    def __post_init__(self) -> None:
-        self.code._set_context(self)
-
-    @property
-    def watermark_us(self) -> int | None:
-        return self.clock_us
-
-    def now_us(self) -> int:
-        return self.wall_us
 
     def add(self, row: Row) -> Iterator[Out]:
         """Add a row; return what it deletes and what fires."""
@@ -262,20 +257,7 @@ def test_firings_are_as_if_sessions_were_followed_one_by_one(data: st.DataObject
         keeps_rows=data.draw(st.booleans()),
     )
     step, model = driven(aggregate(window)), Followed(window, gap_us)
-    out, wanted, now, wall = list[Out](), list[Out](), -45, 0
-    for rows, further in data.draw(BATCHES):
-        for piece in cut(rows, data.draw(CUTS)):
-            out += step.rows(*piece)
-        wanted += [fired for row in rows for fired in model.add(row)]
-        now += further
-        for between in data.draw(st.sampled_from([[now], [now - further // 2, now]])):
-            out += step.time(between)
-        wanted += model.advance(us(now))
-        wall += data.draw(st.integers(0, 5))
-        out += step.tick(wall)
-        wanted += model.tick(us(wall))
-    out += step.end()
-    wanted += model.advance(us(1e9))
+    out, wanted = run_beside_by_clocks(step, model, data)
     assert by_key([row for row in out if row[0] != "-"]) == by_key(
         [row for row in wanted if row[0] != "-"]
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import pytest
 from hypothesis import given, settings
@@ -24,7 +25,15 @@ from tests.core.operators.windows.test_user_functions import AGGREGATES, APPLY, 
 from tests.support.paths import WINDOW_CODE
 from tests.support.reference import random_pipelines
 from tests.support.runtime import expected_rows
-from tests.support.runtime.window_operators import Row, aggregate, driven, frame_of, shown, us
+from tests.support.runtime.window_operators import (
+    Driven,
+    Row,
+    aggregate,
+    driven,
+    frame_of,
+    shown,
+    us,
+)
 
 Out = tuple[object, ...]
 TEN = Tumble(us(10))
@@ -168,6 +177,28 @@ def cut(rows: Sequence[Row], cuts: Sequence[int]) -> Iterator[Sequence[Row]]:
         at, turn = at + size, turn + 1
 
 
+class Model(Protocol):
+    """What a step gives, found row by row."""
+
+    def add(self, row: Row) -> Iterator[Out]: ...
+    def advance(self, now_us: int) -> Iterator[Out]: ...
+
+
+def run_beside(step: Driven, model: Model, data: st.DataObject) -> tuple[list[Out], list[Out]]:
+    """Give batches, cut anywhere, to a step, and their rows to its model; return the output."""
+    out, wanted, now = list[Out](), list[Out](), -45
+    for rows, further in data.draw(BATCHES):
+        for piece in cut(rows, data.draw(CUTS)):
+            out += step.rows(*piece)
+        wanted += [fired for row in rows for fired in model.add(row)]
+        now += further
+        out += step.time(now)
+        wanted += model.advance(us(now))
+    out += step.end()
+    wanted += model.advance(us(1e9))
+    return out, wanted
+
+
 @pytest.mark.parametrize("bytes_at_once", [1, row_trigger_windows.MAX_FIRING_BYTES])
 @SETTINGS
 @given(st.data())
@@ -186,16 +217,7 @@ def test_firings_are_those_of_rows_that_come_one_by_one(
         evict=data.draw(st.sampled_from([None, Evict(last=2)])),
     )
     step, model = driven(aggregate(window, **COLUMNS)), RowByRow(window)
-    out, wanted, now = list[Out](), list[Out](), -45
-    for rows, further in data.draw(BATCHES):
-        for piece in cut(rows, data.draw(CUTS)):
-            out += step.rows(*piece)
-        wanted += [fired for row in rows for fired in model.add(row)]
-        now += further
-        out += step.time(now)
-        wanted += model.advance(us(now))
-    out += step.end()
-    wanted += model.advance(us(1e9))
+    out, wanted = run_beside(step, model, data)
     assert by_key(out) == by_key(wanted)
     assert step.operator.pending_rows == 0
 

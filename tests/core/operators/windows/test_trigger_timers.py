@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -240,18 +241,13 @@ def test_a_mistake_is_told_with_key_and_window(
     assert said in raised.value.message
 
 
-@dataclass
-class Followed:
-    """The windows of a trigger with timers, followed one by one."""
+class ModelClocks(ABC):
+    """What a trigger class reads of its operator, as a model answers it."""
 
-    window: Window
-    clock_us: int = us(-1000)
-    wall_us: int = 0
-    rows: dict[Out, list[int]] = field(default_factory=dict)
-    """The values of the rows of each window, by key, start and end."""
-    states: dict[Out, dict[str, Any]] = field(default_factory=dict)
-    code: Awaited = field(default_factory=Awaited)
-    timer: str | None = None
+    clock_us: int
+    wall_us: int
+    code: Awaited
+    timer: str | None
 
     def __post_init__(self) -> None:
         self.code._set_context(self)
@@ -262,6 +258,48 @@ class Followed:
 
     def now_us(self) -> int:
         return self.wall_us
+
+    @abstractmethod
+    def add(self, row: Row) -> Iterator[Out]: ...
+    @abstractmethod
+    def advance(self, clock_us: int) -> Iterator[Out]: ...
+    @abstractmethod
+    def tick(self, wall_us: int) -> Iterator[Out]: ...
+
+
+def run_beside_by_clocks(
+    step: Driven, model: ModelClocks, data: st.DataObject
+) -> tuple[list[Out], list[Out]]:
+    """Do as `run_beside`, with a wall clock that advances too."""
+    out, wanted, now, wall = list[Out](), list[Out](), -45, 0
+    for rows, further in data.draw(BATCHES):
+        for piece in cut(rows, data.draw(CUTS)):
+            out += step.rows(*piece)
+        wanted += [fired for row in rows for fired in model.add(row)]
+        now += further
+        for between in data.draw(st.sampled_from([[now], [now - further // 2, now]])):
+            out += step.time(between)
+        wanted += model.advance(us(now))
+        wall += data.draw(st.integers(0, 5))
+        out += step.tick(wall)
+        wanted += model.tick(us(wall))
+    out += step.end()
+    wanted += model.advance(us(1e9))
+    return out, wanted
+
+
+@dataclass
+class Followed(ModelClocks):
+    """The windows of a trigger with timers, followed one by one."""
+
+    window: Window
+    clock_us: int = us(-1000)
+    wall_us: int = 0
+    rows: dict[Out, list[int]] = field(default_factory=dict)
+    """The values of the rows of each window, by key, start and end."""
+    states: dict[Out, dict[str, Any]] = field(default_factory=dict)
+    code: Awaited = field(default_factory=Awaited)
+    timer: str | None = None
 
     def add(self, row: Row) -> Iterator[Out]:
         """Add a row to its windows; return those that fire."""
@@ -362,20 +400,7 @@ def test_timers_fire_as_if_windows_were_followed_one_by_one(data: st.DataObject)
         keeps_rows=data.draw(st.booleans()),
     )
     step, model = driven(aggregate(window)), Followed(window)
-    out, wanted, now, wall = list[Out](), list[Out](), -45, 0
-    for rows, further in data.draw(BATCHES):
-        for piece in cut(rows, data.draw(CUTS)):
-            out += step.rows(*piece)
-        wanted += [fired for row in rows for fired in model.add(row)]
-        now += further
-        for between in data.draw(st.sampled_from([[now], [now - further // 2, now]])):
-            out += step.time(between)
-        wanted += model.advance(us(now))
-        wall += data.draw(st.integers(0, 5))
-        out += step.tick(wall)
-        wanted += model.tick(us(wall))
-    out += step.end()
-    wanted += model.advance(us(1e9))
+    out, wanted = run_beside_by_clocks(step, model, data)
     assert by_key(out) == by_key(wanted)
     assert step.operator.pending_rows == 0
     assert step.operator.next_tick_us() is None

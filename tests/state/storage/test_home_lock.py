@@ -24,10 +24,10 @@ import os, sys
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
 with Home(LocalDisk(), sys.argv[1], "bids").hold("2026-01-31T07:00:00Z"):
-    if len(sys.argv) > 2:
-        child = os.fork()
-    if len(sys.argv) < 3 or child:
-        print(child if len(sys.argv) > 2 else "held", flush=True)
+    # Told by the child itself, which has let go of the lock by then.
+    forked = len(sys.argv) > 2 and not os.fork()
+    if forked or len(sys.argv) < 3:
+        print(os.getpid(), flush=True)
     sys.stdin.read()
 """
 

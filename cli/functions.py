@@ -56,18 +56,24 @@ def _search(wanted: str) -> list[CatalogEntry]:
     from headrace.core.errors.problems import find_nearest_name
     from headrace.core.expressions.foreign_functions import FUNCTION_SIMILARITY, find_foreign_hint
     from headrace.core.expressions.functions.spark_functions import SPARK_FUNCTION_NAMES
+    from headrace.core.expressions.refused_functions import find_refused_family
 
     named = [e for e in ENTRIES if any(wanted in name for name in (e.name, *e.aliases))]
     found = [e for e in ENTRIES if e in named or wanted in e.doc.lower()]
     foreign = find_foreign_hint(wanted)
+    refused = find_refused_family(wanted)
     missing = f"{wanted} is a function of Spark that is not built yet"
-    is_missing = wanted in SPARK_FUNCTION_NAMES
+    if refused:
+        missing = f"{wanted} is a function of Spark that is not supported: {refused.reason}"
+        foreign = refused.way_out
+    is_missing = bool(refused) or wanted in SPARK_FUNCTION_NAMES
+    advice = f", {foreign}" if foreign else ""
     if found:
         if is_missing:
-            click.echo(f"{missing}; these have the word in their text", err=True)
+            click.echo(f"{missing}{advice}; these have the word in their text", err=True)
         return found
     if is_missing:
-        raise click.ClickException(f"{missing}, {foreign}" if foreign else missing)
+        raise click.ClickException(f"{missing}{advice}")
     near = find_nearest_name(wanted, ENTRIES_BY_NAME, FUNCTION_SIMILARITY)
     hint = foreign or (f'did you mean "{near}"?' if near else "`headrace functions` lists them all")
     raise click.ClickException(f'no function has "{wanted}" in its name or text, {hint}')

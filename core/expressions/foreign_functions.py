@@ -104,17 +104,15 @@ PLACEHOLDERS: Mapping[str, str] = {
 }
 """The types of the columns that stand for the caller's own values."""
 
-_JSON_ADVICE = (
+JSON_ADVICE = (
     "schema can declare the field as a struct, such as payload: struct<a: int>, read as payload.a"
 )
 _ADVICE: Mapping[str, str] = {
     **dict.fromkeys(
         ("json_extract", "json_value", "json_query", "json_extract_scalar", "json_get"),
-        _JSON_ADVICE,
+        JSON_ADVICE,
     ),
-    **dict.fromkeys(
-        ("get_json_object", "from_json", "parse_json", "json_extract_path_text"), _JSON_ADVICE
-    ),
+    **dict.fromkeys(("get_json_object", "from_json", "json_extract_path_text"), JSON_ADVICE),
 }
 FUNCTION_SIMILARITY = 0.7
 """Names of functions are short words: less similar ones mean something else."""

@@ -25,6 +25,7 @@ from headrace.core.expressions.functions.spark_functions import (
     SPARK_FUNCTION_NAMES,
 )
 from headrace.core.expressions.parsing import foreign_syntax, syntax_tree
+from headrace.core.expressions.refused_functions import find_refused_family
 from headrace.core.expressions.typed import (
     DEFAULT_MAX_VALUE,
     ColumnReference,
@@ -233,10 +234,13 @@ class ExpressionResolver:
         return True
 
     def _build_unknown_function_error(self, node: syntax_tree.CallNode) -> ExpressionError:
-        """Return the error for an unknown function: misspelt, an aggregate, or not built yet."""
+        """Return the error for a function that is an aggregate, refused, not built or misspelt."""
         if node.name in AGGREGATE_NAMES:
             hint = "write it under aggregate: of a step"
             return ExpressionError(f"{node.name} is an aggregate", node.name_span, hint)
+        if family := find_refused_family(node.name):
+            message = f'function "{node.name}" is not supported: {family.reason}'
+            return ExpressionError(message, node.name_span, family.way_out)
         unbuilt = node.name in SPARK_FUNCTION_NAMES
         message = f'function "{node.name}" is not built yet'
         message = message if unbuilt else f'unknown function "{node.name}"'

@@ -11,6 +11,10 @@ from dataclasses import dataclass
 from headrace.core.expressions.parsing.foreign_characters import IF_HINT
 from headrace.core.expressions.parsing.lexer import SqlToken
 from headrace.core.expressions.parsing.token_stream import TokenStream
+from headrace.core.expressions.refused_functions import (
+    WINDOW_FUNCTIONS_REASON,
+    find_refused_family,
+)
 from headrace.core.expressions.typed import ExpressionError, Span
 
 # Names that are no column here, by their meaning in other languages.
@@ -179,19 +183,13 @@ _CONTINUING_WORDS = frozenset(
 )
 
 
-_RANKING_HINT = "top numbers the rows of a key by rank: key: card, top: {n: 1, by: price desc}"
-_NEIGHBOUR_HINT = "process stores rows by key: process: {python: FILE.py:CLASS, returns: {...}}"
-_WINDOW_FUNCTION_HINTS = {
-    **dict.fromkeys(("row_number", "rank", "dense_rank", "percent_rank", "ntile"), _RANKING_HINT),
-    **dict.fromkeys(("lag", "lead", "nth_value"), _NEIGHBOUR_HINT),
-}
-
-
 def window_function_error(tokens: TokenStream, name: str) -> ExpressionError:
     """Return the error about `over`, after the call of a function."""
-    hint = _WINDOW_FUNCTION_HINTS.get(name, "use key, window and aggregate")
-    message = "window functions (over) are not supported in a stream"
-    return ExpressionError(message, tokens.current_token.span, hint)
+    family = find_refused_family(name)
+    hint = "use key, window and aggregate"
+    if family and family.reason == WINDOW_FUNCTIONS_REASON:
+        hint = family.way_out
+    return ExpressionError(WINDOW_FUNCTIONS_REASON, tokens.current_token.span, hint)
 
 
 def star_error(start: Span, end: Span) -> ExpressionError:

@@ -22,9 +22,9 @@ SCHEMA = Schema(tuple(Field(name, *parse_type(type)) for name, type in COLUMNS.i
     [
         # Names.
         (
-            "soundex(s)",
-            'function "soundex" is not built yet',
-            "soundex",
+            "bucket(s)",
+            'function "bucket" is not built yet',
+            "bucket",
             "a Python function can compute it: map: {python: FILE.py:NAME, returns: {...}}",
         ),
         ("hours(at)", 'function "hours" is not built yet', "hours", 'did you mean "hour"?'),

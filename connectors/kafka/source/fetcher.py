@@ -1,13 +1,15 @@
 """Fetches: one in flight to each broker that leads partitions from which more is wanted.
 
-A response is only parsed as far as the next fetch requires. After any error of a partition, its
-leader is looked up again, because it may have moved. A permanent error is raised where records are
-awaited (`failure`).
+A response is only parsed as far as the next fetch requires, and a small one delays it
+(`fetch_spacing`). After any error of a partition, its leader is looked up again, because it may
+have moved. A permanent error is raised where records are awaited (`failure`).
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -24,6 +26,7 @@ from headrace.connectors.kafka.errors import (
 )
 from headrace.connectors.kafka.retry import RequestBackoff, RequestRetry
 from headrace.connectors.kafka.source.cluster_requests import READ_COMMITTED, bootstrap_again
+from headrace.connectors.kafka.source.fetch_spacing import FetchSpacing
 from headrace.connectors.kafka.source.leaders import LeaderLookup
 from headrace.connectors.kafka.source.missing_offsets import (
     MissingOffsetPolicy,
@@ -81,6 +84,11 @@ class Fetcher:
     _pauses: RequestBackoff = field(default_factory=RequestBackoff)
     _needs_pause: bool = False
     _turn: int = 0
+    _delays: dict[int, asyncio.TimerHandle] = field(default_factory=dict)
+    """The brokers that have answered with few records, until the next fetch may be sent."""
+    _spacings: defaultdict[int, FetchSpacing] = field(
+        default_factory=lambda: defaultdict(FetchSpacing)
+    )
     _missing: set[Partition] = field(default_factory=set)
     """Partitions whose next records are missing; resolved once all their chunks are emitted."""
 
@@ -99,7 +107,7 @@ class Fetcher:
             if track.leader is not None and not track.is_fetched:
                 by_node.setdefault(track.leader, []).append(track)
         for node, led in by_node.items():
-            if node not in self._tasks:
+            if node not in self._tasks and node not in self._delays:
                 wanted = [track for track in led if self._is_wanted(track)]
                 if wanted:
                     wait_ms = LONG_WAIT_MS if len(wanted) == len(led) else SHORT_WAIT_MS
@@ -149,31 +157,46 @@ class Fetcher:
                 topics.append((topic, []))
             topics[-1][1].append((number, offset, MAX_PARTITION_BYTES))
         request = FetchRequest(wait_ms, 1, MAX_FETCH_BYTES, self.isolation, topics)
+        spacing = self._spacings[node]
+        spacing.start_fetch(asyncio.get_running_loop().time(), time.process_time())
         try:
             answer = await self.retry.watch_request(self._connection.client.send(node, request))
         except KafkaError:
             self._lose_leaders(tracks)
             return
-        self._handle_response(answer, {track.partition: track for track in tracks}, offsets)
+        size = self._handle_response(answer, {track.partition: track for track in tracks}, offsets)
+        self._delay_fetch(node, spacing.compute_next(size, time.process_time()))
+
+    def _delay_fetch(self, node: int, until: float) -> None:
+        """Send nothing to this broker until that time of the loop."""
+        loop = asyncio.get_running_loop()
+        if until > loop.time():
+            self._delays[node] = loop.call_at(until, self._end_delay, node)
+
+    def _end_delay(self, node: int) -> None:
+        del self._delays[node]
+        self.start_requests()
 
     def _handle_response(
         self,
         answer: FetchResponse,
         tracks: dict[Partition, PartitionState],
         offsets: dict[Partition, int],
-    ) -> None:
-        now = asyncio.get_running_loop().time()
+    ) -> int:
+        """Add the records to their partitions; return the number of bytes."""
+        now, size = asyncio.get_running_loop().time(), 0
         for topic, partitions in answer.topics:
             for number, code, *rest in partitions:
                 track = tracks[Partition(topic, number)]
                 if track.next_fetch_offset != offsets[track.partition]:
                     continue  # The partition has moved to another offset meanwhile.
                 if not code:
-                    self._add_records(
-                        track, _parse_partition(rest, self.isolation, answer.API_VERSION), now
-                    )
+                    fetched = _parse_partition(rest, self.isolation, answer.API_VERSION)
+                    self._add_records(track, fetched, now)
+                    size += len(fetched.data)
                 else:
                     self._handle_error(track, code)
+        return size
 
     def _add_records(self, track: PartitionState, answer: FetchedPartition, now: float) -> None:
         try:
@@ -216,6 +239,8 @@ class Fetcher:
 
     async def close(self) -> None:
         """Cancel requests in flight, and close the client."""
+        for delay in self._delays.values():
+            delay.cancel()
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()

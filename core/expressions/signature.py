@@ -308,8 +308,6 @@ def _describe_count(signature: Signature) -> str:
 def _conversion_hint(argument: TypedExpression, target: Type | None) -> str:
     if target is None:
         return ""
-    if target == STRING and argument.type in FLOAT_TYPES:
-        return "cast(cast(... as decimal(18,6)) as string) fixes the number of digits"
     if target in (DATE, TIMESTAMP) and argument.type == STRING:
         return f"to_{target}(...) reads text"
     if target == BOOLEAN:

@@ -68,7 +68,7 @@ def _is_supported(source: Type, target: Type) -> bool:
     """Whether `cast` converts one single value to another."""
     simple = is_numeric(source) or source in (BOOLEAN, STRING, DATE, TIMESTAMP)
     if target == STRING:
-        return (simple and source not in FLOAT_TYPES) or source == BINARY
+        return simple or source == BINARY
     if is_numeric(target) or target == BOOLEAN:
         return simple and source != DATE
     if target == TIMESTAMP:
@@ -94,8 +94,6 @@ def _may_use_double(source: Type, target: Type) -> bool:
 
 
 def _cast_hint(source: Type, target: Type, try_: bool) -> str:
-    if source in FLOAT_TYPES and target == STRING:
-        return "cast(cast(... as decimal(18,6)) as string) fixes the number of decimals"
     if source == DATE and is_numeric(target):
         return "datediff(..., date '1970-01-01') counts days; unix_timestamp(...) counts seconds"
     if is_numeric(source) and target == DATE:
@@ -131,7 +129,8 @@ def is_same_in_spark(source: Type, target: Type) -> bool:
 
     Spark's job fails at a midnight out of range; it parses times with the name of a zone, or
     without a day; from bytes it makes texts that are not UTF-8. From doubles it takes the digits
-    that Java prints, which depend on its version, and from wide seconds at most 34 digits.
+    that Java prints, which depend on its version: those of Java 19 are taken here. From wide
+    seconds it takes at most 34 digits.
     """
     match source, target:
         case Array(a), Array(b):
@@ -139,6 +138,10 @@ def is_same_in_spark(source: Type, target: Type) -> bool:
         case Struct(a), Struct(b):
             pairs = zip(a, b, strict=True)
             return all(is_same_in_spark(x.type, y.type) for x, y in pairs)
+        case Array(element), _:
+            return is_same_in_spark(element, target)
+        case Struct(fields), _:
+            return all(is_same_in_spark(field.type, target) for field in fields)
         case _, Decimal():
             return source not in FLOAT_TYPES
         case Decimal(precision), _ if target == TIMESTAMP:
@@ -146,4 +149,7 @@ def is_same_in_spark(source: Type, target: Type) -> bool:
     return (source, target) not in _DIFFERENT_IN_SPARK
 
 
-_DIFFERENT_IN_SPARK = ((DATE, TIMESTAMP), (STRING, TIMESTAMP), (BINARY, STRING))
+_DIFFERENT_IN_SPARK = (
+    *((DATE, TIMESTAMP), (STRING, TIMESTAMP)),
+    *((source, STRING) for source in (BINARY, *FLOAT_TYPES)),
+)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import polars as pl
 
 from headrace.core.expressions.batch_forms import compute_on_column
+from headrace.core.expressions.casts.double_text import format_double
 from headrace.core.expressions.typed import PolarsForm
 from headrace.core.types.calendar import FORMATTED_DAYS_LIMIT
 from headrace.core.types.data_types import (
     BINARY,
     DATE,
+    FLOAT_TYPES,
     INTEGER_TYPES,
     STRING,
     TIMESTAMP,
@@ -34,6 +36,8 @@ def to_text(source: Type, *, plain: bool) -> PolarsForm:
             return _format_array(to_text(element, plain=plain))
         case Struct(fields):
             return _format_struct([to_text(field.type, plain=plain) for field in fields])
+    if source in FLOAT_TYPES:
+        return compute_on_column(format_double, STRING)
     if source == BINARY:
         return compute_on_column(_decode_utf8, STRING)
     if source == DATE:

@@ -1,7 +1,8 @@
 """Every expression of tests/core/spark/cases has the result that was recorded from Spark.
 
 Doubles agree to the last bit, but for the expressions a file lists under `close`: there the two
-mathematical libraries differ in the last place.
+mathematical libraries differ in the last place. Spark ran on Java 17, and `newer_java` lists the
+numbers that Java writes with fewer digits from version 19 on.
 """
 
 from __future__ import annotations
@@ -74,9 +75,11 @@ def same(a: Any, b: Any, close: bool) -> bool:
 def test_every_expression_has_the_type_and_the_values_that_spark_gives(name: str) -> None:
     cases, answers, frame, schema = family(name)
     refused, close = cases.get("refused", {}), cases.get("close", [])
-    wrong = []
+    newer, wrong = cases.get("newer_java", {}), []
     for text in cases["exprs"]:
         answer = answers[text]
+        if newer and answer.get("type") == "string":
+            answer = answer | {"values": [newer.get(value, value) for value in answer["values"]]}
         try:
             type, values = ours(text, frame, schema)
         except ExpressionErrors as error:

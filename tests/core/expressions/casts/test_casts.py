@@ -64,11 +64,6 @@ def values(text: str, column: pl.Series) -> list[object]:
 @pytest.mark.parametrize(
     ("text", "message", "hint"),
     [
-        ("cast(x as string)", "no cast from double to string", "cast(cast(... as decimal(18,6))"),
-        ("f::string", "no cast from float to string", "cast(cast(... as decimal(18,6))"),
-        ("string(x)", "no cast from double to string", "cast(cast(... as decimal(18,6))"),
-        ("cast(array(x) as string)", "no cast from double to string", "decimal(18,6)"),
-        ("cast(o as string)", "no cast from double to string", "decimal(18,6)"),
         ("cast(dt as int)", "no cast from date to int", "datediff(..., date '1970-01-01')"),
         ("cast(dt as boolean)", "no cast from date to boolean", "... is not null"),
         ("cast(i as date)", "no cast from int to date", "date_add(date '1970-01-01', ...)"),

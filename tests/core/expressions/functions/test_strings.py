@@ -45,9 +45,6 @@ def refused(text: str) -> ExpressionError:
         ("length(n)", "n", "length wants string or binary, got int"),
         ("left(s, '2')", "'2'", "left wants int, got string"),
         ("substring(s)", "substring(s)", "substring takes 2 to 3 arguments, got 1"),
-        ("s || v", "v", "from double to string"),
-        ("concat(s, v)", "v", "from double to string"),
-        ("concat_ws(',', v)", "v", "from double to string"),
         ("s || bytes", "bytes", "|| cannot convert binary to text"),
         ("concat(s, record)", "record", "concat cannot convert struct<a:int> to text"),
         ("concat(s, interval 1 hour)", "interval 1 hour", "concat cannot convert interval"),
@@ -65,11 +62,6 @@ def test_a_refusal_says_what_was_wanted_and_what_came(text: str, at: str, messag
     error = refused(text)
     assert text[error.span.start : error.span.end] == at
     assert message in error.message
-
-
-def test_a_double_in_a_text_is_refused_with_what_to_write_instead() -> None:
-    for text in ("s || v", "concat(s, v)"):
-        assert "decimal" in refused(text).hint
 
 
 def test_a_result_is_null_only_where_an_argument_is() -> None:

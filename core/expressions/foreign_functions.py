@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 FOREIGN_FUNCTIONS: Mapping[str, str] = {
     **dict.fromkeys(
-        ("strftime", "to_char", "to_varchar", "format_datetime", "format_timestamp", "time_format"),
+        ("strftime", "format_datetime", "format_timestamp", "time_format"),
         "date_format(time, 'yyyy-MM-dd')",
     ),
     **dict.fromkeys(("day_name", "to_day_name"), "date_format(time, 'EEEE')"),
@@ -40,7 +40,7 @@ FOREIGN_FUNCTIONS: Mapping[str, str] = {
     "eomonth": "last_day(date)",
     **dict.fromkeys(("week", "isoweek", "week_of_year"), "weekofyear(time)"),
     **dict.fromkeys(("dow", "day_of_week"), "dayofweek(time)"),
-    **dict.fromkeys(("to_number", "tonumber", "parse_float", "to_double"), "cast(text as double)"),
+    **dict.fromkeys(("tonumber", "parse_float", "to_double"), "cast(text as double)"),
     **dict.fromkeys(("to_int", "toint", "parse_int", "to_integer", "to_bigint"), "int(text)"),
     **dict.fromkeys(("str", "to_string", "tostring"), "string(value)"),
     "convert": "cast(value as bigint)",
@@ -72,7 +72,11 @@ FOREIGN_FUNCTIONS: Mapping[str, str] = {
     **dict.fromkeys(("string_split", "str_split", "split_to_array", "explode"), "split(text, ',')"),
     **dict.fromkeys(("array_length", "list_size", "count_elements"), "size(list)"),
     **dict.fromkeys(("list", "make_array", "array_construct"), "array(1, 2)"),
-    **{"isnull/2": "coalesce(value, other)", "instr/3": "locate('part', text, 1)"},
+    **{
+        "to_number/1": "cast(text as double)",
+        "isnull/2": "coalesce(value, other)",
+        "instr/3": "locate('part', text, 1)",
+    },
     **{"datediff/3": "timestampdiff(DAY, earlier, later)"},
     **dict.fromkeys(("date_add/3", "dateadd/3"), "timestampadd(DAY, 1, time)"),
     **{"date_trunc/1": "date_trunc('DAY', time)", "trim/2": "btrim(text, 'x')"},

@@ -51,7 +51,11 @@ def test_a_misspelt_function_is_answered_with_the_near_one(headrace: Headrace) -
 
 @pytest.mark.parametrize(
     ("name", "hint"),
-    [("strftime", "as in date_format("), ("to_char", "as in date_format("), ("rtrlm", "rtrim")],
+    [
+        ("strftime", "as in date_format("),
+        ("format_datetime", "as in date_format("),
+        ("rtrlm", "rtrim"),
+    ],
 )
 def test_a_function_of_another_system_is_answered_by_its_meaning(
     headrace: Headrace, name: str, hint: str

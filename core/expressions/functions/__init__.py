@@ -14,13 +14,16 @@ from headrace.core.expressions.functions.confidential_texts import CONFIDENTIAL_
 from headrace.core.expressions.functions.conversions import CONVERSIONS
 from headrace.core.expressions.functions.date_part import DATE_PART
 from headrace.core.expressions.functions.dates import DATES
+from headrace.core.expressions.functions.digits import DIGITS
 from headrace.core.expressions.functions.encodings import ENCODINGS
 from headrace.core.expressions.functions.logic import LOGIC
 from headrace.core.expressions.functions.mathematics import MATHEMATICS
+from headrace.core.expressions.functions.number_formats import NUMBER_FORMATS
 from headrace.core.expressions.functions.numbers import NUMBERS
 from headrace.core.expressions.functions.patterns import PATTERNS
 from headrace.core.expressions.functions.rounding import ROUNDING
 from headrace.core.expressions.functions.strings import STRINGS
+from headrace.core.expressions.functions.text_similarity import TEXT_SIMILARITY
 from headrace.core.expressions.functions.time_differences import TIME_DIFFERENCES
 from headrace.core.expressions.functions.time_formats import TIME_FORMATS
 from headrace.core.expressions.functions.timestamps import TIMESTAMPS
@@ -40,7 +43,10 @@ FAMILIES: tuple[tuple[SqlFunction, ...], ...] = (
     ARRAYS,
     STRINGS,
     CONFIDENTIAL_TEXTS,
+    TEXT_SIMILARITY,
     ENCODINGS,
+    DIGITS,
+    NUMBER_FORMATS,
     CHARSETS,
     PATTERNS,
     DATES,

@@ -110,6 +110,14 @@ OWN: dict[str, list[str]] = {
     "concat": ["concat({string}, {string}, {bigint})", "concat({texts}, {texts})"],
     "concat_ws": ["concat_ws(',', {string}, {string})", "concat_ws({string}, {texts}, {string})"],
     "mask": ["mask({string})", "mask({string}, 'Q', null, 'd', 'o')"],
+    "to_char": [
+        "to_char({bigint}, '999G999S')", "to_char({double}, '$9990.00MI')",
+        "to_char({money}, '0,099.99PR')", "to_char({timestamp}, 'yyyy-MM')",
+        "to_char({binary}, 'hex')",
+    ],
+    "to_binary": ["to_binary({string}, 'base64')", "to_binary({string})"],
+    "conv": ["conv({string}, {int}, {int})", "conv({string}, 16, -10)"],
+    "to_number": ["to_number({string}, 'S999.9')", "to_number({string}, '9,990')"],
     "decode": [
         "decode({binary}, 'UTF-8')",
         "decode({int}, 1, {T}, {int}, {T})",

@@ -35,7 +35,7 @@ SCHEMA = Schema(tuple(Field(name, *parse_type(type)) for name, type in COLUMNS.i
         ("strftime(at, '%Y')", 'unknown function "strftime"', "strftime", "as in date_format(time"),
         ("rtirm(at)", 'unknown function "rtirm"', "rtirm", "`headrace functions` lists them"),
         ("rtirm(s)", 'unknown function "rtirm"', "rtirm", 'did you mean "rtrim"?'),
-        ("to_char(at)", "not built yet", "to_char", "as in date_format(time, 'yyyy-MM-dd')"),
+        ("strftime(at)", "unknown", "strftime", "as in date_format(time, 'yyyy-MM-dd')"),
         (
             "json_extract(s, '$.a')",
             "unknown function",

@@ -1,0 +1,136 @@
+"""Functions that compare texts by their characters or their sound.
+
+`levenshtein` compares each pair of texts in the library RapidFuzz, `jaro_winkler_similarity` in
+Python, which takes some 4 us a pair.
+"""
+
+from __future__ import annotations
+
+import operator
+from itertools import takewhile
+from typing import TYPE_CHECKING
+
+from headrace.core.expressions.function import SqlFunction, function, overload
+from headrace.core.expressions.functions.arguments import build_mapping
+from headrace.core.expressions.signature import BoundArguments
+from headrace.core.expressions.typed import PolarsForm
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_SOUNDS = dict(zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "01230127022455012623017202", strict=True))
+_SILENT = "7"
+"""The code of H and W, between which two letters count as neighbours."""
+
+
+def _measure_distance(left: str, right: str, limit: int | None = None) -> int:
+    """Return the number of edits from one text to the other; -1 if it is above the limit."""
+    from rapidfuzz.distance import Levenshtein
+
+    if limit is None:
+        return Levenshtein.distance(left, right)
+    if limit < 0:
+        return -1
+    found = Levenshtein.distance(left, right, score_cutoff=limit)
+    return found if found <= limit else -1
+
+
+_TAKEN = "\U0010ffff"
+"""What stands for a matched unit: no unit has so large a code."""
+
+
+def _split_units(text: str) -> str:
+    """Return the text with a character for each unit of UTF-16, which Spark compares."""
+    if text.isascii() or max(text) <= "\uffff":
+        return text
+    units = memoryview(text.encode("utf-16-le")).cast("H")
+    return "".join(map(chr, units))
+
+
+def _measure_similarity(left: str, right: str) -> float:
+    """Return the similarity as Spark computes it.
+
+    RapidFuzz counts whole transpositions, and adds the prefix only where the rest is similar.
+    """
+    if left == right:
+        return 1.0
+    left, right = _split_units(left), _split_units(right)
+    reach = max(max(len(left), len(right)) // 2 - 1, 0)
+    found, places, rest = [], [], right
+    for at, character in enumerate(left):
+        place = rest.find(character, max(0, at - reach), at + reach + 1)
+        if place >= 0:
+            found.append(character)
+            places.append(place)
+            rest = f"{rest[:place]}{_TAKEN}{rest[place + 1 :]}"
+    count = len(found)
+    if not count:
+        return 0.0
+    moved = sum(map(operator.ne, found, [right[place] for place in sorted(places)])) / 2
+    jaro: float = (count / len(left) + count / len(right) + (count - moved) / count) / 3
+    prefix = len([*takewhile(operator.truth, map(operator.eq, left[:4], right[:4]))])
+    return jaro + prefix * 0.1 * (1 - jaro)
+
+
+def _form_soundex(text: pl.Expr) -> pl.Expr:
+    """Return the first letter and the codes of three sounds.
+
+    A sound that repeats the one before counts once, also with H or W between.
+    """
+    import polars as pl
+
+    letters = text.str.replace_all("[^A-Za-z]", "0").str.to_uppercase()
+    codes = letters.str.replace_many(_SOUNDS)
+    sounds = codes.str.replace_all(_SILENT, "", literal=True)
+    for code in "0123456":
+        sounds = sounds.str.replace_all(f"{code}+", code)
+    # The first code is that of the first letter, unless that one has none.
+    has_code = codes.str.slice(0, 1) != _SILENT
+    rest = pl.when(has_code).then(sounds.str.slice(1)).otherwise(sounds)
+    known = rest.str.replace_all("0", "", literal=True).str.head(3).str.pad_end(3, "0")
+    is_letter = text.str.contains("^[A-Za-z]")
+    return pl.when(is_letter).then(letters.str.head(1) + known).otherwise(text)
+
+
+def _build_soundex(bound: BoundArguments) -> PolarsForm:
+    from headrace.core.expressions.batch_forms import evaluate_once
+
+    return evaluate_once(_form_soundex, bound.result)
+
+
+TEXT_SIMILARITY: tuple[SqlFunction, ...] = (
+    function(
+        "levenshtein",
+        "strings",
+        "The number of characters to insert, remove or replace to make one text of the other; with"
+        " a limit, -1 if there are more.",
+        overload(
+            "levenshtein(text: string, other: string, [limit: int]) -> int",
+            build=build_mapping(_measure_distance),
+            nulls="strict",
+        ),
+        example=("levenshtein('kitten', 'sitting')", "3"),
+        more=(("levenshtein('kitten', 'sitting', 2)", "-1"),),
+    ),
+    function(
+        "jaro_winkler_similarity",
+        "strings",
+        "How similar two texts are by Jaro and Winkler, from 0 to 1. It takes some 4 us a row, as"
+        " it compares character by character.",
+        overload(
+            "jaro_winkler_similarity(text: string, other: string) -> double",
+            build=build_mapping(_measure_similarity),
+            nulls="strict",
+        ),
+        example=("jaro_winkler_similarity('ABC', 'XYZ')", "0.0"),
+    ),
+    function(
+        "soundex",
+        "strings",
+        "The first letter of a text and the codes of three sounds after it, in English; a text that"
+        " begins with no letter from A to Z stays as it is.",
+        overload("soundex(text: string) -> string", build=_build_soundex, nulls="strict"),
+        example=("soundex('Miller')", "M460"),
+    ),
+)
+"""The functions of similar texts."""

@@ -17,8 +17,8 @@ from headrace.connectors.numbered_rows import (
 )
 from headrace.core.api.run_context import RunContext
 from headrace.core.expressions import to_expr, type_expression
-from headrace.core.expressions.typed import is_growing
-from headrace.core.expressions.value_limits import BoundedExpressions
+from headrace.core.expressions.checked_expressions import CheckedExpressions
+from headrace.core.expressions.typed import is_fallible
 from headrace.core.pipeline.connector_spec import ExpressionOption
 from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.pipeline.fields import Computed
@@ -65,7 +65,7 @@ def _build_rows(source: nodes.Source, run_context: RunContext) -> NumberedRows:
     numbers = NumberedRows(
         source.name, maker.compute_rows, count, per_second, source.parallelism, wanted
     )
-    return replace(numbers, cut_range=maker.cut_range) if maker.growing else numbers
+    return replace(numbers, cut_range=maker.cut_range) if maker.fallible else numbers
 
 
 class _ColumnComputer:
@@ -76,15 +76,15 @@ class _ColumnComputer:
         typed = {name: type_expression(texts[name], ID_SCHEMA, max_value) for name in wanted}
         self._exprs = [to_expr(value).alias(name) for name, value in typed.items()]
         self._wanted = wanted
-        self.growing = {name: value for name, value in typed.items() if is_growing(value)}
+        self.fallible = {name: value for name, value in typed.items() if is_fallible(value)}
 
     def compute_rows(self, first: int, last: int) -> pl.DataFrame:
         """Return the rows of the numbers `first` up to, not including, `last`."""
         return _make_ids(first, last).with_columns(*self._exprs).select(*self._wanted)
 
     def cut_range(self, first: int, last: int) -> Iterator[tuple[int, int]]:
-        """Yield ranges of numbers in which the values of each growing call are within the limit."""
-        for piece in BoundedExpressions(self.growing).evaluate(_make_ids(first, last)):
+        """Yield ranges of numbers in which no growing call makes too much together."""
+        for piece in CheckedExpressions(self.fallible).evaluate(_make_ids(first, last)):
             yield first, first + piece.rows.height
             first += piece.rows.height
 

@@ -25,7 +25,7 @@ from headrace.core.expressions.typed import (
     ExpressionError,
     ExpressionErrors,
     TypedExpression,
-    is_growing,
+    is_fallible,
 )
 from headrace.core.types.data_types import BOOLEAN, Schema
 
@@ -155,5 +155,5 @@ def _build_input(
     """Return the input of this text; a growing one with a filter has values of its own."""
     if isinstance(typed, ColumnReference):
         return AggregateInput(typed.name, typed)
-    filtered = f" where {canonical_text(where)}" if where and is_growing(typed) else ""
+    filtered = f" where {canonical_text(where)}" if where and is_fallible(typed) else ""
     return AggregateInput(f"__{canonical_text(node)} {typed.type}{filtered}", typed)

@@ -21,7 +21,7 @@ from headrace.core.expressions.typed import (
     ColumnReference,
     TypedExpression,
     find_columns,
-    is_growing,
+    is_fallible,
     to_expr,
 )
 from headrace.core.types.data_types import Type
@@ -81,7 +81,7 @@ class AggregateCall:
         found = {each.name: each.typed for each in self.all_inputs if each.is_computed}
         if self.condition is not None:
             where = self.condition.typed
-            growing = (each for each in self.inputs if is_growing(each.typed))
+            growing = (each for each in self.inputs if is_fallible(each.typed))
             found |= {each.name: use_where(where, each.typed) for each in growing}
         return found
 

@@ -12,7 +12,7 @@ from headrace.core.api.splits import Failure, Position
 from headrace.core.api.user_code import UserCodeError, get_text
 from headrace.core.errors.attribution import get_failed_part
 from headrace.core.errors.resource_limits import find_shortage
-from headrace.core.errors.value_errors import ValueTooLarge
+from headrace.core.errors.value_errors import ExpressionFailure
 
 
 class ConnectorError(Exception):
@@ -95,7 +95,7 @@ def build_failure(error: BaseException, *parts: str) -> Failure:
                 is_transient=may_pass,
                 is_final=error.is_final,
             )
-        case UserCodeError() | ValueTooLarge():
+        case UserCodeError() | ExpressionFailure():
             return Failure(
                 error.message, where, hint=error.hint, raise_site=locate_root_cause(error)
             )

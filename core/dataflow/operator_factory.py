@@ -36,7 +36,7 @@ from headrace.core.operators.wrappers import (
     PerClockTwoInputOperator,
 )
 from headrace.core.plan import nodes
-from headrace.core.plan.growing_operations import is_growing_operation
+from headrace.core.plan.fallible_operations import is_fallible_operation, without_failures
 from headrace.core.plan.nodes.matching import BroadcastMatch, ConnectedMatch
 from headrace.core.types.key_groups import compute_owned_groups
 from headrace.core.types.row_order import add_row_order, number_rows
@@ -167,20 +167,21 @@ class _OperatorFactory:
 
     def build_operator(self, operation: nodes.Operation | None) -> Operator:
         """Build the operator of the segment's operation, or of its column operations."""
-        if operation is None or not is_growing_operation(operation):
+        if operation is None or not is_fallible_operation(operation):
             return self._build_plain_operator(operation)
-        # Loaded only for pipelines with growing calls.
-        from headrace.core.operators import bounded_values
+        # Loaded only for pipelines with expressions that may fail.
+        from headrace.core.operators import checked_rows
 
-        rows = bounded_values.BoundedRows(
+        rows = checked_rows.CheckedRows(
             self.step.name, operation, self.context.now_us, self.on_failure
         )
         if isinstance(operation, nodes.Filter | nodes.Project):
-            return bounded_values.BoundedProjectionOperator(self.output_stream, operation, rows)
-        return bounded_values.BoundedInputOperator(self._build_plain_operator(operation), rows)
+            return checked_rows.CheckedProjectionOperator(self.output_stream, operation, rows)
+        plain = self._build_plain_operator(without_failures(operation))
+        return checked_rows.CheckedInputOperator(plain, rows)
 
     def _build_plain_operator(self, operation: nodes.Operation | None) -> Operator:
-        """Build the operator without regard to growing calls."""
+        """Build the operator of an operation that does not fail for a row."""
         step, output_stream, context = self.step, self.output_stream, self.context
         match operation:
             case None:

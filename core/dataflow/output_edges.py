@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from headrace.core.api.kernel_executor import KernelExecutor
 from headrace.core.dataflow.channel import Channel
-from headrace.core.expressions.typed import is_growing, to_expr
-from headrace.core.expressions.value_limits import BoundedExpressions
+from headrace.core.expressions.checked_expressions import CheckedExpressions
+from headrace.core.expressions.typed import is_fallible, to_expr
 from headrace.core.plan.nodes import ComputedColumn, Exchange
 from headrace.core.types.elements import Batch, ControlElement
 from headrace.core.types.frames import select_columns
@@ -36,8 +36,8 @@ class KeyPartitioner:
     sharer_count: int = 1
     """The number of edges that request the partitions of every frame."""
     _exprs: list[pl.Expr] = field(init=False)
-    _bounded: BoundedExpressions | None = field(init=False)
-    """The key, if it has growing calls; a key that is too large is null here, and fails later."""
+    _checked: CheckedExpressions | None = field(init=False)
+    """The key, if it may fail; where it does, it is null here, and the row fails later."""
     _frame: pl.DataFrame | None = None
     _partitions: RowPartitions = field(default_factory=list)
     _reads_left: int = 0
@@ -45,8 +45,8 @@ class KeyPartitioner:
     def __post_init__(self) -> None:
         named = {column.name: column.value for column in self.key}
         self._exprs = [to_expr(value).alias(name) for name, value in named.items()]
-        growing = any(map(is_growing, named.values()))
-        self._bounded = BoundedExpressions(named) if growing else None
+        fallible = any(map(is_fallible, named.values()))
+        self._checked = CheckedExpressions(named) if fallible else None
 
     async def partition(
         self, frame: pl.DataFrame, kernel_executor: KernelExecutor
@@ -69,10 +69,10 @@ class KeyPartitioner:
         return sizes and [c.value for c in self.key] == [c.value for c in other.key]
 
     def _compute_partitions(self, frame: pl.DataFrame) -> RowPartitions:
-        if self._bounded is not None:
+        if self._checked is not None:
             return [
                 part
-                for piece in self._bounded.evaluate(frame)
+                for piece in self._checked.evaluate(frame)
                 for part in self._partition_by_keys(piece.rows, piece.values)
             ]
         return list(self._partition_by_keys(frame, select_columns(frame, *self._exprs)))

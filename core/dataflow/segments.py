@@ -1,7 +1,7 @@
 """The segments of a task: the operations of consecutive steps, grouped by the operator to run them.
 
 Adjacent `where`, `select`, `with` and `drop` operations are one segment, across steps; every other
-operation is a segment of its own, as are those with growing calls, which may fail. Streams between
+operation is a segment of its own, as are those whose expressions may fail. Streams between
 the segments of a step have internal names, which no pipeline can use.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from headrace.core.plan import nodes
-from headrace.core.plan.growing_operations import is_growing_operation
+from headrace.core.plan.fallible_operations import is_fallible_operation
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,6 @@ def _iterate_column_operations(
     for step, operation in work:
         if not isinstance(operation, nodes.Filter | nodes.Project):
             return
-        if is_growing_operation(operation):
+        if is_fallible_operation(operation):
             return
         yield step.name, operation

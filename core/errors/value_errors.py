@@ -1,18 +1,27 @@
-"""The error of a value that is larger than the pipeline allows.
+"""Errors of expressions that fail for a row.
 
-Tests: tests/core/expressions/test_value_limits.py.
+Tests: tests/core/expressions/test_checked_expressions.py.
 """
 
 
-class ValueTooLarge(Exception):
-    """A function would make a value larger than `settings.max_value`."""
+class ExpressionFailure(Exception):
+    """An expression has no value for a row, and must not be null: as with `raise_error`."""
 
     hint = (
-        "raise max_value in settings, or compute the value in with, select or where of a step:"
-        " there on_error: skip leaves such rows out, on_error: {to: NAME} collects them"
+        "on_error: skip in the step leaves such rows out, on_error: {to: NAME} collects them;"
+        " in joins, having, lookups, sources and sinks a failure always ends the job"
     )
 
     @property
     def message(self) -> str:
         """The message, without what Polars appends to it."""
         return str(self).partition("\n\n")[0]
+
+
+class ValueTooLarge(ExpressionFailure):
+    """A function would make a value larger than `settings.max_value`."""
+
+    hint = (
+        "raise max_value in settings, or compute the value in with, select or where of a step:"
+        " there on_error: skip leaves such rows out, on_error: {to: NAME} collects them"
+    )

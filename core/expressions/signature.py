@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from headrace.core.errors.value_errors import ValueTooLarge
+from headrace.core.errors.value_errors import ExpressionFailure
 from headrace.core.expressions.casts.rules import find_refusal
 from headrace.core.expressions.coercion import coerce_to, common_argument_type
 from headrace.core.expressions.typed import (
@@ -289,7 +289,7 @@ def _evaluate_constant(typed: TypedExpression) -> Constant:
         return typed
     try:
         value = pl.select(to_expr(typed)).item()
-    except ValueTooLarge as error:
+    except ExpressionFailure as error:
         raise ExpressionError(error.message, typed.span) from None
     return Constant(typed.type, True, typed.span, value)
 

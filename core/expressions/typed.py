@@ -15,7 +15,7 @@ from decimal import Decimal as PythonDecimal
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from headrace.core.errors.value_errors import ValueTooLarge
+from headrace.core.errors.value_errors import ExpressionFailure, ValueTooLarge
 from headrace.core.types.data_types import TIMESTAMP, Field, Type, to_polars
 
 if TYPE_CHECKING:
@@ -121,8 +121,9 @@ class FunctionCall(TypedExpression):
 
     `spark` is the expression for Spark: `AS_WRITTEN`, `NO_SPARK_FORM`, or a text in which `{0}`,
     `{1}` are the arguments as written. A call with a `growth` is growing: its result may be far
-    larger than its arguments. `lazy` is the rule of a function that does not use all arguments in
-    every row.
+    larger than its arguments. `failure` gives the reason why the call fails in a row, of the
+    compiled arguments, and NULL in the other rows. `lazy` is the rule of a function that does not
+    use all arguments in every row.
     """
 
     function: str
@@ -131,6 +132,14 @@ class FunctionCall(TypedExpression):
     spark: str = field(default=AS_WRITTEN, compare=False)
     growth: ValueGrowth | None = field(default=None, compare=False)
     lazy: LazyRule | None = field(default=None, compare=False)
+    failure: PolarsForm | None = field(default=None, compare=False)
+    is_lenient: bool = field(default=False, compare=False)
+    """Whether a value that fails is NULL, because a check of its own has found the rows."""
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether the call itself may fail, whatever its arguments do."""
+        return self.growth is not None or self.failure is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +150,9 @@ class ProcessingTime(TypedExpression):
 def to_expr(typed: TypedExpression) -> pl.Expr:
     """Compile to the equivalent Polars expression over the input columns by name.
 
-    Its evaluation raises ValueTooLarge at a value of a growing call above the limit.
+    Its evaluation raises an ExpressionFailure at the first row that fails.
     """
-    return compile_limited(typed, RaisingCheck())
+    return compile_checked(typed, RaisingCheck())
 
 
 def _compile(typed: TypedExpression) -> pl.Expr:
@@ -167,32 +176,57 @@ def compile_node(typed: TypedExpression, arguments: Sequence[pl.Expr]) -> pl.Exp
     raise AssertionError(typed)
 
 
-def is_growing(typed: TypedExpression) -> bool:
-    """Whether the expression has a growing call."""
-    return any(isinstance(node, FunctionCall) and node.growth for node in walk(typed))
+def is_fallible(typed: TypedExpression) -> bool:
+    """Whether the expression may fail for a row: it has a checked call."""
+    return any(isinstance(node, FunctionCall) and node.is_checked for node in walk(typed))
+
+
+def with_null_on_failure(typed: TypedExpression) -> TypedExpression:
+    """Return the expression with NULL for the calls that fail in a row."""
+    if not (isinstance(typed, FunctionCall) and is_fallible(typed)):
+        return typed
+    arguments = tuple(map(with_null_on_failure, typed.arguments))
+    return replace(typed, arguments=arguments, is_lenient=True)
 
 
 USED = "used"
 """The column that says in which rows a value is used."""
 
 
-class SizeCheck(Protocol):
-    """A check of the sizes of results, before they are computed."""
+class CallCheck(Protocol):
+    """A check of calls in the rows that use them, before their values are computed."""
+
+    def reject(self, call: FunctionCall, reasons: pl.Series) -> None:
+        """Report the rows in which the call fails: those with a reason."""
+        ...
 
     def admit(self, call: FunctionCall, sizes: pl.Series) -> pl.Series | None:
-        """Return the rows whose results are to be computed; None for all of them."""
+        """Return the rows whose results of these sizes are to be computed; None for all."""
         ...
 
 
 class RaisingCheck:
-    """A check that raises ValueTooLarge at a value above the limit."""
+    """A check that raises an ExpressionFailure at the first row that fails."""
 
-    def admit(self, call: FunctionCall, sizes: pl.Series) -> None:
-        """Raise ValueTooLarge if one of the values is too large."""
+    def reject(self, call: FunctionCall, reasons: pl.Series) -> None:
+        """Raise the first reason, unless the value is to be NULL."""
+        if not call.is_lenient:
+            raise ExpressionFailure(format_failure(call, reasons.drop_nulls()[0]))
+
+    def admit(self, call: FunctionCall, sizes: pl.Series) -> pl.Series | None:
+        """Raise ValueTooLarge if one of the values is too large, unless it is to be NULL."""
         assert call.growth is not None
         largest = find_largest(sizes)
-        if largest > call.growth.max_bytes:
-            raise ValueTooLarge(format_excess(call, largest))
+        if largest <= call.growth.max_bytes:
+            return None
+        if call.is_lenient:
+            return sizes <= call.growth.max_bytes
+        raise ValueTooLarge(format_excess(call, largest))
+
+
+def format_failure(call: FunctionCall, reason: str) -> str:
+    """Format the message of a call that fails."""
+    return f"{call.function}: {reason}"
 
 
 def format_excess(call: FunctionCall, size: int) -> str:
@@ -202,11 +236,11 @@ def format_excess(call: FunctionCall, size: int) -> str:
     return f"{call.function} would make a value of {size:,} bytes, more than max_value, {limit:,}"
 
 
-def compile_limited(typed: TypedExpression, check: SizeCheck) -> pl.Expr:
-    """Compile an expression whose growing calls are checked in the rows in which they are used."""
+def compile_checked(typed: TypedExpression, check: CallCheck) -> pl.Expr:
+    """Compile an expression whose calls are checked in the rows in which they are used."""
     import polars as pl
 
-    if not is_growing(typed):
+    if not is_fallible(typed):
         return _compile(typed)
     computation = _Computation(check)
     value = computation.compile(typed, pl.lit(True))
@@ -214,22 +248,22 @@ def compile_limited(typed: TypedExpression, check: SizeCheck) -> pl.Expr:
 
 
 class _Computation:
-    """The computation of an expression with growing calls, in stages over a frame of its columns.
+    """The computation of an expression with checked calls, in stages over a frame of its columns.
 
-    Each stage adds a column: the values of a growing call, an argument that says where another is
+    Each stage adds a column: the values of a checked call, an argument that says where another is
     used, or the rows in which one is used. So each is computed once, however many stages read it.
     """
 
-    def __init__(self, check: SizeCheck) -> None:
+    def __init__(self, check: CallCheck) -> None:
         self._check = check
         self._stages: list[Callable[[pl.DataFrame], pl.Expr | pl.Series]] = []
 
     def compile(self, typed: TypedExpression, used: pl.Expr) -> pl.Expr:
         """Compile an expression that is used in these rows, over the columns of the stages."""
-        if not (isinstance(typed, FunctionCall) and is_growing(typed)):
+        if not (isinstance(typed, FunctionCall) and is_fallible(typed)):
             return _compile(typed)
         arguments = self._compile_arguments(typed, used)
-        if typed.growth is None:
+        if not typed.is_checked:
             return compile_node(typed, arguments)
         return self._add_stage(partial(_compute_call, typed, arguments, self._check, used))
 
@@ -256,9 +290,9 @@ class _Computation:
     def _compile_arguments(self, call: FunctionCall, used: pl.Expr) -> list[pl.Expr]:
         if call.lazy is None:
             return [self.compile(argument, used) for argument in call.arguments]
-        # Only growing arguments need to know where they are used.
-        growing = [at for at, argument in enumerate(call.arguments) if is_growing(argument)]
-        last = max(growing, default=0)
+        # Only arguments that may fail need to know where they are used.
+        fallible = [at for at, argument in enumerate(call.arguments) if is_fallible(argument)]
+        last = max(fallible, default=0)
         arguments: list[pl.Expr] = []
         masks = [used]
         for at, argument in enumerate(call.arguments):
@@ -286,27 +320,51 @@ def _name_stage(at: int) -> str:
 def _compute_call(
     call: FunctionCall,
     arguments: Sequence[pl.Expr],
-    check: SizeCheck,
+    check: CallCheck,
     used: pl.Expr,
     rows: pl.DataFrame,
 ) -> pl.Series:
-    """Return the values of a growing call in the rows in which it is used."""
+    """Return the values of a checked call in the rows in which it is used and does not fail."""
     import polars as pl
 
-    assert call.growth is not None
     names = [f"a{i}" for i in range(len(arguments))]
     columns = [pl.col(name) for name in names]
     given = [argument.alias(name) for argument, name in zip(arguments, names, strict=True)]
-    frame = rows.select(*given, used.alias(USED))
-    size = pl.when(pl.col(USED)).then(call.growth.size(*columns).cast(pl.Int64)).alias("size")
-    sizes = frame.select(size).to_series().fill_null(0)
-    admitted = check.admit(call, sizes)
-    admitted = frame[USED] if admitted is None else frame[USED] & admitted
+    frame = rows.select(*given, used.alias(USED)).head(rows.height)
+    admitted = _check_failures(call, columns, check, frame, rows.height)
+    if call.growth is not None:
+        size = pl.when(admitted).then(call.growth.size(*columns).cast(pl.Int64)).alias("size")
+        sizes = _fill_height(frame.select(size).to_series(), rows.height).fill_null(0)
+        within = check.admit(call, sizes)
+        admitted = admitted if within is None else admitted & within
     if not admitted.all():
-        frame = frame.select(pl.when(admitted).then(pl.col(name)) for name in names)
+        frame = frame.select(pl.when(admitted).then(pl.col(name)) for name in (*names, USED))
     values = frame.select(call.form(*columns).alias("result")).to_series()
-    same = len(values) == rows.height
-    return values if same else values.new_from_index(0, rows.height)  # of constants
+    return _fill_height(values, rows.height)
+
+
+def _check_failures(
+    call: FunctionCall,
+    columns: Sequence[pl.Expr],
+    check: CallCheck,
+    frame: pl.DataFrame,
+    height: int,
+) -> pl.Series:
+    """Return the rows that use the call and in which it does not fail; report the others."""
+    import polars as pl
+
+    if call.failure is None:
+        return frame[USED]
+    reason = pl.when(USED).then(call.failure(*columns)).cast(pl.String).alias("reason")
+    reasons = frame.select(reason).to_series()
+    if reasons.null_count() < len(reasons):
+        check.reject(call, _fill_height(reasons, height))
+    return frame[USED] & reasons.is_null()
+
+
+def _fill_height(values: pl.Series, height: int) -> pl.Series:
+    """Return the values for this number of rows: those of constants are the same for each."""
+    return values if len(values) == height else values.new_from_index(0, height)
 
 
 def find_largest(sizes: pl.Series) -> int:

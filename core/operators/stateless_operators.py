@@ -4,7 +4,7 @@ A run of `where`, `select`, `with` and `drop` is compiled to one filter and one 
 are inlined until each reads only input columns, so a chain of steps costs two calls per batch,
 however long it is. A computed column that is read more than once is not inlined: a second filter
 and select begin there. Conditions may be moved before projections because these expressions never
-fail; those that do, at a value that is too large, are in `bounded_values`. The rows that pass each
+fail; those that may are in `checked_rows`. The rows that pass each
 step are still counted: the conditions of all steps are computed as masks, in one call.
 
 `explode` makes a row for each element of an array. Output batches are bounded, however long the

@@ -195,8 +195,8 @@ class StepKeys(DocumentModel):
     )
     on_error: ErrorHandling = Field(
         OnError(),
-        description="The action for a row on which `map`, `lookup` or `process` fails, or that has "
-        "a value larger than `max_value`; with `map`, `skip` and `to` need `mode: row`, with "
+        description="The action for a row on which `map`, `lookup`, `process` or an expression "
+        "fails, as `raise_error` does; with `map`, `skip` and `to` need `mode: row`, with "
         "`process` a class with `on_row`.",
     )
     parallelism: Annotated[int | None, PARALLELISM] = Field(

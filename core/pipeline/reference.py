@@ -63,17 +63,22 @@ by sinks. Where rows may be deleted, sinks write a column `_delete`, which is tr
 [Windows and state](windows.md) has an example of each.
 """
 
-LARGE_VALUES_TEXT = """\
+FAILURES_TEXT = """\
+An expression gives null where it cannot compute a value. It fails for a row only with
+`raise_error`, with `assert_true` where the condition is not true, with `element_at` where a
+computed position is 0, and at a value above `settings.max_value`. `on_error` of the step then
+applies to the row: `fail` ends the job with the step, the column or condition, and the row; `skip`
+leaves the row out and counts it; `{to: name}` makes it a dead letter. A call that is not reached,
+as in a branch of `case` that is not taken or in a row that the `filter` of an aggregate leaves out,
+fails no row. A column that may fail is computed even if nothing reads it. A row of changes that
+fails deletes the row that it replaces. In the conditions of joins, in `having`, in a lookup's key
+and in sources and sinks, a failure ends the job.
+
 `repeat`, `space`, `lpad`, `rpad`, `replace`, `regexp_replace`, `concat_ws`, `array_join` and
 `array_repeat` may make a value that is far larger than their arguments. Its size is known before it
-is made: a value above `settings.max_value` makes its row fail as `on_error` says, and batches are
-computed in parts, so that all values of one call in a part stay within `max_value` together. The
-limit is for each call: three calls in a step may take three times as much. A value that is not
-used, as in a branch of `case` that is not taken or in a row that the `filter` of an aggregate
-leaves out, fails no row. `on_error` also applies to these functions in `key`, `aggregate`, `top`
-and `route`; in the conditions of joins, in `having`, in a lookup's key and in sources and sinks, a
-value that is too large ends the job. Changes cannot be left out, so a step that computes such
-values of changes takes no `on_error`.
+is made: a value above `settings.max_value` makes its row fail, and batches are computed in parts,
+so that all values of one call in a part stay within `max_value` together. The limit is for each
+call: three calls in a step may take three times as much.
 """
 
 OTHER_FORMATS_TEXT = """\
@@ -153,7 +158,7 @@ def _page(connectors: ConnectorSpecs) -> Iterator[str]:
     yield from _section("## Steps", StepKeys, "")
     yield from _clause_rules()
     yield STATEFUL_STEPS_TEXT
-    yield LARGE_VALUES_TEXT
+    yield FAILURES_TEXT
     for name, part in CLAUSE_MODELS.items():
         yield from _section(f"### {name}", part, name)
     yield from _section("### ttl", Ttl, "ttl")

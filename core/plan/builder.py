@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from headrace.core.errors.problems import Problem, find_nearest_name, sort_problems
 from headrace.core.pipeline.connector_spec import SinkInput
@@ -29,7 +30,7 @@ from headrace.core.plan.endpoints import (
     check_sink,
     resolve_source_columns,
 )
-from headrace.core.plan.growing_operations import is_growing_operation
+from headrace.core.plan.fallible_operations import is_fallible_operation
 from headrace.core.plan.join_conditions import JoinInput
 from headrace.core.plan.joins import BroadcastJoinBuilder, JoinBuilder, report_ambiguous_columns
 from headrace.core.plan.layout import build_edges, build_tasks
@@ -210,19 +211,19 @@ class PlanBuilder:
         )
 
     def _check_on_error(self, step: Step, operations: Sequence[nodes.Operation]) -> None:
-        """Report an `on_error` of a step in which no row can fail."""
+        """Warn of an `on_error` of a step in which no row can fail."""
         if "on_error" not in step.keys_at or self.report.has_errors_of_subject:
             return
         fails = (
-            step.map or step.lookup or step.process or any(map(is_growing_operation, operations))
+            step.map or step.lookup or step.process or any(map(is_fallible_operation, operations))
         )
         if not fails:
-            message = 'on_error is for steps with "map", "lookup" or "process"'
+            message = "no row of this step can fail, so on_error has no effect"
             hint = (
-                "an expression gives null where it cannot compute a value; it fails only where a"
-                " function such as repeat may make one larger than max_value"
+                "an expression gives null where it cannot compute a value; it fails for a row only"
+                " with raise_error, assert_true and the like, and with a value above max_value"
             )
-            self.report.add(message, step.keys_at["on_error"].locate(), hint)
+            self.report.warn(message, step.keys_at["on_error"].locate(), hint)
 
     def _combine_inputs(
         self, step: Step, inputs: Sequence[tuple[Text, KnownColumns]]
@@ -281,24 +282,16 @@ class PlanBuilder:
                 case _:
                     kind = infer_union_kind(inputs)
             for operation in operations[len(typed) :]:
-                self._check_skipping(step, operation, kind)
                 typed.append(with_changelog_key(operation, kind))
+                if isinstance(kind, nodes.Upsert) and is_fallible_operation(operation):
+                    # With on_error, a change that fails deletes the row before it.
+                    skips = step.on_error.action != "fail"
+                    kind = replace(kind, has_deletes=kind.has_deletes or skips)
                 kind = infer_kind(operation, kind)
         except ChangelogNotSupported as refused:
             self.report.add(refused.message, step.keys_at[refused.clause].locate(), refused.hint)
             return nodes.Append(), operations
         return kind, tuple(typed)
-
-    def _check_skipping(
-        self, step: Step, operation: nodes.Operation, kind: nodes.StreamKind
-    ) -> None:
-        """Report an `on_error` by which a change could be left out."""
-        if step.on_error.action == "fail" and step.on_error.to is None:
-            return
-        if isinstance(kind, nodes.Upsert) and is_growing_operation(operation):
-            message = "on_error: a change cannot be left out, because the row before it would stay"
-            hint = "compute the value in a step before the rows become changes"
-            self.report.add(message, step.keys_at["on_error"].locate(), hint)
 
     def _check_parallelism(self, part: Step | Sink) -> None:
         groups = self.pipeline.settings.key_groups

@@ -16,7 +16,12 @@ from headrace.core.expressions import TypedExpression
 from headrace.core.expressions.parsing.parser import parse_expression
 from headrace.core.expressions.parsing.syntax_tree import Name, SyntaxNode, walk
 from headrace.core.expressions.resolver import NO_TABLES, ExpressionResolver, TableColumns
-from headrace.core.expressions.typed import DEFAULT_MAX_VALUE, ExpressionError, ExpressionErrors
+from headrace.core.expressions.typed import (
+    DEFAULT_MAX_VALUE,
+    ExpressionError,
+    ExpressionErrors,
+    is_fallible,
+)
 from headrace.core.pipeline.text import Text
 from headrace.core.plan.constant_conditions import CONSTANT_MESSAGE, find_constant_conditions
 from headrace.core.types.data_types import (
@@ -143,7 +148,8 @@ def type_condition(text: Text, known: KnownColumns, report: PlanProblems) -> Typ
     if typed is None or typed.type == BOOLEAN:
         return typed
     if typed.type == NULL:
-        report.add("the condition is always null, so no row passes", text.locate())
+        hint = f"write {text.printable} is null" if is_fallible(typed) else ""
+        report.add("the condition is always null, so no row passes", text.locate(), hint)
         return None
     shown = typed.span.start, typed.span.end
     report.add(f"wanted a condition (boolean), got {typed.type}", text.locate(*shown), "compare it")
@@ -182,6 +188,10 @@ def type_column(
 ) -> TypedExpression | None:
     """Return a typed expression that can be a column."""
     typed = type_expression(text, known, report, end)
+    if typed is not None and typed.type == NULL and is_fallible(typed):
+        hint = "give it a type: cast(... as string)"
+        report.add("a column needs a type, and null has none", text.locate(), hint)
+        return None
     return typed if typed and _check_column_type(typed.type, text, report) else None
 
 

@@ -2,7 +2,8 @@
 
 The plan is traversed from the sinks up. A sink needs all columns of its stream, an operation those
 that it reads to produce what is needed downstream. A source also decodes its event time and the
-columns declared `not null`, which hold for every record, and the columns of its watermark. At least
+columns declared `not null`, which hold for every record, and the columns of its watermark. Columns
+that may fail are computed even if nothing reads them: a check is not lost with its column. At least
 one column is always decoded, because rows without columns cannot be counted.
 """
 
@@ -13,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
-from headrace.core.expressions.typed import find_columns
+from headrace.core.expressions.typed import find_columns, is_fallible
 from headrace.core.plan.layout import get_input_streams, get_two_input_operation
 from headrace.core.plan.nodes import (
     RANK_COLUMN,
@@ -140,11 +141,11 @@ def _reduce_lookup(lookup: Lookup, wanted: set[str]) -> Lookup:
 
 
 def _reduce_projection(project: Project, wanted: set[str]) -> Project:
-    """Return the projection with the columns that are needed, but at least one.
+    """Return the projection with the columns that are needed or may fail, but at least one.
 
     The other columns may read columns that are no longer there.
     """
-    columns = tuple(column for column in project.columns if column.name in wanted)
+    columns = tuple(c for c in project.columns if c.name in wanted or is_fallible(c.value))
     return replace(project, columns=columns or project.columns[:1])
 
 

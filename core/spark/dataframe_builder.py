@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from headrace.core.plan import nodes
 from headrace.core.plan.changelog import infer_join_kind as kind_of_join
 from headrace.core.plan.changelog import infer_kind as kind_after
-from headrace.core.plan.growing_operations import is_growing_operation
+from headrace.core.plan.fallible_operations import is_fallible_operation
 from headrace.core.plan.layout import get_two_input_operation
 from headrace.core.plan.nodes.matching import ConnectedMatch
 from headrace.core.spark.columns import (
@@ -235,7 +235,7 @@ def _orders_rows(step: nodes.Step, operation: nodes.Operation) -> bool:
 def _side_outputs(step: nodes.Step, operation: nodes.Operation) -> list[nodes.Stream]:
     """List the outputs of an operation besides its rows, without those of late rows."""
     body = nodes.find_process_body(operation)
-    fails = isinstance(operation, nodes.Map | nodes.Lookup) or is_growing_operation(operation)
+    fails = isinstance(operation, nodes.Map | nodes.Lookup) or is_fallible_operation(operation)
     names = [step.on_error] if body or fails else []
     if body is not None:
         names += [f"{step.name}.{name}" for name, _ in body.outputs]

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 from headrace.core.api.state import KEY
 from headrace.core.dataflow.operator_factory import SubtaskSlice, compile_steps
 from headrace.core.errors.attribution import attribute_errors_to
-from headrace.core.expressions.typed import NOWHERE, ColumnReference, is_growing
-from headrace.core.expressions.value_limits import BoundedExpressions
+from headrace.core.expressions.checked_expressions import CheckedExpressions
+from headrace.core.expressions.typed import NOWHERE, ColumnReference, is_fallible
 from headrace.core.operators.keyed_context import GroupingKey
 from headrace.core.operators.lookup.client import LookupClient
 from headrace.core.operators.lookup.lookup_join import look_up_rows
@@ -185,12 +185,12 @@ class _KeyGroupFunction:
     def __call__(
         self, partition: int, frames: Iterator[pl.DataFrame]
     ) -> Iterator[tuple[int, pl.DataFrame]]:
-        """Add the key group of each row; a key that is too large is null here, and fails later."""
+        """Add the key group of each row; a key that fails is null here, and the row fails later."""
         import polars as pl
 
         key, values = self.key, {f"__key{at}": each.value for at, each in enumerate(self.key)}
-        if any(map(is_growing, values.values())):
-            limited, key = BoundedExpressions(values), _refer_to_columns(key, values)
+        if any(map(is_fallible, values.values())):
+            limited, key = CheckedExpressions(values), _refer_to_columns(key, values)
             pieces = (piece for frame in frames for piece in limited.evaluate(frame))
             frames = (piece.rows.hstack(piece.values) for piece in pieces)
         grouping = GroupingKey(key)

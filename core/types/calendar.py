@@ -4,7 +4,7 @@ Polars' calendar ends with the years -262143 and 262142; beyond them it panics o
 Spark's ends with the last day of an int and the last microsecond of a bigint. The Gregorian
 calendar repeats every 400 years, days of the week included. So fields are read and months are
 counted in the 400 years from 1970 (`fold_date`), where Polars is exact, and whole cycles are added
-back. A result out of range is null: there Spark fails the job, and an expression never fails.
+back. A result out of range is null: there Spark fails the job, and an expression here does not.
 
 Expressions are trees: an input that is mentioned twice is computed twice, or costs the optimizer
 time to find the duplicate. So the forms here mention their input as rarely as they can.

@@ -18,8 +18,9 @@ from headrace.core.expressions.typed import (
     PolarsForm,
     Span,
     TypedExpression,
+    is_fallible,
 )
-from headrace.core.types.data_types import DATE, NULL, TIMESTAMP, Type
+from headrace.core.types.data_types import DATE, NULL, TIMESTAMP, Type, to_polars
 
 
 def build_cast(
@@ -29,7 +30,7 @@ def build_cast(
     if typed.type == target:
         return typed
     if typed.type == NULL:
-        return Constant(target, True, span, None)
+        return _cast_null(typed, target, span)
     _refuse_special_text(typed, target)
     if refused := find_refusal(typed.type, target, try_=try_):
         raise ExpressionError(refused.message, span, refused.hint)
@@ -40,6 +41,21 @@ def build_cast(
     same = written_day or is_same_in_spark(typed.type, target)
     return FunctionCall(
         target, nullable, span, name, (typed,), form, AS_WRITTEN if same else NO_SPARK_FORM
+    )
+
+
+def _cast_null(typed: TypedExpression, target: Type, span: Span) -> TypedExpression:
+    """Return NULL of a type; an expression that may fail, such as `raise_error`, is evaluated."""
+    if not is_fallible(typed):
+        return Constant(target, True, span, None)
+    return FunctionCall(
+        target,
+        True,
+        span,
+        "cast",
+        (typed,),
+        lambda null: null.cast(to_polars(target)),
+        NO_SPARK_FORM,
     )
 
 

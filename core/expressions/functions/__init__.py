@@ -16,6 +16,7 @@ from headrace.core.expressions.functions.date_part import DATE_PART
 from headrace.core.expressions.functions.dates import DATES
 from headrace.core.expressions.functions.digits import DIGITS
 from headrace.core.expressions.functions.encodings import ENCODINGS
+from headrace.core.expressions.functions.failures import FAILURES
 from headrace.core.expressions.functions.logic import LOGIC
 from headrace.core.expressions.functions.mathematics import MATHEMATICS
 from headrace.core.expressions.functions.number_formats import NUMBER_FORMATS
@@ -32,6 +33,7 @@ from headrace.core.expressions.functions.unix_time import UNIX_TIME
 
 FAMILIES: tuple[tuple[SqlFunction, ...], ...] = (
     LOGIC,
+    FAILURES,
     BETWEEN_CASE,
     NUMBERS,
     ROUNDING,

@@ -39,6 +39,28 @@ def build_column_access(index: Type, element: Type) -> PolarsForm:
     return evaluate_once(form, element)
 
 
+def build_position_access(element: Type) -> PolarsForm:
+    """Return the form of the element at a computed position, from 1 or negative from the end."""
+    import polars as pl
+
+    from headrace.core.expressions.batch_forms import evaluate_once
+
+    def form(array: pl.Expr, position: pl.Expr) -> pl.Expr:
+        at = position.cast(pl.Int64)
+        index = pl.when(at > 0).then(at - 1).when(at < 0).then(at)
+        return array.list.get(index, null_on_oob=True)
+
+    return evaluate_once(form, element)
+
+
+def explain_zero_position(array: pl.Expr, position: pl.Expr) -> pl.Expr:
+    """Return the reason why there is no element, where the position is 0."""
+    import polars as pl
+
+    reason = pl.lit("the position is 0, but the first element is at 1")
+    return pl.when(array.is_not_null() & (position == 0)).then(reason)
+
+
 def get_at_position(array: pl.Expr, position: int) -> pl.Expr:
     """Return the element at a position from 1, or a negative position from the end."""
     return array.list.get(position - 1 if position > 0 else position, null_on_oob=True)

@@ -1,8 +1,8 @@
 """Arrays and structs: making them, and accessing their contents.
 
 `a[i]` and `get` count from 0, `element_at` from 1 or, negative, from the end. A missing element is
-NULL, never an error. An index wraps to int as in Spark, where only the lowest 32 bits of a bigint
-count. A field of an array of structs is the array of that field.
+NULL; position 0 fails the row. An index wraps to int as in Spark, where only the lowest 32 bits of
+a bigint count. A field of an array of structs is the array of that field.
 """
 
 from __future__ import annotations
@@ -19,12 +19,15 @@ from headrace.core.expressions.functions.collection_forms import (
     build_constant_access,
     build_contains,
     build_element_field,
+    build_position_access,
     build_struct,
+    explain_zero_position,
     get_at_position,
 )
 from headrace.core.expressions.functions.common_types import conversion_hint, widen, widen_all
 from headrace.core.expressions.signature import BoundArguments
 from headrace.core.expressions.typed import (
+    NO_SPARK_FORM,
     ColumnReference,
     Constant,
     ExpressionError,
@@ -145,7 +148,8 @@ def _check_not_zero(bound: BoundArguments) -> None:
 _ELEMENT_AT = function(
     "element_at",
     "collections",
-    "The element at a position: 1 is the first, -1 the last; NULL if there is none.",
+    "The element at a position: 1 is the first, -1 the last; NULL if there is none. A row in which"
+    " the position is 0 fails.",
     overload(
         "element_at(array: array<T>, position: constant int) -> T",
         get_at_position,
@@ -158,18 +162,22 @@ _ELEMENT_AT = function(
 
 
 def _resolve_element_at(call: TypedCall) -> TypedExpression:
-    """Resolve `element_at`; a computed position is refused: Spark fails on a 0 among them."""
+    """Resolve `element_at`: a computed position fails the row where it is 0, as in Spark."""
     array, position = _expect_arguments(call, 2, "element_at(array, position)")
-    if find_columns(position) and isinstance(array.type, Array):
-        message = (
-            "element_at wants a constant position: a computed one may be 0, which has no value"
-        )
-        raise ExpressionError(
-            message, position.span, "array[position - 1] takes a computed position"
-        )
     if position.type in (BIGINT, NULL):
         message = f"element_at wants an int position, got {position.type}"
         raise ExpressionError(message, position.span, "cast(... as int) converts it")
+    if find_columns(position) and isinstance(array.type, Array) and is_integer(position.type):
+        return FunctionCall(
+            array.type.element,
+            True,
+            call.span,
+            call.name,
+            (array, position),
+            build_position_access(array.type.element),
+            NO_SPARK_FORM,
+            failure=explain_zero_position,
+        )
     return _ELEMENT_AT.resolve(call)
 
 

@@ -2,8 +2,8 @@
 
 `and`, `or`, `not` are Kleene's, as in Polars. Where one of several values is chosen, all of them
 are widened to one type; text next to numbers or dates is refused and needs a cast. Both branches of
-a choice are computed for every row, which is harmless because an expression never fails, except at
-a value above its limit: `lazy` rules say where a value is used.
+a choice are computed for every row, which is harmless except for calls that may fail: `lazy` rules
+say where a value is used.
 """
 
 from __future__ import annotations

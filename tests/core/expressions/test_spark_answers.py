@@ -15,6 +15,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from headrace.core.errors.value_errors import ExpressionFailure
 from headrace.core.expressions import ExpressionErrors, to_expr, type_expression
 from headrace.core.types.data_types import Field, Schema, to_polars
 from headrace.core.types.type_parser import parse_type
@@ -86,6 +87,10 @@ def test_every_expression_has_the_type_and_the_values_that_spark_gives(name: str
             # An expression that Spark refuses may be refused; any other only where a file lists it.
             if "error" not in answer and refused.get(text, "\0") not in str(error):
                 wrong.append(f"{text}: refused: {error}")
+            continue
+        except ExpressionFailure as error:
+            if "error" not in answer:
+                wrong.append(f"{text}: failed: {error}")
             continue
         if "error" in answer or text in refused:
             wrong.append(f"{text}: accepted as {type}, but {answer.get('error', 'to be refused')}")

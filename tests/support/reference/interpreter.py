@@ -21,9 +21,11 @@ from headrace.core.aggregates import (
     compute_partial_states,
     compute_results,
 )
+from headrace.core.errors.value_errors import ExpressionFailure
 from headrace.core.expressions.typed import TypedExpression
 from headrace.core.operators.dead_letters import from_failed_rows
 from headrace.core.plan import nodes
+from headrace.core.plan.fallible_operations import find_fallible_expressions
 from headrace.core.plan.layout import get_two_input_operation
 from headrace.core.plan.nodes.matching import ConnectedMatch
 from headrace.core.plan.nodes.windows import Window
@@ -96,6 +98,8 @@ def _step(
         rows = sorted(rows, key=lambda row: row.order)
     joins = get_two_input_operation(step) is not None
     for operation in step.operations[joins:]:
+        rows, failed = _checked(operation, rows)
+        _fail(step, failed, others)
         match operation:
             case nodes.Filter(condition):
                 rows = _where(condition, rows)
@@ -127,6 +131,21 @@ def _step(
                 rows, failed = mapped(operation, rows)
                 _fail(step, failed, others)
     return {step.name: rows, **others}
+
+
+def _checked(operation: nodes.Operation, rows: Rows) -> tuple[Rows, Rows]:
+    """Return the rows for which the operation's expressions do not fail, and the others."""
+    fallible = [each.typed for each in find_fallible_expressions(operation)]
+    passed, failed = [], []
+    for row in rows:
+        try:
+            for typed in fallible:
+                evaluated(typed, [row])
+        except ExpressionFailure:
+            failed.append(row)
+        else:
+            passed.append(row)
+    return passed, failed
 
 
 def _connected(

@@ -35,7 +35,17 @@ ROWS: st.SearchStrategy[list[dict[str, Any]]] = st.lists(
 SPLITS = st.lists(ROWS, min_size=1, max_size=3)
 
 KEYS = st.sampled_from(
-    ["", "key: k", "key: [k, s]", "key: {d: v % 2, k: k}", "key: {x: x}", "key: {h: hour(at)}"]
+    [
+        *(
+            "",
+            "key: k",
+            "key: [k, s]",
+            "key: {d: v % 2, k: k}",
+            "key: {x: x}",
+            "key: {h: hour(at)}",
+        ),
+        "key: {d: \"if(v = 4, raise_error('four'), v % 2)\"}",
+    ]
 )
 AGGREGATES = {
     "n": "count(*)",
@@ -51,6 +61,7 @@ AGGREGATES = {
     "best": "max_by(s, v)",
     "some": "count(*) filter (where v > 0)",
     "both": "sum(v) + count(*)",
+    "sure": "sum(if(v < -3, raise_error('low'), v))",
 }
 TIMES = st.sampled_from(
     [
@@ -75,7 +86,12 @@ DEDUPS = (
     *("key: [k, s]", "key: x", "key: {d: v % 2}, ttl: 2s", "key: [k, s], ttl: 250ms"),
     "key: k, keep: last",
 )
-WHERE = st.sampled_from(["", "where: v > -3 or v is null", "where: s is not null"])
+WHERE = st.sampled_from(
+    [
+        *("", "where: v > -3 or v is null", "where: s is not null"),
+        "where: v is null or assert_true(v < 5) is null",
+    ]
+)
 HAVING = st.sampled_from(["", "", "having: n > 1"])
 
 
@@ -96,7 +112,15 @@ def aggregating(draw: st.DrawFn, *, one_split: bool) -> list[str]:
             never_late = shape == "global: true"
             more = draw(TRIGGERS.filter(lambda text: not (never_late and "lateness" in text)))
             window = f"window: {{{shape}{more}{draw(EVICT)}}}"
-    return [draw(WHERE), draw(KEYS), window, f"aggregate: {{{shown}}}", draw(HAVING)]
+    return _skip_failures(
+        [draw(WHERE), draw(KEYS), window, f"aggregate: {{{shown}}}", draw(HAVING)]
+    )
+
+
+def _skip_failures(clauses: list[str]) -> list[str]:
+    """Add `on_error` to clauses with expressions that may fail."""
+    fails = any(name in clause for clause in clauses for name in ("raise_error", "assert_true"))
+    return [*clauses, "on_error: skip"] if fails else clauses
 
 
 @st.composite
@@ -107,7 +131,8 @@ def ranking(draw: st.DrawFn, *, one_split: bool) -> list[str]:
     of_count = COUNTS.map(lambda shape: f"window: {{{shape}}}") if one_split else of_time
     window = draw(st.one_of(st.just(""), of_time, of_count))
     key = draw(st.sampled_from(["", "key: k", "key: [k, s]"]))
-    return [draw(WHERE), key, window, f"top: {{n: {draw(st.integers(1, 3))}, by: {by}}}"]
+    rows = draw(st.integers(1, 3))
+    return _skip_failures([draw(WHERE), key, window, f"top: {{n: {rows}, by: {by}}}"])
 
 
 CHANGES = {
@@ -127,7 +152,8 @@ CHANGES = {
 def of_changes(draw: st.DrawFn) -> str:
     """Draw steps; the last one depends on the current rows of a changelog stream."""
     made, by = draw(st.sampled_from(sorted(CHANGES.items())))
-    where = draw(st.sampled_from(["", ", where: n > 1", ", where: s is not null"]))
+    fails = ", where: assert_true(n < 3) is null, on_error: skip"
+    where = draw(st.sampled_from(["", ", where: n > 1", ", where: s is not null", fails]))
     keys = ["", "key: k, ", "key: [k, s], ", "key: {j: k % 2, s: s}, "]
     if "window" in by:
         keys += ["key: window_end, ", "with: {e: hour(window_end)}, key: [e, k], "]
@@ -149,7 +175,9 @@ def pipelines(draw: st.DrawFn, *, one_split: bool) -> str:
     if draw(st.integers(0, 4)) == 4:
         return _piped(draw(of_changes()))
     dedup = [["dedup: {key: [k, s]}"], ["dedup: {key: k, keep: last}"]] if one_split else []
-    dedup += [[draw(WHERE), f"dedup: {{{what}, order: event_time}}"] for what in DEDUPS]
+    dedup += [
+        _skip_failures([draw(WHERE), f"dedup: {{{what}, order: event_time}}"]) for what in DEDUPS
+    ]
     step = draw(
         st.one_of(
             aggregating(one_split=one_split),

@@ -1,7 +1,8 @@
-"""Values above `settings.max_value` fail the same rows in a batch as in a stream."""
+"""Expressions that fail, fail the same rows in a batch as in a stream."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,11 @@ sinks:
         "select: {n: n, value: \"repeat('ab', n)\"}",
         "key: n, aggregate: {value: \"max(repeat('ab', n))\"}",
         "key: {value: \"repeat('ab', n)\"}, aggregate: {n: max(n)}",
+        "select: {n: n, value: \"if(n > 99, raise_error('large'), n)\"}",
+        'where: "n = 0 or assert_true(n < 99) is null", select: {n: n, value: n}',
+        "key: n, aggregate: {value: \"sum(if(n > 99, raise_error('large'), n))\"}",
+        "key: {value: \"if(n > 99, raise_error('large'), n)\"}, aggregate: {n: max(n)}",
+        'with: {a: "array(n, 5)"}, select: {n: n, value: "element_at(a, if(n > 9, 0, 1))"}',
     ],
 )
 def test_the_same_rows_fail(spark: SparkSession, tmp_path: Path, clauses: str) -> None:
@@ -47,4 +53,16 @@ def test_the_same_rows_fail(spark: SparkSession, tmp_path: Path, clauses: str) -
             )
         )
     assert found[0] == found[1]
-    assert [raw for _, raw in found[0][1]] == ['{"n":1000000000}']
+    assert [json.loads(str(raw))["n"] for _, raw in found[0][1]] == [1000000000]
+
+
+def test_a_failure_of_a_batch_names_the_step_the_expression_and_the_row(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    config = tmp_path / "bounded.yaml"
+    clauses = "select: {n: n, value: \"if(n > 99, raise_error('large'), n)\"}"
+    text = PIPELINE.replace("CLAUSES", clauses).replace(", on_error: {to: bad}", "")
+    config.write_text(text[: text.index("  letters:")])
+    message = r"raise_error: large \(in column .{1,3}value.{1,3}, in the row {'n': 1000000000}\)"
+    with pytest.raises(Exception, match=message):
+        batch(spark, config)

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.core.errors.value_errors import ValueTooLarge
+from headrace.core.errors.value_errors import ExpressionFailure, ValueTooLarge
 from headrace.core.expressions import ExpressionErrors, to_expr, type_expression
+from headrace.core.expressions.checked_expressions import CheckedExpressions
 from headrace.core.expressions.functions import FUNCTIONS
 from headrace.core.expressions.parsing.parser import parse_expression
 from headrace.core.expressions.parsing.syntax_tree import CallNode, Literal, SyntaxNode
@@ -25,12 +26,12 @@ from headrace.core.expressions.typed import (
     ExpressionError,
     FunctionCall,
     TypedExpression,
-    compile_limited,
+    compile_checked,
     compile_node,
-    is_growing,
+    is_fallible,
     walk,
+    with_null_on_failure,
 )
-from headrace.core.expressions.value_limits import BoundedExpressions
 from headrace.core.types.data_types import INT, STRING, Array, Field, Schema, to_polars
 from headrace.core.types.type_parser import parse_type
 from tests.support.paths import SPARK_CASES
@@ -54,13 +55,14 @@ def evaluate(
 ) -> tuple[list[Any], Mapping[int, str], int]:
     """Evaluate an expression with a limit: values, failed rows, and the number of slices."""
     typed = ExpressionResolver(SCHEMA, max_value=max_value).resolve(parse_expression(text))
-    pieces = list(BoundedExpressions({"r": typed}).evaluate(frame))
+    pieces = list(CheckedExpressions({"r": typed}).evaluate(frame))
     values: list[Any] = []
     failed: dict[int, str] = {}
     at = 0
     for piece in pieces:
         values += piece.values["r"].to_list()
-        failed |= {at + row: message for row, message in piece.excess.items()}
+        failures = piece.failures.get("r", {}).items()
+        failed |= {at + row: failure.message for row, failure in failures}
         at += piece.rows.height
     return values, failed, len(pieces)
 
@@ -133,6 +135,9 @@ class CountingCheck:
 
     count = 0
 
+    def reject(self, call: FunctionCall, reasons: pl.Series) -> None:
+        raise AssertionError(call)
+
     def admit(self, call: FunctionCall, sizes: pl.Series) -> None:
         self.count += 1
 
@@ -145,9 +150,53 @@ def test_each_growing_call_is_computed_once(chain: str) -> None:
     assert len(calls) >= 9
     check = CountingCheck()
     rows = ROWS.filter(pl.col("n") < 10)
-    limited = rows.select(compile_limited(typed, check).alias("r"))
+    limited = rows.select(compile_checked(typed, check).alias("r"))
     assert check.count == len(calls)
     assert limited.equals(rows.select(compile_plain(typed).alias("r")))
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "failed"),
+    [
+        ("if(n > 9, raise_error(concat('large ', s)), n)", [3, 4, None, 2, -1], {2: "large é"}),
+        ("n < 9 or raise_error(null)", [True, True, None, True, True], {2: "NULL"}),
+        ("coalesce(s, raise_error('no s'))", ["ab", None, "é", "x", ""], {1: "no s"}),
+        ("raise_error(raise_error('inner'))", [None] * 5, dict.fromkeys(range(5), "inner")),
+        (
+            "assert_true(n > 0) is null",
+            [True] * 5,
+            {4: "the condition is not true"},
+        ),
+        ("assert_true(length(s) > 0, t) is null", [True] * 5, {1: ";", 4: ""}),
+        (
+            "element_at(a, if(n = 3, 0, -n % 3))",
+            [None, None, None, "c", None],
+            {0: "the position is 0, but the first element is at 1"},
+        ),
+        ("element_at(a, n % 3 - 3)", [None, None, None, "c", None], {}),
+        ("nvl2(s, 1, cast(raise_error('no s') as int))", [1, None, 1, 1, 1], {1: "no s"}),
+    ],
+)
+def test_a_call_fails_in_the_rows_that_reach_it(
+    text: str, values: list[Any], failed: dict[int, str]
+) -> None:
+    found, messages, _ = evaluate(text)
+    assert {row: message.partition(": ")[2] for row, message in messages.items()} == failed
+    assert found == values
+    typed = type_expression(text, SCHEMA)
+    plain = ROWS.with_columns(to_expr(with_null_on_failure(typed)).alias("r"))
+    assert plain["r"].to_list() == values
+    if failed:
+        with pytest.raises(ExpressionFailure):
+            ROWS.select(to_expr(typed))
+
+
+def test_no_row_fails_where_there_is_none() -> None:
+    typed = {"r": type_expression("if(n > 0, raise_error('x'), raise_error('y'))", SCHEMA)}
+    for piece in CheckedExpressions(
+        typed | {"q": type_expression("raise_error('z')", SCHEMA)}
+    ).evaluate(ROWS.clear()):
+        assert not piece.failures and not piece.values.height
 
 
 def test_the_message_names_the_function_the_size_and_the_limit() -> None:
@@ -184,7 +233,7 @@ def test_a_constant_above_the_limit_is_an_error_of_the_expression() -> None:
 
 @pytest.mark.parametrize("text", ["repeat(s, 3)", "lpad(s, 20, '0')", "replace(s, 'a', 'bc')"])
 def test_calls_with_small_constants_are_not_growing(text: str) -> None:
-    assert not is_growing(type_expression(text, SCHEMA))
+    assert not is_fallible(type_expression(text, SCHEMA))
 
 
 # The sweep: every function, called with long texts and large numbers.

@@ -1,0 +1,128 @@
+"""Operations whose expressions over input rows may fail for a row (`typed.is_fallible`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+from headrace.core.expressions.typed import TypedExpression, is_fallible, with_null_on_failure
+from headrace.core.plan.nodes import (
+    Aggregate,
+    AggregatedColumn,
+    Apply,
+    ComputedColumn,
+    Dedup,
+    Filter,
+    Operation,
+    Process,
+    Project,
+    Route,
+    Top,
+)
+
+if TYPE_CHECKING:
+    from headrace.core.aggregates.calls import AggregateCall, AggregateInput
+
+ExpressionRule: TypeAlias = Callable[[TypedExpression], TypedExpression]
+OperationT = TypeVar("OperationT", bound=Operation)
+"""A type of operation."""
+
+SHOWN_CHARACTERS = 60
+"""The length to which the text of a condition is cut in messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class FallibleExpression:
+    """An expression that may fail for an input row of an operation."""
+
+    place: str
+    """Its place in the operation, for messages: `column "total"`."""
+    typed: TypedExpression
+    is_key: bool = False
+    """Whether it is a part of the key of the operation."""
+
+
+def find_fallible_expressions(operation: Operation) -> tuple[FallibleExpression, ...]:
+    """Return the expressions over input rows that may fail, in the order of the operation."""
+    return tuple(each for each in _list_expressions(operation) if is_fallible(each.typed))
+
+
+def _list_expressions(operation: Operation) -> Iterator[FallibleExpression]:
+    match operation:
+        case Filter(condition, text):
+            yield FallibleExpression(f"the condition {_shorten_text(text)}", condition)
+        case Project(columns=columns):
+            for column in columns:
+                yield FallibleExpression(f'column "{column.name}"', column.value)
+        case Route(branches):
+            for name, condition, _ in branches:
+                yield FallibleExpression(f'the condition of "{name}"', condition)
+        case Aggregate(columns=aggregated):
+            inputs = {
+                name: FallibleExpression(f'an argument of "{added.name}"', value)
+                for added in reversed(aggregated)
+                for call in added.expression.calls
+                for name, value in call.computed_inputs.items()
+            }
+            yield from inputs.values()
+        case Top(by=by):
+            for ranking in by:
+                yield FallibleExpression("by", ranking.value)
+    if isinstance(operation, Aggregate | Top | Apply | Dedup | Process):
+        for column in operation.key:
+            yield FallibleExpression(f'key "{column.name}"', column.value, is_key=True)
+
+
+def _shorten_text(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= SHOWN_CHARACTERS else f"{line[:SHOWN_CHARACTERS]}..."
+
+
+def is_fallible_operation(operation: Operation) -> bool:
+    """Whether an input row may fail because of an expression of the operation."""
+    return bool(find_fallible_expressions(operation))
+
+
+def replace_expressions(operation: OperationT, rule: ExpressionRule) -> OperationT:
+    """Return the operation with each expression over input rows replaced by the rule's."""
+    match operation:
+        case Filter(condition):
+            return replace(operation, condition=rule(condition))
+        case Project(columns=columns):
+            return replace(operation, columns=_replace_columns(columns, rule))
+        case Route(branches):
+            replaced = ((name, rule(condition), text) for name, condition, text in branches)
+            return replace(operation, branches=tuple(replaced))
+        case Aggregate(key=key, columns=aggregated):
+            added = tuple(_replace_arguments(column, rule) for column in aggregated)
+            return replace(operation, key=_replace_columns(key, rule), columns=added)
+        case Top(key=key, by=by):
+            ranked = tuple(replace(each, value=rule(each.value)) for each in by)
+            return replace(operation, key=_replace_columns(key, rule), by=ranked)
+        case Apply(key=key) | Dedup(key=key) | Process(key=key):
+            return replace(operation, key=_replace_columns(key, rule))
+    return operation
+
+
+def without_failures(operation: OperationT) -> OperationT:
+    """Return the operation with NULL for values that fail, for rows that were checked before."""
+    return replace_expressions(operation, with_null_on_failure)
+
+
+def _replace_columns(
+    columns: tuple[ComputedColumn, ...], rule: ExpressionRule
+) -> tuple[ComputedColumn, ...]:
+    return tuple(replace(column, value=rule(column.value)) for column in columns)
+
+
+def _replace_arguments(column: AggregatedColumn, rule: ExpressionRule) -> AggregatedColumn:
+    def replace_input(each: AggregateInput) -> AggregateInput:
+        return replace(each, typed=rule(each.typed))
+
+    def replace_call(call: AggregateCall) -> AggregateCall:
+        condition = call.condition and replace_input(call.condition)
+        return replace(call, inputs=tuple(map(replace_input, call.inputs)), condition=condition)
+
+    calls = tuple(map(replace_call, column.expression.calls))
+    return replace(column, expression=replace(column.expression, calls=calls))

@@ -17,8 +17,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
+from headrace.core.expressions.signature import BoundArguments
 from headrace.core.types.data_types import Array, Atom, Field, Struct, Type
 
 if TYPE_CHECKING:
@@ -56,6 +57,10 @@ class Accumulator:
     merge: Callable[..., tuple[pl.Expr, ...]]
     finish: Callable[..., pl.Expr]
     needs_order: bool = False
+
+
+BuildAccumulator: TypeAlias = Callable[[BoundArguments], Accumulator]
+"""Builds the accumulator of a call from its bound arguments."""
 
 
 def replace_order_key(type: Type, order: Type) -> Type:

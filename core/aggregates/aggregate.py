@@ -6,9 +6,9 @@
         example=("max(n)", "2"),
     )
 
-`distinct` builds the accumulator over the set of values, where it differs from the plain one;
-without it `distinct` is refused, with `instead` as the hint. `spark` is given where Spark must run
-another text than the one written, or none (`AggregateCall.spark`).
+`distinct` builds the accumulator over the set of values; without it `distinct` is refused, with
+`distinct_hint` as the hint. `spark` is given where Spark must run another text than the one
+written, or none (`AggregateCall.spark`); `spark_distinct` the same for `distinct`.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from headrace.core.aggregates.accumulator import Accumulator
+from headrace.core.aggregates.accumulator import Accumulator, BuildAccumulator
 from headrace.core.expressions.function import TypedCall, choose_signature
 from headrace.core.expressions.signature import BoundArguments, Signature, parse_signature
 from headrace.core.expressions.typed import AS_WRITTEN, ExpressionError, Span
 from headrace.core.types.data_types import Type
 
-BuildAccumulator: TypeAlias = Callable[[BoundArguments], Accumulator]
+SparkForm: TypeAlias = str | Callable[[BoundArguments], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,13 @@ class AggregateOverload:
     build_distinct: BuildAccumulator | None
     result_type: Callable[[BoundArguments], Type] | None
     check: Callable[[BoundArguments], None] | None
-    spark: str | Callable[[BoundArguments], str]
+    spark: SparkForm
+    spark_distinct: SparkForm | None = None
+
+    def spark_form(self, bound: BoundArguments, *, is_distinct: bool) -> str:
+        """Return the text that Spark runs."""
+        form = self.spark if self.spark_distinct is None or not is_distinct else self.spark_distinct
+        return form(bound) if callable(form) else form
 
 
 def overload(
@@ -45,10 +51,13 @@ def overload(
     distinct: BuildAccumulator | None = None,
     returns: Callable[[BoundArguments], Type] | None = None,
     check: Callable[[BoundArguments], None] | None = None,
-    spark: str | Callable[[BoundArguments], str] = AS_WRITTEN,
+    spark: SparkForm = AS_WRITTEN,
+    spark_distinct: SparkForm | None = None,
 ) -> AggregateOverload:
     """Define an overload; `returns` computes a result type that a signature cannot express."""
-    return AggregateOverload(parse_signature(signature), build, distinct, returns, check, spark)
+    return AggregateOverload(
+        parse_signature(signature), build, distinct, returns, check, spark, spark_distinct
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +114,7 @@ class AggregateFunction:
                 raise ExpressionError(message, distinct, self.distinct_hint)
             build = chosen.build_distinct
         type = chosen.result_type(bound) if chosen.result_type else bound.result
-        spark = chosen.spark(bound) if callable(chosen.spark) else chosen.spark
+        spark = chosen.spark_form(bound, is_distinct=distinct is not None)
         return ResolvedAggregate(bound, type, self.is_nullable, build(bound), spark)
 
 
@@ -117,12 +126,12 @@ def aggregate(
     more: tuple[tuple[str, str], ...] = (),
     aliases: tuple[str, ...] = (),
     nullable: bool = True,
-    instead: str = "",
+    distinct_hint: str = "",
     bind: Callable[[TypedCall], tuple[int, BoundArguments]] | None = None,
 ) -> AggregateFunction:
     """Define an aggregate; an example is an expression over EXAMPLE_ROWS, and its result."""
     examples = (example, *more)
     family = "aggregates"
     return AggregateFunction(
-        name, family, doc, overloads, examples, aliases, nullable, instead, bind
+        name, family, doc, overloads, examples, aliases, nullable, distinct_hint, bind
     )

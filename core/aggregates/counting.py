@@ -9,7 +9,12 @@ from collections.abc import Callable
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from headrace.core.aggregates.accumulator import Accumulator, AccumulatorInput, explode_group_lists
+from headrace.core.aggregates.accumulator import (
+    Accumulator,
+    AccumulatorInput,
+    BuildAccumulator,
+    explode_group_lists,
+)
 from headrace.core.expressions.signature import BoundArguments
 from headrace.core.types.data_types import (
     BIGINT,
@@ -57,10 +62,43 @@ def build_distinct_count(bound: BoundArguments) -> Accumulator:
     def finish(set: pl.Expr) -> pl.Expr:
         return set.list.len().cast(to_polars(BIGINT))
 
-    if len(bound.arguments) == 1:
-        return build_distinct_values(bound.types[0], finish)
-    fields = tuple(Field(f"_{i}", type) for i, type in enumerate(bound.types))
-    return build_distinct_values(Struct(fields), finish)
+    return build_distinct_values(_distinct_type(bound), finish)
+
+
+def over_distinct(build: BuildAccumulator) -> BuildAccumulator:
+    """Return the builder of an aggregate of the distinct values, or of distinct rows of values.
+
+    The aggregate of the set of a group is computed at the end, so it must not need the order of
+    rows.
+    """
+
+    def build_distinct(bound: BoundArguments) -> Accumulator:
+        accumulator, type = build(bound), _distinct_type(bound)
+        assert not accumulator.needs_order
+
+        def finish(set: pl.Expr) -> pl.Expr:
+            import polars as pl
+
+            each = pl.element()
+            values = (
+                tuple(each.struct.field(field.name) for field in type.fields)
+                if isinstance(type, Struct)
+                else (each,)
+            )
+            rows = AccumulatorInput(values, pl.lit(None), pl.len())
+            return set.list.agg(accumulator.finish(*accumulator.partial(rows)))
+
+        return build_distinct_values(type, finish)
+
+    return build_distinct
+
+
+def _distinct_type(bound: BoundArguments) -> Type:
+    """Return the type of what is distinct: of one argument its own, of several a struct."""
+    types = [argument.type for argument in bound.column_arguments]
+    if len(types) == 1:
+        return types[0]
+    return Struct(tuple(Field(f"_{i}", type) for i, type in enumerate(types)))
 
 
 SPARK_COLLECT_SET = "array_sort(collect_set({0}){filter})"
@@ -69,6 +107,22 @@ SPARK_COLLECT_SET = "array_sort(collect_set({0}){filter})"
 def build_collect_set(bound: BoundArguments) -> Accumulator:
     """Build collect_set(x), in ascending order, so that it does not depend on the batches."""
     return build_distinct_values(bound.types[0], lambda set: set.list.sort())
+
+
+SPARK_COLLECT_UNION = "array_sort(collect_union({0}){filter})"
+
+
+def build_collect_union(bound: BoundArguments) -> Accumulator:
+    """Build collect_union(x): the distinct elements of all arrays, in ascending order."""
+    array = bound.types[0]
+    assert isinstance(array, Array)
+    elements = build_distinct_values(array.element, lambda set: set.list.sort())
+
+    def partial(rows: AccumulatorInput) -> tuple[pl.Expr, ...]:
+        values = explode_group_lists(rows.value)
+        return elements.partial(AccumulatorInput((values,), rows.order, rows.count))
+
+    return Accumulator(elements.state, partial, elements.merge, elements.finish)
 
 
 def build_distinct_values(type: Type, finish: Callable[[pl.Expr], pl.Expr]) -> Accumulator:

@@ -10,9 +10,10 @@ from headrace.core.aggregates.accumulator import (
     AccumulatorInput,
     explode_group_lists,
 )
+from headrace.core.aggregates.counting import build_collect_set
 from headrace.core.expressions.signature import BoundArguments
 from headrace.core.expressions.typed import ExpressionError
-from headrace.core.types.data_types import Array, Field, Struct
+from headrace.core.types.data_types import Array, Field, Struct, is_ordered
 from headrace.core.types.elements import ORDER
 
 if TYPE_CHECKING:
@@ -86,6 +87,9 @@ SPARK_MIN_BY = (
 SPARK_MAX_BY = (
     f"max_by({{0}}, case when ({{1}}) is not null then struct({{1}}, {ORDER}) end){{filter}}"
 )
+SPARK_MIN_BY_VALUES = SPARK_MIN_BY.replace("end){filter}", "end, {2}){filter}")
+SPARK_MAX_BY_VALUES = SPARK_MAX_BY.replace("end){filter}", "end, {2}){filter}")
+SPARK_DISTINCT_LIST = "array_sort(collect_list({distinct}{0}){filter})"
 SPARK_COLLECT_LIST = (
     f"transform(array_sort(collect_list(case when ({{0}}) is not null then"
     f" named_struct('order', {ORDER}, 'value', {{0}}) end){{filter}}), __item -> __item.value)"
@@ -135,6 +139,74 @@ def build_min_by(bound: BoundArguments) -> Accumulator:
 def build_max_by(bound: BoundArguments) -> Accumulator:
     """Build max_by(x, y)."""
     return _build_best(bound, greatest=True)
+
+
+MOST_BEST = 100_000
+"""Spark's limit of the values that min_by and max_by return."""
+
+
+def check_best_count(bound: BoundArguments) -> None:
+    """Check the number of values that min_by and max_by return."""
+    count = bound.constants[2]
+    if not isinstance(count, int) or not 1 <= count <= MOST_BEST:
+        actual = "NULL" if count is None else repr(count)
+        raise ExpressionError(f"wanted 1 to {MOST_BEST}, got {actual}", bound.arguments[2].span)
+
+
+def _build_best_values(bound: BoundArguments, *, greatest: bool) -> Accumulator:
+    """Build the values where another is least or greatest, best first."""
+    count = bound.constants[2]
+    assert isinstance(count, int)
+    value, by, _ = bound.types
+    best = Struct((Field("value", value), Field("by", by), Field("order", ORDER_KEY)))
+
+    def pick(rows: pl.Expr) -> tuple[pl.Expr, ...]:
+        import polars as pl
+
+        # Polars 2.1 reads beyond its memory where `agg` sorts what it has exploded: sort lists.
+        fields = pl.element().struct
+        keys = fields.field("by"), fields.field("order")
+        ranked = pl.element().sort_by(*keys, descending=[greatest, True], nulls_last=True)
+        return (rows.implode().list.eval(ranked.head(count)),)
+
+    def partial(rows: AccumulatorInput) -> tuple[pl.Expr, ...]:
+        import polars as pl
+
+        value, by = rows.values
+        return pick(pl.struct(value.alias("value"), by.alias("by"), rows.order.alias("order")))
+
+    def finish(items: pl.Expr) -> pl.Expr:
+        import polars as pl
+
+        fields = pl.element().struct
+        found = items.list.eval(fields.field("value").filter(fields.field("by").is_not_null()))
+        return pl.when(found.list.len() > 0).then(found)
+
+    return Accumulator(
+        state=(("items", Array(best)),),
+        partial=partial,
+        merge=lambda items: pick(explode_group_lists(items)),
+        finish=finish,
+        needs_order=True,
+    )
+
+
+def build_min_by_values(bound: BoundArguments) -> Accumulator:
+    """Build min_by(x, y, count)."""
+    return _build_best_values(bound, greatest=False)
+
+
+def build_max_by_values(bound: BoundArguments) -> Accumulator:
+    """Build max_by(x, y, count)."""
+    return _build_best_values(bound, greatest=True)
+
+
+def build_distinct_list(bound: BoundArguments) -> Accumulator:
+    """Build collect_list(distinct x), in ascending order."""
+    if not is_ordered(bound.types[0]):
+        message = f"distinct values of {bound.types[0]} have no order to be listed in"
+        raise ExpressionError(message, bound.arguments[0].span)
+    return build_collect_set(bound)
 
 
 def build_collect_list(bound: BoundArguments) -> Accumulator:

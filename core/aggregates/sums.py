@@ -75,6 +75,42 @@ def build_distinct_average(bound: BoundArguments) -> Accumulator:
     return _build_distinct_total(type, DOUBLE, _finish_mean)
 
 
+def build_try_sum(bound: BoundArguments) -> Accumulator:
+    """Build try_sum(x): NULL where the sum of integers is no bigint, whatever the order of rows."""
+    if not is_integer(bound.types[0]):
+        return build_sum(bound)
+
+    def partial(rows: AccumulatorInput) -> tuple[pl.Expr, ...]:
+        count = rows.value.count().cast(to_polars(BIGINT))
+        return rows.value.cast(to_polars(_LONG_SUM)).sum(), count
+
+    return Accumulator(
+        state=(("sum", _LONG_SUM), ("count", BIGINT)),
+        partial=partial,
+        merge=lambda sum, count: (sum.sum(), count.sum()),
+        finish=_finish_try_sum,
+    )
+
+
+_LONG_SUM = Decimal(MAX_DIGITS, 0)
+
+
+def _finish_try_sum(sum: pl.Expr, count: pl.Expr) -> pl.Expr:
+    import polars as pl
+
+    from headrace.core.expressions.arithmetic.decimals import to_unscaled
+
+    return pl.when(count > 0).then(to_unscaled(sum).cast(to_polars(BIGINT), strict=False))
+
+
+def spark_form_of_try_sum(bound: BoundArguments) -> str:
+    """Return the Spark form of `try_sum`: integers are summed as decimals, since Spark's result is
+    NULL if some sum on the way is no bigint."""
+    if not is_integer(bound.types[0]):
+        return spark_form_of_sum(bound)
+    return "try_cast(sum({distinct}cast({0} as decimal(19,0))){filter} as bigint)"
+
+
 def spark_form_of_sum(bound: BoundArguments) -> str:
     """Return the Spark form of `sum`: none for long decimals, which may overflow on the way."""
     type = bound.types[0]

@@ -2,8 +2,22 @@
 
 from __future__ import annotations
 
-from headrace.core.aggregates import counting, min_max, ordered_aggregates, sums, variance
-from headrace.core.aggregates.aggregate import AggregateFunction, aggregate, overload
+from headrace.core.aggregates import (
+    bit_aggregates,
+    counting,
+    min_max,
+    ordered_aggregates,
+    sums,
+)
+from headrace.core.aggregates.accumulator import BuildAccumulator
+from headrace.core.aggregates.aggregate import (
+    AggregateFunction,
+    AggregateOverload,
+    aggregate,
+    overload,
+)
+from headrace.core.aggregates.counting import over_distinct
+from headrace.core.aggregates.statistics_table import STATISTICS
 from headrace.core.expressions.function import TypedCall
 from headrace.core.expressions.signature import BoundArguments
 from headrace.core.types.data_types import BIGINT
@@ -22,7 +36,6 @@ def _bind_count(call: TypedCall) -> tuple[int, BoundArguments]:
     return int(bool(call.arguments)), BoundArguments(call.arguments, {}, {}, BIGINT)
 
 
-_SAME_RESULT_HINT = "the result is the same without it"
 _ORDER_TEXT = "by event time, then by position in the source"
 
 _COUNTS = (
@@ -43,17 +56,27 @@ _COUNTS = (
             ("count(*) filter (where n > 1)", "2"),
         ),
         nullable=False,
-        instead="count(distinct column) counts different values",
+        distinct_hint="count(distinct column) counts different values",
         bind=_bind_count,
     ),
     aggregate(
         "count_if",
         "The number of rows in which a condition is true.",
-        overload("count_if(condition: boolean) -> bigint", counting.build_count_if),
+        overload(
+            "count_if(condition: boolean) -> bigint",
+            counting.build_count_if,
+            distinct=over_distinct(counting.build_count_if),
+        ),
         example=("count_if(n > 1)", "2"),
         nullable=False,
     ),
 )
+
+
+def _same_if_distinct(signature: str, build: BuildAccumulator) -> AggregateOverload:
+    """Return an overload whose result is the same over distinct values."""
+    return overload(signature, build, distinct=build)
+
 
 _SUMS = (
     aggregate(
@@ -86,38 +109,81 @@ _SUMS = (
         more=(("avg(cast(n as decimal(3,1)))", "1.66667"),),
         aliases=("mean",),
     ),
+    aggregate(
+        "try_sum",
+        "The sum of all values that are not NULL, as `sum` computes it, but NULL where the sum of"
+        " integers is no bigint.",
+        overload(
+            "try_sum(value: N) -> N",
+            sums.build_try_sum,
+            distinct=over_distinct(sums.build_try_sum),
+            returns=sums.sum_type,
+            spark=sums.spark_form_of_try_sum,
+        ),
+        example=("try_sum(9223372036854775807 + n * 0)", "NULL"),
+        more=(("try_sum(n)", "5"),),
+    ),
+    aggregate(
+        "try_avg",
+        "The mean of all values that are not NULL: the same as `avg`, which is NULL where it has"
+        " too many digits.",
+        overload(
+            "try_avg(value: N) -> N",
+            sums.build_average,
+            distinct=sums.build_distinct_average,
+            returns=sums.avg_type,
+            spark=sums.spark_form_of_average,
+        ),
+        example=("try_avg(n)", "1.6666666666666667"),
+    ),
+)
+
+_BITS = tuple(
+    aggregate(
+        name,
+        f"Bitwise {words} of all values that are not NULL; NULL if there are none.",
+        overload(f"{name}(value: I) -> I", build, distinct=distinct),
+        example=(f"{name}(n)", example),
+    )
+    for name, words, build, distinct, example in (
+        ("bit_and", "and", bit_aggregates.build_bit_and, bit_aggregates.build_bit_and, "0"),
+        ("bit_or", "or", bit_aggregates.build_bit_or, bit_aggregates.build_bit_or, "3"),
+        (
+            "bit_xor",
+            "exclusive or",
+            bit_aggregates.build_bit_xor,
+            over_distinct(bit_aggregates.build_bit_xor),
+            "1",
+        ),
+    )
 )
 
 _EXTREMES = (
     aggregate(
         "min",
         "The least value; NULL if there are none. NaN only if all values are NaN.",
-        overload("min(value: C) -> C", min_max.build_min),
+        _same_if_distinct("min(value: C) -> C", min_max.build_min),
         example=("min(x)", "0.5"),
-        instead=_SAME_RESULT_HINT,
     ),
     aggregate(
         "max",
         "The greatest value; NULL if there are none. NaN is above all numbers.",
-        overload("max(value: C) -> C", min_max.build_max),
+        _same_if_distinct("max(value: C) -> C", min_max.build_max),
         example=("max(s)", "c"),
-        instead=_SAME_RESULT_HINT,
     ),
     aggregate(
         "bool_and",
         "Whether a condition is true in every row, ignoring NULLs; NULL if it is NULL in all rows.",
-        overload("bool_and(condition: boolean) -> boolean", min_max.build_bool_and),
+        _same_if_distinct("bool_and(condition: boolean) -> boolean", min_max.build_bool_and),
         example=("bool_and(ok)", "false"),
         aliases=("every",),
-        instead=_SAME_RESULT_HINT,
     ),
     aggregate(
         "bool_or",
         "Whether a condition is true in some row; NULL if it is NULL in all rows.",
-        overload("bool_or(condition: boolean) -> boolean", min_max.build_bool_or),
+        _same_if_distinct("bool_or(condition: boolean) -> boolean", min_max.build_bool_or),
         example=("bool_or(ok)", "true"),
         aliases=("some", "any"),
-        instead=_SAME_RESULT_HINT,
     ),
 )
 
@@ -128,12 +194,12 @@ _ORDERED = (
         overload(
             "first(value: T, [ignore_nulls: constant boolean]) -> T",
             ordered_aggregates.build_first,
+            distinct=ordered_aggregates.build_first,
             check=ordered_aggregates.check_null_flag,
             spark=ordered_aggregates.spark_form_of_first,
         ),
         example=("first(s)", "a"),
         aliases=("first_value", "any_value"),
-        instead=_SAME_RESULT_HINT,
     ),
     aggregate(
         "last",
@@ -141,51 +207,67 @@ _ORDERED = (
         overload(
             "last(value: T, [ignore_nulls: constant boolean]) -> T",
             ordered_aggregates.build_last,
+            distinct=ordered_aggregates.build_last,
             check=ordered_aggregates.check_null_flag,
             spark=ordered_aggregates.spark_form_of_last,
         ),
         example=("last(n)", "NULL"),
         more=(("last(n, true)", "2"),),
         aliases=("last_value",),
-        instead=_SAME_RESULT_HINT,
     ),
     aggregate(
         "min_by",
         "The value in the row in which the other is least, ignoring NULLs of the other; if there"
-        " are several, in the last of them.",
+        " are several, in the last of them. With a count, an array of the values of that many rows,"
+        " best first.",
         overload(
             "min_by(value: T, by: C) -> T",
             ordered_aggregates.build_min_by,
+            distinct=ordered_aggregates.build_min_by,
             spark=ordered_aggregates.SPARK_MIN_BY,
         ),
+        overload(
+            "min_by(value: T, by: C, count: constant int) -> array<T>",
+            ordered_aggregates.build_min_by_values,
+            check=ordered_aggregates.check_best_count,
+            spark=ordered_aggregates.SPARK_MIN_BY_VALUES,
+        ),
         example=("min_by(s, x)", "a"),
-        instead=_SAME_RESULT_HINT,
     ),
     aggregate(
         "max_by",
         "The value in the row in which the other is greatest, ignoring NULLs of the other; if there"
-        " are several, in the last of them.",
+        " are several, in the last of them. With a count, an array of the values of that many rows,"
+        " best first.",
         overload(
             "max_by(value: T, by: C) -> T",
             ordered_aggregates.build_max_by,
+            distinct=ordered_aggregates.build_max_by,
             spark=ordered_aggregates.SPARK_MAX_BY,
+        ),
+        overload(
+            "max_by(value: T, by: C, count: constant int) -> array<T>",
+            ordered_aggregates.build_max_by_values,
+            check=ordered_aggregates.check_best_count,
+            spark=ordered_aggregates.SPARK_MAX_BY_VALUES,
         ),
         example=("max_by(n, s)", "NULL"),
         more=(("max_by(x, n)", "2.0"),),
-        instead=_SAME_RESULT_HINT,
     ),
     aggregate(
         "collect_list",
-        f"All values that are not NULL, {_ORDER_TEXT}; an empty array if there are none.",
+        f"All values that are not NULL, {_ORDER_TEXT}; with distinct each once, in ascending order;"
+        " an empty array if there are none.",
         overload(
             "collect_list(value: T) -> array<T>",
             ordered_aggregates.build_collect_list,
+            distinct=ordered_aggregates.build_distinct_list,
+            spark_distinct=ordered_aggregates.SPARK_DISTINCT_LIST,
             spark=ordered_aggregates.SPARK_COLLECT_LIST,
         ),
         example=("collect_list(n)", "[1, 2, 2]"),
         aliases=("array_agg",),
         nullable=False,
-        instead="collect_set(...) returns each value once",
     ),
     aggregate(
         "collect_set",
@@ -194,55 +276,33 @@ _ORDERED = (
         overload(
             "collect_set(value: C) -> array<C>",
             counting.build_collect_set,
+            distinct=counting.build_collect_set,
             spark=counting.SPARK_COLLECT_SET,
         ),
         example=("collect_set(n)", "[1, 2]"),
         nullable=False,
-        instead=_SAME_RESULT_HINT,
-    ),
-)
-
-_NO_DISTINCT_HINT = "not built yet: a dedup step keeps each value once"
-_VARIANCES = (
-    aggregate(
-        "stddev_samp",
-        "The standard deviation of a sample, with the divisor n - 1; NULL for fewer than two"
-        " values.",
-        overload("stddev_samp(value: double) -> double", variance.build_stddev_samp),
-        example=("stddev_samp(n)", "0.5773502691896257"),
-        aliases=("stddev", "std"),
-        instead=_NO_DISTINCT_HINT,
     ),
     aggregate(
-        "stddev_pop",
-        "The standard deviation of a population, with the divisor n; NULL for no values.",
-        overload("stddev_pop(value: double) -> double", variance.build_stddev_pop),
-        example=("stddev_pop(n)", "0.4714045207910317"),
-        instead=_NO_DISTINCT_HINT,
-    ),
-    aggregate(
-        "var_samp",
-        "The variance of a sample, with the divisor n - 1; NULL for fewer than two values.",
-        overload("var_samp(value: double) -> double", variance.build_var_samp),
-        example=("var_samp(n)", "0.3333333333333333"),
-        aliases=("variance",),
-        instead=_NO_DISTINCT_HINT,
-    ),
-    aggregate(
-        "var_pop",
-        "The variance of a population, with the divisor n; NULL for no values.",
-        overload("var_pop(value: double) -> double", variance.build_var_pop),
-        example=("var_pop(n)", "0.2222222222222222"),
-        instead=_NO_DISTINCT_HINT,
+        "collect_union",
+        "The distinct elements of all arrays that are not NULL, without NULL, in ascending order.",
+        overload(
+            "collect_union(values: array<C>) -> array<C>",
+            counting.build_collect_union,
+            distinct=counting.build_collect_union,
+            spark=counting.SPARK_COLLECT_UNION,
+        ),
+        example=("collect_union(array(n, 1))", "[1, 2]"),
+        nullable=False,
     ),
 )
 
 ALL_AGGREGATES: tuple[AggregateFunction, ...] = (
     *_COUNTS,
     *_SUMS,
+    *_BITS,
     *_EXTREMES,
     *_ORDERED,
-    *_VARIANCES,
+    *STATISTICS,
 )
 """Every aggregate once."""
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from headrace.core.aggregates.accumulator import Accumulator, AccumulatorInput
+from headrace.core.aggregates.accumulator import Accumulator, AccumulatorInput, BuildAccumulator
 from headrace.core.expressions.signature import BoundArguments
 from headrace.core.types.data_types import BIGINT, DOUBLE, to_polars
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-def _build_variance(*, sample: bool, root: bool) -> Callable[[BoundArguments], Accumulator]:
+def _build_variance(*, sample: bool, root: bool) -> BuildAccumulator:
     def finish(count: pl.Expr, mean: pl.Expr, squares: pl.Expr) -> pl.Expr:
         import polars as pl
 
@@ -27,15 +27,37 @@ def _build_variance(*, sample: bool, root: bool) -> Callable[[BoundArguments], A
         variance = pl.when(count > least).then(squares / (count - least))
         return variance.sqrt() if root else variance
 
-    def build(bound: BoundArguments) -> Accumulator:
-        return Accumulator(
-            state=(("count", BIGINT), ("mean", DOUBLE), ("squares", DOUBLE)),
-            partial=_compute_partial,
-            merge=_merge_states,
-            finish=finish,
-        )
+    return lambda bound: _build(finish)
 
-    return build
+
+def build_squares(bound: BoundArguments) -> Accumulator:
+    """Build the sum of the squared distances from the mean; NULL for no values."""
+    import polars as pl
+
+    return _build(lambda count, mean, squares: pl.when(count > 0).then(squares))
+
+
+def _build(finish: Callable[[pl.Expr, pl.Expr, pl.Expr], pl.Expr]) -> Accumulator:
+    return Accumulator(
+        state=(("count", BIGINT), ("mean", DOUBLE), ("squares", DOUBLE)),
+        partial=_compute_partial,
+        merge=_merge_states,
+        finish=finish,
+    )
+
+
+def compute_mean(value: pl.Expr) -> pl.Expr:
+    """Return the mean of a group's values, exact if all are equal."""
+    return value.mean().clip(value.min(), value.max())
+
+
+def compute_common_mean(count: pl.Expr, mean: pl.Expr) -> pl.Expr:
+    """Return the mean of all values of several parts, by their counts and means."""
+    import polars as pl
+
+    total = count.sum()
+    centre = (mean * count).sum() / total
+    return pl.when(total > 0).then(centre.clip(mean.min(), mean.max()))
 
 
 def _compute_partial(rows: AccumulatorInput) -> tuple[pl.Expr, ...]:
@@ -43,7 +65,7 @@ def _compute_partial(rows: AccumulatorInput) -> tuple[pl.Expr, ...]:
 
     value = rows.value
     count = value.count().cast(to_polars(BIGINT))
-    mean = value.mean().clip(value.min(), value.max())
+    mean = compute_mean(value)
     squares = value.var(ddof=0) * count
     alike = value.min() == value.max()
     # Not 0.0: for infinities and NaN the result is NaN.
@@ -51,13 +73,9 @@ def _compute_partial(rows: AccumulatorInput) -> tuple[pl.Expr, ...]:
 
 
 def _merge_states(count: pl.Expr, mean: pl.Expr, squares: pl.Expr) -> tuple[pl.Expr, ...]:
-    import polars as pl
-
-    total = count.sum()
-    centre = (mean * count).sum() / total
-    common = pl.when(total > 0).then(centre.clip(mean.min(), mean.max()))
+    common = compute_common_mean(count, mean)
     distance = mean - common
-    return total, common, (squares + distance * distance * count).sum()
+    return count.sum(), common, (squares + distance * distance * count).sum()
 
 
 build_stddev_samp = _build_variance(sample=True, root=True)

@@ -200,7 +200,7 @@ def _mismatch_error(
     closest = max(mismatches, key=lambda m: -1 if m.index is None else m.index)
     if closest.index is None:
         argument_count = len(call.arguments)
-        counts = " or ".join(dict.fromkeys(m.expected for m in mismatches))
+        counts = " or ".join(sorted({m.expected for m in mismatches}))
         noun = "argument" if counts == "1" else "arguments"
         message = f"{call.name} takes {counts} {noun}, got {argument_count}"
         if foreign := find_foreign_hint(f"{call.name}/{argument_count}"):

@@ -85,12 +85,15 @@ def cut(rows: pl.DataFrame, luck: random.Random) -> list[pl.DataFrame]:
     return [shuffled[a:b] for a, b in zip([0, *ends], [*ends, rows.height], strict=True)]
 
 
-def same(a: Any, b: Any) -> bool:
-    """Whether two coded values are equal; doubles up to the rounding of another order."""
+def same(a: Any, b: Any, near: float = 0.0) -> bool:
+    """Whether two coded values are equal; doubles up to the rounding of another order.
+
+    `near` is the difference that sums may have that nearly cancel out.
+    """
     if isinstance(a, float) and isinstance(b, float | int):
-        return a == b or math.isclose(a, b, rel_tol=1e-9)
+        return a == b or math.isclose(a, b, rel_tol=1e-9, abs_tol=near)
     if isinstance(a, list) and isinstance(b, list):
-        return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
+        return len(a) == len(b) and all(same(x, y, near) for x, y in zip(a, b, strict=True))
     if isinstance(a, dict) and isinstance(b, dict):
-        return list(a) == list(b) and all(same(a[k], b[k]) for k in a)
+        return list(a) == list(b) and all(same(a[k], b[k], near) for k in a)
     return bool(a == b)

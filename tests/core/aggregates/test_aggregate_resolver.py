@@ -7,6 +7,7 @@ import pytest
 from headrace.core.aggregates import AGGREGATES, ORDER, type_aggregate_text
 from headrace.core.expressions import ExpressionErrors, find_columns, type_expression
 from headrace.core.expressions.functions.spark_functions import AGGREGATE_NAMES
+from headrace.core.expressions.signature import ArrayPattern, Parameter, parse_signature
 from headrace.core.types.data_types import (
     BIGINT,
     BOOLEAN,
@@ -57,16 +58,17 @@ def errors(text: str) -> list[tuple[str, str, str]]:
         ("sum(n) filter (where null)", "filter wants a boolean condition, got void", "null", ""),
         ("sum(shop)", "sum wants a number, got string", "shop", ""),
         ("max(v)", "max wants a type with an order, got struct", "v", ""),
-        ("min(distinct n)", "distinct is not allowed in min", "min", "the same without it"),
-        ("collect_list(distinct n)", "distinct is not allowed", "collect_list", "collect_set"),
-        ("stddev(distinct n)", "distinct is not allowed", "stddev", "dedup"),
+        ("max_by(distinct n, n, 2)", "distinct is not allowed in max_by", "max_by", ""),
+        ("collect_list(distinct v)", "have no order to be listed in", "v", ""),
+        ("max_by(n, n, 0)", "wanted 1 to 100000, got 0", "0", ""),
+        ("max_by(n, n, null)", "wanted 1 to 100000, got NULL", "null", ""),
         ("count()", "count takes at least 1 argument, got 0", "count()", "count(*)"),
         ("count(distinct *)", "* is allowed only in count(*)", "*", ""),
         ("count(*, n)", "* is allowed only in count(*)", "*", ""),
         ("sum(*)", "* is allowed only in count(*)", "*", ""),
         ("summ(n)", 'unknown function "summ"', "summ", 'did you mean "sum"?'),
         ("sum()", "sum takes 1 argument, got 0", "sum()", "its signature is sum(value: N) -> N"),
-        ("min_by(n)", "min_by takes 2 arguments, got 1", "min_by(n)", ""),
+        ("min_by(n)", "min_by takes 2 or 3 arguments, got 1", "min_by(n)", ""),
         ("first(n, ok)", "first wants a constant boolean, got boolean", "ok", ""),
         ("first(n, null)", "wanted true or false, got NULL", "null", ""),
         ("count_if(n)", "count_if wants boolean, got int", "n", ""),
@@ -161,13 +163,20 @@ def test_a_state_is_named_and_typed_after_what_was_written() -> None:
     assert call.input_columns == {"shop", "price"}
 
 
+def _argument(parameter: Parameter) -> str:
+    """Return an argument for a parameter of a signature."""
+    if isinstance(parameter.pattern, ArrayPattern):
+        return "array(n)"
+    return {"boolean": "ok", "string": "shop"}.get(str(parameter.pattern), "n")
+
+
 def test_only_what_goes_by_order_needs_it() -> None:
     needing = {"first", "last", "min_by", "max_by", "collect_list"}
     for row in AGGREGATES.values():
-        text = {"count": "count(*)", "min_by": "min_by(n, n)", "max_by": "max_by(n, n)"}
-        condition = row.signatures[0].split("(")[1].startswith("condition")
-        plain = f"{row.name}({'ok' if condition else 'n'})"
-        expression = type_aggregate_text(text.get(row.name, plain), SCHEMA, KEYS)
+        first = parse_signature(row.signatures[0])
+        arguments = [_argument(each) for each in first.parameters if not each.is_optional]
+        text = f"{row.name}({', '.join(arguments) or '*'})"
+        expression = type_aggregate_text(text, SCHEMA, KEYS)
         assert expression.needs_order is (row.name in needing), row.name
     assert ORDER.startswith("__")
 

@@ -82,6 +82,20 @@ TEXTS = (
     "avg(n) filter (where n > 100)",
     "coalesce(k, -1)",
     "max('x')",
+    "stddev(distinct n)",
+    "bit_and(n)",
+    "bit_xor(distinct n)",
+    "try_sum(n)",
+    "regr_avgx(n, d)",
+    "regr_count(n, x)",
+    "round(corr(distinct n, d), 9)",
+    "round(skewness(d), 9)",
+    "round(kurtosis(d), 9)",
+    "round(covar_pop(n, d) filter (where ok), 9)",
+    "max_by(s, x, 2)",
+    "min_by(n, s, 3) filter (where ok)",
+    "collect_list(distinct s)",
+    "collect_union(array(n, 1))",
 )
 EXPRESSIONS = {text: typed(text, SCHEMA, ["k"]) for text in TEXTS}
 

@@ -17,6 +17,9 @@ from headrace.core.types.data_types import to_polars
 from tests.support.aggregation import FAMILIES, at_once, cases, in_pieces, input_of, same, typed
 from tests.support.spark.sql_values import encode
 
+UNORDERED = ("collect_set", "collect_union", "collect_list(distinct")
+"""Calls whose result has no order in Spark."""
+
 
 @cache
 def answered(family: str) -> tuple[pl.DataFrame, dict[str, AggregateExpression], dict[str, Any]]:
@@ -43,7 +46,7 @@ def wrong(
         if isinstance(value, pl.Series):
             value = value.to_list()
         ours, theirs = encode(value, str(expression.type)), values[text]
-        if text.startswith("collect_set"):  # whose order Spark leaves open
+        if text.startswith(UNORDERED):
             ours, theirs = sorted(ours, key=repr), sorted(theirs, key=repr)
         if not same(ours, theirs):
             found.append(f"{text}: {ours!r}, spark {theirs!r}")

@@ -62,6 +62,13 @@ AGGREGATES = {
     "some": "count(*) filter (where v > 0)",
     "both": "sum(v) + count(*)",
     "sure": "sum(if(v < -3, raise_error('low'), v))",
+    "bits": "bit_xor(v)",
+    "sums": "try_sum(distinct v)",
+    "line": "round(regr_slope(v, k), 6)",
+    "tails": "round(kurtosis(v), 6)",
+    "firsts": "max_by(s, v, 2)",
+    "union": "collect_union(array(k, v))",
+    "values": "collect_list(distinct s)",
 }
 TIMES = st.sampled_from(
     [

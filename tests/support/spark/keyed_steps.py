@@ -22,6 +22,9 @@ ORDERED = [name for name in NAMES if not isinstance(TYPES[name], Array | Struct)
 SUMMED = [n for n in NAMES if is_integer(TYPES[n]) or isinstance(TYPES[n], Decimal) or n in EXACT]
 AVERAGED = [name for name in SUMMED if TYPES[name] != BIGINT]
 SPREAD = [name for name in EXACT if is_numeric(EXACT[name])]
+INTEGERS = [name for name in NAMES if is_integer(TYPES[name])]
+PAIRED = ["n3", "n4", "ki"]
+"""Numbers that are not large, for sums that may nearly cancel out."""
 CONDITIONS = [name for name in NAMES if TYPES[name] == BOOLEAN]
 CONDITIONS += ["ki > 0", "n3 > 0", "s is null or p", "ks = 'a'", "false", "kx = 0"]
 
@@ -36,7 +39,16 @@ CALLS = [
     *("min_by({any}, {ordered})", "max_by({any}, {ordered})", "max_by({any}, kx)"),
     *("collect_list({any})", "array_agg({any})", "collect_set({ordered})", "collect_set(kx)"),
     *("stddev_samp({spread})", "stddev_pop({spread})", "std(ki)", "mean({averaged})"),
-    *("var_samp({spread})", "var_pop({spread})", "variance(ki)"),
+    *("var_samp({spread})", "var_pop({spread})", "variance(ki)", "stddev(distinct {spread})"),
+    *("bit_and({integer})", "bit_or({integer})", "bit_xor({integer})", "bit_xor(distinct ki)"),
+    *("try_sum({summed})", "try_sum(distinct {summed})", "try_avg({averaged})"),
+    *("skewness({paired})", "kurtosis({paired})", "skewness(distinct {paired})"),
+    *("covar_pop({paired}, ki)", "covar_samp({paired}, {paired})", "corr({paired}, ki)"),
+    *("regr_count({summed}, {averaged})", "regr_avgx(n2, {averaged})", "regr_avgy(n1, n3)"),
+    *("regr_slope({paired}, ki)", "regr_intercept({paired}, ki)", "regr_r2({paired}, ki)"),
+    *("regr_sxx(ki, {paired})", "regr_syy({paired}, ki)", "regr_sxy(ki, {paired})"),
+    *("max_by({any}, {ordered}, 3)", "min_by({any}, {ordered}, 2)", "collect_union(array(ki, nr))"),
+    *("collect_list(distinct {ordered})", "max(distinct {ordered})", "count_if(distinct p)"),
 ]
 WHOLES = [
     "{call} is null",
@@ -136,7 +148,7 @@ def _call(random: Random) -> str:
 
 def _names(random: Random) -> dict[str, str]:
     found = {"any": NAMES, "ordered": ORDERED, "summed": SUMMED, "spread": SPREAD}
-    found["averaged"] = AVERAGED
+    found |= {"averaged": AVERAGED, "paired": PAIRED, "integer": INTEGERS}
     picked = {name: random.choice(names) for name, names in found.items()}
     return {**picked, "condition": random.choice(CONDITIONS)}
 

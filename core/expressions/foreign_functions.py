@@ -80,6 +80,11 @@ FOREIGN_FUNCTIONS: Mapping[str, str] = {
     **{"datediff/3": "timestampdiff(DAY, earlier, later)"},
     **dict.fromkeys(("date_add/3", "dateadd/3"), "timestampadd(DAY, 1, time)"),
     **{"date_trunc/1": "date_trunc('DAY', time)", "trim/2": "btrim(text, 'x')"},
+    **dict.fromkeys(
+        ("json_extract", "json_value", "json_query", "json_extract_scalar", "json_get"),
+        "get_json_object(text, '$.a')",
+    ),
+    "json_extract_path_text": "get_json_object(text, '$.a')",
     "modulo": "number % other",
     "square": "power(number, 2)",
     "truncate": "round(number, 2)",
@@ -112,11 +117,7 @@ JSON_ADVICE = (
     "schema can declare the field as a struct, such as payload: struct<a: int>, read as payload.a"
 )
 _ADVICE: Mapping[str, str] = {
-    **dict.fromkeys(
-        ("json_extract", "json_value", "json_query", "json_extract_scalar", "json_get"),
-        JSON_ADVICE,
-    ),
-    **dict.fromkeys(("get_json_object", "from_json", "json_extract_path_text"), JSON_ADVICE),
+    "from_json": JSON_ADVICE,
 }
 FUNCTION_SIMILARITY = 0.7
 """Names of functions are short words: less similar ones mean something else."""

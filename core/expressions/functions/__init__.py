@@ -17,6 +17,7 @@ from headrace.core.expressions.functions.dates import DATES
 from headrace.core.expressions.functions.digits import DIGITS
 from headrace.core.expressions.functions.encodings import ENCODINGS
 from headrace.core.expressions.functions.failures import FAILURES
+from headrace.core.expressions.functions.json_texts import JSON_TEXTS
 from headrace.core.expressions.functions.logic import LOGIC
 from headrace.core.expressions.functions.mathematics import MATHEMATICS
 from headrace.core.expressions.functions.number_formats import NUMBER_FORMATS
@@ -51,6 +52,7 @@ FAMILIES: tuple[tuple[SqlFunction, ...], ...] = (
     NUMBER_FORMATS,
     CHARSETS,
     PATTERNS,
+    JSON_TEXTS,
     DATES,
     TIMESTAMPS,
     DATE_PART,

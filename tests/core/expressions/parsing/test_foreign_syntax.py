@@ -40,7 +40,7 @@ SCHEMA = Schema(tuple(Field(name, *parse_type(type)) for name, type in COLUMNS.i
             "json_extract(s, '$.a')",
             "unknown function",
             "json_extract",
-            "schema can declare the field",
+            "as in get_json_object(text",
         ),
         ("isnull(n, 0)", "takes 1 argument, got 2", "isnull(n, 0)", "as in coalesce(value, other)"),
         ("datediff('day', at, at)", "a unit has no quotes here", "'day'", "write DAY"),

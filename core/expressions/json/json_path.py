@@ -1,0 +1,247 @@
+"""Paths into JSON texts, as in `$.orders[0]['unit price']`, with Spark's meaning of wildcards.
+
+The rules for wildcards are those of Spark's evaluator, which follows Hive: an array of one match
+is written without brackets, and `[*][*]` joins arrays. It writes while it reads, so a match found
+behind one that failed may follow it; the evaluator here writes in the same order.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+from typing import TypeAlias
+
+import orjson
+
+from headrace.core.expressions.json.json_reader import (
+    MAX_DEPTH,
+    InvalidJson,
+    read_json,
+)
+from headrace.core.expressions.json.json_writer import (
+    Quote,
+    format_float,
+    format_json,
+    quote_16_bits,
+    quote_characters,
+)
+
+
+class Wildcard(Enum):
+    """The steps that match more than one value; spelled `.*`, the step matches nothing in Spark."""
+
+    ELEMENTS = "[*]"
+    MEMBERS = ".*"
+
+
+Step: TypeAlias = str | int | Wildcard
+"""The name of a member, the index of an element, or all elements."""
+
+# Spark's parser skips spaces in front of a name, an index, `['` and the end, and nowhere else.
+_STEP = re.compile(
+    r"\s*(?P<members>\.\*|\['\*'\])|\.\s*(?P<name>[^.\[\s][^.\[]*)"
+    r"|\s*\['\s*(?P<quoted>[^'\s][^']*)'\]|\[(?:(?P<all>\*)|\s*(?P<index>[0-9]+))\]",
+    re.ASCII,
+)
+_SPACES = " \t\n\r\f\v"
+_MAX_INDEX = 2**63 - 1
+
+
+@lru_cache(1024)
+def parse_path(text: str) -> tuple[Step, ...] | None:
+    """Return the steps of a path; None if it is malformed.
+
+    >>> parse_path("$.a[0]['b c'][*]")
+    ('a', 0, 'b c', <Wildcard.ELEMENTS: '[*]'>)
+    """
+    if not text.startswith("$"):
+        return None
+    steps: list[Step] = []
+    at = 1
+    while at < len(text):
+        found = _STEP.match(text, at)
+        if found is None:
+            return None if text[at:].strip(_SPACES) else tuple(steps)
+        if found["index"]:
+            index = int(found["index"])
+            if index > _MAX_INDEX:
+                return None
+            steps.append(index)
+        elif found["all"] or found["members"]:
+            steps.append(Wildcard.ELEMENTS if found["all"] else Wildcard.MEMBERS)
+        else:
+            steps.append(found["name"] or found["quoted"])
+        at = found.end()
+    return tuple(steps)
+
+
+class JsonExtractor:
+    """The text of what a path finds in each of many JSON texts."""
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self._steps = tuple(steps)
+        self._never = Wildcard.MEMBERS in steps
+        names = [step for step in steps if isinstance(step, str)]
+        self._marks = [orjson.dumps(name).decode() for name in names]
+        plain = all(mark.isascii() and "\\" not in mark for mark in self._marks)
+        self._is_plain = plain and Wildcard.ELEMENTS not in steps
+
+    def extract(self, text: str | None) -> str | None:
+        """Return the text of what is found; None if nothing is, or the text is not JSON."""
+        if text is None or self._never:
+            return None
+        if self._is_plain and not self._may_repeat(text):
+            try:
+                return self._extract_plain(text, orjson.loads(text))
+            except (orjson.JSONDecodeError, _NotPlain):
+                pass
+        try:
+            return _evaluate_path(read_json(text), self._steps)
+        except (InvalidJson, UnicodeEncodeError):
+            return None
+
+    def _may_repeat(self, text: str) -> bool:
+        """Whether an object may have one of the names twice, or is nested too deep."""
+        if "\\u00" in text:
+            return True
+        for mark in self._marks:
+            if text.count(mark) > 1:
+                return True
+        return len(text) > 2 * MAX_DEPTH and text.count("[") + text.count("{") > MAX_DEPTH
+
+    def _extract_plain(self, text: str, root: object) -> str | None:
+        value = root
+        for step in self._steps:
+            if isinstance(step, str):
+                if type(value) is not dict:
+                    return None
+                value = value.get(step)
+                if value is None:
+                    return None
+            else:
+                assert isinstance(step, int)
+                if type(value) is not list or len(value) <= step:
+                    return None
+                value = value[step]
+        if type(value) is str:
+            return value
+        if type(value) is int:
+            return str(value)
+        if type(value) is float and abs(value) < _LARGE:
+            return format_float(value)
+        return _dump_plain(text, root, value)
+
+
+_LARGE = 2.0**63
+"""From here on, orjson reads whole numbers as doubles."""
+
+
+_FLOAT = re.compile(rb"[0-9][.e]")
+
+
+class _NotPlain(Exception):
+    """A value that orjson does not write as Jackson writes it."""
+
+
+def _dump_plain(text: str, root: object, value: object) -> str:
+    """Return the text of an array, an object or a constant of strict JSON.
+
+    Raises _NotPlain if it has characters or numbers that Jackson writes in another way, or if a
+    name of some object is there twice.
+    """
+    dumped = orjson.dumps(value)
+    if isinstance(value, dict | list):
+        repeats = orjson.dumps(root).count(b'":') != text.count('":')
+        if repeats or "\\u" in text or _FLOAT.search(dumped):
+            raise _NotPlain
+        if not text.isascii() and max(text) > "\uffff":
+            raise _NotPlain
+    elif isinstance(value, float):
+        raise _NotPlain
+    return dumped.decode()
+
+
+class _Style(Enum):
+    RAW = "a text without quotes"
+    QUOTED = "a text in quotes, as part of an array"
+    FLAT = "arrays without brackets, as part of an array"
+
+
+def _evaluate_path(value: object, steps: tuple[Step, ...]) -> str | None:
+    written: list[str] = []
+    if not _Evaluation(written, quote_16_bits).evaluate(value, steps, _Style.RAW):
+        return None
+    text = " ".join(written)
+    text.encode()  # half of a character cannot be written
+    return text
+
+
+@dataclass(slots=True)
+class _Evaluation:
+    """The evaluation of a path that writes values to one array, or to the result."""
+
+    written: list[str]
+    quote: Quote
+
+    def evaluate(self, value: object, steps: tuple[Step, ...], style: _Style) -> bool:
+        """Write what the steps find in the value, and return whether anything was found."""
+        if not steps:
+            return self._write(value, style)
+        step, rest = steps[0], steps[1:]
+        if isinstance(step, str) and isinstance(value, tuple):
+            # The first member of the name that has what is wanted.
+            return any(
+                self.evaluate(inner, rest, style)
+                for name, inner in value
+                if name == step and inner is not None
+            )
+        if not isinstance(value, list) or isinstance(step, str):
+            return False
+        if isinstance(step, int):
+            if rest[:1] == (Wildcard.ELEMENTS,):
+                style = _Style.QUOTED
+            return step < len(value) and self.evaluate(value[step], rest, style)
+        if rest[:1] == (Wildcard.ELEMENTS,):
+            return self._write_array(value, rest[1:], _Style.FLAT)
+        if style is _Style.QUOTED:
+            return self._write_array(value, rest, _Style.QUOTED)
+        return self._write_matches(value, rest, _Style.QUOTED if style is _Style.RAW else style)
+
+    def _write(self, value: object, style: _Style) -> bool:
+        if style is _Style.RAW and isinstance(value, str):
+            self.written.append(value)
+        elif style is _Style.FLAT and isinstance(value, list):
+            return any([self._write(each, style) for each in value])
+        else:
+            self.written.append(format_json(value, self.quote))
+        return True
+
+    def _write_array(self, values: list[object], steps: tuple[Step, ...], style: _Style) -> bool:
+        """Write an array of what is found in all values, even if nothing is."""
+        inner = _Evaluation([], self.quote)
+        found = [inner.evaluate(value, steps, style) for value in values]
+        self.written.append(f"[{','.join(inner.written)}]")
+        return any(found)
+
+    def _write_matches(self, values: list[object], steps: tuple[Step, ...], style: _Style) -> bool:
+        """Write an array of what is found in several values, or what is found in a single one."""
+        inner = _Evaluation([], quote_characters)
+        found = sum([inner.evaluate(value, steps, style) for value in values])
+        if found:
+            text = ",".join(inner.written)
+            self.written.append(f"[{text}]" if found > 1 else text)
+        return found > 0
+
+
+def extract_json(text: str, path: str) -> str | None:
+    """Return the text of what a path finds in a JSON text, as JsonExtractor does."""
+    steps = parse_path(path)
+    return None if steps is None else _make_extractor(steps).extract(text)
+
+
+@lru_cache(1024)
+def _make_extractor(steps: tuple[Step, ...]) -> JsonExtractor:
+    return JsonExtractor(steps)

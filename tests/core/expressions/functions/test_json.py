@@ -1,0 +1,64 @@
+"""JSON functions beyond the recorded cases: limits, and texts on both ways of reading."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from headrace.core.expressions import to_expr, type_expression
+from headrace.core.expressions.json.json_path import JsonExtractor, extract_json, parse_path
+from headrace.core.expressions.json.json_reader import MAX_DEPTH, MAX_NUMBER, list_names
+from headrace.core.types.data_types import STRING, Field, Schema
+
+SCHEMA = Schema((Field("s", STRING), Field("p", STRING)))
+
+
+def evaluate(text: str, **columns: list[str | None]) -> list[object]:
+    frame = pl.DataFrame(columns)
+    return frame.select(to_expr(type_expression(text, SCHEMA)).alias("r"))["r"].to_list()
+
+
+@pytest.mark.parametrize("path", ["$.a", "$"])
+def test_a_text_is_read_up_to_a_depth(path: str) -> None:
+    def nest(depth: int) -> str:
+        return '{"a":' + "[" * (depth - 1) + "]" * (depth - 1) + "}"
+
+    assert extract_json(nest(MAX_DEPTH), path)
+    assert extract_json(nest(MAX_DEPTH + 1), path) is None
+    assert extract_json(f'{{"a":1,"b":{nest(MAX_DEPTH)}}}', "$.a") is None
+
+
+def test_brackets_in_texts_and_beside_each_other_are_not_nested() -> None:
+    assert extract_json(f'{{"a":"{"[" * 2 * MAX_DEPTH}","b":1}}', "$.b") == "1"
+    assert extract_json(f'{{"a":[{"[]," * 2 * MAX_DEPTH}[]],"b":1}}', "$.b") == "1"
+
+
+def test_a_number_has_at_most_1000_characters() -> None:
+    assert extract_json("1" * MAX_NUMBER, "$") == "1" * MAX_NUMBER
+    assert extract_json("1" * (MAX_NUMBER + 1), "$") is None
+    assert extract_json(f'"{"1" * (MAX_NUMBER + 1)}"', "$") == "1" * (MAX_NUMBER + 1)
+
+
+def test_a_malformed_path_finds_nothing() -> None:
+    for path in ("", "a", "$a", "$.", "$..a", "$[-1]", "$[0", "$['']", "$[0]x"):
+        assert parse_path(path) is None, path
+
+
+def test_texts_with_a_name_twice_are_read_in_full() -> None:
+    assert extract_json('{"a":{"x":1},"a":{"b":2}}', "$.a.b") == "2"
+    assert extract_json('{"\\u0061":null,"a":2}', "$.a") == "2"
+
+
+def test_an_extractor_is_as_good_as_a_path_of_each_row() -> None:
+    texts = ['{"a":[1,{"b":2.50}]}', "{'a':[3]}", "[1", None]
+    by_row = evaluate("get_json_object(s, p)", s=texts, p=["$.a[1].b"] * 4)
+    assert (
+        by_row == evaluate("get_json_object(s, '$.a[1].b')", s=texts) == ["2.5", None, None, None]
+    )
+    steps = parse_path("$.a[0]")
+    assert steps is not None
+    assert [JsonExtractor(steps).extract(text) for text in texts] == ["1", "3", None, None]
+
+
+def test_names_repeat_as_they_do_in_the_text() -> None:
+    assert list_names('{"b":1,"a":2,"b":3} rest') == ["b", "a", "b"]

@@ -1,4 +1,4 @@
-"""Functions of JSON texts: parts of them by path, lengths, names.
+"""Functions of JSON texts: parts of them by path, lengths, names, schemas, rows.
 
 Each text is parsed by orjson, in Python: 1 to 2 microseconds a row. Polars reads JSON in columns
 faster, but neither as leniently as Jackson does, nor with the digits that Jackson writes.
@@ -6,12 +6,25 @@ faster, but neither as leniently as Jackson does, nor with the digits that Jacks
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from headrace.core.expressions.casts import build_cast_form
 from headrace.core.expressions.function import SqlFunction, function, overload
 from headrace.core.expressions.signature import BoundArguments
-from headrace.core.expressions.typed import Constant, PolarsForm
+from headrace.core.expressions.typed import Constant, ExpressionError, PolarsForm
+from headrace.core.types.data_types import (
+    DATE,
+    INTERVAL_TYPES,
+    STRING,
+    TIMESTAMP,
+    Array,
+    Field,
+    Struct,
+    Type,
+)
+from headrace.core.types.type_parser import TypeTextError, parse_type
 
 if TYPE_CHECKING:
     import polars as pl
@@ -70,6 +83,114 @@ def _build_object_keys(bound: BoundArguments) -> PolarsForm:
     return compute_on_column(lambda column: _map_slices(list_names, column), bound.result)
 
 
+CORRUPT_COLUMN = "_corrupt_record"
+
+
+def _parse_schema(bound: BoundArguments) -> Type:
+    """Return the type that a constant schema names: columns as in 'a int, b string', or a type."""
+    text, span = bound.constants[1], bound.arguments[1].span
+    if not isinstance(text, str) or not text.strip():
+        raise ExpressionError("a schema is needed", span, "as in 'a int, b string'")
+    try:
+        type = _parse_columns(text)
+    except TypeTextError as error:
+        hint = error.hint or "as in 'a int, b string'"
+        raise ExpressionError(f"the schema '{text}': {error}", span, hint) from None
+    if not isinstance(type, Struct | Array):
+        message = f"a schema is of columns, a struct or an array, got {type}"
+        raise ExpressionError(message, span, f"as in 'a {type}'")
+    corrupt = type.get(CORRUPT_COLUMN) if isinstance(type, Struct) else None
+    if corrupt and corrupt.type != STRING:
+        message = f"the column {CORRUPT_COLUMN} is for texts that are not read, got {corrupt.type}"
+        raise ExpressionError(message, span, f"write {CORRUPT_COLUMN} string")
+    return _without_not_null(type)
+
+
+def _parse_columns(text: str) -> Type:
+    try:
+        return parse_type(f"struct<{text}>")[0]
+    except TypeTextError as error:
+        try:
+            return parse_type(text)[0]
+        except TypeTextError as other:
+            is_type = re.match(r"\s*(array|struct)\s*<", text, re.IGNORECASE)
+            raise (other if is_type else error) from None
+
+
+def _without_not_null(type: Type) -> Type:
+    """Return the type with all fields nullable: a text may lack any of them."""
+    match type:
+        case Struct(fields):
+            return Struct(tuple(Field(f.name, _without_not_null(f.type)) for f in fields))
+        case Array(element):
+            return Array(_without_not_null(element))
+    return type
+
+
+def _build_from_json(bound: BoundArguments) -> PolarsForm:
+    from headrace.core.expressions.batch_forms import compute_on_column
+    from headrace.core.expressions.json.json_rows import JsonOptions, JsonRows
+
+    assert isinstance(bound.result, Struct | Array)
+    times = {TIMESTAMP: build_cast_form(STRING, TIMESTAMP), DATE: _read_date}
+    rows = JsonRows(bound.result, JsonOptions(times=times))
+    form = compute_on_column(rows.convert, bound.result)
+    return lambda text, schema: form(text)
+
+
+def _read_date(text: pl.Expr) -> pl.Expr:
+    """Read a date as a cast does; a text that is no date may be a number of days."""
+    import polars as pl
+
+    days = text.str.extract(r"^([+-]?[0-9]+)$").str.strip_prefix("+")
+    return pl.coalesce(
+        build_cast_form(STRING, DATE)(text), days.cast(pl.Int32, strict=False).cast(pl.Date)
+    )
+
+
+def _build_schema_of_json(bound: BoundArguments) -> PolarsForm:
+    import polars as pl
+
+    from headrace.core.expressions.json.json_reader import InvalidJson, JsonGrammar, JsonReader
+    from headrace.core.expressions.json.json_schema import format_inferred, infer_type
+
+    text, span = bound.constants[0], bound.arguments[0].span
+    assert isinstance(text, str)
+    try:
+        value = JsonReader(JsonGrammar()).read(text) if text.strip() else None
+    except InvalidJson:
+        raise ExpressionError("schema_of_json wants a JSON text", span) from None
+    schema = format_inferred(infer_type(value))
+    return lambda text: pl.lit(schema)
+
+
+def _refuse_null(bound: BoundArguments) -> None:
+    if bound.constants[0] is None:
+        raise ExpressionError("schema_of_json wants a JSON text, got NULL", bound.arguments[0].span)
+
+
+def _refuse_intervals(bound: BoundArguments) -> None:
+    if found := _find_interval(bound.types[0]):
+        hint = "cast(... as bigint) makes a number of it"
+        message = f"to_json has no text for {found}"
+        raise ExpressionError(message, bound.arguments[0].span, hint)
+
+
+def _find_interval(type: Type) -> Type | None:
+    match type:
+        case Struct(fields):
+            return next(filter(None, (_find_interval(each.type) for each in fields)), None)
+        case Array(element):
+            return _find_interval(element)
+    return type if type in INTERVAL_TYPES else None
+
+
+def _build_to_json(bound: BoundArguments) -> PolarsForm:
+    from headrace.core.expressions.json.json_text_forms import JsonTextOptions, build_json_text
+
+    return build_json_text(bound.types[0], JsonTextOptions())
+
+
 JSON_TEXTS: tuple[SqlFunction, ...] = (
     function(
         *(
@@ -102,5 +223,52 @@ JSON_TEXTS: tuple[SqlFunction, ...] = (
         overload("json_object_keys(text: string) -> array<string>", build=_build_object_keys),
         example=('json_object_keys(\'{"f1":"abc","f2":{"f3":"a"}}\')', "[f1, f2]"),
     ),
+    function(
+        *(
+            "from_json",
+            "json",
+            "The values of a JSON text as columns of a schema: a struct, or an array. What does"
+            " not fit its type is NULL. If the text is not JSON, all columns are NULL; a column"
+            f" {CORRUPT_COLUMN} string in the schema then has the text.",
+        ),
+        overload(
+            "from_json(text: string, schema: constant string) -> S",
+            build=_build_from_json,
+            returns=_parse_schema,
+        ),
+        example=("from_json('{\"a\":1, \"b\":0.8}', 'a INT, b DOUBLE')", "{1, 0.8}"),
+        more=(("from_json('[1, 2]', 'array<int>')", "[1, 2]"),),
+    ),
+    function(
+        *(
+            "to_json",
+            "json",
+            "A struct or an array as JSON. Fields that are NULL are left out.",
+        ),
+        *(
+            overload(
+                f"to_json({parameter}) -> string",
+                build=_build_to_json,
+                check=_refuse_intervals,
+                nulls="strict",
+            )
+            for parameter in ("row: S", "list: array<T>")
+        ),
+        example=("to_json(named_struct('a', 1, 'b', array('x', null)))", '{"a":1,"b":["x",null]}'),
+    ),
+    function(
+        *(
+            "schema_of_json",
+            "json",
+            "The schema of a JSON text, as `from_json` takes it.",
+        ),
+        overload(
+            "schema_of_json(text: constant string) -> string",
+            build=_build_schema_of_json,
+            check=_refuse_null,
+            nulls="never",
+        ),
+        example=("schema_of_json('[{\"col\":0}]')", "ARRAY<STRUCT<col: BIGINT>>"),
+    ),
 )
-"""The functions of JSON texts that need no schema."""
+"""The functions of JSON texts."""

@@ -1,14 +1,16 @@
 """The reader of JSON texts: it accepts what Jackson accepts as Spark sets it up.
 
 An object is read as a tuple of (name, value), since names may repeat; an array is a list. What
-follows the first value of a text is ignored. A text that is not strict JSON is written anew with
-double quotes, and read once more.
+follows the first value of a text is ignored. A text that is not strict JSON is written anew as far
+as its grammar allows, and read once more.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final, NoReturn
 
 MAX_DEPTH: Final = 200
@@ -20,7 +22,13 @@ MAX_NUMBER: Final = 1000
 _LONG_NUMBER = re.compile(rf"[-+.0-9eE]{{{MAX_NUMBER + 1}}}")
 _SPACE = re.compile(r"[ \t\r\n]*")
 _STRING = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'""", re.DOTALL)
-_QUOTES = re.compile(r"""\\.|["']""", re.DOTALL)
+_TOKEN = re.compile(
+    rf"""(?P<string>{_STRING.pattern})|(?P<comment>/\*.*?\*/|//[^\r\n]*)
+    |(?P<sign>-?)(?P<zeros>0+)(?=[0-9])
+    |(?P<infinity>\+Infinity\b)|(?P<name>[^\W\d][\w$-]*|[$@\#*][\w$-]*)(?=\s*:)""",
+    re.DOTALL | re.VERBOSE,
+)
+_ESCAPE = re.compile(r"""\\.|["']""", re.DOTALL)
 
 
 class InvalidJson(ValueError):
@@ -31,19 +39,93 @@ def _refuse_constant(name: str) -> NoReturn:
     raise InvalidJson(name)
 
 
-_decoder = json.JSONDecoder(object_pairs_hook=tuple, strict=False, parse_constant=_refuse_constant)
+@dataclass(frozen=True, slots=True)
+class JsonGrammar:
+    """The departures from strict JSON that a reader accepts; the defaults are those of schemas."""
+
+    single_quotes: bool = True
+    special_numbers: bool = True
+    control_characters: bool = False
+    comments: bool = False
+    bare_names: bool = False
+    leading_zeros: bool = False
+    any_escape: bool = False
+
+
+PATH_GRAMMAR: Final = JsonGrammar(special_numbers=False, control_characters=True)
+"""The grammar of the functions that need no schema."""
+
+
+class JsonReader:
+    """A reader of texts of one grammar; `parse_float` makes numbers with a point or an exponent."""
+
+    def __init__(self, grammar: JsonGrammar, parse_float: Callable[[str], object] = float) -> None:
+        self._grammar = grammar
+        self._decoder = json.JSONDecoder(
+            object_pairs_hook=tuple,
+            strict=not grammar.control_characters,
+            parse_constant=float if grammar.special_numbers else _refuse_constant,
+            parse_float=parse_float,
+        )
+
+    def read(self, text: str) -> object:
+        """Return the first value of the text, or raise InvalidJson."""
+        if len(text) > 2 * MAX_DEPTH:
+            check_limits(text)
+        try:
+            return self._read_strict(text)
+        except InvalidJson:
+            strict = _TOKEN.sub(self._replace_token, text)
+            if strict == text:
+                raise
+        return self._read_strict(strict)
+
+    def _read_strict(self, text: str) -> object:
+        start = _SPACE.match(text).end()  # type: ignore[union-attr]
+        try:
+            value, end = self._decoder.raw_decode(text, start)
+        except (ArithmeticError, ValueError) as error:
+            raise InvalidJson(str(error)) from None
+        if end < len(text) and not isinstance(value, str | tuple | list):
+            after = text[end]
+            is_number = value is not None and not isinstance(value, bool)
+            if after not in " \t\r\n" if is_number else (after.isalnum() or after in "_$"):
+                raise InvalidJson(f"{after} after a value")
+        return value
+
+    def _replace_token(self, token: re.Match[str]) -> str:
+        """Return a token as strict JSON has it, if the grammar has it at all."""
+        grammar, text = self._grammar, token[0]
+        if token["string"] is not None:
+            if text[0] == "'" and not grammar.single_quotes:
+                return text
+            return f'"{_ESCAPE.sub(self._replace_escape, text[1:-1])}"'
+        if token["comment"] is not None and grammar.comments:
+            return " "
+        if token["zeros"] is not None and grammar.leading_zeros:
+            return token["sign"]
+        if token["infinity"] is not None and grammar.special_numbers:
+            return "Infinity"
+        if token["name"] is not None and grammar.bare_names:
+            return f'"{text}"'
+        return text
+
+    def _replace_escape(self, found: re.Match[str]) -> str:
+        text = found[0]
+        if text == '"':
+            return '\\"'
+        if text == "\\'" and self._grammar.single_quotes:
+            return "'"
+        is_other = text[0] == "\\" and text[1] not in '"\\/bfnrtu'
+        return text[1] if is_other and self._grammar.any_escape else text
+
+
+_path_reader = JsonReader(PATH_GRAMMAR)
 
 
 def read_json(text: str) -> object:
-    """Return the first value of the text, or raise InvalidJson."""
-    if len(text) > 2 * MAX_DEPTH:
-        check_limits(text)
-    try:
-        return _read_strict(text)
-    except InvalidJson:
-        if "'" not in text:
-            raise
-    return _read_strict(_STRING.sub(_quote_twice, text))
+    """Return the first value of a text, for functions that need no schema, or raise InvalidJson."""
+    return _path_reader.read(text)
 
 
 def check_limits(text: str) -> None:
@@ -57,29 +139,6 @@ def check_limits(text: str) -> None:
     if len(text) > MAX_NUMBER and _LONG_NUMBER.search(text):
         for found in _LONG_NUMBER.finditer(_STRING.sub("", text)):
             raise InvalidJson(f"a number of more than {len(found[0]) - 1} digits")
-
-
-def _read_strict(text: str) -> object:
-    start = _SPACE.match(text).end()  # type: ignore[union-attr]
-    try:
-        value, end = _decoder.scan_once(text, start)
-    except (ValueError, StopIteration) as error:
-        raise InvalidJson(str(error)) from None
-    if end < len(text) and not isinstance(value, str | tuple | list):
-        after = text[end]
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if after not in " \t\r\n" if is_number else (after.isalnum() or after in "_$"):
-            raise InvalidJson(f"{after} after a value")
-    return value
-
-
-def _quote_twice(string: re.Match[str]) -> str:
-    """Return a string in double quotes, without escaped single quotes."""
-    return f'"{_QUOTES.sub(_escape_quote, string[0][1:-1])}"'
-
-
-def _escape_quote(found: re.Match[str]) -> str:
-    return {"\\'": "'", '"': '\\"'}.get(found[0], found[0])
 
 
 def count_elements(text: str) -> int | None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from typing import TypeAlias
+from decimal import Decimal
+from typing import Final, TypeAlias
 
 Quote: TypeAlias = Callable[[str], str]
 
 _ESCAPED = re.compile(r'["\\\x00-\x1f]')
-_ESCAPES = {
+ESCAPES: Final = {
     **{chr(code): f"\\u{code:04X}" for code in range(32)},
     **{"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r", '"': '\\"', "\\": "\\\\"},
 }
@@ -23,7 +24,7 @@ _FEW_DIGITS_BELOW = 1e-320
 def quote_characters(text: str) -> str:
     """Return a text in quotes, with all characters as they are where JSON allows it."""
     if _ESCAPED.search(text):
-        text = _ESCAPED.sub(lambda found: _ESCAPES[found[0]], text)
+        text = _ESCAPED.sub(lambda found: ESCAPES[found[0]], text)
     return f'"{text}"'
 
 
@@ -70,8 +71,8 @@ def format_json(value: object, quote: Quote) -> str:
             return "null"
         case bool():
             return "true" if value else "false"
-        case float():
-            return format_float(value)
+        case float() | Decimal():
+            return format_float(float(value))
         case tuple():
             return f"{{{','.join(f'{quote(k)}:{format_json(v, quote)}' for k, v in value)}}}"
         case list():

@@ -1,0 +1,125 @@
+"""The text of a value of any type as JSON, as Spark's `to_json` writes it, in whole columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from headrace.core.expressions.batch_forms import compute_on_column
+from headrace.core.expressions.casts.forms import build_form
+from headrace.core.expressions.json.json_writer import ESCAPES, format_float, quote_characters
+from headrace.core.expressions.typed import PolarsForm
+from headrace.core.types.data_types import (
+    BINARY,
+    DATE,
+    FLOAT_TYPES,
+    STRING,
+    TIMESTAMP,
+    Array,
+    Decimal,
+    Struct,
+    Type,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class JsonTextOptions:
+    """The options of `to_json`."""
+
+    has_nulls: bool = False
+    """Whether fields that are NULL are written."""
+    times: Mapping[Type, PolarsForm] = field(default_factory=dict)
+    """The forms of dates and timestamps as text, if they are not the usual ones."""
+
+
+def build_json_text(type: Type, options: JsonTextOptions) -> PolarsForm:
+    """Return the form of the JSON text of a value; null of a null."""
+    match type:
+        case Struct():
+            return _build_struct(type, options)
+        case Array(element):
+            body = build_json_text(element, options)(pl.element()).fill_null("null")
+            return lambda value: pl.lit("[") + value.list.eval(body).list.join(",") + pl.lit("]")
+        case Decimal():
+            return build_form(type, STRING, try_=False)
+    if type in options.times:
+        form = options.times[type]
+        return lambda value: _quote_plain(form(value))
+    if type in FLOAT_TYPES:
+        return compute_on_column(_format_floats, STRING)
+    return _FORMS.get(type, _to_string)
+
+
+def _to_string(value: pl.Expr) -> pl.Expr:
+    return value.cast(pl.String)
+
+
+def _quote_plain(value: pl.Expr) -> pl.Expr:
+    """Quote texts that have nothing to escape."""
+    return pl.lit('"') + value + pl.lit('"')
+
+
+def _quote_text(value: pl.Expr) -> pl.Expr:
+    return _quote_plain(value.str.replace_many([*ESCAPES], [*ESCAPES.values()]))
+
+
+def _encode_binary(value: pl.Expr) -> pl.Expr:
+    return _quote_plain(value.bin.encode("base64"))
+
+
+def _format_date(value: pl.Expr) -> pl.Expr:
+    return _quote_plain(build_form(DATE, STRING, try_=False)(value))
+
+
+def _format_timestamp(value: pl.Expr) -> pl.Expr:
+    """Format a time with three digits of its second, as in 2024-01-02T03:04:05.120Z."""
+    second = build_form(TIMESTAMP, STRING, try_=False)(value.dt.truncate("1s"))
+    millis = (value.dt.timestamp("us") // 1000 % 1000).cast(pl.String).str.zfill(3)
+    return _quote_plain(
+        second.str.replace(" ", "T", literal=True) + pl.lit(".") + millis + pl.lit("Z")
+    )
+
+
+_FORMS: dict[Type, PolarsForm] = {
+    STRING: _quote_text,
+    BINARY: _encode_binary,
+    DATE: _format_date,
+    TIMESTAMP: _format_timestamp,
+}
+
+
+def _format_floats(value: pl.Series) -> pl.Series:
+    """Format floats as Java does; a float has the digits of a float."""
+    if value.dtype == pl.Float32:
+        value = value.cast(pl.String).cast(pl.Float64)
+    texts = [None if each is None else format_float(each) for each in value.to_list()]
+    return pl.Series(value.name, texts, dtype=pl.String)
+
+
+def _build_struct(type: Struct, options: JsonTextOptions) -> PolarsForm:
+    """Return the form of the text of a struct: {"a":1}."""
+    names = [quote_characters(each.name) for each in type.fields]
+    forms: list[Callable[[pl.Expr], pl.Expr]] = []
+    for name, each in zip(names, type.fields, strict=True):
+        form = build_json_text(each.type, options)
+        forms.append(_build_member(f",{name}:", form, has_nulls=options.has_nulls))
+
+    def write(value: pl.Series) -> pl.Series:
+        inside = value.struct.unnest()
+        inside.columns = [f"f{at}" for at in range(len(forms))]
+        members = [form(pl.col(f"f{at}")).alias(f"f{at}") for at, form in enumerate(forms)]
+        joined = pl.concat_str("*", ignore_nulls=True).str.slice(1)
+        texts = inside.select(members).select(pl.lit("{") + joined + pl.lit("}")).to_series()
+        return pl.select(pl.when(value.is_not_null()).then(texts)).to_series()
+
+    return compute_on_column(write, STRING)
+
+
+def _build_member(name: str, form: PolarsForm, *, has_nulls: bool) -> Callable[[pl.Expr], pl.Expr]:
+    def write(value: pl.Expr) -> pl.Expr:
+        text = form(value).cast(pl.String)
+        return pl.lit(name) + (text.fill_null("null") if has_nulls else text)
+
+    return write

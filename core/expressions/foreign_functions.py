@@ -84,6 +84,7 @@ FOREIGN_FUNCTIONS: Mapping[str, str] = {
         ("json_extract", "json_value", "json_query", "json_extract_scalar", "json_get"),
         "get_json_object(text, '$.a')",
     ),
+    "json_parse": "from_json(text, 'a int, b string')",
     "json_extract_path_text": "get_json_object(text, '$.a')",
     "modulo": "number % other",
     "square": "power(number, 2)",
@@ -113,12 +114,7 @@ PLACEHOLDERS: Mapping[str, str] = {
 }
 """The types of the columns that stand for the caller's own values."""
 
-JSON_ADVICE = (
-    "schema can declare the field as a struct, such as payload: struct<a: int>, read as payload.a"
-)
-_ADVICE: Mapping[str, str] = {
-    "from_json": JSON_ADVICE,
-}
+JSON_ADVICE = "as in from_json(text, 'a int, b string')"
 FUNCTION_SIMILARITY = 0.7
 """Names of functions are short words: less similar ones mean something else."""
 USER_FUNCTION_HINT = "a Python function can compute it: map: {python: FILE.py:NAME, returns: {...}}"
@@ -131,4 +127,4 @@ def find_foreign_hint(name: str) -> str:
     "as in date_format(time, 'yyyy-MM-dd')"
     """
     known = FOREIGN_FUNCTIONS.get(name) or FOREIGN_AGGREGATES.get(name)
-    return f"as in {known}" if known else _ADVICE.get(name, "")
+    return f"as in {known}" if known else ""

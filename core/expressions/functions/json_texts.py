@@ -129,11 +129,14 @@ def _without_not_null(type: Type) -> Type:
 
 def _build_from_json(bound: BoundArguments) -> PolarsForm:
     from headrace.core.expressions.batch_forms import compute_on_column
-    from headrace.core.expressions.json.json_rows import JsonOptions, JsonRows
+    from headrace.core.expressions.json.json_rows import JsonRowOptions, JsonRows
 
     assert isinstance(bound.result, Struct | Array)
-    times = {TIMESTAMP: build_cast_form(STRING, TIMESTAMP), DATE: _read_date}
-    rows = JsonRows(bound.result, JsonOptions(times=times))
+    times: dict[Type, PolarsForm] = {
+        TIMESTAMP: build_cast_form(STRING, TIMESTAMP),
+        DATE: _read_date,
+    }
+    rows = JsonRows(bound.result, JsonRowOptions(times=times))
     form = compute_on_column(rows.convert, bound.result)
     return lambda text, schema: form(text)
 
@@ -151,13 +154,13 @@ def _read_date(text: pl.Expr) -> pl.Expr:
 def _build_schema_of_json(bound: BoundArguments) -> PolarsForm:
     import polars as pl
 
-    from headrace.core.expressions.json.json_reader import InvalidJson, JsonGrammar, JsonReader
+    from headrace.core.expressions.json.json_reader import DEFAULT_GRAMMAR, InvalidJson, JsonReader
     from headrace.core.expressions.json.json_schema import format_inferred, infer_type
 
     text, span = bound.constants[0], bound.arguments[0].span
     assert isinstance(text, str)
     try:
-        value = JsonReader(JsonGrammar()).read(text) if text.strip() else None
+        value = JsonReader(DEFAULT_GRAMMAR).read(text) if text.strip() else None
     except InvalidJson:
         raise ExpressionError("schema_of_json wants a JSON text", span) from None
     schema = format_inferred(infer_type(value))

@@ -30,14 +30,14 @@ from headrace.core.expressions.json.json_writer import (
 )
 
 
-class Wildcard(Enum):
+class PathWildcard(Enum):
     """The steps that match more than one value; spelled `.*`, the step matches nothing in Spark."""
 
     ELEMENTS = "[*]"
     MEMBERS = ".*"
 
 
-Step: TypeAlias = str | int | Wildcard
+Step: TypeAlias = str | int | PathWildcard
 """The name of a member, the index of an element, or all elements."""
 
 # Spark's parser skips spaces in front of a name, an index, `['` and the end, and nowhere else.
@@ -55,7 +55,7 @@ def parse_path(text: str) -> tuple[Step, ...] | None:
     """Return the steps of a path; None if it is malformed.
 
     >>> parse_path("$.a[0]['b c'][*]")
-    ('a', 0, 'b c', <Wildcard.ELEMENTS: '[*]'>)
+    ('a', 0, 'b c', <PathWildcard.ELEMENTS: '[*]'>)
     """
     if not text.startswith("$"):
         return None
@@ -71,7 +71,7 @@ def parse_path(text: str) -> tuple[Step, ...] | None:
                 return None
             steps.append(index)
         elif found["all"] or found["members"]:
-            steps.append(Wildcard.ELEMENTS if found["all"] else Wildcard.MEMBERS)
+            steps.append(PathWildcard.ELEMENTS if found["all"] else PathWildcard.MEMBERS)
         else:
             steps.append(found["name"] or found["quoted"])
         at = found.end()
@@ -83,11 +83,11 @@ class JsonExtractor:
 
     def __init__(self, steps: Sequence[Step]) -> None:
         self._steps = tuple(steps)
-        self._never = Wildcard.MEMBERS in steps
+        self._never = PathWildcard.MEMBERS in steps
         names = [step for step in steps if isinstance(step, str)]
         self._marks = [orjson.dumps(name).decode() for name in names]
         plain = all(mark.isascii() and "\\" not in mark for mark in self._marks)
-        self._is_plain = plain and Wildcard.ELEMENTS not in steps
+        self._is_plain = plain and PathWildcard.ELEMENTS not in steps
 
     def extract(self, text: str | None) -> str | None:
         """Return the text of what is found; None if nothing is, or the text is not JSON."""
@@ -201,10 +201,10 @@ class _Evaluation:
         if not isinstance(value, list) or isinstance(step, str):
             return False
         if isinstance(step, int):
-            if rest[:1] == (Wildcard.ELEMENTS,):
+            if rest[:1] == (PathWildcard.ELEMENTS,):
                 style = _Style.QUOTED
             return step < len(value) and self.evaluate(value[step], rest, style)
-        if rest[:1] == (Wildcard.ELEMENTS,):
+        if rest[:1] == (PathWildcard.ELEMENTS,):
             return self._write_array(value, rest[1:], _Style.FLAT)
         if style is _Style.QUOTED:
             return self._write_array(value, rest, _Style.QUOTED)

@@ -52,6 +52,8 @@ class JsonGrammar:
     any_escape: bool = False
 
 
+DEFAULT_GRAMMAR: Final = JsonGrammar()
+
 PATH_GRAMMAR: Final = JsonGrammar(special_numbers=False, control_characters=True)
 """The grammar of the functions that need no schema."""
 

@@ -21,6 +21,7 @@ import orjson
 import polars as pl
 
 from headrace.core.expressions.json.json_reader import (
+    DEFAULT_GRAMMAR,
     MAX_DEPTH,
     InvalidJson,
     JsonGrammar,
@@ -74,10 +75,10 @@ _SLICE = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class JsonOptions:
+class JsonRowOptions:
     """The options of `from_json`."""
 
-    grammar: JsonGrammar = JsonGrammar()
+    grammar: JsonGrammar = DEFAULT_GRAMMAR
     corrupt_column: str = "_corrupt_record"
     times: Mapping[Type, TimeForm] = field(default_factory=dict)
     """The forms that make dates and timestamps of texts."""
@@ -86,7 +87,7 @@ class JsonOptions:
 class JsonRows:
     """The conversion of columns of JSON texts to values of one type: a struct or an array."""
 
-    def __init__(self, type: Struct | Array, options: JsonOptions) -> None:
+    def __init__(self, type: Struct | Array, options: JsonRowOptions) -> None:
         self._type = type
         self._options = options
         self._reader = JsonReader(options.grammar, decimal.Decimal)
@@ -234,7 +235,7 @@ def _compile_integer(type: Type) -> _Convert:
     low, end = _LIMITS[type]
 
     def convert(value: object) -> int:
-        if value.__class__ is int and low <= value < end:  # type: ignore[operator]
+        if value.__class__ is int and low <= value < end:
             assert isinstance(value, int)
             return value - 256 if type == TINYINT and value > 127 else value
         raise _BadValue
@@ -377,12 +378,12 @@ def _cast_times(raw: pl.Series, type: Type, times: Mapping[Type, TimeForm]) -> p
             inner = pl.element().map_batches(
                 lambda column: _cast_times(column, element, times), return_dtype=to_polars(element)
             )
-            cast = raw.to_frame().select(pl.col(raw.name).list.eval(inner)).to_series()
+            found = raw.to_frame().select(pl.col(raw.name).list.eval(inner)).to_series()
             if isinstance(element, Struct):
-                return cast
+                return found
             # An element that does not fit its type makes the array NULL.
-            same = _count_nulls(raw) == _count_nulls(cast)
-            return pl.select(pl.when(same).then(cast)).to_series().alias(raw.name)
+            same = _count_nulls(raw) == _count_nulls(found)
+            return pl.select(pl.when(same).then(found)).to_series().alias(raw.name)
     return raw.to_frame().select(times[type](pl.col(raw.name)).alias(raw.name)).to_series()
 
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from headrace.core.expressions.batch_forms import compute_on_column
+from headrace.core.expressions.casts.double_text import format_double
 from headrace.core.expressions.casts.forms import build_form
-from headrace.core.expressions.json.json_writer import ESCAPES, format_float, quote_characters
+from headrace.core.expressions.json.json_writer import ESCAPES, quote_characters
 from headrace.core.expressions.typed import PolarsForm
 from headrace.core.types.data_types import (
     BINARY,
@@ -91,11 +92,11 @@ _FORMS: dict[Type, PolarsForm] = {
 
 
 def _format_floats(value: pl.Series) -> pl.Series:
-    """Format floats as Java does; a float has the digits of a float."""
-    if value.dtype == pl.Float32:
-        value = value.cast(pl.String).cast(pl.Float64)
-    texts = [None if each is None else format_float(each) for each in value.to_list()]
-    return pl.Series(value.name, texts, dtype=pl.String)
+    """Format floats as Java does; what is no number is quoted."""
+    texts = format_double(value)
+    if value.is_finite().all():
+        return texts
+    return texts.zip_with(value.is_finite().fill_null(True), '"' + texts + '"')
 
 
 def _build_struct(type: Struct, options: JsonTextOptions) -> PolarsForm:

@@ -125,6 +125,12 @@ OWN: dict[str, list[str]] = {
     ],
     "space": ["space(3)", "space(-1)", "space(int({boolean}))"],
     "array_repeat": ["array_repeat({string}, 2)", "array_repeat({int}, int({boolean}))"],
+    "get_json_object": [
+        "get_json_object({string}, '$.a')", "get_json_object(to_json({struct}), '$.s')"
+    ],
+    "from_json": ["from_json({string}, 'n int, s int')", "from_json(to_json({struct}), 's int')"],
+    "to_json": ["to_json({struct})", "to_json({array})", "to_json({texts})"],
+    "schema_of_json": ["schema_of_json('[1, 2.5]')"],
     "elt": ["elt({int}, {string}, {bigint}, {string})", "elt(2, {string}, {string})"],
     "[]": ["({array})[{int}]", "({texts})[0]", "({struct})['s']"],
     ".": ["({struct}).n", "({struct}).s"],

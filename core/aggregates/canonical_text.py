@@ -30,7 +30,7 @@ def canonical_text(node: syntax_tree.SyntaxNode) -> str:
         case syntax_tree.CallNode():
             return _format_call(node)
         case syntax_tree.Lambda(parameters=parameters, body=body):
-            return f"({', '.join(parameters)}) -> {canonical_text(body)}"
+            return f"({', '.join(map(quote_name, parameters))}) -> {canonical_text(body)}"
     return "*"
 
 

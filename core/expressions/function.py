@@ -37,6 +37,7 @@ from headrace.core.expressions.typed import (
     Constant,
     ExpressionError,
     FunctionCall,
+    LambdaFunction,
     PolarsForm,
     Span,
     TypedExpression,
@@ -53,8 +54,11 @@ GrowthRule: TypeAlias = "Callable[[BoundArguments], PolarsForm | None]"
 """Returns the size in bytes of a result, of the compiled arguments; None if it is not growing."""
 
 
-def with_growth(typed: FunctionCall, size: PolarsForm) -> FunctionCall:
-    """Return the call as a growing one; Spark has no limit for its result."""
+def with_growth(typed: FunctionCall, size: PolarsForm | None) -> FunctionCall:
+    """Return the call as a growing one; Spark has no limit for its result.
+
+    Without a size, the call itself checks the values that its lambda functions make.
+    """
     return replace(typed, growth=ValueGrowth(size), spark=NO_SPARK_FORM)
 
 
@@ -65,6 +69,17 @@ class TypedCall:
     name: str
     arguments: tuple[TypedExpression, ...]
     span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class UntypedLambda(TypedExpression):
+    """A lambda function as an argument, before the function called gives its parameters types.
+
+    `apply` takes a value of the type of each parameter.
+    """
+
+    parameters: tuple[str, ...]
+    apply: Callable[[Sequence[TypedExpression]], LambdaFunction]
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +166,8 @@ class SqlFunction:
     resolve_own: Callable[[TypedCall], TypedExpression] | None
     signatures: tuple[str, ...]
     spark: str
+    is_higher_order: bool = False
+    """Whether it takes lambda functions, which are arguments of type `UntypedLambda`."""
 
     def resolve(self, call: TypedCall) -> TypedExpression:
         """Return the typed node of a call, or raise an ExpressionError with the signature."""
@@ -249,9 +266,11 @@ def function(
     resolve: Callable[[TypedCall], TypedExpression] | None = None,
     signatures: tuple[str, ...] = (),
     spark: str = AS_WRITTEN,
+    is_higher_order: bool = False,
 ) -> SqlFunction:
     """Define a function; each example is an expression and its value, as Spark shows it."""
     texts = signatures or tuple(overload.signature.text for overload in overloads)
+    examples = (example, *more)
     return SqlFunction(
-        name, family, doc, overloads, (example, *more), aliases, resolve, texts, spark
+        *(name, family, doc, overloads, examples, aliases, resolve, texts, spark, is_higher_order)
     )

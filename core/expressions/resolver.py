@@ -5,8 +5,9 @@ Names become columns, and calls become functions of the table.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -33,9 +34,11 @@ from headrace.core.expressions.typed import (
     ExpressionError,
     ExpressionErrors,
     FunctionCall,
+    LambdaFunction,
+    LambdaVariable,
     TypedExpression,
 )
-from headrace.core.types.data_types import STRING, Array, Field, Schema, Struct
+from headrace.core.types.data_types import NULL, STRING, Array, Field, Schema, Struct
 
 TableColumns: TypeAlias = Mapping[str, Mapping[str, str]]
 """Table names, which stand before a dot, with the columns of each and their names in the schema."""
@@ -56,6 +59,7 @@ class ExpressionResolver:
         self.schema = schema
         self.tables = tables
         self.max_value = max_value
+        self._lambda_scopes: list[dict[str, LambdaVariable]] = []
 
     def resolve(self, node: syntax_tree.SyntaxNode) -> TypedExpression:
         """Return the typed node, or raise ExpressionErrors with all errors in it."""
@@ -74,7 +78,7 @@ class ExpressionResolver:
                 text = Constant(STRING, False, node.span, node.text)
                 return parse_literal(text, node.type)
             case syntax_tree.Name():
-                return self.resolve_column(node)
+                return self._find_variable(node) or self.resolve_column(node)
             case syntax_tree.Member():
                 return self._resolve_member(node)
             case syntax_tree.Cast():
@@ -86,7 +90,8 @@ class ExpressionResolver:
                 return self._refuse_method_call(node)
             case syntax_tree.Star():
                 raise ExpressionError("* is allowed only in count(*)", node.span)
-        raise ExpressionError("a function (x -> ...) is not allowed here", node.span)
+        message = "a lambda function (x -> ...) is not a value"
+        raise ExpressionError(message, node.span, LAMBDA_HINT)
 
     def resolve_column(self, node: syntax_tree.Name) -> TypedExpression:
         """Return the column of that name."""
@@ -114,7 +119,12 @@ class ExpressionResolver:
     def _unqualified_names(self) -> tuple[str, ...]:
         """Return the names of columns that need no table before them."""
         tables = (name for columns in self.tables.values() for name in columns)
-        return tuple(dict.fromkeys((*tables, *self.schema.names)))
+        return tuple(dict.fromkeys((*self._list_variables(), *tables, *self.schema.names)))
+
+    def _list_variables(self) -> tuple[str, ...]:
+        """Return the parameters of the lambda functions around, those of the innermost first."""
+        names = (name for scope in reversed(self._lambda_scopes) for name in scope)
+        return tuple(dict.fromkeys(names))
 
     def _column_hint(self, name: str) -> str:
         if name.lower() in foreign_syntax.NAME_HINTS:
@@ -122,10 +132,14 @@ class ExpressionResolver:
         if name in self.tables:
             return f"{name} is an input: write {name}.{next(iter(self.tables[name]), 'column')}"
         shown = ", ".join(self.schema.names[:8]) + (", ..." if len(self.schema) > 8 else "")
-        return f"the columns are {shown}; text goes in quotes: '{name}'"
+        variables = ", ".join(self._list_variables())
+        parameters = f"the parameters are {variables}, " if variables else ""
+        return f"{parameters}the columns are {shown}; text goes in quotes: '{name}'"
 
     def _resolve_member(self, node: syntax_tree.Member) -> TypedExpression:
         base, name = node.base, node.name
+        if isinstance(base, syntax_tree.Name) and self._find_variable(base):
+            return self._resolve_field(node, self.resolve(base))
         if isinstance(base, syntax_tree.Name) and base.name in self.tables:
             return self._resolve_table_column(node, base.name)
         if (
@@ -145,7 +159,13 @@ class ExpressionResolver:
             if near := suggest_name(base.name, tuple(self.tables)):
                 raise ExpressionError(message, base.span, near)
             raise ExpressionError(message, node.span, f"write {meant}")
-        of = self.resolve(base)
+        return self._resolve_field(node, self.resolve(base), meant)
+
+    def _resolve_field(
+        self, node: syntax_tree.Member, of: TypedExpression, meant: str = ""
+    ) -> TypedExpression:
+        """Return a field of a typed value; `meant` are columns of tables with its name."""
+        base, name = node.base, node.name
         if not isinstance(of.type, Struct | Array) and (meant or name.lower() in FUNCTIONS):
             message = f'no field "{name}": {of.type} has no fields'
             written = base.name if isinstance(base, syntax_tree.Name) else "..."
@@ -185,7 +205,10 @@ class ExpressionResolver:
             word = "distinct" if node.is_distinct else "filter"
             message = f"{word} is for aggregates, and {node.name} is not one"
             raise ExpressionError(message, node.name_span)
-        arguments = self.resolve_arguments(node.arguments)
+        if row.is_higher_order:
+            arguments = self._resolve_with_lambdas(node)
+        else:
+            arguments = self.resolve_arguments(node.arguments)
         typed = row.resolve(function.TypedCall(node.name, arguments, node.span))
         if isinstance(typed, FunctionCall) and typed.growth:
             return replace(typed, growth=replace(typed.growth, max_bytes=self.max_value))
@@ -205,6 +228,51 @@ class ExpressionResolver:
         if errors:
             raise ExpressionErrors(errors)
         return tuple(typed)
+
+    def _resolve_with_lambdas(self, node: syntax_tree.CallNode) -> tuple[TypedExpression, ...]:
+        """Return the typed arguments, with lambda functions yet to be typed by the function."""
+        values = [each for each in node.arguments if not isinstance(each, syntax_tree.Lambda)]
+        for each in values[1:]:
+            if isinstance(each, syntax_tree.Name) and self._names_function(each):
+                message = f"{node.name} wants a lambda function, got the name of one"
+                raise ExpressionError(message, each.span, f"write x -> {each.name}(x)")
+        typed = iter(self.resolve_arguments(values))
+        return tuple(
+            function.UntypedLambda(
+                NULL, True, each.span, each.parameters, partial(self._type_lambda, each)
+            )
+            if isinstance(each, syntax_tree.Lambda)
+            else next(typed)
+            for each in node.arguments
+        )
+
+    def _names_function(self, node: syntax_tree.Name) -> bool:
+        """Whether a name is that of a function, and of nothing else."""
+        known = node.name in self._unqualified_names() or node.name.lower() in CLOCK_FUNCTIONS
+        return node.name.lower() in FUNCTIONS and not known
+
+    def _type_lambda(
+        self, node: syntax_tree.Lambda, values: Sequence[TypedExpression]
+    ) -> LambdaFunction:
+        """Return the typed lambda function of parameters with the types of these values."""
+        depth = len(self._lambda_scopes)
+        parameters = tuple(
+            LambdaVariable(value.type, value.nullable, node.span, name, f"__{depth}.{name}")
+            for name, value in zip(node.parameters, values, strict=True)
+        )
+        self._lambda_scopes.append({each.name: each for each in parameters})
+        try:
+            body = self.resolve(node.body)
+        finally:
+            self._lambda_scopes.pop()
+        return LambdaFunction(body.type, body.nullable, node.span, parameters, body)
+
+    def _find_variable(self, node: syntax_tree.Name) -> LambdaVariable | None:
+        """Return the parameter of that name of the innermost lambda function that has one."""
+        for scope in reversed(self._lambda_scopes):
+            if variable := scope.get(node.name):
+                return replace(variable, span=node.span)
+        return None
 
     def _refuse_method_call(self, node: syntax_tree.MethodCall) -> TypedExpression:
         """Raise the error about `text.upper()`, with the call of a function if there is one."""
@@ -267,6 +335,7 @@ class ExpressionResolver:
         )
 
 
+LAMBDA_HINT = "it is an argument of such functions as transform(array, x -> x + 1)"
 CLOCK_FUNCTIONS = ("current_timestamp", "current_date")
 
 

@@ -24,7 +24,7 @@ from headrace.core.expressions.typed import (
     ConstantValue,
     ExpressionError,
     TypedExpression,
-    find_columns,
+    find_inputs,
     to_expr,
 )
 from headrace.core.types.data_types import (
@@ -222,7 +222,7 @@ def bind_arguments(
         if bound_argument is None:
             return SignatureMismatch(index, str(target), _conversion_hint(argument, target))
         if parameter.is_constant:
-            if find_columns(bound_argument):
+            if find_inputs(bound_argument):
                 return SignatureMismatch(
                     index, f"a constant {target}", "a column is not allowed here"
                 )

@@ -1,9 +1,10 @@
 """Typed expressions: names are resolved, types are known, and the tree compiles to Polars.
 
-There are four kinds of node: a column, a constant, a function applied to arguments, and the
-processing time of the batch. All that a function needs besides its arguments (a compiled pattern, a
-result scale) is inside its `form`, so compiling is one walk without a case per function. Implicit
-casts are ordinary nodes: the typed tree is exactly what runs.
+The nodes are a column, a constant, a function applied to arguments, the processing time of the
+batch, and a lambda function, which is an argument, with the variables in its body. All that a
+function needs besides its arguments (a compiled pattern, a result scale) is inside its `form`, so
+compiling is one walk without a case per function. Implicit casts are ordinary nodes: the typed tree
+is exactly what runs.
 """
 
 from __future__ import annotations
@@ -109,9 +110,12 @@ class Constant(TypedExpression):
 
 @dataclass(frozen=True, slots=True)
 class ValueGrowth:
-    """The size in bytes of a call's result, of the compiled arguments, and the limit of that."""
+    """The size in bytes of a call's result, of the compiled arguments, and the limit of that.
 
-    size: PolarsForm
+    The size is None where the call checks the values that its lambda functions make.
+    """
+
+    size: PolarsForm | None
     max_bytes: int = DEFAULT_MAX_VALUE
 
 
@@ -147,6 +151,22 @@ class ProcessingTime(TypedExpression):
     """The time at which a batch is processed: one value a batch, provided by the executor."""
 
 
+@dataclass(frozen=True, slots=True)
+class LambdaVariable(TypedExpression):
+    """A parameter of a lambda function, in its body; `column` holds its values there."""
+
+    name: str
+    column: str
+
+
+@dataclass(frozen=True, slots=True)
+class LambdaFunction(TypedExpression):
+    """A lambda function as an argument: its type is that of its body."""
+
+    parameters: tuple[LambdaVariable, ...]
+    body: TypedExpression
+
+
 def to_expr(typed: TypedExpression) -> pl.Expr:
     """Compile to the equivalent Polars expression over the input columns by name.
 
@@ -156,11 +176,22 @@ def to_expr(typed: TypedExpression) -> pl.Expr:
 
 
 def _compile(typed: TypedExpression) -> pl.Expr:
-    arguments = typed.arguments if isinstance(typed, FunctionCall) else ()
-    return compile_node(typed, [*map(_compile, arguments)])
+    if not isinstance(typed, FunctionCall):
+        return compile_node(typed, ())
+    return compile_node(typed, _compile_arguments(typed, RaisingCheck(), _compile))
 
 
-def compile_node(typed: TypedExpression, arguments: Sequence[pl.Expr]) -> pl.Expr:
+def _compile_arguments(
+    call: FunctionCall, check: CallCheck, compile: Callable[[TypedExpression], pl.Expr]
+) -> list[pl.Expr | LambdaArgument]:
+    """Compile the arguments of a call: lambda functions with this check of their own values."""
+    return [
+        LambdaArgument(each, call, check) if isinstance(each, LambdaFunction) else compile(each)
+        for each in call.arguments
+    ]
+
+
+def compile_node(typed: TypedExpression, arguments: Sequence[pl.Expr | LambdaArgument]) -> pl.Expr:
     """Compile a node of these compiled arguments."""
     import polars as pl
 
@@ -173,6 +204,8 @@ def compile_node(typed: TypedExpression, arguments: Sequence[pl.Expr]) -> pl.Exp
             return typed.form(*arguments)
         case ProcessingTime():
             return pl.col(PROCESSING_TIME).cast(to_polars(TIMESTAMP))
+        case LambdaVariable():
+            return pl.col(typed.column)
     raise AssertionError(typed)
 
 
@@ -183,10 +216,13 @@ def is_fallible(typed: TypedExpression) -> bool:
 
 def with_null_on_failure(typed: TypedExpression) -> TypedExpression:
     """Return the expression with NULL for the calls that fail in a row."""
-    if not (isinstance(typed, FunctionCall) and is_fallible(typed)):
-        return typed
-    arguments = tuple(map(with_null_on_failure, typed.arguments))
-    return replace(typed, arguments=arguments, is_lenient=True)
+    match typed:
+        case FunctionCall(arguments=arguments) if is_fallible(typed):
+            arguments = tuple(map(with_null_on_failure, arguments))
+            return replace(typed, arguments=arguments, is_lenient=True)
+        case LambdaFunction(body=body):
+            return replace(typed, body=with_null_on_failure(body))
+    return typed
 
 
 USED = "used"
@@ -262,6 +298,8 @@ class _Computation:
         """Compile an expression that is used in these rows, over the columns of the stages."""
         if not (isinstance(typed, FunctionCall) and is_fallible(typed)):
             return _compile(typed)
+        if any(isinstance(argument, LambdaFunction) for argument in typed.arguments):
+            return self._compile_higher_order(typed, used)
         arguments = self._compile_arguments(typed, used)
         if not typed.is_checked:
             return compile_node(typed, arguments)
@@ -271,9 +309,7 @@ class _Computation:
         """Return the expression that runs the stages, and then computes the value."""
         import polars as pl
 
-        columns = sorted(find_columns(typed))
-        if any(isinstance(node, ProcessingTime) for node in walk(typed)):
-            columns.append(PROCESSING_TIME)
+        columns = sorted(find_inputs(typed))
 
         def compute(given: Sequence[pl.Series]) -> pl.Series:
             names = columns or [USED]
@@ -302,6 +338,15 @@ class _Computation:
             simple = isinstance(argument, ColumnReference | Constant)
             arguments.append(value if simple or at >= last else self._keep(value))
         return arguments
+
+    def _compile_higher_order(self, call: FunctionCall, used: pl.Expr) -> pl.Expr:
+        """Compile a call with lambda functions, of no elements in the rows that do not use it."""
+        import polars as pl
+
+        def compile(argument: TypedExpression) -> pl.Expr:
+            return pl.when(used).then(self.compile(argument, used))
+
+        return self._keep(compile_node(call, _compile_arguments(call, self._check, compile)))
 
     def _keep(self, expr: pl.Expr) -> pl.Expr:
         return self._add_stage(lambda _: expr)
@@ -333,6 +378,7 @@ def _compute_call(
     frame = rows.select(*given, used.alias(USED)).head(rows.height)
     admitted = _check_failures(call, columns, check, frame, rows.height)
     if call.growth is not None:
+        assert call.growth.size is not None, "a call with lambda functions checks its own values"
         size = pl.when(admitted).then(call.growth.size(*columns).cast(pl.Int64)).alias("size")
         sizes = _fill_height(frame.select(size).to_series(), rows.height).fill_null(0)
         within = check.admit(call, sizes)
@@ -367,6 +413,15 @@ def _fill_height(values: pl.Series, height: int) -> pl.Series:
     return values if len(values) == height else values.new_from_index(0, height)
 
 
+@dataclass(frozen=True, slots=True)
+class LambdaArgument:
+    """A lambda function as the form of its call gets it, with the check of calls in it."""
+
+    function: LambdaFunction
+    call: FunctionCall
+    check: CallCheck
+
+
 def find_largest(sizes: pl.Series) -> int:
     """Return the largest of the sizes; 0 if there are none."""
     largest = sizes.max()
@@ -376,9 +431,12 @@ def find_largest(sizes: pl.Series) -> int:
 def walk(typed: TypedExpression) -> Iterator[TypedExpression]:
     """Yield the node and all nodes below it."""
     yield typed
-    if isinstance(typed, FunctionCall):
-        for argument in typed.arguments:
-            yield from walk(argument)
+    match typed:
+        case FunctionCall(arguments=arguments):
+            for argument in arguments:
+                yield from walk(argument)
+        case LambdaFunction(body=body):
+            yield from walk(body)
 
 
 def spark_form_of_parts(*inside: TypedExpression) -> str:
@@ -393,6 +451,20 @@ def find_columns(typed: TypedExpression) -> frozenset[str]:
     return frozenset(node.name for node in walk(typed) if isinstance(node, ColumnReference))
 
 
+def find_inputs(typed: TypedExpression) -> frozenset[str]:
+    """Return the names of the columns that the compiled expression reads, hidden ones included."""
+    match typed:
+        case ColumnReference(name=name) | LambdaVariable(column=name):
+            return frozenset((name,))
+        case ProcessingTime():
+            return frozenset((PROCESSING_TIME,))
+        case FunctionCall(arguments=arguments):
+            return frozenset[str]().union(*map(find_inputs, arguments))
+        case LambdaFunction(parameters=parameters, body=body):
+            return find_inputs(body) - {parameter.column for parameter in parameters}
+    return frozenset()
+
+
 def substitute_columns(
     typed: TypedExpression, columns: Mapping[str, TypedExpression]
 ) -> TypedExpression:
@@ -403,4 +475,6 @@ def substitute_columns(
         case FunctionCall():
             arguments = tuple(substitute_columns(argument, columns) for argument in typed.arguments)
             return replace(typed, arguments=arguments)
+        case LambdaFunction():
+            return replace(typed, body=substitute_columns(typed.body, columns))
     return typed

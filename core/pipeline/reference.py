@@ -97,6 +97,10 @@ VALUES_TEXT = """\
   [functions](functions.md). An expression that begins with a quote, or contains `: ` or ` #`, needs
   quotes around it; inside `{...}` and `[...]` so does an expression that contains a comma or a
   bracket.
+- **Lambda functions** are arguments of [functions of arrays](functions.md#lambda-functions):
+  `x -> x + 1`, or `(x, y) -> x + y` with more parameters. Parameters have the type of the elements,
+  and hide columns of the same name. The body is any expression: it may read columns, and call
+  functions that take lambda functions again. It is computed once for a whole batch.
 - **Types** are Spark SQL's: `boolean`, `tinyint`, `smallint`, `int`, `bigint`, `float`, `double`,
   `decimal(p,s)`, `string`, `binary`, `date`, `timestamp` (UTC, microseconds), `array<t>`,
   `struct<a: t, b: t>`; `not null` may follow. Spark's other names (`long`, `integer`) are accepted.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from headrace.core.errors.problems import Location, Problem, Severity
 from headrace.core.expressions import TypedExpression
 from headrace.core.expressions.parsing.parser import parse_expression
-from headrace.core.expressions.parsing.syntax_tree import Name, SyntaxNode, walk
+from headrace.core.expressions.parsing.syntax_tree import SyntaxNode, find_free_names
 from headrace.core.expressions.resolver import NO_TABLES, ExpressionResolver, TableColumns
 from headrace.core.expressions.typed import (
     DEFAULT_MAX_VALUE,
@@ -117,7 +117,7 @@ def _warn_of_constants(text: Text, tree: SyntaxNode, schema: Schema, report: Pla
 
 
 def _uses_unknown_columns(tree: SyntaxNode, known: KnownColumns) -> bool:
-    names = {node.name for node in walk(tree) if isinstance(node, Name)} - known.tables.keys()
+    names = {node.name for node in find_free_names(tree)} - known.tables.keys()
     return any(known.may_have(name) and name not in known.schema for name in names)
 
 
@@ -127,9 +127,8 @@ def _find_unknown_columns(tree: SyntaxNode, known: KnownColumns) -> tuple[Expres
         return ()
     resolver = ExpressionResolver(known.schema, known.tables)
     errors = []
-    for node in walk(tree):
-        named = isinstance(node, Name) and node.name not in known.tables
-        if isinstance(node, Name) and named and not known.may_have(node.name):
+    for node in find_free_names(tree):
+        if node.name not in known.tables and not known.may_have(node.name):
             try:
                 resolver.resolve_column(node)
             except ExpressionError as error:

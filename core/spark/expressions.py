@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from headrace.core.aggregates import AGGREGATES, AggregateCall
@@ -33,7 +34,15 @@ from headrace.core.expressions.typed import (
 from headrace.core.plan import nodes
 from headrace.core.spark.columns import quote_column
 from headrace.core.spark.spark_log import silence_pyspark
-from headrace.core.types.data_types import ATOMS, Array, Decimal, Field, Struct, Type
+from headrace.core.types.data_types import (
+    ATOMS,
+    Array,
+    Decimal,
+    Field,
+    Struct,
+    Type,
+    strip_nullability,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -127,7 +136,7 @@ def types_match(rows: DataFrame, columns: Mapping[str, Type]) -> bool:
     types = zip(
         (from_spark_type(field.dataType) for field in fields), columns.values(), strict=True
     )
-    return all(ours == _strip_nullability(wanted) for ours, wanted in types)
+    return all(ours == strip_nullability(wanted) for ours, wanted in types)
 
 
 def from_spark_type(type: DataType) -> Type | None:
@@ -145,18 +154,6 @@ def from_spark_type(type: DataType) -> Type | None:
             fields = tuple(Field(name, inner) for name, inner in inside if inner)
             return Struct(fields) if len(fields) == len(inside) else None
     return ATOMS.get(type.simpleString())
-
-
-def _strip_nullability(type: Type) -> Type:
-    """Return the type without the nullability of nested values."""
-    match type:
-        case Array(element):
-            return Array(_strip_nullability(element))
-        case Struct(fields):
-            return Struct(
-                tuple(Field(field.name, _strip_nullability(field.type)) for field in fields)
-            )
-    return type
 
 
 def translate_aggregate(column: nodes.AggregatedColumn, keys: Mapping[str, str]) -> str | None:
@@ -188,14 +185,19 @@ class _AggregateTranslation:
     """The Spark forms of functions that differ from the user's text, by their span."""
     keys: Mapping[str, str]
 
-    def translate_result(self, node: syntax_tree.SyntaxNode) -> str:
-        """Return the SQL of a node over calls and keys."""
+    def translate_result(
+        self, node: syntax_tree.SyntaxNode, bound: frozenset[str] = frozenset()
+    ) -> str:
+        """Return the SQL of a node over calls and keys; `bound` are parameters of lambdas."""
         match node:
-            case syntax_tree.Name(name=name):
+            case syntax_tree.Name(name=name) if name not in bound:
                 return quote_column(self.keys[name])
             case syntax_tree.CallNode(name=name) if name in AGGREGATES:
                 return self._translate_call(node)
-        return render_node(self.text, node, self.functions, self.translate_result)
+            case syntax_tree.Lambda(parameters=parameters):
+                bound = bound.union(parameters)
+        render = partial(self.translate_result, bound=bound)
+        return render_node(self.text, node, self.functions, render)
 
     def _translate_call(self, node: syntax_tree.CallNode) -> str:
         form = self.calls[build_call_name(node)].spark

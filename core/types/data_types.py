@@ -184,6 +184,20 @@ def is_ordered(type: Type) -> bool:
     return not isinstance(type, Array | Struct)
 
 
+def strip_nullability(type: Type) -> Type:
+    """Return the type without the nullability of nested values.
+
+    >>> str(strip_nullability(Struct((Field("a", INT, nullable=False),))))
+    'struct<a:int>'
+    """
+    match type:
+        case Array(element):
+            return Array(strip_nullability(element))
+        case Struct(fields):
+            return Struct(tuple(Field(each.name, strip_nullability(each.type)) for each in fields))
+    return type
+
+
 def quote_name(name: str) -> str:
     """Quote a name for Spark's DDL: in back quotes unless it is a plain word.
 

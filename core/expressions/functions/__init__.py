@@ -17,6 +17,7 @@ from headrace.core.expressions.functions.dates import DATES
 from headrace.core.expressions.functions.digits import DIGITS
 from headrace.core.expressions.functions.encodings import ENCODINGS
 from headrace.core.expressions.functions.failures import FAILURES
+from headrace.core.expressions.functions.higher_order import HIGHER_ORDER
 from headrace.core.expressions.functions.json_texts import JSON_TEXTS
 from headrace.core.expressions.functions.logic import LOGIC
 from headrace.core.expressions.functions.mathematics import MATHEMATICS
@@ -44,6 +45,7 @@ FAMILIES: tuple[tuple[SqlFunction, ...], ...] = (
     CONVERSIONS,
     COLLECTIONS,
     ARRAYS,
+    HIGHER_ORDER,
     STRINGS,
     CONFIDENTIAL_TEXTS,
     TEXT_SIMILARITY,

@@ -32,9 +32,10 @@ from headrace.core.expressions.typed import (
     Constant,
     ExpressionError,
     FunctionCall,
+    LambdaVariable,
     Span,
     TypedExpression,
-    find_columns,
+    find_inputs,
 )
 from headrace.core.types.data_types import (
     BIGINT,
@@ -167,7 +168,7 @@ def _resolve_element_at(call: TypedCall) -> TypedExpression:
     if position.type in (BIGINT, NULL):
         message = f"element_at wants an int position, got {position.type}"
         raise ExpressionError(message, position.span, "cast(... as int) converts it")
-    if find_columns(position) and isinstance(array.type, Array) and is_integer(position.type):
+    if find_inputs(position) and isinstance(array.type, Array) and is_integer(position.type):
         return FunctionCall(
             array.type.element,
             True,
@@ -225,7 +226,7 @@ def _resolve_struct(call: TypedCall) -> TypedExpression:
 def _field_name(value: TypedExpression) -> str:
     """Return the name that a value has of its own: that of a column or a field."""
     match value:
-        case ColumnReference(name=name):
+        case ColumnReference(name=name) | LambdaVariable(name=name):
             return name
         case FunctionCall(function=".", arguments=(_, Constant(value=str(name)))):
             return name

@@ -23,7 +23,7 @@ from headrace.core.expressions.typed import (
     FunctionCall,
     PolarsForm,
     TypedExpression,
-    find_columns,
+    find_inputs,
     spark_form_of_parts,
 )
 from headrace.core.types.data_types import BOOLEAN, FLOAT, INT, NULL, is_numeric, to_polars
@@ -135,7 +135,7 @@ def _resolve_coalesce(call: TypedCall) -> TypedExpression:
     nullable = all(value.nullable for value in values)
     # Values after a constant that is not NULL are not read: there Polars loses the number of rows.
     constants = (
-        i for i, value in enumerate(values, 1) if not (value.nullable or find_columns(value))
+        i for i, value in enumerate(values, 1) if not (value.nullable or find_inputs(value))
     )
     read = values[: next(constants, len(values))]
     return FunctionCall(

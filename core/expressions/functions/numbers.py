@@ -33,7 +33,7 @@ from headrace.core.expressions.typed import (
     FunctionCall,
     PolarsForm,
     TypedExpression,
-    find_columns,
+    find_inputs,
 )
 from headrace.core.types.data_types import (
     DOUBLE,
@@ -183,9 +183,7 @@ def _find_zero(typed: TypedExpression) -> str:
 def _is_computed_constant(typed: TypedExpression) -> bool:
     """Whether the argument is a constant that Polars computes, which may be such a zero."""
     return (
-        isinstance(typed, FunctionCall)
-        and not find_columns(typed)
-        and _find_constant(typed) is None
+        isinstance(typed, FunctionCall) and not find_inputs(typed) and _find_constant(typed) is None
     )
 
 

@@ -152,7 +152,20 @@ def _word_hint(tokens: TokenStream) -> SyntaxHint | None:
     return SyntaxHint(hint) if hint else None
 
 
-_HINT_RULES = (_sign_hint, _pattern_hint, _operand_hint, _word_hint)
+def _lambda_hint(tokens: TokenStream) -> SyntaxHint | None:
+    """Return the hint for a lambda function in the syntax of another language."""
+    before, word, ahead = tokens.previous_token, tokens.current_token, tokens.next_token
+    if word.text == "->" and before.text == ")" and tokens.peek(-3).text == "(":
+        name = tokens.peek(-2)
+        return SyntaxHint(f"write {name.text} ->", tokens.peek(-3).span.extend_to(word.span))
+    if before.text.lower() == "lambda" and word.kind == "word" and ahead.text in (":", ","):
+        return SyntaxHint("a lambda function is written x -> x + 1, or (x, y) -> x + y")
+    if word.text == "=>" and tokens.peek(-2).text in ("(", ",") and before.kind == "word":
+        return SyntaxHint('write "->" for a lambda function, ">=" to compare')
+    return None
+
+
+_HINT_RULES = (_lambda_hint, _sign_hint, _pattern_hint, _operand_hint, _word_hint)
 
 
 def query_error(tokens: TokenStream) -> ExpressionError | None:

@@ -199,7 +199,7 @@ class RecursiveDescentParser(ExpressionParser):
             case "string":
                 return self._parse_string()
             case "quoted":
-                return Name(self.take().span, token.value)
+                return self._parse_name_or_lambda(self.take())
             case "word":
                 return self._parse_word()
         if self.is_at("-"):
@@ -241,7 +241,10 @@ class RecursiveDescentParser(ExpressionParser):
         """Parse `(a, b) -> body` from its first comma."""
         names = [first]
         while self.accept(","):
-            names.append(self.parse_name("the name of a parameter").value)
+            name = self.parse_name("the name of a parameter")
+            if name.value in names:
+                raise ExpressionError(f'two parameters named "{name.value}"', name.span)
+            names.append(name.value)
         self.expect(")")
         self.expect("->")
         body = self.parse_expression()
@@ -264,10 +267,13 @@ class RecursiveDescentParser(ExpressionParser):
         self.take()
         if self.is_at("("):
             return self._parse_call(token)
-        if self.accept("->"):
-            body = self.parse_expression()
-            return Lambda(token.span.extend_to(body.span), (token.value,), body)
-        return Name(token.span, token.value)
+        return self._parse_name_or_lambda(token)
+
+    def _parse_name_or_lambda(self, name: SqlToken) -> SyntaxNode:
+        if not self.accept("->"):
+            return Name(name.span, name.value)
+        body = self.parse_expression()
+        return Lambda(name.span.extend_to(body.span), (name.value,), body)
 
     def _parse_call(self, name: SqlToken) -> SyntaxNode:
         self.expect("(")

@@ -115,6 +115,16 @@ def walk(node: SyntaxNode) -> Iterator[SyntaxNode]:
         yield from walk(child)
 
 
+def find_free_names(node: SyntaxNode, bound: frozenset[str] = frozenset()) -> Iterator[Name]:
+    """Yield the names that are no parameters of a lambda function around them."""
+    if isinstance(node, Name) and node.name not in bound:
+        yield node
+    if isinstance(node, Lambda):
+        bound = bound.union(node.parameters)
+    for child in child_nodes(node):
+        yield from find_free_names(child, bound)
+
+
 def tree_depth(node: SyntaxNode) -> int:
     """Return the depth of the tree, computed without recursion."""
     deepest, pending = 0, [(node, 1)]

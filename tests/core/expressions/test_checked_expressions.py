@@ -25,6 +25,8 @@ from headrace.core.expressions.typed import (
     Constant,
     ExpressionError,
     FunctionCall,
+    LambdaArgument,
+    LambdaFunction,
     TypedExpression,
     compile_checked,
     compile_node,
@@ -317,8 +319,25 @@ def evaluate_large(tree: SyntaxNode, schema: Schema) -> Iterator[tuple[TypedExpr
 
 def compile_plain(typed: TypedExpression) -> pl.Expr:
     """Compile without limits."""
-    arguments = typed.arguments if isinstance(typed, FunctionCall) else ()
-    return compile_node(typed, [*map(compile_plain, arguments)])
+    if not isinstance(typed, FunctionCall):
+        return compile_node(typed, ())
+    arguments = (
+        LambdaArgument(each, typed, AllAdmitted())
+        if isinstance(each, LambdaFunction)
+        else compile_plain(each)
+        for each in typed.arguments
+    )
+    return compile_node(typed, [*arguments])
+
+
+class AllAdmitted:
+    """A check without a limit."""
+
+    def reject(self, call: FunctionCall, reasons: pl.Series) -> None:
+        """Let the call fail."""
+
+    def admit(self, call: FunctionCall, sizes: pl.Series) -> None:
+        """Admit every value."""
 
 
 def test_no_function_makes_far_more_of_its_arguments_without_a_limit() -> None:

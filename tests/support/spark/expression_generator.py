@@ -7,6 +7,7 @@ may have no meaning, and such an expression is drawn again.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from random import Random
 
@@ -69,6 +70,7 @@ class Drawing:
     def __init__(self, random: Random) -> None:
         self.random = random
         self._next = 0
+        self._variables: list[tuple[str, Type]] = []
 
     def column(self, depth: int) -> tuple[str, TypedExpression]:
         """An expression that can be a column; its outermost functions are those of the table in
@@ -99,6 +101,9 @@ class Drawing:
         return self._call(self.random.choice(rows), depth, type) if rows else self._leaf(type)
 
     def _leaf(self, type: Type) -> str:
+        variables = [name for name, each in self._variables if each == type]
+        if variables and self.random.random() < 0.7:
+            return self.random.choice(variables)
         names = [name for name, each in COLUMNS.items() if each == type]
         if names and self.random.random() < 0.75:
             name = self.random.choice(names)
@@ -160,13 +165,20 @@ class Drawing:
         return pattern
 
     def _filled(self, form: str, depth: int, type: Type | None) -> str:
-        """A form of `OWN` with its places filled; `{T}` is the type that is wanted, or any."""
+        """A form of `OWN` with its places filled; `{T}` is the type that is wanted, or any.
+
+        Of `{x int, k int: boolean}` the boolean may read the parameters of a lambda function.
+        """
         anything = type or self.random.choice(TYPES)
         said, *parts = form.split("{")
         for part in parts:
             name, _, rest = part.partition("}")
-            wanted = _NAMED.get(name) or anything
-            said += self.expression(wanted, depth - 1) + rest
+            scope, _, wanted = name.rpartition(": ")
+            before = self._variables
+            declared = (each.split() for each in scope.split(", ") if each)
+            self._variables = [*before, *((name, _NAMED[type]) for name, type in declared)]
+            said += self.expression(_NAMED.get(wanted) or anything, depth - 1) + rest
+            self._variables = before
         return said
 
     def _written(self, row: SqlFunction, arguments: list[str]) -> str:
@@ -233,11 +245,14 @@ def _giving() -> dict[Type, list[SqlFunction]]:
     return _GIVING
 
 
+_LAMBDA_PLACE = re.compile(r"\{[^{}]*: (\w+)\}")
+
+
 def _own_type(form: str) -> Type | None:
     typed = _typed(
-        form.format(
+        _LAMBDA_PLACE.sub(r"{\1}", form).format(
             **{name: f"cast(null as {t})" for name, t in _NAMED.items() if t not in INTERVAL_TYPES}
-            | {"months": "interval 1 month", "time": "interval 1 hour"}
+            | {"T": "0", "months": "interval 1 month", "time": "interval 1 hour"}
         )
     )
     return typed.type if typed else None

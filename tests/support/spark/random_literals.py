@@ -132,6 +132,39 @@ OWN: dict[str, list[str]] = {
     "to_json": ["to_json({struct})", "to_json({array})", "to_json({texts})"],
     "schema_of_json": ["schema_of_json('[1, 2.5]')"],
     "elt": ["elt({int}, {string}, {bigint}, {string})", "elt(2, {string}, {string})"],
+    "transform": [
+        "transform({array}, x -> {x int: int})",
+        "transform({array}, x -> {x int: string})",
+        "transform({texts}, (x, k) -> {x string, k int: string})",
+        "transform({array}, (x, k) -> {x int, k int: int})",
+        "transform({texts}, y -> size(transform({array}, x -> {y string, x int: T})))",
+    ],
+    "filter": [
+        "filter({array}, x -> {x int: boolean})",
+        "filter({texts}, (x, k) -> {x string, k int: boolean})",
+        "filter({array}, x -> exists({array}, y -> {x int, y int: boolean}))",
+    ],
+    **{
+        name: [
+            f"{name}({{array}}, x -> {{x int: boolean}})",
+            f"{name}({{texts}}, x -> {{x string: boolean}})",
+        ]
+        for name in ("exists", "forall")
+    },
+    "zip_with": [
+        "zip_with({array}, {texts}, (x, y) -> {x int, y string: string})",
+        "zip_with({array}, {array}, (x, y) -> {x int, y int: int})",
+    ],
+    "aggregate": [
+        "aggregate({array}, int({int}), (b, x) -> int({b int, x int: int}))",
+        "aggregate({texts}, 0D, (b, x) -> double({b double, x string: T}), b -> {b double: T})",
+        "aggregate({array}, true, (b, x) -> {b boolean, x int: boolean})",
+    ],
+    "array_sort": [
+        "array_sort({array})",
+        "array_sort({texts})",
+        "array_sort({array}, (l, r) -> int({l int, r int: int}))",
+    ],
     "[]": ["({array})[{int}]", "({texts})[0]", "({struct})['s']"],
     ".": ["({struct}).n", "({struct}).s"],
     "named_struct": ["named_struct('n', {int}, 's', {string})", "named_struct('A b', {T})"],

@@ -1,0 +1,44 @@
+"""The sizes in bytes of values that exist, as limits of values count them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.core.expressions.flat_arrays import count_elements, flatten_arrays, sum_by_row
+from headrace.core.types.data_types import BINARY, STRING, Array, Struct, Type
+
+if TYPE_CHECKING:
+    import polars as pl
+
+WIDEST_BYTES = 16
+"""The bytes of a value in an array besides its text: a decimal has most."""
+
+
+def has_variable_size(type: Type) -> bool:
+    """Whether values of the type may be of any size.
+
+    >>> has_variable_size(Struct(())), has_variable_size(Array(STRING))
+    (False, True)
+    """
+    if isinstance(type, Struct):
+        return any(has_variable_size(field.type) for field in type.fields)
+    return isinstance(type, Array) or type in (STRING, BINARY)
+
+
+def measure_values(values: pl.Series) -> pl.Series:
+    """Return the size of each value; 0 for NULL."""
+    import polars as pl
+
+    match values.dtype:
+        case pl.String():
+            return values.str.len_bytes().fill_null(0).cast(pl.Int64)
+        case pl.Binary():
+            return values.bin.size().fill_null(0).cast(pl.Int64)
+        case pl.List():
+            counts = count_elements(values)
+            inside = measure_values(flatten_arrays(values))
+            return sum_by_row(inside, counts) + counts * WIDEST_BYTES
+        case pl.Struct():
+            sizes = [measure_values(field) for field in values.struct.unnest()]
+            return pl.DataFrame(dict(enumerate(sizes))).sum_horizontal()
+    return pl.zeros(len(values), dtype=pl.Int64, eager=True)

@@ -47,6 +47,15 @@ VARIABLE_FUNCTIONS = frozenset(
 )
 """Functions whose value depends on the time, the session, the place of a row or a random number."""
 
+VARIABLE_STATEMENTS = frozenset(
+    (
+        "SELECT hex(aes_encrypt('Spark', '0000111122223333'))",
+        "SELECT hex(aes_encrypt('Spark SQL', '0000111122223333', 'GCM'))",
+        "SELECT base64(aes_encrypt('Apache Spark', '1234567890abcdef', 'CBC', 'DEFAULT'))",
+    )
+)
+"""Statements whose value depends on a random number in a function that needs none."""
+
 _VARIABLE_CALL = re.compile(
     rf"\b(?:{'|'.join(sorted(VARIABLE_FUNCTIONS))})(?:\(|$)|\bunix_timestamp\(\)", re.IGNORECASE
 )
@@ -108,7 +117,7 @@ def load_examples() -> list[Example]:
 
 def is_variable(statement: str) -> bool:
     """Whether the answer to the statement may be another one at each run."""
-    return _VARIABLE_CALL.search(statement) is not None
+    return statement in VARIABLE_STATEMENTS or _VARIABLE_CALL.search(statement) is not None
 
 
 def load_record() -> dict[str, Any]:

@@ -5,10 +5,12 @@ tests/docs/test_examples.py.
 """
 
 from headrace.core.expressions.function import SqlFunction
+from headrace.core.expressions.functions.addresses import ADDRESSES
 from headrace.core.expressions.functions.arrays import ARRAYS
 from headrace.core.expressions.functions.between_case import BETWEEN_CASE
 from headrace.core.expressions.functions.bitwise import BITWISE
 from headrace.core.expressions.functions.charsets import CHARSETS
+from headrace.core.expressions.functions.ciphers import CIPHERS
 from headrace.core.expressions.functions.collections import COLLECTIONS
 from headrace.core.expressions.functions.confidential_texts import CONFIDENTIAL_TEXTS
 from headrace.core.expressions.functions.conversions import CONVERSIONS
@@ -25,6 +27,7 @@ from headrace.core.expressions.functions.number_formats import NUMBER_FORMATS
 from headrace.core.expressions.functions.numbers import NUMBERS
 from headrace.core.expressions.functions.patterns import PATTERNS
 from headrace.core.expressions.functions.rounding import ROUNDING
+from headrace.core.expressions.functions.row_hashes import ROW_HASHES
 from headrace.core.expressions.functions.strings import STRINGS
 from headrace.core.expressions.functions.text_similarity import TEXT_SIMILARITY
 from headrace.core.expressions.functions.time_differences import TIME_DIFFERENCES
@@ -51,8 +54,11 @@ FAMILIES: tuple[tuple[SqlFunction, ...], ...] = (
     TEXT_SIMILARITY,
     ENCODINGS,
     DIGITS,
+    ROW_HASHES,
+    CIPHERS,
     NUMBER_FORMATS,
     CHARSETS,
+    ADDRESSES,
     PATTERNS,
     JSON_TEXTS,
     DATES,

@@ -215,17 +215,12 @@ def _build_split(bound: BoundArguments) -> PolarsForm:
     separator, plain = _attribute_errors(
         bound, 1, lambda: rust.translate_separator(_pattern_argument(bound))
     )
-    if limit > 0 and not (plain and separator):
-        message = "split with a limit wants plain text as separator"
-        hint = r"plain text is ',' or '\\.'; without a limit any pattern is accepted"
-        raise ExpressionError(message, bound.arguments[1].span, hint)
     if not plain:
         _check_size(bound, separator)
     if separator and limit <= 0:
         return lambda text, *_: text.str.split(separator, literal=plain)
-    parts = compute_on_frame(
-        partial(_split_limited, separator, limit) if separator else _split_characters, bound.result
-    )
+    split = partial(_split_limited, separator, plain, limit) if limit > 0 else _split_characters
+    parts = compute_on_frame(split, bound.result)
     return lambda text, *_: parts(text)
 
 
@@ -238,15 +233,22 @@ def _split_characters(frame: pl.DataFrame) -> pl.Series:
     return frame.select(parts).to_series()
 
 
-def _split_limited(separator: str, limit: int, frame: pl.DataFrame) -> pl.Series:
+def _split_limited(separator: str, plain: bool, limit: int, frame: pl.DataFrame) -> pl.Series:
     """Split a0 into at most `limit` parts, the last of them with the rest."""
     import polars as pl
 
-    parts = pl.col("parts")
+    text, parts = pl.col("a0"), pl.col("parts")
+    if separator:
+        frame = frame.with_columns(parts=text.str.split(separator, literal=plain))
+    else:
+        frame = frame.with_columns(_split_characters(frame).alias("parts"))
     rest = parts.list.slice(limit - 1).list.join(separator)
+    if not plain:
+        between = text.str.extract_all(separator).list.head(limit - 1)
+        before = (between.list.join("") + parts.list.head(limit - 1).list.join("")).str.len_bytes()
+        rest = text.cast(pl.Binary).bin.slice(before, None).cast(pl.String)
     cut = parts.list.head(limit - 1).list.concat(rest)
-    split = frame.select(parts=pl.col("a0").str.split(separator))
-    return split.select(pl.when(parts.list.len() > limit).then(cut).otherwise(parts)).to_series()
+    return frame.select(pl.when(parts.list.len() > limit).then(cut).otherwise(parts)).to_series()
 
 
 _ILIKE = overload(

@@ -209,8 +209,24 @@ _TESTS: tuple[SqlFunction, ...] = (
 )
 
 
+def _quote_text(text: pl.Expr) -> pl.Expr:
+    import polars as pl
+
+    escaped = text.str.replace_all("'", "\\'", literal=True)
+    return pl.concat_str(pl.lit("'"), escaped, pl.lit("'"))
+
+
+_QUOTES: tuple[SqlFunction, ...] = (
+    function(
+        *("quote", "strings", "The text in single quotes, with a backslash before those in it."),
+        overload("quote(text: string) -> string", _quote_text, nulls="strict"),
+        example=(r"quote('it\'s')", r"'it\'s'"),
+    ),
+)
+
 STRINGS: tuple[SqlFunction, ...] = (
     *_MEASURES,
+    *_QUOTES,
     *_CASES,
     *_TESTS,
     *SUBSTRINGS,

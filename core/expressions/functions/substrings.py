@@ -17,7 +17,7 @@ from headrace.core.expressions.functions.arguments import (
     literal_text,
 )
 from headrace.core.expressions.signature import BoundArguments
-from headrace.core.expressions.typed import ExpressionError, PolarsForm
+from headrace.core.expressions.typed import NO_SPARK_FORM, ExpressionError, PolarsForm
 
 if TYPE_CHECKING:
     import polars as pl
@@ -48,6 +48,26 @@ def _slice_text(text: pl.Expr, start: pl.Expr, length: pl.Expr | None = None) ->
     return pl.when(length.is_not_null()).then(text.str.slice(offset, clip_at_zero(length)))
 
 
+def _slice_bytes(value: pl.Expr, start: pl.Expr, length: pl.Expr | None = None) -> pl.Expr:
+    """Cut bytes as `_slice_text` cuts characters: as pairs of hexadecimal digits."""
+    import polars as pl
+
+    at = start.cast(pl.Int64)
+    offset = 2 * pl.when(at > 0).then(at - 1).otherwise(at)
+    digits = value.bin.encode("hex")
+    if length is None:
+        return digits.str.slice(offset, 2 * _MAX_LENGTH).str.decode("hex")
+    count = 2 * clip_at_zero(length.cast(pl.Int64))
+    return pl.when(length.is_not_null()).then(digits.str.slice(offset, count)).str.decode("hex")
+
+
+def _take_bytes(value: pl.Expr, count: pl.Expr) -> pl.Expr:
+    import polars as pl
+
+    digits = value.bin.encode("hex").str.head(2 * clip_at_zero(count.cast(pl.Int64)))
+    return digits.str.decode("hex")
+
+
 def _build_left(bound: BoundArguments) -> PolarsForm:
     count = literal_int(bound.arguments[1])
     if count is None:
@@ -72,6 +92,22 @@ def _find_part(text: pl.Expr, part: pl.Expr, skipped: int = 0) -> pl.Expr:
     position = before.str.len_chars().cast(pl.Int32) + (skipped + 1)
     found = pl.when(at.is_not_null()).then(position).otherwise(0)
     return pl.when(text.is_not_null() & part.is_not_null()).then(found)
+
+
+def _find_occurrence(text: str, part: str, start: int, number: int = 1) -> int | None:
+    """Return the position of an occurrence from a start on, or backwards from a negative one."""
+    if number < 1:
+        return None
+    if not part:
+        return 1
+    at = start - 1 if start > 0 else min(len(text) + start, len(text) - len(part))
+    if start == 0 or at < 0:
+        return 0
+    at = text.find(part, at) if start > 0 else text.rfind(part, 0, at + len(part))
+    while number > 1 and at >= 0:
+        at = text.find(part, at + 1) if start > 0 else text.rfind(part, 0, at + len(part) - 1)
+        number -= 1
+    return at + 1
 
 
 def _build_locate(bound: BoundArguments) -> PolarsForm:
@@ -204,6 +240,11 @@ SUBSTRINGS: tuple[SqlFunction, ...] = (
             build=_build_substring,
             nulls="strict",
         ),
+        overload(
+            "substring(bytes: exact binary, start: int, [length: int]) -> binary",
+            build=build_evaluating_once(_slice_bytes),
+            nulls="strict",
+        ),
         example=("substring('hello', -3, 2)", "ll"),
         more=(("substring('hello' from 2 for 3)", "ell"),),
         aliases=("substr",),
@@ -213,6 +254,11 @@ SUBSTRINGS: tuple[SqlFunction, ...] = (
         "strings",
         "The first characters of a text; none if the count is negative.",
         overload("left(text: string, count: int) -> string", build=_build_left, nulls="strict"),
+        overload(
+            "left(bytes: exact binary, count: int) -> binary",
+            build=build_evaluating_once(_take_bytes),
+            nulls="strict",
+        ),
         example=("left('hello', 2)", "he"),
     ),
     function(
@@ -226,11 +272,17 @@ SUBSTRINGS: tuple[SqlFunction, ...] = (
         "instr",
         "strings",
         "The position of the first occurrence of the part in the text, counted from 1; 0 if there"
-        " is none.",
+        " is none. With a start it is the first from there on, or backwards from there with a"
+        " negative start; with a number, the occurrence of that number, NULL if it is below 1.",
         overload(
             "instr(text: string, part: string) -> int",
             build=build_evaluating_once(_find_part),
             nulls="strict",
+        ),
+        overload(
+            "instr(text: string, part: string, start: int, [number: int]) -> int",
+            build=build_mapping(_find_occurrence),
+            spark=NO_SPARK_FORM,
         ),
         example=("instr('hello', 'l')", "3"),
         more=(("position('z' in 'hello')", "0"),),

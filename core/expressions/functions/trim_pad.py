@@ -104,6 +104,29 @@ def _pad_text(text: pl.Expr, width: pl.Expr, fill: pl.Expr, *, side: TextSide) -
     return pl.when(fill.is_not_null()).then(joined)
 
 
+def _build_pad_bytes(bound: BoundArguments, side: TextSide) -> PolarsForm:
+    """Return the form that pads the hexadecimal digits; the default filling is the byte 0."""
+    from headrace.core.expressions.batch_forms import evaluate_once
+
+    def form(value: pl.Expr, length: pl.Expr, filling: pl.Expr | None = None) -> pl.Expr:
+        import polars as pl
+
+        fill = pl.lit("00") if filling is None else filling.bin.encode("hex")
+        digits = value.bin.encode("hex")
+        return _pad_text(digits, 2 * length.cast(pl.Int64), fill, side=side).str.decode("hex")
+
+    return evaluate_once(form, bound.result)
+
+
+def _pad_bytes_overload(name: str, side: TextSide) -> Overload:
+    return overload(
+        f"{name}(bytes: exact binary, length: int, [filling: exact binary]) -> binary",
+        build=lambda bound: _build_pad_bytes(bound, side),
+        nulls="strict",
+        growth=lambda bound: lambda value, length, _=None: clip_at_zero(length),
+    )
+
+
 def _grow_pad(bound: BoundArguments) -> PolarsForm | None:
     """Return the size of a padded text, unless its length is a small constant."""
     width = literal_int(bound.arguments[1])
@@ -175,6 +198,7 @@ TRIM_PAD: tuple[SqlFunction, ...] = (
             nulls="strict",
             growth=_grow_pad,
         ),
+        _pad_bytes_overload("lpad", "start"),
         example=("lpad('7', 3, '0')", "007"),
         more=(("lpad('12345', 3, '0')", "123"),),
     ),
@@ -189,6 +213,7 @@ TRIM_PAD: tuple[SqlFunction, ...] = (
             nulls="strict",
             growth=_grow_pad,
         ),
+        _pad_bytes_overload("rpad", "end"),
         example=("rpad('7', 4, 'ab')", "7aba"),
     ),
 )

@@ -116,6 +116,12 @@ OWN: dict[str, list[str]] = {
         "to_char({binary}, 'hex')",
     ],
     "to_binary": ["to_binary({string}, 'base64')", "to_binary({string})"],
+    "hash": ["hash({T})", "hash({int}, {T}, {texts})"],
+    "xxhash64": ["xxhash64({T})", "xxhash64({string}, {T})"],
+    "aes_encrypt": ["aes_encrypt({string}, '1234567890abcdef', 'ECB')"],
+    "aes_decrypt": ["aes_decrypt({binary}, '1234567890abcdef')"],
+    "hmac": ["hmac({string}, {binary})", "hmac('k', {string}, 'MD5')"],
+    "parse_url": ["parse_url(concat('http://h/', {string}), 'PATH')"],
     "conv": ["conv({string}, {int}, {int})", "conv({string}, 16, -10)"],
     "to_number": ["to_number({string}, 'S999.9')", "to_number({string}, '9,990')"],
     "decode": [

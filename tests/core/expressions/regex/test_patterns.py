@@ -158,7 +158,6 @@ def test_a_replacement_follows_java(by: str, written: str) -> None:
         ("regexp_extract(s, 'a|b$', 0)", "'a|b$'", 'has "$" in one of several options'),
         ("regexp_extract_all(s, '^(a)')", "'^(a)'", "a group of every match is requested"),
         ("split(s, 'a*')", "'a*'", "matches the empty text as well"),
-        ("split(s, '[,;]', 2)", "'[,;]'", "with a limit wants plain text as separator"),
         ("s rlike pattern", "pattern", "wants a constant string"),
         ("s like pattern", "pattern", "wants a constant string"),
         ("s like 'a!b' escape '!'", "'a!b'", 'has "!b", where only %, _ and ! can be escaped'),

@@ -30,8 +30,11 @@ from headrace.core.expressions.functions.rounding import ROUNDING
 from headrace.core.expressions.functions.row_hashes import ROW_HASHES
 from headrace.core.expressions.functions.strings import STRINGS
 from headrace.core.expressions.functions.text_similarity import TEXT_SIMILARITY
+from headrace.core.expressions.functions.time_buckets import TIME_BUCKETS
 from headrace.core.expressions.functions.time_differences import TIME_DIFFERENCES
 from headrace.core.expressions.functions.time_formats import TIME_FORMATS
+from headrace.core.expressions.functions.time_zones import TIME_ZONES
+from headrace.core.expressions.functions.timestamp_constructors import TIMESTAMP_CONSTRUCTORS
 from headrace.core.expressions.functions.timestamps import TIMESTAMPS
 from headrace.core.expressions.functions.trigonometry import TRIGONOMETRY
 from headrace.core.expressions.functions.unix_time import UNIX_TIME
@@ -63,6 +66,9 @@ FAMILIES: tuple[tuple[SqlFunction, ...], ...] = (
     JSON_TEXTS,
     DATES,
     TIMESTAMPS,
+    TIMESTAMP_CONSTRUCTORS,
+    TIME_ZONES,
+    TIME_BUCKETS,
     DATE_PART,
     TIME_FORMATS,
     UNIX_TIME,

@@ -16,7 +16,7 @@ from headrace.core.expressions.typed import (
     PolarsForm,
     TypedExpression,
 )
-from headrace.core.types.data_types import JAVA_DIGITS, Decimal
+from headrace.core.types.data_types import JAVA_DIGITS, Decimal, Type, to_polars
 
 if TYPE_CHECKING:
     import polars as pl
@@ -43,6 +43,45 @@ def build_mapping(compute: Callable[..., object]) -> Callable[[BoundArguments], 
         return map_values(compute, bound.result)
 
     return build
+
+
+def build_by_text(
+    at: int, make: Callable[[str], PolarsForm | None]
+) -> Callable[[BoundArguments], PolarsForm]:
+    """Return the builder of a form that depends on a text argument: a unit, a pattern, a zone.
+
+    `make` returns the form of the other arguments, None if the text has no meaning; there the
+    result is null. A text that is not a literal costs one evaluation for each of its values.
+    """
+
+    def build(bound: BoundArguments) -> PolarsForm:
+        text = literal_text(bound.arguments[at])
+        form = make(text) if text is not None else None
+        if form is None:
+            return _apply_by_text(at, make, bound.result)
+        fixed = form
+        return lambda *arguments: fixed(*arguments[:at], *arguments[at + 1 :])
+
+    return build
+
+
+def _apply_by_text(at: int, make: Callable[[str], PolarsForm | None], result: Type) -> PolarsForm:
+    from headrace.core.expressions.batch_forms import compute_on_frame
+
+    def compute(frame: pl.DataFrame) -> pl.Series:
+        import polars as pl
+
+        names = [name for name in frame.columns if name != f"a{at}"]
+        found = pl.Series("result", [None], dtype=to_polars(result)).new_from_index(0, frame.height)
+        for text in frame[f"a{at}"].drop_nulls().unique():
+            form = make(text)
+            if form is not None:
+                rows = (frame[f"a{at}"] == text).fill_null(False).arg_true()
+                values = frame[rows].select(form(*map(pl.col, names)).alias("result"))
+                found = found.scatter(rows, values.to_series())
+        return found
+
+    return compute_on_frame(compute, result)
 
 
 def spark_form_of_negation(bound: BoundArguments) -> str:

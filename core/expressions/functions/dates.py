@@ -9,7 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.core.expressions.function import SqlFunction, function, overload
-from headrace.core.expressions.functions.arguments import build_evaluating_once, literal_int
+from headrace.core.expressions.functions.arguments import (
+    build_by_text,
+    build_evaluating_once,
+    literal_int,
+    literal_text,
+)
 from headrace.core.expressions.functions.time_units import (
     THURSDAY,
     build_unit_start,
@@ -95,28 +100,24 @@ _WEEKDAYS = {
 
 
 def _check_weekday(bound: BoundArguments) -> None:
-    name = bound.constants[1]
-    if isinstance(name, str) and name.upper() not in _WEEKDAYS:
+    name = literal_text(bound.arguments[1])
+    if name is not None and name.upper() not in _WEEKDAYS:
         hint = "the days are MO or MON or MONDAY, and so on"
         raise ExpressionError(f"'{name}' is not a day of the week", bound.arguments[1].span, hint)
 
 
-def _build_next_day(bound: BoundArguments) -> PolarsForm:
-    day = _WEEKDAYS.get(str(bound.constants[1]).upper(), THURSDAY)
-    return lambda date, _: calendar.to_date(find_next_weekday(calendar.to_days(date), day))
+def _make_next_day(name: str) -> PolarsForm | None:
+    day = _WEEKDAYS.get(name.upper())
+    if day is None:
+        return None
+    return lambda date: calendar.to_date(find_next_weekday(calendar.to_days(date), day))
 
 
 def _check_unit(bound: BoundArguments) -> None:
-    unit = bound.constants[1]
-    if isinstance(unit, str) and not build_unit_start(unit):
+    unit = literal_text(bound.arguments[1])
+    if unit is not None and not build_unit_start(unit):
         hint = "the units are WEEK, MONTH, QUARTER, YEAR; date_trunc takes shorter units"
         raise ExpressionError(f"'{unit}' is not a unit here", bound.arguments[1].span, hint)
-
-
-def _build_trunc(bound: BoundArguments) -> PolarsForm:
-    level = build_unit_start(bound.constants[1])
-    assert level, "checked"
-    return lambda date, _: level(date)
 
 
 def _compute_dates(frame: pl.DataFrame) -> pl.Series:
@@ -255,10 +256,11 @@ DATES: tuple[SqlFunction, ...] = (
     function(
         "next_day",
         FAMILY,
-        "The first day after the date that is the given weekday, as 'MO', 'Mon' or 'monday'.",
+        "The first day after the date that is the given weekday, as 'MO', 'Mon' or 'monday'; NULL"
+        " if a column has no such day.",
         overload(
-            "next_day(start: date, day: constant string) -> date",
-            build=_build_next_day,
+            "next_day(start: date, day: string) -> date",
+            build=build_by_text(1, _make_next_day),
             check=_check_weekday,
         ),
         example=("next_day(date '2024-05-06', 'Mon')", "2024-05-13"),
@@ -268,8 +270,8 @@ DATES: tuple[SqlFunction, ...] = (
         FAMILY,
         "The first day of the year, quarter, month or week of the date.",
         overload(
-            "trunc(date: date, unit: constant string) -> date",
-            build=_build_trunc,
+            "trunc(date: date, unit: string) -> date",
+            build=build_by_text(1, build_unit_start),
             check=_check_unit,
         ),
         example=("trunc(date '2024-05-06', 'MONTH')", "2024-05-01"),

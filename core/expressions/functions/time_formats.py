@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headrace.core.expressions.casts import build_cast
 from headrace.core.expressions.function import Overload, SqlFunction, TypedCall, function, overload
+from headrace.core.expressions.functions.arguments import build_by_text, literal_text
 from headrace.core.expressions.signature import BoundArguments
 from headrace.core.expressions.typed import (
+    AS_WRITTEN,
     NO_SPARK_FORM,
     ExpressionError,
     FunctionCall,
@@ -27,62 +30,91 @@ DEFAULT_PATTERN = "yyyy-MM-dd HH:mm:ss"
 """The default pattern of `unix_timestamp` and `from_unixtime`."""
 
 
-def _build_parser(bound: BoundArguments) -> PolarsForm:
-    """Return the form that parses the first argument by the pattern of the second."""
+def _make_parser(pattern: str) -> PolarsForm | None:
+    """Return the form that parses a text, None if the pattern is invalid."""
     from headrace.core.expressions.java_time.pattern import TimePatternError
     from headrace.core.expressions.java_time.time_parser import build_parser
 
-    pattern = bound.constants.get(1, DEFAULT_PATTERN)
     try:
-        return build_parser(str(pattern))
-    except TimePatternError as error:
-        raise _pattern_error(error, bound) from None
+        return build_parser(pattern)
+    except TimePatternError:
+        return None
 
 
-def _build_formatter(bound: BoundArguments) -> PolarsForm:
+def _make_date_parser(pattern: str) -> PolarsForm | None:
+    form = _make_parser(pattern)
+    return form and (lambda text: calendar.truncate_to_day(form(text)))
+
+
+def _make_seconds_parser(pattern: str) -> PolarsForm | None:
+    form = _make_parser(pattern)
+    return form and (lambda text: _to_seconds(form(text)))
+
+
+def _make_formatter(pattern: str) -> PolarsForm | None:
     from headrace.core.expressions.java_time.pattern import TimePatternError
     from headrace.core.expressions.java_time.time_formatter import build_formatter
 
     try:
-        return build_formatter(str(bound.constants.get(1, DEFAULT_PATTERN)))
+        return build_formatter(pattern)
+    except TimePatternError:
+        return None
+
+
+def _make_seconds_formatter(pattern: str) -> PolarsForm | None:
+    """Return the form; the seconds wrap around where their microseconds do not fit, as in Spark."""
+    form = _make_formatter(pattern)
+    return form and (lambda seconds: form(calendar.to_timestamp(seconds * calendar.SECOND_US)))
+
+
+def _check_parser(bound: BoundArguments) -> None:
+    from headrace.core.expressions.java_time.time_parser import build_parser
+
+    _check_pattern(bound, build_parser)
+
+
+def _check_formatter(bound: BoundArguments) -> None:
+    from headrace.core.expressions.java_time.time_formatter import build_formatter
+
+    _check_pattern(bound, build_formatter)
+
+
+def _check_pattern(bound: BoundArguments, build: Callable[[str], PolarsForm]) -> None:
+    """Refuse a literal that is no pattern."""
+    from headrace.core.expressions.java_time.pattern import TimePatternError
+
+    pattern = literal_text(bound.arguments[1]) if len(bound.arguments) > 1 else None
+    try:
+        build(DEFAULT_PATTERN if pattern is None else pattern)
     except TimePatternError as error:
-        raise _pattern_error(error, bound) from None
+        hint = f"a pattern is written as {DEFAULT_PATTERN}"
+        raise ExpressionError(str(error), bound.arguments[1].span, hint) from None
 
 
-def _pattern_error(error: Exception, bound: BoundArguments) -> ExpressionError:
-    hint = f"a pattern is written as {DEFAULT_PATTERN}"
-    return ExpressionError(str(error), bound.arguments[1].span, hint)
+def _build_by_pattern(
+    make: Callable[[str], PolarsForm | None],
+) -> Callable[[BoundArguments], PolarsForm]:
+    """Return the builder of a form by the pattern that is the second argument, if it is given."""
+
+    def build(bound: BoundArguments) -> PolarsForm:
+        if len(bound.arguments) > 1:
+            return build_by_text(1, make)(bound)
+        form = make(DEFAULT_PATTERN)
+        assert form, "the default is a pattern"
+        return form
+
+    return build
 
 
-def _build_to_timestamp(bound: BoundArguments) -> PolarsForm:
-    form = _build_parser(bound)
-    return lambda text, _=None: form(text)
-
-
-def _build_to_date(bound: BoundArguments) -> PolarsForm:
-    form = _build_parser(bound)
-    return lambda text, _: calendar.truncate_to_day(form(text))
-
-
-def _build_unix_timestamp(bound: BoundArguments) -> PolarsForm:
-    form = _build_parser(bound)
-    return lambda text, _=None: _to_seconds(form(text))
+def _spark_form_of_pattern(bound: BoundArguments) -> str:
+    """Return the Spark form: Spark fails at a pattern of a column that is invalid."""
+    fixed = len(bound.arguments) < 2 or literal_text(bound.arguments[1]) is not None
+    return AS_WRITTEN if fixed else NO_SPARK_FORM
 
 
 def _to_seconds(time: pl.Expr) -> pl.Expr:
     """Return whole seconds, truncated: half a second before 1970 is 0, unlike in `unix_seconds`."""
     return calendar.to_micros(time).truncdiv(calendar.SECOND_US)
-
-
-def _build_date_format(bound: BoundArguments) -> PolarsForm:
-    form = _build_formatter(bound)
-    return lambda time, _: form(time)
-
-
-def _build_from_unixtime(bound: BoundArguments) -> PolarsForm:
-    """Return the form; the seconds wrap around where their microseconds do not fit, as in Spark."""
-    form = _build_formatter(bound)
-    return lambda seconds, _=None: form(calendar.to_timestamp(seconds * calendar.SECOND_US))
 
 
 def _allow_cast(row: SqlFunction, target: Type) -> SqlFunction:
@@ -117,7 +149,7 @@ def _allow_clock(row: SqlFunction) -> SqlFunction:
 
 def _define_timestamp_overload(name: str, result: str, form: PolarsForm) -> Overload:
     """Define the overload for a timestamp, where the pattern is ignored."""
-    optional = "[pattern: constant string]" if result == "bigint" else "pattern: constant string"
+    optional = "[pattern: string]" if result == "bigint" else "pattern: string"
     return overload(
         f"{name}(time: timestamp, {optional}) -> {result}",
         lambda time, _=None: form(time),
@@ -133,14 +165,15 @@ TIME_FORMATS: tuple[SqlFunction, ...] = (
             "The timestamp of a text, parsed like cast(... as timestamp) or by a pattern of Java's"
             " letters; NULL if the text is not a timestamp.",
             overload(
-                "to_timestamp(text: string, pattern: constant string) -> timestamp",
-                build=_build_to_timestamp,
+                "to_timestamp(text: string, pattern: string) -> timestamp",
+                build=_build_by_pattern(_make_parser),
+                check=_check_parser,
                 spark=NO_SPARK_FORM,
             ),
             _define_timestamp_overload("to_timestamp", "timestamp", lambda time: time),
             example=("to_timestamp('6/5/2024 7:08', 'd/M/yyyy H:mm')", "2024-05-06 07:08:00"),
             more=(("to_timestamp('2024-05-06T07:08:09Z')", "2024-05-06 07:08:09"),),
-            aliases=("try_to_timestamp",),
+            aliases=("try_to_timestamp", "to_timestamp_ltz"),
         ),
         TIMESTAMP,
     ),
@@ -151,8 +184,9 @@ TIME_FORMATS: tuple[SqlFunction, ...] = (
             "The date of a text, parsed like cast(... as date) or by a pattern of Java's letters;"
             " NULL if the text is not a date. Of a timestamp, its day.",
             overload(
-                "to_date(text: string, pattern: constant string) -> date",
-                build=_build_to_date,
+                "to_date(text: string, pattern: string) -> date",
+                build=_build_by_pattern(_make_date_parser),
+                check=_check_parser,
                 spark=NO_SPARK_FORM,
             ),
             _define_timestamp_overload("to_date", "date", calendar.truncate_to_day),
@@ -167,8 +201,10 @@ TIME_FORMATS: tuple[SqlFunction, ...] = (
         FAMILY,
         "The time formatted by a pattern of Java's letters, such as 'yyyy-MM-dd HH:mm:ss'.",
         overload(
-            "date_format(time: timestamp, pattern: constant string) -> string",
-            build=_build_date_format,
+            "date_format(time: timestamp, pattern: string) -> string",
+            build=_build_by_pattern(_make_formatter),
+            check=_check_formatter,
+            spark=_spark_form_of_pattern,
             nulls="strict",
         ),
         example=(
@@ -184,8 +220,9 @@ TIME_FORMATS: tuple[SqlFunction, ...] = (
             " text is not a time. Without arguments, of the processing time, which differs between"
             " runs.",
             overload(
-                "unix_timestamp(text: string, [pattern: constant string]) -> bigint",
-                build=_build_unix_timestamp,
+                "unix_timestamp(text: string, [pattern: string]) -> bigint",
+                build=_build_by_pattern(_make_seconds_parser),
+                check=_check_parser,
                 spark=NO_SPARK_FORM,
             ),
             _define_timestamp_overload("unix_timestamp", "bigint", _to_seconds),
@@ -200,8 +237,10 @@ TIME_FORMATS: tuple[SqlFunction, ...] = (
         "The time this many seconds after 1970-01-01 00:00:00, formatted by a pattern of Java's"
         " letters.",
         overload(
-            "from_unixtime(seconds: bigint, [pattern: constant string]) -> string",
-            build=_build_from_unixtime,
+            "from_unixtime(seconds: bigint, [pattern: string]) -> string",
+            build=_build_by_pattern(_make_seconds_formatter),
+            check=_check_formatter,
+            spark=_spark_form_of_pattern,
             nulls="strict",
         ),
         example=("from_unixtime(1714979289)", "2024-05-06 07:08:09"),

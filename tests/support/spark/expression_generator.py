@@ -143,7 +143,7 @@ class Drawing:
     def _argument(
         self, row: SqlFunction, parameter: Parameter, letters: dict[str, Type], depth: int
     ) -> str:
-        if parameter.is_constant:
+        if parameter.is_constant or (row.name, parameter.name) in CONSTANTS:
             return self._constant(row, parameter)
         return self.expression(self._type(parameter.pattern, letters), depth - 1)
 

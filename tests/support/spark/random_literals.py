@@ -17,6 +17,11 @@ _DIGITS = ["0", "1", "2", "-1", "-3", "5", "10"]
 _UNITS = ["YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND"]
 _UNITS += ["MICROSECOND"]
 
+_ZONES = [
+    "'Europe/Berlin'", "'America/New_York'", "'Australia/Lord_Howe'", "'+05:30'", "'GMT-3'",
+    "'PST'", "'UTC'",
+]  # fmt: skip
+
 TEXTS_OF = {
     "string": ["''", "'a'", "','", "'é'", "'ab'", "'😀'", "'X'"],
     "int": ["0", "1", "-1", "2", "3", "-2", "100"],
@@ -35,6 +40,13 @@ CONSTANTS: dict[tuple[str, str], list[str]] = {
     **{(name, "digits"): _DIGITS for name in ("round", "bround", "ceil", "floor")},
     **{(name, "pattern"): _FORMATS for name in ("date_format", "from_unixtime", "unix_timestamp")},
     **{(name, "pattern"): _FORMATS for name in ("to_timestamp", "to_date")},
+    **{(name, "zone"): _ZONES for name in ("from_utc_timestamp", "to_utc_timestamp")},
+    ("time_bucket", "size"): [
+        "interval 7 minutes",
+        "interval '1 2' day to hour",
+        "interval 5 months",
+    ],
+    ("time_bucket", "origin"): ["timestamp '2024-02-29 01:02:03.456'"],
     ("date_trunc", "unit"): [f"'{unit}'" for unit in _UNITS],
     ("trunc", "unit"): ["'YEAR'", "'MONTH'", "'Q'", "'WEEK'", "'mon'", "'yy'"],
     ("next_day", "day"): ["'Mon'", "'SU'", "'friday'", "'TH'"],
@@ -185,7 +197,11 @@ OWN: dict[str, list[str]] = {
     "timestampadd": [
         f"timestampadd({unit}, {{bigint}}, {{timestamp}})" for unit in _UNITS
     ],
-    "make_timestamp": ["make_timestamp({int}, 2, 28, {int}, 7, {money})"],
+    **{
+        name: [f"{name}({{int}}, 2, 28, {{int}}, 7, {{money}}{zone})" for zone in zones]
+        for name in ("make_timestamp", "make_timestamp_ltz")
+        for name, zones in ((name, ("", ", 'Europe/Berlin'")), (f"try_{name}", ("", ", '-02:30'")))
+    },
     "make_date": ["make_date({int}, 2, {int})", "make_date({int}, {int}, {int})"],
     "substring": ["substring({string}, {int}, {int})", "substring({string} from 2 for {int})"],
     "trim": ["trim({string})", "trim(both 'a ' from {string})", "trim({string}, {string})"],

@@ -81,17 +81,30 @@ def value(text: str) -> object:
         ("date_add(d, 1.0)", "date_add wants an integer, got decimal(2,1)", "1.0", "date_add("),
         ("unix_date(t)", "unix_date wants date, got timestamp", "t", "cast(... as date)"),
         ("unix_seconds(d)", "unix_seconds wants timestamp, got date", "d", "cast(... as"),
-        ("trunc(d, s)", "trunc wants a constant string", "s", "a column is not allowed here"),
-        ("date_trunc(s, t)", "date_trunc wants a constant string", "s", "a column"),
-        ("date_format(t, s)", "date_format wants a constant string", "s", "a column"),
-        ("to_timestamp(s, s)", "to_timestamp wants a constant string", "s", "a column"),
+        ("from_utc_timestamp(t, 'nix')", "'nix' is not a time zone", "'nix'", "as in 'Europe/"),
+        (
+            "to_utc_timestamp(t, 'asia/seoul')",
+            "'asia/seoul' is not a",
+            "'asia/seoul'",
+            "Asia/Seoul",
+        ),
+        ("make_timestamp(n, n, n, n, n, n, 'utc')", "'utc' is not a time zone", "'utc'", "'UTC'"),
+        ("make_timestamp_ltz(d)", "takes 6 to 7 arguments, got 1", "make_timestamp_ltz(d)", ""),
+        ("current_timezone(1)", "takes 0 arguments, got 1", "current_timezone(1)", ""),
+        ("time_bucket(s, t)", "wants interval day to second", "s", ""),
+        (
+            "time_bucket(interval 0 days, t)",
+            "the size of a bucket must be longer than 0",
+            "interval 0 days",
+            "as in interval 15 minutes",
+        ),
         ("to_timestamp(p)", "got boolean", "p", ""),
         ("to_date(n)", "no cast from int to date", "to_date(n)", ""),
         ("to_date(s, 'dd/mm/yyyy b')", "b is not a field", "'dd/mm/yyyy b'", "a pattern is"),
         ("date_format(t, 'YYYY-MM-dd')", "Y counts weeks", "'YYYY-MM-dd'", "a pattern is"),
         ("from_unixtime(b, 'yyyy]')", "] closes no [", "'yyyy]'", ""),
         ("timestamp_millis(x)", "timestamp_millis wants an integer, got double", "x", ""),
-        ("make_timestamp(1, 2, 3)", "make_timestamp takes 6 arguments, got 3", None, ""),
+        ("make_timestamp(1, 2, 3)", "make_timestamp takes 6 to 7 or 1 arguments, got 3", None, ""),
         (
             "extract(epoch from t)",
             'unknown field "epoch"',
@@ -290,3 +303,32 @@ def test_slices_and_chunks_are_frames_like_others(text: str) -> None:
     assert values(text, rows[1:][1:4]) == whole[2:5]
     assert values(text, rows[:2].vstack(rows[2:])) == whole
     assert values(text, rows.filter(pl.lit(False))) == []
+
+
+def test_texts_without_meaning_in_a_column_make_the_result_null() -> None:
+    rows = frame(t=[0, 0, 0, None], s=["nix", "Asia/Tokyo", None, "Asia/Tokyo"])
+    assert values("unix_micros(from_utc_timestamp(t, s))", rows) == [
+        None,
+        32_400_000_000,
+        None,
+        None,
+    ]
+    assert values("make_timestamp(1970, 1, 1, 9, 0, 0, s)", rows) == [None, 0, None, 0]
+    rows = frame(t=[0, 0, 0], s=["{", "yyyy", None])
+    assert values("date_format(t, s)", rows) == [None, "1970", None]
+    assert values("to_date('1970', s)", rows) == [None, 0, None]
+
+
+@pytest.mark.parametrize("zone", ["America/New_York", "Asia/Tokyo", "+18:00", "-18:00"])
+def test_zones_at_the_ends_of_the_range_are_null_or_exact(zone: str) -> None:
+    ends = [-(2**63), 2**63 - 1, 4_102_444_800_000_000, 64_060_588_800_000_000]
+    for name in ("from_utc_timestamp", "to_utc_timestamp"):
+        found = values(f"{name}(t, '{zone}')", frame(t=ends))
+        assert all(
+            not isinstance(end, int) or abs(end - start) <= 18 * 3600 * 10**6
+            for start, end in zip(ends, found, strict=True)
+        )
+        assert [each is None for each in found] in (
+            [True, False, False, False],
+            [False, True, False, False],
+        )

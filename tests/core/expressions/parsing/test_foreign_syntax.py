@@ -49,7 +49,7 @@ SCHEMA = Schema(tuple(Field(name, *parse_type(type)) for name, type in COLUMNS.i
             "date_trunc(at, 'month')",
             "date_trunc wants string, got timestamp",
             "at",
-            "the arguments are in another order: date_trunc(unit: constant string",
+            "the arguments are in another order: date_trunc(unit: string",
         ),
         (
             "date_format('yyyy', at)",

@@ -40,6 +40,8 @@ def _to_plain(value: pl.Expr, type: pl.DataType | pl.datatypes.DataTypeClass) ->
     import polars as pl
 
     match type:
+        case pl.Datetime(time_zone=None):
+            return value.dt.strftime("%Y-%m-%dT%H:%M:%S%.f")
         case pl.Datetime():
             return value.dt.strftime("%Y-%m-%dT%H:%M:%S%.fZ")
         case pl.Date() | pl.Decimal():

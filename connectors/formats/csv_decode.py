@@ -54,6 +54,7 @@ from headrace.core.types.data_types import (
     FLOAT,
     STRING,
     TIMESTAMP,
+    TIMESTAMP_NTZ,
     Decimal,
     Field,
     Schema,
@@ -126,6 +127,8 @@ def _build_conversion(name: str, type: Type) -> pl.Expr:
         return pl.when(lower.is_in(["true", "false"])).then(lower == "true").alias(name)
     if type == DATE:
         return times.parse_dates(text)
+    if type == TIMESTAMP_NTZ:
+        return times.parse_local_timestamps(text).alias(name)
     if type == BINARY:
         return text.str.decode("base64", strict=False)
     if type in (FLOAT, DOUBLE):

@@ -20,7 +20,8 @@ from headrace.core.types.data_types import (
     DATE,
     DOUBLE,
     FLOAT,
-    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    TIMESTAMP_TYPES,
     Field,
     Schema,
     is_numeric,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 TIMESTAMP_FORMAT = "%Y-%m-%dT%H:%M:%S%.6fZ"
+LOCAL_TIMESTAMP_FORMAT = TIMESTAMP_FORMAT.removesuffix("Z")
 INFINITY_WORDS = {"inf": "Infinity", "-inf": "-Infinity"}
 AMBIGUOUS_DELIMITER = re.compile(rb"[\w+.:-]", re.ASCII)
 """Delimiters that may occur in values other than texts."""
@@ -68,7 +70,9 @@ class CsvEncoder:
 
         if field.type == BINARY:
             return column.bin.encode("base64")
-        if field.type in (DATE, TIMESTAMP):
+        if field.type == TIMESTAMP_NTZ and not out_of_range_times.has_out_of_range(column):
+            return column.dt.strftime(LOCAL_TIMESTAMP_FORMAT)
+        if field.type in (DATE, *TIMESTAMP_TYPES):
             return (
                 out_of_range_times.format_times(column)
                 if out_of_range_times.has_out_of_range(column)

@@ -26,6 +26,8 @@ from headrace.core.types.data_types import (
     FLOAT,
     STRING,
     TIMESTAMP,
+    TIMESTAMP_NTZ,
+    TIMESTAMP_TYPES,
     Array,
     Decimal,
     Field,
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 TIMESTAMP_FORMAT = "%Y-%m-%dT%H:%M:%S%.6fZ"
+LOCAL_TIMESTAMP_FORMAT = TIMESTAMP_FORMAT.removesuffix("Z")
 MIN_RUN_ROWS = 64
 """The rows from which it is worth looking for runs of equal timestamps."""
 MAX_ARRAY_ROWS = 1000
@@ -75,7 +78,7 @@ class JsonEncoder:
     @cached_property
     def _time_columns(self) -> tuple[str, ...]:
         return tuple(
-            field.name for field in self.schema if contains_type(field.type, DATE, TIMESTAMP)
+            field.name for field in self.schema if contains_type(field.type, DATE, *TIMESTAMP_TYPES)
         )
 
 
@@ -141,7 +144,7 @@ def _prepare_column(column: pl.Series, type: Type) -> pl.Series:
     """Convert a column to what Polars writes as required."""
     if type == TIMESTAMP and column.len() >= MIN_RUN_ROWS:
         return _format_timestamps(column)
-    return _format_values(column, type) if contains_type(type, TIMESTAMP, BINARY) else column
+    return _format_values(column, type) if contains_type(type, *TIMESTAMP_TYPES, BINARY) else column
 
 
 def _format_timestamps(column: pl.Series) -> pl.Series:
@@ -166,7 +169,7 @@ def _prepare_value(value: pl.Expr, type: Type) -> pl.Expr:
     """Convert a value so that Polars writes it as required."""
     import polars as pl
 
-    if not contains_type(type, TIMESTAMP, BINARY):
+    if not contains_type(type, *TIMESTAMP_TYPES, BINARY):
         return value
     match type:
         case Array(element):
@@ -178,6 +181,8 @@ def _prepare_value(value: pl.Expr, type: Type) -> pl.Expr:
             return pl.when(value.is_not_null()).then(pl.struct(inner))
     if type == BINARY:
         return value.bin.encode("base64")
+    if type == TIMESTAMP_NTZ:
+        return value.dt.strftime(LOCAL_TIMESTAMP_FORMAT)
     return value.dt.replace_time_zone(None).dt.strftime(TIMESTAMP_FORMAT)
 
 
@@ -211,7 +216,7 @@ def _format_json(value: pl.Expr, type: Type) -> pl.Expr:
         case Struct(fields):
             texts = {f.name: _format_json(value.struct.field(f.name), f.type) for f in fields}
             text = pl.when(value.is_not_null()).then(_format_object(texts))
-        case _ if type in (STRING, TIMESTAMP, BINARY, DATE):
+        case _ if type in (STRING, *TIMESTAMP_TYPES, BINARY, DATE):
             whole = pl.struct(_prepare_value(value, type).alias("v")).struct.json_encode()
             text = pl.when(value.is_not_null()).then(whole.str.slice(5).str.strip_suffix("}"))
         case _ if type in (FLOAT, DOUBLE):

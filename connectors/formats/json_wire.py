@@ -23,6 +23,7 @@ from headrace.core.types.data_types import (
     SMALLINT,
     STRING,
     TIMESTAMP,
+    TIMESTAMP_NTZ,
     TINYINT,
     Array,
     Decimal,
@@ -144,6 +145,8 @@ def _convert_value(raw: pl.Expr, type: Type, epoch: str | None) -> pl.Expr:
         return times.parse_dates(raw)
     if type == TIMESTAMP:
         return _convert_units(raw, epoch) if epoch else times.parse_timestamps(raw)
+    if type == TIMESTAMP_NTZ:
+        return times.parse_local_timestamps(raw)
     return raw.cast(to_polars(type), strict=False)
 
 

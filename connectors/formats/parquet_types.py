@@ -20,6 +20,8 @@ from headrace.core.types.data_types import (
     SMALLINT,
     STRING,
     TIMESTAMP,
+    TIMESTAMP_NTZ,
+    TIMESTAMP_TYPES,
     TINYINT,
     Array,
     Decimal,
@@ -34,8 +36,10 @@ if TYPE_CHECKING:
     from polars._typing import PolarsDataType
 
 
-def from_polars(dtype: pl.DataType) -> Type | None:
+def from_polars(dtype: pl.DataType, *, zoneless: Type = TIMESTAMP_NTZ) -> Type | None:
     """Return the type that holds every value of the Polars type, or None if there is none.
+
+    `zoneless` is the type of timestamps without a time zone.
 
     >>> import polars as pl
     >>> str(from_polars(pl.List(pl.UInt32())))
@@ -45,16 +49,18 @@ def from_polars(dtype: pl.DataType) -> Type | None:
 
     match dtype:
         case pl.List() | pl.Array():
-            element = from_polars(dtype.inner)  # type: ignore[arg-type]
+            element = from_polars(dtype.inner, zoneless=zoneless)  # type: ignore[arg-type]
             return Array(element) if element else None
         case pl.Struct():
-            fields = [(field.name, from_polars(field.dtype)) for field in dtype.fields]  # type: ignore[arg-type]
+            fields = [
+                (field.name, from_polars(field.dtype, zoneless=zoneless)) for field in dtype.fields
+            ]  # type: ignore[arg-type]
             known = tuple(Field(name, type) for name, type in fields if type)
             return Struct(known) if len(known) == len(fields) else None
         case pl.Decimal():
             return Decimal(dtype.precision or MAX_DIGITS, dtype.scale)
         case pl.Datetime():
-            return TIMESTAMP
+            return TIMESTAMP if dtype.time_zone else zoneless
         case pl.Enum() | pl.Categorical():
             return STRING
     return _list_atomic_types().get(dtype)
@@ -101,6 +107,8 @@ def can_hold(wanted: Type, actual: Type) -> bool:
             return precision - scale >= min(INTEGER_DIGITS[actual], 19)
     if wanted in INTEGER_TYPES and actual in INTEGER_TYPES:
         return INTEGER_TYPES.index(wanted) >= INTEGER_TYPES.index(actual)
+    if wanted == TIMESTAMP:
+        return actual in TIMESTAMP_TYPES  # a time without a zone is in UTC
     if wanted == DOUBLE:
         return actual in (TINYINT, SMALLINT, INT, FLOAT, DOUBLE)
     return wanted == actual

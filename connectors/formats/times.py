@@ -66,6 +66,15 @@ def parse_timestamps(text: pl.Expr) -> pl.Expr:
     return micros.cast(pl.Datetime("us", "UTC"))
 
 
+def parse_local_timestamps(text: pl.Expr) -> pl.Expr:
+    """Parse texts in any form as timestamps without a time zone; a text with one is invalid."""
+    import polars as pl
+
+    zoned = text.str.extract_groups(ANY_PATTERN).struct.field("zone").is_not_null()
+    shown = parse_timestamps(text).dt.replace_time_zone(None)
+    return pl.when(zoned.not_()).then(shown)
+
+
 @cache
 def _parse_usual(digits: int | None) -> pl.Expr:
     """Parse texts of the usual form; cheaper if all fractions have that number of digits."""

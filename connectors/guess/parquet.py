@@ -5,6 +5,7 @@ from __future__ import annotations
 from headrace.connectors.formats.parquet_types import from_polars
 from headrace.connectors.guess.file_head import UnreadableFile
 from headrace.core.types.data_types import (
+    TIMESTAMP,
     Type,
 )
 
@@ -20,7 +21,7 @@ def read_parquet_columns(path: str, name: str) -> tuple[list[tuple[str, Type]], 
         raise UnreadableFile(f"{name} is a damaged Parquet file: {error}") from None
     columns, notes = [], []
     for column, dtype in schema.items():
-        type = from_polars(dtype)
+        type = from_polars(dtype, zoneless=TIMESTAMP)
         if type is None:
             notes.append(f'column "{column}" is left out: headrace has no type for {dtype}')
         else:

@@ -23,6 +23,7 @@ from headrace.core.types.data_types import (
     INTEGER_TYPES,
     STRING,
     TIMESTAMP,
+    TIMESTAMP_NTZ,
     Decimal,
     Type,
     to_polars,
@@ -78,6 +79,7 @@ def make_value_converter(type: Type) -> Callable[[Any], object]:
         BOOLEAN: _to_boolean,
         DATE: _to_date,
         TIMESTAMP: _to_timestamp,
+        TIMESTAMP_NTZ: _to_local_timestamp,
         BINARY: bytes,
     }
     return readings[type]
@@ -151,6 +153,13 @@ def _to_timestamp(value: object) -> datetime:
     if not isinstance(value, datetime):
         value = datetime.fromisoformat(value)  # type: ignore[arg-type]
     return value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
+
+
+def _to_local_timestamp(value: object) -> datetime:
+    at = value if isinstance(value, datetime) else datetime.fromisoformat(value)  # type: ignore[arg-type]
+    if at.tzinfo:
+        raise ValueError
+    return at
 
 
 def _format_short(value: object) -> str:

@@ -24,7 +24,14 @@ from headrace.core.api.failures import ConnectorError
 from headrace.core.api.run_context import RunContext
 from headrace.core.errors.problems import suggest_name
 from headrace.core.plan import nodes
-from headrace.core.types.data_types import BOOLEAN, DATE, STRING, TIMESTAMP, Type, is_numeric
+from headrace.core.types.data_types import (
+    BOOLEAN,
+    DATE,
+    STRING,
+    TIMESTAMP_TYPES,
+    Type,
+    is_numeric,
+)
 from headrace.core.types.out_of_range_times import to_python_rows
 
 if TYPE_CHECKING:
@@ -255,7 +262,7 @@ def _list_python_types(of: Type) -> tuple[type, ...]:
     kinds: dict[Type, tuple[type, ...]] = {
         BOOLEAN: (bool, int),
         DATE: (date,),
-        TIMESTAMP: (datetime,),
+        **dict.fromkeys(TIMESTAMP_TYPES, (datetime,)),
     }
     return kinds.get(of, (str,))
 

@@ -24,6 +24,8 @@ from headrace.core.types.data_types import (
     NULL,
     STRING,
     TIMESTAMP,
+    TIMESTAMP_NTZ,
+    TIMESTAMP_TYPES,
     Array,
     Decimal,
     Field,
@@ -56,8 +58,8 @@ def common_type(left: Type, right: Type) -> Type | None:
         return left
     if left == NULL:
         return right
-    if {left, right} == {DATE, TIMESTAMP}:
-        return TIMESTAMP
+    if {left, right} <= {DATE, *TIMESTAMP_TYPES}:
+        return TIMESTAMP if TIMESTAMP in (left, right) else TIMESTAMP_NTZ
     if {left, right} == {DAY, DAY_TIME}:
         return DAY_TIME
     match left, right:
@@ -106,7 +108,7 @@ def common_argument_type(arguments: Iterable[TypedExpression]) -> Type | None:
         if wider is None:
             return None
         result = wider
-    if not literals or result in (DATE, TIMESTAMP):
+    if not literals or result in (DATE, *TIMESTAMP_TYPES):
         return result
     return STRING if result in (NULL, STRING) else None
 
@@ -115,14 +117,13 @@ def coerce_to(typed: TypedExpression, target: Type) -> TypedExpression | None:
     """Cast the expression implicitly, or return None where only `build_cast` converts it."""
     if typed.type == target:
         return typed
-    if typed.type == STRING and target in (DATE, TIMESTAMP) and isinstance(typed, Constant):
+    if typed.type == STRING and target in (DATE, *TIMESTAMP_TYPES) and isinstance(typed, Constant):
         return parse_literal(typed, target)
     narrower = typed.type in INTEGER_TYPES and target in INTEGER_TYPES
     if common_type(typed.type, target) == target or narrower:
         return build_cast(typed, target, typed.span)
-    return (
-        build_cast(typed, target, typed.span) if (typed.type, target) == (TIMESTAMP, DATE) else None
-    )
+    shown = typed.type in TIMESTAMP_TYPES and target in (DATE, TIMESTAMP_NTZ)
+    return build_cast(typed, target, typed.span) if shown else None
 
 
 def parse_literal(typed: Constant, target: Type) -> TypedExpression:

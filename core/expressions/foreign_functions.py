@@ -20,7 +20,7 @@ FOREIGN_FUNCTIONS: Mapping[str, str] = {
     ),
     **dict.fromkeys(("str_to_date", "parse_date", "todate"), "to_date(text, 'yyyy-MM-dd')"),
     **dict.fromkeys(
-        ("getdate", "getutcdate", "sysdate", "systimestamp", "sysdatetime", "localtimestamp"),
+        ("getdate", "getutcdate", "sysdate", "systimestamp", "sysdatetime"),
         "current_timestamp()",
     ),
     **dict.fromkeys(

@@ -36,7 +36,7 @@ from headrace.core.types.data_types import (
     INT,
     NULL,
     STRING,
-    TIMESTAMP,
+    TIMESTAMP_TYPES,
     Array,
     Decimal,
     Struct,
@@ -308,7 +308,7 @@ def _describe_count(signature: Signature) -> str:
 def _conversion_hint(argument: TypedExpression, target: Type | None) -> str:
     if target is None:
         return ""
-    if target in (DATE, TIMESTAMP) and argument.type == STRING:
+    if target in (DATE, *TIMESTAMP_TYPES) and argument.type == STRING:
         return f"to_{target}(...) reads text"
     if target == BOOLEAN:
         return "compare it: ... <> 0" if is_numeric(argument.type) else "compare it"

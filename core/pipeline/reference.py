@@ -102,7 +102,8 @@ VALUES_TEXT = """\
   and hide columns of the same name. The body is any expression: it may read columns, and call
   functions that take lambda functions again. It is computed once for a whole batch.
 - **Types** are Spark SQL's: `boolean`, `tinyint`, `smallint`, `int`, `bigint`, `float`, `double`,
-  `decimal(p,s)`, `string`, `binary`, `date`, `timestamp` (UTC, microseconds), `array<t>`,
+  `decimal(p,s)`, `string`, `binary`, `date`, `timestamp` (UTC, microseconds),
+  `timestamp_ntz` (the same without a time zone), `array<t>`,
   `struct<a: t, b: t>`; `not null` may follow. Spark's other names (`long`, `integer`) are accepted.
 
 These are replaced inside values, not keys, after YAML has been read:

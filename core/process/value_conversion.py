@@ -23,6 +23,7 @@ from headrace.core.types.data_types import (
     SMALLINT,
     STRING,
     TIMESTAMP,
+    TIMESTAMP_NTZ,
     TINYINT,
     Array,
     Struct,
@@ -80,9 +81,11 @@ def _build_fallback(type: Type) -> ValueConverter:
             return _build_struct_converter(
                 {field.name: build_converter(field.type) for field in fields}, type
             )
-    return (
-        _convert_timestamp if type == TIMESTAMP else lambda value: _convert_by_polars(value, type)
-    )
+    special: dict[Type, ValueConverter] = {
+        TIMESTAMP: _convert_timestamp,
+        TIMESTAMP_NTZ: _convert_local_timestamp,
+    }
+    return special.get(type, lambda value: _convert_by_polars(value, type))
 
 
 def _build_array_converter(fit: ValueConverter, type: Type) -> ValueConverter:
@@ -120,6 +123,12 @@ def _convert_timestamp(value: Any) -> Any:
     if value.tzinfo is UTC:
         return value
     return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+def _convert_local_timestamp(value: Any) -> Any:
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        raise ConversionError(f"{format_value(value)} has a time zone, and is no timestamp_ntz")
+    return value if type(value) is datetime else _convert_by_polars(value, TIMESTAMP_NTZ)
 
 
 def _convert_by_polars(value: Any, type: Type) -> Any:

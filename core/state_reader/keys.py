@@ -25,6 +25,8 @@ from headrace.core.types.data_types import (
     FLOAT_TYPES,
     STRING,
     TIMESTAMP,
+    TIMESTAMP_NTZ,
+    TIMESTAMP_TYPES,
     Schema,
     Type,
     to_polars,
@@ -77,7 +79,7 @@ def _decode_value(type: Type) -> pl.Expr:
         return text.str.decode("hex")
     if type == BOOLEAN:
         return text.cast(pl.Int64).cast(pl.Boolean)
-    if type in (DATE, TIMESTAMP):
+    if type in (DATE, *TIMESTAMP_TYPES):
         number = text.cast(pl.Int64)
         return (number.cast(pl.Int32) if type == DATE else number).cast(to_polars(type))
     if type in FLOAT_TYPES:
@@ -164,6 +166,7 @@ def _parse_column(name: str, text: str, type: Type) -> pl.Series:
 _HINTS = {
     "binary": "its bytes in hex",
     "timestamp": "as in 2026-01-31T08:00:00Z",
+    "timestamp_ntz": "as in 2026-01-31T08:00:00",
     "date": "as in 2026-01-31",
     "boolean": "true or false",
 }
@@ -180,6 +183,9 @@ def _cast_text(text: pl.Series, type: Type) -> pl.Series:
         return _map_words(text, {"true": True, "false": False})
     if type == TIMESTAMP:
         return pl.Series(text.name, [_parse_time(each) for each in text], dtype=to_polars(type))
+    if type == TIMESTAMP_NTZ:
+        times = [_parse_local_time(each) for each in text]
+        return pl.Series(text.name, times, dtype=to_polars(type))
     return text.str.strip_chars().cast(to_polars(type))
 
 
@@ -199,6 +205,13 @@ def _parse_time(text: str | None) -> datetime | None:
         return None
     at = datetime.fromisoformat(text.strip())
     return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+
+
+def _parse_local_time(text: str | None) -> datetime | None:
+    at = None if text is None else datetime.fromisoformat(text.strip())
+    if at is not None and at.tzinfo is not None:
+        raise ValueError(text)
+    return at
 
 
 def _join_names(names: Iterable[str]) -> str:

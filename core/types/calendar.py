@@ -53,6 +53,13 @@ def to_timestamp(micros: pl.Expr) -> pl.Expr:
     return micros.cast(pl.Int64, strict=False).cast(pl.Datetime("us", "UTC"))
 
 
+def drop_zone(time: pl.Expr) -> pl.Expr:
+    """Return a timestamp as what a clock shows in UTC, a timestamp without a time zone."""
+    import polars as pl
+
+    return time.to_physical().cast(pl.Datetime("us"))
+
+
 def to_interval(micros: pl.Expr) -> pl.Expr:
     """Convert a number of microseconds to an interval, null where it is out of the range of a
     bigint."""

@@ -1,7 +1,8 @@
 """The data types of columns: Spark SQL's names, and the Polars types that represent them.
 
 A type is a small immutable value that prints as Spark writes it, so the same text serves the YAML,
-the messages and Spark's DDL. Timestamps are UTC in microseconds. `void` is the type of a bare NULL.
+the messages and Spark's DDL. Timestamps are UTC in microseconds; a `timestamp_ntz` is what a clock
+shows somewhere, without a time zone. `void` is the type of a bare NULL.
 `void` and the interval types occur only in expressions, never as the type of a pipeline's column.
 Of Spark's many interval types three are distinguished; whole days are a type of their own, because
 a date plus days is a date, while a date plus days and time is a timestamp.
@@ -132,6 +133,9 @@ DATE = Atom("date")
 TIMESTAMP = Atom("timestamp")
 
 
+TIMESTAMP_NTZ = Atom("timestamp_ntz")
+
+
 NULL = Atom("void")
 
 
@@ -148,6 +152,7 @@ ATOMS: dict[str, Type] = {
     str(atom): atom
     for atom in (
         *(BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, STRING, BINARY, DATE, TIMESTAMP),
+        TIMESTAMP_NTZ,
         *(NULL, DAY, DAY_TIME, YEAR_MONTH),
     )
 }
@@ -157,6 +162,9 @@ INTEGER_TYPES = (TINYINT, SMALLINT, INT, BIGINT)
 
 
 FLOAT_TYPES = (FLOAT, DOUBLE)
+
+
+TIMESTAMP_TYPES = (TIMESTAMP, TIMESTAMP_NTZ)
 
 
 INTERVAL_TYPES = (DAY, DAY_TIME, YEAR_MONTH)
@@ -267,6 +275,7 @@ def to_polars(type: Type) -> pl.DataType:
         BINARY: pl.Binary(),
         DATE: pl.Date(),
         TIMESTAMP: pl.Datetime("us", "UTC"),
+        TIMESTAMP_NTZ: pl.Datetime("us"),
         NULL: pl.Null(),
         DAY: pl.Duration("us"),
         DAY_TIME: pl.Duration("us"),

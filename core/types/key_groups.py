@@ -149,7 +149,7 @@ def _text_expr(type: pl.DataType, column: pl.Expr) -> pl.Expr:
             normal = pl.when(column.is_nan()).then(float("nan")).otherwise(column)
             normal = pl.when(column == 0).then(0.0).otherwise(normal)
             return normal.cast(pl.Float64).cast(pl.String)
-        case pl.Datetime() | pl.Date() | pl.Boolean():
+        case pl.Datetime() | pl.Date() | pl.Time() | pl.Duration() | pl.Boolean():
             return column.to_physical().cast(pl.Int64).cast(pl.String)
         case pl.Binary():
             return column.bin.encode("hex")

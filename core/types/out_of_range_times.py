@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from headrace.core.types import calendar
-from headrace.core.types.data_types import DATE, STRING, TIMESTAMP, Array, Field, Struct, Type
+from headrace.core.types.data_types import DATE, STRING, TIMESTAMP_TYPES, Array, Field, Struct, Type
 
 if TYPE_CHECKING:
     import polars as pl
@@ -87,7 +87,7 @@ def format_times(column: pl.Series) -> pl.Series:
 def get_formatted_type(type: Type) -> Type:
     """Return the type that a column of this type has after its times became texts.
 
-    >>> from headrace.core.types.data_types import BIGINT
+    >>> from headrace.core.types.data_types import BIGINT, TIMESTAMP
     >>> str(get_formatted_type(Struct((Field("at", Array(TIMESTAMP)), Field("n", BIGINT)))))
     'struct<at:array<string>,n:bigint>'
     """
@@ -98,7 +98,7 @@ def get_formatted_type(type: Type) -> Type:
             return Struct(
                 tuple(Field(f.name, get_formatted_type(f.type), f.nullable) for f in fields)
             )
-    return STRING if type in (DATE, TIMESTAMP) else type
+    return STRING if type in (DATE, *TIMESTAMP_TYPES) else type
 
 
 def _list_elements(column: pl.Series) -> list[pl.Series]:
@@ -150,7 +150,8 @@ def _format_times_expr(value: pl.Expr, type: pl.DataType | pl.datatypes.DataType
             return pl.when(value.is_not_null()).then(pl.struct(inner))
         case pl.Date():
             return _format_year_expr(value) + calendar.fold_date(value).dt.strftime("-%m-%d")
-    rest = calendar.fold_time(value).dt.strftime("-%m-%dT%H:%M:%S%.6fZ")
+    zone = "Z" if isinstance(type, pl.Datetime) and type.time_zone else ""
+    rest = calendar.fold_time(value).dt.strftime(f"-%m-%dT%H:%M:%S%.6f{zone}")
     return _format_year_expr(calendar.truncate_to_day(value)) + rest
 
 

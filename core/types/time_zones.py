@@ -34,8 +34,7 @@ _SHORT_NAMES = dict(
 )
 _NOT_IN_JAVA = frozenset(("ROC", "Factory", "localtime", "posixrules"))
 _OFFSET = re.compile(
-    r"(?P<sign>[+-])(?:(?P<h>\d{1,2})(?::(?P<m>\d{1,2}))?|(?P<hh>\d\d):?(?P<mm>\d\d):?(?P<ss>\d\d)"
-    r"|(?P<hhh>\d\d)(?P<mmm>\d\d))",
+    r"(?P<sign>[+-])(?:(\d{1,2})(?::(\d{1,2})|:(\d\d):(\d\d))?|(\d\d)(\d\d)(\d\d)?)",
     re.ASCII,
 )
 _MAX_OFFSET_S = 18 * 3600
@@ -71,10 +70,8 @@ def _parse_offset(text: str) -> TimeZone | None:
     match = _OFFSET.fullmatch(text)
     if match is None:
         return None
-    hour, minute, second = (
-        int(next((match[name] for name in names if match[name]), 0))
-        for names in (("h", "hh", "hhh"), ("m", "mm", "mmm"), ("ss",))
-    )
+    numbers = [int(digits) for digits in match.groups()[1:] if digits]
+    hour, minute, second = (*numbers, 0, 0)[:3]
     size = hour * 3600 + minute * 60 + second
     if minute > 59 or second > 59 or size > _MAX_OFFSET_S:
         return None

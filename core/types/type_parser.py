@@ -43,7 +43,7 @@ KNOWN_NAMES = (*SIMPLE_TYPES, *DECIMAL_NAMES, "array", "struct")
 # Names from other systems, and the name here.
 FOREIGN_NAMES = {
     **dict.fromkeys(("text", "str", "varchar", "char", "character", "uuid", "json"), "string"),
-    **dict.fromkeys(("datetime", "timestamptz", "timestamp_ntz"), "timestamp"),
+    **dict.fromkeys(("datetime", "timestamptz"), "timestamp"),
     **dict.fromkeys(("bool",), "boolean"),
     **dict.fromkeys(("int64", "int8", "i64", "uint32", "bigserial"), "bigint"),
     **dict.fromkeys(("int32", "int4", "i32", "uint16", "serial"), "int"),

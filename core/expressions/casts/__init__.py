@@ -20,7 +20,7 @@ from headrace.core.expressions.typed import (
     TypedExpression,
     is_fallible,
 )
-from headrace.core.types.data_types import DATE, NULL, TIMESTAMP, Type, to_polars
+from headrace.core.types.data_types import DATE, NULL, TIMESTAMP_TYPES, Type, to_polars
 
 
 def build_cast(
@@ -78,7 +78,9 @@ _SPECIAL_TEXTS = {
 def _refuse_special_text(typed: TypedExpression, target: Type) -> None:
     """Refuse 'epoch', 'now' and similar: Spark reads them as times in a literal, and only there; in
     a column they are NULL."""
-    text = typed.value if isinstance(typed, Constant) and target in (DATE, TIMESTAMP) else None
+    text = (
+        typed.value if isinstance(typed, Constant) and target in (DATE, *TIMESTAMP_TYPES) else None
+    )
     if isinstance(text, str) and (instead := _SPECIAL_TEXTS.get(text.strip().lower())):
         message = f"'{text}' is not a {target} here, although Spark accepts it in a literal"
         raise ExpressionError(message, typed.span, f"write {instead}")

@@ -7,6 +7,7 @@ import polars as pl
 from headrace.core.expressions.batch_forms import compute_on_column
 from headrace.core.expressions.casts import from_text, numbers, times, to_text
 from headrace.core.expressions.typed import PolarsForm
+from headrace.core.types.calendar import drop_zone
 from headrace.core.types.data_types import (
     BINARY,
     BOOLEAN,
@@ -18,6 +19,8 @@ from headrace.core.types.data_types import (
     NULL,
     STRING,
     TIMESTAMP,
+    TIMESTAMP_NTZ,
+    TIMESTAMP_TYPES,
     Array,
     Decimal,
     Field,
@@ -42,11 +45,15 @@ def build_form(source: Type, target: Type, *, try_: bool) -> PolarsForm:
         return to_text.to_binary(source)
     if source == STRING:
         return _build_from_text(target, try_=try_)
+    if source in TIMESTAMP_TYPES and target in TIMESTAMP_TYPES:
+        return lambda value: value.to_physical().cast(to_polars(target))
+    if target == TIMESTAMP_NTZ:
+        return lambda value: drop_zone(times.date_to_timestamp(value))
     if target == TIMESTAMP:
         if source == DATE:
             return times.date_to_timestamp
         return times.number_to_timestamp(source, try_=try_)
-    if source == TIMESTAMP:
+    if source in TIMESTAMP_TYPES:
         return times.timestamp_to_date if target == DATE else _build_from_timestamp(target)
     return _build_from_number(source, target, try_=try_)
 
@@ -62,6 +69,8 @@ def _build_from_text(target: Type, *, try_: bool) -> PolarsForm:
         return compute_on_column(lambda value: from_text.parse_double(value, target), target)
     if isinstance(target, Decimal):
         return compute_on_column(lambda value: from_text.parse_decimal(value, target), target)
+    if target == TIMESTAMP_NTZ:
+        return compute_on_column(from_text.parse_timestamp_ntz, target)
     return compute_on_column(
         from_text.parse_date if target == DATE else from_text.parse_timestamp, target
     )

@@ -10,8 +10,8 @@ Text parsed to dates and timestamps, as Spark's `cast` parses it.
     2024   2024-1   2024-01-02   2024-01-02 3:4   2024-01-02T03:04:05.123456+02:00
 
 Fields may be short, years may be long and negative, digits past microseconds are truncated, and a
-time zone is an offset, Z or UTC. By decision, text with the name of another zone and text with only
-a time of day are null.
+time zone has one of Java's names (`types/time_zones`). By decision, text with only a time of day is
+null.
 """
 
 from __future__ import annotations
@@ -24,7 +24,15 @@ import polars as pl
 from headrace.core.expressions.arithmetic.decimal_text import parse_unscaled
 from headrace.core.expressions.batch_forms import fill_unparsed
 from headrace.core.expressions.casts.numbers import to_decimal
-from headrace.core.types.data_types import DATE, TIMESTAMP, Decimal, Type, to_polars
+from headrace.core.types.data_types import (
+    DATE,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    Decimal,
+    Type,
+    to_polars,
+)
+from headrace.core.types.time_zones import convert_to_utc, find_time_zone
 
 # The characters that Spark's own parsers trim, and those of Java's `trim`, which the others use.
 SPARK_SPACE = "".join(map(chr, range(0x21))) + "\x7f"
@@ -110,10 +118,7 @@ _DATE = r"(?s)^([+-]?[0-9]{4,7})(?:-([0-9]{1,2})(?:-([0-9]{1,2})(?:[ T].*)?)?)?$
 _CLOCK = r"([0-9]{1,2})(?::([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]*))?({zone})?)?)?"
 
 
-_OFFSET = r"[+-](?:[0-9]{1,2}|[0-9]{4}|[0-9]{6}|[0-9]{1,2}:[0-9]{1,2}|[0-9]{1,2}:[0-9]{2}:[0-9]{2})"
-
-
-_ZONE = rf"[\x00-\x20]*(?:Z|(?:UTC|GMT|UT)?{_OFFSET}|UTC|GMT|UT)"
+_ZONE = r"[\x00-\x20]*[A-Za-z+-][A-Za-z0-9~/._+:-]*"
 
 
 _TIMESTAMP = (
@@ -146,11 +151,20 @@ def parse_date(text: pl.Series) -> pl.Series:
 
 def parse_timestamp(text: pl.Series) -> pl.Series:
     """Parse timestamps; text without a time zone is UTC."""
+    return _parse_micros(text, local=False).cast(to_polars(TIMESTAMP))
+
+
+def parse_timestamp_ntz(text: pl.Series) -> pl.Series:
+    """Parse timestamps without a time zone; a zone in the text has no effect."""
+    return _parse_micros(text, local=True).cast(to_polars(TIMESTAMP_NTZ))
+
+
+def _parse_micros(text: pl.Series, *, local: bool) -> pl.Series:
     plain = pl.when(text.str.contains(_PLAIN_TIMESTAMP)).then(text)
     blank = plain.str.strip_suffix("Z").str.replace("T", " ", literal=True)
     read = blank.str.to_datetime("%Y-%m-%d %H:%M:%S%.f", time_unit="us", strict=False)
-    micros = fill_unparsed(text, pl.select(read.to_physical()).to_series(), _parse_any_timestamp)
-    return micros.cast(to_polars(TIMESTAMP))
+    micros = pl.select(read.to_physical()).to_series()
+    return fill_unparsed(text, micros, lambda rest: _parse_any_timestamp(rest, local=local))
 
 
 def _parse_any_date(text: pl.Series) -> pl.Series:
@@ -160,18 +174,35 @@ def _parse_any_date(text: pl.Series) -> pl.Series:
     return fields.select(days).to_series()
 
 
-def _parse_any_timestamp(text: pl.Series) -> pl.Series:
-    """Parse any timestamp to microseconds since the epoch."""
+def _parse_any_timestamp(text: pl.Series, *, local: bool) -> pl.Series:
+    """Parse any timestamp to microseconds since the epoch; if `local`, the zone has no effect."""
     fields = _extract_fields(text, _TIMESTAMP, [*_NUMBER_FIELDS, "fraction", "zone"])
-    offset = _parse_offset(fields["zone"])
-    fields = fields.with_columns(offset.alias("offset"))
     hour, minute, second = map(pl.col, ("hour", "minute", "second"))
     good = _is_valid_day() & (hour < 24) & (minute < 60) & (second < 60)
-    seconds = _days_since_epoch() * 86_400 + hour * 3600 + minute * 60 + second - pl.col("offset")
+    seconds = _days_since_epoch() * 86_400 + hour * 3600 + minute * 60 + second
     fraction = pl.col("fraction").fill_null("").str.head(6).str.pad_end(6, "0").cast(pl.Int64)
     micros = seconds.cast(pl.Int128) * pl.lit(1_000_000, dtype=pl.Int128) + fraction
-    stamps = pl.when(good).then(micros).cast(pl.Int64, strict=False)
-    return fields.select(stamps).to_series()
+    shown = fields.select(pl.when(good).then(micros)).to_series()
+    return _apply_zones(shown, fields["zone"], local=local)
+
+
+def _apply_zones(shown: pl.Series, zones: pl.Series, *, local: bool) -> pl.Series:
+    """Return the instants of what clocks show, null where there is no such zone or instant."""
+    names = zones.str.strip_chars(SPARK_SPACE)
+    for name in names.drop_nulls().unique():
+        rows, zone = (names == name).fill_null(False).arg_true(), find_time_zone(name)
+        given = shown[rows]
+        if zone is None:
+            instants = given.clear(len(given))
+        elif local:
+            instants = given
+        elif zone.region:
+            narrow = given.cast(pl.Int64, strict=False)
+            instants = convert_to_utc(narrow, zone).cast(pl.Int128)
+        else:
+            instants = given - pl.Series([zone.offset_us], dtype=pl.Int128)
+        shown = shown.scatter(rows, instants)
+    return shown.cast(pl.Int64, strict=False)
 
 
 def _extract_fields(text: pl.Series, pattern: str, names: list[str]) -> pl.DataFrame:
@@ -202,23 +233,3 @@ def _days_since_epoch() -> pl.Expr:
     year = year - (month <= 2).cast(pl.Int64)
     of_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
     return 365 * year + year // 4 - year // 100 + year // 400 + of_year - 719_468
-
-
-def _parse_offset(zone: pl.Series) -> pl.Series:
-    """Return the seconds east of UTC; null past 18 hours, 0 where there is no zone."""
-    none = pl.Series([0], dtype=pl.Int64).new_from_index(0, len(zone))
-    written = zone.str.contains(r"[0-9]").fill_null(False)
-    if not written.any():
-        return none
-    # +1:5 becomes +01:05, and then the colons are removed.
-    digits = zone.str.replace(r"([+-])([0-9])(:|$)", "${1}0${2}${3}")
-    digits = digits.str.replace(r"([+-][0-9]{2}):([0-9])$", "${1}0${2}").str.replace_all(":", "")
-    parts = digits.str.extract_groups(r"([+-])([0-9]{2})([0-9]{2})?([0-9]{2})?$").struct.unnest()
-    parts.columns = ["sign", "hour", "minute", "second"]
-    hour, minute, second = (
-        pl.col(name).cast(pl.Int64).fill_null(0) for name in ("hour", "minute", "second")
-    )
-    size = hour * 3600 + minute * 60 + second
-    east = pl.when(pl.col("sign") == "-").then(-size).otherwise(size)
-    good = (minute < 60) & (second < 60) & (size <= 18 * 3600)
-    return none.zip_with(~written, parts.select(pl.when(good).then(east)).to_series())

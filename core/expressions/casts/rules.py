@@ -21,6 +21,8 @@ from headrace.core.types.data_types import (
     NULL,
     STRING,
     TIMESTAMP,
+    TIMESTAMP_NTZ,
+    TIMESTAMP_TYPES,
     Array,
     Decimal,
     Struct,
@@ -67,6 +69,10 @@ def find_refusal(source: Type, target: Type, *, try_: bool) -> CastRefusal | Non
 def _is_supported(source: Type, target: Type) -> bool:
     """Whether `cast` converts one single value to another."""
     simple = is_numeric(source) or source in (BOOLEAN, STRING, DATE, TIMESTAMP)
+    if source == TIMESTAMP_NTZ:
+        return target in (STRING, DATE, TIMESTAMP)
+    if target == TIMESTAMP_NTZ:
+        return source in (STRING, DATE, TIMESTAMP)
     if target == STRING:
         return simple or source == BINARY
     if is_numeric(target) or target == BOOLEAN:
@@ -94,6 +100,8 @@ def _may_use_double(source: Type, target: Type) -> bool:
 
 
 def _cast_hint(source: Type, target: Type, try_: bool) -> str:
+    if TIMESTAMP_NTZ in (source, target) and (source in _VIA_TIMESTAMP or target in _VIA_TIMESTAMP):
+        return f"cast(cast(... as timestamp) as {target})"
     if source == DATE and is_numeric(target):
         return "datediff(..., date '1970-01-01') counts days; unix_timestamp(...) counts seconds"
     if is_numeric(source) and target == DATE:
@@ -111,9 +119,14 @@ def _cast_hint(source: Type, target: Type, try_: bool) -> str:
     return ""
 
 
+_VIA_TIMESTAMP = (BOOLEAN, *INTEGER_TYPES, *FLOAT_TYPES)
+
+
 def can_be_null(source: Type, target: Type) -> bool:
     """Whether the cast of a value that is not null may be null."""
     if target == STRING or source == target:
+        return False
+    if source in TIMESTAMP_TYPES and target in TIMESTAMP_TYPES:
         return False
     if target == BOOLEAN or target in FLOAT_TYPES:
         return source == STRING
@@ -127,8 +140,8 @@ def can_be_null(source: Type, target: Type) -> bool:
 def is_same_in_spark(source: Type, target: Type) -> bool:
     """Whether Spark casts all values to the same result.
 
-    Spark's job fails at a midnight out of range; it parses times with the name of a zone, or
-    without a day; from bytes it makes texts that are not UTF-8. From doubles it takes the digits
+    Spark's job fails at a midnight out of range; it parses times of day
+    alone; from bytes it makes texts that are not UTF-8. From doubles it takes the digits
     that Java prints, which depend on its version: those of Java 19 are taken here. From wide
     seconds it takes at most 34 digits.
     """
@@ -150,6 +163,6 @@ def is_same_in_spark(source: Type, target: Type) -> bool:
 
 
 _DIFFERENT_IN_SPARK = (
-    *((DATE, TIMESTAMP), (STRING, TIMESTAMP)),
+    *((source, target) for source in (DATE, STRING) for target in TIMESTAMP_TYPES),
     *((source, STRING) for source in (BINARY, *FLOAT_TYPES)),
 )

@@ -14,7 +14,7 @@ from headrace.core.types.data_types import (
     FLOAT_TYPES,
     INTEGER_TYPES,
     STRING,
-    TIMESTAMP,
+    TIMESTAMP_TYPES,
     Array,
     Decimal,
     Struct,
@@ -42,7 +42,7 @@ def to_text(source: Type, *, plain: bool) -> PolarsForm:
         return compute_on_column(_decode_utf8, STRING)
     if source == DATE:
         return compute_on_column(_format_date, STRING)
-    if source == TIMESTAMP:
+    if source in TIMESTAMP_TYPES:
         return compute_on_column(_format_timestamp, STRING)
     return lambda value: value.cast(pl.String)
 

@@ -16,7 +16,14 @@ from headrace.core.expressions.typed import (
     PolarsForm,
     TypedExpression,
 )
-from headrace.core.types.data_types import JAVA_DIGITS, Decimal, Type, to_polars
+from headrace.core.types import calendar
+from headrace.core.types.data_types import (
+    JAVA_DIGITS,
+    TIMESTAMP_NTZ,
+    Decimal,
+    Type,
+    to_polars,
+)
 
 if TYPE_CHECKING:
     import polars as pl
@@ -32,6 +39,13 @@ def build_evaluating_once(form: PolarsForm) -> Callable[[BoundArguments], Polars
         return evaluate_once(form, bound.result)
 
     return build
+
+
+def fit_time_zone(form: PolarsForm, result: Type) -> PolarsForm:
+    """Return a form of timestamps whose results have no time zone if the type has none."""
+    if result != TIMESTAMP_NTZ:
+        return form
+    return lambda *arguments: calendar.drop_zone(form(*arguments))
 
 
 def build_mapping(compute: Callable[..., object]) -> Callable[[BoundArguments], PolarsForm]:

@@ -17,7 +17,7 @@ from headrace.core.types.data_types import (
     DATE,
     NULL,
     STRING,
-    TIMESTAMP,
+    TIMESTAMP_TYPES,
     Array,
     Decimal,
     Struct,
@@ -81,7 +81,7 @@ def mismatch_hint(left: Type, right: Type, values: Iterable[TypedExpression] = (
 
 
 def _text_hint(other: Type, values: Iterable[TypedExpression]) -> str:
-    if other in (DATE, TIMESTAMP):
+    if other in (DATE, *TIMESTAMP_TYPES):
         literals = (v.value for v in values if isinstance(v, Constant))
         literal = next((value for value in literals if isinstance(value, str)), None)
         written = f"write {other} '{literal}'" if literal else f"to_{other}(...) reads text"

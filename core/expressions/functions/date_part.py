@@ -18,7 +18,16 @@ from headrace.core.expressions.typed import (
     TypedExpression,
 )
 from headrace.core.types import calendar
-from headrace.core.types.data_types import DATE, INT, NULL, STRING, TIMESTAMP, Decimal, Type
+from headrace.core.types.data_types import (
+    DATE,
+    INT,
+    NULL,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_TYPES,
+    Decimal,
+    Type,
+)
 
 if TYPE_CHECKING:
     import polars as pl
@@ -85,7 +94,7 @@ def _resolve_date_part(call: TypedCall) -> TypedExpression:
 def _resolve_part(name: str, call: TypedCall, source: TypedExpression) -> TypedExpression:
     wanted, result, form = _OWN_PARTS.get(name, (TIMESTAMP, INT, None))
     argument = coerce_to(source, wanted)
-    if argument is None or source.type not in (DATE, TIMESTAMP, STRING, NULL):
+    if argument is None or source.type not in (DATE, *TIMESTAMP_TYPES, STRING, NULL):
         hint = "timestampdiff(unit, start, end) counts units between two times"
         hint = "to_timestamp(...) reads text" if source.type == STRING else hint
         message = f"{call.name} wants a date or timestamp, got {source.type}"

@@ -23,7 +23,15 @@ from headrace.core.expressions.typed import (
     TypedExpression,
     to_expr,
 )
-from headrace.core.types.data_types import BOOLEAN, DATE, NULL, STRING, TIMESTAMP, Type, to_polars
+from headrace.core.types.data_types import (
+    BOOLEAN,
+    DATE,
+    NULL,
+    STRING,
+    TIMESTAMP_TYPES,
+    Type,
+    to_polars,
+)
 
 if TYPE_CHECKING:
     import polars as pl
@@ -33,7 +41,7 @@ def _resolve_in(call: TypedCall) -> TypedExpression:
     value, *items = call.arguments
     common = _find_common_type(call)
     target = BOOLEAN if common == NULL else common
-    if target in (DATE, TIMESTAMP):
+    if target in (DATE, *TIMESTAMP_TYPES):
         _check_texts(call, target)
     written = [item for item in items if isinstance(item, Constant)]
     computed = [widen(item, target) for item in items if not isinstance(item, Constant)]

@@ -11,12 +11,23 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from headrace.core.expressions.function import Overload, overload
-from headrace.core.expressions.functions.arguments import build_evaluating_once, literal_int
+from headrace.core.expressions.functions.arguments import (
+    build_evaluating_once,
+    fit_time_zone,
+    literal_int,
+)
 from headrace.core.expressions.functions.dates import add_days, refuse_bigint, subtract_days
 from headrace.core.expressions.signature import BoundArguments
 from headrace.core.expressions.typed import AS_WRITTEN, NO_SPARK_FORM, ExpressionError, PolarsForm
 from headrace.core.types import calendar
-from headrace.core.types.data_types import DOUBLE, FLOAT_TYPES, YEAR_MONTH, Decimal, Type
+from headrace.core.types.data_types import (
+    DOUBLE,
+    FLOAT_TYPES,
+    TIMESTAMP_TYPES,
+    YEAR_MONTH,
+    Decimal,
+    Type,
+)
 
 if TYPE_CHECKING:
     import polars as pl
@@ -131,6 +142,40 @@ def _subtract_dates(end: pl.Expr, start: pl.Expr) -> pl.Expr:
     return calendar.to_interval(days * calendar.DAY_US)
 
 
+def _time_sums(
+    interval: str, build: Callable[[BoundArguments], PolarsForm]
+) -> tuple[Overload, ...]:
+    """Return the overloads of a timestamp of either type plus an interval."""
+    return tuple(
+        overload
+        for type in TIMESTAMP_TYPES
+        for overload in _commuted_overloads(
+            f"exact {type}", interval, str(type), _build_of_type(build)
+        )
+    )
+
+
+def _time_differences(
+    interval: str, build: Callable[[BoundArguments], PolarsForm]
+) -> tuple[Overload, ...]:
+    """Return the overloads of a timestamp of either type minus an interval."""
+    return tuple(
+        _minus_overload(f"exact {type}", interval, str(type), _build_of_type(build))
+        for type in TIMESTAMP_TYPES
+    )
+
+
+def _build_of_type(
+    build: Callable[[BoundArguments], PolarsForm],
+) -> Callable[[BoundArguments], PolarsForm]:
+    """Return the builder of a form whose result has a time zone only if the call's has one."""
+
+    def build_typed(bound: BoundArguments) -> PolarsForm:
+        return fit_time_zone(build(bound), bound.result)
+
+    return build_typed
+
+
 # The order decides the type of a bare NULL, and is Spark's: with an interval the same interval,
 # with a date an interval in a sum and a date in a difference.
 PLUS_OVERLOADS: tuple[Overload, ...] = (
@@ -147,9 +192,7 @@ PLUS_OVERLOADS: tuple[Overload, ...] = (
         lambda a, b: calendar.to_int(calendar.to_bigint(a) + b),
         spark=_TRY_ADD,
     ),
-    *_commuted_overloads(
-        "exact timestamp", _TIME_INTERVAL, "timestamp", _build_ignoring_types(_add_to_time)
-    ),
+    *_time_sums(_TIME_INTERVAL, _build_ignoring_types(_add_to_time)),
     *_commuted_overloads(
         "exact date",
         _TIME_INTERVAL,
@@ -165,12 +208,7 @@ PLUS_OVERLOADS: tuple[Overload, ...] = (
     *_commuted_overloads(
         "exact date", _MONTH_INTERVAL, "date", _build_month_shift(1, calendar.add_months)
     ),
-    *_commuted_overloads(
-        "exact timestamp",
-        _MONTH_INTERVAL,
-        "timestamp",
-        _build_month_shift(1, calendar.add_months_to_time),
-    ),
+    *_time_sums(_MONTH_INTERVAL, _build_month_shift(1, calendar.add_months_to_time)),
 )
 
 MINUS_OVERLOADS: tuple[Overload, ...] = (
@@ -186,22 +224,32 @@ MINUS_OVERLOADS: tuple[Overload, ...] = (
     _minus_overload(
         "exact date", "exact date", _DAY_INTERVAL, _build_ignoring_types(_subtract_dates)
     ),
-    _minus_overload(
-        "exact timestamp", "exact timestamp", _TIME_INTERVAL, _build_ignoring_types(_subtract_times)
+    *(
+        _minus_overload(
+            f"exact {end}", f"exact {start}", _TIME_INTERVAL, _build_ignoring_types(_subtract_times)
+        )
+        for end in TIMESTAMP_TYPES
+        for start in TIMESTAMP_TYPES
     ),
-    _minus_overload(
-        "exact date",
-        "exact timestamp",
-        _TIME_INTERVAL,
-        _build_ignoring_types(_convert_date_argument(_subtract_times)),
+    *(
+        _minus_overload(
+            "exact date",
+            f"exact {start}",
+            _TIME_INTERVAL,
+            _build_ignoring_types(_convert_date_argument(_subtract_times)),
+        )
+        for start in TIMESTAMP_TYPES
     ),
-    _minus_overload(
-        *("exact timestamp", "exact date", _TIME_INTERVAL),
-        _build_ignoring_types(lambda end, start: _subtract_times(end, calendar.to_midnight(start))),
+    *(
+        _minus_overload(
+            *(f"exact {end}", "exact date", _TIME_INTERVAL),
+            _build_ignoring_types(
+                lambda end, start: _subtract_times(end, calendar.to_midnight(start))
+            ),
+        )
+        for end in TIMESTAMP_TYPES
     ),
-    _minus_overload(
-        "exact timestamp", _TIME_INTERVAL, "timestamp", _build_ignoring_types(_subtract_from_time)
-    ),
+    *_time_differences(_TIME_INTERVAL, _build_ignoring_types(_subtract_from_time)),
     _minus_overload(
         "exact date",
         _TIME_INTERVAL,
@@ -217,12 +265,7 @@ MINUS_OVERLOADS: tuple[Overload, ...] = (
     _minus_overload(
         "exact date", _MONTH_INTERVAL, "date", _build_month_shift(-1, calendar.add_months)
     ),
-    _minus_overload(
-        "exact timestamp",
-        _MONTH_INTERVAL,
-        "timestamp",
-        _build_month_shift(-1, calendar.add_months_to_time),
-    ),
+    *_time_differences(_MONTH_INTERVAL, _build_month_shift(-1, calendar.add_months_to_time)),
 )
 
 

@@ -11,13 +11,13 @@ from headrace.core.types.data_types import (
     INTERVAL_TYPES,
     NULL,
     STRING,
-    TIMESTAMP,
+    TIMESTAMP_TYPES,
     Type,
     is_numeric,
 )
 
 _SIGNS = {"negative": "-", "positive": "+"}
-_TIMES = (DATE, TIMESTAMP)
+_TIMES = (DATE, *TIMESTAMP_TYPES)
 
 
 def operand_error(call: TypedCall) -> ExpressionError:
@@ -57,9 +57,9 @@ def _time_hint(name: str, other: Type) -> str:
     """Return the hint for a text that is added to a date, a time or an interval, or subtracted."""
     if other == DATE:
         return "to_date(...) reads text" if name == "-" else "cast(... as int) converts the text"
-    if other == TIMESTAMP and name == "+":
+    if other in TIMESTAMP_TYPES and name == "+":
         return "an interval is added to a time, as in interval 1 hour"
-    is_time = other == TIMESTAMP or _is_interval(other)
+    is_time = other in TIMESTAMP_TYPES or _is_interval(other)
     return "to_timestamp(...) reads text" if is_time else ""
 
 
@@ -70,6 +70,6 @@ def _pair_hint(name: str, types: list[Type]) -> str:
         return (
             "subtract one from the other for the time between; datediff(..., ...) counts its days"
         )
-    if TIMESTAMP in types and any(map(is_numeric, types)):
+    if any(type in TIMESTAMP_TYPES for type in types) and any(map(is_numeric, types)):
         return "give the number a unit: ... + interval 1 hour"
     return ""

@@ -6,11 +6,11 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from headrace.core.expressions.function import SqlFunction, function, overload
-from headrace.core.expressions.functions.arguments import build_evaluating_once
+from headrace.core.expressions.functions.arguments import build_evaluating_once, fit_time_zone
 from headrace.core.expressions.signature import BoundArguments
 from headrace.core.expressions.typed import NO_SPARK_FORM, ConstantValue, ExpressionError
 from headrace.core.types import calendar
-from headrace.core.types.data_types import YEAR_MONTH
+from headrace.core.types.data_types import TIMESTAMP_TYPES, YEAR_MONTH
 
 if TYPE_CHECKING:
     import polars as pl
@@ -48,7 +48,7 @@ def _build_bucket(bound: BoundArguments) -> PolarsForm:
         past = calendar.to_int128(calendar.to_micros(time)) - origin
         return calendar.to_timestamp(past - past % size + origin)
 
-    form = build_evaluating_once(find_start)(bound)
+    form = build_evaluating_once(fit_time_zone(find_start, bound.result))(bound)
     return lambda size, time, origin=None: form(time)
 
 
@@ -63,7 +63,8 @@ def _find_start_by_months(time: pl.Expr, size: int, origin: int) -> pl.Expr:
     number = months // size
     starts = (calendar.add_months_to_time(first, (number - earlier) * size) for earlier in (0, 1))
     start, before = starts
-    return pl.when(start > time).then(before).otherwise(start)
+    late = calendar.to_micros(start) > calendar.to_micros(time)
+    return pl.when(late).then(before).otherwise(start)
 
 
 TIME_BUCKETS: tuple[SqlFunction, ...] = (
@@ -74,12 +75,13 @@ TIME_BUCKETS: tuple[SqlFunction, ...] = (
         " and one begins at the origin, which is 1970 unless it is given.",
         *(
             overload(
-                f"time_bucket(size: constant {size}, time: exact timestamp,"
-                " [origin: constant exact timestamp]) -> timestamp",
+                f"time_bucket(size: constant {size}, time: exact {time},"
+                f" [origin: constant exact {time}]) -> {time}",
                 build=_build_bucket,
                 check=_check_size,
                 spark=NO_SPARK_FORM,
             )
+            for time in TIMESTAMP_TYPES
             for size in ("interval day to second", "interval year to month")
         ),
         example=(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.core.expressions.function import SqlFunction, function, overload
-from headrace.core.expressions.functions.arguments import build_evaluating_once
+from headrace.core.expressions.functions.arguments import build_evaluating_once, fit_time_zone
 from headrace.core.expressions.functions.time_units import MICROSECONDS, MONTHS
 from headrace.core.expressions.signature import BoundArguments
 from headrace.core.expressions.typed import AS_WRITTEN, NO_SPARK_FORM, ExpressionError, PolarsForm
@@ -88,7 +88,7 @@ def _build_timestampadd(bound: BoundArguments) -> PolarsForm:
         micros = (calendar.to_int128(count) * MICROSECONDS[unit]).cast(pl.Int64, strict=False)
         return calendar.to_timestamp(calendar.to_int128(micros) + calendar.to_micros(time))
 
-    return form
+    return fit_time_zone(form, bound.result)
 
 
 def _build_months_between(bound: BoundArguments) -> PolarsForm:
@@ -159,11 +159,18 @@ TIME_DIFFERENCES: tuple[SqlFunction, ...] = (
         "The time `count` units later, at the end of the month if it has no such day; the unit"
         " comes first and without quotes, from MICROSECOND to YEAR. dateadd(MONTH, ...) is the"
         " same.",
-        overload(
-            "timestampadd(unit: constant string, count: bigint, time: timestamp) -> timestamp",
-            build=_build_timestampadd,
-            check=lambda bound: _check_unit(bound, ("DAYOFYEAR",)),
-            spark=NO_SPARK_FORM,
+        *(
+            overload(
+                f"timestampadd(unit: constant string, count: bigint, time: {time}) -> {result}",
+                build=_build_timestampadd,
+                check=lambda bound: _check_unit(bound, ("DAYOFYEAR",)),
+                spark=NO_SPARK_FORM,
+            )
+            for time, result in (
+                ("exact timestamp", "timestamp"),
+                ("exact timestamp_ntz", "timestamp_ntz"),
+                ("timestamp", "timestamp"),
+            )
         ),
         example=("timestampadd(HOUR, 2, timestamp '2024-05-06 07:08:09')", "2024-05-06 09:08:09"),
         more=(("timestampadd(MONTH, 1, timestamp '2024-01-31 00:00:00')", "2024-02-29 00:00:00"),),

@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING
 
 from headrace.core.expressions.casts import build_cast
 from headrace.core.expressions.function import Overload, SqlFunction, TypedCall, function, overload
-from headrace.core.expressions.functions.arguments import build_by_text, literal_text
+from headrace.core.expressions.functions.arguments import (
+    build_by_text,
+    fit_time_zone,
+    literal_text,
+)
 from headrace.core.expressions.signature import BoundArguments
 from headrace.core.expressions.typed import (
     AS_WRITTEN,
@@ -20,7 +24,7 @@ from headrace.core.expressions.typed import (
     TypedExpression,
 )
 from headrace.core.types import calendar
-from headrace.core.types.data_types import BIGINT, BOOLEAN, DATE, TIMESTAMP, Type
+from headrace.core.types.data_types import BIGINT, BOOLEAN, DATE, TIMESTAMP, TIMESTAMP_NTZ, Type
 
 if TYPE_CHECKING:
     import polars as pl
@@ -37,6 +41,16 @@ def _make_parser(pattern: str) -> PolarsForm | None:
 
     try:
         return build_parser(pattern)
+    except TimePatternError:
+        return None
+
+
+def _make_ntz_parser(pattern: str) -> PolarsForm | None:
+    from headrace.core.expressions.java_time.pattern import TimePatternError
+    from headrace.core.expressions.java_time.time_parser import build_parser
+
+    try:
+        return fit_time_zone(build_parser(pattern, local=True), TIMESTAMP_NTZ)
     except TimePatternError:
         return None
 
@@ -147,11 +161,13 @@ def _allow_clock(row: SqlFunction) -> SqlFunction:
     )
 
 
-def _define_timestamp_overload(name: str, result: str, form: PolarsForm) -> Overload:
+def _define_timestamp_overload(
+    name: str, result: str, form: PolarsForm, time: str = "timestamp"
+) -> Overload:
     """Define the overload for a timestamp, where the pattern is ignored."""
     optional = "[pattern: string]" if result == "bigint" else "pattern: string"
     return overload(
-        f"{name}(time: timestamp, {optional}) -> {result}",
+        f"{name}(time: {time}, {optional}) -> {result}",
         lambda time, _=None: form(time),
         nulls="strict",
     )
@@ -176,6 +192,25 @@ TIME_FORMATS: tuple[SqlFunction, ...] = (
             aliases=("try_to_timestamp", "to_timestamp_ltz"),
         ),
         TIMESTAMP,
+    ),
+    _allow_cast(
+        function(
+            "to_timestamp_ntz",
+            FAMILY,
+            "The timestamp without a time zone of a text, parsed like cast(... as timestamp_ntz) or"
+            " by a pattern of Java's letters; NULL if the text is not a timestamp.",
+            overload(
+                "to_timestamp_ntz(text: string, pattern: string) -> timestamp_ntz",
+                build=_build_by_pattern(_make_ntz_parser),
+                check=_check_parser,
+                spark=NO_SPARK_FORM,
+            ),
+            _define_timestamp_overload(
+                "to_timestamp_ntz", "timestamp_ntz", lambda time: time, "timestamp_ntz"
+            ),
+            example=("to_timestamp_ntz('6/5/2024 7:08', 'd/M/yyyy H:mm')", "2024-05-06 07:08:00"),
+        ),
+        TIMESTAMP_NTZ,
     ),
     _allow_cast(
         function(

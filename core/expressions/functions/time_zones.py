@@ -86,6 +86,26 @@ def _build_shift(shift: Shift, bound: BoundArguments) -> PolarsForm:
     return compute_on_frame(compute, bound.result)
 
 
+def _build_conversion(bound: BoundArguments) -> PolarsForm:
+    """Return the form of what clocks of a zone show when those of another, UTC by default, show a
+    time."""
+    from headrace.core.expressions.batch_forms import compute_on_frame
+
+    def compute(frame: pl.DataFrame) -> pl.Series:
+        *zones, time = frame.get_columns()
+        micros = time.to_physical()
+        if len(zones) > 1:
+            micros = shift_times(micros, zones[0], time_zones.convert_to_utc)
+        return shift_times(micros, zones[-1], time_zones.convert_from_utc).cast(time.dtype)
+
+    return compute_on_frame(compute, bound.result)
+
+
+def _check_conversion(bound: BoundArguments) -> None:
+    for at in range(len(bound.arguments) - 1):
+        check_zone(bound, at)
+
+
 def _resolve_current_timezone(call: TypedCall) -> TypedExpression:
     if call.arguments:
         message = f"{call.name} takes 0 arguments, got {len(call.arguments)}"
@@ -123,6 +143,25 @@ TIME_ZONES: tuple[SqlFunction, ...] = (
         example=(
             "to_utc_timestamp(timestamp '2024-05-06 16:08:09', 'Asia/Seoul')",
             "2024-05-06 07:08:09",
+        ),
+    ),
+    function(
+        "convert_timezone",
+        FAMILY,
+        "What the clocks of a time zone show when those of another, UTC by default, show a time.",
+        *(
+            overload(
+                f"convert_timezone({zones}, time: timestamp_ntz) -> timestamp_ntz",
+                build=_build_conversion,
+                check=_check_conversion,
+                spark=NO_SPARK_FORM,
+            )
+            for zones in ("from: string, to: string", "to: string")
+        ),
+        example=(
+            "convert_timezone('Europe/Brussels', 'America/Los_Angeles',"
+            " timestamp_ntz '2021-12-06 00:00:00')",
+            "2021-12-05 15:00:00",
         ),
     ),
     function(

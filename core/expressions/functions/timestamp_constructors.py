@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.core.expressions.function import Overload, SqlFunction, function, overload
+from headrace.core.expressions.functions.arguments import fit_time_zone
 from headrace.core.expressions.functions.time_zones import check_zone, shift_times
 from headrace.core.expressions.signature import BoundArguments
 from headrace.core.expressions.typed import NO_SPARK_FORM, PolarsForm
@@ -56,10 +57,12 @@ def _compute_timestamps(frame: pl.DataFrame) -> pl.Series:
     return local.cast(pl.Datetime("us", "UTC"))
 
 
+_FIELDS = "year: int, month: int, day: int, hour: int, minute: int, second: N"
+
+
 def _define_field_overload(name: str) -> Overload:
     return overload(
-        f"{name}(year: int, month: int, day: int, hour: int, minute: int, second: N,"
-        " [zone: string]) -> timestamp",
+        f"{name}({_FIELDS}, [zone: string]) -> timestamp",
         build=_build_from_fields,
         check=partial(check_zone, at=_ZONE_AT),
         spark=NO_SPARK_FORM,
@@ -69,6 +72,10 @@ def _define_field_overload(name: str) -> Overload:
 def _define_date_overload(name: str) -> Overload:
     form: Callable[[pl.Expr], pl.Expr] = calendar.to_midnight
     return overload(f"{name}(date: exact date) -> timestamp", form, spark=NO_SPARK_FORM)
+
+
+def _build_ntz_from_fields(bound: BoundArguments) -> PolarsForm:
+    return fit_time_zone(_build_from_fields(bound), bound.result)
 
 
 _DOC = (
@@ -89,11 +96,27 @@ def _define_constructor(name: str, *more: Overload) -> SqlFunction:
     )
 
 
+def _define_ntz_constructor(name: str) -> SqlFunction:
+    return function(
+        name,
+        FAMILY,
+        "The timestamp without a time zone of a year, month, day, hour, minute and seconds with a"
+        " fraction; 60 seconds are the next minute; NULL if there is no such time.",
+        overload(
+            f"{name}({_FIELDS}) -> timestamp_ntz",
+            build=_build_ntz_from_fields,
+            spark=NO_SPARK_FORM,
+        ),
+        example=(f"{name}(2024, 5, 6, 7, 8, 9.5)", "2024-05-06 07:08:09.5"),
+    )
+
+
 TIMESTAMP_CONSTRUCTORS: tuple[SqlFunction, ...] = (
     *(
         _define_constructor(name, _define_date_overload(name))
         for name in ("make_timestamp", "try_make_timestamp")
     ),
     *map(_define_constructor, ("make_timestamp_ltz", "try_make_timestamp_ltz")),
+    *map(_define_ntz_constructor, ("make_timestamp_ntz", "try_make_timestamp_ntz")),
 )
 """The functions that make timestamps of their parts."""

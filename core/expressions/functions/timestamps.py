@@ -19,7 +19,7 @@ from headrace.core.expressions.typed import (
     TypedExpression,
 )
 from headrace.core.types import calendar
-from headrace.core.types.data_types import DATE, TIMESTAMP
+from headrace.core.types.data_types import DATE, TIMESTAMP, TIMESTAMP_NTZ
 
 FAMILY = "times"
 
@@ -78,6 +78,10 @@ def _resolve_now(call: TypedCall) -> TypedExpression:
     return ProcessingTime(TIMESTAMP, False, call.span)
 
 
+def _resolve_local_now(call: TypedCall) -> TypedExpression:
+    return build_cast(_resolve_now(call), TIMESTAMP_NTZ, call.span)
+
+
 def _resolve_today(call: TypedCall) -> TypedExpression:
     return build_cast(_resolve_now(call), DATE, call.span)
 
@@ -110,6 +114,14 @@ TIMESTAMPS: tuple[SqlFunction, ...] = (
         aliases=("now",),
         resolve=_resolve_now,
         signatures=("current_timestamp() -> timestamp",),
+    ),
+    function(
+        "localtimestamp",
+        FAMILY,
+        "The processing time as a timestamp without a time zone, in UTC; it differs between runs.",
+        example=("localtimestamp() > timestamp_ntz '2024-01-01 00:00:00'", "true"),
+        resolve=_resolve_local_now,
+        signatures=("localtimestamp() -> timestamp_ntz",),
     ),
     function(
         "current_date",

@@ -12,7 +12,7 @@ from headrace.core.expressions.functions.arguments import build_evaluating_once
 from headrace.core.expressions.signature import BoundArguments
 from headrace.core.expressions.typed import AS_WRITTEN, NO_SPARK_FORM, PolarsForm
 from headrace.core.types import calendar
-from headrace.core.types.data_types import DOUBLE, Decimal, to_polars
+from headrace.core.types.data_types import DOUBLE, TIMESTAMP_TYPES, Decimal, to_polars
 
 if TYPE_CHECKING:
     import polars as pl
@@ -22,13 +22,16 @@ FAMILY = "times"
 
 def _define_since_epoch(name: str, doc: str, unit: int, example: str) -> SqlFunction:
     """Define a function that counts whole units since 1970, rounded down also before 1970."""
-    row = overload(
-        f"{name}(time: exact timestamp) -> bigint",
-        lambda time: calendar.to_micros(time) // unit,
-        nulls="strict",
+    rows = (
+        overload(
+            f"{name}(time: exact {type}) -> bigint",
+            lambda time: calendar.to_micros(time) // unit,
+            nulls="strict",
+        )
+        for type in TIMESTAMP_TYPES
     )
     call = f"{name}(timestamp '1970-01-01 00:00:01.5')"
-    return function(name, FAMILY, doc, row, example=(call, example))
+    return function(name, FAMILY, doc, *rows, example=(call, example))
 
 
 def _build_timestamp(unit: int) -> PolarsForm:

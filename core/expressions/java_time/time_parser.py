@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-def build_parser(pattern: str) -> PolarsForm:
+def build_parser(pattern: str, *, local: bool = False) -> PolarsForm:
     """Return the form that parses text to a timestamp; TimePatternError explains why a pattern is
-    refused."""
+    refused. If `local`, a zone in the text has no effect."""
     parts = parse_time_pattern(pattern)
     items = tuple(map(build_item, parts))
     _check_unambiguous(items, frozenset())
@@ -58,6 +58,8 @@ def build_parser(pattern: str) -> PolarsForm:
             read = text.str.to_datetime(directives, strict=False, time_unit="us")
             return read.dt.replace_time_zone("UTC")
         texts = text.str.extract_groups(regex).struct.unnest().to_dict()
+        if local:
+            texts.pop("zone", None)
         return build_timestamps(CapturedFields(texts, optional))
 
     return compute_on_column(read, TIMESTAMP)

@@ -122,6 +122,8 @@ VALUES: list[tuple[str, str, object]] = [
     ("date", "31.01.2026", BAD),
     ("timestamp", "2026-01-31 08:00:00.5", datetime(2026, 1, 31, 8, 0, 0, 500_000, UTC)),
     ("timestamp", "1769846400", BAD),
+    ("timestamp_ntz", "2026-01-31 08:00:00.5", datetime(2026, 1, 31, 8, 0, 0, 500_000)),
+    ("timestamp_ntz", "2026-01-31 08:00:00Z", BAD),
     ("binary", "aGk=", b"hi"),
     ("binary", "a", BAD),
     ("string", "NaN", "NaN"),
@@ -296,6 +298,7 @@ ENCODED: list[tuple[str, object, str]] = [
     ("binary", b"hi", "aGk="),
     ("date", date(2026, 1, 31), "2026-01-31"),
     ("timestamp", datetime(2026, 1, 31, 8, tzinfo=UTC), "2026-01-31T08:00:00.000000Z"),
+    ("timestamp_ntz", datetime(2026, 1, 31, 8), "2026-01-31T08:00:00.000000"),
 ]
 
 

@@ -52,6 +52,8 @@ VALUES: list[tuple[str, object, str]] = [
     ("date", date(1, 1, 1), '"0001-01-01"'),
     ("timestamp", datetime(2026, 1, 31, 8, tzinfo=UTC), '"2026-01-31T08:00:00.000000Z"'),
     ("timestamp", datetime(1, 1, 1, 0, 0, 0, 7, UTC), '"0001-01-01T00:00:00.000007Z"'),
+    ("timestamp_ntz", datetime(2026, 1, 31, 8), '"2026-01-31T08:00:00.000000"'),
+    ("array<timestamp_ntz>", [datetime(2026, 1, 31), None], '["2026-01-31T00:00:00.000000",null]'),
     ("array<double>", [1.5, math.nan, None], '[1.5,"NaN",null]'),
     ("array<bigint>", [], "[]"),
     ("array<string>", ['"', None], '["\\"",null]'),

@@ -111,6 +111,7 @@ AT = datetime(2026, 1, 31, 8, 0, 0, 123_456)
         (pl.Series([Decimal("1.1")], dtype=pl.Decimal(5, 1)), "decimal(38,2)", [Decimal("1.10")]),
         (pl.Series([7], dtype=pl.Int64), "decimal(21,2)", [Decimal("7.00")]),
         (pl.Series([AT], dtype=pl.Datetime("ns")), "timestamp", [AT]),
+        (pl.Series([AT], dtype=pl.Datetime("ns")), "timestamp_ntz", [AT]),
         (pl.Series([AT], dtype=pl.Datetime("ms")), "timestamp", [AT.replace(microsecond=123_000)]),
         (
             pl.Series([AT]).dt.replace_time_zone("Asia/Tokyo"),
@@ -145,6 +146,12 @@ def test_a_wider_type_may_be_declared(
         (pl.Int64, "double", "wanted double, the file has bigint", "declare it as bigint"),
         (pl.Int64, "string", "wanted string, the file has bigint", "declare it as bigint"),
         (pl.Float64, "float", "wanted float, the file has double", "declare it as double"),
+        (
+            pl.Datetime("us", "UTC"),
+            "timestamp_ntz",
+            "wanted timestamp_ntz, the file has timestamp",
+            "declare it as timestamp",
+        ),
         (pl.Time, "string", "wanted string, the file has Time", "leave it out of the schema"),
         (
             pl.Struct({"x": pl.Int8}),

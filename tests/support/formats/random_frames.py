@@ -22,6 +22,7 @@ from headrace.core.types.data_types import (
     SMALLINT,
     STRING,
     TIMESTAMP,
+    TIMESTAMP_NTZ,
     TINYINT,
     Array,
     Decimal,
@@ -34,6 +35,7 @@ from headrace.core.types.data_types import (
 
 ATOMS: tuple[Type, ...] = (
     *(BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, STRING, BINARY, DATE, TIMESTAMP),
+    TIMESTAMP_NTZ,
     *(Decimal(5, 2), Decimal(38, 0), Decimal(38, 38), Decimal(20, 10)),
 )
 WIDE = Context(prec=38)
@@ -85,6 +87,7 @@ def _values(type: Type) -> st.SearchStrategy[object]:
         BINARY: st.binary(max_size=8),
         DATE: st.dates(date(1, 1, 1), date(9999, 12, 31)),
         TIMESTAMP: st.datetimes(datetime(1, 1, 2), timezones=st.just(UTC)),
+        TIMESTAMP_NTZ: st.datetimes(datetime(1, 1, 2)),
     }
     return plain[type]
 

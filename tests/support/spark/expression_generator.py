@@ -39,6 +39,7 @@ from headrace.core.types.data_types import (
     SMALLINT,
     STRING,
     TIMESTAMP,
+    TIMESTAMP_NTZ,
     TINYINT,
     YEAR_MONTH,
     Array,
@@ -51,15 +52,16 @@ ROWS: tuple[SqlFunction, ...] = tuple(row for family in FAMILIES for row in fami
 _INFIX = frozenset("and or = <> <=> < <= > >= + - * / div % & | ^ << >> >>> ||".split())
 _LIKES = frozenset(("like", "ilike", "rlike"))
 _TYPES = (TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, MONEY, WIDE, WHOLE, STRING, BOOLEAN)
-TYPES = (*_TYPES, BINARY, DATE, TIMESTAMP, INTS, TEXTS, PERSON)
+TYPES = (*_TYPES, BINARY, DATE, TIMESTAMP, TIMESTAMP_NTZ, INTS, TEXTS, PERSON)
 _ALL = (*TYPES, *INTERVAL_TYPES)
 _NARROWER = {
     BIGINT: (INT, TINYINT),
     INT: (SMALLINT,),
     DOUBLE: (INT, FLOAT, MONEY, BIGINT),
     WIDE: (INT, MONEY),
-    TIMESTAMP: (DATE,),
-    DATE: (TIMESTAMP,),
+    TIMESTAMP: (DATE, TIMESTAMP_NTZ),
+    TIMESTAMP_NTZ: (DATE,),
+    DATE: (TIMESTAMP, TIMESTAMP_NTZ),
     DAY_TIME: (DAY,),
 }
 
@@ -201,6 +203,7 @@ _NAMED: dict[str, Type] = {
     "binary": BINARY,
     "date": DATE,
     "timestamp": TIMESTAMP,
+    "ntz": TIMESTAMP_NTZ,
     "array": INTS,
     "texts": TEXTS,
     "struct": PERSON,

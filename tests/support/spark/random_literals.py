@@ -39,7 +39,8 @@ CONSTANTS: dict[tuple[str, str], list[str]] = {
     ("split", "separator"): [*_PATTERNS, "','", "''"],
     **{(name, "digits"): _DIGITS for name in ("round", "bround", "ceil", "floor")},
     **{(name, "pattern"): _FORMATS for name in ("date_format", "from_unixtime", "unix_timestamp")},
-    **{(name, "pattern"): _FORMATS for name in ("to_timestamp", "to_date")},
+    **{(name, "pattern"): _FORMATS for name in ("to_timestamp", "to_date", "to_timestamp_ntz")},
+    **{("convert_timezone", name): _ZONES for name in ("from", "to")},
     **{(name, "zone"): _ZONES for name in ("from_utc_timestamp", "to_utc_timestamp")},
     ("time_bucket", "size"): [
         "interval 7 minutes",
@@ -82,6 +83,10 @@ LITERALS: dict[str, list[str]] = {
     "timestamp": [
         "timestamp '2024-02-29 23:59:59.999999'", "timestamp '1969-12-31 23:59:59.5'",
         "timestamp '0001-01-01 00:00:00'", "timestamp '2024-03-31T01:30:00Z'",
+    ],
+    "timestamp_ntz": [
+        "timestamp_ntz '2024-02-29 23:59:59.999999'", "timestamp_ntz '1969-12-31 23:59:59.5'",
+        "timestamp_ntz '0001-01-01 00:00:00'", "timestamp_ntz '2024-03-31T02:30:00'",
     ],
     "array<int>": ["array(1, null, 3)", "array(7)", "array(-1, 2147483647)"],
     "array<string>": ["array('a', null, 'é')", "array('')"],
@@ -195,12 +200,16 @@ OWN: dict[str, list[str]] = {
         f"timestampdiff({unit}, {{timestamp}}, {{timestamp}})" for unit in _UNITS
     ],
     "timestampadd": [
-        f"timestampadd({unit}, {{bigint}}, {{timestamp}})" for unit in _UNITS
+        f"timestampadd({unit}, {{bigint}}, {{{time}}})"
+        for unit in _UNITS for time in ("timestamp", "ntz")
     ],
     **{
-        name: [f"{name}({{int}}, 2, 28, {{int}}, 7, {{money}}{zone})" for zone in zones]
-        for name in ("make_timestamp", "make_timestamp_ltz")
-        for name, zones in ((name, ("", ", 'Europe/Berlin'")), (f"try_{name}", ("", ", '-02:30'")))
+        f"{attempt}make_timestamp{of}": [
+            f"{attempt}make_timestamp{of}({{int}}, 2, 28, {{int}}, 7, {{money}}{zone})"
+            for zone in ("", ", 'Europe/Berlin'")[: 1 if of == "_ntz" else 2]
+        ]
+        for attempt in ("", "try_")
+        for of in ("", "_ltz", "_ntz")
     },
     "make_date": ["make_date({int}, 2, {int})", "make_date({int}, {int}, {int})"],
     "substring": ["substring({string}, {int}, {int})", "substring({string} from 2 for {int})"],
@@ -209,6 +218,7 @@ OWN: dict[str, list[str]] = {
     "lpad": ["lpad({string}, 7, {string})", "lpad({string}, 3)", "lpad({string}, -1, 'x')"],
     "rpad": ["rpad({string}, 7, {string})", "rpad({string}, 3)"],
     "current_timestamp": ["current_timestamp() > timestamp '2024-01-01 00:00:00'"],
+    "localtimestamp": ["localtimestamp() > {ntz}"],
     "current_date": ["current_date() > date '2024-01-01'"],
     **{name: [f"{name}({{T}})"] for name in _CASTS.split()},
 }  # fmt: skip

@@ -23,6 +23,8 @@ from headrace.core.types.data_types import (
     SMALLINT,
     STRING,
     TIMESTAMP,
+    TIMESTAMP_NTZ,
+    TIMESTAMP_TYPES,
     TINYINT,
     Array,
     Decimal,
@@ -60,6 +62,8 @@ COLUMNS: dict[str, Type] = {
     "e": DATE,
     "t": TIMESTAMP,
     "c": TIMESTAMP,
+    "n": TIMESTAMP_NTZ,
+    "o": TIMESTAMP_NTZ,
     "a": INTS,
     "g": TEXTS,
     "r": PERSON,
@@ -101,7 +105,10 @@ def _column(name: str, type: Type, random: Random, rows: int) -> pl.Series:
 
 def series(name: str, values: list[Any], type: Type) -> pl.Series:
     """A column of values; those of times are counts."""
-    counts: dict[Type, pl.DataType] = {DATE: pl.Int32(), TIMESTAMP: pl.Int64()}
+    counts: dict[Type, pl.DataType] = {
+        DATE: pl.Int32(),
+        **dict.fromkeys(TIMESTAMP_TYPES, pl.Int64()),
+    }
     return pl.Series(name, values, dtype=counts.get(type, to_polars(type))).cast(to_polars(type))
 
 
@@ -125,7 +132,7 @@ def value(type: Type, random: Random) -> Any:
         return random.random() < 0.5
     if type == DATE:
         return random.choice((*_DAYS, random.randrange(-30_000, 30_000)))
-    if type == TIMESTAMP:
+    if type in TIMESTAMP_TYPES:
         return random.choice((*_MICROS, random.randrange(-(10**15), 2 * 10**15)))
     text = random.choice(TEXT) + (random.choice(TEXT) if random.random() < 0.2 else "")
     if type == BINARY:

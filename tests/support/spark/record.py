@@ -61,7 +61,7 @@ def frame(spark: SparkSession, columns: dict[str, str], rows: list[list[Any]]) -
 
 def shown(expression: str, type: DataType) -> str:
     """The expression in a form that Python can collect whatever its value."""
-    if isinstance(type, T.TimestampType):
+    if isinstance(type, T.TimestampType | T.TimestampNTZType):
         return f"unix_micros({expression})"
     if isinstance(type, T.DateType):
         return f"unix_date({expression})"

@@ -28,7 +28,7 @@ def decode(value: Any, type: str) -> Any:
         return base64.b64decode(value)
     if type == "date":
         return date(1970, 1, 1) + timedelta(days=value)
-    if type == "timestamp":
+    if type in ("timestamp", "timestamp_ntz"):
         return EPOCH + timedelta(microseconds=value)
     if type.startswith("array<"):
         return [decode(item, type[6:-1]) for item in value]

@@ -86,9 +86,18 @@ def test_a_cast_that_is_not_there_is_refused_with_what_to_write(
     assert_refused(text, SCHEMA, message, text, hint)
 
 
-def test_text_with_a_zone_name_or_only_a_time_is_null_by_decision() -> None:
-    texts = ["2024-01-02 03:04:05 Europe/Paris", "2024-01-02 03:04:05 EST", "12:30", "T12:30:00"]
-    assert values("cast(s as timestamp)", pl.Series("s", texts)) == [None] * 4
+def test_text_with_only_a_time_is_null_by_decision() -> None:
+    texts = ["12:30", "T12:30:00"]
+    assert values("cast(s as timestamp)", pl.Series("s", texts)) == [None] * 2
+
+
+def test_a_text_may_have_any_zone_name_of_java() -> None:
+    names = ["Europe/Paris", "EST", "-05", "GMT+1:30", "utc", "Mars/Olympus"]
+    texts = pl.Series("s", [f"2024-01-02 03:04:05 {name}" for name in names])
+    hours = values("unix_seconds(cast(s as timestamp)) - 1704153600", texts)
+    assert hours == [7445, 29045, 29045, 5645, None, None]
+    zoneless = values("hour(cast(s as timestamp_ntz))", texts)
+    assert zoneless == [3, 3, 3, 3, None, None]
 
 
 def test_hexadecimal_text_is_no_number_by_decision() -> None:

@@ -52,9 +52,9 @@ def from_polars(dtype: pl.DataType, *, zoneless: Type = TIMESTAMP_NTZ) -> Type |
             element = from_polars(dtype.inner, zoneless=zoneless)  # type: ignore[arg-type]
             return Array(element) if element else None
         case pl.Struct():
-            fields = [
-                (field.name, from_polars(field.dtype, zoneless=zoneless)) for field in dtype.fields
-            ]  # type: ignore[arg-type]
+            dtypes = [_to_instance(field.dtype) for field in dtype.fields]
+            types = [from_polars(each, zoneless=zoneless) for each in dtypes]
+            fields = [(field.name, type) for field, type in zip(dtype.fields, types, strict=True)]
             known = tuple(Field(name, type) for name, type in fields if type)
             return Struct(known) if len(known) == len(fields) else None
         case pl.Decimal():

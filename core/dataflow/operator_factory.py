@@ -189,7 +189,7 @@ class _OperatorFactory:
                 self.built.column_operators.append(columns)
                 return columns
             case nodes.Explode():
-                return ExplodeOperator(output_stream, operation)
+                return ExplodeOperator(output_stream, operation, context.now_us)
             case nodes.Route():
                 return RouteOperator(step.name, operation, context.consumed_streams)
             case nodes.Map():

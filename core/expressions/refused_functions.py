@@ -124,7 +124,7 @@ REFUSED_FAMILIES: tuple[RefusedFamily, ...] = (
         "rows from one row",
         r"(pos)?explode(_outer)?|inline(_outer)?|stack|json_tuple",
         "an expression computes one value for each row",
-        "explode: of a step makes a row of each element of an array",
+        "explode: of a step makes rows of one row, as in explode: posexplode(items)",
     ),
     RefusedFamily(
         "tables",

@@ -195,12 +195,17 @@ class ExplodeOperator(StatelessOperator):
     A row without elements is dropped, or emitted with a null if the step says `outer`.
     """
 
-    def __init__(self, stream: str, operation: nodes.Explode) -> None:
+    def __init__(
+        self, stream: str, operation: nodes.Explode, now_us: Callable[[], int] = lambda: 0
+    ) -> None:
         import polars as pl
 
         self._stream = stream
         self._name = operation.name
         self._outer = operation.outer
+        self._position, self._fields = operation.position, operation.fields
+        self._now_us = now_us
+        self._needs_now = any(isinstance(node, ProcessingTime) for node in walk(operation.array))
         self._array = to_expr(operation.array).alias(operation.name)
         # Rows may share arrays, so the elements of all rows together may exceed 32 bits.
         length = pl.col(operation.name).list.len().cast(pl.Int64).fill_null(0)
@@ -210,7 +215,11 @@ class ExplodeOperator(StatelessOperator):
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Emit the exploded rows, in bounded batches."""
-        frame = frame.with_columns(self._array)
+        import polars as pl
+
+        if self._needs_now:
+            frame = frame.with_columns(pl.lit(self._now_us()).alias(PROCESSING_TIME))
+        frame = frame.with_columns(self._array).drop(PROCESSING_TIME, strict=False)
         lengths = frame.select(self._length).to_series()
         if lengths.sum() <= MAX_OUTPUT_ROWS:
             yield self._explode_rows(frame)
@@ -230,12 +239,24 @@ class ExplodeOperator(StatelessOperator):
     def _explode_rows(self, frame: pl.DataFrame, first: int = 0) -> Output:
         """Explode the rows; `first` is the index of each array's first element."""
         # An empty array and a null one are the same to Spark: a null if outer, else nothing.
-        if ORDER not in frame.columns:
-            return self._stream, self._explode_columns(frame, self._name)
+        if ORDER not in frame.columns and not self._position:
+            return self._stream, self._spread_fields(self._explode_columns(frame, self._name))
         numbered = frame.with_columns(self._numbers.alias(ELEMENT_NUMBER))
         exploded = self._explode_columns(numbered, self._name, ELEMENT_NUMBER)
-        number = exploded[ELEMENT_NUMBER].fill_null(0) + first
-        return self._stream, number_parts(exploded.drop(ELEMENT_NUMBER), number)
+        number = exploded[ELEMENT_NUMBER] + first
+        rows = self._spread_fields(exploded.drop(ELEMENT_NUMBER))
+        if self._position:
+            import polars as pl
+
+            rows = rows.with_columns(number.cast(pl.Int32).alias(self._position))
+        return self._stream, number_parts(rows, number.fill_null(0)) if ORDER in rows else rows
+
+    def _spread_fields(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Return the rows with the fields of the elements as columns, if that is wanted."""
+        if not self._fields:
+            return rows
+        fields = rows[self._name].struct.rename_fields(self._fields).struct.unnest()
+        return rows.drop(self._name).with_columns(fields.get_columns())
 
     def _explode_columns(self, frame: pl.DataFrame, *columns: str) -> pl.DataFrame:
         return frame.explode(columns, empty_as_null=self._outer, keep_nulls=self._outer)

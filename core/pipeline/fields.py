@@ -266,9 +266,12 @@ class ColumnTypesReading(FieldReading):
 
 @dataclass(frozen=True, slots=True)
 class Explode:
-    """One row for each element of `array`, with the element in the column `name`."""
+    """One row for each element of `array`, with the element in the column `name`.
 
-    name: Text
+    Without a name, `array` is the call of a generator, which may name its columns.
+    """
+
+    name: Text | None
     array: Text
     outer: bool = False
 
@@ -277,11 +280,11 @@ OUTER_DESCRIPTION = "Keep a row whose array is empty or null, with a null in the
 
 
 class ExplodeReading(FieldReading):
-    """The reading of a mapping of one new column to an array column, with `outer`."""
+    """The reading of a mapping of one new column to an array, with `outer`, or of a generator."""
 
     def __init__(self) -> None:
         self.wanted = "one column and the array it comes from, as in {item: items}"
-        self.json = {
+        mapping = {
             "type": "object",
             "properties": {"outer": {"type": "boolean", "description": OUTER_DESCRIPTION}},
             "additionalProperties": expression.json,
@@ -291,8 +294,11 @@ class ExplodeReading(FieldReading):
                 {"minProperties": 2, "maxProperties": 2, "required": ["outer"]},
             ],
         }
+        self.json = {"anyOf": [{"type": "string"}, mapping]}
 
     def read(self, value: object) -> Explode:
+        if isinstance(value, Text) and "(" in value.reveal():
+            return Explode(None, value)
         columns = (
             {key: text for key, text in value.items() if key != "outer"}
             if isinstance(value, dict)
@@ -306,7 +312,7 @@ class ExplodeReading(FieldReading):
         gathered = ValueProblemCollector()
         (key, text), *_ = columns.items()
         named = read_or_collect(gathered, column, key, key, KEY)
-        array = read_or_collect(gathered, column, text, key)
+        array = read_or_collect(gathered, expression, text, key)
         outer = (
             read_or_collect(gathered, flag, value["outer"], "outer") if "outer" in value else False
         )

@@ -139,8 +139,9 @@ class StepKeys(DocumentModel):
     )
     explode: ExplodeClause | None = Field(
         None,
-        description="One row per element: `{item: items}` puts the elements of the array `items` "
-        "into the column `item`; `outer: true` keeps rows whose array is empty or null.",
+        description="One row per element: `{item: items}` puts the elements of the array `items`, "
+        "a column or an expression, into the column `item`; `outer: true` keeps rows whose array "
+        "is empty or null. Or one of Spark's generators, as in `posexplode(items) as (at, item)`.",
     )
     where: Expression | None = Field(None, description="Keeps the rows for which this is true.")
     map: Map | None = Field(None, description="A Python function over the rows.")

@@ -209,8 +209,13 @@ def _source_texts(source: nodes.Source) -> Iterator[str]:
 def _operation_texts(operation: nodes.Operation) -> Iterator[str]:
     match operation:
         case nodes.Explode(name, array, outer):
-            of = array.name if isinstance(array, ColumnReference) else ""
-            yield f"explode {quote_name(name)} from {quote_name(of)}{' outer' if outer else ''}"
+            if operation.generator:
+                names = ", ".join(quote_name(column.name) for column in operation.added_columns)
+                yield f"explode {names} from {canonicalize(operation.generator)}"
+                return
+            of = quote_name(array.name) if isinstance(array, ColumnReference) else ""
+            of = of or canonicalize(operation.text)
+            yield f"explode {quote_name(name)} from {of}{' outer' if outer else ''}"
         case nodes.Filter(_, text):
             yield f"where {canonicalize(text)}"
         case nodes.Project():

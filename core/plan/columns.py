@@ -7,14 +7,22 @@ Expressions over these are not checked, so that one error is reported once.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from headrace.core.errors.problems import Location, Problem, Severity
 from headrace.core.expressions import TypedExpression
+from headrace.core.expressions.generators import (
+    Generator,
+    blank_argument_name,
+    generate_elements,
+    is_generator,
+    resolve_generator,
+)
 from headrace.core.expressions.parsing.parser import parse_expression
-from headrace.core.expressions.parsing.syntax_tree import SyntaxNode, find_free_names
+from headrace.core.expressions.parsing.syntax_tree import CallNode, SyntaxNode, find_free_names
 from headrace.core.expressions.resolver import NO_TABLES, ExpressionResolver, TableColumns
 from headrace.core.expressions.typed import (
     DEFAULT_MAX_VALUE,
@@ -37,6 +45,10 @@ from headrace.core.types.data_types import (
 
 if TYPE_CHECKING:
     from headrace.core.aggregates.calls import AggregateExpression
+
+
+ResolvedT = TypeVar("ResolvedT")
+"""What an expression is resolved to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +108,46 @@ def type_expression(
 
     With `end`, the expression is the text before that character.
     """
+
+    def resolve(tree: SyntaxNode) -> TypedExpression:
+        return ExpressionResolver(known.schema, known.tables, report.max_value).resolve(tree)
+
+    return _resolve_text(text, text.reveal()[:end], known, report, resolve)
+
+
+def type_generator(
+    text: Text, known: KnownColumns, report: PlanProblems, end: int | None = None
+) -> Generator | None:
+    """Return the generator of a text: its call, or an array whose elements it generates."""
+
+    def resolve(tree: SyntaxNode) -> Generator:
+        resolver = ExpressionResolver(known.schema, known.tables, report.max_value)
+        if isinstance(tree, CallNode) and is_generator(tree):
+            return resolve_generator(tree, resolver.resolve_arguments)
+        return generate_elements(resolver.resolve(tree))
+
+    written = blank_argument_name(text.reveal()[:end])
+    generator = _resolve_text(text, written, known, report, resolve)
+    if generator is None:
+        return None
+    checked = [_check_column_type(column.type, text, report) for column in generator.columns]
+    return generator if all(checked) else None
+
+
+def _resolve_text(
+    text: Text,
+    written: str,
+    known: KnownColumns,
+    report: PlanProblems,
+    resolve: Callable[[SyntaxNode], ResolvedT],
+) -> ResolvedT | None:
+    """Return what `resolve` makes of an expression; None if it is invalid, which is reported."""
     try:
-        tree = parse_expression(text.reveal()[:end])
+        tree = parse_expression(written)
         if _uses_unknown_columns(tree, known):
             _report_errors(text, _find_unknown_columns(tree, known), report)
             return None
-        typed = ExpressionResolver(known.schema, known.tables, report.max_value).resolve(tree)
+        typed = resolve(tree)
         _warn_of_constants(text, tree, known.schema, report)
         return typed
     except ExpressionError as error:

@@ -377,8 +377,12 @@ def _describe_options(options: DocumentModel) -> Iterator[str]:
 def _describe_operation(operation: Operation) -> Iterator[str]:
     match operation:
         case Explode(name, array, outer):
-            of = array.name if isinstance(array, ColumnReference) else "an expression"
             kept = ", keeping empty ones" if outer else ""
+            if operation.generator:
+                names = ", ".join(column.name for column in operation.added_columns)
+                yield f"explode {names} from {operation.generator}{kept}"
+                return
+            of = array.name if isinstance(array, ColumnReference) else operation.text
             yield f"explode {name} from {of} ({array.type}){kept}"
         case Filter(_, text):
             yield f"where {text}"

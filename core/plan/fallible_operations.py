@@ -13,6 +13,7 @@ from headrace.core.plan.nodes import (
     Apply,
     ComputedColumn,
     Dedup,
+    Explode,
     Filter,
     Operation,
     Process,
@@ -55,6 +56,8 @@ def _list_expressions(operation: Operation) -> Iterator[FallibleExpression]:
         case Project(columns=columns):
             for column in columns:
                 yield FallibleExpression(f'column "{column.name}"', column.value)
+        case Explode(array=array):
+            yield FallibleExpression("explode", array)
         case Route(branches):
             for name, condition, _ in branches:
                 yield FallibleExpression(f'the condition of "{name}"', condition)
@@ -91,6 +94,8 @@ def replace_expressions(operation: OperationT, rule: ExpressionRule) -> Operatio
             return replace(operation, condition=rule(condition))
         case Project(columns=columns):
             return replace(operation, columns=_replace_columns(columns, rule))
+        case Explode(array=array):
+            return replace(operation, array=rule(array))
         case Route(branches):
             replaced = ((name, rule(condition), text) for name, condition, text in branches)
             return replace(operation, branches=tuple(replaced))

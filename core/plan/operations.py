@@ -7,16 +7,12 @@ drop, route.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Literal
 
 from headrace.core.errors.problems import suggest_name
-from headrace.core.expressions.typed import (
-    NOWHERE,
-    ColumnReference,
-    TypedExpression,
-    reference_field,
-)
+from headrace.core.expressions.typed import TypedExpression, reference_field
 from headrace.core.pipeline.fields import Assignment
 from headrace.core.pipeline.model import Step
 from headrace.core.pipeline.text import Text
@@ -28,12 +24,13 @@ from headrace.core.plan.columns import (
     type_column,
     type_condition,
 )
+from headrace.core.plan.explodes import build_explode
 from headrace.core.plan.formatting import format_value
 from headrace.core.plan.keyed_operations import KeyedInput, KeyedOperationBuilder
 from headrace.core.plan.lookups import LookupBuilder
-from headrace.core.plan.nodes import ComputedColumn, Explode, Filter, Map, Operation, Project, Route
+from headrace.core.plan.nodes import ComputedColumn, Filter, Map, Operation, Project, Route
 from headrace.core.plan.window_clauses import keeps_event_time
-from headrace.core.types.data_types import TIMESTAMP, Array
+from headrace.core.types.data_types import TIMESTAMP
 
 
 class OperationsBuilder:
@@ -91,19 +88,22 @@ class OperationsBuilder:
         explode = self.step.explode
         if explode is None:
             return
-        name, array = str(explode.name), self._find_column(explode.array)
-        if name in self.known_columns.schema and name != explode.array:
-            hint = "give the elements another name"
-            self.report.add(f'there is a column "{name}" already', explode.name.locate(), hint)
-        columns = {field.name: reference_field(field) for field in self.known_columns.schema}
-        element: TypedExpression | None = None
-        if array and not isinstance(array.type, Array):
-            message = f'wanted an array to explode, got "{explode.array}" of type {array.type}'
-            self.report.add(message, explode.array.locate())
-        elif array and isinstance(array.type, Array):
-            element = ColumnReference(array.type.element, True, NOWHERE, name)
-            yield Explode(name, array, explode.outer)
-        self._set_columns([*((n, c) for n, c in columns.items() if n != name), (name, element)])
+        operation = build_explode(explode, self.known_columns, self.report)
+        if operation is None:
+            unknown = [str(explode.name)] if explode.name else []
+            self._set_columns([*self._list_columns(unknown), *((name, None) for name in unknown)])
+            if not unknown:
+                self.known_columns = replace(self.known_columns, is_open=True)
+            return
+        yield operation
+        added = [(f.name, reference_field(f)) for f in operation.added_columns]
+        self._set_columns([*self._list_columns(name for name, _ in added), *added])
+
+    def _list_columns(self, without: Iterable[str]) -> list[tuple[str, TypedExpression | None]]:
+        """Return the columns so far without those of some names."""
+        left_out = set(without)
+        fields = (field for field in self.known_columns.schema if field.name not in left_out)
+        return [(field.name, reference_field(field)) for field in fields]
 
     def _build_filter(self) -> Iterator[Operation]:
         text = self.step.where

@@ -154,8 +154,9 @@ def _get_input_columns(operation: Operation, wanted: set[str]) -> set[str] | Non
     match operation:
         case Filter(condition):
             return wanted | find_columns(condition)
-        case Explode(name, array):
-            return (wanted - {name}) | find_columns(array)
+        case Explode(array=array):
+            added = {column.name for column in operation.added_columns}
+            return (wanted - added) | find_columns(array)
         case Project():
             return set().union(*(find_columns(column.value) for column in operation.columns))
         case Route(branches):

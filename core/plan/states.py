@@ -40,7 +40,7 @@ from headrace.core.plan.nodes.matching import (
     WindowMatch,
 )
 from headrace.core.plan.nodes.windows import Count, Session, Window
-from headrace.core.types.data_types import Array, Field, Schema, Type
+from headrace.core.types.data_types import Field, Schema, Type
 from headrace.core.types.key_groups import compute_owned_groups, get_keyless_group
 from headrace.core.types.row_order import ORDER_TYPE
 
@@ -262,10 +262,10 @@ def get_stored_columns(step: Step, keyed: Top | Dedup, plan: Plan) -> Schema:
             case Project(columns=columns):
                 made = (Field(c.name, c.value.type, c.value.nullable) for c in columns)
                 schema = Schema(tuple(made))
-            case Explode(name, array):
-                assert isinstance(array.type, Array)
-                element = Field(name, array.type.element, True)
-                schema = Schema((*(f for f in schema if f.name != name), element))
+            case Explode():
+                added = operation.added_columns
+                names = {column.name for column in added}
+                schema = Schema((*(f for f in schema if f.name not in names), *added))
             case Map(returns=returns):
                 schema = returns
     return Schema(tuple(field for field in schema if keyed.stores_column(field.name)))

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from headrace.core.plan import nodes
 from headrace.core.plan.nodes.matching import ConnectedMatch, WindowMatch
 from headrace.core.plan.window_clauses import keeps_event_time
-from headrace.core.types.data_types import INT, TIMESTAMP, Array, Type
+from headrace.core.types.data_types import INT, TIMESTAMP, Type
 from headrace.core.types.elements import EVENT_TIME, HIDDEN_COLUMNS, ORDER
 from headrace.core.types.row_order import ORDER_TYPE
 
@@ -41,10 +41,10 @@ def columns_after_operation(operation: nodes.Operation, columns: Columns, ordere
     match operation:
         case nodes.Filter() | nodes.Route():
             return columns
-        case nodes.Explode(name, array):
-            assert isinstance(array.type, Array)
-            shown = {n: type for n, type in columns.items() if n != name and n not in hidden}
-            return {**shown, name: array.type.element, **hidden}
+        case nodes.Explode():
+            added = {column.name: column.type for column in operation.added_columns}
+            shown = {n: t for n, t in columns.items() if n not in added and n not in hidden}
+            return {**shown, **added, **hidden}
         case nodes.Project():
             return {**{each.name: each.value.type for each in operation.columns}, **hidden}
         case nodes.Lookup(columns=add):

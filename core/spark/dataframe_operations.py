@@ -9,7 +9,7 @@ column is required.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from headrace.core.plan import nodes
@@ -30,7 +30,7 @@ from headrace.core.spark.windows import (
     is_native_grouping,
     key_column_names,
 )
-from headrace.core.types.data_types import Struct
+from headrace.core.types.data_types import Array, Struct
 from headrace.core.types.elements import EVENT_TIME, HIDDEN_COLUMNS, ORDER
 from headrace.core.types.row_order import ORDER_TYPE, PART_BITS
 
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 
 ELEMENT_INDEX = "__number"
 """The index of a row's element in its array."""
+
+ELEMENT = "__element"
+"""The element, while its columns have no names."""
 
 
 def apply_stateless(
@@ -53,7 +56,7 @@ def apply_stateless(
         case nodes.Project():
             return _project(rows, operation, wanted)
         case nodes.Explode():
-            return _explode(rows, operation, columns)
+            return _explode(rows, operation, columns, wanted)
     return None
 
 
@@ -73,26 +76,44 @@ def _project(rows: DataFrame, operation: nodes.Project, wanted: Columns) -> Data
     return projected if types_match(projected, wanted) else None
 
 
-def _explode(rows: DataFrame, operation: nodes.Explode, columns: Columns) -> DataFrame | None:
+def _explode(
+    rows: DataFrame, operation: nodes.Explode, columns: Columns, wanted: Columns
+) -> DataFrame | None:
     from pyspark.sql.functions import expr, posexplode, posexplode_outer
 
-    array = translate_expression("", operation.array)
+    array = translate_expression(operation.text, operation.array)
     if array is None:
         return None
+    added = {column.name for column in operation.added_columns}
     quoted_columns = [
-        quote_column(name)
-        for name in columns
-        if name != operation.name and name not in HIDDEN_COLUMNS
+        quote_column(name) for name in columns if name not in added and name not in HIDDEN_COLUMNS
     ]
     hidden = [quote_column(name) for name in columns if name in HIDDEN_COLUMNS]
     explode = posexplode_outer if operation.outer else posexplode
-    elements = explode(expr(array)).alias(ELEMENT_INDEX, operation.name)
+    elements = explode(expr(array)).alias(ELEMENT_INDEX, ELEMENT)
     exploded = rows.select(*quoted_columns, elements, *hidden)
+    made = [expr(text).alias(name) for name, text in _list_made_columns(operation)]
+    exploded = exploded.select(*quoted_columns, *made, ELEMENT_INDEX, *hidden)
     if ORDER in columns:
         part = f"{ORDER}.part * {1 << PART_BITS} + coalesce({ELEMENT_INDEX}, 0)"
         place = f"named_struct('time', {ORDER}.time, 'at', {ORDER}.at, 'part', {part})"
         exploded = exploded.withColumn(ORDER, expr(place))
-    return exploded.drop(ELEMENT_INDEX)
+    exploded = exploded.drop(ELEMENT_INDEX)
+    return exploded if types_match(exploded, wanted) else None
+
+
+def _list_made_columns(operation: nodes.Explode) -> Iterator[tuple[str, str]]:
+    """Yield the names of the columns of an element, and their SQL."""
+    if operation.position:
+        yield operation.position, ELEMENT_INDEX
+    if not operation.fields:
+        yield operation.name, ELEMENT
+        return
+    assert isinstance(operation.array.type, Array)
+    element = operation.array.type.element
+    assert isinstance(element, Struct)
+    for name, field in zip(operation.fields, element.fields, strict=True):
+        yield name, f"{ELEMENT}.{quote_column(field.name)}"
 
 
 def split_route(rows: DataFrame, route: nodes.Route, step: str) -> dict[str, DataFrame] | None:

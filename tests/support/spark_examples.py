@@ -2,7 +2,8 @@
 
 The record has the statements and a live Spark's answers (tests/support/spark/record_examples.py
 writes it); nothing here needs Spark. All statements become one pipeline: a step for each inline
-table, whose columns are the select lists over it. What validation refuses is taken out, the rest is
+table, whose columns are the select lists over it, and a step for each generator, in its `explode`.
+What validation refuses is taken out, the rest is
 run as a stream, and each value is compared with Spark's. An example is the same if all its columns
 have Spark's type and values. The command stores which examples are the same, for the tests and for
 docs/functions.md, and prints those that differ and the reasons of the others.
@@ -24,6 +25,7 @@ import polars as pl
 
 from headrace.connectors.memory import InMemoryData
 from headrace.core.api.kernel_executor import KernelExecutor
+from headrace.core.expressions.generators import GENERATORS
 from headrace.core.pipeline.loader import load_pipeline
 from headrace.core.plan import Plan, build_plan
 from headrace.core.types.data_types import Field, Schema
@@ -87,6 +89,8 @@ class Step:
     name: str
     table: str
     aggregates: bool
+    generator: str = ""
+    """The call in `explode`, if there is one."""
     columns: list[tuple[Example, Mapping[str, Any]]] = field(default_factory=list)
 
 
@@ -110,9 +114,18 @@ def load_examples() -> list[Example]:
                 example.decide("not compared", f"Spark fails: {each['error']}")
             elif is_variable(each["statement"]):
                 example.decide("not compared", "its value is another one at each run")
-            elif example.kind == "query":
+            elif example.kind == "query" and not find_generator(example.statement):
                 example.decide("refused", "a query and not a list of expressions")
     return examples
+
+
+_GENERATOR = re.compile(rf"SELECT ((?:{'|'.join(GENERATORS)})\(.*\))", re.IGNORECASE | re.DOTALL)
+
+
+def find_generator(statement: str) -> str:
+    """Return the call of a generator that is the whole select list; empty if there is none."""
+    found = _GENERATOR.fullmatch(statement)
+    return found[1] if found else ""
 
 
 def is_variable(statement: str) -> bool:
@@ -154,9 +167,9 @@ def run_examples(folder: Path) -> list[Example]:
 
 
 def _make_steps(examples: Iterable[Example]) -> list[Step]:
-    steps: dict[tuple[str, bool], Step] = {}
+    steps: dict[tuple[str, bool, str], Step] = {}
     for example in examples:
-        key = example.table, example.kind == "aggregate"
+        key = example.table, example.kind == "aggregate", find_generator(example.statement)
         step = steps.setdefault(key, Step(f"t{len(steps)}", *key))
         step.columns += [(example, column) for column in example.columns]
     return list(steps.values())
@@ -201,6 +214,11 @@ def _write_pipeline(
     for step in used:
         yield f"  s{step.name}:", None
         yield f"    from: {step.name}", None
+        if step.generator:
+            names = ", ".join(f"c{index}" for index in range(len(step.columns)))
+            text = json.dumps(f"{step.generator} as ({names})", ensure_ascii=False)
+            yield f"    explode: {text}", step.columns[0][0]
+            continue
         if step.aggregates:
             yield "    window: global", None
         yield f"    {'aggregate' if step.aggregates else 'select'}:", None

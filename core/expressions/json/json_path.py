@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import orjson
 
@@ -28,6 +28,9 @@ from headrace.core.expressions.json.json_writer import (
     quote_16_bits,
     quote_characters,
 )
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 class PathWildcard(Enum):
@@ -245,3 +248,37 @@ def extract_json(text: str, path: str) -> str | None:
 @lru_cache(1024)
 def _make_extractor(steps: tuple[Step, ...]) -> JsonExtractor:
     return JsonExtractor(steps)
+
+
+def select_members(texts: pl.Series, names: Sequence[object]) -> pl.Series:
+    """Return a struct of the texts of members, named c0, c1, ..., as Spark's `json_tuple` does.
+
+    Of members with one name, the last that is not null counts.
+    """
+    import polars as pl
+
+    columns: list[list[str | None]] = [[] for _ in names]
+    for text in texts.to_list():
+        found = {} if text is None else _read_members(text, names)
+        for name, column in zip(names, columns, strict=True):
+            column.append(found.get(name))
+    return pl.DataFrame(
+        [pl.Series(f"c{at}", column, dtype=pl.String) for at, column in enumerate(columns)]
+    ).to_struct(texts.name)
+
+
+def _read_members(text: str, names: Sequence[object]) -> dict[object, str]:
+    try:
+        value = read_json(text)
+        if not isinstance(value, tuple):
+            return {}
+        found = {
+            name: each if isinstance(each, str) else format_json(each, quote_16_bits)
+            for name, each in value
+            if each is not None and name in names
+        }
+        for each in found.values():
+            each.encode()
+    except (InvalidJson, UnicodeEncodeError):
+        return {}
+    return found

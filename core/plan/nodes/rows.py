@@ -7,16 +7,38 @@ from typing import Literal
 
 from headrace.core.expressions.typed import TypedExpression
 from headrace.core.pipeline.document_model import DocumentModel
-from headrace.core.types.data_types import Field, Schema
+from headrace.core.types.data_types import INT, Array, Field, Schema, Struct
 
 
 @dataclass(frozen=True, slots=True)
 class Explode:
-    """One row for each element of an array; `outer` keeps rows whose array is empty or null."""
+    """One row for each element of an array; `outer` keeps rows whose array is empty or null.
+
+    The element is the column `name`; with `fields`, the fields of the element are the columns. With
+    `position`, so is the index of the element.
+    """
 
     name: str
     array: TypedExpression
     outer: bool
+    position: str = ""
+    fields: tuple[str, ...] = ()
+    text: str = ""
+    """The array as written; empty if it is a column, or is not written as such."""
+    generator: str = ""
+    """The call of a generator as written, with the names of its columns."""
+
+    @property
+    def added_columns(self) -> tuple[Field, ...]:
+        """The columns that each row has in addition."""
+        assert isinstance(self.array.type, Array)
+        element = self.array.type.element
+        position = (Field(self.position, INT, self.outer),) if self.position else ()
+        if not self.fields:
+            return (*position, Field(self.name, element))
+        assert isinstance(element, Struct)
+        pairs = zip(self.fields, element.fields, strict=True)
+        return (*position, *(Field(name, field.type) for name, field in pairs))
 
 
 @dataclass(frozen=True, slots=True)

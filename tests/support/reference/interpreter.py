@@ -199,11 +199,21 @@ def _project(columns: tuple[nodes.ComputedColumn, ...], rows: Rows) -> Rows:
     ]
 
 
+def _element_columns(operation: nodes.Explode, element: Value) -> dict[str, Value]:
+    """The columns of an element of an exploded array."""
+    if not operation.fields:
+        return {operation.name: element}
+    values = [None] * len(operation.fields) if element is None else [*element.values()]
+    return dict(zip(operation.fields, values, strict=True))
+
+
 def _explode(operation: nodes.Explode, rows: Rows) -> Iterator[Row]:
     for row, array in zip(rows, evaluated(operation.array, rows), strict=True):
         elements = array or ([None] if operation.outer else [])
         for at, element in enumerate(elements):
-            values = {**row.values, operation.name: element}
+            values = {**row.values, **_element_columns(operation, element)}
+            if operation.position:
+                values[operation.position] = at if array else None
             yield replace(row, values=values, order=(*row.order, at))
 
 

@@ -19,6 +19,7 @@ from headrace.core.expressions.functions.dates import DATES
 from headrace.core.expressions.functions.digits import DIGITS
 from headrace.core.expressions.functions.encodings import ENCODINGS
 from headrace.core.expressions.functions.failures import FAILURES
+from headrace.core.expressions.functions.format_strings import FORMAT_STRINGS
 from headrace.core.expressions.functions.higher_order import HIGHER_ORDER
 from headrace.core.expressions.functions.json_texts import JSON_TEXTS
 from headrace.core.expressions.functions.logic import LOGIC
@@ -60,6 +61,7 @@ FAMILIES: tuple[tuple[SqlFunction, ...], ...] = (
     ROW_HASHES,
     CIPHERS,
     NUMBER_FORMATS,
+    FORMAT_STRINGS,
     CHARSETS,
     ADDRESSES,
     PATTERNS,

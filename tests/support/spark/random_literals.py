@@ -139,6 +139,15 @@ OWN: dict[str, list[str]] = {
     "aes_decrypt": ["aes_decrypt({binary}, '1234567890abcdef')"],
     "hmac": ["hmac({string}, {binary})", "hmac('k', {string}, 'MD5')"],
     "parse_url": ["parse_url(concat('http://h/', {string}), 'PATH')"],
+    "format_string": [
+        "format_string('%s|%5s', {string}, {int})",
+        "format_string('%08.2f %e', {double}, {double})",
+        "printf('%,d %x', {bigint}, {int})",
+    ],
+    "format_number": [
+        "format_number({double}, 2)", "format_number({money}, '#,##0.0')",
+        "format_number({bigint}, {int})",
+    ],
     "conv": ["conv({string}, {int}, {int})", "conv({string}, 16, -10)"],
     "to_number": ["to_number({string}, 'S999.9')", "to_number({string}, '9,990')"],
     "decode": [

@@ -25,6 +25,7 @@ from headrace.core.expressions.typed import (
     format_excess,
     format_failure,
 )
+from headrace.core.expressions.value_sizes import cut_pieces
 from headrace.core.types.frames import select_columns
 
 if TYPE_CHECKING:
@@ -111,15 +112,5 @@ class CheckedExpressions:
             yield EvaluatedRows(frame, values, found)
             return
         limit, sizes = oversized[0]
-        for start, count in _cut_slices(sizes, limit):
+        for start, count in cut_pieces(sizes, limit):
             yield from self.evaluate(frame.slice(start, count))
-
-
-def _cut_slices(sizes: pl.Series, limit: int) -> Iterator[tuple[int, int]]:
-    """Yield runs of rows, as (first, count), whose sizes together are within the limit."""
-    ends = sizes.cum_sum()
-    start, done = 0, 0
-    while start < len(ends):
-        stop = max(int(ends.search_sorted(done + limit, side="right")), start + 1)
-        yield start, stop - start
-        start, done = stop, int(ends[stop - 1])

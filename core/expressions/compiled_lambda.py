@@ -6,11 +6,12 @@ body is evaluated once for a batch, not once for each row, and one inside anothe
 
 A call in a body that fails for an element fails the row. The values that a growing call in a body
 makes for the elements of one row count together as one value of that row: max_value bounds them.
+Large outer values are not repeated for all elements at once: they are evaluated in pieces.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,8 +22,10 @@ from headrace.core.expressions.typed import (
     PolarsForm,
     compile_checked,
     find_inputs,
+    find_largest,
     is_fallible,
 )
+from headrace.core.expressions.value_sizes import cut_pieces, measure_values
 from headrace.core.types.data_types import Type, to_polars
 from headrace.core.types.frames import add_columns, align_lengths
 
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 _RESULT = "__result"
+PIECE_BYTES = 16 * 2**20
+"""The bytes of outer values that are repeated for elements at once."""
 
 
 class CompiledLambda:
@@ -48,6 +53,11 @@ class CompiledLambda:
             None if is_fallible(function.body) else compile_checked(function.body, argument.check)
         )
 
+    @property
+    def is_growing(self) -> bool:
+        """Whether the values of the call count for its limit."""
+        return self._call.growth is not None
+
     def reads_parameter(self, at: int) -> bool:
         """Whether the body reads the parameter at this index."""
         return at < len(self._parameters) and self._parameters[at] in self._reads
@@ -60,6 +70,52 @@ class CompiledLambda:
         `arguments` are the values of the parameters; one that is not read may be None, but not all
         of them. `rows` has the row of `outer` to which each element belongs.
         """
+        import polars as pl
+
+        pieces = [values for _, values in self._evaluate_pieces(arguments, outer, rows)]
+        return pieces[0] if len(pieces) == 1 else pl.concat(pieces)
+
+    def evaluate_bounded(
+        self, arguments: Sequence[pl.Series | None], outer: pl.DataFrame, rows: pl.Series
+    ) -> tuple[pl.Series, pl.Series | None]:
+        """Return the value for each element, as `evaluate`, and the rows whose values together are
+        within the limit of the call; None if all are.
+
+        No values are computed after those that are above it.
+        """
+        import polars as pl
+
+        assert self._call.growth is not None
+        pieces: list[pl.Series] = []
+        sizes = pl.zeros(outer.height, dtype=pl.Int64, eager=True)
+        admitted = None
+        for piece_rows, values in self._evaluate_pieces(arguments, outer, rows):
+            pieces.append(values)
+            sizes += _sum_by_row(piece_rows, measure_values(values), outer.height)
+            if int(sizes.sum()) > self._call.growth.max_bytes:
+                admitted = self.admit(sizes)
+            if admitted is not None and not admitted.any():
+                return values.clear(len(rows)), admitted.head(outer.height)
+        within = None if admitted is None else admitted.head(outer.height)
+        return pl.concat(pieces), within
+
+    def _evaluate_pieces(
+        self, arguments: Sequence[pl.Series | None], outer: pl.DataFrame, rows: pl.Series
+    ) -> Iterator[tuple[pl.Series, pl.Series]]:
+        """Yield the rows and the values of a piece of the elements after the other."""
+        repeated = [measure_values(outer[name]) for name in self.inputs]
+        if sum(map(find_largest, repeated)) * len(rows) <= PIECE_BYTES:
+            yield rows, self._evaluate_piece(arguments, outer, rows)
+            return
+        sizes = sum(repeated[1:], start=repeated[0]).gather(rows)
+        for start, count in cut_pieces(sizes, PIECE_BYTES):
+            given = [None if each is None else each.slice(start, count) for each in arguments]
+            piece = rows.slice(start, count)
+            yield piece, self._evaluate_piece(given, outer, piece)
+
+    def _evaluate_piece(
+        self, arguments: Sequence[pl.Series | None], outer: pl.DataFrame, rows: pl.Series
+    ) -> pl.Series:
         import polars as pl
 
         named = zip(self._parameters, arguments, strict=False)
@@ -97,19 +153,24 @@ class _ElementCheck:
 
     def admit(self, call: FunctionCall, sizes: pl.Series) -> pl.Series | None:
         """Return the elements whose results are to be computed; None for all of them."""
-        import polars as pl
-
-        sizes = self._fill_elements(sizes)
-        elements = pl.DataFrame([self.rows.alias("row"), sizes.alias("size")])
-        summed = elements.group_by("row").agg(pl.col("size").sum())
-        totals = pl.zeros(self.height, dtype=pl.Int64, eager=True)
-        admitted = self.check.admit(call, totals.scatter(summed["row"], summed["size"]))
+        totals = _sum_by_row(self.rows, self._fill_elements(sizes), self.height)
+        admitted = self.check.admit(call, totals)
         return None if admitted is None else admitted.gather(self.rows)
 
     def _fill_elements(self, values: pl.Series) -> pl.Series:
         """Return the values for all elements: those of constants are the same for each."""
         count = len(self.rows)
         return values.new_from_index(0, count) if len(values) == 1 != count else values
+
+
+def _sum_by_row(rows: pl.Series, sizes: pl.Series, height: int) -> pl.Series:
+    """Return the sum of the sizes of the elements of each row."""
+    import polars as pl
+
+    elements = pl.DataFrame([rows.alias("row"), sizes.alias("size")])
+    summed = elements.group_by("row").agg(pl.col("size").sum())
+    totals = pl.zeros(height, dtype=pl.Int64, eager=True)
+    return totals.scatter(summed["row"], summed["size"])
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from headrace.core.expressions.flat_arrays import count_elements, flatten_arrays, sum_by_row
-from headrace.core.types.data_types import BINARY, STRING, Array, Struct, Type
+from headrace.core.types.data_types import BINARY, STRING, Atom, Decimal, Struct, Type
 
 if TYPE_CHECKING:
     import polars as pl
@@ -17,12 +18,25 @@ WIDEST_BYTES = 16
 def has_variable_size(type: Type) -> bool:
     """Whether values of the type may be of any size.
 
-    >>> has_variable_size(Struct(())), has_variable_size(Array(STRING))
+    >>> has_variable_size(Struct(())), has_variable_size(STRING)
     (False, True)
     """
     if isinstance(type, Struct):
         return any(has_variable_size(field.type) for field in type.fields)
-    return isinstance(type, Array) or type in (STRING, BINARY)
+    return type in (STRING, BINARY) or not isinstance(type, Atom | Decimal)
+
+
+def cut_pieces(sizes: pl.Series, limit: int) -> Iterator[tuple[int, int]]:
+    """Yield runs of values, as (first, count), whose sizes together are within the limit.
+
+    A run of one value may be larger.
+    """
+    ends = sizes.cum_sum()
+    start, done = 0, 0
+    while start < len(ends):
+        stop = max(int(ends.search_sorted(done + limit, side="right")), start + 1)
+        yield start, stop - start
+        start, done = stop, int(ends[stop - 1])
 
 
 def measure_values(values: pl.Series) -> pl.Series:

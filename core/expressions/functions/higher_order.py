@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import permutations
 from typing import TYPE_CHECKING, TypeAlias
 
 from headrace.core.expressions.function import (
@@ -23,10 +24,14 @@ from headrace.core.expressions.functions.common_types import to_condition
 from headrace.core.expressions.typed import (
     NO_SPARK_FORM,
     NOWHERE,
+    ColumnReference,
     ExpressionError,
     FunctionCall,
     LambdaFunction,
+    LambdaVariable,
     TypedExpression,
+    find_inputs,
+    walk,
 )
 from headrace.core.types.data_types import (
     BOOLEAN,
@@ -35,6 +40,7 @@ from headrace.core.types.data_types import (
     Array,
     Decimal,
     Type,
+    is_integer,
     strip_nullability,
 )
 
@@ -90,6 +96,18 @@ def _type_condition(call: TypedCall, function: LambdaFunction) -> LambdaFunction
     return replace(function, type=body.type, body=body)
 
 
+def _repeats_values(function: LambdaFunction) -> bool:
+    """Whether the function may make values of any size for each element of the same outer one."""
+    from headrace.core.expressions.value_sizes import has_variable_size
+
+    outer = find_inputs(function)
+    return has_variable_size(function.type) and any(
+        has_variable_size(node.type) and not find_inputs(node).isdisjoint(outer)
+        for node in walk(function.body)
+        if isinstance(node, ColumnReference | LambdaVariable)
+    )
+
+
 def _build_call(
     call: TypedCall, type: Type, arguments: Sequence[TypedExpression], compute: Computation
 ) -> FunctionCall:
@@ -110,7 +128,8 @@ def _resolve_transform(call: TypedCall) -> TypedExpression:
     element = _expect_array(call, 0, _TRANSFORM)
     parameters = (_parameter(element), _parameter(INT, nullable=False))
     made = _type_lambda(call, 1, parameters, 1, _TRANSFORM)
-    return _build_call(call, Array(made.type), (call.arguments[0], made), transform_elements)
+    typed = _build_call(call, Array(made.type), (call.arguments[0], made), transform_elements)
+    return with_growth(typed, None) if _repeats_values(made) else typed
 
 
 def _resolve_filter(call: TypedCall) -> TypedExpression:
@@ -149,11 +168,12 @@ def _resolve_zip_with(call: TypedCall) -> TypedExpression:
     _expect_arguments(call, (3,), text)
     parameters = [_parameter(_expect_array(call, at, text)) for at in (0, 1)]
     made = _type_lambda(call, 2, parameters, 2, text)
-    return _build_call(call, Array(made.type), (*call.arguments[:2], made), zip_elements)
+    typed = _build_call(call, Array(made.type), (*call.arguments[:2], made), zip_elements)
+    return with_growth(typed, None) if _repeats_values(made) else typed
 
 
 def _resolve_aggregate(call: TypedCall) -> TypedExpression:
-    from headrace.core.expressions.functions.array_folds import build_fold
+    from headrace.core.expressions.functions.array_folds import fold_elements, sum_elements
     from headrace.core.expressions.value_sizes import has_variable_size
 
     text = f"{call.name}(array, 0, (total, x) -> total + x)"
@@ -170,8 +190,26 @@ def _resolve_aggregate(call: TypedCall) -> TypedExpression:
     if len(call.arguments) == 4:
         arguments.append(_type_lambda(call, 3, (state,), 1, f"{text[:-1]}, total -> total * 2)"))
     growing = has_variable_size(start.type)
-    typed = _build_call(call, arguments[-1].type, arguments, build_fold(is_growing=growing))
+    if term := _find_added_term(merge):
+        arguments[2] = term
+        return _build_call(call, arguments[-1].type, arguments, sum_elements)
+    typed = _build_call(call, arguments[-1].type, arguments, fold_elements)
     return with_growth(typed, None) if growing else typed
+
+
+def _find_added_term(merge: LambdaFunction) -> LambdaFunction | None:
+    """Return what a merge adds to the state for each element, if it only adds whole numbers."""
+    body = merge.body
+    if not (isinstance(body, FunctionCall) and body.function == "+" and is_integer(body.type)):
+        return None
+    if not merge.parameters:
+        return None
+    state, element = merge.parameters
+    for added, other in permutations(body.arguments):
+        is_state = isinstance(added, LambdaVariable) and added.column == state.column
+        if is_state and state.column not in find_inputs(other):
+            return LambdaFunction(other.type, other.nullable, merge.span, (element,), other)
+    return None
 
 
 def _check_merge(call: TypedCall, merge: LambdaFunction) -> None:

@@ -6,6 +6,7 @@ Each takes the rows and the compiled lambda functions in the order of the call's
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from headrace.core.expressions.compiled_lambda import CompiledLambda, HigherOrderRows
@@ -25,8 +26,10 @@ if TYPE_CHECKING:
 def transform_elements(rows: HigherOrderRows, function: CompiledLambda) -> pl.Series:
     """Return the arrays of the function's values."""
     (arrays,) = rows.values
-    values = _evaluate_elements(rows, arrays, function)
-    return _restore_nulls(group_elements(values, count_elements(arrays)), arrays)
+    counts = count_elements(arrays)
+    index = number_elements(counts) if function.reads_parameter(1) else None
+    elements = [flatten_arrays(arrays), index]
+    return _build_arrays(rows, function, elements, counts, arrays.is_not_null())
 
 
 def filter_elements(rows: HigherOrderRows, condition: CompiledLambda) -> pl.Series:
@@ -74,8 +77,24 @@ def zip_elements(rows: HigherOrderRows, function: CompiledLambda) -> pl.Series:
     longest = counts.max_horizontal().set(~valid, 0)
     indices = pl.select(pl.int_ranges(pl.lit(0), pl.lit(longest))).to_series()
     sides = [flatten_arrays(side.list.gather(indices, null_on_oob=True)) for side in rows.values]
-    values = function.evaluate(sides, rows.outer, number_rows(longest))
-    return _keep_where(valid, group_elements(values, longest))
+    return _build_arrays(rows, function, sides, longest, valid)
+
+
+def _build_arrays(
+    rows: HigherOrderRows,
+    function: CompiledLambda,
+    elements: Sequence[pl.Series | None],
+    counts: pl.Series,
+    valid: pl.Series,
+) -> pl.Series:
+    """Return the arrays of these lengths of the function's values, NULL where not valid."""
+    if function.is_growing:
+        values, admitted = function.evaluate_bounded(elements, rows.outer, number_rows(counts))
+        valid = valid if admitted is None else valid & admitted
+    else:
+        values = function.evaluate(elements, rows.outer, number_rows(counts))
+    arrays = group_elements(values, counts)
+    return arrays if valid.all() else _keep_where(valid, arrays)
 
 
 def _evaluate_elements(

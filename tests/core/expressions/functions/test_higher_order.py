@@ -225,6 +225,10 @@ REPEATING = [
     ("aggregate(t, '', (b, x) -> concat(b, repeat(x, i)))", "aggregate"),
     ("aggregate(a, s, (b, x) -> concat(b, b))", "aggregate"),
     ("aggregate(a, array(s), (b, x) -> concat(b, b))", "aggregate"),
+    ("transform(a, x -> concat(s, '12345'))", "transform"),
+    ("transform(a, x -> a)[0]", "transform"),
+    ("transform(n, y -> transform(a, x -> transform(a, z -> x)))[0][0]", "transform"),
+    ("zip_with(a, t, (x, y) -> concat(s, s, s))", "zip_with"),
 ]
 
 
@@ -239,6 +243,39 @@ def test_values_made_in_a_lambda_count_together_for_a_row(text: str, function: s
     with pytest.raises(ValueTooLarge):
         typed = ExpressionResolver(SCHEMA, max_value=150).resolve(parse_expression(text))
         pl.DataFrame([large], schema=TYPES).select(to_expr(typed))
+
+
+def test_outer_values_are_not_repeated_for_all_elements_at_once() -> None:
+    rows: list[dict[str, Any]] = [
+        {"a": list(range(50)), "s": "x" * 1_000_000, "i": 2},
+        {"a": [7, None], "s": "y", "i": 3},
+    ]
+    text = "filter(a, (x, k) -> length(concat(s, s)) - 1999990 > x + k)"
+    assert evaluate(text, rows) == [list(range(5)), []]
+    text = "transform(a, x -> substring(concat(s, s), x, 1))"
+    assert limit(text, rows, 40) == (
+        [None, ["", None]],
+        {0: "transform would make a value of 48 bytes, more than max_value, 40"},
+        1,
+    )
+
+
+@pytest.mark.parametrize(
+    ("start", "merge"), [("i", "b + x * i"), ("7L", "x + b"), ("1Y", "tinyint(x) + b")]
+)
+def test_a_sum_wraps_as_the_fold_does(start: str, merge: str) -> None:
+    rows: list[dict[str, Any]] = [
+        {"a": [2**31 - 1, 5, -3], "i": 2**30},
+        {"a": [1, None], "i": 1},
+        {"a": [], "i": None},
+        {"a": None, "i": 1},
+        {"a": [127, 127, 1], "i": -1},
+    ]
+    added = evaluate(f"aggregate(a, {start}, (b, x) -> {merge}, b -> b * 3)", rows)
+    folded = evaluate(
+        f"aggregate(a, {start}, (b, x) -> greatest({merge}, {merge}), b -> b * 3)", rows
+    )
+    assert added == folded
 
 
 def test_rows_whose_lambdas_make_much_together_are_computed_in_slices() -> None:

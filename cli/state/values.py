@@ -46,6 +46,8 @@ def _to_plain(value: pl.Expr, type: pl.DataType | pl.datatypes.DataTypeClass) ->
             return value.dt.strftime("%Y-%m-%dT%H:%M:%S%.fZ")
         case pl.Date() | pl.Decimal():
             return value.cast(pl.String)
+        case pl.Time():
+            return value.dt.strftime("%H:%M:%S%.f")
         case pl.Binary():
             return value.bin.encode("hex")
         case pl.Duration():
@@ -75,7 +77,7 @@ def _needs_conversion(type: pl.DataType | pl.datatypes.DataTypeClass) -> bool:
             return _needs_conversion(type.inner)
         case pl.Struct():
             return any(_needs_conversion(field.dtype) for field in type.fields)
-    return isinstance(type, pl.Datetime | pl.Date | pl.Decimal | pl.Binary | pl.Duration)
+    return isinstance(type, pl.Datetime | pl.Date | pl.Time | pl.Decimal | pl.Binary | pl.Duration)
 
 
 def _replace_non_finite(value: Any) -> Any:

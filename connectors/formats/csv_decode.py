@@ -58,6 +58,7 @@ from headrace.core.types.data_types import (
     Decimal,
     Field,
     Schema,
+    Time,
     Type,
     to_polars,
 )
@@ -127,6 +128,8 @@ def _build_conversion(name: str, type: Type) -> pl.Expr:
         return pl.when(lower.is_in(["true", "false"])).then(lower == "true").alias(name)
     if type == DATE:
         return times.parse_dates(text)
+    if isinstance(type, Time):
+        return times.parse_clock_times(text, type.precision).alias(name)
     if type == TIMESTAMP_NTZ:
         return times.parse_local_timestamps(text).alias(name)
     if type == BINARY:

@@ -24,6 +24,7 @@ from headrace.core.types.data_types import (
     TIMESTAMP_TYPES,
     Field,
     Schema,
+    Time,
     is_numeric,
 )
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 TIMESTAMP_FORMAT = "%Y-%m-%dT%H:%M:%S%.6fZ"
 LOCAL_TIMESTAMP_FORMAT = TIMESTAMP_FORMAT.removesuffix("Z")
+TIME_FORMAT = "%H:%M:%S%.6f"
 INFINITY_WORDS = {"inf": "Infinity", "-inf": "-Infinity"}
 AMBIGUOUS_DELIMITER = re.compile(rb"[\w+.:-]", re.ASCII)
 """Delimiters that may occur in values other than texts."""
@@ -70,6 +72,8 @@ class CsvEncoder:
 
         if field.type == BINARY:
             return column.bin.encode("base64")
+        if isinstance(field.type, Time):
+            return column.dt.strftime(TIME_FORMAT)
         if field.type == TIMESTAMP_NTZ and not out_of_range_times.has_out_of_range(column):
             return column.dt.strftime(LOCAL_TIMESTAMP_FORMAT)
         if field.type in (DATE, *TIMESTAMP_TYPES):

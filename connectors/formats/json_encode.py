@@ -33,6 +33,7 @@ from headrace.core.types.data_types import (
     Field,
     Schema,
     Struct,
+    Time,
     Type,
 )
 from headrace.core.types.frames import to_integers
@@ -42,6 +43,9 @@ if TYPE_CHECKING:
 
 TIMESTAMP_FORMAT = "%Y-%m-%dT%H:%M:%S%.6fZ"
 LOCAL_TIMESTAMP_FORMAT = TIMESTAMP_FORMAT.removesuffix("Z")
+TIME_FORMAT = "%H:%M:%S%.6f"
+FORMATTED_TYPES: tuple[Type | type[Type], ...] = (*TIMESTAMP_TYPES, BINARY, Time)
+"""Types whose values are passed to Polars as texts."""
 MIN_RUN_ROWS = 64
 """The rows from which it is worth looking for runs of equal timestamps."""
 MAX_ARRAY_ROWS = 1000
@@ -144,7 +148,7 @@ def _prepare_column(column: pl.Series, type: Type) -> pl.Series:
     """Convert a column to what Polars writes as required."""
     if type == TIMESTAMP and column.len() >= MIN_RUN_ROWS:
         return _format_timestamps(column)
-    return _format_values(column, type) if contains_type(type, *TIMESTAMP_TYPES, BINARY) else column
+    return _format_values(column, type) if contains_type(type, *FORMATTED_TYPES) else column
 
 
 def _format_timestamps(column: pl.Series) -> pl.Series:
@@ -169,7 +173,7 @@ def _prepare_value(value: pl.Expr, type: Type) -> pl.Expr:
     """Convert a value so that Polars writes it as required."""
     import polars as pl
 
-    if not contains_type(type, *TIMESTAMP_TYPES, BINARY):
+    if not contains_type(type, *FORMATTED_TYPES):
         return value
     match type:
         case Array(element):
@@ -181,6 +185,8 @@ def _prepare_value(value: pl.Expr, type: Type) -> pl.Expr:
             return pl.when(value.is_not_null()).then(pl.struct(inner))
     if type == BINARY:
         return value.bin.encode("base64")
+    if isinstance(type, Time):
+        return value.dt.strftime(TIME_FORMAT)
     if type == TIMESTAMP_NTZ:
         return value.dt.strftime(LOCAL_TIMESTAMP_FORMAT)
     return value.dt.replace_time_zone(None).dt.strftime(TIMESTAMP_FORMAT)
@@ -216,7 +222,7 @@ def _format_json(value: pl.Expr, type: Type) -> pl.Expr:
         case Struct(fields):
             texts = {f.name: _format_json(value.struct.field(f.name), f.type) for f in fields}
             text = pl.when(value.is_not_null()).then(_format_object(texts))
-        case _ if type in (STRING, *TIMESTAMP_TYPES, BINARY, DATE):
+        case _ if type in (STRING, *TIMESTAMP_TYPES, BINARY, DATE) or isinstance(type, Time):
             whole = pl.struct(_prepare_value(value, type).alias("v")).struct.json_encode()
             text = pl.when(value.is_not_null()).then(whole.str.slice(5).str.strip_suffix("}"))
         case _ if type in (FLOAT, DOUBLE):

@@ -28,6 +28,7 @@ from headrace.core.types.data_types import (
     Array,
     Decimal,
     Struct,
+    Time,
     Type,
     to_polars,
 )
@@ -147,6 +148,8 @@ def _convert_value(raw: pl.Expr, type: Type, epoch: str | None) -> pl.Expr:
         return _convert_units(raw, epoch) if epoch else times.parse_timestamps(raw)
     if type == TIMESTAMP_NTZ:
         return times.parse_local_timestamps(raw)
+    if isinstance(type, Time):
+        return times.parse_clock_times(raw, type.precision)
     return raw.cast(to_polars(type), strict=False)
 
 

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 from headrace.connectors.formats import thrift
 from headrace.connectors.formats.bad_records import has_required_field
+from headrace.connectors.formats.json_wire import contains_type
 from headrace.connectors.formats.parquet_footer import iterate_structs, read_footer
 from headrace.connectors.formats.parquet_read import ParquetReader
-from headrace.core.types.data_types import Array, Field, Struct, to_polars
+from headrace.core.types.data_types import Array, Field, Struct, Time, to_polars
 
 COMMON_CODECS = {0, 1, 2, 6}
 """The codecs that every reader supports: none, Snappy, gzip and Zstandard."""
@@ -31,7 +32,10 @@ def inspect_file(reader: ParquetReader, path: str) -> ParquetSummary:
     """Inspect a file. Raises ConnectorError as reading it would."""
     found = reader.read_columns(path)
     footer = read_footer(path, reader.schema.names)
-    has_types = all(found[field.name] == to_polars(field.type) for field in reader.schema)
+    has_types = all(
+        found[field.name] == to_polars(field.type) and not contains_type(field.type, Time)
+        for field in reader.schema
+    )  # Spark reads no time of nanoseconds, as which Polars writes one
     return ParquetSummary(footer[3].number, has_types and _is_sound(reader, footer))
 
 

@@ -19,6 +19,7 @@ from headrace.core.types.data_types import (
     MAX_DIGITS,
     SMALLINT,
     STRING,
+    TIME,
     TIMESTAMP,
     TIMESTAMP_NTZ,
     TIMESTAMP_TYPES,
@@ -27,6 +28,7 @@ from headrace.core.types.data_types import (
     Decimal,
     Field,
     Struct,
+    Time,
     Type,
     to_polars,
 )
@@ -84,6 +86,7 @@ def _list_atomic_types() -> dict[pl.DataType, Type]:
         pl.String(): STRING,
         pl.Binary(): BINARY,
         pl.Date(): DATE,
+        pl.Time(): TIME,
         pl.Null(): STRING,
     }
 
@@ -107,6 +110,8 @@ def can_hold(wanted: Type, actual: Type) -> bool:
             return precision - scale >= min(INTEGER_DIGITS[actual], 19)
     if wanted in INTEGER_TYPES and actual in INTEGER_TYPES:
         return INTEGER_TYPES.index(wanted) >= INTEGER_TYPES.index(actual)
+    if isinstance(wanted, Time):
+        return isinstance(actual, Time) and wanted.precision >= actual.precision
     if wanted == TIMESTAMP:
         return actual in TIMESTAMP_TYPES  # a time without a zone is in UTC
     if wanted == DOUBLE:

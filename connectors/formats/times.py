@@ -75,6 +75,20 @@ def parse_local_timestamps(text: pl.Expr) -> pl.Expr:
     return pl.when(zoned.not_()).then(shown)
 
 
+TIME_PATTERN = rf"^{CLOCK_PATTERN}(?:{SECONDS_PATTERN}(?:\.[0-9]+)?)?$"
+
+
+def parse_clock_times(text: pl.Expr, precision: int) -> pl.Expr:
+    """Parse texts such as `08:00:00.5` as times of day; further digits are cut off."""
+    import polars as pl
+
+    second = text.str.slice(6, 2).str.pad_end(2, "0").cast(pl.Int64, strict=False)
+    hour, minute = (text.str.slice(at, 2).cast(pl.Int64, strict=False) for at in (0, 3))
+    digits = text.str.slice(9, precision).str.pad_end(9, "0").cast(pl.Int64, strict=False)
+    nanos = (hour * 3600 + minute * 60 + second) * (MICROS_PER_SECOND * 1000) + digits
+    return pl.when(text.str.contains(TIME_PATTERN)).then(nanos).cast(pl.Time)
+
+
 @cache
 def _parse_usual(digits: int | None) -> pl.Expr:
     """Parse texts of the usual form; cheaper if all fractions have that number of digits."""

@@ -6,7 +6,7 @@ A value that cannot be converted is an error of its row only.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 from decimal import Decimal as Exact
 from decimal import InvalidOperation
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ from headrace.core.types.data_types import (
     TIMESTAMP,
     TIMESTAMP_NTZ,
     Decimal,
+    Time,
     Type,
     to_polars,
 )
@@ -75,6 +76,8 @@ def make_value_converter(type: Type) -> Callable[[Any], object]:
         return _to_float
     if isinstance(type, Decimal):
         return lambda value: _to_decimal(value, type)
+    if isinstance(type, Time):
+        return _to_clock_time
     readings: dict[Type, Callable[[Any], object]] = {
         BOOLEAN: _to_boolean,
         DATE: _to_date,
@@ -157,6 +160,13 @@ def _to_timestamp(value: object) -> datetime:
 
 def _to_local_timestamp(value: object) -> datetime:
     at = value if isinstance(value, datetime) else datetime.fromisoformat(value)  # type: ignore[arg-type]
+    if at.tzinfo:
+        raise ValueError
+    return at
+
+
+def _to_clock_time(value: object) -> time:
+    at = value if isinstance(value, time) else time.fromisoformat(value)  # type: ignore[arg-type]
     if at.tzinfo:
         raise ValueError
     return at

@@ -9,6 +9,7 @@ for every row.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import time
 
 from headrace.core.expressions.casts import build_cast
 from headrace.core.expressions.typed import Constant, ExpressionError, TypedExpression, to_expr
@@ -21,8 +22,10 @@ from headrace.core.types.data_types import (
     INTEGER_DIGITS,
     INTEGER_TYPES,
     MAX_DIGITS,
+    MAX_TIME_DIGITS,
     NULL,
     STRING,
+    TIME,
     TIMESTAMP,
     TIMESTAMP_NTZ,
     TIMESTAMP_TYPES,
@@ -30,6 +33,7 @@ from headrace.core.types.data_types import (
     Decimal,
     Field,
     Struct,
+    Time,
     Type,
     is_numeric,
 )
@@ -60,6 +64,8 @@ def common_type(left: Type, right: Type) -> Type | None:
         return right
     if {left, right} <= {DATE, *TIMESTAMP_TYPES}:
         return TIMESTAMP if TIMESTAMP in (left, right) else TIMESTAMP_NTZ
+    if isinstance(left, Time) and isinstance(right, Time):
+        return Time(max(left.precision, right.precision))
     if {left, right} == {DAY, DAY_TIME}:
         return DAY_TIME
     match left, right:
@@ -108,7 +114,7 @@ def common_argument_type(arguments: Iterable[TypedExpression]) -> Type | None:
         if wider is None:
             return None
         result = wider
-    if not literals or result in (DATE, *TIMESTAMP_TYPES):
+    if not literals or result in (DATE, *TIMESTAMP_TYPES) or isinstance(result, Time):
         return result
     return STRING if result in (NULL, STRING) else None
 
@@ -117,7 +123,8 @@ def coerce_to(typed: TypedExpression, target: Type) -> TypedExpression | None:
     """Cast the expression implicitly, or return None where only `build_cast` converts it."""
     if typed.type == target:
         return typed
-    if typed.type == STRING and target in (DATE, *TIMESTAMP_TYPES) and isinstance(typed, Constant):
+    is_time = target in (DATE, *TIMESTAMP_TYPES) or isinstance(target, Time)
+    if typed.type == STRING and is_time and isinstance(typed, Constant):
         return parse_literal(typed, target)
     narrower = typed.type in INTEGER_TYPES and target in INTEGER_TYPES
     if common_type(typed.type, target) == target or narrower:
@@ -127,18 +134,27 @@ def coerce_to(typed: TypedExpression, target: Type) -> TypedExpression | None:
 
 
 def parse_literal(typed: Constant, target: Type) -> TypedExpression:
-    """Parse a string literal to a date or timestamp, or raise an ExpressionError."""
+    """Parse a string literal to a date, a timestamp or a time, or raise an ExpressionError."""
     import polars as pl
 
     read = build_cast(typed, target, typed.span)
     value = pl.select(to_expr(read)).to_series()
     if value.null_count():
-        example = "'2026-01-31'" if target == DATE else "'2026-01-31 08:00:00'"
+        example = {DATE: "'2026-01-31'", TIME: "'08:00:00'"}.get(target, "'2026-01-31 08:00:00'")
         raise ExpressionError(
             f"wanted a {target} here, got {typed.value!r}", typed.span, f"write it as {example}"
         )
+    if isinstance(target, Time):
+        return _build_time_constant(typed, target, value.item())
     first, last = _PYTHON_DAYS if target == DATE else (86_400_000_000 * d for d in _PYTHON_DAYS)
     if not first <= value.to_physical().item() < last:
         return read  # the year is out of the range of Python's dates
     # Parsed once, here, and not again for every batch.
     return Constant(target, False, typed.span, value.item())
+
+
+def _build_time_constant(typed: Constant, target: Time, value: time) -> Constant:
+    if len(str(typed.value).partition(".")[2].rstrip("0 ")) > MAX_TIME_DIGITS:
+        message = f"a time has at most {MAX_TIME_DIGITS} digits of a second's fraction"
+        raise ExpressionError(f"{message}, got {typed.value!r}", typed.span)
+    return Constant(target, False, typed.span, value)

@@ -336,7 +336,7 @@ class ExpressionResolver:
 
 
 LAMBDA_HINT = "it is an argument of such functions as transform(array, x -> x + 1)"
-CLOCK_FUNCTIONS = ("current_timestamp", "current_date")
+CLOCK_FUNCTIONS = ("current_timestamp", "current_date", "current_time", "localtime")
 
 
 def resolve_clock(node: syntax_tree.Name) -> TypedExpression:

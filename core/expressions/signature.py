@@ -36,15 +36,18 @@ from headrace.core.types.data_types import (
     INT,
     NULL,
     STRING,
+    TIME,
     TIMESTAMP_TYPES,
     Array,
     Decimal,
     Struct,
+    Time,
     Type,
     is_integer,
     is_numeric,
     is_ordered,
 )
+from headrace.core.types.type_parser import parse_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +75,18 @@ TYPE_VARIABLES: dict[str, tuple[str, Callable[[Type], bool]]] = {
     "I": ("an integer", is_integer),
     "F": ("a float or double", lambda type: type in FLOAT_TYPES),
     "D": ("a decimal", lambda type: isinstance(type, Decimal)),
+    "P": ("a time", lambda type: isinstance(type, Time)),
     "S": ("a struct", lambda type: isinstance(type, Struct)),
 }
 
 # The type of a letter when all its arguments are NULL.
-_DEFAULT_TYPES: dict[str, Type] = {"N": DOUBLE, "I": INT, "F": DOUBLE, "D": Decimal(38, 18)}
+_DEFAULT_TYPES: dict[str, Type] = {
+    "N": DOUBLE,
+    "I": INT,
+    "F": DOUBLE,
+    "D": Decimal(38, 18),
+    "P": TIME,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +177,7 @@ def _parse_pattern(text: str) -> TypePattern:
         return TypeVariable(text)
     if text.startswith("array<"):
         return ArrayPattern(_parse_pattern(text[6:-1]))
-    return ATOMS[text]
+    return ATOMS.get(text) or parse_type(text)[0]
 
 
 @dataclass(frozen=True, slots=True)

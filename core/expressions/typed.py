@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime
+from datetime import date, datetime, time
 from decimal import Decimal as PythonDecimal
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeAlias
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     import polars as pl
 
 # A constant of an interval type is a whole number: of microseconds, or of months.
-ConstantValue: TypeAlias = bool | int | float | PythonDecimal | str | bytes | date | datetime | None
+ConstantValue: TypeAlias = (
+    bool | int | float | PythonDecimal | str | bytes | date | datetime | time | None
+)
 PolarsForm: TypeAlias = "Callable[..., pl.Expr]"
 
 LazyRule: TypeAlias = "Callable[[Sequence[pl.Expr], Sequence[pl.Expr], int], pl.Expr]"

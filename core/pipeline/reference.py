@@ -103,7 +103,8 @@ VALUES_TEXT = """\
   functions that take lambda functions again. It is computed once for a whole batch.
 - **Types** are Spark SQL's: `boolean`, `tinyint`, `smallint`, `int`, `bigint`, `float`, `double`,
   `decimal(p,s)`, `string`, `binary`, `date`, `timestamp` (UTC, microseconds),
-  `timestamp_ntz` (the same without a time zone), `array<t>`,
+  `timestamp_ntz` (the same without a time zone), `time(p)` (of day, p digits after the second),
+  `array<t>`,
   `struct<a: t, b: t>`; `not null` may follow. Spark's other names (`long`, `integer`) are accepted.
 
 These are replaced inside values, not keys, after YAML has been read:

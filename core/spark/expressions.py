@@ -40,6 +40,7 @@ from headrace.core.types.data_types import (
     Decimal,
     Field,
     Struct,
+    Time,
     Type,
     strip_nullability,
 )
@@ -144,6 +145,8 @@ def from_spark_type(type: DataType) -> Type | None:
     from pyspark.sql import types as spark
 
     match type:
+        case spark.TimeType():
+            return Time(type.precision)
         case spark.DecimalType():
             return Decimal(type.precision, type.scale)
         case spark.ArrayType():

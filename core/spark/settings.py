@@ -36,6 +36,7 @@ SEMANTIC_SETTINGS = {
     "spark.sql.mapKeyDedupPolicy": "EXCEPTION",
     "spark.sql.decimalOperations.allowPrecisionLoss": "true",
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
+    "spark.sql.timeType.enabled": "true",
     "spark.sql.parser.escapedStringLiterals": "false",
     "spark.sql.parser.quotedRegexColumnNames": "false",
     "spark.sql.ansi.doubleQuotedIdentifiers": "false",

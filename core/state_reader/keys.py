@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, time
 from typing import TYPE_CHECKING
 
 from headrace.core.errors.problems import suggest_name
@@ -28,6 +28,7 @@ from headrace.core.types.data_types import (
     TIMESTAMP_NTZ,
     TIMESTAMP_TYPES,
     Schema,
+    Time,
     Type,
     to_polars,
 )
@@ -82,6 +83,8 @@ def _decode_value(type: Type) -> pl.Expr:
     if type in (DATE, *TIMESTAMP_TYPES):
         number = text.cast(pl.Int64)
         return (number.cast(pl.Int32) if type == DATE else number).cast(to_polars(type))
+    if isinstance(type, Time):
+        return text.cast(pl.Int64).cast(pl.Time)
     if type in FLOAT_TYPES:
         return text.cast(pl.Float64).cast(to_polars(type))
     return text.cast(to_polars(type))
@@ -167,6 +170,7 @@ _HINTS = {
     "binary": "its bytes in hex",
     "timestamp": "as in 2026-01-31T08:00:00Z",
     "timestamp_ntz": "as in 2026-01-31T08:00:00",
+    "time(6)": "as in 08:00:00",
     "date": "as in 2026-01-31",
     "boolean": "true or false",
 }
@@ -186,6 +190,9 @@ def _cast_text(text: pl.Series, type: Type) -> pl.Series:
     if type == TIMESTAMP_NTZ:
         times = [_parse_local_time(each) for each in text]
         return pl.Series(text.name, times, dtype=to_polars(type))
+    if isinstance(type, Time):
+        clock = [None if each is None else time.fromisoformat(each.strip()) for each in text]
+        return pl.Series(text.name, clock, dtype=pl.Time)
     return text.str.strip_chars().cast(to_polars(type))
 
 

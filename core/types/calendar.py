@@ -60,6 +60,14 @@ def drop_zone(time: pl.Expr) -> pl.Expr:
     return time.to_physical().cast(pl.Datetime("us"))
 
 
+def to_time(nanos: pl.Expr) -> pl.Expr:
+    """Convert nanoseconds since midnight to a time of day, null outside of the day."""
+    import polars as pl
+
+    inside = nanos.is_between(0, DAY_US * 1000 - 1)
+    return pl.when(inside).then(nanos).cast(pl.Int64).cast(pl.Time)
+
+
 def to_interval(micros: pl.Expr) -> pl.Expr:
     """Convert a number of microseconds to an interval, null where it is out of the range of a
     bigint."""

@@ -57,6 +57,20 @@ class Decimal(Type):
 
 
 @dataclass(frozen=True, slots=True)
+class Time(Type):
+    """A time of day with at most `precision` digits of its seconds' fraction.
+
+    >>> str(Time(6))
+    'time(6)'
+    """
+
+    precision: int
+
+    def __str__(self) -> str:
+        return f"time({self.precision})"
+
+
+@dataclass(frozen=True, slots=True)
 class Array(Type):
     """A list of values of one type; any value may be null.
 
@@ -136,6 +150,9 @@ TIMESTAMP = Atom("timestamp")
 TIMESTAMP_NTZ = Atom("timestamp_ntz")
 
 
+TIME = Time(6)
+
+
 NULL = Atom("void")
 
 
@@ -148,11 +165,15 @@ DAY_TIME = Atom("interval day to second")
 YEAR_MONTH = Atom("interval year to month")
 
 
+MAX_TIME_DIGITS = 6
+"""The digits of the fraction of a time's second."""
+
+
 ATOMS: dict[str, Type] = {
     str(atom): atom
     for atom in (
         *(BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, STRING, BINARY, DATE, TIMESTAMP),
-        TIMESTAMP_NTZ,
+        *(TIMESTAMP_NTZ, TIME),
         *(NULL, DAY, DAY_TIME, YEAR_MONTH),
     )
 }
@@ -259,6 +280,8 @@ def to_polars(type: Type) -> pl.DataType:
     match type:
         case Decimal(precision, scale):
             return pl.Decimal(precision, scale)
+        case Time():
+            return pl.Time()
         case Array(element):
             return pl.List(to_polars(element))
         case Struct(fields):

@@ -19,26 +19,29 @@ from headrace.core.types.data_types import (
     INT,
     INTERVAL_TYPES,
     MAX_DIGITS,
+    MAX_TIME_DIGITS,
     NULL,
     SMALLINT,
+    TIME,
     TIMESTAMP,
     TINYINT,
     Array,
     Decimal,
     Field,
     Struct,
+    Time,
     Type,
 )
 
 MAX_DEPTH = 20
 
 SIMPLE_TYPES: dict[str, Type] = {
-    **{name: type for name, type in ATOMS.items() if type not in (*INTERVAL_TYPES, NULL)},
+    **{name: type for name, type in ATOMS.items() if type not in (*INTERVAL_TYPES, NULL, TIME)},
     **{"byte": TINYINT, "short": SMALLINT, "integer": INT, "long": BIGINT, "real": FLOAT},
     "timestamp_ltz": TIMESTAMP,
 }
 DECIMAL_NAMES = ("decimal", "dec", "numeric")
-KNOWN_NAMES = (*SIMPLE_TYPES, *DECIMAL_NAMES, "array", "struct")
+KNOWN_NAMES = (*SIMPLE_TYPES, *DECIMAL_NAMES, "time", "array", "struct")
 
 # Names from other systems, and the name here.
 FOREIGN_NAMES = {
@@ -147,6 +150,8 @@ class _Parser:
                 return self.parse_struct(depth)
             case _ if name in DECIMAL_NAMES:
                 return self.parse_decimal()
+            case "time":
+                return self.parse_time()
             case _ if name in SIMPLE_TYPES:
                 return SIMPLE_TYPES[name]
         raise self.build_unknown_error(word)
@@ -180,6 +185,14 @@ class _Parser:
             scale = self.parse_digits(0, precision, "scale")
         self.expect_sign(")")
         return Decimal(precision, scale)
+
+    def parse_time(self) -> Type:
+        if not self.is_sign("("):
+            return TIME
+        self.advance()
+        precision = self.parse_digits(0, MAX_TIME_DIGITS, "number of digits")
+        self.expect_sign(")")
+        return Time(precision)
 
     def parse_digits(self, low: int, high: int, what: str) -> int:
         token = self.token

@@ -19,7 +19,7 @@ from tests.support.spark_text import spark_text
 
 COLUMNS = {name: (parse_type(type)[0], values) for name, (type, values) in EXAMPLE_ROWS.items()}
 SCHEMA = Schema(tuple(Field(name, type) for name, (type, _) in COLUMNS.items()))
-NOW = {"current_timestamp", "current_date", "now", "localtimestamp"}
+NOW = {"current_timestamp", "current_date", "now", "localtimestamp", "current_time"}
 
 EXAMPLES = [
     pytest.param(entry.name, text, value, id=text)

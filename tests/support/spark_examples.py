@@ -34,6 +34,7 @@ from tests.core.expressions.test_spark_answers import same, series
 from tests.support import aggregation
 from tests.support.paths import SPARK_EXAMPLES, SPARK_OUTCOMES
 from tests.support.runtime.memory_pipelines import run_plan
+from tests.support.spark.shown_values import is_shown_as_text, to_spark_text
 from tests.support.spark.sql_values import encode
 
 Outcome: TypeAlias = Literal["same", "different", "refused", "not compared"]
@@ -41,7 +42,7 @@ Outcome: TypeAlias = Literal["same", "different", "refused", "not compared"]
 VARIABLE_FUNCTIONS = frozenset(
     """
     curdate current_catalog current_database current_date current_path current_schema current_time
-    current_timestamp current_timezone current_user localtimestamp now session_user user
+    current_timestamp current_timezone current_user localtime localtimestamp now session_user user
     input_file_block_length input_file_block_start input_file_name java_method reflect
     monotonically_increasing_id rand randn random randstr shuffle spark_partition_id try_reflect
     uniform uuid version
@@ -248,6 +249,8 @@ def _compare(step: Step, result: pl.DataFrame, schema: Schema) -> None:
 
 
 def _encode(values: pl.Series, type: str) -> list[Any]:
+    if is_shown_as_text(type):
+        return to_spark_text(values, parse_type(type)[0]).to_list()
     if isinstance(values.dtype, pl.Datetime | pl.Date):
         values = values.to_physical()
     return [encode(value, type) for value in values.to_list()]

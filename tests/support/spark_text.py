@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -25,6 +25,8 @@ def spark_text(value: Any, type: Type) -> str:
             return _timestamp(value)
         case date():
             return value.isoformat()
+        case time():
+            return value.isoformat().rstrip("0") if value.microsecond else value.isoformat()
         case bytes():
             return value.decode("utf-8", "replace")
     match type:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from headrace.core.expressions.batch_forms import compute_on_column
-from headrace.core.expressions.casts import from_text, numbers, times, to_text
+from headrace.core.expressions.casts import clock_times, from_text, numbers, times, to_text
 from headrace.core.expressions.typed import PolarsForm
 from headrace.core.types.calendar import drop_zone
 from headrace.core.types.data_types import (
@@ -25,6 +25,7 @@ from headrace.core.types.data_types import (
     Decimal,
     Field,
     Struct,
+    Time,
     Type,
     to_polars,
 )
@@ -39,6 +40,8 @@ def build_form(source: Type, target: Type, *, try_: bool) -> PolarsForm:
             return _build_array(build_form(a, b, try_=try_))
         case Struct(a), Struct(b):
             return _build_struct(a, b, try_=try_)
+    if isinstance(source, Time) or isinstance(target, Time):
+        return clock_times.build_time_form(source, target)
     if target == STRING:
         return to_text.to_text(source, plain=try_)
     if target == BINARY:

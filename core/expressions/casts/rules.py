@@ -26,6 +26,7 @@ from headrace.core.types.data_types import (
     Array,
     Decimal,
     Struct,
+    Time,
     Type,
     is_integer,
     is_numeric,
@@ -69,6 +70,10 @@ def find_refusal(source: Type, target: Type, *, try_: bool) -> CastRefusal | Non
 def _is_supported(source: Type, target: Type) -> bool:
     """Whether `cast` converts one single value to another."""
     simple = is_numeric(source) or source in (BOOLEAN, STRING, DATE, TIMESTAMP)
+    if isinstance(target, Time):
+        return source in (STRING, *TIMESTAMP_TYPES) or isinstance(source, Time)
+    if isinstance(source, Time):
+        return target == STRING or target in INTEGER_TYPES or isinstance(target, Decimal)
     if source == TIMESTAMP_NTZ:
         return target in (STRING, DATE, TIMESTAMP)
     if target == TIMESTAMP_NTZ:
@@ -106,6 +111,8 @@ def _cast_hint(source: Type, target: Type, try_: bool) -> str:
         return "datediff(..., date '1970-01-01') counts days; unix_timestamp(...) counts seconds"
     if is_numeric(source) and target == DATE:
         return "date_add(date '1970-01-01', ...) takes days; timestamp_seconds(...) takes seconds"
+    if isinstance(source, Time) and target in TIMESTAMP_TYPES:
+        return "make_timestamp(date, time) adds the day"
     if source == DATE and target == BOOLEAN:
         return "compare it: ... is not null"
     if try_ and _may_use_double(source, target):
@@ -128,6 +135,8 @@ def can_be_null(source: Type, target: Type) -> bool:
         return False
     if source in TIMESTAMP_TYPES and target in TIMESTAMP_TYPES:
         return False
+    if isinstance(target, Time):
+        return source == STRING
     if target == BOOLEAN or target in FLOAT_TYPES:
         return source == STRING
     if target in INTEGER_TYPES:
@@ -155,6 +164,8 @@ def is_same_in_spark(source: Type, target: Type) -> bool:
             return is_same_in_spark(element, target)
         case Struct(fields), _:
             return all(is_same_in_spark(field.type, target) for field in fields)
+        case _, Time():
+            return source != STRING
         case _, Decimal():
             return source not in FLOAT_TYPES
         case Decimal(precision), _ if target == TIMESTAMP:

@@ -11,6 +11,7 @@ from headrace.core.expressions.functions.between_case import BETWEEN_CASE
 from headrace.core.expressions.functions.bitwise import BITWISE
 from headrace.core.expressions.functions.charsets import CHARSETS
 from headrace.core.expressions.functions.ciphers import CIPHERS
+from headrace.core.expressions.functions.clock_times import CLOCK_TIMES
 from headrace.core.expressions.functions.collections import COLLECTIONS
 from headrace.core.expressions.functions.confidential_texts import CONFIDENTIAL_TEXTS
 from headrace.core.expressions.functions.conversions import CONVERSIONS
@@ -71,6 +72,7 @@ FAMILIES: tuple[tuple[SqlFunction, ...], ...] = (
     TIMESTAMP_CONSTRUCTORS,
     TIME_ZONES,
     TIME_BUCKETS,
+    CLOCK_TIMES,
     DATE_PART,
     TIME_FORMATS,
     UNIX_TIME,

@@ -21,6 +21,7 @@ from headrace.core.types.data_types import (
     Array,
     Decimal,
     Struct,
+    Time,
     Type,
     is_numeric,
 )
@@ -81,7 +82,7 @@ def mismatch_hint(left: Type, right: Type, values: Iterable[TypedExpression] = (
 
 
 def _text_hint(other: Type, values: Iterable[TypedExpression]) -> str:
-    if other in (DATE, *TIMESTAMP_TYPES):
+    if other in (DATE, *TIMESTAMP_TYPES) or isinstance(other, Time):
         literals = (v.value for v in values if isinstance(v, Constant))
         literal = next((value for value in literals if isinstance(value, str)), None)
         written = f"write {other} '{literal}'" if literal else f"to_{other}(...) reads text"

@@ -26,7 +26,9 @@ from headrace.core.types.data_types import (
     TIMESTAMP,
     TIMESTAMP_TYPES,
     Decimal,
+    Time,
     Type,
+    to_polars,
 )
 
 if TYPE_CHECKING:
@@ -92,6 +94,8 @@ def _resolve_date_part(call: TypedCall) -> TypedExpression:
 
 
 def _resolve_part(name: str, call: TypedCall, source: TypedExpression) -> TypedExpression:
+    if isinstance(source.type, Time):
+        return _resolve_clock_part(name, call, source, source.type)
     wanted, result, form = _OWN_PARTS.get(name, (TIMESTAMP, INT, None))
     argument = coerce_to(source, wanted)
     if argument is None or source.type not in (DATE, *TIMESTAMP_TYPES, STRING, NULL):
@@ -102,6 +106,24 @@ def _resolve_part(name: str, call: TypedCall, source: TypedExpression) -> TypedE
     if form is None:
         return _PART_FUNCTIONS[name].resolve(TypedCall(call.name, (source,), call.span))
     return FunctionCall(result, argument.nullable, call.span, call.name, (argument,), form)
+
+
+def _resolve_clock_part(
+    name: str, call: TypedCall, source: TypedExpression, type: Time
+) -> TypedExpression:
+    """Resolve a part of a time of day; its seconds have the digits of the type."""
+    if name not in ("hour", "minute", "second"):
+        hint = "a time of day has HOUR, MINUTE and SECOND"
+        raise ExpressionError(f"{call.name} finds no {name} in {type}", call.span, hint)
+    if name != "second":
+        return _PART_FUNCTIONS[name].resolve(TypedCall(call.name, (source,), call.span))
+    result, unit = Decimal(2 + type.precision, type.precision), 10 ** (9 - type.precision)
+
+    def extract(time: pl.Expr) -> pl.Expr:
+        digits = calendar.to_int128(time.to_physical() % (60 * 10**9) // unit)
+        return digits.reinterpret(dtype=to_polars(result))
+
+    return FunctionCall(result, source.nullable, call.span, call.name, (source,), extract)
 
 
 DATE_PART: tuple[SqlFunction, ...] = (

@@ -8,7 +8,7 @@ timestamp here only in the exact form that Spark gives it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import date, datetime
+from datetime import date, datetime, time
 from typing import TYPE_CHECKING
 
 from headrace.core.expressions.casts import build_cast
@@ -29,6 +29,7 @@ from headrace.core.types.data_types import (
     NULL,
     STRING,
     TIMESTAMP_TYPES,
+    Time,
     Type,
     to_polars,
 )
@@ -41,7 +42,7 @@ def _resolve_in(call: TypedCall) -> TypedExpression:
     value, *items = call.arguments
     common = _find_common_type(call)
     target = BOOLEAN if common == NULL else common
-    if target in (DATE, *TIMESTAMP_TYPES):
+    if target in (DATE, *TIMESTAMP_TYPES) or isinstance(target, Time):
         _check_texts(call, target)
     written = [item for item in items if isinstance(item, Constant)]
     computed = [widen(item, target) for item in items if not isinstance(item, Constant)]
@@ -75,8 +76,10 @@ def _check_texts(call: TypedCall, target: Type) -> None:
             raise ExpressionError(message, text.span, f"write it as '{shown}'")
 
 
-def _format_like_spark(value: date) -> str:
-    """Return the text that Spark gives a date or timestamp."""
+def _format_like_spark(value: date | time) -> str:
+    """Return the text that Spark gives a date, a timestamp or a time."""
+    if isinstance(value, time):
+        return value.isoformat().rstrip("0") if value.microsecond else value.isoformat()
     if not isinstance(value, datetime):
         return value.isoformat()
     text = value.replace(tzinfo=None).isoformat(" ")

@@ -34,34 +34,32 @@ DEFAULT_PATTERN = "yyyy-MM-dd HH:mm:ss"
 """The default pattern of `unix_timestamp` and `from_unixtime`."""
 
 
-def _make_parser(pattern: str) -> PolarsForm | None:
-    """Return the form that parses a text, None if the pattern is invalid."""
+def make_parser(pattern: str, *, local: bool = False) -> PolarsForm | None:
+    """Return the form that parses a text, None if the pattern is invalid.
+
+    If `local`, a zone in the text has no effect.
+    """
     from headrace.core.expressions.java_time.pattern import TimePatternError
     from headrace.core.expressions.java_time.time_parser import build_parser
 
     try:
-        return build_parser(pattern)
+        return build_parser(pattern, local=local)
     except TimePatternError:
         return None
 
 
 def _make_ntz_parser(pattern: str) -> PolarsForm | None:
-    from headrace.core.expressions.java_time.pattern import TimePatternError
-    from headrace.core.expressions.java_time.time_parser import build_parser
-
-    try:
-        return fit_time_zone(build_parser(pattern, local=True), TIMESTAMP_NTZ)
-    except TimePatternError:
-        return None
+    form = make_parser(pattern, local=True)
+    return form and fit_time_zone(form, TIMESTAMP_NTZ)
 
 
 def _make_date_parser(pattern: str) -> PolarsForm | None:
-    form = _make_parser(pattern)
+    form = make_parser(pattern)
     return form and (lambda text: calendar.truncate_to_day(form(text)))
 
 
 def _make_seconds_parser(pattern: str) -> PolarsForm | None:
-    form = _make_parser(pattern)
+    form = make_parser(pattern)
     return form and (lambda text: _to_seconds(form(text)))
 
 
@@ -75,13 +73,41 @@ def _make_formatter(pattern: str) -> PolarsForm | None:
         return None
 
 
+_CLOCK_LETTERS = frozenset("HhKkmsSa")
+
+
+def _formats_clock(pattern: str) -> bool:
+    """Whether a pattern has only fields of the time of day."""
+    from headrace.core.expressions.java_time.pattern import PatternField, parse_time_pattern
+
+    parts = parse_time_pattern(pattern)
+    fields = [part for part in parts if isinstance(part, PatternField)]
+    return all(field.letter in _CLOCK_LETTERS for field in fields)
+
+
+def _make_clock_formatter(pattern: str) -> PolarsForm | None:
+    form = _make_formatter(pattern)
+    if form is None or not _formats_clock(pattern):
+        return None
+    return lambda time: form(calendar.to_timestamp(time.to_physical() // 1000))
+
+
+def _check_clock_formatter(bound: BoundArguments) -> None:
+    _check_formatter(bound)
+    pattern = literal_text(bound.arguments[1])
+    if pattern is not None and not _formats_clock(pattern):
+        message = f"'{pattern}' has a field that a time of day lacks"
+        raise ExpressionError(message, bound.arguments[1].span, "as in 'HH:mm:ss'")
+
+
 def _make_seconds_formatter(pattern: str) -> PolarsForm | None:
     """Return the form; the seconds wrap around where their microseconds do not fit, as in Spark."""
     form = _make_formatter(pattern)
     return form and (lambda seconds: form(calendar.to_timestamp(seconds * calendar.SECOND_US)))
 
 
-def _check_parser(bound: BoundArguments) -> None:
+def check_parser(bound: BoundArguments) -> None:
+    """Refuse a literal that is no pattern for parsing."""
     from headrace.core.expressions.java_time.time_parser import build_parser
 
     _check_pattern(bound, build_parser)
@@ -131,7 +157,7 @@ def _to_seconds(time: pl.Expr) -> pl.Expr:
     return calendar.to_micros(time).truncdiv(calendar.SECOND_US)
 
 
-def _allow_cast(row: SqlFunction, target: Type) -> SqlFunction:
+def allow_cast(row: SqlFunction, target: Type) -> SqlFunction:
     """Make a call with one argument a cast; a boolean is refused, as no function returns a time
     from it."""
 
@@ -174,7 +200,7 @@ def _define_timestamp_overload(
 
 
 TIME_FORMATS: tuple[SqlFunction, ...] = (
-    _allow_cast(
+    allow_cast(
         function(
             "to_timestamp",
             FAMILY,
@@ -182,8 +208,8 @@ TIME_FORMATS: tuple[SqlFunction, ...] = (
             " letters; NULL if the text is not a timestamp.",
             overload(
                 "to_timestamp(text: string, pattern: string) -> timestamp",
-                build=_build_by_pattern(_make_parser),
-                check=_check_parser,
+                build=_build_by_pattern(make_parser),
+                check=check_parser,
                 spark=NO_SPARK_FORM,
             ),
             _define_timestamp_overload("to_timestamp", "timestamp", lambda time: time),
@@ -193,7 +219,7 @@ TIME_FORMATS: tuple[SqlFunction, ...] = (
         ),
         TIMESTAMP,
     ),
-    _allow_cast(
+    allow_cast(
         function(
             "to_timestamp_ntz",
             FAMILY,
@@ -202,7 +228,7 @@ TIME_FORMATS: tuple[SqlFunction, ...] = (
             overload(
                 "to_timestamp_ntz(text: string, pattern: string) -> timestamp_ntz",
                 build=_build_by_pattern(_make_ntz_parser),
-                check=_check_parser,
+                check=check_parser,
                 spark=NO_SPARK_FORM,
             ),
             _define_timestamp_overload(
@@ -212,7 +238,7 @@ TIME_FORMATS: tuple[SqlFunction, ...] = (
         ),
         TIMESTAMP_NTZ,
     ),
-    _allow_cast(
+    allow_cast(
         function(
             "to_date",
             "dates",
@@ -221,7 +247,7 @@ TIME_FORMATS: tuple[SqlFunction, ...] = (
             overload(
                 "to_date(text: string, pattern: string) -> date",
                 build=_build_by_pattern(_make_date_parser),
-                check=_check_parser,
+                check=check_parser,
                 spark=NO_SPARK_FORM,
             ),
             _define_timestamp_overload("to_date", "date", calendar.truncate_to_day),
@@ -242,6 +268,12 @@ TIME_FORMATS: tuple[SqlFunction, ...] = (
             spark=_spark_form_of_pattern,
             nulls="strict",
         ),
+        overload(
+            "date_format(time: P, pattern: string) -> string",
+            build=build_by_text(1, _make_clock_formatter),
+            check=_check_clock_formatter,
+            spark=NO_SPARK_FORM,
+        ),
         example=(
             "date_format(timestamp '2024-05-06 17:08:09', 'EEE d MMM, h:mm a')",
             "Mon 6 May, 5:08 PM",
@@ -257,7 +289,7 @@ TIME_FORMATS: tuple[SqlFunction, ...] = (
             overload(
                 "unix_timestamp(text: string, [pattern: string]) -> bigint",
                 build=_build_by_pattern(_make_seconds_parser),
-                check=_check_parser,
+                check=check_parser,
                 spark=NO_SPARK_FORM,
             ),
             _define_timestamp_overload("unix_timestamp", "bigint", _to_seconds),

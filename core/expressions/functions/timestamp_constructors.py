@@ -15,7 +15,7 @@ from headrace.core.expressions.functions.time_zones import check_zone, shift_tim
 from headrace.core.expressions.signature import BoundArguments
 from headrace.core.expressions.typed import NO_SPARK_FORM, PolarsForm
 from headrace.core.types import calendar, time_zones
-from headrace.core.types.data_types import TIMESTAMP, Decimal
+from headrace.core.types.data_types import TIMESTAMP, Decimal, to_polars
 
 if TYPE_CHECKING:
     import polars as pl
@@ -78,9 +78,36 @@ def _build_ntz_from_fields(bound: BoundArguments) -> PolarsForm:
     return fit_time_zone(_build_from_fields(bound), bound.result)
 
 
+def _build_from_date(bound: BoundArguments) -> PolarsForm:
+    """Return the form of a date and a time of day, in UTC or in a zone."""
+    from headrace.core.expressions.batch_forms import compute_on_frame
+
+    def compute(frame: pl.DataFrame) -> pl.Series:
+        import polars as pl
+
+        days, nanos = (column.to_physical().cast(pl.Int128) for column in frame.get_columns()[:2])
+        day = pl.Series([calendar.DAY_US], dtype=pl.Int128)
+        local = (days * day + nanos // 1000).cast(pl.Int64, strict=False)
+        for zone in frame.get_columns()[2:]:
+            local = shift_times(local, zone, time_zones.convert_to_utc)
+        return local.cast(to_polars(bound.result))
+
+    return compute_on_frame(compute, bound.result)
+
+
+def _define_day_overload(name: str, zone: str = ", [zone: string]") -> Overload:
+    return overload(
+        f"{name}(date: exact date, time: P{zone}) -> {'timestamp' if zone else 'timestamp_ntz'}",
+        build=_build_from_date,
+        check=partial(check_zone, at=2),
+        spark=NO_SPARK_FORM,
+    )
+
+
 _DOC = (
     "The timestamp of a year, month, day, hour, minute and seconds with a fraction, in UTC or in a"
-    " time zone; 60 seconds are the next minute; NULL if there is no such time."
+    " time zone, or of a date and a time of day; 60 seconds are the next minute; NULL if there is"
+    " no such time."
 )
 
 
@@ -90,6 +117,7 @@ def _define_constructor(name: str, *more: Overload) -> SqlFunction:
         FAMILY,
         _DOC + (" Of a date, its midnight." if more else ""),
         _define_field_overload(name),
+        _define_day_overload(name),
         *more,
         example=(f"{name}(2024, 5, 6, 7, 8, 9.5)", "2024-05-06 07:08:09.5"),
         more=((f"{name}(2024, 5, 6, 7, 8, 9, 'Asia/Tokyo')", "2024-05-05 22:08:09"),),
@@ -107,6 +135,7 @@ def _define_ntz_constructor(name: str) -> SqlFunction:
             build=_build_ntz_from_fields,
             spark=NO_SPARK_FORM,
         ),
+        _define_day_overload(name, zone=""),
         example=(f"{name}(2024, 5, 6, 7, 8, 9.5)", "2024-05-06 07:08:09.5"),
     )
 

@@ -27,13 +27,20 @@ FAMILY = "times"
 def _define_part(name: str, doc: str, whole: str, unit: str, example: str) -> SqlFunction:
     """Define the function of a part of the time of day, as an int."""
     whole_us, unit_us = time_units.MICROSECONDS[whole], time_units.MICROSECONDS[unit]
-    row = overload(
-        f"{name}(time: timestamp) -> int",
-        lambda time: calendar.to_int(calendar.to_micros(time) % whole_us // unit_us),
-        nulls="strict",
+    rows = (
+        overload(
+            f"{name}(time: timestamp) -> int",
+            lambda time: calendar.to_int(calendar.to_micros(time) % whole_us // unit_us),
+            nulls="strict",
+        ),
+        overload(
+            f"{name}(time: P) -> int",
+            lambda time: calendar.to_int(time.to_physical() // 1000 % whole_us // unit_us),
+            nulls="strict",
+        ),
     )
     call = f"{name}(timestamp '2024-05-06 07:08:09.5')"
-    return function(name, FAMILY, doc, row, example=(call, example))
+    return function(name, FAMILY, doc, *rows, example=(call, example))
 
 
 def _check_unit(bound: BoundArguments) -> None:

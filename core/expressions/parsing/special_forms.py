@@ -10,7 +10,15 @@ from headrace.core.expressions.parsing.literals import parse_interval, sum_inter
 from headrace.core.expressions.parsing.syntax_tree import CallNode, Literal, SyntaxNode, TypedText
 from headrace.core.expressions.parsing.token_stream import ExpressionParser
 from headrace.core.expressions.typed import ExpressionError
-from headrace.core.types.data_types import BINARY, BOOLEAN, DATE, TIMESTAMP, TIMESTAMP_NTZ, Type
+from headrace.core.types.data_types import (
+    BINARY,
+    BOOLEAN,
+    DATE,
+    TIME,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    Type,
+)
 
 
 def parse_special_form(parser: ExpressionParser) -> SyntaxNode | None:
@@ -52,7 +60,7 @@ def _parse_case(parser: ExpressionParser) -> SyntaxNode:
 
 _TYPED_TEXT: dict[str, Type] = {
     **{"date": DATE, "timestamp": TIMESTAMP, "timestamp_ltz": TIMESTAMP},
-    **{"timestamp_ntz": TIMESTAMP_NTZ, "x": BINARY},
+    **{"timestamp_ntz": TIMESTAMP_NTZ, "time": TIME, "x": BINARY},
 }
 
 

@@ -7,7 +7,7 @@ import io
 import math
 import pickle
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 
 import polars as pl
@@ -124,6 +124,8 @@ VALUES: list[tuple[str, str, object]] = [
     ("timestamp", "1769846400", BAD),
     ("timestamp_ntz", "2026-01-31 08:00:00.5", datetime(2026, 1, 31, 8, 0, 0, 500_000)),
     ("timestamp_ntz", "2026-01-31 08:00:00Z", BAD),
+    ("time(3)", "08:07:06.55555", time(8, 7, 6, 555_000)),
+    ("time(6)", "08:60", BAD),
     ("binary", "aGk=", b"hi"),
     ("binary", "a", BAD),
     ("string", "NaN", "NaN"),
@@ -299,6 +301,7 @@ ENCODED: list[tuple[str, object, str]] = [
     ("date", date(2026, 1, 31), "2026-01-31"),
     ("timestamp", datetime(2026, 1, 31, 8, tzinfo=UTC), "2026-01-31T08:00:00.000000Z"),
     ("timestamp_ntz", datetime(2026, 1, 31, 8), "2026-01-31T08:00:00.000000"),
+    ("time", time(8, 7), "08:07:00.000000"),
 ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import pickle
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 
 import polars as pl
@@ -54,6 +54,12 @@ VALUES: list[tuple[str, object, str]] = [
     ("timestamp", datetime(1, 1, 1, 0, 0, 0, 7, UTC), '"0001-01-01T00:00:00.000007Z"'),
     ("timestamp_ntz", datetime(2026, 1, 31, 8), '"2026-01-31T08:00:00.000000"'),
     ("array<timestamp_ntz>", [datetime(2026, 1, 31), None], '["2026-01-31T00:00:00.000000",null]'),
+    ("time", time(8, 7, 6, 5), '"08:07:06.000005"'),
+    (
+        "struct<a:time,b:double>",
+        {"a": time(8), "b": math.inf},
+        '{"a":"08:00:00.000000","b":"Infinity"}',
+    ),
     ("array<double>", [1.5, math.nan, None], '[1.5,"NaN",null]'),
     ("array<bigint>", [], "[]"),
     ("array<string>", ['"', None], '["\\"",null]'),

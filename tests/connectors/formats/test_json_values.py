@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from datetime import date, datetime
+from datetime import date, datetime, time
 from decimal import Decimal
 from zoneinfo import ZoneInfo
 
@@ -131,6 +131,14 @@ VALUES: list[tuple[str, str, object]] = [
     ("timestamp_ntz", '"2026-01-31T08:00:00+02:00"', BAD),
     ("timestamp_ntz", "1769846400000", BAD),
     ("array<timestamp_ntz>", '["2026-01-31",null]', [datetime(2026, 1, 31), None]),
+    ("time", '"08:07:06.5"', time(8, 7, 6, 500_000)),
+    ("time", '"08:07"', time(8, 7)),
+    ("time(0)", '"08:07:06.999"', time(8, 7, 6)),
+    ("time", '"24:00:00"', BAD),
+    ("time", '"8:07"', BAD),
+    ("time", '"08:07:06Z"', BAD),
+    ("time", "29220", BAD),
+    ("array<time>", '["08:07",null]', [time(8, 7), None]),
     ("array<bigint>", "[1,null,2]", [1, None, 2]),
     ("array<bigint>", "[]", []),
     ("array<bigint>", "[1.5]", BAD),

@@ -112,6 +112,7 @@ AT = datetime(2026, 1, 31, 8, 0, 0, 123_456)
         (pl.Series([7], dtype=pl.Int64), "decimal(21,2)", [Decimal("7.00")]),
         (pl.Series([AT], dtype=pl.Datetime("ns")), "timestamp", [AT]),
         (pl.Series([AT], dtype=pl.Datetime("ns")), "timestamp_ntz", [AT]),
+        (pl.Series([AT.time()]), "time", [AT.time()]),
         (pl.Series([AT], dtype=pl.Datetime("ms")), "timestamp", [AT.replace(microsecond=123_000)]),
         (
             pl.Series([AT]).dt.replace_time_zone("Asia/Tokyo"),
@@ -152,7 +153,7 @@ def test_a_wider_type_may_be_declared(
             "wanted timestamp_ntz, the file has timestamp",
             "declare it as timestamp",
         ),
-        (pl.Time, "string", "wanted string, the file has Time", "leave it out of the schema"),
+        (pl.Time, "string", "wanted string, the file has time(6)", "declare it as time(6)"),
         (
             pl.Struct({"x": pl.Int8}),
             "struct<x:int,y:int>",

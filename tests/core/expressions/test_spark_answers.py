@@ -20,6 +20,11 @@ from headrace.core.expressions import ExpressionErrors, to_expr, type_expression
 from headrace.core.types.data_types import Field, Schema, to_polars
 from headrace.core.types.type_parser import parse_type
 from tests.support.paths import SPARK_ANSWERS, SPARK_CASES
+from tests.support.spark.shown_values import (
+    from_spark_text,
+    is_shown_as_text,
+    to_spark_text,
+)
 from tests.support.spark.sql_values import decode, encode
 
 FAMILIES = sorted(
@@ -44,6 +49,8 @@ def family(name: str) -> tuple[dict[str, Any], dict[str, dict[str, Any]], pl.Dat
 def series(field: Field, coded: list[Any]) -> pl.Series:
     """Build a column from coded values."""
     type = to_polars(field.type)
+    if is_shown_as_text(str(field.type)):
+        return from_spark_text(field.name, coded, field.type)
     if isinstance(type, pl.Datetime | pl.Date):
         physical = pl.Int64 if isinstance(type, pl.Datetime) else pl.Int32
         return pl.Series(field.name, coded, dtype=physical).cast(type)
@@ -55,7 +62,9 @@ def ours(text: str, frame: pl.DataFrame, schema: Schema) -> tuple[str, list[Any]
     typed = type_expression(text, schema)
     result = frame.with_columns(to_expr(typed).alias("__r"))["__r"]
     assert result.dtype == to_polars(typed.type), f"typed {typed.type}, computed {result.dtype}"
-    if isinstance(result.dtype, pl.Datetime | pl.Date | pl.Duration):
+    if is_shown_as_text(str(typed.type)):
+        return str(typed.type), to_spark_text(result, typed.type).to_list()
+    if isinstance(result.dtype, pl.Datetime | pl.Date):
         result = result.to_physical()
     return str(typed.type), [encode(value, str(typed.type)) for value in result.to_list()]
 

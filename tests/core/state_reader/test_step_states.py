@@ -297,7 +297,7 @@ def test_a_running_top_is_read_as_it_was_emitted(tmp_path: Path, columns: str) -
 
 KEYS = (
     *("k", "s", "x", "at", "cast(x as float)", "v > 2", "to_date(at)", "binary(s)"),
-    "cast(at as timestamp_ntz)",
+    *("cast(at as timestamp_ntz)", "cast(at as time)"),
     *(
         "cast(v as decimal(20,3))",
         "concat(s, 'ä:1-')",

@@ -21,6 +21,7 @@ from headrace.core.types.data_types import (
     INT,
     SMALLINT,
     STRING,
+    TIME,
     TIMESTAMP,
     TIMESTAMP_NTZ,
     TINYINT,
@@ -36,6 +37,7 @@ from headrace.core.types.data_types import (
 ATOMS: tuple[Type, ...] = (
     *(BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, STRING, BINARY, DATE, TIMESTAMP),
     TIMESTAMP_NTZ,
+    TIME,
     *(Decimal(5, 2), Decimal(38, 0), Decimal(38, 38), Decimal(20, 10)),
 )
 WIDE = Context(prec=38)
@@ -88,6 +90,7 @@ def _values(type: Type) -> st.SearchStrategy[object]:
         DATE: st.dates(date(1, 1, 1), date(9999, 12, 31)),
         TIMESTAMP: st.datetimes(datetime(1, 1, 2), timezones=st.just(UTC)),
         TIMESTAMP_NTZ: st.datetimes(datetime(1, 1, 2)),
+        TIME: st.times(),
     }
     return plain[type]
 

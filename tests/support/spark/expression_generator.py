@@ -38,6 +38,7 @@ from headrace.core.types.data_types import (
     NULL,
     SMALLINT,
     STRING,
+    TIME,
     TIMESTAMP,
     TIMESTAMP_NTZ,
     TINYINT,
@@ -52,7 +53,7 @@ ROWS: tuple[SqlFunction, ...] = tuple(row for family in FAMILIES for row in fami
 _INFIX = frozenset("and or = <> <=> < <= > >= + - * / div % & | ^ << >> >>> ||".split())
 _LIKES = frozenset(("like", "ilike", "rlike"))
 _TYPES = (TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, MONEY, WIDE, WHOLE, STRING, BOOLEAN)
-TYPES = (*_TYPES, BINARY, DATE, TIMESTAMP, TIMESTAMP_NTZ, INTS, TEXTS, PERSON)
+TYPES = (*_TYPES, BINARY, DATE, TIMESTAMP, TIMESTAMP_NTZ, TIME, INTS, TEXTS, PERSON)
 _ALL = (*TYPES, *INTERVAL_TYPES)
 _NARROWER = {
     BIGINT: (INT, TINYINT),
@@ -204,6 +205,7 @@ _NAMED: dict[str, Type] = {
     "date": DATE,
     "timestamp": TIMESTAMP,
     "ntz": TIMESTAMP_NTZ,
+    "clock": TIME,
     "array": INTS,
     "texts": TEXTS,
     "struct": PERSON,

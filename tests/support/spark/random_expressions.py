@@ -155,6 +155,8 @@ def _physical(type: PolarsDataType) -> PolarsDataType:
     match type:
         case pl.Date():
             return pl.Int32()
+        case pl.Time():
+            return pl.Int64()
         case pl.Datetime():
             return pl.Int64()
         case pl.String():

@@ -42,6 +42,8 @@ CONSTANTS: dict[tuple[str, str], list[str]] = {
     **{(name, "pattern"): _FORMATS for name in ("to_timestamp", "to_date", "to_timestamp_ntz")},
     **{("convert_timezone", name): _ZONES for name in ("from", "to")},
     **{(name, "zone"): _ZONES for name in ("from_utc_timestamp", "to_utc_timestamp")},
+    **{(name, "unit"): [f"'{u}'" for u in _UNITS[-5:]] for name in ("time_trunc", "time_diff")},
+    ("to_time", "pattern"): ["'HH:mm:ss'", "'H.mm'", "'h:mm a'", "'yyyy-MM-dd HH:mm:ss'"],
     ("time_bucket", "size"): [
         "interval 7 minutes",
         "interval '1 2' day to hour",
@@ -83,6 +85,9 @@ LITERALS: dict[str, list[str]] = {
     "timestamp": [
         "timestamp '2024-02-29 23:59:59.999999'", "timestamp '1969-12-31 23:59:59.5'",
         "timestamp '0001-01-01 00:00:00'", "timestamp '2024-03-31T01:30:00Z'",
+    ],
+    "time(6)": [
+        "time '00:00:00'", "time '23:59:59.999999'", "time '12:30:15.5'", "time '07:08'",
     ],
     "timestamp_ntz": [
         "timestamp_ntz '2024-02-29 23:59:59.999999'", "timestamp_ntz '1969-12-31 23:59:59.5'",
@@ -227,6 +232,11 @@ OWN: dict[str, list[str]] = {
     "lpad": ["lpad({string}, 7, {string})", "lpad({string}, 3)", "lpad({string}, -1, 'x')"],
     "rpad": ["rpad({string}, 7, {string})", "rpad({string}, 3)"],
     "current_timestamp": ["current_timestamp() > timestamp '2024-01-01 00:00:00'"],
+    "current_time": ["current_time() >= {clock}"],
+    "make_time": ["make_time({int}, {int}, {money})", "make_time(7, {int}, {int})"],
+    "time_from_seconds": [
+        f"time_from_seconds({{{type}}})" for type in ("int", "bigint", "money", "double")
+    ],
     "localtimestamp": ["localtimestamp() > {ntz}"],
     "current_date": ["current_date() > date '2024-01-01'"],
     **{name: [f"{name}({{T}})"] for name in _CASTS.split()},

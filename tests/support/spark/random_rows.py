@@ -22,6 +22,7 @@ from headrace.core.types.data_types import (
     INT,
     SMALLINT,
     STRING,
+    TIME,
     TIMESTAMP,
     TIMESTAMP_NTZ,
     TIMESTAMP_TYPES,
@@ -63,6 +64,8 @@ COLUMNS: dict[str, Type] = {
     "t": TIMESTAMP,
     "c": TIMESTAMP,
     "n": TIMESTAMP_NTZ,
+    "aa": TIME,
+    "bb": TIME,
     "o": TIMESTAMP_NTZ,
     "a": INTS,
     "g": TEXTS,
@@ -93,6 +96,9 @@ _MICROS += [-62_135_596_800_000_000, -62_135_596_800_000_001, 253_402_300_800_00
 _MICROS += [2**63 - 1, -(2**63), -(2**63) + 366 * _DAY, -12_219_292_800_000_000, 8_000_000_123]
 
 
+_CLOCKS = [0, 1, 999_999, _DAY - 1, 45_015_500_000, 45_000_000_000, 3_600_000_000]
+
+
 def frame(random: Random, rows: int) -> pl.DataFrame:
     """Draw this number of rows; one value in eight is null."""
     return pl.DataFrame([_column(name, type, random, rows) for name, type in COLUMNS.items()])
@@ -107,6 +113,7 @@ def series(name: str, values: list[Any], type: Type) -> pl.Series:
     """A column of values; those of times are counts."""
     counts: dict[Type, pl.DataType] = {
         DATE: pl.Int32(),
+        TIME: pl.Int64(),
         **dict.fromkeys(TIMESTAMP_TYPES, pl.Int64()),
     }
     return pl.Series(name, values, dtype=counts.get(type, to_polars(type))).cast(to_polars(type))
@@ -130,6 +137,8 @@ def value(type: Type, random: Random) -> Any:
         return random.choice((*_DOUBLES, random.gauss(0, 1000), float(random.randrange(-99, 99))))
     if type == BOOLEAN:
         return random.random() < 0.5
+    if type == TIME:
+        return 1000 * random.choice((*_CLOCKS, random.randrange(_DAY)))
     if type == DATE:
         return random.choice((*_DAYS, random.randrange(-30_000, 30_000)))
     if type in TIMESTAMP_TYPES:

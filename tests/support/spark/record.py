@@ -21,6 +21,7 @@ from pyspark.sql import types as T
 from pyspark.sql.types import DataType, StructType
 
 from tests.support.paths import SPARK_ANSWERS, SPARK_CASES
+from tests.support.spark.shown_values import is_shown_as_text
 from tests.support.spark.sql_values import decode, encode
 
 AT_ONCE = 40
@@ -33,6 +34,7 @@ def session() -> SparkSession:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.ansi.enabled": "false",
         "spark.sql.caseSensitive": "true",
+        "spark.sql.timeType.enabled": "true",
         "spark.sql.shuffle.partitions": "1",
         "spark.sql.optimizer.excludedRules": (
             f"{rules}.ConstantFolding,{rules}.ConvertToLocalRelation"
@@ -65,9 +67,15 @@ def shown(expression: str, type: DataType) -> str:
         return f"unix_micros({expression})"
     if isinstance(type, T.DateType):
         return f"unix_date({expression})"
-    if isinstance(type, T.DayTimeIntervalType | T.YearMonthIntervalType):
+    if is_shown_as_text(type.simpleString()):
         return f"cast({expression} as string)"
     return expression
+
+
+def shown_type(type: DataType) -> str:
+    """The type of what `shown` gives."""
+    text = type.simpleString()
+    return "string" if is_shown_as_text(text) else text
 
 
 def values(
@@ -85,7 +93,7 @@ def values(
         return values(data, typed[:half], aggregate) | values(data, typed[half:], aggregate)
     rows = rows if aggregate else [row[1:] for row in sorted(rows, key=lambda row: row[0])]
     return {
-        text: [encode(row[i], type.simpleString()) for row in rows]
+        text: [encode(row[i], shown_type(type)) for row in rows]
         for i, (text, type) in enumerate(typed)
     }
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import math
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, time, timedelta
 from decimal import Context, Decimal
 from typing import Any
 
@@ -30,6 +30,8 @@ def decode(value: Any, type: str) -> Any:
         return date(1970, 1, 1) + timedelta(days=value)
     if type in ("timestamp", "timestamp_ntz"):
         return EPOCH + timedelta(microseconds=value)
+    if type.startswith("time("):
+        return time.fromisoformat(value)
     if type.startswith("array<"):
         return [decode(item, type[6:-1]) for item in value]
     if type.startswith("struct<"):

@@ -8,6 +8,7 @@ is out of range, it is NULL here.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headrace.core.expressions.function import Overload, overload
@@ -23,6 +24,7 @@ from headrace.core.types import calendar
 from headrace.core.types.data_types import (
     DOUBLE,
     FLOAT_TYPES,
+    TIMESTAMP,
     TIMESTAMP_TYPES,
     YEAR_MONTH,
     Decimal,
@@ -171,7 +173,7 @@ def _build_of_type(
     """Return the builder of a form whose result has a time zone only if the call's has one."""
 
     def build_typed(bound: BoundArguments) -> PolarsForm:
-        return fit_time_zone(build(bound), bound.result)
+        return fit_time_zone(build(replace(bound, result=TIMESTAMP)), bound.result)
 
     return build_typed
 

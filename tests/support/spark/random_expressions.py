@@ -21,10 +21,11 @@ import polars as pl
 
 from headrace.core.expressions import TypedExpression, to_expr
 from headrace.core.expressions.typed import PROCESSING_TIME
+from headrace.core.spark.columns import format_ddl
 from headrace.core.spark.expressions import translate_expression, try_analysis, types_match
-from headrace.core.types.data_types import to_polars
+from headrace.core.types.data_types import INT, to_polars
 from tests.support.spark.expression_generator import Drawing
-from tests.support.spark.random_rows import frame
+from tests.support.spark.random_rows import COLUMNS, frame
 from tests.support.spark.session import started
 
 if TYPE_CHECKING:
@@ -58,7 +59,8 @@ class Oracle:
         logging.getLogger("SQLQueryContextLogger").disabled = True
         self.frame = frame(random, ROWS).with_row_index(NUMBER).cast({NUMBER: pl.Int32})
         # From memory, so that it is Spark's compiled code that runs.
-        self.rows = spark.createDataFrame(self.frame.to_arrow()).coalesce(1).persist()
+        types = format_ddl({NUMBER: INT, **COLUMNS})
+        self.rows = spark.createDataFrame(self.frame.to_arrow(), types).coalesce(1).persist()
 
     def hold(self, expressions: Sequence[tuple[str, TypedExpression]], found: Found) -> None:
         """Compare these, all at once."""

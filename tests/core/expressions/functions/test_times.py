@@ -339,3 +339,9 @@ def test_zones_at_the_ends_of_the_range_are_null_or_exact(zone: str) -> None:
             [True, False, False, False],
             [False, True, False, False],
         )
+
+
+def test_months_are_added_to_a_computed_time_without_a_zone() -> None:
+    rows = frame(t=[0, None], n=[1, 1])
+    moved = values("cast(t as timestamp_ntz) + interval 1 month * n", rows)
+    assert moved == [31 * 86_400_000_000, None]

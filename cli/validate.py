@@ -129,10 +129,12 @@ def _count_expressions(pipeline: Pipeline) -> int:
     number = 0
     for step in pipeline.steps.values():
         keys = (step.key, step.dedup.key if step.dedup else None)
-        clauses = (step.with_, step.select, step.route, step.aggregate, *keys)
+        clauses = (step.with_, step.extend, step.select, step.route, step.aggregate, *keys)
         assigned = [one for clause in clauses for one in clause or ()]
         number += sum(one.expression is not None for one in assigned)
-        number += sum(each is not None for each in (step.where, step.explode, step.having))
+        number += sum(
+            each is not None for each in (step.where, step.explode, step.having, step.event_time)
+        )
         number += len(step.top.by) if step.top else 0
     for source in pipeline.sources.values():
         number += _count_option_expressions(source.connector.source, source.options)

@@ -32,12 +32,16 @@ def from_failed_rows(
 
     The rows become JSON. Their source position is unknown after an exchange, so it is null.
     """
+    return _build_frame(
+        (error, step, None, None, None, format_row_text(row), now_us) for error, row in failed
+    )
+
+
+def format_row_text(row: dict[str, Any]) -> str:
+    """Return a row as JSON."""
     import polars as pl
 
-    def text(row: dict[str, Any]) -> str:
-        return pl.DataFrame([_encode_value(row)]).write_ndjson().rstrip("\n")
-
-    return _build_frame((error, step, None, None, None, text(row), now_us) for error, row in failed)
+    return pl.DataFrame([_encode_value(row)]).write_ndjson().rstrip("\n")
 
 
 def _encode_value(value: Any) -> Any:

@@ -53,6 +53,7 @@ STEP_RULES = (
     KeyRule("ttl", "needs", "aggregate, top", "it sets when a key expires", unless=ANY_STATEFUL),
     KeyRule("apply", "needs", "window", "window: global is all rows of a key"),
     KeyRule("having", "needs", "aggregate", '"where" filters rows'),
+    KeyRule("watermark", "needs", "event_time", "as in event_time: at"),
     KeyRule("process", "needs", "key", "state and timers belong to a key: key: card"),
     KeyRule(
         "connect",

@@ -307,6 +307,7 @@ class DocumentReader:
             self.findings.add(f'{message} "{key.value}"', place, subject=section.subject)
 
     def _read_step(self, section: DocumentSection) -> Step | None:
+        self._check_watermark(section)
         return StepReader(section, self.connectors, self.resolver, self.folder).read()
 
     def _read_sink(self, section: DocumentSection) -> Sink | None:

@@ -68,8 +68,10 @@ class Watermark(DocumentModel):
         None,
         description="How long a split may have no rows before it stops holding the watermark back.",
     )
-    from_: ColumnName | None = Field(
-        None, alias="from", description="A column that carries the watermark; null means none."
+    from_: Expression | None = Field(
+        None,
+        alias="from",
+        description="A column, or an expression, that carries the watermark; null means none.",
     )
     python: FunctionName | None = Field(
         None, description="A function that computes the watermark, as in `marks.py:watermark`."
@@ -92,8 +94,10 @@ class SourceKeys(DocumentModel):
         alias="schema",
         description="The columns and their types. Not for connectors that define their own.",
     )
-    event_time: ColumnName | None = Field(
-        None, description="The timestamp column with the event time of a row."
+    event_time: Expression | None = Field(
+        None,
+        description="The event time of a row: a timestamp column, or an expression, as in "
+        "`to_timestamp(day, 'yyyy/MM/dd')`.",
     )
     watermark: Watermark | None = Field(None, description="How event time advances.")
     on_error: ErrorHandling = Field(
@@ -122,7 +126,7 @@ class StepKeys(DocumentModel):
 
     Its clauses apply in this order, however they are written: `from` (or `join`), `explode`,
     `where`, `map`, `with`, `lookup`, then `key`, `window` and `aggregate` (or `apply`, `top`, or
-    `process`), or else `dedup`, then `having`, `select`, `drop`, `route`.
+    `process`), or else `dedup`, then `having`, `extend`, `select`, `drop`, `route`, `event_time`.
     """
 
     from_: Names = Field(
@@ -185,6 +189,11 @@ class StepKeys(DocumentModel):
     having: Expression | None = Field(
         None, description="Keeps the rows of `aggregate` for which this is true."
     )
+    extend: Computed | None = Field(
+        None,
+        description="Adds or replaces columns, like `with`, after all clauses before: to the rows "
+        "of `aggregate`, of a join or a lookup.",
+    )
     select: Select | None = Field(
         None, description="The output columns: a list, or a mapping of names to expressions."
     )
@@ -193,6 +202,14 @@ class StepKeys(DocumentModel):
         None,
         description="Named outputs and their conditions: a row goes to the first output whose "
         "condition is true, read as `step.output`; all other rows go to `step.else`.",
+    )
+    event_time: Expression | None = Field(
+        None,
+        description="The event time of the rows, over their columns, if only steps without state "
+        "are between their source and this step: the source computes it, for each split.",
+    )
+    watermark: Watermark | None = Field(
+        None, description="With `event_time`: how event time advances, as for a source."
     )
     on_error: ErrorHandling = Field(
         OnError(),

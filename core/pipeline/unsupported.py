@@ -30,10 +30,11 @@ CLAUSES = (
         "apply",
         "top",
     ),
-    *("ttl", "dedup", "process", "having", "select", "drop", "route"),
+    *("ttl", "dedup", "process", "having", "extend", "select", "drop", "route", "event_time"),
+    "watermark",
 )
 
-QUALIFYING_CLAUSES = ("key", "window", "ttl", "having")
+QUALIFYING_CLAUSES = ("key", "window", "ttl", "having", "watermark")
 """Clauses that only qualify another clause."""
 
 STEP_KEY_ALIASES: Mapping[str, str] = {
@@ -53,6 +54,7 @@ STEP_KEY_ALIASES: Mapping[str, str] = {
 CLAUSE_EXAMPLES: Mapping[str, str] = {
     "select": "[id, price]",
     "with": "{total: price * amount}",
+    "extend": "{share: part / total}",
     "drop": "[note]",
     "explode": "{item: items}",
     "route": "{big: price > 100}",

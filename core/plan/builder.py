@@ -26,10 +26,11 @@ from headrace.core.plan.endpoints import (
     DEAD_LETTER_SCHEMA,
     build_sink,
     build_source,
-    check_event_time,
     check_sink,
     resolve_source_columns,
+    suggest_timestamp,
 )
+from headrace.core.plan.event_times import build_source_times
 from headrace.core.plan.fallible_operations import is_fallible_operation
 from headrace.core.plan.join_conditions import JoinInput
 from headrace.core.plan.joins import BroadcastJoinBuilder, JoinBuilder, report_ambiguous_columns
@@ -46,6 +47,7 @@ from headrace.core.plan.output_streams import (
 from headrace.core.plan.pushdown import push_down
 from headrace.core.plan.repeated_lateness import warn_of_late_again
 from headrace.core.plan.row_order_demand import mark_ordered_streams
+from headrace.core.plan.step_times import StepTimes
 from headrace.core.plan.stream_graph import (
     check_loops,
     find_cycles,
@@ -83,6 +85,8 @@ class PlanBuilder:
             name: UNKNOWN_COLUMNS for name in loaded.broken_names
         }
         self.streams: dict[str, nodes.Stream] = {}
+        self.parts: dict[str, nodes.Source | nodes.Step] = {}
+        """The sources and steps built so far."""
         self.cycles: list[tuple[str, ...]] = []
         self.misspelt_streams: set[str] = set()
         """Streams that a misspelt name probably refers to; they count as read."""
@@ -93,9 +97,13 @@ class PlanBuilder:
         self._check_cycles()
         self._check_sink_names()
         self._check_locations()
-        sources = [self._build_source(source) for source in self.pipeline.sources.values()]
+        for source in self.pipeline.sources.values():
+            self.parts[str(source.name)] = self._build_source(source)
         reads = {name: self._list_upstream(step) for name, step in self.pipeline.steps.items()}
-        steps = [self._build_step(self.pipeline.steps[name]) for name in sort_topologically(reads)]
+        for name in sort_topologically(reads):
+            self.parts[str(name)] = self._build_step(self.pipeline.steps[name])
+        sources = [part for part in self.parts.values() if isinstance(part, nodes.Source)]
+        steps = [part for part in self.parts.values() if isinstance(part, nodes.Step)]
         sinks = [self._build_sink(sink) for sink in self.pipeline.sinks.values()]
         self._check_readers()
         warn_of_growth(self.pipeline, (*sources, *steps), self.report)
@@ -167,8 +175,8 @@ class PlanBuilder:
     def _build_source(self, source: Source) -> nodes.Source:
         self.report.subject = _format_subject(source)
         known = resolve_source_columns(source, self.report)
-        check_event_time(source, known, self.report)
-        part = build_source(source, known, self.pipeline.settings)
+        times = build_source_times(source, known, suggest_timestamp, self.report)
+        part = build_source(source, known, times, self.pipeline.settings)
         self._add_streams(
             (s, DEAD_LETTER_COLUMNS if s.schema is DEAD_LETTER_SCHEMA else known)
             for s in part.outputs
@@ -193,8 +201,9 @@ class PlanBuilder:
         self._check_on_error(step, done)
         report_ambiguous_columns(operations.known_columns, step, self.report)
         kind, done = self._infer_kinds(step, done)
+        moved = self._move_event_time(step, done, operations.known_columns)
         rows = build_main_streams(
-            step, operations.known_columns, kind, timed=operations.has_event_time
+            step, operations.known_columns, kind, timed=moved or operations.has_event_time
         )
         sources = [(known, timed), *map(self._get_input, inputs)]
         asides = [*build_late_streams(step, sources), *build_dead_letter_stream(step)]
@@ -209,6 +218,18 @@ class PlanBuilder:
             parallelism=step.parallelism or self.pipeline.settings.parallelism,
             side_outputs=frozenset(stream.name for stream, _ in asides),
         )
+
+    def _move_event_time(
+        self, step: Step, operations: tuple[nodes.Operation, ...], known: KnownColumns
+    ) -> bool:
+        """Move the event time of a step to its source; return whether it has one."""
+        if step.event_time is None:
+            return False
+        times = StepTimes(self.pipeline, self.parts, self.report)
+        for part in times.move_to_source(step, operations, known):
+            self.parts[part.name] = part
+            self.streams.update({stream.name: stream for stream in part.outputs})
+        return True
 
     def _check_on_error(self, step: Step, operations: Sequence[nodes.Operation]) -> None:
         """Warn of an `on_error` of a step in which no row can fail."""

@@ -201,9 +201,15 @@ def _source_texts(source: nodes.Source) -> Iterator[str]:
         )
     if source.event_time:
         marks = f", watermark {format_options(source.watermark)}" if source.watermark else ""
-        yield f"event time {source.event_time}{marks}"
+        yield f"event time {_event_time_text(source)}{marks}"
     if source.on_error != "fail":
         yield f"on_error {source.on_error}"
+
+
+def _event_time_text(source: nodes.Source) -> str:
+    texts = [canonicalize(c.text) for c in source.times if c.name == nodes.EVENT_TIME_VALUE]
+    step = f" of {quote_name(source.time_step)}" if source.time_step else ""
+    return f"{texts[0] if texts else source.event_time}{step}"
 
 
 def _operation_texts(operation: nodes.Operation) -> Iterator[str]:

@@ -17,6 +17,7 @@ from headrace.core.plan.formatting import (
 )
 from headrace.core.plan.layout import get_two_input_operation
 from headrace.core.plan.nodes import (
+    EVENT_TIME_VALUE,
     Aggregate,
     Apply,
     ComputedColumn,
@@ -359,7 +360,9 @@ def _describe_source(source: Source) -> Iterator[str]:
         yield f"decodes {len(source.decoded_columns)} of {len(everything)} columns: {read}"
     if source.event_time:
         marks = f", watermark {format_options(source.watermark)}" if source.watermark else ""
-        yield f"event time {source.event_time}{marks}"
+        texts = [c.text for c in source.times if c.name == EVENT_TIME_VALUE]
+        step = f" of {source.time_step}" if source.time_step else ""
+        yield f"event time {texts[0] if texts else source.event_time}{step}{marks}"
     if source.on_error != "fail":
         yield f"bad records: {_describe_on_error(source.on_error)}"
 

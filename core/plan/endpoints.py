@@ -20,6 +20,7 @@ from headrace.core.plan.columns import (
     make_known_columns,
     type_column,
 )
+from headrace.core.plan.event_times import SourceTimes
 from headrace.core.types.data_types import (
     BIGINT,
     BINARY,
@@ -30,6 +31,8 @@ from headrace.core.types.data_types import (
     Field,
     Schema,
     Struct,
+    Type,
+    quote_name,
 )
 
 RAW_SCHEMA = Schema((Field("value", STRING, nullable=False),))
@@ -136,27 +139,7 @@ def get_format(end: Source | Sink) -> nodes.Format | None:
     return nodes.Format(name, options.get(name))
 
 
-def check_event_time(source: Source, known: KnownColumns, report: PlanProblems) -> None:
-    """Check that the event time is a timestamp column, and that a watermark has an event time."""
-    name = source.event_time
-    if name is None:
-        if source.watermark is not None:
-            place = source.keys_at["watermark"].locate()
-            report.add("a watermark needs an event time", place, "add event_time: COLUMN")
-        return
-    field = _find_column(name, known, "event_time", report)
-    if field and field.type != TIMESTAMP:
-        message = f'event_time: wanted a timestamp, got "{name}" of type {field.type}'
-        report.add(message, name.locate(), _suggest_timestamp(source, field))
-    marks = source.watermark.from_ if source.watermark else None
-    if marks is not None:
-        field = _find_column(marks, known, "watermark", report)
-        if field and field.type != TIMESTAMP:
-            message = f'watermark: wanted a timestamp, got "{marks}" of type {field.type}'
-            report.add(message, marks.locate())
-
-
-def _suggest_timestamp(source: Source, field: Field) -> str:
+def suggest_timestamp(source: Source, field: Field) -> str:
     """Return the hint for an event time of another type than timestamp."""
     side, format = source.connector.source, get_format(source)
     made = next(
@@ -173,21 +156,24 @@ def _suggest_timestamp(source: Source, field: Field) -> str:
         value = f"timestamp_millis({(made.expression or made.name).printable})"
         value = format_flow_scalar(value)
         return f"a timestamp is computed, as in columns: {{{field.name}: {value}}}"
-    if made is not None or source.columns is None:
-        return MAP_TIME_HINT
-    if field.type in (BIGINT, INT) and format and format.name == "json":
+    is_declared = made is None and source.columns is not None
+    if is_declared and field.type in (BIGINT, INT) and format and format.name == "json":
         return "declare it as timestamp and set json: {epoch: ms}"
-    if field.type == STRING and format and format.name in ("json", "csv"):
+    if is_declared and field.type == STRING and format and format.name in ("json", "csv"):
         return "declare it as timestamp in schema: ISO 8601 text is read as one"
-    return MAP_TIME_HINT
+    functions: dict[Type, str] = {
+        BIGINT: "timestamp_millis",
+        INT: "timestamp_seconds",
+        STRING: "to_timestamp",
+    }
+    function = functions.get(field.type)
+    return f"as in event_time: {function}({quote_name(field.name)})" if function else MAP_TIME_HINT
 
 
 def _find_column(name: Text, known: KnownColumns, key: str, report: PlanProblems) -> Field | None:
     field = known.schema.get(name)
     if field is None and not known.may_have(name):
-        column = known.schema.get(name.partition(".")[0])
-        inner = isinstance(column.type, Struct) if column else False
-        near = MAP_TIME_HINT if inner else suggest_name(name, known.schema.names)
+        near = suggest_name(name, known.schema.names)
         hint = near or f"the columns are {', '.join(known.schema.names)}"
         report.add(f'{key}: unknown column "{name}"', name.locate(), hint)
     return field
@@ -255,7 +241,9 @@ def _check_format(sink: Sink, known: KnownColumns, report: PlanProblems) -> None
         report.add(message, place, "select the one column in an earlier step")
 
 
-def build_source(source: Source, known: KnownColumns, settings: Settings) -> nodes.Source:
+def build_source(
+    source: Source, known: KnownColumns, times: SourceTimes, settings: Settings
+) -> nodes.Source:
     """Return the plan's node of a source; pushdown later selects the columns to decode."""
     timed = source.event_time is not None
     rows = nodes.Stream(str(source.name), known.schema, nodes.Append(), timed)
@@ -271,13 +259,14 @@ def build_source(source: Source, known: KnownColumns, settings: Settings) -> nod
         not_null_columns=frozenset(
             field.name for field in _get_declared_fields(source) if not field.nullable
         ),
-        event_time=source.event_time and str(source.event_time),
+        event_time=times.event_time,
         watermark=source.watermark,
         on_error=str(to) if to else source.on_error.action,
         outputs=(rows, *failed),
         parallelism=settings.parallelism,
         max_record=settings.max_record,
         max_value=settings.max_value,
+        times=times.computed,
     )
 
 

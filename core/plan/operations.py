@@ -1,7 +1,7 @@
 """The clauses of a step as operations: each reads the output columns of the one before it.
 
-The order is that of the document: explode, where, map, with, lookup, the keyed operation, select,
-drop, route.
+The order is that of the document: explode, where, map, with, lookup, the keyed operation, extend,
+select, drop, route.
 """
 
 from __future__ import annotations
@@ -59,12 +59,17 @@ class OperationsBuilder:
             *self._build_explode(),
             *self._build_filter(),
             *self._build_map(),
-            *self._build_with(),
+            *self._build_added("with", self.step.with_),
         )
         keyed = self._build_keyed(before)
         return (
             *(*before, *self._build_lookup(), *keyed),
-            *(*self._build_select(), *self._build_drop(), *self._build_route()),
+            *(
+                *self._build_added("extend", self.step.extend),
+                *self._build_select(),
+                *self._build_drop(),
+                *self._build_route(),
+            ),
         )
 
     def _build_lookup(self) -> Iterator[Operation]:
@@ -131,14 +136,17 @@ class OperationsBuilder:
         yield Map(function.file, function.name, written.mode, schema, at and str(at))
         self.known_columns = KnownColumns(schema)
 
-    def _build_with(self) -> Iterator[Operation]:
-        if self.step.with_ is None:
+    def _build_added(
+        self, clause: Literal["with", "extend"], assignments: tuple[Assignment, ...] | None
+    ) -> Iterator[Operation]:
+        """Build the projection that adds columns."""
+        if assignments is None:
             return
-        added = {str(a.name): self._type_assignment(a) for a in self.step.with_}
+        added = {str(a.name): self._type_assignment(a) for a in assignments}
         columns: dict[str, TypedExpression | None] = {
             f.name: reference_field(f) for f in self.known_columns.schema
         }
-        yield from self._build_projection("with", [*(columns | added).items()], self.step.with_)
+        yield from self._build_projection(clause, [*(columns | added).items()], assignments)
 
     def _build_select(self) -> Iterator[Operation]:
         if self.step.select is None:
@@ -210,7 +218,7 @@ class OperationsBuilder:
 
     def _build_projection(
         self,
-        clause: Literal["select", "with", "drop"],
+        clause: Literal["select", "with", "extend", "drop"],
         columns: list[tuple[str, TypedExpression | None]],
         written: tuple[Assignment, ...],
         *,

@@ -193,8 +193,10 @@ def _get_time_columns(source: Source) -> set[str]:
     marks = source.watermark
     if marks is not None and marks.python is not None:
         return set(source.schema.names)
-    names = (source.event_time, marks.from_ if marks else None)
-    return {str(name) for name in names if name is not None}
+    names = {name for name in (source.event_time, source.watermark_column) if name is not None}
+    typed = [column.value for column in source.times]
+    typed += [source.time_condition] if source.time_condition else []
+    return names.union(*map(find_columns, typed))
 
 
 def _reduce_source(source: Source, wanted: set[str]) -> Source:

@@ -28,7 +28,13 @@ def add_event_time(source: nodes.Source, frame: pl.DataFrame) -> pl.DataFrame:
     """Add the event time, and, to numbered rows, the order column."""
     if source.event_time is not None:
         frame = frame.hstack([frame[source.event_time].alias(EVENT_TIME)])
+        frame = drop_computed_times(source, frame)
     return add_row_order(frame, frame[ORDER]) if ORDER in frame.columns else frame
+
+
+def drop_computed_times(source: nodes.Source, frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows without the columns of computed times."""
+    return frame.drop([column.name for column in source.times]) if source.times else frame
 
 
 def build_bad_record_error(chunk: Chunk) -> ConnectorError:

@@ -64,7 +64,8 @@ def build_watermark_extractor(source: nodes.Source, folder: Path) -> WatermarkEx
     if wanted.python is not None:
         return WatermarkExtractor(_build_user_function(wanted.python, folder), calls_user_code=True)
     if wanted.from_ is not None:
-        column = str(wanted.from_)
+        column = source.watermark_column
+        assert column is not None
         return WatermarkExtractor(partial(find_max_us, column=column), column=column)
     return WatermarkExtractor(partial(find_max_us, column=source.event_time, less=wanted.delay))
 

@@ -22,6 +22,7 @@ from headrace.core.errors.attribution import attribute_errors_to
 from headrace.core.plan import nodes
 from headrace.core.sources import chunk_rows
 from headrace.core.sources.event_time import find_late_rows
+from headrace.core.sources.row_times import RowTimes
 from headrace.core.sources.watermarks import WatermarkGenerator
 from headrace.core.types.elements import Barrier, EndOfStream
 from headrace.core.types.frames import concat_contiguous, split_frame
@@ -125,6 +126,7 @@ class SourceTask:
     idle_time: Stopwatch = field(default_factory=Stopwatch)
     """The time in which no chunk arrived and the reader did no work."""
     _pending_fetch: PendingFetch = field(init=False)
+    _row_times: RowTimes = field(init=False)
     _measure_busy_s: Callable[[], float] = field(init=False)
     measure_lags: Callable[[], Mapping[Split, int]] = field(init=False)
     """Returns the number of records left to read, by split."""
@@ -142,6 +144,7 @@ class SourceTask:
 
     def __post_init__(self, reading: SplitReader) -> None:
         self._pending_fetch = PendingFetch(reading)
+        self._row_times = RowTimes(self.source)
         self._measure_busy_s = reading.measure_busy_s
         self.measure_lags = reading.measure_lags
 
@@ -244,6 +247,7 @@ class SourceTask:
         return arrival is not None
 
     async def _buffer_chunk(self, chunk: Chunk, now: float) -> None:
+        chunk = self._row_times.add_to(chunk)
         self.rows_in += chunk.frame.height
         if chunk.bad_records:
             await self._handle_bad_records(chunk)
@@ -303,6 +307,8 @@ class SourceTask:
         """Return the watermark that rows imply; in a thread if a user's function computes it."""
         time_of = self.watermark_generator.extractor
         rows = frame.height if time_of.calls_user_code else 0
+        if time_of.calls_user_code:
+            frame = chunk_rows.drop_computed_times(self.source, frame)
         return await self.operator_task.kernel_executor.run(rows, partial(time_of.extract, frame))
 
     def _number_rows(self, chunk: Chunk) -> pl.DataFrame:

@@ -24,6 +24,7 @@ from headrace.core.api.sources import BatchSplit, Chunk
 from headrace.core.errors.attribution import attribute_errors_to
 from headrace.core.plan import nodes
 from headrace.core.sources import chunk_rows
+from headrace.core.sources.row_times import RowTimes
 from headrace.core.spark.arrow_functions import map_partitions
 from headrace.core.spark.columns import Columns, add_hidden_columns, format_ddl, stream_columns
 from headrace.core.spark.executor_context import ExecutorContext
@@ -163,7 +164,7 @@ def read_source(
     wanted = {
         s.name: _read_columns(source, s) for s in source.outputs if s.name in context.read_streams
     }
-    by_spark = FILE_METADATA not in source.schema
+    by_spark = FILE_METADATA not in source.schema and not source.times
     files = [piece for piece in there.splits if by_spark and is_spark_scan(piece)]
     others = [piece for piece in there.splits if not (by_spark and is_spark_scan(piece))]
     if not files:
@@ -228,11 +229,13 @@ class _ReadFunction:
         """Read the rows of the splits, and their bad records."""
         with self.context.open_run_context() as run_context:
             reader = self.context.open_split_reader(self.source, run_context)
+            times = RowTimes(self.source)
             for frame in frames:
                 for group in frame["id"]:
                     rows = bad = 0
                     for piece in self.groups[group]:
-                        for first, chunk in reader.read(piece):
+                        for first, read in reader.read(piece):
+                            chunk = times.add_to(read)
                             yield from self._convert_chunk(chunk, first)
                             rows, bad = rows + chunk.frame.height, bad + len(chunk.bad_records)
                     self.source_input.counts.add(self.source.name, group, SourceCounts(rows, bad))

@@ -23,6 +23,8 @@ from headrace.core.plan.nodes.keyed import (
     WindowedOperation,
 )
 from headrace.core.plan.nodes.parts import (
+    EVENT_TIME_VALUE,
+    WATERMARK_VALUE,
     Edge,
     Exchange,
     Format,
@@ -49,7 +51,9 @@ from headrace.core.plan.nodes.streams import Stream
 from headrace.core.types.stream_kinds import Append, StreamKind, Upsert
 
 __all__ = [
+    "EVENT_TIME_VALUE",
     "RANK_COLUMN",
+    "WATERMARK_VALUE",
     "WINDOW_BOUNDS",
     "Aggregate",
     "AggregatedColumn",

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from headrace.core.expressions.typed import DEFAULT_MAX_VALUE
+from headrace.core.expressions.typed import DEFAULT_MAX_VALUE, TypedExpression
 from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.pipeline.model import Watermark
 from headrace.core.plan.nodes.joins import Join, TwoSided
@@ -37,6 +37,9 @@ def find_process_body(operation: Operation) -> ProcessBody | None:
 
 Exchange: TypeAlias = Literal["forward", "hash", "rebalance", "broadcast"]
 
+
+EVENT_TIME_VALUE, WATERMARK_VALUE = "__event_time", "__watermark"
+"""The hidden columns of a source's computed event time and watermark, while rows are read."""
 
 DEFAULT_MAX_RECORD = 256 * 2**20
 """The largest record in bytes, unless `settings.max_record` is given."""
@@ -90,6 +93,20 @@ class Source:
     """The largest record, in bytes."""
     max_value: int = DEFAULT_MAX_VALUE
     """The largest value, in bytes, that a growing call in its options makes."""
+    times: tuple[ComputedColumn, ...] = ()
+    """The computed event time and watermark, by their hidden columns."""
+    time_condition: TypedExpression | None = None
+    """The rows that have an event time, if not all of them have one."""
+    time_step: str = ""
+    """The step that gives the event time, if the source does not."""
+
+    @property
+    def watermark_column(self) -> str | None:
+        """The column that carries the watermark."""
+        if self.watermark is None or self.watermark.from_ is None:
+            return None
+        computed = any(column.name == WATERMARK_VALUE for column in self.times)
+        return WATERMARK_VALUE if computed else self.watermark.from_.reveal()
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,7 @@ class Filter:
 class Project:
     """The output columns, all computed from the input; `clause` and `text` are as written."""
 
-    clause: Literal["select", "with", "drop"]
+    clause: Literal["select", "with", "extend", "drop"]
     columns: tuple[ComputedColumn, ...]
     text: str
 

@@ -70,7 +70,17 @@ def _read(source: nodes.Source, number: int, splits: Sequence[Sequence[dict[str,
     found = []
     for split, rows in enumerate(splits):
         for at, values in enumerate(rows):
-            time = _us(values[source.event_time]) if source.event_time else None
+            row = Row(dict(values), None, (0,))
+            if source.times:
+                times = {c.name: evaluated(c.value, [row])[0] for c in source.times}
+                values = {**values, **times}
+                condition = source.time_condition
+                passes = condition is None or evaluated(condition, [row])[0]
+                if passes and values[str(source.event_time)] is None:
+                    continue  # a bad record
+            at_time = values[source.event_time] if source.event_time else None
+            time = None if at_time is None else _us(at_time)
+            values = {name: value for name, value in values.items() if name in source.schema}
             found.append(Row(dict(values), time, (time or 0, number, split, at)))
     return found
 

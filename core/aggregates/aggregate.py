@@ -14,15 +14,21 @@ written, or none (`AggregateCall.spark`); `spark_distinct` the same for `distinc
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
 
 from headrace.core.aggregates.accumulator import Accumulator, BuildAccumulator
 from headrace.core.expressions.function import TypedCall, choose_signature
-from headrace.core.expressions.signature import BoundArguments, Signature, parse_signature
-from headrace.core.expressions.typed import AS_WRITTEN, ExpressionError, Span
+from headrace.core.expressions.signature import (
+    BoundArguments,
+    Signature,
+    SortDirection,
+    parse_signature,
+)
+from headrace.core.expressions.typed import AS_WRITTEN, ExpressionError, Span, TypedExpression
 from headrace.core.types.data_types import Type
 
+Ordering: TypeAlias = Literal["", "rows", "values"]
 SparkForm: TypeAlias = str | Callable[[BoundArguments], str]
 
 
@@ -76,7 +82,8 @@ class AggregateFunction:
     """An aggregate of the table.
 
     `nullable`: whether the result of a group without values is NULL. `bind` chooses the overload of
-    a call, and binds its arguments, where the signatures cannot.
+    a call, and binds its arguments, where the signatures cannot. `ordering`: whether
+    `within group (order by ...)` names the values themselves, or only the order of the rows.
     """
 
     name: str
@@ -88,23 +95,22 @@ class AggregateFunction:
     is_nullable: bool
     distinct_hint: str
     bind_call: Callable[[TypedCall], tuple[int, BoundArguments]] | None
+    ordering: Ordering
 
     @property
     def signatures(self) -> tuple[str, ...]:
         """The signatures as users read them."""
-        return tuple(signature.text for signature in self._signatures)
+        return tuple(overload.signature.text for overload in self.overloads)
 
-    @property
-    def _signatures(self) -> tuple[Signature, ...]:
-        return tuple(overload.signature for overload in self.overloads)
-
-    def resolve(self, call: TypedCall, distinct: Span | None = None) -> ResolvedAggregate:
+    def resolve(
+        self,
+        call: TypedCall,
+        distinct: Span | None = None,
+        order: tuple[tuple[TypedExpression, SortDirection], ...] = (),
+    ) -> ResolvedAggregate:
         """Bind the call to an overload, or raise an ExpressionError; `distinct` is the span of the
-        word."""
-        index, bound = (
-            self.bind_call(call) if self.bind_call else choose_signature(call, self._signatures)
-        )
-        chosen = self.overloads[index]
+        word, `order` has the items of `within group`."""
+        chosen, bound = self._bind(call, order)
         if chosen.check:
             chosen.check(bound)
         build = chosen.build
@@ -117,6 +123,30 @@ class AggregateFunction:
         spark = chosen.spark_form(bound, is_distinct=distinct is not None)
         return ResolvedAggregate(bound, type, self.is_nullable, build(bound), spark)
 
+    def _bind(
+        self, call: TypedCall, order: tuple[tuple[TypedExpression, SortDirection], ...]
+    ) -> tuple[AggregateOverload, BoundArguments]:
+        """Choose the overload of a call, and bind its arguments and those of its order."""
+        if self.bind_call and not order:
+            index, bound = self.bind_call(call)
+            return self.overloads[index], bound
+        if order and not self.ordering:
+            message = f"within group is not allowed in {call.name}"
+            raise ExpressionError(message, call.span, "only values of a list have an order")
+        keys, directions = tuple(key for key, _ in order), tuple(each for _, each in order)
+        takes_keys = self.ordering == "values"
+        wanted = takes_keys and bool(order)
+        overloads = [each for each in self.overloads if each.signature.is_ordered == wanted]
+        if not overloads:
+            message = f"{call.name} wants within group (order by ...)"
+            hint = f"its signature is {self.signatures[0]}"
+            raise ExpressionError(message, call.span, hint)
+        if takes_keys:
+            call = replace(call, arguments=(*call.arguments, *keys))
+        index, bound = choose_signature(call, [each.signature for each in overloads])
+        arguments = bound.arguments if takes_keys else (*bound.arguments, *keys)
+        return overloads[index], replace(bound, arguments=arguments, directions=directions)
+
 
 def aggregate(
     name: str,
@@ -128,10 +158,11 @@ def aggregate(
     nullable: bool = True,
     distinct_hint: str = "",
     bind: Callable[[TypedCall], tuple[int, BoundArguments]] | None = None,
+    ordering: Ordering = "",
 ) -> AggregateFunction:
     """Define an aggregate; an example is an expression over EXAMPLE_ROWS, and its result."""
     examples = (example, *more)
     family = "aggregates"
     return AggregateFunction(
-        name, family, doc, overloads, examples, aliases, nullable, distinct_hint, bind
+        name, family, doc, overloads, examples, aliases, nullable, distinct_hint, bind, ordering
     )

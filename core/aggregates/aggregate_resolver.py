@@ -7,7 +7,7 @@ calls.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from headrace.core.aggregates.calls import AggregateCall, AggregateExpression, AggregateInput
@@ -19,6 +19,7 @@ from headrace.core.expressions.functions import FUNCTIONS
 from headrace.core.expressions.parsing import syntax_tree
 from headrace.core.expressions.parsing.parser import parse_expression
 from headrace.core.expressions.resolver import CLOCK_FUNCTIONS, ExpressionResolver, resolve_clock
+from headrace.core.expressions.signature import SortDirection
 from headrace.core.expressions.typed import (
     DEFAULT_MAX_VALUE,
     ColumnReference,
@@ -99,10 +100,13 @@ class _GroupResolver(ExpressionResolver):
         return ColumnReference(call.type, call.nullable, node.span, call.name)
 
     def _resolve_aggregate(self, node: syntax_tree.CallNode, name: str) -> AggregateCall:
-        written = _call_arguments(node)
-        arguments, condition = self._resolve_inputs(written, node.filter)
-        call = TypedCall(node.name, arguments, node.span)
-        resolved = AGGREGATES[node.name].resolve(call, node.name_span if node.is_distinct else None)
+        arguments = _call_arguments(node)
+        written = (*arguments, *(item.expression for item in node.within_group))
+        typed, condition = self._resolve_inputs(written, node.filter)
+        call = TypedCall(node.name, typed[: len(arguments)], node.span)
+        order = tuple(zip(typed[len(arguments) :], _sort_directions(node), strict=True))
+        distinct = node.name_span if node.is_distinct else None
+        resolved = AGGREGATES[node.name].resolve(call, distinct, order)
         constants = resolved.bound.constants
         inputs = tuple(
             _build_input(text, typed, node.filter)
@@ -126,6 +130,14 @@ class _GroupResolver(ExpressionResolver):
             message = f"filter wants a boolean condition, got {typed[-1].type}"
             raise ExpressionErrors([ExpressionError(message, typed[-1].span)])
         return typed[:-1], typed[-1]
+
+
+def _sort_directions(node: syntax_tree.CallNode) -> Iterator[SortDirection]:
+    """Yield the direction of each item of `within group`."""
+    first = canonical_text(node.arguments[0]) if node.arguments else None
+    for item in node.within_group:
+        is_argument = canonical_text(item.expression) == first
+        yield SortDirection(item.is_descending, item.nulls_last, is_argument)
 
 
 def build_call_name(node: syntax_tree.CallNode) -> str:

@@ -47,4 +47,15 @@ def _format_call(node: syntax_tree.CallNode) -> str:
     if len(parts) == 2 and not node.name.isidentifier():
         return f"({parts[0]} {node.name} {parts[1]})"
     where = f" filter (where {canonical_text(node.filter)})" if node.filter else ""
-    return f"{node.name}({'distinct ' if node.is_distinct else ''}{', '.join(parts)}){where}"
+    order = ", ".join(map(_format_sort_item, node.within_group))
+    within = f" within group (order by {order})" if order else ""
+    distinct = "distinct " if node.is_distinct else ""
+    return f"{node.name}({distinct}{', '.join(parts)}){within}{where}"
+
+
+def _format_sort_item(item: syntax_tree.SortItem) -> str:
+    direction = "desc" if item.is_descending else "asc"
+    nulls = "" if item.nulls_last == item.is_descending else " nulls last"
+    if item.is_descending and not item.nulls_last:
+        nulls = " nulls first"
+    return f"{canonical_text(item.expression)} {direction}{nulls}"

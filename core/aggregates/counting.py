@@ -132,7 +132,7 @@ def build_distinct_values(type: Type, finish: Callable[[pl.Expr], pl.Expr]) -> A
         import polars as pl
 
         if len(rows.values) == 1:
-            return (_normalize_zero(rows.value, type).drop_nulls().unique().implode(),)
+            return (normalize_zero(rows.value, type).drop_nulls().unique().implode(),)
         named = (value.alias(f"_{i}") for i, value in enumerate(rows.values))
         return (pl.struct(named).filter(_all_not_null(rows)).unique().implode(),)
 
@@ -144,7 +144,7 @@ def build_distinct_values(type: Type, finish: Callable[[pl.Expr], pl.Expr]) -> A
     )
 
 
-def _normalize_zero(value: pl.Expr, type: Type) -> pl.Expr:
+def normalize_zero(value: pl.Expr, type: Type) -> pl.Expr:
     """Replace -0.0 by 0.0; adding 0.0 has no effect, since Polars removes it."""
     import polars as pl
 

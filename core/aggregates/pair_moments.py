@@ -1,7 +1,8 @@
 """Covariance, correlation and linear regression, of the rows in which neither value is NULL.
 
 The state has the count, both means, the sums of squared distances from them and of the products
-of distances. States are merged as in `variance`.
+of distances. States are merged as in `variance`. With an infinite value the result is NaN; in Spark
+it may also be infinite, depending on the order of rows.
 """
 
 from __future__ import annotations
@@ -101,14 +102,21 @@ def _divide(dividend: pl.Expr, divisor: pl.Expr) -> pl.Expr:
     return pl.when(divisor != 0).then(dividend / divisor)
 
 
-def _correlate(part: PairMoments) -> pl.Expr:
+def _compute_coefficient(part: PairMoments) -> pl.Expr:
     return _divide(part.products, (part.squares_x * part.squares_y).sqrt())
+
+
+def _correlate(part: PairMoments) -> pl.Expr:
+    import polars as pl
+
+    return pl.when(part.count > 1).then(_compute_coefficient(part))
 
 
 def _determine(part: PairMoments) -> pl.Expr:
     import polars as pl
 
-    level = pl.when(part.squares_y == 0).then(1.0).otherwise(_correlate(part).pow(2))
+    root = _compute_coefficient(part)
+    level = pl.when(part.squares_y == 0).then(1.0).otherwise(root * root)
     return pl.when(part.squares_x != 0).then(level)
 
 

@@ -17,6 +17,7 @@ from headrace.core.aggregates.aggregate import (
     overload,
 )
 from headrace.core.aggregates.counting import over_distinct
+from headrace.core.aggregates.distributions_table import DISTRIBUTIONS
 from headrace.core.aggregates.statistics_table import STATISTICS
 from headrace.core.expressions.function import TypedCall
 from headrace.core.expressions.signature import BoundArguments
@@ -303,6 +304,7 @@ ALL_AGGREGATES: tuple[AggregateFunction, ...] = (
     *_EXTREMES,
     *_ORDERED,
     *STATISTICS,
+    *DISTRIBUTIONS,
 )
 """Every aggregate once."""
 

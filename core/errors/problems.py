@@ -84,7 +84,7 @@ class PipelineError(Exception):
 
 
 MAX_WORD_LENGTH = 80
-MAX_CANDIDATES = 100
+MAX_CANDIDATES = 300
 
 
 def find_nearest_name(word: str, known: Iterable[str], similarity: float = 0.6) -> str:

@@ -96,14 +96,14 @@ FOREIGN_FUNCTIONS: Mapping[str, str] = {
 """
 
 FOREIGN_AGGREGATES: Mapping[str, str] = {
-    **dict.fromkeys(
-        ("string_agg", "group_concat", "listagg"), "concat_ws(',', collect_list(text))"
-    ),
+    "group_concat": "listagg(text, ',')",
     **dict.fromkeys(("countif", "count_where"), "count_if(condition)"),
     **dict.fromkeys(("arg_max", "argmax"), "max_by(value, number)"),
     **dict.fromkeys(("arg_min", "argmin"), "min_by(value, number)"),
     **dict.fromkeys(("total", "sum0"), "sum(number)"),
     "nunique": "count(distinct value)",
+    **dict.fromkeys(("quantile", "quantile_cont"), "percentile(number, 0.5)"),
+    "approx_quantile": "percentile_approx(number, 0.5)",
 }
 """The same for aggregates, which `aggregate` of a step takes."""
 

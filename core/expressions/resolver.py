@@ -201,8 +201,8 @@ class ExpressionResolver:
         row = FUNCTIONS.get(node.name)
         if row is None:
             raise self._build_unknown_function_error(node)
-        if node.is_distinct or node.filter:
-            word = "distinct" if node.is_distinct else "filter"
+        if node.is_distinct or node.filter or node.within_group:
+            word = "distinct" if node.is_distinct else "filter" if node.filter else "within group"
             message = f"{word} is for aggregates, and {node.name} is not one"
             raise ExpressionError(message, node.name_span)
         if row.is_higher_order:

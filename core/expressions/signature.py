@@ -109,6 +109,8 @@ class Signature:
     name: str
     parameters: tuple[Parameter, ...]
     result: TypePattern
+    is_ordered: bool = False
+    """Whether the last parameter is written as `within group (order by ...)`."""
 
     def parameter_at(self, index: int) -> Parameter | None:
         """Return the parameter that takes the argument at this index, from 0."""
@@ -123,7 +125,10 @@ class Signature:
         return sum(not parameter.is_optional for parameter in self.parameters)
 
 
-_SIGNATURE = re.compile(r"(?P<name>[^(\s]+)\((?P<parameters>.*)\) -> (?P<result>.+)")
+_SIGNATURE = re.compile(
+    r"(?P<name>[^(\s]+)\((?P<parameters>.*?)\)"
+    r"(?: within group \(order by (?P<order>.*)\))? -> (?P<result>.+)"
+)
 _PARAMETER = re.compile(
     r"(?P<open>\[)?(?P<name>\w+): (?P<constant>constant )?(?P<exact>exact )?"
     r"(?P<type>[^\].]+)(?P<more>\.\.\.)?\]?"
@@ -142,11 +147,13 @@ def parse_signature(text: str) -> Signature:
     assert match, text
     none = match["parameters"] in ("", "*")
     parts = [] if none else re.split(r", (?![^<]*>)", match["parameters"])
+    parts += [match["order"]] if match["order"] else []
     return Signature(
         text,
         match["name"],
         tuple(map(_parse_parameter, parts)),
         _parse_pattern(match["result"]),
+        is_ordered=bool(match["order"]),
     )
 
 
@@ -181,13 +188,29 @@ def _parse_pattern(text: str) -> TypePattern:
 
 
 @dataclass(frozen=True, slots=True)
+class SortDirection:
+    """The direction of an expression of `within group (order by ...)`.
+
+    `is_argument`: whether the expression is the first argument of the call.
+    """
+
+    is_descending: bool
+    nulls_last: bool
+    is_argument: bool
+
+
+@dataclass(frozen=True, slots=True)
 class BoundArguments:
-    """The arguments of a call as one signature takes them, widened and cast."""
+    """The arguments of a call as one signature takes them, widened and cast.
+
+    With `directions` the last arguments are those of `within group (order by ...)`.
+    """
 
     arguments: tuple[TypedExpression, ...]
     constants: dict[int, ConstantValue]
     type_arguments: dict[str, Type]
     result: Type
+    directions: tuple[SortDirection, ...] = ()
 
     @property
     def types(self) -> tuple[Type, ...]:

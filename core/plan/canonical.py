@@ -62,6 +62,10 @@ def _normalize(node: syntax_tree.SyntaxNode) -> syntax_tree.SyntaxNode:
                 name=row.name if row else node.name,
                 arguments=tuple(map(_normalize, node.arguments)),
                 filter=_normalize(node.filter) if node.filter else None,
+                within_group=tuple(
+                    replace(item, expression=_normalize(item.expression))
+                    for item in node.within_group
+                ),
             )
         case syntax_tree.Member():
             return replace(node, base=_normalize(node.base))

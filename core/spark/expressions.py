@@ -208,9 +208,9 @@ class _AggregateTranslation:
             return self._translate_argument(node)
         where = f" filter (where {self._translate_argument(node.filter)})" if node.filter else ""
         distinct = "distinct " if node.is_distinct else ""
-        return form.format(
-            *map(self._translate_argument, node.arguments), filter=where, distinct=distinct
-        )
+        order = (item.expression for item in node.within_group)
+        arguments = map(self._translate_argument, (*node.arguments, *order))
+        return form.format(*arguments, filter=where, distinct=distinct)
 
     def _translate_argument(self, node: syntax_tree.SyntaxNode) -> str:
         """Return the SQL of a node over rows."""

@@ -256,7 +256,13 @@ def _encode(values: pl.Series, type: str) -> list[Any]:
     return [encode(value, type) for value in values.to_list()]
 
 
+_OPEN_RESULTS = {"mode(col, false)": [[-10], [0], [10]]}
+"""Results of which Spark gives any: all values of the example are equally frequent."""
+
+
 def _is_same(expression: str, ours: list[Any], theirs: list[Any]) -> bool:
+    if expression in _OPEN_RESULTS:
+        return ours in _OPEN_RESULTS[expression]
     if re.match(r"(?:skewness|kurtosis)\(", expression):  # rounded in another order
         return aggregation.same(ours, theirs)
     return same(ours, theirs, close=_is_close(expression))

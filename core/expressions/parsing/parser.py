@@ -282,11 +282,12 @@ class RecursiveDescentParser(ExpressionParser):
         arguments += special_forms.parse_nulls_clause(self)
         self.expect(")")
         arguments += special_forms.parse_nulls_clause(self)
+        order = special_forms.parse_within_group_clause(self)
         condition = special_forms.parse_filter_clause(self)
         span = name.span.extend_to(self.previous_token.span)
         if self.is_at("over"):
             raise foreign_syntax.window_function_error(self, name.text.lower())
-        return CallNode(span, name.text.lower(), name.span, arguments, distinct, condition)
+        return CallNode(span, name.text.lower(), name.span, arguments, distinct, condition, order)
 
     def parse_arguments(self) -> tuple[SyntaxNode, ...]:
         found = [self._parse_argument()]

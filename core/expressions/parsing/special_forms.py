@@ -7,7 +7,13 @@ from __future__ import annotations
 
 from headrace.core.expressions.parsing.keyword_calls import KEYWORD_CALLS
 from headrace.core.expressions.parsing.literals import parse_interval, sum_interval_parts
-from headrace.core.expressions.parsing.syntax_tree import CallNode, Literal, SyntaxNode, TypedText
+from headrace.core.expressions.parsing.syntax_tree import (
+    CallNode,
+    Literal,
+    SortItem,
+    SyntaxNode,
+    TypedText,
+)
 from headrace.core.expressions.parsing.token_stream import ExpressionParser
 from headrace.core.expressions.typed import ExpressionError
 from headrace.core.types.data_types import (
@@ -120,6 +126,34 @@ def parse_nulls_clause(parser: ExpressionParser) -> tuple[SyntaxNode, ...]:
     word = parser.take()
     parser.take()
     return (Literal(word.span, True, BOOLEAN),) if word.text.lower() == "ignore" else ()
+
+
+def parse_within_group_clause(parser: ExpressionParser) -> tuple[SortItem, ...]:
+    """Parse `within group (order by ...)` after a call, if it is there."""
+    if not (parser.is_at("within") and parser.next_token.text.lower() == "group"):
+        return ()
+    parser.take()
+    parser.take()
+    parser.expect("(")
+    parser.expect("order")
+    parser.expect("by")
+    items = [_parse_sort_item(parser)]
+    while parser.accept(","):
+        items.append(_parse_sort_item(parser))
+    parser.expect(")")
+    return tuple(items)
+
+
+def _parse_sort_item(parser: ExpressionParser) -> SortItem:
+    expression = parser.parse_expression()
+    word = parser.accept("asc", "desc")
+    is_descending = word is not None and word.text.lower() == "desc"
+    if not parser.accept("nulls"):
+        return SortItem(expression, is_descending, nulls_last=is_descending)
+    place = parser.accept("first", "last")
+    if place is None:
+        raise parser.unexpected_token_error('"first" or "last"')
+    return SortItem(expression, is_descending, nulls_last=place.text.lower() == "last")
 
 
 def parse_filter_clause(parser: ExpressionParser) -> SyntaxNode | None:

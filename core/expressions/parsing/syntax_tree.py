@@ -69,14 +69,27 @@ class Star(SyntaxNode):
 
 
 @dataclass(frozen=True, slots=True)
+class SortItem:
+    """An expression of `order by`, with its direction."""
+
+    expression: SyntaxNode
+    is_descending: bool
+    nulls_last: bool
+
+
+@dataclass(frozen=True, slots=True)
 class CallNode(SyntaxNode):
-    """A function or operator applied; `name` is in lower case, `name_span` is its position."""
+    """A function or operator applied; `name` is in lower case, `name_span` is its position.
+
+    `within_group` has the items of `within group (order by ...)`.
+    """
 
     name: str
     name_span: Span
     arguments: tuple[SyntaxNode, ...]
     is_distinct: bool = False
     filter: SyntaxNode | None = None
+    within_group: tuple[SortItem, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +113,8 @@ def child_nodes(node: SyntaxNode) -> tuple[SyntaxNode, ...]:
     """Return the nodes directly below."""
     match node:
         case CallNode():
-            return (*node.arguments, *((node.filter,) if node.filter else ()))
+            order = (item.expression for item in node.within_group)
+            return (*node.arguments, *order, *((node.filter,) if node.filter else ()))
         case MethodCall():
             return (node.subject, *node.arguments)
         case Member(base=below) | Cast(operand=below) | Lambda(body=below):

@@ -96,6 +96,18 @@ TEXTS = (
     "min_by(n, s, 3) filter (where ok)",
     "collect_list(distinct s)",
     "collect_union(array(n, 1))",
+    "median(x)",
+    "percentile(n, array(0.1, 0.9))",
+    "percentile(d, 0.4, n)",
+    "percentile_cont(0.3) within group (order by n desc) filter (where ok)",
+    "percentile_disc(0.3) within group (order by d desc)",
+    "percentile_approx(distinct n, 0.5)",
+    "mode(s)",
+    "mode() within group (order by x desc)",
+    "histogram_numeric(n, 2)",
+    "listagg(s, '-')",
+    "listagg(s) within group (order by x desc, n nulls last) filter (where ok)",
+    "listagg(distinct s) within group (order by s desc)",
 )
 EXPRESSIONS = {text: typed(text, SCHEMA, ["k"]) for text in TEXTS}
 

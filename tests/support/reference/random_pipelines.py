@@ -69,6 +69,13 @@ AGGREGATES = {
     "firsts": "max_by(s, v, 2)",
     "union": "collect_union(array(k, v))",
     "values": "collect_list(distinct s)",
+    "middle": "median(v)",
+    "shares": "percentile_approx(x, array(0.1, 0.9))",
+    "weighed": "percentile(v, 0.3, k * k)",
+    "usual": "mode(s)",
+    "bins": "histogram_numeric(v, 3)",
+    "text": "listagg(s, '-')",
+    "sorted": "listagg(s) within group (order by v desc, k)",
 }
 TIMES = st.sampled_from(
     [

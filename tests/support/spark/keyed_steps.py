@@ -25,6 +25,8 @@ SPREAD = [name for name in EXACT if is_numeric(EXACT[name])]
 INTEGERS = [name for name in NAMES if is_integer(TYPES[name])]
 PAIRED = ["n3", "n4", "ki"]
 """Numbers that are not large, for sums that may nearly cancel out."""
+FINITE = ["if(abs(n3) < 5000, n3, 1.5D)", "ki", "cast(ki as double) / 4"]
+"""Numbers that are not infinite: Spark's covariances of those depend on the order of rows."""
 CONDITIONS = [name for name in NAMES if TYPES[name] == BOOLEAN]
 CONDITIONS += ["ki > 0", "n3 > 0", "s is null or p", "ks = 'a'", "false", "kx = 0"]
 
@@ -43,11 +45,29 @@ CALLS = [
     *("bit_and({integer})", "bit_or({integer})", "bit_xor({integer})", "bit_xor(distinct ki)"),
     *("try_sum({summed})", "try_sum(distinct {summed})", "try_avg({averaged})"),
     *("skewness({paired})", "kurtosis({paired})", "skewness(distinct {paired})"),
-    *("covar_pop({paired}, ki)", "covar_samp({paired}, {paired})", "corr({paired}, ki)"),
+    *("covar_pop({finite}, ki)", "covar_samp({finite}, {finite})", "corr({finite}, ki)"),
     *("regr_count({summed}, {averaged})", "regr_avgx(n2, {averaged})", "regr_avgy(n1, n3)"),
-    *("regr_slope({paired}, ki)", "regr_intercept({paired}, ki)", "regr_r2({paired}, ki)"),
-    *("regr_sxx(ki, {paired})", "regr_syy({paired}, ki)", "regr_sxy(ki, {paired})"),
+    *("regr_slope({finite}, ki)", "regr_intercept({finite}, ki)", "regr_r2({finite}, ki)"),
+    *("regr_sxx(ki, {finite})", "regr_syy({finite}, ki)", "regr_sxy(ki, {finite})"),
     *("max_by({any}, {ordered}, 3)", "min_by({any}, {ordered}, 2)", "collect_union(array(ki, nr))"),
+    *("median({spread})", "percentile({paired}, 0.3)", "percentile(distinct {summed}, 0.9)"),
+    *(
+        "percentile({spread}, array(0.0, 0.1, 0.7))",
+        "percentile(ki, 0.5, nr - 2)",
+        "percentile(ki, 0.5, ki * ki)",
+    ),
+    *("percentile_cont(0.3) within group (order by {paired} desc)", "mode({ordered})"),
+    *("percentile_disc(0.7) within group (order by {spread})", "mode(kx)"),
+    *("percentile_approx({summed}, 0.5)", "percentile_approx({paired}, array(0.1, 0.9), 50)"),
+    *("mode() within group (order by ks desc)", "percentile_approx(distinct at, 0.4)"),
+    *(
+        "listagg(ks)",
+        "listagg(cast(ki as string), '-')",
+        "listagg(distinct ks, ',')",
+        "string_agg(s, ', ')",
+    ),
+    *("listagg(ks, '+') within group (order by ks desc)", "listagg(s, ';')"),
+    *("listagg(distinct ks) within group (order by ks)",),
     *("collect_list(distinct {ordered})", "max(distinct {ordered})", "count_if(distinct p)"),
 ]
 WHOLES = [
@@ -148,7 +168,7 @@ def _call(random: Random) -> str:
 
 def _names(random: Random) -> dict[str, str]:
     found = {"any": NAMES, "ordered": ORDERED, "summed": SUMMED, "spread": SPREAD}
-    found |= {"averaged": AVERAGED, "paired": PAIRED, "integer": INTEGERS}
+    found |= {"averaged": AVERAGED, "paired": PAIRED, "finite": FINITE, "integer": INTEGERS}
     picked = {name: random.choice(names) for name, names in found.items()}
     return {**picked, "condition": random.choice(CONDITIONS)}
 

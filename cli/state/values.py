@@ -39,6 +39,8 @@ def _to_plain(value: pl.Expr, type: pl.DataType | pl.datatypes.DataTypeClass) ->
     """Convert values that JSON does not have to text, at any depth."""
     import polars as pl
 
+    from headrace.core.types import map_entries
+
     match type:
         case pl.Datetime(time_zone=None):
             return value.dt.strftime("%Y-%m-%dT%H:%M:%S%.f")
@@ -59,6 +61,12 @@ def _to_plain(value: pl.Expr, type: pl.DataType | pl.datatypes.DataTypeClass) ->
                 if _needs_conversion(inner)
                 else value
             )
+        case pl.Map() if _needs_conversion(type):
+            return map_entries.convert_entries(
+                value,
+                lambda key: _to_plain(key, type.key).cast(pl.String),
+                lambda each: _to_plain(each, type.value),
+            )
         case pl.Struct() if type.fields:
             fields = [
                 _to_plain(value.struct.field(field.name), field.dtype).alias(field.name)
@@ -75,6 +83,8 @@ def _needs_conversion(type: pl.DataType | pl.datatypes.DataTypeClass) -> bool:
     match type:
         case pl.List():
             return _needs_conversion(type.inner)
+        case pl.Map():
+            return type.key != pl.String or _needs_conversion(type.value)
         case pl.Struct():
             return any(_needs_conversion(field.dtype) for field in type.fields)
     return isinstance(type, pl.Datetime | pl.Date | pl.Time | pl.Decimal | pl.Binary | pl.Duration)

@@ -22,7 +22,7 @@ from headrace.core.pipeline.connector_spec import ColumnOption
 from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.plan import nodes
 from headrace.core.plan.connector import Connector, SinkSide, SourceSide
-from headrace.core.types.data_types import BINARY, DOUBLE, FLOAT, Array, Schema, Struct, Type
+from headrace.core.types.data_types import BINARY, DOUBLE, FLOAT, Schema, Type, is_nested
 
 FORMATS = ("json", "csv", "parquet", "raw")
 
@@ -105,7 +105,7 @@ def merge_handles(handles: Sequence[Handle]) -> Sequence[Handle]:
 
 def find_folder_objection(type: Type) -> tuple[str, str]:
     """Return why a value of that type cannot name a folder, and a hint; empty if it can."""
-    if isinstance(type, Array | Struct):
+    if is_nested(type):
         return "is not a single value", ""
     if type in (FLOAT, DOUBLE, BINARY):
         return "cannot name a folder", "cast it in a step before"

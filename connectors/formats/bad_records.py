@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from headrace.connectors.formats.contract import DecodedBlock
 from headrace.connectors.formats.lines import RecordLine
 from headrace.core.api.sources import BadRecord
-from headrace.core.types.data_types import Array, Field, Schema, Struct, Type
+from headrace.core.types.data_types import Array, Field, MapType, Schema, Struct, Type
 
 if TYPE_CHECKING:
     import polars as pl
@@ -103,6 +103,8 @@ def has_required_field(type: Type) -> bool:
     match type:
         case Array(element):
             return has_required_field(element)
+        case MapType(_, value):
+            return has_required_field(value)
         case Struct(fields):
             return any(not field.nullable or has_required_field(field.type) for field in fields)
     return False
@@ -119,6 +121,8 @@ def _has_null_violation(value: pl.Expr, type: Type) -> pl.Expr:
                 .list.any()
                 .fill_null(False)
             )
+        case MapType(_, of):
+            return _has_null_violation(value.map.values(), Array(of))
         case Struct(fields):
             parts = [
                 _has_null_violation(value.struct.field(field.name), field.type) for field in fields

@@ -45,13 +45,12 @@ from headrace.connectors.formats.json_reader import has_lone_surrogate, list_wir
 from headrace.connectors.formats.json_wire import (
     contains_type,
     convert_column,
-    is_nested,
     needs_no_conversion,
     to_wire_type,
 )
 from headrace.connectors.formats.lines import BLANK, LineBlock, LineDecoder, remove_byte_order_mark
 from headrace.connectors.formats.record_isolation import decode_isolated
-from headrace.core.types.data_types import DOUBLE, FLOAT, Field, Schema
+from headrace.core.types.data_types import DOUBLE, FLOAT, Field, Schema, is_nested
 
 if TYPE_CHECKING:
     import polars as pl

@@ -18,7 +18,7 @@ from math import isfinite
 from typing import TYPE_CHECKING
 
 from headrace.connectors.formats.json_wire import contains_type
-from headrace.core.types import out_of_range_times
+from headrace.core.types import map_entries, out_of_range_times
 from headrace.core.types.data_types import (
     BINARY,
     DATE,
@@ -31,12 +31,14 @@ from headrace.core.types.data_types import (
     Array,
     Decimal,
     Field,
+    MapType,
     Schema,
     Struct,
     Time,
     Type,
 )
 from headrace.core.types.frames import to_integers
+from headrace.core.types.map_entries import KEY, VALUE
 
 if TYPE_CHECKING:
     import polars as pl
@@ -122,6 +124,8 @@ def _needs_texts(column: pl.Series, type: Type) -> bool:
     match type:
         case Array(element):
             return _needs_texts(column.explode(), element)
+        case MapType(_, value):
+            return _needs_texts(column.map.values().explode(), value)
         case Struct(fields):
             return any(_needs_texts(column.struct.field(f.name), f.type) for f in fields)
     if isinstance(type, Decimal):
@@ -148,7 +152,21 @@ def _prepare_column(column: pl.Series, type: Type) -> pl.Series:
     """Convert a column to what Polars writes as required."""
     if type == TIMESTAMP and column.len() >= MIN_RUN_ROWS:
         return _format_timestamps(column)
-    return _format_values(column, type) if contains_type(type, *FORMATTED_TYPES) else column
+    return _format_values(column, type) if _needs_preparation(type) else column
+
+
+def _needs_preparation(type: Type) -> bool:
+    """Whether Polars would write a value differently, or cannot write it."""
+    if contains_type(type, *FORMATTED_TYPES):
+        return True
+    match type:
+        case Array(element):
+            return _needs_preparation(element)
+        case MapType(key, value):
+            return key != STRING or _needs_preparation(value)
+        case Struct(fields):
+            return any(_needs_preparation(field.type) for field in fields)
+    return False
 
 
 def _format_timestamps(column: pl.Series) -> pl.Series:
@@ -173,11 +191,15 @@ def _prepare_value(value: pl.Expr, type: Type) -> pl.Expr:
     """Convert a value so that Polars writes it as required."""
     import polars as pl
 
-    if not contains_type(type, *FORMATTED_TYPES):
+    if not _needs_preparation(type):
         return value
     match type:
         case Array(element):
             return value.list.eval(_prepare_value(pl.element(), element))
+        case MapType(key, of):
+            return map_entries.convert_entries(
+                value, lambda each: _format_key(each, key), lambda each: _prepare_value(each, of)
+            )
         case Struct(fields):
             inner = [
                 _prepare_value(value.struct.field(f.name), f.type).alias(f.name) for f in fields
@@ -190,6 +212,16 @@ def _prepare_value(value: pl.Expr, type: Type) -> pl.Expr:
     if type == TIMESTAMP_NTZ:
         return value.dt.strftime(LOCAL_TIMESTAMP_FORMAT)
     return value.dt.replace_time_zone(None).dt.strftime(TIMESTAMP_FORMAT)
+
+
+def _format_key(key: pl.Expr, type: Type) -> pl.Expr:
+    """Return the text of a key of a map: of the value that JSON would have, without quotes."""
+    import polars as pl
+
+    if type in (FLOAT, DOUBLE):
+        word = _format_word(key).str.strip_chars('"')
+        return pl.when(key.is_finite()).then(key.cast(pl.String)).otherwise(word)
+    return _prepare_value(key, type).cast(pl.String)
 
 
 def _format_row(schema: Schema) -> pl.Expr:
@@ -219,6 +251,15 @@ def _format_json(value: pl.Expr, type: Type) -> pl.Expr:
         case Array(element):
             inner = value.list.eval(_format_json(pl.element(), element)).list.join(",")
             text = pl.concat_str(pl.lit("["), inner, pl.lit("]"))
+        case MapType(key, of):
+            entries = map_entries.convert_to_list(
+                value,
+                lambda each: _format_json(_format_key(each, key), STRING),
+                lambda each: _format_json(each, of),
+            )
+            pair = [pl.element().struct.field(name) for name in (KEY, VALUE)]
+            inner = entries.list.eval(pl.concat_str(pair, separator=":")).list.join(",")
+            text = pl.concat_str(pl.lit("{"), inner, pl.lit("}"))
         case Struct(fields):
             texts = {f.name: _format_json(value.struct.field(f.name), f.type) for f in fields}
             text = pl.when(value.is_not_null()).then(_format_object(texts))

@@ -13,9 +13,18 @@ from itertools import repeat
 from typing import TYPE_CHECKING
 
 from headrace.connectors.formats.decimals import round_decimal
-from headrace.connectors.formats.json_wire import JsonValue, is_exact, is_nested, to_wire_type
+from headrace.connectors.formats.json_wire import JsonValue, is_exact, to_wire_type
 from headrace.connectors.formats.lines import LineBlock
-from headrace.core.types.data_types import Array, Decimal, Field, Schema, Struct, Type
+from headrace.core.types.data_types import (
+    Array,
+    Decimal,
+    Field,
+    MapType,
+    Schema,
+    Struct,
+    Type,
+    is_nested,
+)
 
 if TYPE_CHECKING:
     import msgspec
@@ -102,9 +111,11 @@ def _merge_value(type: Type, read: JsonValue, written: bytes) -> JsonValue:
             inner = msgspec.json.decode(written, type=list[msgspec.Raw])
             pairs = zip(read, inner, strict=True)
             return [_merge_value(type.element, value, bytes(raw)) for value, raw in pairs]
-        if isinstance(type, Struct) and isinstance(read, dict):
+        if isinstance(type, MapType | Struct) and isinstance(read, dict):
             parts = msgspec.json.decode(written, type=dict[str, msgspec.Raw])
             texts = {name: bytes(raw) for name, raw in parts.items()}
+            if isinstance(type, MapType):
+                return {key: _merge_value(type.value, read[key], texts[key]) for key in read}
             return {
                 f.name: _merge_value(f.type, read[f.name], texts.get(f.name, NULL_BYTES))
                 for f in type.fields

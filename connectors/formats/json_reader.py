@@ -15,8 +15,18 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from headrace.connectors.formats.json_wire import JsonValue, is_exact, is_nested, to_wire_type
-from headrace.core.types.data_types import DOUBLE, FLOAT, Array, Field, Schema, Struct, Type
+from headrace.connectors.formats.json_wire import JsonValue, is_exact, to_wire_type
+from headrace.core.types.data_types import (
+    DOUBLE,
+    FLOAT,
+    Array,
+    Field,
+    MapType,
+    Schema,
+    Struct,
+    Type,
+    is_nested,
+)
 
 if TYPE_CHECKING:
     import polars as pl
@@ -92,6 +102,8 @@ def _merge_words(type: Type, number: JsonValue, text: JsonValue) -> JsonValue:
     if isinstance(type, Array) and isinstance(text, list) and isinstance(number, list):
         pairs = zip(number, text, strict=True)
         return [_merge_words(type.element, *pair) for pair in pairs]
+    if isinstance(type, MapType) and isinstance(text, dict) and isinstance(number, dict):
+        return {key: _merge_words(type.value, number[key], text[key]) for key in text}
     if isinstance(type, Struct) and isinstance(text, dict) and isinstance(number, dict):
         return {
             field.name: _merge_words(field.type, number[field.name], text[field.name])

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from headrace.connectors.formats import times
 from headrace.connectors.formats.decimals import parse_decimals
+from headrace.core.types import map_entries
 from headrace.core.types.data_types import (
     BIGINT,
     BINARY,
@@ -27,9 +28,11 @@ from headrace.core.types.data_types import (
     TINYINT,
     Array,
     Decimal,
+    MapType,
     Struct,
     Time,
     Type,
+    is_nested,
     to_polars,
 )
 
@@ -52,6 +55,8 @@ def contains_type(type: Type, *leaves: Type | type[Type]) -> bool:
     match type:
         case Array(element):
             return contains_type(element, *leaves)
+        case MapType(key, value):
+            return contains_type(key, *leaves) or contains_type(value, *leaves)
         case Struct(fields):
             return any(contains_type(field.type, *leaves) for field in fields)
     return any(type == leaf or leaf is type.__class__ for leaf in leaves)
@@ -62,11 +67,6 @@ def is_exact(type: Type) -> bool:
     return contains_type(type, Decimal, BINARY)
 
 
-def is_nested(type: Type) -> bool:
-    """Whether the type is an array or a struct."""
-    return isinstance(type, Array | Struct)
-
-
 def to_wire_type(type: Type, epoch: str | None, *, words: bool = False) -> pl.DataType:
     """Return the type as which a column is read; with `words`, doubles are read as text."""
     import polars as pl
@@ -74,6 +74,8 @@ def to_wire_type(type: Type, epoch: str | None, *, words: bool = False) -> pl.Da
     match type:
         case Array(element):
             return pl.List(to_wire_type(element, epoch, words=words))
+        case MapType(_, value):  # the keys of JSON objects are texts
+            return pl.Map(pl.String(), to_wire_type(value, epoch, words=words))
         case Struct(fields):
             return pl.Struct(
                 {field.name: to_wire_type(field.type, epoch, words=words) for field in fields}
@@ -92,6 +94,8 @@ def needs_no_conversion(type: Type) -> bool:
     match type:
         case Array(element):
             return needs_no_conversion(element)
+        case MapType(key, value):
+            return key == STRING and needs_no_conversion(value)
         case Struct(fields):
             return all(needs_no_conversion(field.type) for field in fields)
     return type in DIRECT_TYPES
@@ -129,6 +133,10 @@ def _convert_value(raw: pl.Expr, type: Type, epoch: str | None) -> pl.Expr:
     match type:
         case Array(element):
             return raw.list.eval(_convert_value(pl.element(), element, epoch))
+        case MapType(_, of):
+            return map_entries.convert_entries(
+                raw, lambda key: key, lambda value: _convert_value(value, of, epoch)
+            )
         case Struct(fields):
             inner = [
                 _convert_value(raw.struct.field(field.name), field.type, epoch).alias(field.name)
@@ -162,6 +170,8 @@ def _is_invalid(raw: pl.Expr, type: Type, epoch: str | None) -> pl.Expr:
             return (
                 raw.list.eval(_is_invalid(pl.element(), element, epoch)).list.any().fill_null(False)
             )
+        case MapType(_, value):
+            return _is_invalid(raw.map.values(), Array(value), epoch)
         case Struct(fields):
             return pl.any_horizontal(
                 [_is_invalid(raw.struct.field(field.name), field.type, epoch) for field in fields]

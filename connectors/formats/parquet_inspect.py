@@ -13,7 +13,7 @@ from headrace.connectors.formats.bad_records import has_required_field
 from headrace.connectors.formats.json_wire import contains_type
 from headrace.connectors.formats.parquet_footer import iterate_structs, read_footer
 from headrace.connectors.formats.parquet_read import ParquetReader
-from headrace.core.types.data_types import Array, Field, Struct, Time, to_polars
+from headrace.core.types.data_types import Field, Time, is_nested, to_polars
 
 COMMON_CODECS = {0, 1, 2, 6}
 """The codecs that every reader supports: none, Snappy, gzip and Zstandard."""
@@ -62,4 +62,4 @@ def _is_plain_column(field: Field, chunk: thrift.ThriftStruct) -> bool:
     if field.nullable:
         return True
     nulls = chunk[12].struct.get(3) if 12 in chunk else None
-    return not isinstance(field.type, Array | Struct) and nulls is not None and nulls.number == 0
+    return not is_nested(field.type) and nulls is not None and nulls.number == 0

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from headrace.core.types import map_entries
 from headrace.core.types.data_types import (
     BIGINT,
     BINARY,
@@ -27,9 +28,11 @@ from headrace.core.types.data_types import (
     Array,
     Decimal,
     Field,
+    MapType,
     Struct,
     Time,
     Type,
+    is_nested,
     to_polars,
 )
 
@@ -53,6 +56,9 @@ def from_polars(dtype: pl.DataType, *, zoneless: Type = TIMESTAMP_NTZ) -> Type |
         case pl.List() | pl.Array():
             element = from_polars(dtype.inner, zoneless=zoneless)  # type: ignore[arg-type]
             return Array(element) if element else None
+        case pl.Map():
+            key, value = from_polars(dtype.key), from_polars(dtype.value)  # type: ignore[arg-type]
+            return MapType(key, value) if key and value and not is_nested(key) else None
         case pl.Struct():
             dtypes = [_to_instance(field.dtype) for field in dtype.fields]
             types = [from_polars(each, zoneless=zoneless) for each in dtypes]
@@ -101,6 +107,8 @@ def can_hold(wanted: Type, actual: Type) -> bool:
     match wanted, actual:
         case Array(element), Array(other):
             return can_hold(element, other)
+        case MapType(key, value), MapType(other_key, other_value):
+            return can_hold(key, other_key) and can_hold(value, other_value)
         case Struct(fields), Struct(others):
             types = {field.name: field.type for field in others}
             return all(f.name in types and can_hold(f.type, types[f.name]) for f in fields)
@@ -127,6 +135,13 @@ def convert_value(value: pl.Expr, dtype: pl.DataType, type: Type) -> pl.Expr:
         listed = value.arr.to_list() if isinstance(dtype, pl.Array) else value
         return listed.list.eval(
             convert_value(pl.element(), _to_instance(dtype.inner), type.element)
+        )
+    if isinstance(type, MapType) and isinstance(dtype, pl.Map):
+        key, each = _to_instance(dtype.key), _to_instance(dtype.value)
+        return map_entries.convert_entries(
+            value,
+            lambda part: convert_value(part, key, type.key),
+            lambda part: convert_value(part, each, type.value),
         )
     if isinstance(type, Struct) and isinstance(dtype, pl.Struct):
         dtypes = {field.name: _to_instance(field.dtype) for field in dtype.fields}

@@ -24,10 +24,9 @@ from headrace.core.types.data_types import (
     FLOAT,
     STRING,
     TIMESTAMP,
-    Array,
     Schema,
-    Struct,
     Type,
+    is_nested,
 )
 from headrace.core.types.stream_kinds import Upsert
 
@@ -36,7 +35,7 @@ EVENT_TIME_WORD = "event_time"
 
 
 def _find_key_objection(type: Type) -> tuple[str, str]:
-    if isinstance(type, Array | Struct):
+    if is_nested(type):
         return "is not a single value", "extract what identifies the row in a step before"
     if type in (FLOAT, DOUBLE):
         return "identifies nothing: equal numbers may differ in their last digit", "cast it"

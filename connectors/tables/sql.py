@@ -14,7 +14,7 @@ from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.pipeline.text import Text
 from headrace.core.plan import nodes
 from headrace.core.plan.connector import Connector, LookupSide
-from headrace.core.types.data_types import Array, Schema, Struct
+from headrace.core.types.data_types import Schema, is_nested
 
 if TYPE_CHECKING:
     from headrace.connectors.tables.sql_table import SqlTable
@@ -26,7 +26,7 @@ def find_mismatches(
     """Yield the reasons for which a database cannot have such columns."""
     assert isinstance(options, SqlOptions)
     for field in added:
-        if isinstance(field.type, Array | Struct):
+        if is_nested(field.type):
             message = f'"{field.name}": a column of a database cannot be read as {field.type}'
             yield ConnectorMismatch(message, None, "declare it as string, which gets its JSON")
     yield from find_type_conflicts(keys, added)

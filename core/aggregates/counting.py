@@ -15,6 +15,7 @@ from headrace.core.aggregates.accumulator import (
     BuildAccumulator,
     explode_group_lists,
 )
+from headrace.core.expressions.functions.common_types import refuse_map
 from headrace.core.expressions.signature import BoundArguments
 from headrace.core.types.data_types import (
     BIGINT,
@@ -58,6 +59,8 @@ def build_count_if(bound: BoundArguments) -> Accumulator:
 
 def build_distinct_count(bound: BoundArguments) -> Accumulator:
     """Build count(distinct x, ...)."""
+    for argument in bound.arguments:
+        refuse_map("count(distinct ...)", argument)
 
     def finish(set: pl.Expr) -> pl.Expr:
         return set.list.len().cast(to_polars(BIGINT))

@@ -32,6 +32,7 @@ from headrace.core.types.data_types import (
     Array,
     Decimal,
     Field,
+    MapType,
     Struct,
     Time,
     Type,
@@ -72,6 +73,9 @@ def common_type(left: Type, right: Type) -> Type | None:
         case Array(a), Array(b):
             element = common_type(a, b)
             return Array(element) if element else None
+        case MapType(k, v), MapType(other_k, other_v):
+            key, value = common_type(k, other_k), common_type(v, other_v)
+            return MapType(key, value) if key and value else None
         case Struct(a), Struct(b):
             return _common_struct(a, b)
     return _common_number(left, right) if is_numeric(left) and is_numeric(right) else None

@@ -38,7 +38,7 @@ from headrace.core.expressions.typed import (
     LambdaVariable,
     TypedExpression,
 )
-from headrace.core.types.data_types import NULL, STRING, Array, Field, Schema, Struct
+from headrace.core.types.data_types import NULL, STRING, Field, Schema, is_nested
 
 TableColumns: TypeAlias = Mapping[str, Mapping[str, str]]
 """Table names, which stand before a dot, with the columns of each and their names in the schema."""
@@ -166,7 +166,7 @@ class ExpressionResolver:
     ) -> TypedExpression:
         """Return a field of a typed value; `meant` are columns of tables with its name."""
         base, name = node.base, node.name
-        if not isinstance(of.type, Struct | Array) and (meant or name.lower() in FUNCTIONS):
+        if not is_nested(of.type) and (meant or name.lower() in FUNCTIONS):
             message = f'no field "{name}": {of.type} has no fields'
             written = base.name if isinstance(base, syntax_tree.Name) else "..."
             hint = f"write {meant or f'{name.lower()}({written})'}"

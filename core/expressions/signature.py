@@ -3,7 +3,8 @@
     substring(text: string, start: int, [length: int]) -> string
 
 A type stands for itself; `T` and `U` stand for any type, `C` for a type whose values have an order,
-`N` for a number, `I` for an integer, `F` for float or double, `D` for a decimal, `S` for a struct.
+`N` for a number, `I` for an integer, `F` for float or double, `D` for a decimal, `S` for a struct,
+`K` and `V` for the types of the keys and the values of a map.
 The same letter is the same type wherever it occurs: arguments of different types are widened to
 their common type. `[x: int]` is optional, `x: T...` may be repeated, `x: constant string` must be
 known before anything runs, `x: exact date` takes a date only, and no timestamp or text in its
@@ -40,9 +41,12 @@ from headrace.core.types.data_types import (
     TIMESTAMP_TYPES,
     Array,
     Decimal,
+    Field,
+    MapType,
     Struct,
     Time,
     Type,
+    find_map,
     is_integer,
     is_numeric,
     is_ordered,
@@ -64,7 +68,22 @@ class ArrayPattern:
     element: TypePattern
 
 
-TypePattern = Type | TypeVariable | ArrayPattern
+@dataclass(frozen=True, slots=True)
+class MapPattern:
+    """`map<..., ...>` around two patterns."""
+
+    key: TypePattern
+    value: TypePattern
+
+
+@dataclass(frozen=True, slots=True)
+class StructPattern:
+    """`struct<name: ..., ...>` around patterns, in a result."""
+
+    fields: tuple[tuple[str, TypePattern], ...]
+
+
+TypePattern = Type | TypeVariable | ArrayPattern | MapPattern | StructPattern
 
 # The meaning of each letter, as text and as a predicate.
 TYPE_VARIABLES: dict[str, tuple[str, Callable[[Type], bool]]] = {
@@ -77,6 +96,8 @@ TYPE_VARIABLES: dict[str, tuple[str, Callable[[Type], bool]]] = {
     "D": ("a decimal", lambda type: isinstance(type, Decimal)),
     "P": ("a time", lambda type: isinstance(type, Time)),
     "S": ("a struct", lambda type: isinstance(type, Struct)),
+    "K": ("any type without a map", lambda type: find_map(type) is None),
+    "V": ("any type", lambda type: True),
 }
 
 # The type of a letter when all its arguments are NULL.
@@ -184,6 +205,12 @@ def _parse_pattern(text: str) -> TypePattern:
         return TypeVariable(text)
     if text.startswith("array<"):
         return ArrayPattern(_parse_pattern(text[6:-1]))
+    if text.startswith("map<"):
+        key, value = text[4:-1].split(", ", 1)
+        return MapPattern(_parse_pattern(key), _parse_pattern(value))
+    if text.startswith("struct<"):
+        fields = (field.split(": ", 1) for field in text[7:-1].split(", "))
+        return StructPattern(tuple((name, _parse_pattern(inner)) for name, inner in fields))
     return ATOMS.get(text) or parse_type(text)[0]
 
 
@@ -273,7 +300,8 @@ def _resolve_type_variables(
     for index, (parameter, argument) in enumerate(pairs):
         for letter, part in _match_type_variables(parameter.pattern, argument):
             if part is None:
-                return SignatureMismatch(index, "an array")
+                wanted = "a map" if isinstance(parameter.pattern, MapPattern) else "an array"
+                return SignatureMismatch(index, wanted)
             seen.setdefault(letter, []).append(part)
             wanted, test = TYPE_VARIABLES[letter]
             common = common_argument_type(seen[letter])
@@ -303,6 +331,24 @@ def _match_type_variables(
                 yield from _match_type_variables(element, part)
             elif isinstance(element, TypeVariable):
                 yield element.name, None
+        case MapPattern(key, value):
+            for of, found in zip((key, value), _take_entry(argument), strict=True):
+                if found:
+                    yield from _match_type_variables(of, found)
+                elif isinstance(of, TypeVariable):
+                    yield of.name, None
+
+
+def _take_entry(
+    argument: TypedExpression,
+) -> tuple[TypedExpression | None, TypedExpression | None]:
+    """Return a key and a value of a map, of which only the types matter; None if it is none."""
+    if argument.type == NULL:
+        return argument, argument
+    if not isinstance(argument.type, MapType):
+        return None, None
+    key = TypedExpression(argument.type.key, False, argument.span)
+    return key, TypedExpression(argument.type.value, True, argument.span)
 
 
 def _instantiate(pattern: TypePattern, letters: dict[str, Type]) -> Type:
@@ -311,6 +357,10 @@ def _instantiate(pattern: TypePattern, letters: dict[str, Type]) -> Type:
             return letters.get(name, NULL)
         case ArrayPattern(element):
             return Array(_instantiate(element, letters))
+        case MapPattern(key, value):
+            return MapType(_instantiate(key, letters), _instantiate(value, letters))
+        case StructPattern(fields):
+            return Struct(tuple(Field(name, _instantiate(p, letters)) for name, p in fields))
     return pattern
 
 

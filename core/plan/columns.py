@@ -38,9 +38,12 @@ from headrace.core.types.data_types import (
     NULL,
     Array,
     Field,
+    MapType,
     Schema,
     Struct,
     Type,
+    find_map,
+    is_nested,
 )
 
 if TYPE_CHECKING:
@@ -245,6 +248,10 @@ def _check_column_type(type: Type, text: Text, report: PlanProblems) -> bool:
         hint = "give it a type: cast(null as string)"
         report.add("a column needs a type, and null has none", text.locate(), hint)
         return False
+    if (map := find_map(type)) and is_nested(map.key):
+        hint = "map_entries(...) gives its entries as an array"
+        report.add(f"a column cannot be a map with keys of {map.key}", text.locate(), hint)
+        return False
     if type in INTERVAL_TYPES:
         hint = "timestampdiff(SECOND, a, b) gives a number"
         report.add(f"a column cannot be an {type}", text.locate(), hint)
@@ -252,10 +259,17 @@ def _check_column_type(type: Type, text: Text, report: PlanProblems) -> bool:
     return True
 
 
+def suggest_single_value(type: Type) -> str:
+    """Return the hint for a map where a single value is wanted."""
+    return "use one of its values, as in m['key']" if isinstance(type, MapType) else ""
+
+
 def _contains_type(type: Type, part: Type) -> bool:
     match type:
         case Array(element):
             return _contains_type(element, part)
+        case MapType(key, value):
+            return _contains_type(key, part) or _contains_type(value, part)
         case Struct(fields):
             return any(_contains_type(field.type, part) for field in fields)
     return type == part

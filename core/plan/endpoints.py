@@ -27,11 +27,12 @@ from headrace.core.types.data_types import (
     INT,
     STRING,
     TIMESTAMP,
-    Array,
     Field,
+    MapType,
     Schema,
-    Struct,
     Type,
+    find_map,
+    is_nested,
     quote_name,
 )
 
@@ -96,6 +97,9 @@ def _get_declared_columns(source: Source, report: PlanProblems) -> KnownColumns:
     if raw and raw.name == "csv":
         for field, text in zip(source.columns.schema, source.columns.types, strict=True):
             _check_csv(field, text.locate(), report)
+    if raw and raw.name == "json":
+        for field, text in zip(source.columns.schema, source.columns.types, strict=True):
+            check_json_keys(field, text.locate(), report)
     return _add_connector_columns(KnownColumns(source.columns.schema, broken), source, report)
 
 
@@ -118,9 +122,17 @@ def _add_connector_columns(
     return KnownColumns(Schema(tuple(fields)), known.broken_names)
 
 
+def check_json_keys(field: Field, place: Location, report: PlanProblems) -> None:
+    """Check that the keys of maps in a column that is read are text, as those of JSON objects."""
+    map = find_map(field.type)
+    if map and map.key != STRING:
+        message = f'the keys of JSON objects are text, and those of "{field.name}" {map.key}'
+        report.add(message, place, f"declare it as {MapType(STRING, map.value)}")
+
+
 def _check_csv(field: Field, place: Location | None, report: PlanProblems) -> None:
-    """Check that CSV has a notation for a column; it has none for arrays and structs."""
-    if isinstance(field.type, Array | Struct):
+    """Check that CSV has a notation for a column; it has none for arrays, maps and structs."""
+    if is_nested(field.type):
         message = f'csv cannot hold "{field.name}" of type {field.type}'
         report.add(message, place, "format: json can")
 

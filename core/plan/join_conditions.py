@@ -16,9 +16,14 @@ from headrace.core.expressions.typed import (
     walk,
 )
 from headrace.core.pipeline.text import Text
-from headrace.core.plan.columns import KnownColumns, PlanProblems, type_condition
+from headrace.core.plan.columns import (
+    KnownColumns,
+    PlanProblems,
+    suggest_single_value,
+    type_condition,
+)
 from headrace.core.plan.nodes import StreamKind
-from headrace.core.types.data_types import Array, Field, Schema, Struct
+from headrace.core.types.data_types import Field, Schema, is_nested
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +64,10 @@ def split_condition(
             rest.append(each)
             continue
         pairs.append(pair)
-        if isinstance(pair[0].type, Array | Struct):
+        if is_nested(pair[0].type):
             at = text.locate(each.span.start, each.span.end)
-            report.add(f"wanted a key of a single value, got {pair[0].type}", at)
+            message = f"wanted a key of a single value, got {pair[0].type}"
+            report.add(message, at, suggest_single_value(pair[0].type))
     return JoinCondition(tuple(pairs), _build_conjunction(rest))
 
 

@@ -25,6 +25,7 @@ from headrace.core.pipeline.yaml_document.error_context import format_flow_scala
 from headrace.core.plan.columns import (
     KnownColumns,
     PlanProblems,
+    suggest_single_value,
     type_aggregate,
     type_column,
     type_condition,
@@ -57,7 +58,7 @@ from headrace.core.plan.window_clauses import (
     make_user_code,
     to_microseconds,
 )
-from headrace.core.types.data_types import INT, TIMESTAMP, Array, Field, Schema, Struct
+from headrace.core.types.data_types import INT, TIMESTAMP, Field, Schema, is_nested
 
 if TYPE_CHECKING:
     from headrace.core.aggregates.calls import AggregateExpression
@@ -242,9 +243,9 @@ class KeyedOperationBuilder:
         typed = type_column(text, self.known_columns, self.report, end)
         if typed is None:
             return None
-        if isinstance(typed.type, Array | Struct):
+        if is_nested(typed.type):
             message = f"wanted a value that has an order, got {typed.type}"
-            self.report.add(message, text.locate(0, end))
+            self.report.add(message, text.locate(0, end), suggest_single_value(typed.type))
             return None
         if _reads_clock(typed):
             self.report.add(f"{CLOCK_NOT_ALLOWED} top", text.locate(), EARLIER_STEP_HINT)
@@ -291,9 +292,9 @@ class KeyedOperationBuilder:
         for each in written or ():
             text = each.expression if each.expression is not None else each.name
             typed = self._type_key_column(each, text)
-            if typed and isinstance(typed.type, Array | Struct):
+            if typed and is_nested(typed.type):
                 message = f"wanted a key of a single value, got {typed.type}"
-                self.report.add(message, text.locate())
+                self.report.add(message, text.locate(), suggest_single_value(typed.type))
             elif typed and self._depends_on_clock(typed):
                 message = f"{CLOCK_NOT_ALLOWED} a key: a row would change its group"
                 self.report.add(message, text.locate(), EARLIER_STEP_HINT)

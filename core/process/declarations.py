@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from headrace.core.errors.problems import suggest_name
 from headrace.core.process.value_conversion import ConversionError, build_converter
-from headrace.core.types.data_types import TIMESTAMP, Array, Struct, Type
+from headrace.core.types.data_types import TIMESTAMP, Type, is_nested
 from headrace.core.types.type_parser import TypeTextError, parse_type
 
 MICROSECOND = timedelta(microseconds=1)
@@ -69,7 +69,7 @@ def parse_declaration(
     if kind is Kind.TIMER:
         return Declared(kind, (TIMESTAMP,), processing=time == "processing")
     read = tuple(map(_parse_type, types))
-    if kind is Kind.MAP and isinstance(read[0], Array | Struct):
+    if kind is Kind.MAP and is_nested(read[0]):
         raise ValueError(f"the key of a map is a single value, and not {read[0]}")
     if ttl is None and time == "processing":
         raise ValueError("time applies only together with ttl")

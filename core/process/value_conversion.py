@@ -26,6 +26,7 @@ from headrace.core.types.data_types import (
     TIMESTAMP_NTZ,
     TINYINT,
     Array,
+    MapType,
     Struct,
     Type,
     to_polars,
@@ -77,6 +78,8 @@ def _build_fallback(type: Type) -> ValueConverter:
     match type:
         case Array(element):
             return _build_array_converter(build_converter(element), type)
+        case MapType(key, value):
+            return _build_map_converter(build_converter(key), build_converter(value), type)
         case Struct(fields):
             return _build_struct_converter(
                 {field.name: build_converter(field.type) for field in fields}, type
@@ -99,6 +102,20 @@ def _build_array_converter(fit: ValueConverter, type: Type) -> ValueConverter:
         return value
 
     return array
+
+
+def _build_map_converter(
+    fit_key: ValueConverter, fit_value: ValueConverter, type: Type
+) -> ValueConverter:
+    def map(value: Any) -> Any:
+        if value.__class__ is not dict or None in value:
+            return _convert_by_polars(value, type)
+        made = {fit_key(key): fit_value(each) for key, each in value.items()}
+        value.clear()  # in place: user code may still have a reference to the map
+        value.update(made)
+        return value
+
+    return map
 
 
 def _build_struct_converter(fits: Mapping[str, ValueConverter], type: Type) -> ValueConverter:

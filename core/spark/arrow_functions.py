@@ -165,8 +165,8 @@ class _MultipleOutputs(_ArrowFunction):
 
 
 def _has_arrays(columns: Columns) -> bool:
-    """Whether there are arrays among the columns, or nested in them."""
-    return any("array<" in str(type) for type in columns.values())
+    """Whether there are arrays or maps among the columns, or nested in them."""
+    return any("array<" in str(type) or "map<" in str(type) for type in columns.values())
 
 
 def _use_small_lists(schema: pa.Schema) -> pa.Schema:
@@ -181,6 +181,8 @@ def _small_type(type: pa.DataType) -> pa.DataType:
 
     if pa.types.is_large_list(type):
         return pa.list_(_small_type(type.value_type))
+    if pa.types.is_map(type):
+        return pa.map_(_small_type(type.key_type), _small_type(type.item_type))
     if pa.types.is_struct(type):
         return pa.struct([pa.field(field.name, _small_type(field.type)) for field in type])
     return pa.large_string() if pa.types.is_string_view(type) else type

@@ -39,6 +39,7 @@ from headrace.core.types.data_types import (
     Array,
     Decimal,
     Field,
+    MapType,
     Struct,
     Time,
     Type,
@@ -152,6 +153,9 @@ def from_spark_type(type: DataType) -> Type | None:
         case spark.ArrayType():
             element = from_spark_type(type.elementType)
             return Array(element) if element else None
+        case spark.MapType():
+            key, value = from_spark_type(type.keyType), from_spark_type(type.valueType)
+            return MapType(key, value) if key and value else None
         case spark.StructType():
             inside = [(field.name, from_spark_type(field.dataType)) for field in type.fields]
             fields = tuple(Field(name, inner) for name, inner in inside if inner)

@@ -36,7 +36,7 @@ from headrace.core.plan.nodes.matching import ConnectedMatch
 from headrace.core.process.declarations import Declared, Kind
 from headrace.core.process.process import Process, to_microseconds
 from headrace.core.testing.plain_state import PlainState
-from headrace.core.types.data_types import TIMESTAMP, Array, Field, Schema, Struct, to_polars
+from headrace.core.types.data_types import TIMESTAMP, Field, Schema, is_nested, to_polars
 from headrace.core.types.elements import EVENT_TIME, HIDDEN_COLUMNS, MAX_WATERMARK_US
 from headrace.core.types.row_order import add_row_order, number_rows
 from headrace.core.types.type_parser import parse_type
@@ -276,7 +276,7 @@ def _check_schemas(schemas: Sequence[Schema], key: Sequence[str], event_time: st
         raise ValueError("state and timers belong to a key: give its columns")
     for name in key:
         types = [field.type for schema in schemas if (field := schema.get(name)) is not None]
-        if any(isinstance(type, Array | Struct) for type in types):
+        if any(is_nested(type) for type in types):
             raise ValueError(f'key "{name}": wanted a single value, got {types[0]}')
         if len(set(types)) > 1:
             raise ValueError(f'key "{name}" is {types[0]} on the left, and {types[1]} on the right')

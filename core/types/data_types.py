@@ -85,6 +85,22 @@ class Array(Type):
 
 
 @dataclass(frozen=True, slots=True)
+class MapType(Type):
+    """Entries of a key and a value, in order; no key occurs twice or is null, any value may be
+    null.
+
+    >>> str(MapType(STRING, Array(INT)))
+    'map<string,array<int>>'
+    """
+
+    key: Type
+    value: Type
+
+    def __str__(self) -> str:
+        return f"map<{self.key},{self.value}>"
+
+
+@dataclass(frozen=True, slots=True)
 class Field:
     """A named field of a struct, or a column of a schema."""
 
@@ -208,9 +224,26 @@ def is_numeric(type: Type) -> bool:
     return type in INTEGER_TYPES or type in FLOAT_TYPES or isinstance(type, Decimal)
 
 
+def is_nested(type: Type) -> bool:
+    """Whether a value of the type contains values: an array, a map or a struct."""
+    return isinstance(type, Array | MapType | Struct)
+
+
 def is_ordered(type: Type) -> bool:
-    """Whether values can be compared and sorted: single values, not arrays or structs."""
-    return not isinstance(type, Array | Struct)
+    """Whether values can be compared and sorted: single values, not arrays, maps or structs."""
+    return not is_nested(type)
+
+
+def find_map(type: Type) -> MapType | None:
+    """Return the first map in the type, which may be the type itself."""
+    match type:
+        case MapType():
+            return type
+        case Array(element):
+            return find_map(element)
+        case Struct(fields):
+            return next(filter(None, (find_map(field.type) for field in fields)), None)
+    return None
 
 
 def strip_nullability(type: Type) -> Type:
@@ -222,6 +255,8 @@ def strip_nullability(type: Type) -> Type:
     match type:
         case Array(element):
             return Array(strip_nullability(element))
+        case MapType(key, value):
+            return MapType(strip_nullability(key), strip_nullability(value))
         case Struct(fields):
             return Struct(tuple(Field(each.name, strip_nullability(each.type)) for each in fields))
     return type
@@ -284,6 +319,9 @@ def to_polars(type: Type) -> pl.DataType:
             return pl.Time()
         case Array(element):
             return pl.List(to_polars(element))
+        case MapType(key, value):
+            # An empty map has keys of the type `void`, of which Polars has no keys.
+            return pl.Map(to_polars(BOOLEAN if key == NULL else key), to_polars(value))
         case Struct(fields):
             return pl.Struct([pl.Field(field.name, to_polars(field.type)) for field in fields])
     atoms: dict[Type, pl.DataType] = {

@@ -12,8 +12,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from headrace.core.types import calendar
-from headrace.core.types.data_types import DATE, STRING, TIMESTAMP_TYPES, Array, Field, Struct, Type
+from headrace.core.types import calendar, map_entries
+from headrace.core.types.data_types import (
+    DATE,
+    STRING,
+    TIMESTAMP_TYPES,
+    Array,
+    Field,
+    MapType,
+    Struct,
+    Type,
+)
 
 if TYPE_CHECKING:
     import polars as pl
@@ -41,6 +50,8 @@ def has_out_of_range(column: pl.Series, known: DayRange = POLARS_DAYS) -> bool:
             return _is_beyond(column.cast(pl.Int32), *known)
         case pl.List() as type if _has_times(type):
             return any(has_out_of_range(each, known) for each in _list_elements(column))
+        case pl.Map() as type if _has_times(type):
+            return has_out_of_range(column.map.entries(), known)
         case pl.Struct() as type:
             timed = (f.name for f in type.fields if _has_times(f.dtype))
             return any(has_out_of_range(column.struct.field(name), known) for name in timed)
@@ -94,6 +105,8 @@ def get_formatted_type(type: Type) -> Type:
     match type:
         case Array(element):
             return Array(get_formatted_type(element))
+        case MapType(key, value):
+            return MapType(get_formatted_type(key), get_formatted_type(value))
         case Struct(fields):
             return Struct(
                 tuple(Field(f.name, get_formatted_type(f.type), f.nullable) for f in fields)
@@ -129,6 +142,8 @@ def _has_times(type: pl.DataType | pl.datatypes.DataTypeClass) -> bool:
     match type:
         case pl.List():
             return _has_times(type.inner)
+        case pl.Map():
+            return _has_times(type.key) or _has_times(type.value)
         case pl.Struct():
             return any(_has_times(field.dtype) for field in type.fields)
     return isinstance(type, pl.Date) or (isinstance(type, pl.Datetime) and type.time_unit == "us")
@@ -142,6 +157,12 @@ def _format_times_expr(value: pl.Expr, type: pl.DataType | pl.datatypes.DataType
     match type:
         case pl.List():
             return value.list.eval(_format_times_expr(pl.element(), type.inner))
+        case pl.Map():
+            return map_entries.convert_entries(
+                value,
+                lambda key: _format_times_expr(key, type.key),
+                lambda each: _format_times_expr(each, type.value),
+            )
         case pl.Struct():
             inner = [
                 _format_times_expr(value.struct.field(f.name), f.dtype).alias(f.name)

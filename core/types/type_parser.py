@@ -28,9 +28,11 @@ from headrace.core.types.data_types import (
     Array,
     Decimal,
     Field,
+    MapType,
     Struct,
     Time,
     Type,
+    is_nested,
 )
 
 MAX_DEPTH = 20
@@ -41,7 +43,7 @@ SIMPLE_TYPES: dict[str, Type] = {
     "timestamp_ltz": TIMESTAMP,
 }
 DECIMAL_NAMES = ("decimal", "dec", "numeric")
-KNOWN_NAMES = (*SIMPLE_TYPES, *DECIMAL_NAMES, "time", "array", "struct")
+KNOWN_NAMES = (*SIMPLE_TYPES, *DECIMAL_NAMES, "time", "array", "map", "struct")
 
 # Names from other systems, and the name here.
 FOREIGN_NAMES = {
@@ -56,8 +58,9 @@ FOREIGN_NAMES = {
     **dict.fromkeys(("bytes", "blob", "bytea", "varbinary"), "binary"),
     **dict.fromkeys(("list",), "array<...>"),
     **dict.fromkeys(("row", "record", "object"), "struct<...>"),
+    **dict.fromkeys(("dict", "hash", "hstore"), "map<...>"),
 }
-UNSUPPORTED_NAMES = ("map", "variant")
+UNSUPPORTED_NAMES = ("variant",)
 NON_COLUMN_NAMES = ("void", "null", "interval")
 
 TOKEN_PATTERN = re.compile(
@@ -146,6 +149,8 @@ class _Parser:
         match name := word.text.lower():
             case "array":
                 return self.parse_array(depth)
+            case "map":
+                return self.parse_map(depth)
             case "struct":
                 return self.parse_struct(depth)
             case _ if name in DECIMAL_NAMES:
@@ -169,10 +174,30 @@ class _Parser:
     def parse_array(self, depth: int) -> Type:
         self.expect_sign("<", "as in: array<bigint>")
         element = self.parse(depth + 1)
-        if self.token.text.lower() == "not":
-            raise self.build_error('the elements of an array cannot be "not null"')
+        self.refuse_not_null('the elements of an array cannot be "not null"')
         self.expect_sign(">")
         return Array(element)
+
+    def parse_map(self, depth: int) -> Type:
+        self.expect_sign("<", "as in: map<string, bigint>")
+        first = self.token
+        key = self.parse(depth + 1)
+        if is_nested(key):
+            hint = f"array<struct<key: {key}, value: ...>> holds such entries"
+            raise self.build_error(
+                f"the key of a map is a single value, and not {key}", hint, first
+            )
+        self.refuse_not_null("the keys of a map are never null: leave it out")
+        self.expect_sign(",", "as in: map<string, bigint>")
+        value = self.parse(depth + 1)
+        self.refuse_not_null('the values of a map cannot be "not null"')
+        self.expect_sign(">")
+        return MapType(key, value)
+
+    def refuse_not_null(self, message: str) -> None:
+        """Raise an error with the message if `not` comes next."""
+        if self.token.text.lower() == "not":
+            raise self.build_error(message)
 
     def parse_decimal(self) -> Type:
         if not self.is_sign("("):

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from headrace.core.types.map_entries import KEY, VALUE
+
 if TYPE_CHECKING:
     import polars as pl
 
@@ -41,12 +43,18 @@ def decode_rows(lines: Sequence[bytes], columns: Mapping[str, pl.DataType]) -> p
 
 
 def _get_text_type(type: pl.DataType) -> pl.DataType:
-    """Return the type in which values are written: texts, and lists and structs of texts."""
+    """Return the type in which values are written: texts, and lists and structs of texts.
+
+    A map is the list of its entries.
+    """
     import polars as pl
 
     match type:
         case pl.List() | pl.Array():
             return pl.List(_get_text_type(get_inner_type(type)))
+        case pl.Map():
+            parts = map(_get_text_type, get_entry_types(type))
+            return pl.List(pl.Struct({str(n): part for n, part in enumerate(parts)}))
         case pl.Struct(fields=fields):
             return pl.Struct(
                 {str(n): _get_text_type(instantiate_type(f.dtype)) for n, f in enumerate(fields)}
@@ -68,6 +76,13 @@ def _to_text(value: pl.Expr, type: pl.DataType) -> pl.Expr:
             return _to_text(value.arr.to_list(), pl.List(get_inner_type(type)))
         case pl.List():
             return value.list.eval(_to_text(pl.element(), get_inner_type(type)))
+        case pl.Map():
+            names = zip((KEY, VALUE), get_entry_types(type), strict=True)
+            texts = [
+                _to_text(pl.element().struct.field(name), part).alias(str(n))
+                for n, (name, part) in enumerate(names)
+            ]
+            return value.map.entries().list.eval(pl.struct(texts))
         case pl.Struct(fields=fields):
             texts = [
                 _to_text(value.struct.field(f.name), instantiate_type(f.dtype)).alias(str(n))
@@ -91,6 +106,13 @@ def _from_text(text: pl.Expr, type: pl.DataType) -> pl.Expr:
             return _from_text(text, pl.List(get_inner_type(type))).list.to_array(size)
         case pl.List():
             return text.list.eval(_from_text(pl.element(), get_inner_type(type)))
+        case pl.Map():
+            names = zip((KEY, VALUE), get_entry_types(type), strict=True)
+            values = [
+                _from_text(pl.element().struct.field(str(n)), part).alias(name)
+                for n, (name, part) in enumerate(names)
+            ]
+            return text.list.eval(pl.struct(values)).list.to_map()
         case pl.Struct(fields=fields):
             values = [
                 _from_text(text.struct.field(str(n)), instantiate_type(f.dtype)).alias(f.name)
@@ -105,6 +127,11 @@ def _from_text(text: pl.Expr, type: pl.DataType) -> pl.Expr:
 def get_inner_type(type: pl.List | pl.Array) -> pl.DataType:
     """Return the type of the elements."""
     return instantiate_type(type.inner)
+
+
+def get_entry_types(type: pl.Map) -> tuple[pl.DataType, pl.DataType]:
+    """Return the types of the keys and of the values."""
+    return instantiate_type(type.key), instantiate_type(type.value)
 
 
 def instantiate_type(type: pl.DataType | pl.datatypes.DataTypeClass) -> pl.DataType:

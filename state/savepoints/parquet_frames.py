@@ -20,11 +20,12 @@ from headrace.core.types.data_types import (
     Array,
     Decimal,
     Field,
+    MapType,
     Struct,
     Type,
     to_polars,
 )
-from headrace.state.rocks.row_codec import get_inner_type, instantiate_type
+from headrace.state.rocks.row_codec import get_entry_types, get_inner_type, instantiate_type
 
 if TYPE_CHECKING:
     import polars as pl
@@ -87,6 +88,9 @@ def _to_sql_type(type: pl.DataType) -> Type | None:
     if isinstance(type, pl.List):
         element = _to_sql_type(get_inner_type(type))
         return None if element is None else Array(element)
+    if isinstance(type, pl.Map):
+        key, value = map(_to_sql_type, get_entry_types(type))
+        return None if key is None or value is None else MapType(key, value)
     if isinstance(type, pl.Struct):
         fields = [
             (field.name, _to_sql_type(instantiate_type(field.dtype))) for field in type.fields
@@ -141,6 +145,8 @@ def _map_inner_types(
 
     if isinstance(type, pl.List):
         return pl.List(change(get_inner_type(type)))
+    if isinstance(type, pl.Map):
+        return pl.Map(*map(change, get_entry_types(type)))
     if isinstance(type, pl.Array):
         return pl.Array(change(get_inner_type(type)), type.size)
     if isinstance(type, pl.Struct):

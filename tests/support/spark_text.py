@@ -7,7 +7,7 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 
-from headrace.core.types.data_types import DAY, DAY_TIME, YEAR_MONTH, Array, Struct, Type
+from headrace.core.types.data_types import DAY, DAY_TIME, YEAR_MONTH, Array, MapType, Struct, Type
 
 
 def spark_text(value: Any, type: Type) -> str:
@@ -32,6 +32,9 @@ def spark_text(value: Any, type: Type) -> str:
     match type:
         case Array(element):
             return f"[{', '.join(_inner(item, element) for item in value)}]"
+        case MapType(key, item):
+            pairs = (f"{_inner(k, key)} -> {_inner(v, item)}" for k, v in value.items())
+            return f"{{{', '.join(pairs)}}}"
         case Struct(fields):
             inner = (_inner(value[field.name], field.type) for field in fields)
             return f"{{{', '.join(inner)}}}"

@@ -7,6 +7,7 @@ import polars as pl
 from headrace.core.expressions.batch_forms import compute_on_column
 from headrace.core.expressions.casts import clock_times, from_text, numbers, times, to_text
 from headrace.core.expressions.typed import PolarsForm
+from headrace.core.types import map_entries
 from headrace.core.types.calendar import drop_zone
 from headrace.core.types.data_types import (
     BINARY,
@@ -24,6 +25,7 @@ from headrace.core.types.data_types import (
     Array,
     Decimal,
     Field,
+    MapType,
     Struct,
     Time,
     Type,
@@ -38,6 +40,9 @@ def build_form(source: Type, target: Type, *, try_: bool) -> PolarsForm:
     match source, target:
         case Array(a), Array(b):
             return _build_array(build_form(a, b, try_=try_))
+        case MapType(k, v), MapType(other_k, other_v):
+            key, each = (build_form(k, other_k, try_=try_), build_form(v, other_v, try_=try_))
+            return lambda value: map_entries.convert_entries(value, key, each)
         case Struct(a), Struct(b):
             return _build_struct(a, b, try_=try_)
     if isinstance(source, Time) or isinstance(target, Time):

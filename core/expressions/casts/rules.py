@@ -12,6 +12,8 @@ from headrace.core.types.data_types import (
     DATE,
     DAY,
     DAY_TIME,
+    DOUBLE,
+    FLOAT,
     FLOAT_TYPES,
     INTEGER_DIGITS,
     INTEGER_TYPES,
@@ -25,6 +27,7 @@ from headrace.core.types.data_types import (
     TIMESTAMP_TYPES,
     Array,
     Decimal,
+    MapType,
     Struct,
     Time,
     Type,
@@ -50,11 +53,15 @@ def find_refusal(source: Type, target: Type, *, try_: bool) -> CastRefusal | Non
     match source, target:
         case Array(a), Array(b):
             return find_refusal(a, b, try_=try_)
+        case MapType(), MapType():
+            return _find_map_refusal(source, target, try_=try_)
         case Struct(a), Struct(b) if len(a) == len(b):
             inside = (find_refusal(x.type, y.type, try_=try_) for x, y in zip(a, b, strict=True))
             return next(filter(None, inside), None)
         case Array(element), _ if target == STRING:
             return find_refusal(element, STRING, try_=try_)
+        case MapType(key, value), _ if target == STRING:
+            return find_refusal(key, STRING, try_=try_) or find_refusal(value, STRING, try_=try_)
         case Struct(fields), _ if target == STRING:
             inside = (find_refusal(field.type, STRING, try_=try_) for field in fields)
             return next(filter(None, inside), None)
@@ -65,6 +72,29 @@ def find_refusal(source: Type, target: Type, *, try_: bool) -> CastRefusal | Non
     return CastRefusal(
         f"there is no {word} from {source} to {target}", _cast_hint(source, target, try_)
     )
+
+
+def _find_map_refusal(source: MapType, target: MapType, *, try_: bool) -> CastRefusal | None:
+    """Return the reason why a map cannot be cast: its keys could be no keys after the cast."""
+    if not _has_distinct_results(source.key, target.key):
+        message = f"a cast from {source.key} to {target.key} may make null or equal keys of a map"
+        return CastRefusal(message, "cast the value that you take out of it: cast(m['key'] as ...)")
+    return find_refusal(source.key, target.key, try_=try_) or find_refusal(
+        source.value, target.value, try_=try_
+    )
+
+
+def _has_distinct_results(source: Type, target: Type) -> bool:
+    """Whether a cast makes distinct values, none of which is null, of distinct values."""
+    if source in (target, NULL) or (target == STRING and source != BINARY):
+        return True
+    if source in INTEGER_TYPES:
+        wider = target in INTEGER_TYPES[INTEGER_TYPES.index(source) :]
+        return wider or (isinstance(target, Decimal) and not can_be_null(source, target))
+    match source, target:
+        case Decimal(p, s), Decimal(digits, scale):
+            return scale >= s and digits - scale >= p - s
+    return (source, target) in ((FLOAT, DOUBLE), (DATE, TIMESTAMP))
 
 
 def _is_supported(source: Type, target: Type) -> bool:
@@ -157,6 +187,8 @@ def is_same_in_spark(source: Type, target: Type) -> bool:
     match source, target:
         case Array(a), Array(b):
             return is_same_in_spark(a, b)
+        case MapType(key, value), MapType(other_key, other_value):
+            return is_same_in_spark(key, other_key) and is_same_in_spark(value, other_value)
         case Struct(a), Struct(b):
             pairs = zip(a, b, strict=True)
             return all(is_same_in_spark(x.type, y.type) for x, y in pairs)

@@ -18,10 +18,12 @@ from headrace.core.types.data_types import (
     TIMESTAMP_TYPES,
     Array,
     Decimal,
+    MapType,
     Struct,
     Time,
     Type,
 )
+from headrace.core.types.map_entries import KEY, VALUE
 
 _BYTES: dict[Type, int] = dict(zip(INTEGER_TYPES, (1, 2, 4, 8), strict=True))
 
@@ -36,6 +38,8 @@ def to_text(source: Type, *, plain: bool) -> PolarsForm:
             return compute_on_column(lambda value: _format_decimal(value, scale), STRING)
         case Array(element):
             return _format_array(to_text(element, plain=plain))
+        case MapType(key, item):
+            return _format_map(to_text(key, plain=plain), to_text(item, plain=plain))
         case Struct(fields):
             return _format_struct([to_text(field.type, plain=plain) for field in fields])
     if source in FLOAT_TYPES:
@@ -113,6 +117,20 @@ def _format_array(element: PolarsForm) -> PolarsForm:
     """Return the form of the text of an array: [1, 2, null]."""
     body = element(pl.element()).fill_null("null")
     return lambda value: pl.lit("[") + value.list.eval(body).list.join(", ") + pl.lit("]")
+
+
+def _format_map(key: PolarsForm, item: PolarsForm) -> PolarsForm:
+    """Return the form of the text of a map: {a -> 1, b -> null}."""
+    parts = (pl.element().struct.field(name) for name in (KEY, VALUE))
+    body = pl.concat_str(
+        [form(part).fill_null("null") for form, part in zip((key, item), parts, strict=True)],
+        separator=" -> ",
+    )
+
+    def form(value: pl.Expr) -> pl.Expr:
+        return pl.lit("{") + value.map.entries().list.eval(body).list.join(", ") + pl.lit("}")
+
+    return form
 
 
 def _format_struct(fields: list[PolarsForm]) -> PolarsForm:

@@ -24,6 +24,7 @@ from headrace.core.expressions.functions.format_strings import FORMAT_STRINGS
 from headrace.core.expressions.functions.higher_order import HIGHER_ORDER
 from headrace.core.expressions.functions.json_texts import JSON_TEXTS
 from headrace.core.expressions.functions.logic import LOGIC
+from headrace.core.expressions.functions.maps import MAPS
 from headrace.core.expressions.functions.mathematics import MATHEMATICS
 from headrace.core.expressions.functions.number_formats import NUMBER_FORMATS
 from headrace.core.expressions.functions.numbers import NUMBERS
@@ -54,6 +55,7 @@ FAMILIES: tuple[tuple[SqlFunction, ...], ...] = (
     COLLECTIONS,
     ARRAYS,
     HIGHER_ORDER,
+    MAPS,
     STRINGS,
     CONFIDENTIAL_TEXTS,
     TEXT_SIMILARITY,

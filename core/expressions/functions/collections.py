@@ -24,7 +24,13 @@ from headrace.core.expressions.functions.collection_forms import (
     explain_zero_position,
     get_at_position,
 )
-from headrace.core.expressions.functions.common_types import conversion_hint, widen, widen_all
+from headrace.core.expressions.functions.common_types import (
+    conversion_hint,
+    refuse_map,
+    widen,
+    widen_all,
+)
+from headrace.core.expressions.functions.maps import resolve_map_element, resolve_map_subscript
 from headrace.core.expressions.signature import BoundArguments
 from headrace.core.expressions.typed import (
     NO_SPARK_FORM,
@@ -45,6 +51,7 @@ from headrace.core.types.data_types import (
     STRING,
     Array,
     Field,
+    MapType,
     Struct,
     Type,
     is_integer,
@@ -72,12 +79,16 @@ def _resolve_subscript(call: TypedCall) -> TypedExpression:
     named = isinstance(index, Constant) and index.type == STRING
     if named and _find_struct(base.type) is not None:
         return _resolve_field(call)
+    if isinstance(base.type, MapType):
+        return resolve_map_subscript(call)
     if isinstance(base.type, Array):
         return _resolve_element(call)
     if isinstance(base.type, Struct):
         raise ExpressionError("wanted the name of a field in quotes", index.span)
     hint = "substring(text, start, length) returns part of a text" if base.type == STRING else ""
-    raise ExpressionError(f"[ ] wants an array or a struct, got {base.type}", base.span, hint)
+    raise ExpressionError(
+        f"[ ] wants an array, a map or a struct, got {base.type}", base.span, hint
+    )
 
 
 def _resolve_get(call: TypedCall) -> TypedExpression:
@@ -112,8 +123,11 @@ def _find_struct(type: Type) -> Struct | None:
 
 
 def _resolve_field(call: TypedCall) -> TypedExpression:
-    """Resolve `base.name`: a field, or of an array of structs the array of that field."""
+    """Resolve `base.name`: a field, of an array of structs the array of that field, or of a map
+    the value of that key."""
     base, name = call.arguments
+    if isinstance(base.type, MapType):
+        return resolve_map_subscript(call)
     struct = _find_struct(base.type)
     assert isinstance(name, Constant), "the parser gives a name"
     written = str(name.value)
@@ -149,22 +163,31 @@ def _check_not_zero(bound: BoundArguments) -> None:
 _ELEMENT_AT = function(
     "element_at",
     "collections",
-    "The element at a position: 1 is the first, -1 the last; NULL if there is none. A row in which"
-    " the position is 0 fails.",
+    "The element of an array at a position, 1 is the first, -1 the last, or the value of a key of a"
+    " map; NULL if there is none. A row in which the position is 0 fails.",
     overload(
         "element_at(array: array<T>, position: constant int) -> T",
         get_at_position,
         check=_check_not_zero,
     ),
     example=("element_at(array('a', 'b', 'c'), -1)", "c"),
-    more=(("element_at(array('a', 'b', 'c'), 4)", "NULL"),),
+    more=(
+        ("element_at(array('a', 'b', 'c'), 4)", "NULL"),
+        ("element_at(map('a', 1, 'b', 2), 'b')", "2"),
+    ),
     aliases=("try_element_at",),
+    signatures=(
+        "element_at(array: array<T>, position: constant int) -> T",
+        "element_at(map: map<K, V>, key: K) -> V",
+    ),
 )
 
 
 def _resolve_element_at(call: TypedCall) -> TypedExpression:
     """Resolve `element_at`: a computed position fails the row where it is 0, as in Spark."""
     array, position = _expect_arguments(call, 2, "element_at(array, position)")
+    if isinstance(array.type, MapType):
+        return resolve_map_element(call)
     if position.type in (BIGINT, NULL):
         message = f"element_at wants an int position, got {position.type}"
         raise ExpressionError(message, position.span, "cast(... as int) converts it")
@@ -185,6 +208,7 @@ def _resolve_element_at(call: TypedCall) -> TypedExpression:
 def _resolve_array_contains(call: TypedCall) -> TypedExpression:
     array, value = _expect_arguments(call, 2, "array_contains(array, value)")
     element = _expect_array(call, array).element
+    refuse_map(call.name, array)
     if value.type == NULL:
         hint = "cast(null as ...) gives the NULL a type"
         raise ExpressionError("array_contains cannot look for a bare NULL", value.span, hint)
@@ -251,13 +275,14 @@ COLLECTIONS: tuple[SqlFunction, ...] = (
     function(
         "[]",
         "collections",
-        "An element of an array, counted from 0, or a field of a struct by its name in quotes;"
-        " NULL if there is no such element.",
+        "An element of an array, counted from 0, the value of a key of a map, or a field of a"
+        " struct by its name in quotes; NULL if there is no such element.",
         example=("array('a', 'b')[0]", "a"),
-        more=(("array('a', 'b')[2]", "NULL"),),
+        more=(("array('a', 'b')[2]", "NULL"), ("map('a', 1)['a']", "1")),
         resolve=_resolve_subscript,
         signatures=(
             "array[index: I] -> T",
+            "map[key: K] -> V",
             "struct['field'] -> T",
         ),
     ),
@@ -265,22 +290,28 @@ COLLECTIONS: tuple[SqlFunction, ...] = (
         ".",
         "collections",
         "A field of a struct, NULL if the struct is NULL; of an array of structs, the array of this"
-        " field.",
+        " field; of a map, the value of this key, NULL if there is none.",
         example=("named_struct('a', 1).a", "1"),
+        more=(("map('a', 1).a", "1"),),
         resolve=_resolve_field,
-        signatures=("struct.field -> T", "array.field -> array<T>"),
+        signatures=("struct.field -> T", "array.field -> array<T>", "map.key -> V"),
     ),
     function(
         "size",
         "collections",
-        "The number of elements of an array, NULLs included; -1 for a NULL array.",
+        "The number of elements of an array, NULLs included, or of entries of a map; -1 for NULL.",
         overload(
             "size(array: array<T>) -> int",
             lambda array: array.list.len().cast(to_polars(INT)).fill_null(-1),
             nulls="never",
         ),
+        overload(
+            "size(map: map<K, V>) -> int",
+            lambda map: map.map.len().cast(to_polars(INT)).fill_null(-1),
+            nulls="never",
+        ),
         example=("size(array(1, null))", "2"),
-        more=(("size(null)", "-1"),),
+        more=(("size(null)", "-1"), ("size(map('a', 1))", "1")),
         aliases=("cardinality",),
     ),
     replace(_ELEMENT_AT, resolve_own=_resolve_element_at),

@@ -18,11 +18,12 @@ from headrace.core.types.data_types import (
     NULL,
     STRING,
     TIMESTAMP_TYPES,
-    Array,
     Decimal,
     Struct,
     Time,
     Type,
+    find_map,
+    is_nested,
     is_numeric,
 )
 
@@ -52,7 +53,7 @@ def conversion_hint(
     wanted: Type, value: TypedExpression, values: Iterable[TypedExpression] = ()
 ) -> str:
     """Return the hint for a value, at the caret, that does not fit the type of those before it."""
-    if wanted == STRING and not isinstance(value.type, Array | Struct):
+    if wanted == STRING and not is_nested(value.type):
         return "cast(... as string) converts it to text"
     return mismatch_hint(wanted, value.type, values)
 
@@ -87,9 +88,17 @@ def _text_hint(other: Type, values: Iterable[TypedExpression]) -> str:
         literal = next((value for value in literals if isinstance(value, str)), None)
         written = f"write {other} '{literal}'" if literal else f"to_{other}(...) reads text"
         return f"{written}, or convert the {other} with cast(... as string)"
-    if isinstance(other, Array | Struct):
+    if is_nested(other):
         return ""
     return f"cast(... as {other}) converts the text"
+
+
+def refuse_map(name: str, value: TypedExpression) -> None:
+    """Raise an error if the value is a map or contains one: to Spark, maps have no equality."""
+    if find_map(value.type):
+        message = f"{name} cannot compare maps, got {value.type}"
+        hint = "compare one of its values, as in m['key'], or map_keys(m), map_values(m)"
+        raise ExpressionError(message, value.span, hint)
 
 
 def to_condition(call: TypedCall, value: TypedExpression, *, null: bool) -> TypedExpression:

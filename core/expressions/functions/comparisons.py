@@ -16,6 +16,7 @@ from headrace.core.expressions.function import SqlFunction, TypedCall, function
 from headrace.core.expressions.functions.common_types import (
     find_text,
     mismatch_hint,
+    refuse_map,
     widen,
     widen_all,
 )
@@ -34,6 +35,7 @@ from headrace.core.types.data_types import (
     FLOAT_TYPES,
     NULL,
     Type,
+    find_map,
     is_ordered,
     quote_name,
 )
@@ -58,6 +60,7 @@ def widen_pair(
         hint = _CHAINED_HINT if chained else mismatch_hint(left.type, right.type, call.arguments)
         converted = None if chained or not hint else find_text(call.arguments)
         raise ExpressionError(message, converted.span if converted else call.span, hint)
+    refuse_map(call.name, left if find_map(left.type) else right)
     if ordered and not is_ordered(common):
         raise ExpressionError(f"{call.name} wants ordered values, got {common}", call.span)
     target = BOOLEAN if common == NULL else common

@@ -42,7 +42,7 @@ from headrace.core.types.data_types import (
     INTERVAL_TYPES,
     STRING,
     Array,
-    Struct,
+    is_nested,
 )
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def _resolve_array_concat(call: TypedCall) -> TypedExpression:
 
 
 def _cast_to_text(call: TypedCall, argument: TypedExpression) -> TypedExpression:
-    refused = isinstance(argument.type, Array | Struct) or argument.type in (
+    refused = is_nested(argument.type) or argument.type in (
         BINARY,
         *INTERVAL_TYPES,
     )

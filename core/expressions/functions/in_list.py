@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from headrace.core.expressions.casts import build_cast
 from headrace.core.expressions.coercion import coerce_to, common_argument_type
 from headrace.core.expressions.function import SqlFunction, TypedCall, function
-from headrace.core.expressions.functions.common_types import conversion_hint, widen
+from headrace.core.expressions.functions.common_types import conversion_hint, refuse_map, widen
 from headrace.core.expressions.typed import (
     ColumnReference,
     Constant,
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 def _resolve_in(call: TypedCall) -> TypedExpression:
     value, *items = call.arguments
     common = _find_common_type(call)
+    refuse_map("in", value)
     target = BOOLEAN if common == NULL else common
     if target in (DATE, *TIMESTAMP_TYPES) or isinstance(target, Time):
         _check_texts(call, target)

@@ -18,7 +18,15 @@ from headrace.core.expressions.typed import (
     PolarsForm,
     TypedExpression,
 )
-from headrace.core.types.data_types import DOUBLE, INTERVAL_TYPES, STRING, Array, Struct, Type
+from headrace.core.types.data_types import (
+    DOUBLE,
+    INTERVAL_TYPES,
+    STRING,
+    Array,
+    MapType,
+    Struct,
+    Type,
+)
 
 _FAMILY = "numbers"
 
@@ -87,6 +95,8 @@ def _format_type(type: Type) -> str:
     match type:
         case Array(element):
             return f"array<{_format_type(element)}>"
+        case MapType(key, value):
+            return f"map<{_format_type(key)},{_format_type(value)}>"
         case Struct(fields):
             inside = (f"{field.name}:{_format_type(field.type)}" for field in fields)
             return f"struct<{','.join(inside)}>"

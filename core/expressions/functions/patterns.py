@@ -206,7 +206,8 @@ def _build_extract_all(bound: BoundArguments) -> PolarsForm:
     return lambda text, *_: text.str.extract_all(pattern).list.eval(part)
 
 
-def _build_split(bound: BoundArguments) -> PolarsForm:
+def build_split(bound: BoundArguments) -> PolarsForm:
+    """Return the form of the parts of a text between the matches of a pattern."""
     from headrace.core.expressions.batch_forms import compute_on_frame
     from headrace.core.expressions.regex import rust
 
@@ -222,6 +223,17 @@ def _build_split(bound: BoundArguments) -> PolarsForm:
     split = partial(_split_limited, separator, plain, limit) if limit > 0 else _split_characters
     parts = compute_on_frame(split, bound.result)
     return lambda text, *_: parts(text)
+
+
+def find_plain_separator(pattern: str) -> str | None:
+    """Return the text that a pattern stands for; None for any other pattern."""
+    from headrace.core.expressions.regex import rust
+
+    try:
+        separator, plain = rust.translate_separator(pattern)
+    except RegexError:
+        return None
+    return separator if plain else None
 
 
 def _split_characters(frame: pl.DataFrame) -> pl.Series:
@@ -380,7 +392,7 @@ PATTERNS: tuple[SqlFunction, ...] = (
         overload(
             "split(text: string, separator: constant string, [limit: constant int])"
             " -> array<string>",
-            build=_build_split,
+            build=build_split,
             check=_check_backslashes,
             nulls="strict",
         ),

@@ -17,7 +17,8 @@ from types import MappingProxyType
 from typing import Any
 
 from headrace.core.process.value_conversion import ValueConverter
-from headrace.core.types.data_types import Array, Struct, Type
+from headrace.core.types import data_types
+from headrace.core.types.data_types import Array, MapType, Struct, Type
 
 EMPTY_MAP: Mapping[Any, Any] = MappingProxyType({})
 
@@ -222,7 +223,7 @@ class TtlMap(TtlCollection, DictMethods, MutableMapping[Any, Any]):
 
 def is_nested(types: Iterable[Type]) -> bool:
     """Whether values of one of these types can be changed in place."""
-    return any(isinstance(type, Array | Struct) for type in types)
+    return any(map(data_types.is_nested, types))
 
 
 def copy_value(value: Any) -> Any:
@@ -246,6 +247,11 @@ def build_unknown_field_check(type: Type) -> Callable[[Any], bool] | None:
             if find is None:
                 return None
             return lambda value: isinstance(value, list) and any(map(find, value))
+        case MapType(_, value):
+            inside = build_unknown_field_check(value)
+            if inside is None:
+                return None
+            return lambda value: isinstance(value, Mapping) and any(map(inside, value.values()))
         case Struct(fields):
             names = {field.name for field in fields}
             found = ((field.name, build_unknown_field_check(field.type)) for field in fields)

@@ -70,6 +70,21 @@ VALUES: list[tuple[str, object, str]] = [
         {"a": 1, "b": {"c": math.inf, "d": datetime(2026, 1, 31, tzinfo=UTC)}},
         '{"a":1,"b":{"c":"Infinity","d":"2026-01-31T00:00:00.000000Z"}}',
     ),
+    ("map<string,bigint>", {'"a': 1, "b": None}, '{"\\"a":1,"b":null}'),
+    ("map<string,array<timestamp>>", {"a": [None]}, '{"a":[null]}'),
+    ("map<bigint,double>", {1: math.nan}, '{"1":"NaN"}'),
+    ("map<bigint,bigint>", {}, "{}"),
+    ("map<boolean,bigint>", {True: 1}, '{"true":1}'),
+    ("map<double,bigint>", {0.1: 1, math.nan: 2, -math.inf: 3}, '{"0.1":1,"NaN":2,"-Infinity":3}'),
+    ("map<decimal(5,2),decimal(5,2)>", {Decimal("1.1"): Decimal(2)}, '{"1.10":2.00}'),
+    ("map<date,date>", {date(2026, 1, 31): date(1, 1, 1)}, '{"2026-01-31":"0001-01-01"}'),
+    (
+        "map<timestamp,binary>",
+        {datetime(2026, 1, 31, tzinfo=UTC): b"hi"},
+        '{"2026-01-31T00:00:00.000000Z":"aGk="}',
+    ),
+    ("map<binary,map<string,float>>", {b"hi": {"a": 0.5}}, '{"aGk=":{"a":0.5}}'),
+    ("array<map<string,decimal(3,1)>>", [{"a": Decimal("1.5")}, {}], '[{"a":1.5},{}]'),
     ('struct<`a"b`:decimal(2,1)>', {'a"b': Decimal("0.1")}, '{"a\\"b":0.1}'),
 ]
 
@@ -106,6 +121,7 @@ def test_runs_of_instants_are_the_bytes_that_each_is_alone(run: int, first: int)
         ("string", '"},{"'),
         ("array<struct<a:bigint>>", [{"a": 1}, {"a": 2}]),
         ("struct<a:struct<b:string>>", {"a": {"b": "}"}}),
+        ("array<map<string,bigint>>", [{"a": 1}, {"},{": 2}]),
         ("struct<b:string,c:array<struct<a:bigint>>>", {"b": "}", "c": [{"a": 1}, None]}),
     ],
 )

@@ -302,12 +302,19 @@ sinks:
         ("event_time: at\n    watermark: {from: name}", 'wanted a timestamp, got "name"'),
         ("format: raw", "raw records are one column of text or bytes, got 6"),
         ("format: csv", '5: source "orders": csv cannot hold "tags" of type array<string> [form'),
+        (
+            "event_time: meta.map",
+            'the keys of JSON objects are text, and those of "name" int [declare it as '
+            "map<string,date>]",
+        ),
     ],
 )
 def test_a_source_is_checked(tmp_path: Path, change: str, message: str | None) -> None:
     text = SOURCE.replace("event_time: at", change) + "\nsinks:\n  o: {from: orders, console: {}}\n"
     if "meta" in change:
         text = text.replace("name: string", "meta: 'struct<ts: timestamp>'")
+    if "meta.map" in change:
+        text = text.replace("meta: 'struct<ts: timestamp>'", "name: 'array<map<int, date>>'")
     lines = said(tmp_path, text)
     assert any(message in line for line in lines) if message else not lines, lines
 

@@ -18,6 +18,23 @@ FILES = 'source "orders": the windows of "s" wait until its last file is being r
         ("key: upper(name), aggregate: {n: count(*)}", "an expression needs a name"),
         ("key: tags, aggregate: {n: count(*)}", "wanted a key of a single value, got array"),
         (
+            "with: {m: 'map(name, id)'}, key: m, aggregate: {n: count(*)}",
+            "wanted a key of a single value, got map<string,bigint> [use one of its values, as",
+        ),
+        (
+            "with: {m: 'map(name, id)'}, top: {n: 1, by: m}",
+            "wanted a value that has an order, got map<string,bigint> [use one of its values, as",
+        ),
+        ("aggregate: {n: 'max(map(name, id))'}", "max wants a type with an order, got map<"),
+        (
+            "aggregate: {n: 'count(distinct map(name, id))'}",
+            "count(distinct ...) cannot compare maps, got map<string,bigint> [compare one of its",
+        ),
+        (
+            "with: {m: 'map(struct(id), id)'}",
+            "a column cannot be a map with keys of struct<id:bigint> [map_entries(...) gives",
+        ),
+        (
             "key: {t: now()}, aggregate: {n: count(*)}",
             "processing time cannot be used in a key",
         ),

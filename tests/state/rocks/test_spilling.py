@@ -285,6 +285,14 @@ def test_every_type_comes_back_from_a_line() -> None:
             "enum": pl.Series(["a", None], dtype=pl.Enum(["a", "b"])),
             "count": pl.Series([2**64 - 1, None], dtype=pl.UInt64),
             "great": pl.Series([2**100, None], dtype=pl.Int128),
+            "map": pl.Series(
+                [{date(2020, 1, 1): [b"\xff", None]}, {}],
+                dtype=pl.Map(pl.Date(), pl.List(pl.Binary())),
+            ),
+            "maps": pl.Series(
+                [[{"a": {"b": 0.5}, "c": None}, None], None],
+                dtype=pl.List(pl.Map(pl.String(), pl.Struct({"b": pl.Float64()}))),
+            ),
             "array": pl.Series([[1, 2], None], dtype=pl.Array(pl.Int8, 2)),
         },
         schema_overrides={"decimal": pl.Decimal(38, 6), "limbs": pl.List(pl.Decimal(38, 0))},

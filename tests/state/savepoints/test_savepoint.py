@@ -65,6 +65,7 @@ TYPES = st.recursive(
             lambda types: pl.Struct({f"f{i}": type for i, type in enumerate(types)})
         ),
         inner.map(lambda type: pl.Array(type, 2)),
+        inner.map(lambda type: pl.Map(pl.String(), type)),
     ),
     max_leaves=3,
 )
@@ -77,6 +78,9 @@ def values(type: pl.DataType) -> st.SearchStrategy[object]:
         assert isinstance(type.inner, pl.DataType)
         size = type.size if isinstance(type, pl.Array) else None
         found = st.lists(values(type.inner), min_size=size or 0, max_size=size or 3)
+    elif isinstance(type, pl.Map):
+        assert isinstance(type.value, pl.DataType)
+        found = st.dictionaries(VALUES[pl.String()], values(type.value), max_size=3)
     elif isinstance(type, pl.Struct) and type.fields:
         inner = {field.name: field.dtype for field in type.fields}
         found = st.fixed_dictionaries({n: values(t) for n, t in inner.items()})  # type: ignore[arg-type]
@@ -210,6 +214,8 @@ def test_a_savepoint_says_what_its_columns_are(home: Home) -> None:
         (pl.Datetime("us"), None),
         (pl.List(pl.UInt8()), None),
         (pl.Struct({"a": pl.Int8(), "b c": pl.Binary()}), "struct<a:tinyint,`b c`:binary>"),
+        (pl.Map(pl.Date(), pl.List(pl.Int8())), "map<date,array<tinyint>>"),
+        (pl.Map(pl.String(), pl.UInt8()), None),
         (pl.Null(), None),
         (pl.Int128(), None),
     ],

@@ -28,6 +28,7 @@ from headrace.core.types.data_types import (
     Array,
     Decimal,
     Field,
+    MapType,
     Schema,
     Struct,
     Type,
@@ -47,10 +48,10 @@ atoms = st.sampled_from(ATOMS)
 
 
 def nested(inner: st.SearchStrategy[Type]) -> st.SearchStrategy[Type]:
-    """Arrays and structs of these."""
+    """Arrays, maps and structs of these."""
     fields = st.lists(inner, min_size=1, max_size=3)
     structs = fields.map(lambda types: Struct(tuple(map(Field, string.ascii_lowercase, types))))
-    return inner.map(Array) | structs
+    return inner.map(Array) | inner.map(lambda type: MapType(STRING, type)) | structs
 
 
 types = st.recursive(atoms, nested, max_leaves=4)
@@ -71,6 +72,8 @@ def _values(type: Type) -> st.SearchStrategy[object]:
     match type:
         case Array(element):
             return st.lists(values(element), max_size=3)
+        case MapType(key, value):
+            return st.dictionaries(_values(key), values(value), max_size=3)
         case Struct(fields):
             return st.fixed_dictionaries({field.name: values(field.type) for field in fields})
         case Decimal(precision, scale):

@@ -17,6 +17,7 @@ from headrace.core.expressions.functions import FAMILIES
 from headrace.core.expressions.signature import (
     TYPE_VARIABLES,
     ArrayPattern,
+    MapPattern,
     Parameter,
     Signature,
     TypePattern,
@@ -44,16 +45,29 @@ from headrace.core.types.data_types import (
     TINYINT,
     YEAR_MONTH,
     Array,
+    MapType,
     Type,
 )
 from tests.support.spark.random_literals import CONSTANTS, LITERALS, OWN, TEXTS_OF
-from tests.support.spark.random_rows import COLUMNS, INTS, MONEY, PERSON, SCHEMA, TEXTS, WHOLE, WIDE
+from tests.support.spark.random_rows import (
+    COLUMNS,
+    COUNTS,
+    INTS,
+    MONEY,
+    NAMES,
+    PERSON,
+    SCHEMA,
+    TEXTS,
+    WHOLE,
+    WIDE,
+)
 
 ROWS: tuple[SqlFunction, ...] = tuple(row for family in FAMILIES for row in family)
 _INFIX = frozenset("and or = <> <=> < <= > >= + - * / div % & | ^ << >> >>> ||".split())
 _LIKES = frozenset(("like", "ilike", "rlike"))
 _TYPES = (TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, MONEY, WIDE, WHOLE, STRING, BOOLEAN)
-TYPES = (*_TYPES, BINARY, DATE, TIMESTAMP, TIMESTAMP_NTZ, TIME, INTS, TEXTS, PERSON)
+MAPS = (COUNTS, NAMES)
+TYPES = (*_TYPES, BINARY, DATE, TIMESTAMP, TIMESTAMP_NTZ, TIME, INTS, TEXTS, PERSON, *MAPS)
 _ALL = (*TYPES, *INTERVAL_TYPES)
 _NARROWER = {
     BIGINT: (INT, TINYINT),
@@ -129,6 +143,8 @@ class Drawing:
         if isinstance(type, Array) and isinstance(signature.result, ArrayPattern):
             assert isinstance(signature.result.element, TypeVariable)
             letters[signature.result.element.name] = type.element
+        if isinstance(type, MapType) and isinstance(signature.result, MapPattern):
+            letters |= {"K": type.key, "V": type.value}
         arguments = list(self._arguments(row, signature, letters, depth))
         return self._written(row, arguments)
 
@@ -165,6 +181,13 @@ class Drawing:
                 return Array(letters.setdefault(name, self.random.choice((INT, STRING))))
             case Array() | ArrayPattern():
                 return self.random.choice((INTS, TEXTS))
+            case MapPattern():
+                fitting = [m for m in MAPS if m.key == letters.get("K", m.key)]
+                fitting = [m for m in fitting if m.value == letters.get("V", m.value)]
+                map = self.random.choice(fitting or MAPS)
+                letters |= {"K": map.key, "V": map.value}
+                return map
+        assert isinstance(pattern, Type), pattern
         return pattern
 
     def _filled(self, form: str, depth: int, type: Type | None) -> str:
@@ -209,6 +232,8 @@ _NAMED: dict[str, Type] = {
     "array": INTS,
     "texts": TEXTS,
     "struct": PERSON,
+    "counts": COUNTS,
+    "names": NAMES,
     "double": DOUBLE,
     "money": MONEY,
     "months": YEAR_MONTH,
@@ -269,4 +294,6 @@ def _gives(pattern: TypePattern, type: Type) -> bool:
             return TYPE_VARIABLES[name][1](type)
         case ArrayPattern(TypeVariable()):
             return type in (INTS, TEXTS)
+        case MapPattern():
+            return type in MAPS
     return pattern == type

@@ -165,6 +165,9 @@ def _physical(type: PolarsDataType) -> PolarsDataType:
             return pl.Binary()  # Spark's may hold what is no UTF-8
         case pl.List():
             return pl.List(_physical(type.inner))
+        case pl.Map():
+            entry = {"key": _physical(type.key), "value": _physical(type.value)}
+            return pl.List(pl.Struct(entry))
         case pl.Struct():
             return pl.Struct({field.name: _physical(field.dtype) for field in type.fields})
     return type

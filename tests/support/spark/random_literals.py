@@ -95,6 +95,8 @@ LITERALS: dict[str, list[str]] = {
     ],
     "array<int>": ["array(1, null, 3)", "array(7)", "array(-1, 2147483647)"],
     "array<string>": ["array('a', null, 'é')", "array('')"],
+    "map<string,int>": ["map('a', 1, 'é', null)", "map('', -1)", "map_concat()"],
+    "map<int,string>": ["map(1, 'a', -1, null)", "map(0, 'é')"],
     "struct<n:int,s:string>": ["named_struct('n', 1, 's', 'x')"],
     "interval day": ["interval 3 day", "interval '-400' day"],
     "interval day to second": [
@@ -202,8 +204,15 @@ OWN: dict[str, list[str]] = {
         "array_sort({texts})",
         "array_sort({array}, (l, r) -> int({l int, r int: int}))",
     ],
-    "[]": ["({array})[{int}]", "({texts})[0]", "({struct})['s']"],
-    ".": ["({struct}).n", "({struct}).s"],
+    "[]": [
+        "({array})[{int}]", "({texts})[0]", "({struct})['s']",
+        "({counts})[{string}]", "({names})[{bigint}]", "({names})[1]",
+    ],
+    ".": ["({struct}).n", "({struct}).s", "({counts}).a"],
+    "map": ["map({int}, {T}, 1, {T})", "map('a', {T}, 'b', {T})"],
+    "map_concat": ["map_concat({counts}, {counts})", "map_concat({names}, map(77, {string}))"],
+    "map_from_entries": ["map_from_entries(map_entries({names}))"],
+    "str_to_map": ["str_to_map({string}, ',', 'a')", "str_to_map({string})"],
     "named_struct": ["named_struct('n', {int}, 's', {string})", "named_struct('A b', {T})"],
     "struct": ["struct({int}, {string})"],
     "date_part": [

@@ -30,6 +30,7 @@ from headrace.core.types.data_types import (
     Array,
     Decimal,
     Field,
+    MapType,
     Schema,
     Struct,
     Type,
@@ -39,6 +40,7 @@ from headrace.core.types.data_types import (
 MONEY, WIDE, WHOLE = Decimal(10, 2), Decimal(38, 6), Decimal(20, 0)
 PERSON = Struct((Field("n", INT), Field("s", STRING)))
 INTS, TEXTS = Array(INT), Array(STRING)
+COUNTS, NAMES = MapType(STRING, INT), MapType(INT, STRING)
 
 COLUMNS: dict[str, Type] = {
     "y": TINYINT,
@@ -70,6 +72,8 @@ COLUMNS: dict[str, Type] = {
     "a": INTS,
     "g": TEXTS,
     "r": PERSON,
+    "mo": COUNTS,
+    "mn": NAMES,
 }
 """The columns by name; no two names are equal when case is ignored."""
 
@@ -127,6 +131,9 @@ def value(type: Type, random: Random) -> Any:
         case Array(element):
             length = random.choice((0, 1, 2, 3, 5))
             return [_perhaps(element, random) for _ in range(length)]
+        case MapType(key, item):
+            length = random.choice((0, 1, 2, 3, 5))
+            return {value(key, random): _perhaps(item, random) for _ in range(length)}
         case Struct(fields):
             return {field.name: _perhaps(field.type, random) for field in fields}
         case Decimal(precision, scale):

@@ -1,12 +1,14 @@
 """Encoding of SQL values in the JSON files of cases and answers.
 
 NaN and the infinities are words, decimals are strings, timestamps are microseconds and dates days
-since the epoch, binary is base64, structs are objects, maps are lists of pairs.
+since the epoch, binary is base64, structs are objects, maps are sorted lists of pairs: PySpark
+gives their entries in no order.
 """
 
 from __future__ import annotations
 
 import base64
+import json
 import math
 from datetime import date, datetime, time, timedelta
 from decimal import Context, Decimal
@@ -36,6 +38,9 @@ def decode(value: Any, type: str) -> Any:
         return [decode(item, type[6:-1]) for item in value]
     if type.startswith("struct<"):
         return {name: decode(value[name], inner) for name, inner in struct_fields(type)}
+    if type.startswith("map<"):
+        key, item = split_types(type[4:-1])
+        return {decode(k, key): decode(v, item) for k, v in value}
     return value
 
 
@@ -63,7 +68,8 @@ def encode(value: Any, type: str) -> Any:
         return {name: encode(value[name], inner) for name, inner in struct_fields(type)}
     if type.startswith("map<"):
         key, item = split_types(type[4:-1])
-        return [[encode(k, key), encode(v, item)] for k, v in value.items()]
+        pairs = ([encode(k, key), encode(v, item)] for k, v in value.items())
+        return sorted(pairs, key=json.dumps)
     return value
 
 

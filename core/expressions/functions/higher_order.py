@@ -226,9 +226,17 @@ def _check_merge(call: TypedCall, merge: LambdaFunction) -> None:
 
 
 _ARRAY_SORT = "array_sort(array, (left, right) -> left - right)"
+
+
+def _sort_nulls_last(array: pl.Expr) -> pl.Expr:
+    import polars as pl
+
+    return array.list.eval(pl.element().sort(nulls_last=True))
+
+
 _SORT = overload(
     "array_sort(array: array<C>) -> array<C>",
-    lambda array: array.list.sort(nulls_last=True),
+    _sort_nulls_last,
     nulls="strict",
 )
 

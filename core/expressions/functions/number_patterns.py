@@ -30,6 +30,7 @@ JAVA_SPACES = frozenset(
     "\t\n\v\f\r\x1c\x1d\x1e\x1f \u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2008\u2009\u200a"
     "\u2028\u2029\u205f\u3000"
 )
+_BLANK = re.compile(r"[\t-\r\x1c- ]")
 
 
 class NumberPatternError(Exception):
@@ -74,6 +75,16 @@ class NumberPattern:
 
     def parse(self, text: str) -> PythonDecimal | None:
         """Return the number that a text stands for, or None if it does not fit the pattern."""
+        if self.groups and (match := _find_fast_pattern(self).fullmatch(text)):
+            whole, part = (match["whole"].replace(",", ""), match["part"] or "")
+            if not (whole or part):
+                return None
+            number = PythonDecimal(f"{whole or '0'}.{part.ljust(self.decimals, '0')}")
+            marks = (match["before"], match["after"])
+            is_negative = (marks.count("-") + marks.count(">")) % 2
+            return -number if is_negative else number
+        if self.groups and text.isascii() and not _BLANK.search(text):
+            return None
         reader = _NumberReader(text)
         fits = reader.accept_all(self)
         if not fits or reader.at < len(text) or not (reader.whole or reader.part):
@@ -143,6 +154,28 @@ class NumberPattern:
             result += "  "
         elif mark:
             result.append(" ")
+
+
+@cache
+def _find_fast_pattern(pattern: NumberPattern) -> re.Pattern[str]:
+    """Return the regular expression of the texts without blanks that fit a pattern."""
+    signs = {"S": "[+-]?", "MI": "-?", "PR": "", "": ""}
+    whole, is_exact = "", False
+    for index, group in enumerate(pattern.groups):
+        count = f"{{{group.count}}}" if group.is_exact else f"{{0,{group.count}}}"
+        is_exact |= group.is_exact
+        last = index == len(pattern.groups) - 1
+        digits = f"{whole}[0-9]{count}"
+        whole = digits if last else f"(?:{digits},){'' if is_exact else '?'}"
+    point = (
+        rf"(?:\.(?P<part>[0-9]{{0,{pattern.decimals}}}))?" if pattern.has_point else "(?P<part>)"
+    )
+    dollar = r"\$" if pattern.has_dollar else ""
+    before = f"(?P<before>{signs[pattern.sign_before]})"
+    inside = f"{before}{dollar}(?P<whole>{whole}){point}"
+    if pattern.sign_after == "PR":
+        return re.compile(f"(?P<open><)?{inside}(?P<after>(?(open)>|))")
+    return re.compile(f"{inside}(?P<after>{signs[pattern.sign_after]})")
 
 
 @cache

@@ -42,6 +42,8 @@ _FLAGS = {
 _BITS: dict[Type, int] = {TINYINT: 8, SMALLINT: 16, INT: 32, BIGINT: 64}
 _BASES = {"x": ("x", "0x"), "o": ("o", "0")}
 _WIDE = 10_000
+_SURE_DIGITS = 15
+"""So many digits of a double are those of its shortest text."""
 _EXACT = Context(prec=2000, rounding=ROUND_HALF_UP)
 
 
@@ -123,6 +125,8 @@ class Conversion:
             return "NaN"
         if abs(value) == float("inf"):
             return self._sign("Infinity", is_negative, zeros=False)
+        if digits := self._write_digits(abs(value)):
+            return self._sign(digits, is_negative)
         size = PythonDecimal(repr(abs(value)))
         precision = 6 if self.precision is None else self.precision
         if self.letter == "g":
@@ -132,6 +136,28 @@ class Conversion:
         else:
             digits = self._write_scientific(size, precision)
         return self._sign(digits, is_negative)
+
+    def _write_digits(self, size: float) -> str | None:
+        """Format by Python, which rounds the exact value; None where Java's digits may differ.
+
+        They do where the shortest text of the value ends halfway, in a 5, and where more digits
+        are wanted than it has.
+        """
+        if self.letter not in "ef" or "#" in self.flags:
+            return None
+        precision = 6 if self.precision is None else self.precision
+        shortest = repr(size)
+        whole, _, part = shortest.partition(".")
+        if self.letter == "f":
+            is_exact = len(whole) + precision <= _SURE_DIGITS or len(part) > precision
+            is_halfway = len(part) == precision + 1 and part.endswith("5")
+        else:
+            is_exact = precision < _SURE_DIGITS
+            digits = (whole + part).strip("0")
+            is_halfway = len(digits) == precision + 2 and digits.endswith("5")
+        if "e" in shortest or is_halfway or not is_exact:
+            return None
+        return f"{size:{',' if ',' in self.flags else ''}.{precision}{self.letter}}"
 
     def _write_fixed(self, size: PythonDecimal, precision: int) -> str:
         rounded = size.quantize(PythonDecimal(1).scaleb(-precision), context=_EXACT)

@@ -106,6 +106,10 @@ class Drawing:
                     return text, typed
             self._next += 1
 
+    def call(self, row: SqlFunction) -> str:
+        """A call of a function with columns and literals."""
+        return self._call(row, 1, None)
+
     def expression(self, type: Type, depth: int) -> str:
         """An expression of about that type."""
         if type in _NARROWER and self.random.random() < 0.1:

@@ -15,11 +15,16 @@ from headrace.core.expressions.function import SqlFunction, function, overload
 from headrace.core.expressions.signature import BoundArguments
 from headrace.core.expressions.typed import Constant, ExpressionError, PolarsForm
 from headrace.core.types.data_types import (
+    BINARY,
+    BOOLEAN,
     DATE,
-    INTERVAL_TYPES,
+    FLOAT_TYPES,
+    INTEGER_TYPES,
+    NULL,
     STRING,
     TIMESTAMP,
     Array,
+    Decimal,
     Field,
     Struct,
     Type,
@@ -99,11 +104,27 @@ def _parse_schema(bound: BoundArguments) -> Type:
     if not isinstance(type, Struct | Array):
         message = f"a schema is of columns, a struct or an array, got {type}"
         raise ExpressionError(message, span, f"as in 'a {type}'")
+    if refused := _find_other_type(type, _READABLE):
+        message = f"from_json cannot read values of type {refused}"
+        raise ExpressionError(message, span, f"read a string, and cast(... as {refused})")
     corrupt = type.get(CORRUPT_COLUMN) if isinstance(type, Struct) else None
     if corrupt and corrupt.type != STRING:
         message = f"the column {CORRUPT_COLUMN} is for texts that are not read, got {corrupt.type}"
         raise ExpressionError(message, span, f"write {CORRUPT_COLUMN} string")
     return _without_not_null(type)
+
+
+_READABLE = (*INTEGER_TYPES, *FLOAT_TYPES, BOOLEAN, STRING, BINARY, DATE, TIMESTAMP)
+
+
+def _find_other_type(type: Type, known: tuple[Type, ...]) -> Type | None:
+    """Return a type within that is neither one of these nor a decimal."""
+    match type:
+        case Struct(fields):
+            return next(filter(None, (_find_other_type(each.type, known) for each in fields)), None)
+        case Array(element):
+            return _find_other_type(element, known)
+    return None if type in known or isinstance(type, Decimal) else type
 
 
 def _parse_columns(text: str) -> Type:
@@ -172,20 +193,11 @@ def _refuse_null(bound: BoundArguments) -> None:
         raise ExpressionError("schema_of_json wants a JSON text, got NULL", bound.arguments[0].span)
 
 
-def _refuse_intervals(bound: BoundArguments) -> None:
-    if found := _find_interval(bound.types[0]):
-        hint = "cast(... as bigint) makes a number of it"
+def _check_writable(bound: BoundArguments) -> None:
+    if found := _find_other_type(bound.types[0], (*_READABLE, NULL)):
+        hint = "cast(... as string) makes a text of it"
         message = f"to_json has no text for {found}"
         raise ExpressionError(message, bound.arguments[0].span, hint)
-
-
-def _find_interval(type: Type) -> Type | None:
-    match type:
-        case Struct(fields):
-            return next(filter(None, (_find_interval(each.type) for each in fields)), None)
-        case Array(element):
-            return _find_interval(element)
-    return type if type in INTERVAL_TYPES else None
 
 
 def _build_to_json(bound: BoundArguments) -> PolarsForm:
@@ -252,7 +264,7 @@ JSON_TEXTS: tuple[SqlFunction, ...] = (
             overload(
                 f"to_json({parameter}) -> string",
                 build=_build_to_json,
-                check=_refuse_intervals,
+                check=_check_writable,
                 nulls="strict",
             )
             for parameter in ("row: S", "list: array<T>")

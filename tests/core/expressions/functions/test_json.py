@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from headrace.core.expressions import to_expr, type_expression
+from headrace.core.expressions import ExpressionErrors, to_expr, type_expression
 from headrace.core.expressions.json.json_path import JsonExtractor, extract_json, parse_path
 from headrace.core.expressions.json.json_reader import MAX_DEPTH, MAX_NUMBER, list_names
 from headrace.core.types.data_types import STRING, Field, Schema
@@ -62,3 +62,21 @@ def test_an_extractor_is_as_good_as_a_path_of_each_row() -> None:
 
 def test_names_repeat_as_they_do_in_the_text() -> None:
     assert list_names('{"b":1,"a":2,"b":3} rest') == ["b", "a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("from_json(s, 'a timestamp_ntz')", "from_json cannot read values of type timestamp_ntz"),
+        ("from_json(s, 'a array<time(6)>')", "from_json cannot read values of type time(6)"),
+        ("from_json(s, 'a innt')", 'unknown type "innt"'),
+        ("from_json(s, 'int')", "a schema is of columns, a struct or an array, got int"),
+        ("to_json(array(interval 1 day))", "to_json has no text for interval day"),
+        ("to_json(array(localtimestamp()))", "to_json has no text for timestamp_ntz"),
+        ("schema_of_json('[1')", "schema_of_json wants a JSON text"),
+    ],
+)
+def test_what_has_no_json_is_refused(text: str, message: str) -> None:
+    with pytest.raises(ExpressionErrors) as raised:
+        type_expression(text, SCHEMA)
+    assert message in str(raised.value)

@@ -45,12 +45,15 @@ def type_aggregates(
     schema: Schema,
     keys: Schema,
     max_value: int = DEFAULT_MAX_VALUE,
+    *,
+    has_row_place: bool = False,
 ) -> AggregateExpression:
     """Return the typed expression over groups of rows of this schema. Raises ExpressionErrors.
 
-    `max_value` is the largest value, in bytes, that a growing call may make.
+    `max_value` is the largest value, in bytes, that a growing call may make; `has_row_place`:
+    whether the rows of a group have a place in the row order.
     """
-    resolver = _GroupResolver(schema, keys, max_value)
+    resolver = _GroupResolver(schema, keys, max_value, has_row_place=has_row_place)
     finish = resolver.resolve(node)
     return AggregateExpression(tuple(resolver.calls.values()), finish)
 
@@ -69,9 +72,11 @@ class _RowResolver(ExpressionResolver):
 class _GroupResolver(ExpressionResolver):
     """Types expressions outside of calls, and collects the calls, each once."""
 
-    def __init__(self, schema: Schema, keys: Schema, max_value: int) -> None:
+    def __init__(
+        self, schema: Schema, keys: Schema, max_value: int, *, has_row_place: bool
+    ) -> None:
         super().__init__(keys, max_value=max_value)
-        self.rows = _RowResolver(schema, max_value=max_value)
+        self.rows = _RowResolver(schema, max_value=max_value, has_row_place=has_row_place)
         self.calls: dict[str, AggregateCall] = {}
 
     def resolve_column(self, node: syntax_tree.Name) -> TypedExpression:

@@ -36,8 +36,8 @@ from headrace.core.operators.wrappers import (
     PerClockTwoInputOperator,
 )
 from headrace.core.plan import nodes
-from headrace.core.plan.fallible_operations import is_fallible_operation, without_failures
 from headrace.core.plan.nodes.matching import BroadcastMatch, ConnectedMatch
+from headrace.core.plan.row_expressions import is_fallible_operation, without_failures
 from headrace.core.types.key_groups import compute_owned_groups
 from headrace.core.types.row_order import add_row_order, number_rows
 

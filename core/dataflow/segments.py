@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from headrace.core.plan import nodes
-from headrace.core.plan.fallible_operations import is_fallible_operation
+from headrace.core.plan.row_expressions import is_fallible_operation
 
 
 @dataclass(frozen=True, slots=True)

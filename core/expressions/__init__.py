@@ -30,11 +30,16 @@ __all__ = [
 
 
 def type_expression(
-    text: str, schema: Schema, max_value: int = DEFAULT_MAX_VALUE
+    text: str,
+    schema: Schema,
+    max_value: int = DEFAULT_MAX_VALUE,
+    *,
+    has_row_place: bool = False,
 ) -> TypedExpression:
     """Return the typed tree of an expression over these columns, or raise ExpressionErrors.
 
-    `max_value` is the largest value, in bytes, that a growing call may make.
+    `max_value` is the largest value, in bytes, that a growing call may make. Random values need
+    rows that have a place in the row order (`has_row_place`).
     """
     # Imported here because the function table imports this package's modules.
     from headrace.core.expressions.parsing.parser import parse_expression
@@ -44,4 +49,5 @@ def type_expression(
         tree = parse_expression(text)
     except ExpressionError as error:
         raise ExpressionErrors([error]) from None
-    return ExpressionResolver(schema, max_value=max_value).resolve(tree)
+    resolver = ExpressionResolver(schema, max_value=max_value, has_row_place=has_row_place)
+    return resolver.resolve(tree)

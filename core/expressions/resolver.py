@@ -37,6 +37,7 @@ from headrace.core.expressions.typed import (
     LambdaFunction,
     LambdaVariable,
     TypedExpression,
+    is_random,
 )
 from headrace.core.types.data_types import NULL, STRING, Field, Schema, is_nested
 
@@ -44,6 +45,11 @@ TableColumns: TypeAlias = Mapping[str, Mapping[str, str]]
 """Table names, which stand before a dot, with the columns of each and their names in the schema."""
 
 NO_TABLES: TableColumns = MappingProxyType({})
+
+RANDOM_HINT = (
+    "compute it in with or select of a step that reads rows of a source, before rows are joined,"
+    " aggregated or deduplicated"
+)
 
 
 class ExpressionResolver:
@@ -54,11 +60,17 @@ class ExpressionResolver:
         schema: Schema,
         tables: TableColumns = NO_TABLES,
         max_value: int = DEFAULT_MAX_VALUE,
+        *,
+        has_row_place: bool = False,
     ) -> None:
-        """`max_value` is the largest value, in bytes, that a growing call may make."""
+        """`max_value` is the largest value, in bytes, that a growing call may make.
+
+        Random values need rows that have a place in the row order (`has_row_place`).
+        """
         self.schema = schema
         self.tables = tables
         self.max_value = max_value
+        self.has_row_place = has_row_place
         self._lambda_scopes: list[dict[str, LambdaVariable]] = []
 
     def resolve(self, node: syntax_tree.SyntaxNode) -> TypedExpression:
@@ -210,6 +222,8 @@ class ExpressionResolver:
         else:
             arguments = self.resolve_arguments(node.arguments)
         typed = row.resolve(function.TypedCall(node.name, arguments, node.span))
+        if is_random(typed) and not (self.has_row_place and not self._lambda_scopes):
+            raise _build_random_error(node, in_lambda=bool(self._lambda_scopes))
         if isinstance(typed, FunctionCall) and typed.growth:
             return replace(typed, growth=replace(typed.growth, max_bytes=self.max_value))
         return typed
@@ -344,6 +358,15 @@ def resolve_clock(node: syntax_tree.Name) -> TypedExpression:
     return FUNCTIONS[node.name.lower()].resolve(
         function.TypedCall(node.name.lower(), (), node.span)
     )
+
+
+def _build_random_error(node: syntax_tree.CallNode, *, in_lambda: bool) -> ExpressionError:
+    """Return the error for random values where they have no row, or several values for a row."""
+    if in_lambda:
+        message = f"{node.name} has one value for a row, and not one for each element"
+        return ExpressionError(message, node.span, "explode the array first")
+    message = f"{node.name} makes its values from the place of a row in its source"
+    return ExpressionError(f"{message}, and there is none here", node.span, RANDOM_HINT)
 
 
 def _normalize_name(name: str) -> str:

@@ -1,10 +1,10 @@
 """Typed expressions: names are resolved, types are known, and the tree compiles to Polars.
 
 The nodes are a column, a constant, a function applied to arguments, the processing time of the
-batch, and a lambda function, which is an argument, with the variables in its body. All that a
-function needs besides its arguments (a compiled pattern, a result scale) is inside its `form`, so
-compiling is one walk without a case per function. Implicit casts are ordinary nodes: the typed tree
-is exactly what runs.
+batch, random bits of a row, and a lambda function, which is an argument, with the variables in its
+body. All that a function needs besides its arguments (a compiled pattern, a result scale) is inside
+its `form`, so compiling is one walk without a case per function. Implicit casts are ordinary nodes:
+the typed tree is exactly what runs.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from headrace.core.errors.value_errors import ExpressionFailure, ValueTooLarge
 from headrace.core.types.data_types import TIMESTAMP, Field, Type, to_polars
+from headrace.core.types.elements import ORDER
 
 if TYPE_CHECKING:
     import polars as pl
@@ -154,6 +155,19 @@ class ProcessingTime(TypedExpression):
 
 
 @dataclass(frozen=True, slots=True)
+class RandomBits(TypedExpression):
+    """64 random bits of each row, made from a key and the row's place in the row order.
+
+    They are unsigned, of a type that no expression has.
+    """
+
+    seed: str | None = None
+    """The seed of the call, if it has one; calls with the same seed have the same bits."""
+    key: int = 0
+    """The key, which the plan makes of the job's seed and of that of the call or its step."""
+
+
+@dataclass(frozen=True, slots=True)
 class LambdaVariable(TypedExpression):
     """A parameter of a lambda function, in its body; `column` holds its values there."""
 
@@ -208,6 +222,10 @@ def compile_node(typed: TypedExpression, arguments: Sequence[pl.Expr | LambdaArg
             return pl.col(PROCESSING_TIME).cast(to_polars(TIMESTAMP))
         case LambdaVariable():
             return pl.col(typed.column)
+        case RandomBits():
+            from headrace.core.expressions.random_bits import make_row_bits
+
+            return make_row_bits(typed.key)
     raise AssertionError(typed)
 
 
@@ -449,8 +467,28 @@ def spark_form_of_parts(*inside: TypedExpression) -> str:
 
 
 def find_columns(typed: TypedExpression) -> frozenset[str]:
-    """Return the names of the input columns that the expression reads."""
-    return frozenset(node.name for node in walk(typed) if isinstance(node, ColumnReference))
+    """Return the names of the input columns that the expression reads, also of the row order."""
+    nodes = (*walk(typed),)
+    order = (ORDER for node in nodes if isinstance(node, RandomBits))
+    return frozenset((*(n.name for n in nodes if isinstance(n, ColumnReference)), *order))
+
+
+def is_random(typed: TypedExpression) -> bool:
+    """Whether the expression has random values."""
+    return any(isinstance(node, RandomBits) for node in walk(typed))
+
+
+def replace_random_bits(
+    typed: TypedExpression, rule: Callable[[RandomBits], RandomBits]
+) -> TypedExpression:
+    """Return the expression with all random bits replaced by the rule's; lambdas have none."""
+    match typed:
+        case RandomBits():
+            return rule(typed)
+        case FunctionCall() if is_random(typed):
+            arguments = tuple(replace_random_bits(each, rule) for each in typed.arguments)
+            return replace(typed, arguments=arguments)
+    return typed
 
 
 def find_inputs(typed: TypedExpression) -> frozenset[str]:
@@ -460,6 +498,8 @@ def find_inputs(typed: TypedExpression) -> frozenset[str]:
             return frozenset((name,))
         case ProcessingTime():
             return frozenset((PROCESSING_TIME,))
+        case RandomBits():
+            return frozenset((ORDER,))
         case FunctionCall(arguments=arguments):
             return frozenset[str]().union(*map(find_inputs, arguments))
         case LambdaFunction(parameters=parameters, body=body):

@@ -26,7 +26,7 @@ from headrace.core.operators.operator import FailedRow, Operator, Output, Statel
 from headrace.core.operators.stateless_operators import ProjectionKernel, ProjectionStage
 from headrace.core.operators.wrappers import OperatorWrapper
 from headrace.core.plan import nodes
-from headrace.core.plan.fallible_operations import find_fallible_expressions, replace_expressions
+from headrace.core.plan.row_expressions import find_fallible_expressions, replace_expressions
 from headrace.core.types.elements import DELETE, HIDDEN_COLUMNS
 from headrace.core.types.out_of_range_times import format_out_of_range
 

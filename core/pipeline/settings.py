@@ -184,7 +184,7 @@ class Buffer(DocumentModel):
 
 
 class Settings(DocumentModel):
-    """The way the job runs; no setting changes the meaning of its rows."""
+    """The way the job runs; no setting but `seed` changes the meaning of its rows."""
 
     parallelism: Annotated[int, whole_number(1, MAX_KEY_GROUPS)] = Field(
         1, description="Subtasks of each step; a step can set its own. At most `key_groups`."
@@ -200,6 +200,9 @@ class Settings(DocumentModel):
         ExponentialRestart(), description="What happens after a failure."
     )
     buffer: Buffer = Field(Buffer(), description="The buffer between two subtasks.")
+    seed: Annotated[int, whole_number(0)] = Field(
+        0, description="A different seed gives `rand`, `uuid` and the like different values."
+    )
     max_value: Size = Field(
         64 * 2**20,
         description="The largest value that a function such as `repeat` makes of its arguments; at "

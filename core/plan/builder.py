@@ -31,7 +31,6 @@ from headrace.core.plan.endpoints import (
     suggest_timestamp,
 )
 from headrace.core.plan.event_times import build_source_times
-from headrace.core.plan.fallible_operations import is_fallible_operation
 from headrace.core.plan.join_conditions import JoinInput
 from headrace.core.plan.joins import BroadcastJoinBuilder, JoinBuilder, report_ambiguous_columns
 from headrace.core.plan.layout import build_edges, build_tasks
@@ -45,7 +44,9 @@ from headrace.core.plan.output_streams import (
     list_main_outputs,
 )
 from headrace.core.plan.pushdown import push_down
+from headrace.core.plan.random_calls import assign_keys
 from headrace.core.plan.repeated_lateness import warn_of_late_again
+from headrace.core.plan.row_expressions import is_fallible_operation
 from headrace.core.plan.row_order_demand import mark_ordered_streams
 from headrace.core.plan.step_times import StepTimes
 from headrace.core.plan.stream_graph import (
@@ -174,7 +175,7 @@ class PlanBuilder:
 
     def _build_source(self, source: Source) -> nodes.Source:
         self.report.subject = _format_subject(source)
-        known = resolve_source_columns(source, self.report)
+        known = replace(resolve_source_columns(source, self.report), has_row_place=True)
         times = build_source_times(source, known, suggest_timestamp, self.report)
         part = build_source(source, known, times, self.pipeline.settings)
         self._add_streams(
@@ -201,6 +202,7 @@ class PlanBuilder:
         self._check_on_error(step, done)
         report_ambiguous_columns(operations.known_columns, step, self.report)
         kind, done = self._infer_kinds(step, done)
+        done = assign_keys(done, step.name, f"{self.pipeline.name} {self.pipeline.settings.seed}")
         moved = self._move_event_time(step, done, operations.known_columns)
         rows = build_main_streams(
             step, operations.known_columns, kind, timed=moved or operations.has_event_time

@@ -63,6 +63,9 @@ class KnownColumns:
     is_open: bool = False
     tables: TableColumns = field(default_factory=lambda: NO_TABLES)
     """For each of the two inputs of a step, the names of its columns in this stream."""
+    has_row_place: bool = False
+    """Whether each row has a place in the row order that does not depend on batches: that of a row
+    of a source, also after stateless steps."""
 
     def may_have(self, name: str) -> bool:
         """Whether a column of that name may be there though the schema has none."""
@@ -74,7 +77,7 @@ class KnownColumns:
         return not self.is_open and not self.broken_names
 
 
-UNKNOWN_COLUMNS = KnownColumns(Schema(()), is_open=True)
+UNKNOWN_COLUMNS = KnownColumns(Schema(()), is_open=True, has_row_place=True)
 
 
 @dataclass(slots=True)
@@ -113,7 +116,7 @@ def type_expression(
     """
 
     def resolve(tree: SyntaxNode) -> TypedExpression:
-        return ExpressionResolver(known.schema, known.tables, report.max_value).resolve(tree)
+        return _build_resolver(known, report).resolve(tree)
 
     return _resolve_text(text, text.reveal()[:end], known, report, resolve)
 
@@ -124,7 +127,7 @@ def type_generator(
     """Return the generator of a text: its call, or an array whose elements it generates."""
 
     def resolve(tree: SyntaxNode) -> Generator:
-        resolver = ExpressionResolver(known.schema, known.tables, report.max_value)
+        resolver = _build_resolver(known, report)
         if isinstance(tree, CallNode) and is_generator(tree):
             return resolve_generator(tree, resolver.resolve_arguments)
         return generate_elements(resolver.resolve(tree))
@@ -135,6 +138,12 @@ def type_generator(
         return None
     checked = [_check_column_type(column.type, text, report) for column in generator.columns]
     return generator if all(checked) else None
+
+
+def _build_resolver(known: KnownColumns, report: PlanProblems) -> ExpressionResolver:
+    return ExpressionResolver(
+        known.schema, known.tables, report.max_value, has_row_place=known.has_row_place
+    )
 
 
 def _resolve_text(
@@ -220,7 +229,13 @@ def type_aggregate(
         if _uses_unknown_columns(tree, all_known):
             _report_errors(text, _find_unknown_columns(tree, all_known), report)
             return None
-        typed = type_aggregates(tree, known.schema, keys.schema, report.max_value)
+        typed = type_aggregates(
+            tree,
+            known.schema,
+            keys.schema,
+            report.max_value,
+            has_row_place=known.has_row_place,
+        )
         _warn_of_constants(text, tree, both, report)
     except ExpressionError as error:
         _report_errors(text, (error,), report)

@@ -75,9 +75,12 @@ class OperationsBuilder:
     def _build_lookup(self) -> Iterator[Operation]:
         if self.step.lookup is None:
             return
-        lookup = LookupBuilder(self.step.lookup, self.known_columns, self.report)
+        has_row_place = self.known_columns.has_row_place
+        # The key is computed for requests, and not for each row.
+        known = replace(self.known_columns, has_row_place=False)
+        lookup = LookupBuilder(self.step.lookup, known, self.report)
         yield from lookup.build()
-        self.known_columns = lookup.known_columns
+        self.known_columns = replace(lookup.known_columns, has_row_place=has_row_place)
 
     def _build_keyed(self, before: tuple[Operation, ...]) -> Iterator[Operation]:
         clauses = KeyedOperationBuilder(
@@ -86,7 +89,7 @@ class OperationsBuilder:
         operation = clauses.build()
         if operation is not None:
             yield operation
-            self.known_columns = clauses.known_columns
+            self.known_columns = replace(clauses.known_columns, has_row_place=False)
             self.has_event_time = keeps_event_time(operation, self.has_event_time)
 
     def _build_explode(self) -> Iterator[Operation]:
@@ -134,7 +137,9 @@ class OperationsBuilder:
                 self.report.add(message, at.locate())
         function = written.python
         yield Map(function.file, function.name, written.mode, schema, at and str(at))
-        self.known_columns = KnownColumns(schema)
+        # A function of batches may return other rows than it gets.
+        has_row_place = self.known_columns.has_row_place and written.mode == "row"
+        self.known_columns = KnownColumns(schema, has_row_place=has_row_place)
 
     def _build_added(
         self, clause: Literal["with", "extend"], assignments: tuple[Assignment, ...] | None
@@ -243,4 +248,4 @@ class OperationsBuilder:
             known = KnownColumns(
                 known.schema, known.broken_names | broken_names, self.known_columns.is_open, tables
             )
-        self.known_columns = known
+        self.known_columns = replace(known, has_row_place=self.known_columns.has_row_place)

@@ -7,7 +7,9 @@ unchanged, and dead letters.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
+from headrace.core.expressions.resolver import NO_TABLES
 from headrace.core.pipeline.model import Pipeline, Source, Step
 from headrace.core.pipeline.text import Text
 from headrace.core.plan import nodes
@@ -26,7 +28,7 @@ def build_main_streams(
     others = {stream.name for stream in named}
     names = [str(name) for name in list_main_outputs(step) if name not in others]
     rows = [nodes.Stream(name, known.schema, kind, timed) for name in names]
-    of_rows = KnownColumns(known.schema, known.broken_names, known.is_open)
+    of_rows = replace(known, tables=NO_TABLES)
     return [
         *((stream, of_rows) for stream in rows),
         *((stream, KnownColumns(stream.schema)) for stream in named),

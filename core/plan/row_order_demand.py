@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
+from headrace.core.expressions.typed import is_random
 from headrace.core.plan.nodes import (
     Aggregate,
     Apply,
@@ -22,6 +23,7 @@ from headrace.core.plan.nodes import (
     Top,
 )
 from headrace.core.plan.nodes.matching import AsOfMatch, BroadcastMatch, ConnectedMatch
+from headrace.core.plan.row_expressions import list_expressions
 
 
 def mark_ordered_streams(
@@ -50,6 +52,8 @@ def _requires_row_order(step: Step, ordered: set[str], needs: Callable[[Operatio
 
 def needs_row_order(operation: Operation) -> bool:
     """Whether the result of an operation depends on the row order, not on the arrival order."""
+    if any(is_random(each.typed) for each in list_expressions(operation)):
+        return True
     match operation:
         case Aggregate():
             return operation.needs_order

@@ -42,7 +42,8 @@ def unite_columns(
         return UNKNOWN_COLUMNS
     fields = zip(*schemas.values(), strict=True)
     return KnownColumns(
-        Schema(tuple(Field(f[0].name, f[0].type, any(e.nullable for e in f)) for f in fields))
+        Schema(tuple(Field(f[0].name, f[0].type, any(e.nullable for e in f)) for f in fields)),
+        has_row_place=all(known.has_row_place for _, known in inputs),
     )
 
 

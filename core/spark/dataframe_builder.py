@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from headrace.core.plan import nodes
 from headrace.core.plan.changelog import infer_join_kind as kind_of_join
 from headrace.core.plan.changelog import infer_kind as kind_after
-from headrace.core.plan.fallible_operations import is_fallible_operation
 from headrace.core.plan.layout import get_two_input_operation
 from headrace.core.plan.nodes.matching import ConnectedMatch
+from headrace.core.plan.row_expressions import is_fallible_operation
 from headrace.core.spark.columns import (
     Columns,
     columns_after_operation,

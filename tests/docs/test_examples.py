@@ -14,6 +14,7 @@ from headrace.core.aggregates import (
 from headrace.core.aggregates.catalog import ENTRIES
 from headrace.core.expressions import to_expr, type_expression
 from headrace.core.types.data_types import Field, Schema, Type, to_polars
+from headrace.core.types.row_order import add_row_order
 from headrace.core.types.type_parser import parse_type
 from tests.support.spark_text import spark_text
 
@@ -29,10 +30,14 @@ EXAMPLES = [
 ]
 
 
+PLACED_ROW = add_row_order(pl.DataFrame({"one": [1]}), pl.lit(0))
+"""A row with a place, from which random values are made."""
+
+
 def computed(text: str) -> tuple[object, Type]:
     """The value of an expression that reads no column."""
-    typed = type_expression(text, Schema(()))
-    return pl.select(to_expr(typed)).to_series()[0], typed.type
+    typed = type_expression(text, Schema(()), has_row_place=True)
+    return PLACED_ROW.select(to_expr(typed)).to_series()[0], typed.type
 
 
 def aggregated(text: str) -> tuple[object, Type]:

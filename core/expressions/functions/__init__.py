@@ -29,6 +29,7 @@ from headrace.core.expressions.functions.mathematics import MATHEMATICS
 from headrace.core.expressions.functions.number_formats import NUMBER_FORMATS
 from headrace.core.expressions.functions.numbers import NUMBERS
 from headrace.core.expressions.functions.patterns import PATTERNS
+from headrace.core.expressions.functions.random_values import RANDOM_VALUES
 from headrace.core.expressions.functions.rounding import ROUNDING
 from headrace.core.expressions.functions.row_hashes import ROW_HASHES
 from headrace.core.expressions.functions.strings import STRINGS
@@ -50,6 +51,7 @@ FAMILIES: tuple[tuple[SqlFunction, ...], ...] = (
     ROUNDING,
     MATHEMATICS,
     TRIGONOMETRY,
+    RANDOM_VALUES,
     BITWISE,
     CONVERSIONS,
     COLLECTIONS,

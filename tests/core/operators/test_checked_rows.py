@@ -14,7 +14,7 @@ from headrace.connectors.memory import InMemoryData
 from headrace.core.operators.checked_rows import CheckedProjectionOperator, CheckedRows
 from headrace.core.operators.operator import FailedRow, Output
 from headrace.core.plan import nodes
-from headrace.core.plan.fallible_operations import is_fallible_operation
+from headrace.core.plan.row_expressions import is_fallible_operation
 from headrace.core.types.elements import DELETE
 from tests.support.plans import over_orders, said
 from tests.support.runtime.memory_pipelines import cut, plan_of, rows, simulated

@@ -25,10 +25,10 @@ from headrace.core.errors.value_errors import ExpressionFailure
 from headrace.core.expressions.typed import TypedExpression
 from headrace.core.operators.dead_letters import from_failed_rows
 from headrace.core.plan import nodes
-from headrace.core.plan.fallible_operations import find_fallible_expressions
 from headrace.core.plan.layout import get_two_input_operation
 from headrace.core.plan.nodes.matching import ConnectedMatch
 from headrace.core.plan.nodes.windows import Window
+from headrace.core.plan.row_expressions import find_fallible_expressions
 from headrace.core.types.data_types import to_polars
 from tests.support.reference import process_classes
 from tests.support.reference.joins import joined

@@ -1,4 +1,4 @@
-"""Operations whose expressions over input rows may fail for a row (`typed.is_fallible`)."""
+"""The expressions of operations over input rows: listed, replaced, and those that may fail."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ SHOWN_CHARACTERS = 60
 
 
 @dataclass(frozen=True, slots=True)
-class FallibleExpression:
-    """An expression that may fail for an input row of an operation."""
+class RowExpression:
+    """An expression of an operation over its input rows."""
 
     place: str
     """Its place in the operation, for messages: `column "total"`."""
@@ -44,26 +44,27 @@ class FallibleExpression:
     """Whether it is a part of the key of the operation."""
 
 
-def find_fallible_expressions(operation: Operation) -> tuple[FallibleExpression, ...]:
+def find_fallible_expressions(operation: Operation) -> tuple[RowExpression, ...]:
     """Return the expressions over input rows that may fail, in the order of the operation."""
-    return tuple(each for each in _list_expressions(operation) if is_fallible(each.typed))
+    return tuple(each for each in list_expressions(operation) if is_fallible(each.typed))
 
 
-def _list_expressions(operation: Operation) -> Iterator[FallibleExpression]:
+def list_expressions(operation: Operation) -> Iterator[RowExpression]:
+    """Yield the expressions of an operation over its input rows."""
     match operation:
         case Filter(condition, text):
-            yield FallibleExpression(f"the condition {_shorten_text(text)}", condition)
+            yield RowExpression(f"the condition {_shorten_text(text)}", condition)
         case Project(columns=columns):
             for column in columns:
-                yield FallibleExpression(f'column "{column.name}"', column.value)
+                yield RowExpression(f'column "{column.name}"', column.value)
         case Explode(array=array):
-            yield FallibleExpression("explode", array)
+            yield RowExpression("explode", array)
         case Route(branches):
             for name, condition, _ in branches:
-                yield FallibleExpression(f'the condition of "{name}"', condition)
+                yield RowExpression(f'the condition of "{name}"', condition)
         case Aggregate(columns=aggregated):
             inputs = {
-                name: FallibleExpression(f'an argument of "{added.name}"', value)
+                name: RowExpression(f'an argument of "{added.name}"', value)
                 for added in reversed(aggregated)
                 for call in added.expression.calls
                 for name, value in call.computed_inputs.items()
@@ -71,10 +72,10 @@ def _list_expressions(operation: Operation) -> Iterator[FallibleExpression]:
             yield from inputs.values()
         case Top(by=by):
             for ranking in by:
-                yield FallibleExpression("by", ranking.value)
+                yield RowExpression("by", ranking.value)
     if isinstance(operation, Aggregate | Top | Apply | Dedup | Process):
         for column in operation.key:
-            yield FallibleExpression(f'key "{column.name}"', column.value, is_key=True)
+            yield RowExpression(f'key "{column.name}"', column.value, is_key=True)
 
 
 def _shorten_text(text: str) -> str:

@@ -37,11 +37,18 @@ from headrace.core.operators.wrappers import (
 )
 from headrace.core.plan import nodes
 from headrace.core.plan.nodes.matching import BroadcastMatch, ConnectedMatch
-from headrace.core.plan.row_expressions import is_fallible_operation, without_failures
+from headrace.core.plan.row_expressions import (
+    RowExpression,
+    find_fallible_expressions,
+    find_fallible_keys,
+    is_fallible_operation,
+    without_failures,
+)
 from headrace.core.types.key_groups import compute_owned_groups
 from headrace.core.types.row_order import add_row_order, number_rows
 
 if TYPE_CHECKING:
+    from headrace.core.operators.checked_rows import CheckedRows
     from headrace.core.operators.lookup.lookup_join import LookupJoin
     from headrace.core.operators.process.process_operator import UserCodeContext
 
@@ -134,7 +141,9 @@ def compile_steps(
         match segment.operation:
             case nodes.Lookup() as lookup:
                 assert segment.step is steps[0], "a step that looks rows up begins a task"
-                compiled.lookup_join = factory.build_lookup(lookup)
+                if is_fallible_operation(lookup):
+                    operators.append((segment.input_stream, factory.build_key_check(lookup)))
+                compiled.lookup_join = factory.build_lookup(without_failures(lookup))
                 compiled.chain_before_lookup = OperatorChain(operators) if operators else None
                 operators = []
                 continue
@@ -172,13 +181,23 @@ class _OperatorFactory:
         # Loaded only for pipelines with expressions that may fail.
         from headrace.core.operators import checked_rows
 
-        rows = checked_rows.CheckedRows(
-            self.step.name, operation, self.context.now_us, self.on_failure
-        )
+        rows = self._check_rows(find_fallible_expressions(operation))
         if isinstance(operation, nodes.Filter | nodes.Project):
             return checked_rows.CheckedProjectionOperator(self.output_stream, operation, rows)
         plain = self._build_plain_operator(without_failures(operation))
         return checked_rows.CheckedInputOperator(plain, rows)
+
+    def build_key_check(self, lookup: nodes.Lookup) -> Operator:
+        """Build the operator that passes the rows whose key in a lookup does not fail."""
+        from headrace.core.operators.checked_rows import CheckedInputOperator
+
+        passing = ProjectionOperator(self.segment.input_stream, (), self.context.now_us)
+        return CheckedInputOperator(passing, self._check_rows(find_fallible_expressions(lookup)))
+
+    def _check_rows(self, fallible: Sequence[RowExpression]) -> CheckedRows:
+        from headrace.core.operators.checked_rows import CheckedRows
+
+        return CheckedRows(self.step.name, fallible, self.context.now_us, self.on_failure)
 
     def _build_plain_operator(self, operation: nodes.Operation | None) -> Operator:
         """Build the operator of an operation that does not fail for a row."""
@@ -266,6 +285,16 @@ class _OperatorFactory:
 
     def build_two_sided(self, operation: nodes.Join) -> TwoInputOperator:
         """Build an operator of two inputs."""
+        if not is_fallible_operation(operation):
+            return self._build_plain_two_sided(operation)
+        from headrace.core.operators.checked_rows import CheckedTwoInputOperator
+
+        left, right = map(self._check_rows, find_fallible_keys(operation))
+        plain = self._build_plain_two_sided(without_failures(operation))
+        return CheckedTwoInputOperator(plain, left, right)
+
+    def _build_plain_two_sided(self, operation: nodes.Join) -> TwoInputOperator:
+        """Build an operator of two inputs whose keys do not fail for a row."""
         from headrace.core.operators.joins.factory import build_join
 
         if isinstance(operation.matching, ConnectedMatch):

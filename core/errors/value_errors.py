@@ -9,7 +9,7 @@ class ExpressionFailure(Exception):
 
     hint = (
         "on_error: skip in the step leaves such rows out, on_error: {to: NAME} collects them;"
-        " in joins, having, lookups, sources and sinks a failure always ends the job"
+        " in outer joins, broadcasts, sources and sinks a failure always ends the job"
     )
 
     @property

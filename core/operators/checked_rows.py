@@ -8,7 +8,7 @@ without such calls have other operators, and cost nothing more.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from headrace.core.api.user_code import format_row
@@ -22,11 +22,17 @@ from headrace.core.expressions.typed import (
     TypedExpression,
     walk,
 )
-from headrace.core.operators.operator import FailedRow, Operator, Output, StatelessOperator
+from headrace.core.operators.operator import (
+    FailedRow,
+    Operator,
+    Output,
+    StatelessOperator,
+    TwoInputOperator,
+)
 from headrace.core.operators.stateless_operators import ProjectionKernel, ProjectionStage
 from headrace.core.operators.wrappers import OperatorWrapper
 from headrace.core.plan import nodes
-from headrace.core.plan.row_expressions import find_fallible_expressions, replace_expressions
+from headrace.core.plan.row_expressions import RowExpression, replace_expressions
 from headrace.core.types.elements import DELETE, HIDDEN_COLUMNS
 from headrace.core.types.out_of_range_times import format_out_of_range
 
@@ -50,11 +56,11 @@ class CheckedRows:
     def __init__(
         self,
         step: str,
-        operation: nodes.Operation,
+        fallible: Sequence[RowExpression],
         now_us: Callable[[], int],
         on_failure: FailureHandler | None,
     ) -> None:
-        fallible = find_fallible_expressions(operation)
+        """`fallible` are the expressions of the operation that may fail."""
         self._step = step
         self._fallible = {f"__value{at}": each for at, each in enumerate(fallible)}
         typed = {name: each.typed for name, each in self._fallible.items()}
@@ -176,3 +182,18 @@ class CheckedInputOperator(OperatorWrapper):
         for rows, _, failed in self._rows.split(frame):
             yield from failed
             yield from self._operator.process(rows)
+
+
+class CheckedTwoInputOperator(CheckedInputOperator):
+    """A wrapper of an operator of two inputs that passes it the rows that do not fail."""
+
+    def __init__(self, operator: TwoInputOperator, left: CheckedRows, right: CheckedRows) -> None:
+        super().__init__(operator, left)
+        self._two_input = operator
+        self._right_rows = right
+
+    def process_right(self, frame: pl.DataFrame) -> Iterator[Output]:
+        """Process rows of the right input."""
+        for rows, _, failed in self._right_rows.split(frame):
+            yield from failed
+            yield from self._two_input.process_right(rows)

@@ -71,8 +71,10 @@ applies to the row: `fail` ends the job with the step, the column or condition, 
 leaves the row out and counts it; `{to: name}` makes it a dead letter. A call that is not reached,
 as in a branch of `case` that is not taken or in a row that the `filter` of an aggregate leaves out,
 fails no row. A column that may fail is computed even if nothing reads it. A row of changes that
-fails deletes the row that it replaces. In the conditions of joins, in `having`, in a lookup's key
-and in sources and sinks, a failure ends the job.
+fails deletes the row that it replaces. In `having` and in expressions over aggregates it is the
+result that fails, and in the keys of a join or lookup the row of the input. In the other conditions
+of an inner join it is the pair; a pair of another join, and the expressions of sources and sinks,
+end the job.
 
 `repeat`, `space`, `lpad`, `rpad`, `replace`, `regexp_replace`, `concat_ws`, `array_join` and
 `array_repeat` may make a value that is far larger than their arguments. Its size is known before it

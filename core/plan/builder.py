@@ -31,6 +31,7 @@ from headrace.core.plan.endpoints import (
     suggest_timestamp,
 )
 from headrace.core.plan.event_times import build_source_times
+from headrace.core.plan.fallible_results import split_results
 from headrace.core.plan.join_conditions import JoinInput
 from headrace.core.plan.joins import BroadcastJoinBuilder, JoinBuilder, report_ambiguous_columns
 from headrace.core.plan.layout import build_edges, build_tasks
@@ -175,9 +176,10 @@ class PlanBuilder:
 
     def _build_source(self, source: Source) -> nodes.Source:
         self.report.subject = _format_subject(source)
-        known = replace(resolve_source_columns(source, self.report), has_row_place=True)
+        known = resolve_source_columns(source, self.report)
         times = build_source_times(source, known, suggest_timestamp, self.report)
         part = build_source(source, known, times, self.pipeline.settings)
+        known = replace(known, has_row_place=True)
         self._add_streams(
             (s, DEAD_LETTER_COLUMNS if s.schema is DEAD_LETTER_SCHEMA else known)
             for s in part.outputs
@@ -284,7 +286,7 @@ class PlanBuilder:
             else BroadcastJoinBuilder(step, left, right, self.report)
         )
         found = clause.build()
-        return clause.known_columns, () if found is None else (found,)
+        return clause.known_columns, () if found is None else split_results(found)
 
     def _infer_kinds(
         self, step: Step, operations: tuple[nodes.Operation, ...]
@@ -304,7 +306,8 @@ class PlanBuilder:
                     return nodes.Append(), operations
                 case _:
                     kind = infer_union_kind(inputs)
-            for operation in operations[len(typed) :]:
+            left = [part for each in operations[len(typed) :] for part in split_results(each)]
+            for operation in left:
                 typed.append(with_changelog_key(operation, kind))
                 if isinstance(kind, nodes.Upsert) and is_fallible_operation(operation):
                     # With on_error, a change that fails deletes the row before it.

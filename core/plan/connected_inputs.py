@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from headrace.core.expressions.typed import reference_field
 from headrace.core.pipeline.model import Step
@@ -37,7 +38,7 @@ def build_connected_inputs(
             ()
             if keyless
             else KeyedOperationBuilder(
-                step, KeyedInput(known, is_timed, ()), report
+                step, KeyedInput(replace(known, has_row_place=False), is_timed, ()), report
             ).build_step_key()
         )
         report.subject = about

@@ -8,6 +8,7 @@ is a join whose right input is stored completely by every subtask.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from headrace.core.expressions.typed import (
     NOWHERE,
@@ -326,7 +327,8 @@ class BroadcastJoinBuilder(JoinBuilder):
                 return None
             fields = (field for field in self.right.known_columns.schema if field.name in changes)
             return tuple(ComputedColumn(f.name, reference_field(f)) for f in fields)
-        rows = KeyedInput(self.right.known_columns, self.right.has_event_time, ())
+        known = replace(self.right.known_columns, has_row_place=False)
+        rows = KeyedInput(known, self.right.has_event_time, ())
         key = KeyedOperationBuilder(self.step, rows, self.report).build_key(keep.key)
         if changes is not None and {each.name for each in key} != {*changes}:
             message = f'"{self.right.name}" is a stream of changes by {", ".join(changes)}'

@@ -15,6 +15,8 @@ from headrace.core.plan.nodes import (
     Dedup,
     Explode,
     Filter,
+    Join,
+    Lookup,
     Operation,
     Process,
     Project,
@@ -49,6 +51,13 @@ def find_fallible_expressions(operation: Operation) -> tuple[RowExpression, ...]
     return tuple(each for each in list_expressions(operation) if is_fallible(each.typed))
 
 
+def find_fallible_keys(join: Join) -> Iterator[tuple[RowExpression, ...]]:
+    """Yield the keys of each input of a join that may fail."""
+    for side in (join.left, join.right):
+        keys = (RowExpression(f'key "{c.name}"', c.value, is_key=True) for c in side.key)
+        yield tuple(each for each in keys if is_fallible(each.typed))
+
+
 def list_expressions(operation: Operation) -> Iterator[RowExpression]:
     """Yield the expressions of an operation over its input rows."""
     match operation:
@@ -73,7 +82,10 @@ def list_expressions(operation: Operation) -> Iterator[RowExpression]:
         case Top(by=by):
             for ranking in by:
                 yield RowExpression("by", ranking.value)
-    if isinstance(operation, Aggregate | Top | Apply | Dedup | Process):
+        case Join(left, right):
+            for column in (*left.key, *right.key):
+                yield RowExpression(f'key "{column.name}"', column.value, is_key=True)
+    if isinstance(operation, Aggregate | Top | Apply | Dedup | Process | Lookup):
         for column in operation.key:
             yield RowExpression(f'key "{column.name}"', column.value, is_key=True)
 
@@ -106,7 +118,11 @@ def replace_expressions(operation: OperationT, rule: ExpressionRule) -> Operatio
         case Top(key=key, by=by):
             ranked = tuple(replace(each, value=rule(each.value)) for each in by)
             return replace(operation, key=_replace_columns(key, rule), by=ranked)
-        case Apply(key=key) | Dedup(key=key) | Process(key=key):
+        case Join(left, right):
+            left = replace(left, key=_replace_columns(left.key, rule))
+            right = replace(right, key=_replace_columns(right.key, rule))
+            return replace(operation, left=left, right=right)
+        case Apply(key=key) | Dedup(key=key) | Process(key=key) | Lookup(key=key):
             return replace(operation, key=_replace_columns(key, rule))
     return operation
 

@@ -16,6 +16,7 @@ from headrace.core.expressions.typed import (
     ProcessingTime,
     TypedExpression,
     is_fallible,
+    is_random,
     reference_field,
     substitute_columns,
     walk,
@@ -42,6 +43,7 @@ class StepTimes:
         """Return the parts before the step, with its event time; none if that is not possible."""
         assert step.event_time is not None
         marks = step.watermark.from_ if step.watermark else None
+        known = replace(known, has_row_place=False)
         typed = type_time_expression(step.event_time, "event_time", known, self.report)
         mark = marks and type_time_expression(marks, "watermark", known, self.report)
         if step.watermark is not None and step.watermark.python is not None:
@@ -124,6 +126,9 @@ class StepTimes:
             )
             if any(map(is_fallible, values)):
                 self._refuse(step, "an expression before may fail for a row")
+                return False
+            if any(map(is_random, values)):
+                self._refuse(step, "an expression before has random values")
                 return False
         return True
 

@@ -62,6 +62,8 @@ def join_in_spark(
 
 def _translate_condition(join: nodes.Join) -> str | None:
     """Return the SQL condition of matching rows; None if there is none."""
+    if join.has_later_filter:
+        return None
     meanings = [each.value for key in join.keys for each in key]
     condition = translate_expression(
         join.text, *meanings, *([join.residual_filter.condition] if join.residual_filter else [])

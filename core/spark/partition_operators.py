@@ -245,12 +245,29 @@ class PartitionLookup:
                 )
                 try:
                     runner.run(client.table.check())
-                    for frame in frames:
-                        for stream, out in runner.run(look_up_rows(stage, client, frame)):
-                            if stream in numbers:
-                                yield numbers[stream], out
+                    before = compiled.chain_before_lookup
+                    for stream, rows in _prepare_rows(before, stage.input_stream, frames):
+                        outputs = (
+                            runner.run(look_up_rows(stage, client, rows))
+                            if stream == stage.input_stream
+                            else [(stream, rows)]
+                        )
+                        for name, out in outputs:
+                            if name in numbers:
+                                yield numbers[name], out
                 finally:
                     runner.run(client.close())
+
+
+def _prepare_rows(
+    chain: OperatorChain | None, stream: str, frames: Iterator[pl.DataFrame]
+) -> Iterator[Output]:
+    """Yield the output of the operators before a lookup, of the rows of its input stream."""
+    for frame in frames:
+        if chain is None:
+            yield stream, frame
+        else:
+            yield from chain.process(frame)
 
 
 RULES_INPUT = 1

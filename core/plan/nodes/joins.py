@@ -50,6 +50,8 @@ class Join:
     """The streams of late left and right rows."""
     has_event_time: bool = True
     """Whether its rows have an event time, as those of both inputs do."""
+    has_later_filter: bool = False
+    """Whether a filter after the join computes a part of `text`, because it may fail."""
 
     @property
     def has_late_rows(self) -> bool:

@@ -11,10 +11,11 @@ import polars as pl
 import pytest
 
 from headrace.connectors.memory import InMemoryData
+from headrace.connectors.memory_lookup import LookupTableData
 from headrace.core.operators.checked_rows import CheckedProjectionOperator, CheckedRows
 from headrace.core.operators.operator import FailedRow, Output
 from headrace.core.plan import nodes
-from headrace.core.plan.row_expressions import is_fallible_operation
+from headrace.core.plan.row_expressions import find_fallible_expressions, is_fallible_operation
 from headrace.core.types.elements import DELETE
 from tests.support.plans import over_orders, said
 from tests.support.runtime.memory_pipelines import cut, plan_of, rows, simulated
@@ -154,7 +155,9 @@ def test_the_rows_of_a_route_are_bounded(tmp_path: Path) -> None:
 def test_batches_are_cut_so_that_their_values_stay_within_the_limit(tmp_path: Path) -> None:
     frame = pl.DataFrame({"n": [100] * 95}, schema={"n": pl.Int32})
     operation = growing_operation(tmp_path)
-    operator = CheckedProjectionOperator("s", operation, CheckedRows("s", operation, int, None))
+    operator = CheckedProjectionOperator(
+        "s", operation, CheckedRows("s", find_fallible_expressions(operation), int, None)
+    )
     heights = [out.height for _, out in operator.process(frame)]
     assert heights == [10] * 9 + [5]
 
@@ -164,7 +167,9 @@ def test_a_delete_needs_no_value(tmp_path: Path) -> None:
         {"n": [7, 2000], DELETE: [False, True]}, schema={"n": pl.Int32, DELETE: pl.Boolean}
     )
     operation = growing_operation(tmp_path)
-    operator = CheckedProjectionOperator("s", operation, CheckedRows("s", operation, int, None))
+    operator = CheckedProjectionOperator(
+        "s", operation, CheckedRows("s", find_fallible_expressions(operation), int, None)
+    )
     ((_, out),) = operator.process(frame)
     assert out.rows() == [("xxxxxxx", False), (None, True)]
 
@@ -328,8 +333,112 @@ def test_a_key_of_changes_that_fails_is_of_no_group(tmp_path: Path) -> None:
         failed.extend(rows)
         return iter(())
 
-    checked = CheckedRows("t", part.operations[0], int, collect)
+    checked = CheckedRows("t", find_fallible_expressions(part.operations[0]), int, collect)
     changes = pl.DataFrame({"id": [1, 3, 3, 2], DELETE: [False, False, True, True]})
     ((passed, _, _),) = checked.split(changes)
     assert passed.rows() == [(1, False), (2, True)]
     assert [row.row for row in failed] == [{"id": 3}]
+
+
+RESULTS = {
+    "key: id, aggregate: {m: \"if(max(n) > 999, raise_error('large'), max(n))\", c: count(*)},"
+    " having: c > 0": {(i, n, 1) for i, _, n in GOOD.rows()},
+    "key: id, aggregate: {m: max(n), c: count(*)},"
+    ' having: "m < 9 or assert_true(m < 999) is null"': {(i, n, 1) for i, _, n in GOOD.rows()},
+    "key: id, aggregate: {m: max(n), c: \"length(repeat('x', cast(max(n) as int)))\"},"
+    " having: c <> 5": {(i, n, n) for i, _, n in GOOD.rows() if n != 5},
+    "key: id, aggregate: {m: max(n), c: \"length(repeat('x', cast(max(n) as int)))\"},"
+    " select: {id: id, m: m, c: c + 1}": {(i, n, n + 1) for i, _, n in GOOD.rows()},
+}
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("step", RESULTS)
+def test_results_that_fail_are_dead_letters(tmp_path: Path, step: str, seed: int) -> None:
+    memory, failure, (came, _, bad) = run(tmp_path, step, seed=seed)
+    assert not failure
+    passed = [frame.filter(~pl.col(DELETE)) for frame in memory.outputs["out"]]
+    assert {row[:3] for frame in passed for row in frame.iter_rows()} == RESULTS[step]
+    letters = pl.concat(memory.outputs["bad"])
+    assert sorted(letters["raw"].str.json_path_match("$.id").cast(pl.Int64)) == [3, 13, 23, 33]
+    assert (came, bad) == (40, 4)
+
+
+JOINS = """
+settings: {{parallelism: {parallelism}}}
+sources:
+  s: {{memory: {{data: in}}, schema: {{id: bigint, name: string, n: int}}}}
+  u: {{memory: {{data: other}}, schema: {{k: int, x: int}}}}
+steps:
+  t:
+    join: {{left: s, right: u, on: "{on}"{more}}}
+    select: {{id: id, x: x}}
+    on_error: {{to: bad}}
+sinks:
+  out: {{from: t, memory: {{data: out}}}}
+  letters: {{from: bad, memory: {{data: bad}}}}
+"""
+PAIRS = ((2, 1), (4, 0), (6, 3), (8, 99))
+OTHERS = pl.DataFrame(PAIRS, schema=dict.fromkeys("kx", pl.Int32), orient="row")
+
+
+def join(folder: Path, on: str, more: str = "", seed: int = 0) -> tuple[set[Any], list[str]]:
+    """Join the data with others; return the rows, and the dead letters."""
+    memory = InMemoryData({"in": {"s": cut(DATA, 7)}, "other": {"u": cut(OTHERS, 3)}})
+    text = JOINS.format(parallelism=1 + seed, on=on, more=more)
+    outcome = simulated(folder, text, memory, seed)
+    assert not outcome.failure, outcome.failure
+    found = {row[:2] for frame in memory.outputs.get("out", []) for row in frame.iter_rows()}
+    letters = [raw for frame in memory.outputs.get("bad", []) for raw in frame["raw"]]
+    return found, sorted(letters)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_rows_whose_key_in_a_join_fails_are_dead_letters(tmp_path: Path, seed: int) -> None:
+    key = "if(s.n > 999, raise_error('large'), s.n)"
+    found, letters = join(tmp_path, f"{key} = if(u.x = 0, raise_error('zero'), u.k)", seed=seed)
+    assert found == {
+        (i, x) for i, _, n in GOOD.rows() for k, x in ((2, 1), (6, 3), (8, 99)) if n == k
+    }
+    rows_left = [f'{{"id":{i},"name":"n3","n":1000000000}}' for i in (13, 23, 3, 33)]
+    assert letters == sorted([*rows_left, '{"k":4,"x":0}'])
+    outer, _ = join(tmp_path, f"{key} = u.k", ", type: left", seed=seed)
+    assert {i for i, _ in outer} == {*GOOD["id"]}
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_pairs_of_an_inner_join_whose_condition_fails_are_dead_letters(
+    tmp_path: Path, seed: int
+) -> None:
+    on = "s.n = u.k and (u.x < 9 or raise_error('large'))"
+    found, letters = join(tmp_path, on, seed=seed)
+    assert found == {
+        (i, x) for i, _, n in GOOD.rows() for k, x in ((2, 1), (4, 0), (6, 3)) if n == k
+    }
+    assert len(letters) == GOOD.filter(pl.col("n") == 8).height == 1
+
+
+@pytest.mark.parametrize("before", ["", "where: n <> 8, "])
+@pytest.mark.parametrize("seed", range(2))
+def test_rows_whose_key_in_a_lookup_fails_are_dead_letters(
+    tmp_path: Path, seed: int, before: str
+) -> None:
+    step = (
+        f"{before}lookup: {{memory: {{data: names}}, "
+        "on: {k: \"if(n > 999, raise_error('large'), n)\"}, add: {title: string}}"
+    )
+    numbers = pl.Series("k", range(0, 40, 2), dtype=pl.Int32)
+    table = LookupTableData(pl.DataFrame({"k": numbers, "title": [f"t{n}" for n in numbers]}))
+    memory = InMemoryData({"in": {"split": cut(DATA, 7)}}, tables={"names": table})
+    text = TEXT.format(
+        parallelism=1 + seed, step=f"{step}, on_error: {{to: bad}}", output="t", more=LETTERS
+    )
+    outcome = simulated(tmp_path, text, memory, seed)
+    assert not outcome.failure, outcome.failure
+    found = {(row[0], row[3]) for frame in memory.outputs["out"] for row in frame.iter_rows()}
+    kept = GOOD.filter(pl.col("n") != 8) if before else GOOD
+    assert found == {(i, None if n % 2 else f"t{n}") for i, _, n in kept.rows()}
+    letters = pl.concat(memory.outputs["bad"])
+    assert sorted(letters["raw"].str.json_path_match("$.id").cast(pl.Int64)) == [3, 13, 23, 33]
+    assert letters["error"][0] == 'raise_error: large (in key "k")'
+    assert outcome.part_counts["t"].bad_rows == 4

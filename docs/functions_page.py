@@ -48,8 +48,20 @@ compare with `is null`, as in `route: {{bad: amount is null and text is not null
 `try_subtract`, `try_multiply` and `try_cast` give NULL where integers would wrap around. To fail
 the job instead, use a function of your own with `map`.
 
-Unlike Spark, headrace never converts text to numbers by itself: `'1' + 1` is rejected with a hint
-before anything runs.
+Types are converted implicitly as Spark converts them:
+
+- A comparison converts a text to the other type: in `'10' < 9` to an int, next to a date to a date,
+  next to a decimal with digits after the point to a double. A text that cannot be converted is
+  NULL, and so is the comparison.
+- Arithmetic converts a text to a double: `'1' + 1` is `2.0`.
+- `in`, `case`, `if`, `coalesce` and `array` convert all values to text where one of them is a text:
+  a date is in a list of texts only if one of them is exactly its own, as in `'2026-01-31'`.
+- A function converts its arguments to the types of its parameters: `upper(1)`, `repeat('x', '3')`,
+  `year('2026-01-31')`. A parameter that is `exact` takes its own type only.
+
+What is probably a mistake is a warning of `headrace validate`: a comparison with a literal `null`,
+a literal that cannot be converted, a text in a list of dates that is not written as dates are.
+`explain` shows the types of all columns.
 """
 
 

@@ -1,19 +1,35 @@
 """Common types, to which two types are widened, and the implicit casts that convert to them.
 
-Spark's rules with ANSI off, minus those that the design refuses: text is never converted to a
-number, nor a number to a boolean, without `build_cast`. A string literal next to a date or a
-timestamp is parsed as one, and a literal that cannot be parsed is an error here rather than a NULL
-for every row.
+Spark's rules with ANSI off. There are three, which differ where a text meets another type:
+
+- a comparison converts the text: to the other type, or to a double next to a decimal with digits
+  after the point;
+- values of which one is chosen (`coalesce`, `case`, `in`, `array`) all become text;
+- a parameter of a function converts its argument to its own type.
+
+`common_type` has none of them: it is the type to which two values are widened without a text, as in
+a union. A string literal is converted once, here, and not again for every batch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import time
 
 from headrace.core.expressions.casts import build_cast
-from headrace.core.expressions.typed import Constant, ExpressionError, TypedExpression, to_expr
+from headrace.core.expressions.casts.rules import find_refusal
+from headrace.core.expressions.typed import (
+    Constant,
+    ExpressionError,
+    ExpressionWarning,
+    FunctionCall,
+    TypedExpression,
+    to_expr,
+)
 from headrace.core.types.data_types import (
+    BINARY,
+    BOOLEAN,
     DATE,
     DAY,
     DAY_TIME,
@@ -21,6 +37,7 @@ from headrace.core.types.data_types import (
     FLOAT_TYPES,
     INTEGER_DIGITS,
     INTEGER_TYPES,
+    INTERVAL_TYPES,
     MAX_DIGITS,
     MAX_TIME_DIGITS,
     NULL,
@@ -36,6 +53,7 @@ from headrace.core.types.data_types import (
     Struct,
     Time,
     Type,
+    is_nested,
     is_numeric,
 )
 
@@ -77,7 +95,7 @@ def common_type(left: Type, right: Type) -> Type | None:
             key, value = common_type(k, other_k), common_type(v, other_v)
             return MapType(key, value) if key and value else None
         case Struct(a), Struct(b):
-            return _common_struct(a, b)
+            return _common_struct(a, b, common_type)
     return _common_number(left, right) if is_numeric(left) and is_numeric(right) else None
 
 
@@ -93,10 +111,12 @@ def _common_number(left: Type, right: Type) -> Type | None:
     return Decimal(digits, scale) if digits <= MAX_DIGITS else None
 
 
-def _common_struct(left: tuple[Field, ...], right: tuple[Field, ...]) -> Type | None:
+def _common_struct(
+    left: tuple[Field, ...], right: tuple[Field, ...], common: Callable[[Type, Type], Type | None]
+) -> Type | None:
     if [field.name for field in left] != [field.name for field in right]:
         return None
-    types = [common_type(a.type, b.type) for a, b in zip(left, right, strict=True)]
+    types = [common(a.type, b.type) for a, b in zip(left, right, strict=True)]
     fields = zip(left, right, types, strict=True)
     if None in types:
         return None
@@ -105,8 +125,82 @@ def _common_struct(left: tuple[Field, ...], right: tuple[Field, ...]) -> Type | 
     )
 
 
+def wider_type(left: Type, right: Type) -> Type | None:
+    """Return the type of either of two values: text, where one is text; None where there is none.
+
+    Decimals of more than 38 digits together lose digits after the point, as in Spark.
+
+    >>> from headrace.core.types.data_types import INT
+    >>> str(wider_type(INT, STRING)), str(wider_type(Decimal(38, 2), Decimal(38, 0)))
+    ('string', 'decimal(38,0)')
+    """
+    if (common := common_type(left, right)) is not None:
+        return common
+    match left, right:
+        case Array(a), Array(b):
+            element = wider_type(a, b)
+            return Array(element) if element else None
+        case Struct(a), Struct(b):
+            return _common_struct(a, b, wider_type)
+    one, two = to_decimal_type(left), to_decimal_type(right)
+    if one and two:
+        whole = max(one.precision - one.scale, two.precision - two.scale)
+        return Decimal(MAX_DIGITS, MAX_DIGITS - whole)
+    other = right if left == STRING else left
+    if STRING not in (left, right) or is_nested(other):
+        return None
+    return None if other in (BINARY, BOOLEAN) else STRING
+
+
+def common_type_of_all(types: Iterable[Type]) -> Type | None:
+    """Return the type to which several values are widened; text is none of numbers and dates."""
+    result: Type = NULL
+    for type in types:
+        if STRING in (result, type) and not {result, type} <= {STRING, NULL}:
+            return None
+        wider = wider_type(result, type)
+        if wider is None:
+            return None
+        result = wider
+    return result
+
+
+def choose_type(types: Iterable[Type]) -> Type | None:
+    """Return the type of any of several values; texts come first, as in Spark, so that a date and a
+    number are both text next to one."""
+    ordered = sorted(types, key=lambda type: not _contains_text(type))
+    result: Type = NULL
+    for type in ordered:
+        wider = wider_type(result, type)
+        if wider is None:
+            return None
+        result = wider
+    return result
+
+
+def _contains_text(type: Type) -> bool:
+    return type == STRING or (isinstance(type, Array) and _contains_text(type.element))
+
+
+def comparison_type(left: Type, right: Type, *, equality: bool) -> Type | None:
+    """Return the type in which two values are compared: of a boolean and a number, for equality."""
+    if STRING in (left, right) and left != right:
+        other = right if left == STRING else left
+        if isinstance(other, Decimal) and other.scale:
+            return DOUBLE
+        if is_nested(other) or other in INTERVAL_TYPES:
+            return None
+        return STRING if other == NULL else other
+    if equality and BOOLEAN in (left, right):
+        other = right if left == BOOLEAN else left
+        if is_numeric(other):
+            return other
+    nested = is_nested(left) or is_nested(right)
+    return common_type(left, right) if nested else wider_type(left, right)
+
+
 def common_argument_type(arguments: Iterable[TypedExpression]) -> Type | None:
-    """Return the common type of several expressions; string literals adapt to a date or a
+    """Return the type to which several arguments are widened; string literals adapt to a date or a
     timestamp."""
     result: Type = NULL
     literals: list[TypedExpression] = []
@@ -124,12 +218,13 @@ def common_argument_type(arguments: Iterable[TypedExpression]) -> Type | None:
 
 
 def coerce_to(typed: TypedExpression, target: Type) -> TypedExpression | None:
-    """Cast the expression implicitly, or return None where only `build_cast` converts it."""
+    """Widen the expression to a type, or narrow an integer or a timestamp, as a parameter takes it;
+    None where it is another type."""
     if typed.type == target:
         return typed
     is_time = target in (DATE, *TIMESTAMP_TYPES) or isinstance(target, Time)
     if typed.type == STRING and is_time and isinstance(typed, Constant):
-        return parse_literal(typed, target)
+        return convert_implicitly(typed, target)
     narrower = typed.type in INTEGER_TYPES and target in INTEGER_TYPES
     if common_type(typed.type, target) == target or narrower:
         return build_cast(typed, target, typed.span)
@@ -137,23 +232,53 @@ def coerce_to(typed: TypedExpression, target: Type) -> TypedExpression | None:
     return build_cast(typed, target, typed.span) if shown else None
 
 
-def parse_literal(typed: Constant, target: Type) -> TypedExpression:
-    """Parse a string literal to a date, a timestamp or a time, or raise an ExpressionError."""
+def coerce_argument(typed: TypedExpression, target: Type) -> TypedExpression | None:
+    """Convert the argument of a function to the type of its parameter, as Spark does implicitly;
+    None where Spark does not."""
+    if (widened := coerce_to(typed, target)) is not None:
+        return widened
+    return convert_implicitly(typed, target) if _is_implicit(typed.type, target) else None
+
+
+def _is_implicit(source: Type, target: Type) -> bool:
+    """Whether Spark converts an argument to a parameter of this type."""
+    match source, target:
+        case Array(a), Array(b):
+            return a == b or _is_implicit(a, b)
+    if is_nested(source) or is_nested(target):
+        return False
+    if STRING in (source, target):
+        refused = target == BOOLEAN or source == BINARY
+        return not refused and find_refusal(source, target, try_=False) is None
+    times = (DATE, *TIMESTAMP_TYPES)
+    both = (is_numeric(source), is_numeric(target)), (source in times, target in times)
+    return (True, True) in both or source == NULL
+
+
+def convert_implicitly(typed: TypedExpression, target: Type) -> TypedExpression:
+    """Cast the expression; a string literal is converted here, if it can be.
+
+    One that cannot is NULL for every row, which its cast warns of.
+    """
     import polars as pl
 
-    read = build_cast(typed, target, typed.span)
-    value = pl.select(to_expr(read)).to_series()
+    cast = build_cast(typed, target, typed.span)
+    if (
+        not isinstance(typed, Constant)
+        or typed.type != STRING
+        or not isinstance(cast, FunctionCall)
+    ):
+        return cast
+    value = pl.select(to_expr(cast)).to_series()
     if value.null_count():
-        example = {DATE: "'2026-01-31'", TIME: "'08:00:00'"}.get(target, "'2026-01-31 08:00:00'")
-        raise ExpressionError(
-            f"wanted a {target} here, got {typed.value!r}", typed.span, f"write it as {example}"
-        )
+        return replace(cast, warning=_warn_of_literal(typed, target))
     if isinstance(target, Time):
         return _build_time_constant(typed, target, value.item())
-    first, last = _PYTHON_DAYS if target == DATE else (86_400_000_000 * d for d in _PYTHON_DAYS)
-    if not first <= value.to_physical().item() < last:
-        return read  # the year is out of the range of Python's dates
-    # Parsed once, here, and not again for every batch.
+    if target in (DATE, *TIMESTAMP_TYPES):
+        unit = 1 if target == DATE else 86_400_000_000
+        first, last = (unit * days for days in _PYTHON_DAYS)
+        if not first <= value.to_physical().item() < last:
+            return cast  # the year is out of the range of Python's dates
     return Constant(target, False, typed.span, value.item())
 
 
@@ -162,3 +287,23 @@ def _build_time_constant(typed: Constant, target: Time, value: time) -> Constant
         message = f"a time has at most {MAX_TIME_DIGITS} digits of a second's fraction"
         raise ExpressionError(f"{message}, got {typed.value!r}", typed.span)
     return Constant(target, False, typed.span, value)
+
+
+def _warn_of_literal(typed: Constant, target: Type) -> ExpressionWarning:
+    message = f"{typed.value!r} cannot be converted to {target}, so this is null for every row"
+    return ExpressionWarning(message, typed.span, _literal_hint(target))
+
+
+def _literal_hint(target: Type) -> str:
+    examples = {DATE: "'2026-01-31'", TIME: "'08:00:00'"}
+    example = "'2026-01-31 08:00:00'" if target in TIMESTAMP_TYPES else examples.get(target)
+    return f"write it as {example}" if example else ""
+
+
+def parse_literal(typed: Constant, target: Type) -> TypedExpression:
+    """Parse the text of `date '...'` and the like, or raise an ExpressionError."""
+    converted = convert_implicitly(typed, target)
+    if isinstance(converted, FunctionCall) and converted.warning:
+        message = f"wanted a {target} here, got {typed.value!r}"
+        raise ExpressionError(message, typed.span, _literal_hint(target))
+    return converted

@@ -186,25 +186,20 @@ MAX_PERMUTED_ARGUMENTS = 4
 def choose_signature(
     call: TypedCall, signatures: Sequence[Signature]
 ) -> tuple[int, BoundArguments]:
-    """Return the first signature that takes the arguments; signatures with their exact types come
-    first."""
+    """Return the first signature that takes the arguments: with their exact types, then widened,
+    then converted."""
     exact = {argument.type for argument in call.arguments}
-    mismatches = []
+    mismatches: list[SignatureMismatch] = []
     ordered = sorted(
         range(len(signatures)), key=lambda i: not _is_exact_match(signatures[i], exact)
     )
-    for index in ordered:
-        try:
-            bound = bind_arguments(signatures[index], call.arguments)
-        except ExpressionError as error:
-            if other := _find_other_order(call, signatures):
-                raise ExpressionError(error.message, error.span, _order_hint(other)) from None
-            raise
-        match bound:
-            case SignatureMismatch() as mismatch:
-                mismatches.append(mismatch)
-            case BoundArguments():
-                return index, bound
+    for implicit in (False, True):
+        mismatches = []
+        for index in ordered:
+            bound = bind_arguments(signatures[index], call.arguments, implicit=implicit)
+            if isinstance(bound, BoundArguments):
+                return index, _hint_at_order(bound, call, signatures) if implicit else bound
+            mismatches.append(bound)
     raise _mismatch_error(call, signatures, mismatches)
 
 
@@ -244,6 +239,23 @@ def _find_other_order(call: TypedCall, signatures: Sequence[Signature]) -> Signa
             if isinstance(bound, BoundArguments):
                 return signature
     return None
+
+
+def _hint_at_order(
+    bound: BoundArguments, call: TypedCall, signatures: Sequence[Signature]
+) -> BoundArguments:
+    """Return the arguments with a hint at their order, where a literal could not be converted."""
+    lost = [a for a in bound.arguments if isinstance(a, FunctionCall) and a.warning]
+    other = _find_other_order(call, signatures) if lost else None
+    if other is None:
+        return bound
+    hinted = (
+        replace(a, warning=replace(a.warning, hint=_order_hint(other)))
+        if isinstance(a, FunctionCall) and a.warning
+        else a
+        for a in bound.arguments
+    )
+    return replace(bound, arguments=tuple(hinted))
 
 
 def _order_hint(signature: Signature) -> str:

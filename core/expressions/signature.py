@@ -19,7 +19,12 @@ from dataclasses import dataclass
 
 from headrace.core.errors.value_errors import ExpressionFailure
 from headrace.core.expressions.casts.rules import find_refusal
-from headrace.core.expressions.coercion import coerce_to, common_argument_type
+from headrace.core.expressions.coercion import (
+    coerce_argument,
+    coerce_to,
+    common_argument_type,
+    common_type_of_all,
+)
 from headrace.core.expressions.typed import (
     Constant,
     ConstantValue,
@@ -108,6 +113,10 @@ _DEFAULT_TYPES: dict[str, Type] = {
     "D": Decimal(38, 18),
     "P": TIME,
 }
+
+
+# The type of a letter for a text.
+_IMPLICIT_NUMBERS: dict[str, Type] = {"N": DOUBLE, "F": DOUBLE, "D": Decimal(38, 18)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,14 +272,18 @@ class SignatureMismatch:
 
 
 def bind_arguments(
-    signature: Signature, arguments: tuple[TypedExpression, ...]
+    signature: Signature, arguments: tuple[TypedExpression, ...], *, implicit: bool = False
 ) -> BoundArguments | SignatureMismatch:
-    """Bind the arguments to the signature, or return the first mismatch."""
+    """Bind the arguments to the signature, or return the first mismatch.
+
+    With `implicit` they are converted as Spark does implicitly, otherwise they are only widened.
+    """
+    coerce = coerce_argument if implicit else coerce_to
     parameters = [signature.parameter_at(index) for index in range(len(arguments))]
     if len(arguments) < signature.minimum_arguments or None in parameters:
         return SignatureMismatch(None, _describe_count(signature))
     pairs = [(p, a) for p, a in zip(parameters, arguments, strict=True) if p]
-    letters = _resolve_type_variables(pairs)
+    letters = _resolve_type_variables(pairs, implicit=implicit)
     if isinstance(letters, SignatureMismatch):
         return letters
     bound: list[TypedExpression] = []
@@ -278,7 +291,7 @@ def bind_arguments(
     for index, (parameter, argument) in enumerate(pairs):
         target = _instantiate(parameter.pattern, letters)
         fits = not parameter.is_exact or argument.type in (target, NULL)
-        bound_argument = coerce_to(argument, target) if fits else None
+        bound_argument = coerce(argument, target) if fits else None
         if bound_argument is None:
             return SignatureMismatch(index, str(target), _conversion_hint(argument, target))
         if parameter.is_constant:
@@ -293,7 +306,7 @@ def bind_arguments(
 
 
 def _resolve_type_variables(
-    pairs: list[tuple[Parameter, TypedExpression]],
+    pairs: list[tuple[Parameter, TypedExpression]], *, implicit: bool
 ) -> dict[str, Type] | SignatureMismatch:
     """Resolve each letter to the common type of the arguments that it stands for."""
     seen: dict[str, list[TypedExpression]] = {}
@@ -304,16 +317,29 @@ def _resolve_type_variables(
                 return SignatureMismatch(index, wanted)
             seen.setdefault(letter, []).append(part)
             wanted, test = TYPE_VARIABLES[letter]
-            common = common_argument_type(seen[letter])
+            common = _find_common_type(letter, seen[letter], implicit=implicit)
             if common is None:
                 first = seen[letter][0].type
                 return SignatureMismatch(index, f"a type compatible with {first}")
             if common != NULL and not test(common):
                 return SignatureMismatch(index, wanted, _conversion_hint(argument, None))
-    found = {letter: common_argument_type(arguments) or NULL for letter, arguments in seen.items()}
+    found = {
+        letter: _find_common_type(letter, arguments, implicit=implicit) or NULL
+        for letter, arguments in seen.items()
+    }
     return {
         letter: _DEFAULT_TYPES.get(letter, NULL) if t == NULL else t for letter, t in found.items()
     }
+
+
+def _find_common_type(
+    letter: str, arguments: list[TypedExpression], *, implicit: bool
+) -> Type | None:
+    """Return the type of a letter for these arguments; a text that stands for a number is one."""
+    if not implicit:
+        return common_argument_type(arguments)
+    number = _IMPLICIT_NUMBERS.get(letter)
+    return common_type_of_all(number if number and a.type == STRING else a.type for a in arguments)
 
 
 def _match_type_variables(

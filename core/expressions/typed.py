@@ -80,6 +80,15 @@ class ExpressionErrors(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class ExpressionWarning:
+    """A part of an expression that is allowed, but probably not meant."""
+
+    message: str
+    span: Span
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class TypedExpression:
     """A typed expression; the subclasses below are the only ones."""
 
@@ -139,6 +148,7 @@ class FunctionCall(TypedExpression):
     spark: str = field(default=AS_WRITTEN, compare=False)
     growth: ValueGrowth | None = field(default=None, compare=False)
     lazy: LazyRule | None = field(default=None, compare=False)
+    warning: ExpressionWarning | None = field(default=None, compare=False)
     failure: PolarsForm | None = field(default=None, compare=False)
     is_lenient: bool = field(default=False, compare=False)
     """Whether a value that fails is NULL, because a check of its own has found the rows."""
@@ -457,6 +467,12 @@ def walk(typed: TypedExpression) -> Iterator[TypedExpression]:
                 yield from walk(argument)
         case LambdaFunction(body=body):
             yield from walk(body)
+
+
+def find_warnings(typed: TypedExpression) -> Iterator[ExpressionWarning]:
+    """Yield the warnings of the node and of all nodes below it."""
+    calls = (node for node in walk(typed) if isinstance(node, FunctionCall))
+    return (call.warning for call in calls if call.warning)
 
 
 def spark_form_of_parts(*inside: TypedExpression) -> str:

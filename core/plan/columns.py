@@ -28,6 +28,7 @@ from headrace.core.expressions.typed import (
     DEFAULT_MAX_VALUE,
     ExpressionError,
     ExpressionErrors,
+    find_warnings,
     is_fallible,
 )
 from headrace.core.pipeline.text import Text
@@ -118,7 +119,10 @@ def type_expression(
     def resolve(tree: SyntaxNode) -> TypedExpression:
         return _build_resolver(known, report).resolve(tree)
 
-    return _resolve_text(text, text.reveal()[:end], known, report, resolve)
+    typed = _resolve_text(text, text.reveal()[:end], known, report, resolve)
+    if typed is not None:
+        _report_warnings(text, typed, report)
+    return typed
 
 
 def type_generator(
@@ -136,6 +140,7 @@ def type_generator(
     generator = _resolve_text(text, written, known, report, resolve)
     if generator is None:
         return None
+    _report_warnings(text, generator.array, report)
     checked = [_check_column_type(column.type, text, report) for column in generator.columns]
     return generator if all(checked) else None
 
@@ -172,6 +177,12 @@ def _resolve_text(
 def _warn_of_constants(text: Text, tree: SyntaxNode, schema: Schema, report: PlanProblems) -> None:
     for found in find_constant_conditions(text.reveal(), tree, schema):
         report.warn(CONSTANT_MESSAGE, text.locate(found.span.start, found.span.end), found.hint)
+
+
+def _report_warnings(text: Text, typed: TypedExpression, report: PlanProblems) -> None:
+    for warning in find_warnings(typed):
+        place = text.locate(warning.span.start, warning.span.end)
+        report.warn(warning.message, place, warning.hint)
 
 
 def _uses_unknown_columns(tree: SyntaxNode, known: KnownColumns) -> bool:
@@ -237,6 +248,11 @@ def type_aggregate(
             has_row_place=known.has_row_place,
         )
         _warn_of_constants(text, tree, both, report)
+        for part in (
+            typed.finish,
+            *(each.typed for call in typed.calls for each in call.all_inputs),
+        ):
+            _report_warnings(text, part, report)
     except ExpressionError as error:
         _report_errors(text, (error,), report)
     except ExpressionErrors as errors:

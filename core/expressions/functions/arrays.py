@@ -244,7 +244,8 @@ _ELEMENTS: tuple[SqlFunction, ...] = (
     function(
         *("array_join", _FAMILY, "The texts joined by a separator; NULLs are skipped or replaced."),
         overload(
-            "array_join(array: array<string>, separator: string, [null_text: string]) -> string",
+            "array_join(array: array<string>, separator: exact string,"
+            " [null_text: exact string]) -> string",
             build=build_evaluating_once(_join_texts),
             nulls="strict",
             growth=_grow_joined_text,

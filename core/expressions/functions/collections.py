@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from headrace.core.errors.problems import suggest_name
-from headrace.core.expressions.coercion import common_type
+from headrace.core.expressions.coercion import coerce_argument, common_type
 from headrace.core.expressions.function import SqlFunction, TypedCall, function, overload
 from headrace.core.expressions.functions.collection_forms import (
     build_array,
@@ -25,7 +25,7 @@ from headrace.core.expressions.functions.collection_forms import (
     get_at_position,
 )
 from headrace.core.expressions.functions.common_types import (
-    conversion_hint,
+    mismatch_hint,
     refuse_map,
     widen,
     widen_all,
@@ -92,8 +92,10 @@ def _resolve_subscript(call: TypedCall) -> TypedExpression:
 
 
 def _resolve_get(call: TypedCall) -> TypedExpression:
-    _expect_arguments(call, 2, "get(array, index)")
-    return _resolve_element(call)
+    array, index = _expect_arguments(call, 2, "get(array, index)")
+    if not is_integer(index.type):
+        index = coerce_argument(index, INT) or index
+    return _resolve_element(replace(call, arguments=(array, index)))
 
 
 def _resolve_element(call: TypedCall) -> TypedExpression:
@@ -188,7 +190,7 @@ def _resolve_element_at(call: TypedCall) -> TypedExpression:
     array, position = _expect_arguments(call, 2, "element_at(array, position)")
     if isinstance(array.type, MapType):
         return resolve_map_element(call)
-    if position.type in (BIGINT, NULL):
+    if not is_integer(position.type) or position.type == BIGINT:
         message = f"element_at wants an int position, got {position.type}"
         raise ExpressionError(message, position.span, "cast(... as int) converts it")
     if find_inputs(position) and isinstance(array.type, Array) and is_integer(position.type):
@@ -215,7 +217,7 @@ def _resolve_array_contains(call: TypedCall) -> TypedExpression:
     common = common_type(element, value.type)
     if common is None:
         message = f"array_contains cannot look for {value.type} in {array.type}"
-        raise ExpressionError(message, value.span, conversion_hint(element, value, (value,)))
+        raise ExpressionError(message, value.span, mismatch_hint(element, value.type))
     arguments = (widen(array, Array(common)), widen(value, common))
     return FunctionCall(BOOLEAN, True, call.span, call.name, arguments, build_contains())
 

@@ -1,26 +1,21 @@
 """Common types of values of different types, or an error with a hint how to cast them.
 
-Two rules, as in Spark. Comparisons parse a string literal next to a date or timestamp as one.
-Branches (`case`, `coalesce`, `array`) do not: Spark converts the date to text there, which is never
-intended, so the two are refused.
+`coercion` has the rules, which are Spark's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from headrace.core.expressions.coercion import coerce_to, common_type
+from headrace.core.expressions.coercion import choose_type, convert_implicitly
 from headrace.core.expressions.function import TypedCall
-from headrace.core.expressions.typed import Constant, ExpressionError, TypedExpression
+from headrace.core.expressions.typed import ExpressionError, TypedExpression
 from headrace.core.types.data_types import (
+    BINARY,
     BOOLEAN,
-    DATE,
     NULL,
     STRING,
-    TIMESTAMP_TYPES,
-    Decimal,
     Struct,
-    Time,
     Type,
     find_map,
     is_nested,
@@ -32,65 +27,43 @@ def widen_all(
     call: TypedCall, values: Sequence[TypedExpression]
 ) -> tuple[tuple[TypedExpression, ...], Type]:
     """Widen the branches of a call to their common type; return them and the type."""
-    common: Type = NULL
-    for value in values:
-        wider = common_type(common, value.type)
-        if wider is None:
-            message = f"{call.name} cannot return both {common} and {value.type}"
-            raise ExpressionError(message, value.span, conversion_hint(common, value, values))
-        common = wider
+    common = choose_type(value.type for value in values)
+    if common is None:
+        raise _choice_error(call, values)
     return tuple(widen(value, common) for value in values), common
 
 
+def _choice_error(call: TypedCall, values: Sequence[TypedExpression]) -> ExpressionError:
+    """Return the error of the first value that has no common type with those before it."""
+    common: Type = NULL
+    for value in values:
+        wider = choose_type((common, value.type))
+        if wider is None:
+            message = f"{call.name} cannot return both {common} and {value.type}"
+            return ExpressionError(message, value.span, mismatch_hint(common, value.type))
+        common = wider
+    types = " and ".join(dict.fromkeys(str(value.type) for value in values))
+    return ExpressionError(f"{call.name} cannot return {types}", call.span)
+
+
 def widen(value: TypedExpression, target: Type) -> TypedExpression:
-    """Cast the value to a type to which it can be widened."""
-    result = coerce_to(value, target)
-    assert result, f"{value.type} is widened to {target}"
-    return result
+    """Convert the value to the common type of values."""
+    return convert_implicitly(value, target)
 
 
-def conversion_hint(
-    wanted: Type, value: TypedExpression, values: Iterable[TypedExpression] = ()
-) -> str:
-    """Return the hint for a value, at the caret, that does not fit the type of those before it."""
-    if wanted == STRING and not is_nested(value.type):
-        return "cast(... as string) converts it to text"
-    return mismatch_hint(wanted, value.type, values)
-
-
-def find_text(values: Sequence[TypedExpression]) -> TypedExpression | None:
-    """Return the value that has to be converted to the type of the others: a text, or a boolean."""
-    for type in (STRING, BOOLEAN):
-        if found := next((value for value in values if value.type == type), None):
-            return found
-    return None
-
-
-def mismatch_hint(left: Type, right: Type, values: Iterable[TypedExpression] = ()) -> str:
+def mismatch_hint(left: Type, right: Type) -> str:
     """Return the hint for two types that are not compatible."""
     types = {left, right}
-    if STRING in types:
-        other = right if left == STRING else left
-        return _text_hint(other, values)
     if BOOLEAN in types and any(map(is_numeric, types)):
         return "cast(... as int) converts true to 1 and false to 0"
-    if all(map(is_numeric, types)):
-        digits = any(isinstance(type, Decimal) for type in types)
-        return "both need more than 38 digits: cast one to a decimal of fewer" if digits else ""
+    for other in (BOOLEAN, BINARY):
+        if types == {STRING, other}:
+            return f"cast(... as string) converts the {other}"
+    if STRING in types and not any(map(is_nested, types)):
+        return f"cast(... as {right if left == STRING else left}) converts the text"
     if all(isinstance(type, Struct) for type in types):
         return "structs are compatible when their fields have the same names, in order"
     return ""
-
-
-def _text_hint(other: Type, values: Iterable[TypedExpression]) -> str:
-    if other in (DATE, *TIMESTAMP_TYPES) or isinstance(other, Time):
-        literals = (v.value for v in values if isinstance(v, Constant))
-        literal = next((value for value in literals if isinstance(value, str)), None)
-        written = f"write {other} '{literal}'" if literal else f"to_{other}(...) reads text"
-        return f"{written}, or convert the {other} with cast(... as string)"
-    if is_nested(other):
-        return ""
-    return f"cast(... as {other}) converts the text"
 
 
 def refuse_map(name: str, value: TypedExpression) -> None:

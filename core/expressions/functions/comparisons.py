@@ -11,20 +11,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from headrace.core.expressions.coercion import common_argument_type
+from headrace.core.expressions.coercion import common_type_of_all, comparison_type
 from headrace.core.expressions.function import SqlFunction, TypedCall, function
 from headrace.core.expressions.functions.common_types import (
-    find_text,
     mismatch_hint,
     refuse_map,
     widen,
-    widen_all,
 )
 from headrace.core.expressions.functions.in_list import MEMBERSHIP
 from headrace.core.expressions.typed import (
     ColumnReference,
     Constant,
     ExpressionError,
+    ExpressionWarning,
     FunctionCall,
     PolarsForm,
     Span,
@@ -51,15 +50,18 @@ _CHAINED_HINT = "compare twice: low < value and value < high"
 def widen_pair(
     call: TypedCall, *, ordered: bool = False
 ) -> tuple[TypedExpression, TypedExpression]:
-    """Return both operands in their common type; two bare NULLs are compared as booleans."""
+    """Return both operands in the type of their comparison; two bare NULLs are compared as
+    booleans."""
     left, right = call.arguments
-    common = common_argument_type(call.arguments)
+    common = comparison_type(left.type, right.type, equality=not ordered)
     if common is None:
         message = f"{call.name} cannot compare {left.type} with {right.type}"
         chained = isinstance(left, FunctionCall) and left.function in _ORDER_OPERATORS
-        hint = _CHAINED_HINT if chained else mismatch_hint(left.type, right.type, call.arguments)
-        converted = None if chained or not hint else find_text(call.arguments)
-        raise ExpressionError(message, converted.span if converted else call.span, hint)
+        hint = _CHAINED_HINT if chained else mismatch_hint(left.type, right.type)
+        odd = next((each for each in call.arguments if each.type == BOOLEAN), None)
+        raise ExpressionError(
+            message, odd.span if odd and hint and not chained else call.span, hint
+        )
     refuse_map(call.name, left if find_map(left.type) else right)
     if ordered and not is_ordered(common):
         raise ExpressionError(f"{call.name} wants ordered values, got {common}", call.span)
@@ -76,11 +78,12 @@ def _define_comparison(
     null_safe: bool = False,
 ) -> SqlFunction:
     def resolve(call: TypedCall) -> TypedExpression:
-        if not null_safe:
-            _refuse_null(call)
         left, right = widen_pair(call, ordered=letter == "C")
         nullable = not null_safe and (left.nullable or right.nullable)
-        return FunctionCall(BOOLEAN, nullable, call.span, call.name, (left, right), form)
+        warning = None if null_safe else _warn_of_null(call)
+        return FunctionCall(
+            BOOLEAN, nullable, call.span, call.name, (left, right), form, warning=warning
+        )
 
     text = f"{name}(left: {letter}, right: {letter}) -> boolean"
     first, *more = examples
@@ -93,18 +96,19 @@ def _define_comparison(
     )
 
 
-def _refuse_null(call: TypedCall) -> None:
-    """Refuse a literal NULL as operand: Spark returns NULL for every row."""
+def _warn_of_null(call: TypedCall) -> ExpressionWarning | None:
+    """Return the warning about a literal NULL as operand."""
     for side in call.arguments:
         if isinstance(side, Constant) and side.type == NULL:
             message = f"{call.name} with null is null for every row"
-            raise ExpressionError(message, *_suggest_null_test(call, side))
+            return ExpressionWarning(message, *_suggest_null_test(call, side))
+    return None
 
 
 def _suggest_null_test(call: TypedCall, null: Constant) -> tuple[Span, str]:
     """Return what to replace in a comparison with NULL, and the hint."""
     test = "is not null" if call.name == "<>" else "is null"
-    (other,) = (each for each in call.arguments if each is not null)
+    other = next((each for each in call.arguments if each is not null), null)
     covers = call.span.start <= min(other.span.start, null.span.start)
     covers = covers and max(other.span.end, null.span.end) <= call.span.end
     if isinstance(other, ColumnReference) and covers:
@@ -121,7 +125,12 @@ def _build_extreme_resolver(
         if len(call.arguments) < 2:
             message = f"{name} takes at least 2 arguments, got {len(call.arguments)}"
             raise ExpressionError(message, call.span, f"as in {name}(first, second)")
-        values, common = widen_all(call, call.arguments)
+        common = common_type_of_all(value.type for value in call.arguments)
+        if common is None:
+            types = " and ".join(dict.fromkeys(str(value.type) for value in call.arguments))
+            hint = "cast(... as string) compares them as text"
+            raise ExpressionError(f"{name} cannot compare {types}", call.span, hint)
+        values = tuple(widen(value, common) for value in call.arguments)
         if not is_ordered(common):
             raise ExpressionError(f"{name} wants ordered values, got {common}", call.span)
         nullable = all(value.nullable for value in values)

@@ -1,16 +1,16 @@
 """Functions that concatenate and repeat texts, and replace parts of them.
 
-`||`, `concat` and `concat_ws` convert their arguments to text, except doubles and types without a
-text; `concat` joins arrays as well.
+`||`, `concat` and `concat_ws` convert their arguments to text; `concat` joins arrays as well.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
 from headrace.core.expressions.casts import build_cast
-from headrace.core.expressions.coercion import coerce_to, common_type
+from headrace.core.expressions.coercion import coerce_argument, convert_implicitly, wider_type
 from headrace.core.expressions.function import (
     SqlFunction,
     TypedCall,
@@ -31,6 +31,7 @@ from headrace.core.expressions.signature import BoundArguments
 from headrace.core.expressions.typed import (
     Constant,
     ExpressionError,
+    ExpressionWarning,
     FunctionCall,
     PolarsForm,
     TypedExpression,
@@ -39,7 +40,6 @@ from headrace.core.types.data_types import (
     BINARY,
     BOOLEAN,
     INT,
-    INTERVAL_TYPES,
     STRING,
     Array,
     is_nested,
@@ -60,16 +60,18 @@ def _resolve_concat(call: TypedCall) -> TypedExpression:
         return _build_call(call, call.arguments, lambda *b: reduce(lambda x, y: x + y, b))
     if not call.arguments:
         return Constant(STRING, False, call.span, "")
+    texts = tuple(_cast_to_text(call, argument) for argument in call.arguments)
+    joined = _build_call(call, texts, lambda *parts: pl.concat_str(parts))
     if call.name == "||" and types == {BOOLEAN}:
         hint = "as in first or second; concat(...) joins them as text"
-        raise ExpressionError("|| joins texts, got two booleans", call.span, hint)
-    texts = tuple(_cast_to_text(call, argument) for argument in call.arguments)
-    return _build_call(call, texts, lambda *parts: pl.concat_str(parts))
+        warning = ExpressionWarning("|| joins texts, got two booleans", call.span, hint)
+        return replace(joined, warning=warning)
+    return joined
 
 
 def _build_call(
     call: TypedCall, arguments: tuple[TypedExpression, ...], form: PolarsForm
-) -> TypedExpression:
+) -> FunctionCall:
     nullable = any(argument.nullable for argument in arguments)
     return FunctionCall(arguments[0].type, nullable, call.span, call.name, arguments, form)
 
@@ -84,21 +86,17 @@ def _resolve_array_concat(call: TypedCall) -> TypedExpression:
             raise ExpressionError(message, argument.span, "array(...) makes an array of a value")
     common = arrays[0].type
     for argument in arrays[1:]:
-        wider = common_type(common, argument.type)
+        wider = wider_type(common, argument.type)
         if wider is None:
             message = f"{call.name} wants arrays of one type, got {common} and {argument.type}"
             raise ExpressionError(message, argument.span)
         common = wider
-    same = tuple(coerced for array in arrays if (coerced := coerce_to(array, common)))
+    same = tuple(convert_implicitly(array, common) for array in arrays)
     return _build_call(call, same, lambda *parts: pl.concat_list(parts))
 
 
 def _cast_to_text(call: TypedCall, argument: TypedExpression) -> TypedExpression:
-    refused = is_nested(argument.type) or argument.type in (
-        BINARY,
-        *INTERVAL_TYPES,
-    )
-    if refused:
+    if is_nested(argument.type):
         message = f"{call.name} cannot convert {argument.type} to text"
         raise ExpressionError(message, argument.span, "only texts and scalar values can be joined")
     return build_cast(argument, STRING, argument.span)
@@ -109,7 +107,7 @@ def _resolve_elt(call: TypedCall) -> TypedExpression:
     if len(call.arguments) < 2:
         message = f"elt takes at least 2 arguments, got {len(call.arguments)}"
         raise ExpressionError(message, call.span, "write elt(number, first, second, ...)")
-    number = coerce_to(call.arguments[0], INT)
+    number = coerce_argument(call.arguments[0], INT)
     if number is None:
         message = f"elt wants an int as number, got {call.arguments[0].type}"
         raise ExpressionError(message, call.arguments[0].span, "the number is the first argument")
@@ -147,7 +145,7 @@ def _resolve_concat_ws(call: TypedCall) -> TypedExpression:
 
     if not call.arguments:
         raise ExpressionError(f"{call.name} wants a separator and texts, got nothing", call.span)
-    separator = coerce_to(call.arguments[0], STRING)
+    separator = coerce_argument(call.arguments[0], STRING)
     if separator is None:
         first = call.arguments[0]
         message = f"{call.name} wants a text as separator, got {first.type}"
@@ -187,7 +185,7 @@ def _build_join_size(arrays: list[bool]) -> PolarsForm:
 
 def _cast_to_joinable(call: TypedCall, part: TypedExpression) -> TypedExpression:
     if isinstance(part.type, Array):
-        part = coerce_to(part, Array(STRING)) or part
+        part = coerce_argument(part, Array(STRING)) or part
     return part if part.type == Array(STRING) else _cast_to_text(call, part)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.core.errors.problems import suggest_name
-from headrace.core.expressions.coercion import coerce_to
+from headrace.core.expressions.coercion import coerce_argument
 from headrace.core.expressions.function import SqlFunction, TypedCall, function
 from headrace.core.expressions.functions.dates import DATES
 from headrace.core.expressions.functions.time_units import MICROSECONDS
@@ -97,7 +97,7 @@ def _resolve_part(name: str, call: TypedCall, source: TypedExpression) -> TypedE
     if isinstance(source.type, Time):
         return _resolve_clock_part(name, call, source, source.type)
     wanted, result, form = _OWN_PARTS.get(name, (TIMESTAMP, INT, None))
-    argument = coerce_to(source, wanted)
+    argument = coerce_argument(source, wanted)
     if argument is None or source.type not in (DATE, *TIMESTAMP_TYPES, STRING, NULL):
         hint = "timestampdiff(unit, start, end) counts units between two times"
         hint = "to_timestamp(...) reads text" if source.type == STRING else hint

@@ -34,7 +34,9 @@ def _of_bytes(name: str, result: str, form: PolarsForm) -> tuple[Overload, Overl
     """Return the overloads of a function of bytes, which also takes a text."""
     return (
         overload(
-            f"{name}(text: string) -> {result}", lambda text: form(_to_bytes(text)), nulls="strict"
+            f"{name}(text: exact string) -> {result}",
+            lambda text: form(_to_bytes(text)),
+            nulls="strict",
         ),
         overload(f"{name}(bytes: binary) -> {result}", form, nulls="strict"),
     )
@@ -234,7 +236,7 @@ _HASHES: tuple[SqlFunction, ...] = (
             "The SHA-2 hash of bytes or a text, in hexadecimal digits; the bits are 224, 256, 384,"
             " 512, or 0 for 256, and NULL is the value of others.",
         ),
-        overload("sha2(text: string, bits: constant int) -> string", build=_build_sha2),
+        overload("sha2(text: exact string, bits: constant int) -> string", build=_build_sha2),
         overload("sha2(bytes: binary, bits: constant int) -> string", build=_build_sha2),
         example=(
             "sha2('Spark', 224)",
@@ -243,7 +245,9 @@ _HASHES: tuple[SqlFunction, ...] = (
     ),
     function(
         *("crc32", "encodings", "The checksum CRC-32 of bytes or a text."),
-        overload("crc32(text: string) -> bigint", build=_map_bytes(zlib.crc32), nulls="strict"),
+        overload(
+            "crc32(text: exact string) -> bigint", build=_map_bytes(zlib.crc32), nulls="strict"
+        ),
         overload("crc32(bytes: binary) -> bigint", build=_map_bytes(zlib.crc32), nulls="strict"),
         example=("crc32('Spark')", "1557323817"),
     ),

@@ -1,24 +1,25 @@
 """The `in` operator: literal values become one set with a single lookup, however many they are.
 
-NULL when the value is NULL; else true when it is found; else NULL when the list has a NULL. Spark
-compares a date with a list that contains text as text. So a string literal stands for a date or
-timestamp here only in the exact form that Spark gives it.
+NULL when the value is NULL; else true when it is found; else NULL when the list has a NULL. All are
+compared as text where one of them is text, as in Spark: a date is in a list of texts only if one of
+them is exactly its own, as in '2026-01-31'.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import date, datetime, time
 from typing import TYPE_CHECKING
 
 from headrace.core.expressions.casts import build_cast
-from headrace.core.expressions.coercion import coerce_to, common_argument_type
+from headrace.core.expressions.coercion import choose_type
 from headrace.core.expressions.function import SqlFunction, TypedCall, function
-from headrace.core.expressions.functions.common_types import conversion_hint, refuse_map, widen
+from headrace.core.expressions.functions.common_types import mismatch_hint, refuse_map, widen
 from headrace.core.expressions.typed import (
+    NOWHERE,
     ColumnReference,
     Constant,
     ExpressionError,
+    ExpressionWarning,
     FunctionCall,
     TypedExpression,
     to_expr,
@@ -40,51 +41,42 @@ if TYPE_CHECKING:
 
 def _resolve_in(call: TypedCall) -> TypedExpression:
     value, *items = call.arguments
-    common = _find_common_type(call)
+    common = choose_type(argument.type for argument in call.arguments)
+    if common is None:
+        raise _mismatch_error(call)
     refuse_map("in", value)
     target = BOOLEAN if common == NULL else common
-    if target in (DATE, *TIMESTAMP_TYPES) or isinstance(target, Time):
-        _check_texts(call, target)
     written = [item for item in items if isinstance(item, Constant)]
     computed = [widen(item, target) for item in items if not isinstance(item, Constant)]
     known = _build_series(written, target)
     nullable = any(argument.nullable for argument in call.arguments)
     arguments = (widen(value, target), *computed)
-    return FunctionCall(BOOLEAN, nullable, call.span, "in", arguments, _build_form(known))
+    warning = _warn_of_text(value.type, written) if target == STRING else None
+    form = _build_form(known)
+    return FunctionCall(BOOLEAN, nullable, call.span, "in", arguments, form, warning=warning)
 
 
-def _find_common_type(call: TypedCall) -> Type:
-    common = common_argument_type(call.arguments)
-    if common is not None:
-        return common
+def _warn_of_text(type: Type, written: Sequence[Constant]) -> ExpressionWarning | None:
+    """Return the warning about a text that no date or timestamp has: they are compared as texts."""
+    if type not in (DATE, *TIMESTAMP_TYPES) and not isinstance(type, Time):
+        return None
+    texts = [each for each in written if each.type == STRING]
+    own = ColumnReference(type, True, NOWHERE, "v")
+    own_texts = to_expr(build_cast(own, STRING, NOWHERE))
+    values = _build_series(texts, type).to_frame().select(own_texts.alias("v"))["v"]
+    for text, shown in zip(texts, values, strict=True):
+        if text.value != shown:
+            message = f"{type}s are compared as text here, and none is {text.value!r}"
+            hint = f"write it as '{shown}'" if shown else ""
+            return ExpressionWarning(message, text.span, hint)
+    return None
+
+
+def _mismatch_error(call: TypedCall) -> ExpressionError:
     value, *items = call.arguments
-    odd = next((i for i in items if common_argument_type((value, i)) is None), items[-1])
+    odd = next((i for i in items if choose_type((value.type, i.type)) is None), items[-1])
     message = f"in cannot compare {value.type} with {odd.type}"
-    raise ExpressionError(message, odd.span, conversion_hint(value.type, odd, items))
-
-
-def _check_texts(call: TypedCall, target: Type) -> None:
-    """Refuse a text that Spark would not find although it is the same day or instant."""
-    texts = [a for a in call.arguments if isinstance(a, Constant) and a.type == STRING]
-    types = {a.type for a in call.arguments} - {STRING, NULL}
-    if texts and len(types) > 1:
-        hint = "all of one type, as in timestamp '2026-01-31 08:00:00'"
-        raise ExpressionError("dates, timestamps and text in one list", texts[0].span, hint)
-    for text, value in zip(texts, _build_series(texts, target), strict=True) if texts else ():
-        written, shown = str(text.value), _format_like_spark(value)
-        if shown != written:
-            message = f"wanted a {target} as Spark writes it, got '{written}'"
-            raise ExpressionError(message, text.span, f"write it as '{shown}'")
-
-
-def _format_like_spark(value: date | time) -> str:
-    """Return the text that Spark gives a date, a timestamp or a time."""
-    if isinstance(value, time):
-        return value.isoformat().rstrip("0") if value.microsecond else value.isoformat()
-    if not isinstance(value, datetime):
-        return value.isoformat()
-    text = value.replace(tzinfo=None).isoformat(" ")
-    return text.rstrip("0") if value.microsecond else text
+    return ExpressionError(message, odd.span, mismatch_hint(value.type, odd.type))
 
 
 def _build_series(written: Sequence[Constant], target: Type) -> pl.Series:
@@ -97,9 +89,6 @@ def _build_series(written: Sequence[Constant], target: Type) -> pl.Series:
         values = pl.DataFrame(pl.Series("v", [c.value for c in same], dtype=to_polars(type)))
         column = ColumnReference(type, True, same[0].span, "v")
         part = values.select(to_expr(build_cast(column, target, column.span)).alias("v"))["v"]
-        if type == STRING != target and part.has_nulls():
-            for constant in same:
-                coerce_to(constant, target)  # raises its error
         parts.append(part)
     return pl.concat(parts)
 

@@ -1,9 +1,9 @@
 """Three-valued logic, the tests for NULL, and the choice between values.
 
 `and`, `or`, `not` are Kleene's, as in Polars. Where one of several values is chosen, all of them
-are widened to one type; text next to numbers or dates is refused and needs a cast. Both branches of
-a choice are computed for every row, which is harmless except for calls that may fail: `lazy` rules
-say where a value is used.
+are widened to one type, which is text where one of them is text. Both branches of a choice are
+computed for every row, which is harmless except for calls that may fail: `lazy` rules say where a
+value is used.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from headrace.core.expressions.typed import (
     find_inputs,
     spark_form_of_parts,
 )
-from headrace.core.types.data_types import BOOLEAN, FLOAT, INT, NULL, is_numeric, to_polars
+from headrace.core.types.data_types import BOOLEAN, FLOAT, INT, NULL, STRING, is_numeric, to_polars
 
 if TYPE_CHECKING:
     import polars as pl
@@ -195,9 +195,9 @@ def _make_zero(call: TypedCall) -> TypedExpression:
 
 
 def _expect_number(call: TypedCall) -> TypedExpression:
-    """Return the only argument, a number or NULL."""
+    """Return the only argument, a number, a text that stands for one, or NULL."""
     (value,) = _expect_arguments(call, 1, f"{call.name}(value)")
-    if value.type != NULL and not is_numeric(value.type):
+    if value.type not in (NULL, STRING) and not is_numeric(value.type):
         raise ExpressionError(f"{call.name} wants a number, got {value.type}", value.span)
     return value
 
@@ -328,6 +328,38 @@ _CONNECTIVES: tuple[SqlFunction, ...] = (
     ),
 )
 
+
+def _resolve_truth_test(call: TypedCall) -> TypedExpression:
+    """Resolve `is true` and `is false`: a number or a text is compared with the boolean."""
+    (value,) = _expect_arguments(call, 1, f"value {call.name}")
+    if value.type in (BOOLEAN, NULL):
+        return _TRUTH_TESTS[call.name].resolve(call)
+    truth = Constant(BOOLEAN, False, value.span, call.name == "is true")
+    return _resolve_equal_null(replace(call, arguments=(value, truth)))
+
+
+_TRUTH_TESTS = {
+    "is true": function(
+        "is true",
+        "logic",
+        "Whether a condition is true; never NULL.",
+        overload("istrue(value: boolean) -> boolean", lambda a: a.fill_null(False), nulls="never"),
+        example=("cast(null as boolean) is true", "false"),
+        more=(("cast(null as boolean) is not true", "true"),),
+        signatures=("value is [not] true -> boolean",),
+    ),
+    "is false": function(
+        "is false",
+        "logic",
+        "Whether a condition is false; never NULL.",
+        overload(
+            "isfalse(value: boolean) -> boolean", lambda a: (~a).fill_null(False), nulls="never"
+        ),
+        example=("(1 = 2) is false", "true"),
+        signatures=("value is [not] false -> boolean",),
+    ),
+}
+
 _TESTS: tuple[SqlFunction, ...] = (
     function(
         "isnull",
@@ -345,25 +377,7 @@ _TESTS: tuple[SqlFunction, ...] = (
         example=("isnotnull(1)", "true"),
         more=(("1 is not null", "true"),),
     ),
-    function(
-        "is true",
-        "logic",
-        "Whether a condition is true; never NULL.",
-        overload("istrue(value: boolean) -> boolean", lambda a: a.fill_null(False), nulls="never"),
-        example=("cast(null as boolean) is true", "false"),
-        more=(("cast(null as boolean) is not true", "true"),),
-        signatures=("value is [not] true -> boolean",),
-    ),
-    function(
-        "is false",
-        "logic",
-        "Whether a condition is false; never NULL.",
-        overload(
-            "isfalse(value: boolean) -> boolean", lambda a: (~a).fill_null(False), nulls="never"
-        ),
-        example=("(1 = 2) is false", "true"),
-        signatures=("value is [not] false -> boolean",),
-    ),
+    *(replace(row, resolve_own=_resolve_truth_test) for row in _TRUTH_TESTS.values()),
     function(
         "equal_null",
         "logic",

@@ -14,7 +14,7 @@ from headrace.core.expressions.casts import build_cast
 from headrace.core.expressions.casts.rules import find_refusal
 from headrace.core.expressions.coercion import coerce_to, common_type
 from headrace.core.expressions.function import SqlFunction, TypedCall, function, overload
-from headrace.core.expressions.functions.common_types import conversion_hint, widen, widen_all
+from headrace.core.expressions.functions.common_types import mismatch_hint, widen, widen_all
 from headrace.core.expressions.functions.map_forms import (
     build_concatenation,
     build_map,
@@ -67,7 +67,7 @@ def resolve_map_subscript(call: TypedCall) -> TypedExpression:
     found = _cast_key(key, wanted)
     if found is None:
         message = f"the keys of this map are of type {wanted}, got {key.type}"
-        raise ExpressionError(message, key.span, conversion_hint(wanted, key, (key,)))
+        raise ExpressionError(message, key.span, mismatch_hint(wanted, key.type))
     return FunctionCall(map.type.value, True, call.span, call.name, (map, found), look_up)
 
 
@@ -103,7 +103,7 @@ def _widen_key(
     common = common_type(map.type.key, key.type)
     if common is None:
         message = f"{call.name} cannot look for {key.type} in the keys of {map.type}"
-        raise ExpressionError(message, key.span, conversion_hint(map.type.key, key, (key,)))
+        raise ExpressionError(message, key.span, mismatch_hint(map.type.key, key.type))
     return widen(map, MapType(common, map.type.value)), widen(key, common)
 
 
@@ -313,7 +313,8 @@ MAPS: tuple[SqlFunction, ...] = (
         "A map of the texts between the matches of a pattern, ',' if none is given, each split at"
         " the first separator, ':' if none is given; NULL if a key occurs twice.",
         overload(
-            "str_to_map(text: string, [pattern: constant string], [separator: constant string])"
+            "str_to_map(text: exact string, [pattern: constant string],"
+            " [separator: constant string])"
             " -> map<string, string>",
             build=_build_from_text,
             spark=NO_SPARK_FORM,

@@ -1,8 +1,8 @@
 """Arithmetic: integers wrap, a division by zero is NULL, decimals are exact.
 
 A decimal with an integer or another decimal goes through `decimal_operators`, where each operand
-counts with its own digits; with a float or double it becomes a double. Everything else is computed
-in the wider type.
+counts with its own digits; with a float or double it becomes a double. A text counts as a double.
+Everything else is computed in the wider type.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from headrace.core.expressions.functions.intervals import (
     POSITIVE_OVERLOADS,
     TIMES_OVERLOADS,
 )
-from headrace.core.expressions.functions.operand_errors import operand_error
+from headrace.core.expressions.functions.operand_errors import convert_texts, operand_error
 from headrace.core.expressions.signature import BoundArguments, SignatureMismatch, bind_arguments
 from headrace.core.expressions.typed import (
     Constant,
@@ -64,6 +64,7 @@ def _define_arithmetic(
     row = function(name, FAMILY, doc, *overloads, example=example, more=more, aliases=aliases)
 
     def resolve(call: TypedCall) -> TypedExpression:
+        call = convert_texts(call)
         types = decimal_operands(call)
         if types:
             return DECIMAL_OPERATORS[operator or name].resolve(call, *types)

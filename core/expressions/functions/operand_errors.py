@@ -1,12 +1,16 @@
-"""Errors for the operands of arithmetic operators."""
+"""The operands of arithmetic operators: texts are numbers there; errors for other operands."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from headrace.core.expressions.coercion import convert_implicitly
 from headrace.core.expressions.function import TypedCall
 from headrace.core.expressions.typed import ExpressionError
 from headrace.core.types.data_types import (
     BOOLEAN,
     DATE,
+    DOUBLE,
     FLOAT_TYPES,
     INTERVAL_TYPES,
     NULL,
@@ -18,6 +22,32 @@ from headrace.core.types.data_types import (
 
 _SIGNS = {"negative": "-", "positive": "+"}
 _TIMES = (DATE, *TIMESTAMP_TYPES)
+_SCALING = ("*", "/", "try_multiply", "try_divide")
+
+
+def convert_texts(call: TypedCall) -> TypedCall:
+    """Return the call with its texts as doubles, or as dates before a date that is subtracted.
+
+    A text next to a date, a timestamp or a boolean is left, and `div` takes none.
+    """
+    types = {argument.type for argument in call.arguments}
+    if STRING not in types or call.name == "div":
+        return call
+    target = DOUBLE
+    if [a.type for a in call.arguments] == [STRING, DATE] and call.name == "-":
+        target = DATE
+    elif not all(type in (STRING, NULL) or _takes_texts(call.name, type) for type in types):
+        return call
+    converted = (
+        convert_implicitly(argument, target) if argument.type == STRING else argument
+        for argument in call.arguments
+    )
+    return replace(call, arguments=tuple(converted))
+
+
+def _takes_texts(name: str, other: Type) -> bool:
+    """Whether the operator converts a text next to a value of another type to a double."""
+    return is_numeric(other) or (name in _SCALING and _is_interval(other))
 
 
 def operand_error(call: TypedCall) -> ExpressionError:
@@ -48,8 +78,7 @@ def _number_hint(name: str, type: Type, others: list[Type]) -> str:
     if type == STRING and name in ("+", "-") and others and not is_numeric(others[0]):
         return _time_hint(name, others[0])
     if type == STRING:
-        joined = "; || joins texts" if name == "+" else ""
-        return f"cast(... as double) converts text to a number{joined}"
+        return "cast(... as bigint) converts text to a number" if name == "div" else ""
     return "cast(... as int) converts true to 1 and false to 0" if type == BOOLEAN else ""
 
 

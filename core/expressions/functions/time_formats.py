@@ -207,7 +207,7 @@ TIME_FORMATS: tuple[SqlFunction, ...] = (
             "The timestamp of a text, parsed like cast(... as timestamp) or by a pattern of Java's"
             " letters; NULL if the text is not a timestamp.",
             overload(
-                "to_timestamp(text: string, pattern: string) -> timestamp",
+                "to_timestamp(text: exact string, pattern: string) -> timestamp",
                 build=_build_by_pattern(make_parser),
                 check=check_parser,
                 spark=NO_SPARK_FORM,
@@ -287,7 +287,7 @@ TIME_FORMATS: tuple[SqlFunction, ...] = (
             " text is not a time. Without arguments, of the processing time, which differs between"
             " runs.",
             overload(
-                "unix_timestamp(text: string, [pattern: string]) -> bigint",
+                "unix_timestamp(text: exact string, [pattern: string]) -> bigint",
                 build=_build_by_pattern(_make_seconds_parser),
                 check=check_parser,
                 spark=NO_SPARK_FORM,

@@ -89,12 +89,12 @@ UNIX_TIME: tuple[SqlFunction, ...] = (
         " past the microsecond, a double is truncated.",
         _define_timestamp_overload("timestamp_seconds", calendar.SECOND_US),
         overload(
-            "timestamp_seconds(number: D) -> timestamp",
+            "timestamp_seconds(number: exact D) -> timestamp",
             build=_build_from_decimal,
             spark=NO_SPARK_FORM,
         ),
         overload(
-            "timestamp_seconds(number: F) -> timestamp",
+            "timestamp_seconds(number: exact F) -> timestamp",
             build=build_evaluating_once(
                 lambda seconds: _double_to_timestamp(seconds.cast(to_polars(DOUBLE)))
             ),

@@ -224,7 +224,7 @@ def test_each_input_is_dealt_out_by_its_own_key(tmp_path: Path) -> None:
         ("join: {left: orders, right: payments, on: id > order}", "wanted an equality between"),
         ("join: {left: orders, right: payments, on: id = ordr}", 'did you mean "order"?'),
         ("join: {left: orders, right: payment, on: id = order}", 'did you mean "payments"?'),
-        ("join: {left: orders, right: payments, on: orders.name = order}", "cannot compare"),
+        ("join: {left: orders, right: payments, on: orders.at = order}", "cannot compare"),
         (
             "join: {left: orders, right: payments, on: orders.order = payments.id}",
             'unknown column "order" of orders [write payments.order]',

@@ -55,7 +55,7 @@ FILES = 'source "orders": the windows of "s" wait until its last file is being r
         ),
         ("aggregate: {n: id}", 'column "id" is neither a key nor inside an aggregate'),
         ("aggregate: {n: sum(ids)}", 'unknown column "ids" [did you mean "id"?]'),
-        ("aggregate: {n: sum(name)}", "sum"),
+        ("aggregate: {n: sum(tags)}", "sum"),
         ("aggregate: {n: now()}", "the processing time cannot be used in an aggregate"),
         ("aggregate: {n: max(now())}", "the processing time cannot be used in an aggregate"),
         ("aggregate: {n: count(*)}, having: n", "wanted a condition (boolean), got bigint"),

@@ -69,7 +69,7 @@ MESSAGES = [
     ("transform(a, price -> prize + 1)", 'unknown column "prize"', "prize", '"price"'),
     ("transform(n, x -> exists(x, y -> z))", 'unknown column "z"', "z", "parameters are y, x"),
     ("transform(t, upper)", "wants a lambda function, got the name of one", "upper", "upper(x)"),
-    ("transform(a, x -> upper(x))", "upper wants string, got int", "x", "cast"),
+    ("transform(a, x -> upper(a))", "upper wants string, got array<int>", "a", "cast"),
     ("transform(a, x -> x.y)", 'no field "y": int has no fields', "y", ""),
     ("filter(a, x -> x)", "filter wants a boolean condition, got int", "x", "<> 0"),
     ("exists(t, x -> x)", "exists wants a boolean condition, got string", "x", ""),

@@ -30,10 +30,8 @@ SCHEMA = Schema(tuple(Field(name, *parse_type(type)) for name, type in COLUMNS.i
         ("hours(at)", 'function "hours" is not built yet', "hours", 'did you mean "hour"?'),
         ("o.id", 'unknown column "o"', "o.id", "write id: names have no table prefix"),
         ("s.length", 'no field "length": string has no fields', "s.length", "write length(s)"),
-        ("s.foo()", "a value has no methods", "s.foo()", "a Python function can compute it"),
         # Functions of other systems.
         ("strftime(at, '%Y')", 'unknown function "strftime"', "strftime", "as in date_format(time"),
-        ("rtirm(at)", 'unknown function "rtirm"', "rtirm", "`headrace functions` lists them"),
         ("rtirm(s)", 'unknown function "rtirm"', "rtirm", 'did you mean "rtrim"?'),
         ("strftime(at)", "unknown", "strftime", "as in date_format(time, 'yyyy-MM-dd')"),
         (
@@ -45,31 +43,14 @@ SCHEMA = Schema(tuple(Field(name, *parse_type(type)) for name, type in COLUMNS.i
         ("isnull(n, 0)", "takes 1 argument, got 2", "isnull(n, 0)", "as in coalesce(value, other)"),
         ("datediff('day', at, at)", "a unit has no quotes here", "'day'", "write DAY"),
         ("timestampdiff('HOUR', at, at)", "a unit has no quotes here", "'HOUR'", "write HOUR"),
-        (
-            "date_trunc(at, 'month')",
-            "date_trunc wants string, got timestamp",
-            "at",
-            "the arguments are in another order: date_trunc(unit: string",
-        ),
-        (
-            "date_format('yyyy', at)",
-            "wanted a timestamp here, got 'yyyy'",
-            "'yyyy'",
-            "the arguments are in another order: date_format(time: timestamp, pattern",
-        ),
         ("day - s", "- wants a number, got string", "s", "to_date(...) reads text"),
         ("s + interval 1 day", "+ wants a number, got string", "s", "to_timestamp(...) reads"),
-        ("case when a then s else n end", "both string and int", "n", "cast(... as string)"),
-        ("case when a then n else s end", "both int and string", "s", "cast(... as int)"),
         ("row_number() over (order by at)", "(over) are not supported", "over", "key: card, top:"),
         ("lag(n) over (order by at)", "(over) are not supported", "over", "process stores rows"),
         ("sum(n) over (order by at)", "(over) are not supported", "over", "key, window and agg"),
+        ("a.foo()", "a value has no methods", "a.foo()", "a Python function can compute it"),
+        ("rtirm(array(s))", 'unknown function "rtirm"', "rtirm", "`headrace functions` lists them"),
         # Expressions that are NULL for every row.
-        ("s = null", "= with null is null", "s = null", "write s is null"),
-        ("null == n", "= with null is null", "null == n", "write n is null"),
-        ("s != null", "<> with null is null", "s != null", "write s is not null"),
-        ("x < (null)", "< with null is null", "x < (null)", "write x is null"),
-        ("case n when null then 1 end", "= with null is null", "null", "as in value is null"),
         (
             "date_trunc('FORTNIGHT', at)",
             "'FORTNIGHT' is not a unit",
@@ -109,12 +90,6 @@ SCHEMA = Schema(tuple(Field(name, *parse_type(type)) for name, type in COLUMNS.i
             r"a raw string keeps it, as in r'\d+'",
         ),
         # Types.
-        (
-            "a || b",
-            "|| joins texts, got two booleans",
-            "a || b",
-            "as in first or second; concat(...) joins them as text",
-        ),
         ("date_add(day, s)", "date_add wants an integer", "s", "I is an integer"),
         ("abs()", "abs takes 1 argument", "abs()", "-> N; N is a number"),
         # Words and signs of other languages.

@@ -46,6 +46,7 @@ from headrace.connectors.formats.lines import BYTE_ORDER_MARK, RecordLine, remov
 from headrace.connectors.formats.record_isolation import decode_isolated
 from headrace.core.api.failures import ConnectorError
 from headrace.core.errors.problems import suggest_name
+from headrace.core.expressions.casts import build_cast_form
 from headrace.core.types.data_types import (
     BINARY,
     BOOLEAN,
@@ -57,6 +58,7 @@ from headrace.core.types.data_types import (
     TIMESTAMP_NTZ,
     Decimal,
     Field,
+    Interval,
     Schema,
     Time,
     Type,
@@ -128,6 +130,8 @@ def _build_conversion(name: str, type: Type) -> pl.Expr:
         return pl.when(lower.is_in(["true", "false"])).then(lower == "true").alias(name)
     if type == DATE:
         return times.parse_dates(text)
+    if isinstance(type, Interval):
+        return build_cast_form(STRING, type)(text).alias(name)
     if isinstance(type, Time):
         return times.parse_clock_times(text, type.precision).alias(name)
     if type == TIMESTAMP_NTZ:

@@ -14,15 +14,18 @@ from io import BytesIO
 from typing import TYPE_CHECKING
 
 from headrace.connectors.formats.csv_syntax import RFC_4180, CsvSyntax
+from headrace.core.expressions.casts import build_cast_form
 from headrace.core.types import out_of_range_times
 from headrace.core.types.data_types import (
     BINARY,
     DATE,
     DOUBLE,
     FLOAT,
+    STRING,
     TIMESTAMP_NTZ,
     TIMESTAMP_TYPES,
     Field,
+    Interval,
     Schema,
     Time,
     is_numeric,
@@ -72,6 +75,9 @@ class CsvEncoder:
 
         if field.type == BINARY:
             return column.bin.encode("base64")
+        if isinstance(field.type, Interval):
+            text = build_cast_form(field.type, STRING)
+            return column.to_frame("v").select(text(pl.col("v"))).to_series().alias(column.name)
         if isinstance(field.type, Time):
             return column.dt.strftime(TIME_FORMAT)
         if field.type == TIMESTAMP_NTZ and not out_of_range_times.has_out_of_range(column):

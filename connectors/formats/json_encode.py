@@ -18,6 +18,7 @@ from math import isfinite
 from typing import TYPE_CHECKING
 
 from headrace.connectors.formats.json_wire import contains_type
+from headrace.core.expressions.casts import build_cast_form
 from headrace.core.types import map_entries, out_of_range_times
 from headrace.core.types.data_types import (
     BINARY,
@@ -31,6 +32,7 @@ from headrace.core.types.data_types import (
     Array,
     Decimal,
     Field,
+    Interval,
     MapType,
     Schema,
     Struct,
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
 TIMESTAMP_FORMAT = "%Y-%m-%dT%H:%M:%S%.6fZ"
 LOCAL_TIMESTAMP_FORMAT = TIMESTAMP_FORMAT.removesuffix("Z")
 TIME_FORMAT = "%H:%M:%S%.6f"
-FORMATTED_TYPES: tuple[Type | type[Type], ...] = (*TIMESTAMP_TYPES, BINARY, Time)
+FORMATTED_TYPES: tuple[Type | type[Type], ...] = (*TIMESTAMP_TYPES, BINARY, Time, Interval)
 """Types whose values are passed to Polars as texts."""
 MIN_RUN_ROWS = 64
 """The rows from which it is worth looking for runs of equal timestamps."""
@@ -207,6 +209,8 @@ def _prepare_value(value: pl.Expr, type: Type) -> pl.Expr:
             return pl.when(value.is_not_null()).then(pl.struct(inner))
     if type == BINARY:
         return value.bin.encode("base64")
+    if isinstance(type, Interval):
+        return build_cast_form(type, STRING)(value)
     if isinstance(type, Time):
         return value.dt.strftime(TIME_FORMAT)
     if type == TIMESTAMP_NTZ:
@@ -263,7 +267,9 @@ def _format_json(value: pl.Expr, type: Type) -> pl.Expr:
         case Struct(fields):
             texts = {f.name: _format_json(value.struct.field(f.name), f.type) for f in fields}
             text = pl.when(value.is_not_null()).then(_format_object(texts))
-        case _ if type in (STRING, *TIMESTAMP_TYPES, BINARY, DATE) or isinstance(type, Time):
+        case _ if type in (STRING, *TIMESTAMP_TYPES, BINARY, DATE) or isinstance(
+            type, Time | Interval
+        ):
             whole = pl.struct(_prepare_value(value, type).alias("v")).struct.json_encode()
             text = pl.when(value.is_not_null()).then(whole.str.slice(5).str.strip_suffix("}"))
         case _ if type in (FLOAT, DOUBLE):

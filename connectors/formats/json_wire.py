@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from headrace.connectors.formats import times
 from headrace.connectors.formats.decimals import parse_decimals
+from headrace.core.expressions.casts import build_cast_form
 from headrace.core.types import map_entries
 from headrace.core.types.data_types import (
     BIGINT,
@@ -28,6 +29,7 @@ from headrace.core.types.data_types import (
     TINYINT,
     Array,
     Decimal,
+    Interval,
     MapType,
     Struct,
     Time,
@@ -156,6 +158,8 @@ def _convert_value(raw: pl.Expr, type: Type, epoch: str | None) -> pl.Expr:
         return _convert_units(raw, epoch) if epoch else times.parse_timestamps(raw)
     if type == TIMESTAMP_NTZ:
         return times.parse_local_timestamps(raw)
+    if isinstance(type, Interval):
+        return build_cast_form(STRING, type)(raw)
     if isinstance(type, Time):
         return times.parse_clock_times(raw, type.precision)
     return raw.cast(to_polars(type), strict=False)

@@ -13,7 +13,7 @@ from headrace.connectors.formats.bad_records import has_required_field
 from headrace.connectors.formats.json_wire import contains_type
 from headrace.connectors.formats.parquet_footer import iterate_structs, read_footer
 from headrace.connectors.formats.parquet_read import ParquetReader
-from headrace.core.types.data_types import Field, Time, is_nested, to_polars
+from headrace.core.types.data_types import Field, Interval, Time, is_nested, to_polars
 
 COMMON_CODECS = {0, 1, 2, 6}
 """The codecs that every reader supports: none, Snappy, gzip and Zstandard."""
@@ -33,9 +33,9 @@ def inspect_file(reader: ParquetReader, path: str) -> ParquetSummary:
     found = reader.read_columns(path)
     footer = read_footer(path, reader.schema.names)
     has_types = all(
-        found[field.name] == to_polars(field.type) and not contains_type(field.type, Time)
+        found[field.name] == to_polars(field.type) and not contains_type(field.type, Time, Interval)
         for field in reader.schema
-    )  # Spark reads no time of nanoseconds, as which Polars writes one
+    )  # Spark reads neither of them as Polars writes it
     return ParquetSummary(footer[3].number, has_types and _is_sound(reader, footer))
 
 

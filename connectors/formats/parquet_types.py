@@ -12,6 +12,7 @@ from headrace.core.types.data_types import (
     BINARY,
     BOOLEAN,
     DATE,
+    DAY_TIME,
     DOUBLE,
     FLOAT,
     INT,
@@ -28,6 +29,7 @@ from headrace.core.types.data_types import (
     Array,
     Decimal,
     Field,
+    Interval,
     MapType,
     Struct,
     Time,
@@ -69,6 +71,8 @@ def from_polars(dtype: pl.DataType, *, zoneless: Type = TIMESTAMP_NTZ) -> Type |
             return Decimal(dtype.precision or MAX_DIGITS, dtype.scale)
         case pl.Datetime():
             return TIMESTAMP if dtype.time_zone else zoneless
+        case pl.Duration():
+            return DAY_TIME
         case pl.Enum() | pl.Categorical():
             return STRING
     return _list_atomic_types().get(dtype)
@@ -118,6 +122,8 @@ def can_hold(wanted: Type, actual: Type) -> bool:
             return precision - scale >= min(INTEGER_DIGITS[actual], 19)
     if wanted in INTEGER_TYPES and actual in INTEGER_TYPES:
         return INTEGER_TYPES.index(wanted) >= INTEGER_TYPES.index(actual)
+    if isinstance(wanted, Interval):
+        return actual == (INT if wanted.is_months else DAY_TIME)
     if isinstance(wanted, Time):
         return isinstance(actual, Time) and wanted.precision >= actual.precision
     if wanted == TIMESTAMP:

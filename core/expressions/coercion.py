@@ -31,8 +31,6 @@ from headrace.core.types.data_types import (
     BINARY,
     BOOLEAN,
     DATE,
-    DAY,
-    DAY_TIME,
     DOUBLE,
     FLOAT_TYPES,
     INTEGER_DIGITS,
@@ -40,15 +38,18 @@ from headrace.core.types.data_types import (
     INTERVAL_TYPES,
     MAX_DIGITS,
     MAX_TIME_DIGITS,
+    MONTH_FIELDS,
     NULL,
     STRING,
     TIME,
+    TIME_FIELDS,
     TIMESTAMP,
     TIMESTAMP_NTZ,
     TIMESTAMP_TYPES,
     Array,
     Decimal,
     Field,
+    Interval,
     MapType,
     Struct,
     Time,
@@ -85,8 +86,8 @@ def common_type(left: Type, right: Type) -> Type | None:
         return TIMESTAMP if TIMESTAMP in (left, right) else TIMESTAMP_NTZ
     if isinstance(left, Time) and isinstance(right, Time):
         return Time(max(left.precision, right.precision))
-    if {left, right} == {DAY, DAY_TIME}:
-        return DAY_TIME
+    if isinstance(left, Interval) and isinstance(right, Interval):
+        return _common_interval(left, right)
     match left, right:
         case Array(a), Array(b):
             element = common_type(a, b)
@@ -109,6 +110,18 @@ def _common_number(left: Type, right: Type) -> Type | None:
     scale = max(a.scale, b.scale)
     digits = max(a.precision - a.scale, b.precision - b.scale) + scale
     return Decimal(digits, scale) if digits <= MAX_DIGITS else None
+
+
+def _common_interval(left: Interval, right: Interval) -> Interval | None:
+    """Return the type with all fields of both, if both are of months or none is."""
+    if left.is_months != right.is_months:
+        return None
+    position = (MONTH_FIELDS + TIME_FIELDS).index
+    first, last = (
+        min(left.first, right.first, key=position),
+        max(left.last, right.last, key=position),
+    )
+    return Interval(first, last)
 
 
 def _common_struct(

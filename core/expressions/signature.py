@@ -37,6 +37,7 @@ from headrace.core.types.data_types import (
     ATOMS,
     BOOLEAN,
     DATE,
+    DAY_TIME,
     DOUBLE,
     FLOAT_TYPES,
     INT,
@@ -44,9 +45,11 @@ from headrace.core.types.data_types import (
     STRING,
     TIME,
     TIMESTAMP_TYPES,
+    YEAR_MONTH,
     Array,
     Decimal,
     Field,
+    Interval,
     MapType,
     Struct,
     Time,
@@ -90,6 +93,11 @@ class StructPattern:
 
 TypePattern = Type | TypeVariable | ArrayPattern | MapPattern | StructPattern
 
+
+def _is_interval(type: Type, *, months: bool) -> bool:
+    return isinstance(type, Interval) and type.is_months == months
+
+
 # The meaning of each letter, as text and as a predicate.
 TYPE_VARIABLES: dict[str, tuple[str, Callable[[Type], bool]]] = {
     "T": ("any type", lambda type: True),
@@ -100,6 +108,8 @@ TYPE_VARIABLES: dict[str, tuple[str, Callable[[Type], bool]]] = {
     "F": ("a float or double", lambda type: type in FLOAT_TYPES),
     "D": ("a decimal", lambda type: isinstance(type, Decimal)),
     "P": ("a time", lambda type: isinstance(type, Time)),
+    "Q": ("an interval of days or time", lambda type: _is_interval(type, months=False)),
+    "Y": ("an interval of months", lambda type: _is_interval(type, months=True)),
     "S": ("a struct", lambda type: isinstance(type, Struct)),
     "K": ("any type without a map", lambda type: find_map(type) is None),
     "V": ("any type", lambda type: True),
@@ -112,6 +122,8 @@ _DEFAULT_TYPES: dict[str, Type] = {
     "F": DOUBLE,
     "D": Decimal(38, 18),
     "P": TIME,
+    "Q": DAY_TIME,
+    "Y": YEAR_MONTH,
 }
 
 

@@ -106,7 +106,7 @@ VALUES_TEXT = """\
 - **Types** are Spark SQL's: `boolean`, `tinyint`, `smallint`, `int`, `bigint`, `float`, `double`,
   `decimal(p,s)`, `string`, `binary`, `date`, `timestamp` (UTC, microseconds),
   `timestamp_ntz` (the same without a time zone), `time(p)` (of day, p digits after the second),
-  `array<t>`,
+  `interval day to second` and `interval year to month` (also with fewer fields), `array<t>`,
   `struct<a: t, b: t>`; `not null` may follow. Spark's other names (`long`, `integer`) are accepted.
 
 These are replaced inside values, not keys, after YAML has been read:

@@ -35,7 +35,6 @@ from headrace.core.pipeline.text import Text
 from headrace.core.plan.constant_conditions import CONSTANT_MESSAGE, find_constant_conditions
 from headrace.core.types.data_types import (
     BOOLEAN,
-    INTERVAL_TYPES,
     NULL,
     Array,
     Field,
@@ -282,10 +281,6 @@ def _check_column_type(type: Type, text: Text, report: PlanProblems) -> bool:
     if (map := find_map(type)) and is_nested(map.key):
         hint = "map_entries(...) gives its entries as an array"
         report.add(f"a column cannot be a map with keys of {map.key}", text.locate(), hint)
-        return False
-    if type in INTERVAL_TYPES:
-        hint = "timestampdiff(SECOND, a, b) gives a number"
-        report.add(f"a column cannot be an {type}", text.locate(), hint)
         return False
     return True
 

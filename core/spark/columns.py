@@ -8,7 +8,7 @@ from typing import TypeAlias
 from headrace.core.plan import nodes
 from headrace.core.plan.nodes.matching import ConnectedMatch, WindowMatch
 from headrace.core.plan.window_clauses import keeps_event_time
-from headrace.core.types.data_types import INT, TIMESTAMP, Type
+from headrace.core.types.data_types import INT, TIMESTAMP, Array, Field, Interval, Struct, Type
 from headrace.core.types.elements import EVENT_TIME, HIDDEN_COLUMNS, ORDER
 from headrace.core.types.row_order import ORDER_TYPE
 
@@ -92,7 +92,24 @@ def join_columns(join: nodes.Join, timed: bool, ordered: bool) -> Columns:
 
 def format_ddl(columns: Columns) -> str:
     """Format the columns as a Spark DDL schema."""
-    return ", ".join(f"{quote_column(name)} {type}" for name, type in columns.items())
+    return ", ".join(
+        f"{quote_column(name)} {to_spark_type(type)}" for name, type in columns.items()
+    )
+
+
+def to_spark_type(type: Type) -> Type:
+    """Return the type by which Spark exchanges values with Python: months are ints, since Arrow has
+    no type for them."""
+    match type:
+        case Array(element):
+            return Array(to_spark_type(element))
+        case Struct(fields):
+            return Struct(
+                tuple(Field(each.name, to_spark_type(each.type), each.nullable) for each in fields)
+            )
+        case Interval(is_months=True):
+            return INT
+    return type
 
 
 def quote_column(name: str) -> str:

@@ -32,7 +32,7 @@ from headrace.core.expressions.typed import (
     walk,
 )
 from headrace.core.plan import nodes
-from headrace.core.spark.columns import quote_column
+from headrace.core.spark.columns import quote_column, to_spark_type
 from headrace.core.spark.spark_log import silence_pyspark
 from headrace.core.types.data_types import (
     ATOMS,
@@ -86,6 +86,8 @@ def translate_expression(text: str, *meanings: TypedExpression) -> str | None:
 
 def is_native(typed: TypedExpression) -> bool:
     """Whether Spark gives the same value for any row."""
+    if any(to_spark_type(node.type) != node.type for node in walk(typed)):
+        return False
     ours = any(call.spark == NO_SPARK_FORM for call in _find_calls(typed))
     return not ours and not any(isinstance(node, ProcessingTime) for node in walk(typed))
 

@@ -27,6 +27,7 @@ from headrace.core.types.data_types import (
     TIMESTAMP,
     TIMESTAMP_NTZ,
     TIMESTAMP_TYPES,
+    Interval,
     Schema,
     Time,
     Type,
@@ -83,6 +84,8 @@ def _decode_value(type: Type) -> pl.Expr:
     if type in (DATE, *TIMESTAMP_TYPES):
         number = text.cast(pl.Int64)
         return (number.cast(pl.Int32) if type == DATE else number).cast(to_polars(type))
+    if isinstance(type, Interval):
+        return text.cast(pl.Int64).cast(to_polars(type))
     if isinstance(type, Time):
         return text.cast(pl.Int64).cast(pl.Time)
     if type in FLOAT_TYPES:
@@ -190,6 +193,8 @@ def _cast_text(text: pl.Series, type: Type) -> pl.Series:
     if type == TIMESTAMP_NTZ:
         times = [_parse_local_time(each) for each in text]
         return pl.Series(text.name, times, dtype=to_polars(type))
+    if isinstance(type, Interval):
+        return _parse_intervals(text, type)
     if isinstance(type, Time):
         clock = [None if each is None else time.fromisoformat(each.strip()) for each in text]
         return pl.Series(text.name, clock, dtype=pl.Time)
@@ -212,6 +217,18 @@ def _parse_time(text: str | None) -> datetime | None:
         return None
     at = datetime.fromisoformat(text.strip())
     return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+
+
+def _parse_intervals(text: pl.Series, type: Interval) -> pl.Series:
+    import polars as pl
+
+    from headrace.core.expressions.casts import build_cast_form
+
+    form = build_cast_form(STRING, type)
+    parsed = text.to_frame("v").select(form(pl.col("v"))).to_series()
+    if parsed.null_count() > text.null_count():
+        raise ValueError(text)
+    return parsed.alias(text.name)
 
 
 def _parse_local_time(text: str | None) -> datetime | None:

@@ -4,8 +4,8 @@ A type is a small immutable value that prints as Spark writes it, so the same te
 the messages and Spark's DDL. Timestamps are UTC in microseconds; a `timestamp_ntz` is what a clock
 shows somewhere, without a time zone. `void` is the type of a bare NULL.
 `void` and the interval types occur only in expressions, never as the type of a pipeline's column.
-Of Spark's many interval types three are distinguished; whole days are a type of their own, because
-a date plus days is a date, while a date plus days and time is a timestamp.
+An interval is a number of months or of microseconds; its fields decide how it is written, and that
+a date plus whole days is a date, while a date plus days and time is a timestamp.
 """
 
 from __future__ import annotations
@@ -68,6 +68,36 @@ class Time(Type):
 
     def __str__(self) -> str:
         return f"time({self.precision})"
+
+
+MONTH_FIELDS, TIME_FIELDS = ("year", "month"), ("day", "hour", "minute", "second")
+"""The fields of the two kinds of intervals."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interval(Type):
+    """A length of time, in months or in microseconds, written in the fields from first to last.
+
+    >>> str(Interval("day", "second")), str(Interval("hour", "hour"))
+    ('interval day to second', 'interval hour')
+    """
+
+    first: str
+    last: str
+
+    @property
+    def is_months(self) -> bool:
+        """Whether it is a number of months, and not of microseconds."""
+        return self.first in MONTH_FIELDS
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The fields in which it is written."""
+        names = MONTH_FIELDS if self.is_months else TIME_FIELDS
+        return names[names.index(self.first) : names.index(self.last) + 1]
+
+    def __str__(self) -> str:
+        return f"interval {self.first}{'' if self.first == self.last else f' to {self.last}'}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,13 +202,21 @@ TIME = Time(6)
 NULL = Atom("void")
 
 
-DAY = Atom("interval day")
+DAY = Interval("day", "day")
 
 
-DAY_TIME = Atom("interval day to second")
+DAY_TIME = Interval("day", "second")
 
 
-YEAR_MONTH = Atom("interval year to month")
+YEAR_MONTH = Interval("year", "month")
+
+
+INTERVAL_TYPES: tuple[Interval, ...] = tuple(
+    Interval(first, last)
+    for fields in (MONTH_FIELDS, TIME_FIELDS)
+    for index, first in enumerate(fields)
+    for last in fields[index:]
+)
 
 
 MAX_TIME_DIGITS = 6
@@ -190,7 +228,7 @@ ATOMS: dict[str, Type] = {
     for atom in (
         *(BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, STRING, BINARY, DATE, TIMESTAMP),
         *(TIMESTAMP_NTZ, TIME),
-        *(NULL, DAY, DAY_TIME, YEAR_MONTH),
+        *(NULL, *INTERVAL_TYPES),
     )
 }
 
@@ -202,9 +240,6 @@ FLOAT_TYPES = (FLOAT, DOUBLE)
 
 
 TIMESTAMP_TYPES = (TIMESTAMP, TIMESTAMP_NTZ)
-
-
-INTERVAL_TYPES = (DAY, DAY_TIME, YEAR_MONTH)
 
 
 # The decimal digits that hold every value of an integer type: Spark's rule for mixing the two.
@@ -317,6 +352,8 @@ def to_polars(type: Type) -> pl.DataType:
             return pl.Decimal(precision, scale)
         case Time():
             return pl.Time()
+        case Interval():
+            return pl.Int32() if type.is_months else pl.Duration("us")
         case Array(element):
             return pl.List(to_polars(element))
         case MapType(key, value):
@@ -338,8 +375,5 @@ def to_polars(type: Type) -> pl.DataType:
         TIMESTAMP: pl.Datetime("us", "UTC"),
         TIMESTAMP_NTZ: pl.Datetime("us"),
         NULL: pl.Null(),
-        DAY: pl.Duration("us"),
-        DAY_TIME: pl.Duration("us"),
-        YEAR_MONTH: pl.Int32(),
     }
     return atoms[type]

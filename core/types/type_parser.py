@@ -20,14 +20,17 @@ from headrace.core.types.data_types import (
     INTERVAL_TYPES,
     MAX_DIGITS,
     MAX_TIME_DIGITS,
+    MONTH_FIELDS,
     NULL,
     SMALLINT,
     TIME,
+    TIME_FIELDS,
     TIMESTAMP,
     TINYINT,
     Array,
     Decimal,
     Field,
+    Interval,
     MapType,
     Struct,
     Time,
@@ -43,7 +46,7 @@ SIMPLE_TYPES: dict[str, Type] = {
     "timestamp_ltz": TIMESTAMP,
 }
 DECIMAL_NAMES = ("decimal", "dec", "numeric")
-KNOWN_NAMES = (*SIMPLE_TYPES, *DECIMAL_NAMES, "time", "array", "map", "struct")
+KNOWN_NAMES = (*SIMPLE_TYPES, *DECIMAL_NAMES, "time", "interval", "array", "map", "struct")
 
 # Names from other systems, and the name here.
 FOREIGN_NAMES = {
@@ -61,7 +64,7 @@ FOREIGN_NAMES = {
     **dict.fromkeys(("dict", "hash", "hstore"), "map<...>"),
 }
 UNSUPPORTED_NAMES = ("variant",)
-NON_COLUMN_NAMES = ("void", "null", "interval")
+NON_COLUMN_NAMES = ("void", "null")
 
 TOKEN_PATTERN = re.compile(
     r"\s*(?:(?P<word>[^\W\d]\w*)|(?P<number>\d+)|`(?P<quoted>(?:[^`]|``)+)`|(?P<sign>\S))"
@@ -155,6 +158,8 @@ class _Parser:
                 return self.parse_struct(depth)
             case _ if name in DECIMAL_NAMES:
                 return self.parse_decimal()
+            case "interval":
+                return self.parse_interval()
             case "time":
                 return self.parse_time()
             case _ if name in SIMPLE_TYPES:
@@ -210,6 +215,20 @@ class _Parser:
             scale = self.parse_digits(0, precision, "scale")
         self.expect_sign(")")
         return Decimal(precision, scale)
+
+    def parse_interval(self) -> Type:
+        first = self.parse_interval_field(MONTH_FIELDS + TIME_FIELDS)
+        if self.token.text.lower() != "to":
+            return Interval(first, first)
+        self.advance()
+        fields = MONTH_FIELDS if first in MONTH_FIELDS else TIME_FIELDS
+        return Interval(first, self.parse_interval_field(fields[fields.index(first) + 1 :]))
+
+    def parse_interval_field(self, fields: tuple[str, ...]) -> str:
+        if self.token.text.lower() not in fields:
+            hint = "as in interval day to second or interval year to month"
+            raise self.build_mismatch(" or ".join(fields) or "the end of the type", hint)
+        return self.advance().text.lower()
 
     def parse_time(self) -> Type:
         if not self.is_sign("("):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from headrace.core.api.snapshots import DamagedSnapshot
 from headrace.core.types.data_types import (
     ATOMS,
+    DAY_TIME,
     INTERVAL_TYPES,
     MAX_DIGITS,
     NULL,
@@ -42,7 +43,9 @@ ROW_GROUP_ROWS = 1 << 17
 PLACEHOLDER_FIELD = "__nothing"
 """Name of the field that an empty struct gets."""
 
-COLUMN_TYPES = tuple(atom for atom in ATOMS.values() if atom not in (*INTERVAL_TYPES, NULL))
+COLUMN_TYPES = tuple(
+    atom for atom in ATOMS.values() if atom not in {*INTERVAL_TYPES, NULL} - {DAY_TIME}
+)
 """Types without parameters that a column may have."""
 
 

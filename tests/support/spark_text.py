@@ -7,7 +7,10 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 
-from headrace.core.types.data_types import DAY, DAY_TIME, YEAR_MONTH, Array, MapType, Struct, Type
+import polars as pl
+
+from headrace.core.expressions.casts.intervals import to_interval_text
+from headrace.core.types.data_types import Array, Interval, MapType, Struct, Type, to_polars
 
 
 def spark_text(value: Any, type: Type) -> str:
@@ -38,13 +41,8 @@ def spark_text(value: Any, type: Type) -> str:
         case Struct(fields):
             inner = (_inner(value[field.name], field.type) for field in fields)
             return f"{{{', '.join(inner)}}}"
-    if type == DAY:
-        return f"INTERVAL '{value // timedelta(days=1)}' DAY"
-    if type == DAY_TIME:
-        return _day_time(value)
-    if type == YEAR_MONTH:
-        sign, months = ("-" if value < 0 else ""), abs(value)
-        return f"INTERVAL '{sign}{months // 12}-{months % 12}' YEAR TO MONTH"
+    if isinstance(type, Interval):
+        return str(to_interval_text(pl.Series([value], dtype=to_polars(type)), type)[0])
     return str(value)
 
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 import polars as pl
 
 from headrace.core.expressions.batch_forms import compute_on_column
-from headrace.core.expressions.casts import clock_times, from_text, numbers, times, to_text
+from headrace.core.expressions.casts import (
+    clock_times,
+    from_text,
+    intervals,
+    numbers,
+    times,
+    to_text,
+)
 from headrace.core.expressions.typed import PolarsForm
 from headrace.core.types import map_entries
 from headrace.core.types.calendar import drop_zone
@@ -13,8 +20,6 @@ from headrace.core.types.data_types import (
     BINARY,
     BOOLEAN,
     DATE,
-    DAY,
-    DAY_TIME,
     FLOAT_TYPES,
     INTEGER_TYPES,
     NULL,
@@ -25,6 +30,7 @@ from headrace.core.types.data_types import (
     Array,
     Decimal,
     Field,
+    Interval,
     MapType,
     Struct,
     Time,
@@ -35,7 +41,7 @@ from headrace.core.types.data_types import (
 
 def build_form(source: Type, target: Type, *, try_: bool) -> PolarsForm:
     """Return the Polars form of a cast, with exactly the result of Spark."""
-    if source in (target, NULL) or (source, target) == (DAY, DAY_TIME):
+    if source in (target, NULL):
         return lambda value: value.cast(to_polars(target))
     match source, target:
         case Array(a), Array(b):
@@ -45,6 +51,8 @@ def build_form(source: Type, target: Type, *, try_: bool) -> PolarsForm:
             return lambda value: map_entries.convert_entries(value, key, each)
         case Struct(a), Struct(b):
             return _build_struct(a, b, try_=try_)
+    if isinstance(source, Interval) or isinstance(target, Interval):
+        return intervals.build_interval_form(source, target)
     if isinstance(source, Time) or isinstance(target, Time):
         return clock_times.build_time_form(source, target)
     if target == STRING:

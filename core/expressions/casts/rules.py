@@ -10,8 +10,6 @@ from headrace.core.types.data_types import (
     BINARY,
     BOOLEAN,
     DATE,
-    DAY,
-    DAY_TIME,
     DOUBLE,
     FLOAT,
     FLOAT_TYPES,
@@ -27,6 +25,7 @@ from headrace.core.types.data_types import (
     TIMESTAMP_TYPES,
     Array,
     Decimal,
+    Interval,
     MapType,
     Struct,
     Time,
@@ -48,7 +47,7 @@ class CastRefusal:
 
 def find_refusal(source: Type, target: Type, *, try_: bool) -> CastRefusal | None:
     """Return the reason why a cast is not supported, or None where it is."""
-    if source in (target, NULL) or (source, target) == (DAY, DAY_TIME):
+    if source in (target, NULL):
         return None
     match source, target:
         case Array(a), Array(b):
@@ -100,6 +99,12 @@ def _has_distinct_results(source: Type, target: Type) -> bool:
 def _is_supported(source: Type, target: Type) -> bool:
     """Whether `cast` converts one single value to another."""
     simple = is_numeric(source) or source in (BOOLEAN, STRING, DATE, TIMESTAMP)
+    if isinstance(source, Interval) and isinstance(target, Interval):
+        return source.is_months == target.is_months
+    if isinstance(target, Interval):
+        return source == STRING or source in INTEGER_TYPES or isinstance(source, Decimal)
+    if isinstance(source, Interval):
+        return target == STRING or target in INTEGER_TYPES or isinstance(target, Decimal)
     if isinstance(target, Time):
         return source in (STRING, *TIMESTAMP_TYPES) or isinstance(source, Time)
     if isinstance(source, Time):
@@ -165,6 +170,8 @@ def can_be_null(source: Type, target: Type) -> bool:
         return False
     if source in TIMESTAMP_TYPES and target in TIMESTAMP_TYPES:
         return False
+    if isinstance(source, Interval) and isinstance(target, Interval):
+        return False
     if isinstance(target, Time):
         return source == STRING
     if target == BOOLEAN or target in FLOAT_TYPES:
@@ -196,6 +203,10 @@ def is_same_in_spark(source: Type, target: Type) -> bool:
             return is_same_in_spark(element, target)
         case Struct(fields), _:
             return all(is_same_in_spark(field.type, target) for field in fields)
+        case Interval(), _:
+            return target == STRING or isinstance(target, Interval)
+        case _, Interval():
+            return False
         case _, Time():
             return source != STRING
         case _, Decimal():

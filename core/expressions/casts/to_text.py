@@ -7,6 +7,7 @@ import polars as pl
 from headrace.core.expressions.batch_forms import compute_on_column
 from headrace.core.expressions.casts.clock_times import to_time_text
 from headrace.core.expressions.casts.double_text import format_double
+from headrace.core.expressions.casts.intervals import to_interval_text
 from headrace.core.expressions.typed import PolarsForm
 from headrace.core.types.calendar import FORMATTED_DAYS_LIMIT
 from headrace.core.types.data_types import (
@@ -18,6 +19,7 @@ from headrace.core.types.data_types import (
     TIMESTAMP_TYPES,
     Array,
     Decimal,
+    Interval,
     MapType,
     Struct,
     Time,
@@ -44,6 +46,8 @@ def to_text(source: Type, *, plain: bool) -> PolarsForm:
             return _format_struct([to_text(field.type, plain=plain) for field in fields])
     if source in FLOAT_TYPES:
         return compute_on_column(format_double, STRING)
+    if isinstance(source, Interval):
+        return compute_on_column(lambda value: to_interval_text(value, source), STRING)
     if isinstance(source, Time):
         return compute_on_column(to_time_text, STRING)
     if source == BINARY:

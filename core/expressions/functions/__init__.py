@@ -22,6 +22,7 @@ from headrace.core.expressions.functions.encodings import ENCODINGS
 from headrace.core.expressions.functions.failures import FAILURES
 from headrace.core.expressions.functions.format_strings import FORMAT_STRINGS
 from headrace.core.expressions.functions.higher_order import HIGHER_ORDER
+from headrace.core.expressions.functions.interval_fields import INTERVAL_CONSTRUCTORS
 from headrace.core.expressions.functions.json_texts import JSON_TEXTS
 from headrace.core.expressions.functions.logic import LOGIC
 from headrace.core.expressions.functions.maps import MAPS
@@ -77,6 +78,7 @@ FAMILIES: tuple[tuple[SqlFunction, ...], ...] = (
     TIME_ZONES,
     TIME_BUCKETS,
     CLOCK_TIMES,
+    INTERVAL_CONSTRUCTORS,
     DATE_PART,
     TIME_FORMATS,
     UNIX_TIME,

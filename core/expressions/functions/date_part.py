@@ -8,6 +8,7 @@ from headrace.core.errors.problems import suggest_name
 from headrace.core.expressions.coercion import coerce_argument
 from headrace.core.expressions.function import SqlFunction, TypedCall, function
 from headrace.core.expressions.functions.dates import DATES
+from headrace.core.expressions.functions.interval_fields import build_field
 from headrace.core.expressions.functions.time_units import MICROSECONDS
 from headrace.core.expressions.functions.timestamps import TIMESTAMPS
 from headrace.core.expressions.typed import (
@@ -26,6 +27,7 @@ from headrace.core.types.data_types import (
     TIMESTAMP,
     TIMESTAMP_TYPES,
     Decimal,
+    Interval,
     Time,
     Type,
     to_polars,
@@ -94,6 +96,8 @@ def _resolve_date_part(call: TypedCall) -> TypedExpression:
 
 
 def _resolve_part(name: str, call: TypedCall, source: TypedExpression) -> TypedExpression:
+    if isinstance(source.type, Interval):
+        return _resolve_interval_part(name, call, source, source.type)
     if isinstance(source.type, Time):
         return _resolve_clock_part(name, call, source, source.type)
     wanted, result, form = _OWN_PARTS.get(name, (TIMESTAMP, INT, None))
@@ -106,6 +110,17 @@ def _resolve_part(name: str, call: TypedCall, source: TypedExpression) -> TypedE
     if form is None:
         return _PART_FUNCTIONS[name].resolve(TypedCall(call.name, (source,), call.span))
     return FunctionCall(result, argument.nullable, call.span, call.name, (argument,), form)
+
+
+def _resolve_interval_part(
+    name: str, call: TypedCall, source: TypedExpression, type: Interval
+) -> TypedExpression:
+    found = build_field(type, name)
+    if found is None:
+        hint = f"it has {', '.join(field.upper() for field in type.fields)}"
+        raise ExpressionError(f"{call.name} finds no {name} in {type}", call.span, hint)
+    result, form = found
+    return FunctionCall(result, source.nullable, call.span, call.name, (source,), form)
 
 
 def _resolve_clock_part(

@@ -24,10 +24,13 @@ from headrace.core.types import calendar
 from headrace.core.types.data_types import (
     DOUBLE,
     FLOAT_TYPES,
+    TIME,
     TIMESTAMP,
     TIMESTAMP_TYPES,
     YEAR_MONTH,
     Decimal,
+    Interval,
+    Time,
     Type,
 )
 
@@ -86,6 +89,7 @@ def _commuted_overloads(
     result: str,
     build: Callable[[BoundArguments], PolarsForm],
     spark: str = _TRY_ADD,
+    returns: Callable[[BoundArguments], Type] | None = None,
 ) -> tuple[Overload, Overload]:
     """Return the overloads of a sum in both orders of its operands."""
     check = refuse_bigint if interval == "I" else None
@@ -98,12 +102,14 @@ def _commuted_overloads(
         overload(
             f"+(left: {time}, right: {interval}) -> {result}",
             build=build,
+            returns=returns,
             check=check,
             spark=spark,
         ),
         overload(
             f"+(left: {interval}, right: {time}) -> {result}",
             build=build_swapped,
+            returns=returns,
             check=check,
             spark=spark,
         ),
@@ -178,19 +184,33 @@ def _build_of_type(
     return build_typed
 
 
+def _find_clock_type(bound: BoundArguments) -> Type:
+    """Return the type of a time of day plus an interval: all digits if it may have seconds."""
+    interval = next(type for type in bound.types if isinstance(type, Interval))
+    time = next(type for type in bound.types if isinstance(type, Time))
+    return TIME if interval.last == "second" else time
+
+
+def _build_clock_shift(sign: int) -> Callable[[BoundArguments], PolarsForm]:
+    """Return the builder of a time of day plus or minus an interval, NULL outside of the day."""
+
+    def shift(time: pl.Expr, interval: pl.Expr) -> pl.Expr:
+        nanos = calendar.to_int128(calendar.to_micros(interval)) * (1000 * sign)
+        return calendar.to_time(nanos + calendar.to_int128(time.to_physical()))
+
+    return build_evaluating_once(shift)
+
+
 # The order decides the type of a bare NULL, and is Spark's: with an interval the same interval,
 # with a date an interval in a sum and a date in a difference.
 PLUS_OVERLOADS: tuple[Overload, ...] = (
-    *(
-        overload(
-            f"+(left: {name}, right: {name}) -> {name}",
-            lambda a, b: calendar.to_interval(_add_micros(a, b)),
-            spark=_TRY_ADD,
-        )
-        for name in (_DAY_INTERVAL, _TIME_INTERVAL)
+    overload(
+        "+(left: Q, right: Q) -> Q",
+        lambda a, b: calendar.to_interval(_add_micros(a, b)),
+        spark=_TRY_ADD,
     ),
     overload(
-        f"+(left: {_MONTH_INTERVAL}, right: {_MONTH_INTERVAL}) -> {_MONTH_INTERVAL}",
+        "+(left: Y, right: Y) -> Y",
         lambda a, b: calendar.to_int(calendar.to_bigint(a) + b),
         spark=_TRY_ADD,
     ),
@@ -206,6 +226,7 @@ PLUS_OVERLOADS: tuple[Overload, ...] = (
         _build_ignoring_types(lambda date, interval: add_days(date, _count_days(interval))),
         AS_WRITTEN,
     ),
+    *_commuted_overloads("P", "Q", "P", _build_clock_shift(1), NO_SPARK_FORM, _find_clock_type),
     *_commuted_overloads("exact date", "I", "date", _build_ignoring_types(add_days), AS_WRITTEN),
     *_commuted_overloads(
         "exact date", _MONTH_INTERVAL, "date", _build_month_shift(1, calendar.add_months)
@@ -214,12 +235,9 @@ PLUS_OVERLOADS: tuple[Overload, ...] = (
 )
 
 MINUS_OVERLOADS: tuple[Overload, ...] = (
-    *(
-        overload(f"-(left: {name}, right: {name}) -> {name}", _subtract_times, spark=_TRY_SUBTRACT)
-        for name in (_DAY_INTERVAL, _TIME_INTERVAL)
-    ),
+    overload("-(left: Q, right: Q) -> Q", _subtract_times, spark=_TRY_SUBTRACT),
     overload(
-        f"-(left: {_MONTH_INTERVAL}, right: {_MONTH_INTERVAL}) -> {_MONTH_INTERVAL}",
+        "-(left: Y, right: Y) -> Y",
         lambda a, b: calendar.to_int(calendar.to_bigint(a) - b),
         spark=_TRY_SUBTRACT,
     ),
@@ -250,6 +268,16 @@ MINUS_OVERLOADS: tuple[Overload, ...] = (
             ),
         )
         for end in TIMESTAMP_TYPES
+    ),
+    overload(
+        "-(left: P, right: P) -> interval hour to second",
+        lambda end, start: calendar.to_interval((end.to_physical() - start.to_physical()) // 1000),
+    ),
+    overload(
+        "-(left: P, right: Q) -> P",
+        build=_build_clock_shift(-1),
+        returns=_find_clock_type,
+        spark=NO_SPARK_FORM,
     ),
     *_time_differences(_TIME_INTERVAL, _build_ignoring_types(_subtract_from_time)),
     _minus_overload(
@@ -391,22 +419,19 @@ DIVIDE_OVERLOADS: tuple[Overload, ...] = tuple(
 )
 
 NEGATIVE_OVERLOADS: tuple[Overload, ...] = (
-    *(
-        overload(
-            f"negative(value: {name}) -> {name}",
-            lambda value: calendar.to_interval(0 - calendar.to_int128(calendar.to_micros(value))),
-            spark=NO_SPARK_FORM,
-        )
-        for name in (_DAY_INTERVAL, _TIME_INTERVAL)
+    overload(
+        "negative(value: Q) -> Q",
+        lambda value: calendar.to_interval(0 - calendar.to_int128(calendar.to_micros(value))),
+        spark=NO_SPARK_FORM,
     ),
     overload(
-        f"negative(value: {_MONTH_INTERVAL}) -> {_MONTH_INTERVAL}",
+        "negative(value: Y) -> Y",
         lambda value: calendar.to_int(-calendar.to_bigint(value)),
         spark=NO_SPARK_FORM,
     ),
 )
 
 POSITIVE_OVERLOADS: tuple[Overload, ...] = tuple(
-    overload(f"positive(value: {name}) -> {name}", lambda value: value, nulls="strict")
-    for name in (_DAY_INTERVAL, _TIME_INTERVAL, _MONTH_INTERVAL)
+    overload(f"positive(value: {letter}) -> {letter}", lambda value: value, nulls="strict")
+    for letter in "QY"
 )

@@ -23,10 +23,13 @@ from headrace.core.types.data_types import (
     NULL,
     STRING,
     TIMESTAMP,
+    TIMESTAMP_TYPES,
     Array,
     Decimal,
     Field,
+    Interval,
     Struct,
+    Time,
     Type,
 )
 from headrace.core.types.type_parser import TypeTextError, parse_type
@@ -114,17 +117,17 @@ def _parse_schema(bound: BoundArguments) -> Type:
     return _without_not_null(type)
 
 
-_READABLE = (*INTEGER_TYPES, *FLOAT_TYPES, BOOLEAN, STRING, BINARY, DATE, TIMESTAMP)
+_READABLE = (*INTEGER_TYPES, *FLOAT_TYPES, BOOLEAN, STRING, BINARY, DATE, *TIMESTAMP_TYPES)
 
 
 def _find_other_type(type: Type, known: tuple[Type, ...]) -> Type | None:
-    """Return a type within that is neither one of these nor a decimal."""
+    """Return a type within that is none of these, no decimal and no time or interval."""
     match type:
         case Struct(fields):
             return next(filter(None, (_find_other_type(each.type, known) for each in fields)), None)
         case Array(element):
             return _find_other_type(element, known)
-    return None if type in known or isinstance(type, Decimal) else type
+    return None if type in known or isinstance(type, Decimal | Time | Interval) else type
 
 
 def _parse_columns(text: str) -> Type:

@@ -7,6 +7,7 @@ library, and Spark's from Java's StrictMath: they agree to 1e-15 of the value, n
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 from headrace.core.expressions.function import SqlFunction, TypedCall, function, overload
 from headrace.core.expressions.functions.arguments import build_mapping
@@ -20,13 +21,16 @@ from headrace.core.expressions.typed import (
 )
 from headrace.core.types.data_types import (
     DOUBLE,
-    INTERVAL_TYPES,
     STRING,
     Array,
     MapType,
     Struct,
     Type,
+    to_polars,
 )
+
+if TYPE_CHECKING:
+    import polars as pl
 
 _FAMILY = "numbers"
 
@@ -83,10 +87,6 @@ def _resolve_typeof(call: TypedCall) -> TypedExpression:
         message = f"typeof takes 1 argument, got {len(call.arguments)}"
         raise ExpressionError(message, call.span, "as in typeof(value)")
     type = call.arguments[0].type
-    if type in INTERVAL_TYPES:
-        raise ExpressionError(
-            "typeof does not support intervals: their units are not known", call.span
-        )
     return Constant(STRING, False, call.span, _format_type(type))
 
 
@@ -104,6 +104,16 @@ def _format_type(type: Type) -> str:
 
 
 _MAX_BIGINT = 2**63 - 1
+
+
+def _build_interval_bucket(bound: BoundArguments) -> PolarsForm:
+    form = build_mapping(_find_bucket)(bound)
+
+    def find(value: pl.Expr, low: pl.Expr, high: pl.Expr, count: pl.Expr) -> pl.Expr:
+        lengths = (each.to_physical().cast(to_polars(DOUBLE)) for each in (value, low, high))
+        return form(*lengths, count)
+
+    return find
 
 
 def _find_bucket(value: float, low: float, high: float, count: int) -> int | None:
@@ -195,6 +205,15 @@ MATHEMATICS = (
         overload(
             "width_bucket(value: double, low: double, high: double, count: bigint) -> bigint",
             build=build_mapping(_find_bucket),
+        ),
+        *(
+            overload(
+                f"width_bucket(value: {letter}, low: {letter}, high: {letter}, count: bigint)"
+                " -> bigint",
+                build=_build_interval_bucket,
+                spark=NO_SPARK_FORM,
+            )
+            for letter in "QY"
         ),
         example=("width_bucket(5.3, 0.2, 10.6, 5)", "3"),
     ),

@@ -18,6 +18,7 @@ from headrace.core.expressions.arithmetic.decimal_operators import (
 )
 from headrace.core.expressions.function import Overload, SqlFunction, TypedCall, function, overload
 from headrace.core.expressions.functions.arguments import spark_form_of_negation
+from headrace.core.expressions.functions.interval_fields import DIV_OVERLOADS, name_overloads
 from headrace.core.expressions.functions.intervals import (
     DIVIDE_OVERLOADS,
     MINUS_OVERLOADS,
@@ -230,6 +231,7 @@ ARITHMETIC = (
     _define_arithmetic(
         *("div", "The quotient truncated to a whole number; NULL when divided by 0."),
         overload("div(left: bigint, right: bigint) -> bigint", lambda a, b: a.truncdiv(b)),
+        *DIV_OVERLOADS,
         example=("7 div 2", "3"),
         more=(("-7 div 2", "-3"), ("7.5 div 2", "3")),
     ),
@@ -281,6 +283,7 @@ TRY_ARITHMETIC = (
         overload("try_add(left: I, right: I) -> I", build=_build_checked("+")),
         overload("try_add(left: float, right: float) -> float", build=_build_sum),
         overload("try_add(left: double, right: double) -> double", build=_build_sum),
+        *name_overloads(PLUS_OVERLOADS, "try_add"),
         example="try_add(2147483647, 1)",
     ),
     _define_try(
@@ -288,6 +291,7 @@ TRY_ARITHMETIC = (
         overload("try_subtract(left: I, right: I) -> I", build=_build_checked("-")),
         overload("try_subtract(left: float, right: float) -> float", build=_build_difference),
         overload("try_subtract(left: double, right: double) -> double", build=_build_difference),
+        *name_overloads(MINUS_OVERLOADS, "try_subtract"),
         example="try_subtract(-2147483648, 1)",
     ),
     _define_try(
@@ -295,11 +299,13 @@ TRY_ARITHMETIC = (
         overload("try_multiply(left: I, right: I) -> I", build=_build_checked("*")),
         overload("try_multiply(left: float, right: float) -> float", lambda a, b: a * b),
         overload("try_multiply(left: double, right: double) -> double", lambda a, b: a * b),
+        *name_overloads(TIMES_OVERLOADS, "try_multiply"),
         example="try_multiply(2147483647, 2)",
     ),
     _define_try(
         *("try_divide", "/", "The quotient, or NULL when divided by 0; / does the same."),
         overload("try_divide(left: double, right: double) -> double", build=_build_division),
+        *name_overloads(DIVIDE_OVERLOADS, "try_divide"),
         example="try_divide(1, 0)",
     ),
     _define_try(

@@ -12,10 +12,11 @@ from headrace.core.types.data_types import (
     DATE,
     DOUBLE,
     FLOAT_TYPES,
-    INTERVAL_TYPES,
     NULL,
     STRING,
     TIMESTAMP_TYPES,
+    Interval,
+    Time,
     Type,
     is_numeric,
 )
@@ -67,11 +68,11 @@ def operand_error(call: TypedCall) -> ExpressionError:
 
 def _is_computable(type: Type) -> bool:
     """Whether there are operators that compute with the type."""
-    return is_numeric(type) or type in (*_TIMES, NULL) or _is_interval(type)
+    return is_numeric(type) or type in (*_TIMES, NULL) or isinstance(type, Interval | Time)
 
 
 def _is_interval(type: Type) -> bool:
-    return type in INTERVAL_TYPES or str(type).startswith("interval")
+    return isinstance(type, Interval)
 
 
 def _number_hint(name: str, type: Type, others: list[Type]) -> str:

@@ -8,6 +8,7 @@ from headrace.core.expressions.casts import build_cast_form
 from headrace.core.expressions.coercion import to_decimal_type
 from headrace.core.expressions.function import SqlFunction, function, overload
 from headrace.core.expressions.functions.arguments import spark_form_of_negation
+from headrace.core.expressions.functions.interval_fields import ABSOLUTE_OVERLOADS, SIGN_OVERLOADS
 from headrace.core.expressions.signature import BoundArguments
 from headrace.core.expressions.typed import AS_WRITTEN, NO_SPARK_FORM, ExpressionError, PolarsForm
 from headrace.core.types.data_types import (
@@ -188,12 +189,14 @@ ROUNDING = (
     function(
         *("abs", _FAMILY, "The absolute value; the least integer is unchanged."),
         overload("abs(value: N) -> N", build=_build_absolute, spark=spark_form_of_negation),
+        *ABSOLUTE_OVERLOADS,
         example=("abs(-3)", "3"),
         more=(("abs(-1.50)", "1.50"),),
     ),
     function(
         *("sign", _FAMILY, "The sign: -1.0, 0.0 or 1.0 for a number below, at or above 0."),
         overload("sign(value: double) -> double", lambda value: value.sign(), nulls="strict"),
+        *SIGN_OVERLOADS,
         example=("sign(-3)", "-1.0"),
         aliases=("signum",),
     ),

@@ -20,6 +20,7 @@ from typing import Final, TypeAlias
 import orjson
 import polars as pl
 
+from headrace.core.expressions.casts.forms import build_form
 from headrace.core.expressions.json.json_reader import (
     DEFAULT_GRAMMAR,
     MAX_DEPTH,
@@ -39,11 +40,14 @@ from headrace.core.types.data_types import (
     SMALLINT,
     STRING,
     TIMESTAMP,
+    TIMESTAMP_NTZ,
     TINYINT,
     Array,
     Decimal,
     Field,
+    Interval,
     Struct,
+    Time,
     Type,
     to_polars,
 )
@@ -205,6 +209,8 @@ class JsonRows:
                 return lambda value: _convert_elements(value, convert)
             case Decimal(precision, scale):
                 return lambda value: _convert_decimal(value, precision, scale)
+        if _is_parsed(type):
+            return _convert_date
         return _CONVERSIONS.get(type) or _compile_integer(type)
 
 
@@ -360,7 +366,12 @@ def _to_raw(type: Type) -> Type:
             return Struct(tuple(Field(each.name, _to_raw(each.type)) for each in fields))
         case Array(element):
             return Array(_to_raw(element))
-    return STRING if type in (DATE, TIMESTAMP) else type
+    return STRING if type in (DATE, TIMESTAMP) or _is_parsed(type) else type
+
+
+def _is_parsed(type: Type) -> bool:
+    """Whether texts of the type are cast, whatever the options."""
+    return type == TIMESTAMP_NTZ or isinstance(type, Time | Interval)
 
 
 def _cast_times(raw: pl.Series, type: Type, times: Mapping[Type, TimeForm]) -> pl.Series:
@@ -384,7 +395,8 @@ def _cast_times(raw: pl.Series, type: Type, times: Mapping[Type, TimeForm]) -> p
             # An element that does not fit its type makes the array NULL.
             same = _count_nulls(raw) == _count_nulls(found)
             return pl.select(pl.when(same).then(found)).to_series().alias(raw.name)
-    return raw.to_frame().select(times[type](pl.col(raw.name)).alias(raw.name)).to_series()
+    form = build_form(STRING, type, try_=False) if _is_parsed(type) else times[type]
+    return raw.to_frame().select(form(pl.col(raw.name)).alias(raw.name)).to_series()
 
 
 def _count_nulls(lists: pl.Series) -> pl.Series:

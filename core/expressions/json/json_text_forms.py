@@ -18,9 +18,12 @@ from headrace.core.types.data_types import (
     FLOAT_TYPES,
     STRING,
     TIMESTAMP,
+    TIMESTAMP_NTZ,
     Array,
     Decimal,
+    Interval,
     Struct,
+    Time,
     Type,
 )
 
@@ -50,6 +53,9 @@ def build_json_text(type: Type, options: JsonTextOptions) -> PolarsForm:
         return lambda value: _quote_plain(form(value))
     if type in FLOAT_TYPES:
         return compute_on_column(_format_floats, STRING)
+    if isinstance(type, Interval | Time):
+        text = build_form(type, STRING, try_=False)
+        return lambda value: _quote_plain(text(value))
     return _FORMS.get(type, _to_string)
 
 
@@ -83,11 +89,17 @@ def _format_timestamp(value: pl.Expr) -> pl.Expr:
     )
 
 
+def _format_zoneless(value: pl.Expr) -> pl.Expr:
+    zoned = _format_timestamp(value.dt.replace_time_zone("UTC"))
+    return zoned.str.replace("Z", "", literal=True)
+
+
 _FORMS: dict[Type, PolarsForm] = {
     STRING: _quote_text,
     BINARY: _encode_binary,
     DATE: _format_date,
     TIMESTAMP: _format_timestamp,
+    TIMESTAMP_NTZ: _format_zoneless,
 }
 
 

@@ -147,6 +147,10 @@ def parse_type_name(parser: ExpressionParser) -> Type:
             raise parser.unexpected_token_error('")" or ">"')
         for bracket, ends in (("(", ")"), ("<", ">")):
             closing[bracket] += word.text.count(bracket) - word.text.count(ends)
+    if first.text.lower() == "interval":
+        parser.parse_name("a unit")
+        if parser.accept("to"):
+            parser.parse_name("a unit")
     span = first.span.extend_to(parser.previous_token.span)
     try:
         type, nullable = parse_type(parser.source_text(span))

@@ -19,16 +19,18 @@ from headrace.core.expressions.typed import ExpressionError, Span
 from headrace.core.types.data_types import (
     BIGINT,
     DAY,
-    DAY_TIME,
     DOUBLE,
     FLOAT,
     INT,
     MAX_DIGITS,
+    MONTH_FIELDS,
     SMALLINT,
+    TIME_FIELDS,
     TINYINT,
     YEAR_MONTH,
     Atom,
     Decimal,
+    Interval,
     Type,
 )
 
@@ -100,16 +102,16 @@ _SECOND = 1_000_000
 _DAY = 86_400 * _SECOND
 
 
-_INTERVAL_UNITS: dict[str, tuple[Type, int]] = {
-    "year": (YEAR_MONTH, 12),
-    "month": (YEAR_MONTH, 1),
+_INTERVAL_UNITS: dict[str, tuple[Interval, int]] = {
+    "year": (Interval("year", "year"), 12),
+    "month": (Interval("month", "month"), 1),
     "week": (DAY, 7 * _DAY),
     "day": (DAY, _DAY),
-    "hour": (DAY_TIME, 3600 * _SECOND),
-    "minute": (DAY_TIME, 60 * _SECOND),
-    "second": (DAY_TIME, _SECOND),
-    "millisecond": (DAY_TIME, 1000),
-    "microsecond": (DAY_TIME, 1),
+    "hour": (Interval("hour", "hour"), 3600 * _SECOND),
+    "minute": (Interval("minute", "minute"), 60 * _SECOND),
+    "second": (Interval("second", "second"), _SECOND),
+    "millisecond": (Interval("second", "second"), 1000),
+    "microsecond": (Interval("second", "second"), 1),
 }
 
 
@@ -144,7 +146,7 @@ _RANGE_SHAPES = {
 }
 
 
-def parse_interval(value: str, unit: str, to_unit: str | None) -> tuple[Type, int]:
+def parse_interval(value: str, unit: str, to_unit: str | None) -> tuple[Interval, int]:
     """Return the type and count of one part of a literal; ValueError describes an invalid one.
 
     >>> parse_interval("90", "minutes", None)[1], parse_interval("-1-2", "year", "month")[1]
@@ -155,20 +157,26 @@ def parse_interval(value: str, unit: str, to_unit: str | None) -> tuple[Type, in
     return _parse_single_unit(value, unit) if unit else _parse_units_text(value)
 
 
-def sum_interval_parts(parts: Iterable[tuple[Type, int]]) -> tuple[Type, int]:
-    """Add up parts; ValueError where months meet days and time, or the sum is out of range."""
+def sum_interval_parts(parts: Iterable[tuple[Interval, int]]) -> tuple[Interval, int]:
+    """Add up parts; ValueError where months meet days and time, or the sum is out of range.
+
+    The type has the fields from the first to the last one of the parts.
+    """
     parts = list(parts)
-    types = {type for type, _ in parts}
-    if YEAR_MONTH in types and len(types) > 1:
+    kinds = {type.is_months for type, _ in parts}
+    if len(kinds) > 1:
         raise ValueError("an interval has months, or days and time, but not both")
     count = sum(count for _, count in parts)
-    limit = 1 << (31 if YEAR_MONTH in types else 63)
+    is_months = kinds.pop()
+    limit = 1 << (31 if is_months else 63)
     if not -limit <= count < limit:
         raise ValueError("the interval is too long")
-    return DAY_TIME if len(types) > 1 else types.pop(), count
+    fields = (MONTH_FIELDS if is_months else TIME_FIELDS).index
+    first = min((type.first for type, _ in parts), key=fields)
+    return Interval(first, max((type.last for type, _ in parts), key=fields)), count
 
 
-def _parse_single_unit(value: str, unit: str) -> tuple[Type, int]:
+def _parse_single_unit(value: str, unit: str) -> tuple[Interval, int]:
     """Parse `interval 90 minutes`."""
     name = unit.lower().removesuffix("s")
     if name not in _INTERVAL_UNITS:
@@ -183,7 +191,7 @@ def _parse_single_unit(value: str, unit: str) -> tuple[Type, int]:
     )
 
 
-def _parse_units_text(text: str) -> tuple[Type, int]:
+def _parse_units_text(text: str) -> tuple[Interval, int]:
     """Parse `interval '1 day 2 hours'`."""
     body = re.sub(r"^\s*interval\s", "", text, flags=re.IGNORECASE)
     parts, at = [], 0
@@ -195,7 +203,7 @@ def _parse_units_text(text: str) -> tuple[Type, int]:
     return sum_interval_parts(parts)
 
 
-def _parse_unit_range(value: str, first: str, last: str) -> tuple[Type, int]:
+def _parse_unit_range(value: str, first: str, last: str) -> tuple[Interval, int]:
     if (first, last) == ("year", "month"):
         return _parse_years_and_months(value)
     if (first, last) not in _RANGE_SHAPES:
@@ -210,10 +218,10 @@ def _parse_unit_range(value: str, first: str, last: str) -> tuple[Type, int]:
         if int(digits.partition(".")[0]) > _LARGEST_VALUES[name]:
             raise ValueError(f"{name}s must be at most {_LARGEST_VALUES[name]} here, got {digits}")
     count = sum(map(_to_count, numbers, names))
-    return sum_interval_parts([(DAY_TIME, _parse_sign(match) * count)])
+    return sum_interval_parts([(Interval(first, last), _parse_sign(match) * count)])
 
 
-def _parse_years_and_months(value: str) -> tuple[Type, int]:
+def _parse_years_and_months(value: str) -> tuple[Interval, int]:
     match = re.fullmatch(r"\s*(?P<signs>[+-]{0,2})(\d+)-(\d+)\s*", value, re.ASCII)
     if match is None:
         raise ValueError(f'wanted text such as "1-2" for year to month, got "{value}"')

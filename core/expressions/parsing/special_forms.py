@@ -23,6 +23,7 @@ from headrace.core.types.data_types import (
     TIME,
     TIMESTAMP,
     TIMESTAMP_NTZ,
+    Interval,
     Type,
 )
 
@@ -98,7 +99,7 @@ def _parse_interval(parser: ExpressionParser) -> SyntaxNode:
     return Literal(span, count, type)
 
 
-def _parse_interval_part(parser: ExpressionParser) -> tuple[Type, int]:
+def _parse_interval_part(parser: ExpressionParser) -> tuple[Interval, int]:
     sign = parser.accept("-", "+")
     first = parser.current_token
     if first.kind not in _AMOUNT_KINDS:

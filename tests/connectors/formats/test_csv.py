@@ -302,6 +302,7 @@ ENCODED: list[tuple[str, object, str]] = [
     ("timestamp", datetime(2026, 1, 31, 8, tzinfo=UTC), "2026-01-31T08:00:00.000000Z"),
     ("timestamp_ntz", datetime(2026, 1, 31, 8), "2026-01-31T08:00:00.000000"),
     ("time", time(8, 7), "08:07:00.000000"),
+    ("interval year to month", -14, "INTERVAL '-1-2' YEAR TO MONTH"),
 ]
 
 

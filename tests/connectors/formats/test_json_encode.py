@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import pickle
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 
 import polars as pl
@@ -54,6 +54,12 @@ VALUES: list[tuple[str, object, str]] = [
     ("timestamp", datetime(1, 1, 1, 0, 0, 0, 7, UTC), '"0001-01-01T00:00:00.000007Z"'),
     ("timestamp_ntz", datetime(2026, 1, 31, 8), '"2026-01-31T08:00:00.000000"'),
     ("array<timestamp_ntz>", [datetime(2026, 1, 31), None], '["2026-01-31T00:00:00.000000",null]'),
+    (
+        "interval day to second",
+        timedelta(1, 7384, 500_000),
+        "\"INTERVAL '1 02:03:04.5' DAY TO SECOND\"",
+    ),
+    ("array<interval month>", [14, None], "[\"INTERVAL '14' MONTH\",null]"),
     ("time", time(8, 7, 6, 5), '"08:07:06.000005"'),
     (
         "struct<a:time,b:double>",

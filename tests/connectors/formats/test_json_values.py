@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from datetime import date, datetime, time
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from zoneinfo import ZoneInfo
 
@@ -139,6 +139,11 @@ VALUES: list[tuple[str, str, object]] = [
     ("time", '"08:07:06Z"', BAD),
     ("time", "29220", BAD),
     ("array<time>", '["08:07",null]', [time(8, 7), None]),
+    ("interval day to second", '"1 02:03:04.5"', timedelta(1, 7384, 500_000)),
+    ("interval hour", """ "INTERVAL '-03' HOUR" """, timedelta(hours=-3)),
+    ("interval year to month", """ "INTERVAL '1-2' YEAR TO MONTH" """, 14),
+    ("interval day", '"1 02:03:04"', BAD),
+    ("interval day", "1", timedelta(1)),
     ("array<bigint>", "[1,null,2]", [1, None, 2]),
     ("array<bigint>", "[]", []),
     ("array<bigint>", "[1.5]", BAD),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
@@ -113,6 +113,8 @@ AT = datetime(2026, 1, 31, 8, 0, 0, 123_456)
         (pl.Series([AT], dtype=pl.Datetime("ns")), "timestamp", [AT]),
         (pl.Series([AT], dtype=pl.Datetime("ns")), "timestamp_ntz", [AT]),
         (pl.Series([AT.time()]), "time", [AT.time()]),
+        (pl.Series([timedelta(1, 5)]), "interval day to second", [timedelta(1, 5)]),
+        (pl.Series([14], dtype=pl.Int32), "interval year to month", [14]),
         (pl.Series([AT], dtype=pl.Datetime("ms")), "timestamp", [AT.replace(microsecond=123_000)]),
         (
             pl.Series([AT]).dt.replace_time_zone("Asia/Tokyo"),

@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 from headrace.core.expressions import ExpressionErrors, to_expr, type_expression
-from headrace.core.types.data_types import INTERVAL_TYPES, Schema
+from headrace.core.types.data_types import Schema
 from tests.support.spark_text import spark_text
 
 HERE = Path(__file__).parent / "semantics"
@@ -43,7 +43,7 @@ def test_an_expression_means_what_spark_measured(text: str) -> None:
     results = FRAME.with_columns(to_expr(typed).alias("r"))["r"].to_list()
     shown = {spark_text(result, typed.type) for result in results}
     assert shown == {DECIDED.get(text, value)}
-    assert str(typed.type) == type or (typed.type in INTERVAL_TYPES and type.startswith("interval"))
+    assert str(typed.type) == type
 
 
 @pytest.mark.parametrize("text", NOT_REACHED)

@@ -68,7 +68,8 @@ _LIKES = frozenset(("like", "ilike", "rlike"))
 _TYPES = (TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, MONEY, WIDE, WHOLE, STRING, BOOLEAN)
 MAPS = (COUNTS, NAMES)
 TYPES = (*_TYPES, BINARY, DATE, TIMESTAMP, TIMESTAMP_NTZ, TIME, INTS, TEXTS, PERSON, *MAPS)
-_ALL = (*TYPES, *INTERVAL_TYPES)
+_INTERVALS = (DAY, DAY_TIME, YEAR_MONTH)
+_ALL = (*TYPES, *_INTERVALS)
 _NARROWER = {
     BIGINT: (INT, TINYINT),
     INT: (SMALLINT,),
@@ -179,7 +180,9 @@ class Drawing:
             case TypeVariable(name):
                 if name not in letters:
                     test = TYPE_VARIABLES[name][1]
-                    letters[name] = self.random.choice([t for t in TYPES if test(t)])
+                    letters[name] = self.random.choice(
+                        [t for t in TYPES if test(t)] or [t for t in _INTERVALS if test(t)]
+                    )
                 return letters[name]
             case ArrayPattern(TypeVariable(name)):
                 return Array(letters.setdefault(name, self.random.choice((INT, STRING))))

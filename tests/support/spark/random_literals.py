@@ -251,6 +251,8 @@ OWN: dict[str, list[str]] = {
     "shuffle": ["size(shuffle({array}))"],
     "current_timestamp": ["current_timestamp() > timestamp '2024-01-01 00:00:00'"],
     "current_time": ["current_time() >= {clock}"],
+    "make_dt_interval": ["make_dt_interval({int}, 7) > {time}"],
+    "make_ym_interval": ["make_ym_interval({int}, 7) > {months}"],
     "make_time": ["make_time({int}, {int}, {money})", "make_time(7, {int}, {int})"],
     "time_from_seconds": [
         f"time_from_seconds({{{type}}})" for type in ("int", "bigint", "money", "double")

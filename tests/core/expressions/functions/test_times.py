@@ -124,7 +124,7 @@ def value(text: str) -> object:
             None,
             "as in date_part('year', time)",
         ),
-        ("extract(day from t - t)", "got interval day to second", "t - t", "timestampdiff"),
+        ("extract(week from t - t)", "finds no weekofyear in", "extract(week from t - t)", "DAY"),
         ("timestampdiff('DAY', t, t)", "a unit has no quotes here", "'DAY'", "write DAY"),
         (
             "timestampdiff(DAYOFYEAR, t, t)",

@@ -91,7 +91,7 @@ SCHEMA = Schema(tuple(Field(name, *parse_type(type)) for name, type in COLUMNS.i
         ),
         # Types.
         ("date_add(day, s)", "date_add wants an integer", "s", "I is an integer"),
-        ("abs()", "abs takes 1 argument", "abs()", "-> N; N is a number"),
+        ("abs()", "abs takes 1 argument", "abs()", "abs(value: N) -> N"),
         # Words and signs of other languages.
         ("(select max(id) from t)", "a query is not allowed", "select", "a step of its own"),
         ("id in (select id from t)", "a query is not allowed", "select", "a step of its own"),

@@ -135,8 +135,8 @@ def test_an_expression_reads_as_spark_reads_it(text: str, tree: str) -> None:
         ("X'1F'", "b'\\x1f':binary"),
         ("x'1'", "b'\\x01':binary"),
         ("date '2024-02-29'", "date '2024-02-29'"),
-        ("interval 1 hour 30 minutes", "5400000000:interval day to second"),
-        ("interval '2' months", "2:interval year to month"),
+        ("interval 1 hour 30 minutes", "5400000000:interval hour to minute"),
+        ("interval '2' months", "2:interval month"),
     ],
 )
 def test_a_literal_has_the_type_that_spark_gives_it(text: str, literal: str) -> None:

@@ -109,6 +109,18 @@ REFUSED_FAMILIES: tuple[RefusedFamily, ...] = (
         "process stores rows by key: process: {python: FILE.py:CLASS, returns: {...}}",
     ),
     RefusedFamily(
+        "calendar intervals",
+        r"(try_)?make_interval",
+        "an interval has months, or days and time, but not both",
+        "make_ym_interval(years, months) and make_dt_interval(days, hours, minutes, seconds)",
+    ),
+    RefusedFamily(
+        "nanoseconds",
+        r"(unix|timestamp)_nanos",
+        "timestamps have microseconds",
+        "unix_micros(time) and timestamp_micros(number)",
+    ),
+    RefusedFamily(
         "windows of time",
         r"(session_)?window|window_time",
         "a window belongs to a step and is not a value",

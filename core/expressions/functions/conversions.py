@@ -15,6 +15,7 @@ from headrace.core.types.data_types import (
     INT,
     SMALLINT,
     STRING,
+    TIME,
     TIMESTAMP,
     TINYINT,
     Decimal,
@@ -48,6 +49,7 @@ CONVERSIONS = (
     _define_conversion("decimal", Decimal(10, 0), "'2.5'", "3"),
     _define_conversion("string", STRING, "1.50", "1.50"),
     _define_conversion("binary", BINARY, "'abc'", "abc"),
+    _define_conversion("time", TIME, "'07:08:09.5'", "07:08:09.5"),
     _define_conversion("date", DATE, "'2024-1-2'", "2024-01-02"),
     _define_conversion("timestamp", TIMESTAMP, "'2024-01-02T03:04:05Z'", "2024-01-02 03:04:05"),
 )

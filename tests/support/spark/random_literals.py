@@ -107,7 +107,9 @@ LITERALS: dict[str, list[str]] = {
 }  # fmt: skip
 """Literals by type."""
 
-_CASTS = "boolean tinyint smallint int bigint float double decimal string binary date timestamp"
+_CASTS = (
+    "boolean tinyint smallint int bigint float double decimal string binary date timestamp time"
+)
 
 OWN: dict[str, list[str]] = {
     "case": [

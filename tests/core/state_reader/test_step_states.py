@@ -298,6 +298,7 @@ def test_a_running_top_is_read_as_it_was_emitted(tmp_path: Path, columns: str) -
 KEYS = (
     *("k", "s", "x", "at", "cast(x as float)", "v > 2", "to_date(at)", "binary(s)"),
     *("cast(at as timestamp_ntz)", "cast(at as time)"),
+    *("at - timestamp '2024-01-01 00:00:00'", "cast(v as interval month)"),
     *(
         "cast(v as decimal(20,3))",
         "concat(s, 'ä:1-')",

@@ -8,7 +8,16 @@ from typing import TypeAlias
 from headrace.core.plan import nodes
 from headrace.core.plan.nodes.matching import ConnectedMatch, WindowMatch
 from headrace.core.plan.window_clauses import keeps_event_time
-from headrace.core.types.data_types import INT, TIMESTAMP, Array, Field, Interval, Struct, Type
+from headrace.core.types.data_types import (
+    INT,
+    TIMESTAMP,
+    Array,
+    Field,
+    Interval,
+    MapType,
+    Struct,
+    Type,
+)
 from headrace.core.types.elements import EVENT_TIME, HIDDEN_COLUMNS, ORDER
 from headrace.core.types.row_order import ORDER_TYPE
 
@@ -107,6 +116,8 @@ def to_spark_type(type: Type) -> Type:
             return Struct(
                 tuple(Field(each.name, to_spark_type(each.type), each.nullable) for each in fields)
             )
+        case MapType(key, value):
+            return MapType(to_spark_type(key), to_spark_type(value))
         case Interval(is_months=True):
             return INT
     return type

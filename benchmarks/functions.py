@@ -37,7 +37,7 @@ def make_rows(count: int) -> pl.DataFrame:
 def _make_column(name: str, type: Type, random: Random) -> pl.Series:
     values = [_make_value(str(type), random) for _ in range(DISTINCT)]
     dtype = to_polars(type)
-    if isinstance(dtype, pl.Date | pl.Datetime):
+    if isinstance(dtype, pl.Date | pl.Datetime | pl.Time):
         physical = pl.Int32 if isinstance(dtype, pl.Date) else pl.Int64
         return pl.Series(name, values, dtype=physical).cast(dtype)
     if isinstance(dtype, pl.Decimal):
@@ -61,7 +61,7 @@ def _make_value(type: str, random: Random) -> object:
             return f"bytes {number}".encode()
         case "date":
             return number % 30_000
-        case "timestamp":
+        case "timestamp" | "timestamp_ntz":
             return number * 10**9 + number
         case "array<int>":
             return [number, number % 7, 3]
@@ -69,7 +69,10 @@ def _make_value(type: str, random: Random) -> object:
             return [f"a{number}", "b", "c"]
         case "struct<n:int,s:string>":
             return {"n": number, "s": f"s{number}"}
-    return round(number / 100, 2)
+    if type.startswith("map<"):
+        keys, value = ([number, 7], "a") if type.startswith("map<int") else (["a", "b"], number)
+        return dict.fromkeys(keys, value)
+    return number * 60_000 if type.startswith("time(") else round(number / 100, 2)
 
 
 def draw_calls(row: SqlFunction, random: Random) -> dict[str, TypedExpression]:

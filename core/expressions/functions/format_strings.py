@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.core.expressions.function import SqlFunction, TypedCall, function, overload
-from headrace.core.expressions.functions.arguments import clip_at_zero, literal_text
+from headrace.core.expressions.functions.arguments import clip_at_zero, literal_int, literal_text
 from headrace.core.expressions.signature import BoundArguments
 from headrace.core.expressions.typed import (
     AS_WRITTEN,
@@ -194,8 +194,14 @@ def _grow_places(bound: BoundArguments) -> PolarsForm | None:
 
 
 def _spark_form_of_number(bound: BoundArguments) -> str:
-    """Return none for a double: Java writes some of them with a digit too many."""
-    return NO_SPARK_FORM if bound.types[0] in FLOAT_TYPES else AS_WRITTEN
+    """Return none for a double: Java writes some of them with a digit too many.
+
+    There is none for places that are not known either: Spark runs out of memory where they are
+    many.
+    """
+    places = literal_int(bound.arguments[1])
+    is_known = bound.types[1] == STRING or (places is not None and places <= _MOST_PLACES)
+    return AS_WRITTEN if is_known and bound.types[0] not in FLOAT_TYPES else NO_SPARK_FORM
 
 
 FORMAT_STRINGS: tuple[SqlFunction, ...] = (

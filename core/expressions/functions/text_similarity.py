@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from headrace.core.expressions.function import SqlFunction, function, overload
 from headrace.core.expressions.functions.arguments import build_mapping
 from headrace.core.expressions.signature import BoundArguments
-from headrace.core.expressions.typed import PolarsForm
+from headrace.core.expressions.typed import AS_WRITTEN, NO_SPARK_FORM, PolarsForm
 
 if TYPE_CHECKING:
     import polars as pl
@@ -33,6 +33,11 @@ def _measure_distance(left: str, right: str, limit: int | None = None) -> int:
         return -1
     found = Levenshtein.distance(left, right, score_cutoff=limit)
     return found if found <= limit else -1
+
+
+def _spark_form_of_levenshtein(bound: BoundArguments) -> str:
+    """Return no form for a limit that may be NULL: the value depends on how Spark runs it."""
+    return NO_SPARK_FORM if any(limit.nullable for limit in bound.arguments[2:]) else AS_WRITTEN
 
 
 _TAKEN = "\U0010ffff"
@@ -108,6 +113,7 @@ TEXT_SIMILARITY: tuple[SqlFunction, ...] = (
             "levenshtein(text: string, other: string, [limit: int]) -> int",
             build=build_mapping(_measure_distance),
             nulls="strict",
+            spark=_spark_form_of_levenshtein,
         ),
         example=("levenshtein('kitten', 'sitting')", "3"),
         more=(("levenshtein('kitten', 'sitting', 2)", "-1"),),

@@ -28,6 +28,9 @@ from headrace.core.expressions.signature import (
 from headrace.core.expressions.typed import AS_WRITTEN, ExpressionError, Span, TypedExpression
 from headrace.core.types.data_types import Type
 
+PREPARATION = "prepared "
+"""The begin of the names of functions that aggregates apply to their arguments."""
+
 Ordering: TypeAlias = Literal["", "rows", "values"]
 SparkForm: TypeAlias = str | Callable[[BoundArguments], str]
 
@@ -43,6 +46,7 @@ class AggregateOverload:
     check: Callable[[BoundArguments], None] | None
     spark: SparkForm
     spark_distinct: SparkForm | None = None
+    prepare: Callable[[BoundArguments], BoundArguments] | None = None
 
     def spark_form(self, bound: BoundArguments, *, is_distinct: bool) -> str:
         """Return the text that Spark runs."""
@@ -59,10 +63,16 @@ def overload(
     check: Callable[[BoundArguments], None] | None = None,
     spark: SparkForm = AS_WRITTEN,
     spark_distinct: SparkForm | None = None,
+    prepare: Callable[[BoundArguments], BoundArguments] | None = None,
 ) -> AggregateOverload:
-    """Define an overload; `returns` computes a result type that a signature cannot express."""
+    """Define an overload; `returns` computes a result type that a signature cannot express.
+
+    `prepare` returns other arguments, which are computed for all rows before they are grouped;
+    their functions are named by PREPARATION.
+    """
+    parsed = parse_signature(signature)
     return AggregateOverload(
-        parse_signature(signature), build, distinct, returns, check, spark, spark_distinct
+        parsed, build, distinct, returns, check, spark, spark_distinct, prepare
     )
 
 
@@ -121,7 +131,9 @@ class AggregateFunction:
             build = chosen.build_distinct
         type = chosen.result_type(bound) if chosen.result_type else bound.result
         spark = chosen.spark_form(bound, is_distinct=distinct is not None)
-        return ResolvedAggregate(bound, type, self.is_nullable, build(bound), spark)
+        accumulator = build(bound)
+        prepared = chosen.prepare(bound) if chosen.prepare else bound
+        return ResolvedAggregate(prepared, type, self.is_nullable, accumulator, spark)
 
     def _bind(
         self, call: TypedCall, order: tuple[tuple[TypedExpression, SortDirection], ...]

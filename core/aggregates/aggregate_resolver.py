@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 
+from headrace.core.aggregates.aggregate import PREPARATION
 from headrace.core.aggregates.calls import AggregateCall, AggregateExpression, AggregateInput
 from headrace.core.aggregates.canonical_text import canonical_text
 from headrace.core.aggregates.table import AGGREGATES
@@ -25,6 +26,7 @@ from headrace.core.expressions.typed import (
     ColumnReference,
     ExpressionError,
     ExpressionErrors,
+    FunctionCall,
     TypedExpression,
     is_fallible,
 )
@@ -172,5 +174,7 @@ def _build_input(
     """Return the input of this text; a growing one with a filter has values of its own."""
     if isinstance(typed, ColumnReference):
         return AggregateInput(typed.name, typed)
+    if isinstance(typed, FunctionCall) and typed.function.startswith(PREPARATION):
+        return AggregateInput(f"__{canonical_text(node)} {typed.function}", typed)
     filtered = f" where {canonical_text(where)}" if where and is_fallible(typed) else ""
     return AggregateInput(f"__{canonical_text(node)} {typed.type}{filtered}", typed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from headrace.core.aggregates import (
+    approximate_counts,
     bit_aggregates,
     counting,
     min_max,
@@ -21,6 +22,7 @@ from headrace.core.aggregates.distributions_table import DISTRIBUTIONS
 from headrace.core.aggregates.statistics_table import STATISTICS
 from headrace.core.expressions.function import TypedCall
 from headrace.core.expressions.signature import BoundArguments
+from headrace.core.expressions.typed import NO_SPARK_FORM
 from headrace.core.types.data_types import BIGINT
 
 EXAMPLE_ROWS: dict[str, tuple[str, list[object]]] = {
@@ -69,6 +71,22 @@ _COUNTS = (
             distinct=over_distinct(counting.build_count_if),
         ),
         example=("count_if(n > 1)", "2"),
+        nullable=False,
+    ),
+    aggregate(
+        "approx_count_distinct",
+        "About the number of different values that are not NULL, with a relative standard deviation"
+        " of at most 0.05, or of the one that is given (0.005 to 0.39). Its state has at most 2 KB,"
+        " at 0.005 256 KB, however many values there are. Spark's estimate may be another number.",
+        overload(
+            "approx_count_distinct(value: T, [deviation: constant double]) -> bigint",
+            approximate_counts.build_approximate_count,
+            distinct=approximate_counts.build_approximate_count,
+            check=approximate_counts.check_deviation,
+            prepare=approximate_counts.replace_by_registers,
+            spark=NO_SPARK_FORM,
+        ),
+        example=("approx_count_distinct(n)", "2"),
         nullable=False,
     ),
 )

@@ -85,13 +85,13 @@ SPARK_FUNCTION_NAMES = frozenset(
 
 AGGREGATE_NAMES = frozenset(
     """
-    any any_value approx_percentile array_agg avg bit_and bit_or bit_xor bool_and bool_or
-    collect_list collect_set collect_union corr count count_if covar_pop covar_samp every first
-    first_value histogram_numeric kurtosis last last_value listagg max max_by mean median min
-    min_by mode percentile percentile_approx percentile_cont percentile_disc regr_avgx
-    regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy skewness
-    some std stddev stddev_pop stddev_samp string_agg sum try_avg try_sum var_pop var_samp
-    variance
+    any any_value approx_count_distinct approx_percentile array_agg avg bit_and bit_or bit_xor
+    bool_and bool_or collect_list collect_set collect_union corr count count_if covar_pop
+    covar_samp every first first_value histogram_numeric kurtosis last last_value listagg max
+    max_by mean median min min_by mode percentile percentile_approx percentile_cont
+    percentile_disc regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx
+    regr_sxy regr_syy skewness some std stddev stddev_pop stddev_samp string_agg sum try_avg
+    try_sum var_pop var_samp variance
     """.split()
 )
 """The names of the aggregates with their aliases; a test holds that `aggregates` has the same.

@@ -96,6 +96,8 @@ TEXTS = (
     "min_by(n, s, 3) filter (where ok)",
     "collect_list(distinct s)",
     "collect_union(array(n, 1))",
+    "approx_count_distinct(x)",
+    "approx_count_distinct(s, 0.2) filter (where ok)",
     "median(x)",
     "percentile(n, array(0.1, 0.9))",
     "percentile(d, 0.4, n)",

@@ -69,6 +69,7 @@ AGGREGATES = {
     "firsts": "max_by(s, v, 2)",
     "union": "collect_union(array(k, v))",
     "values": "collect_list(distinct s)",
+    "about": "approx_count_distinct(v)",
     "middle": "median(v)",
     "shares": "percentile_approx(x, array(0.1, 0.9))",
     "weighed": "percentile(v, 0.3, k * k)",

@@ -106,6 +106,7 @@ STORED = (
             "lasts_in_time": G,
         },
     ),
+    Stored("statistics", (("orders/0",), ("orders/1",)), ("orders/2",), {"totals": K}),
     Stored(
         "joins",
         (("rules=6", "orders=30", "others=30"), ("orders=60", "others=60")),

@@ -52,6 +52,8 @@ def measure_values(values: pl.Series) -> pl.Series:
             counts = count_elements(values)
             inside = measure_values(flatten_arrays(values))
             return sum_by_row(inside, counts) + counts * WIDEST_BYTES
+        case pl.Map():
+            return measure_values(values.map.entries())
         case pl.Struct():
             sizes = [measure_values(field) for field in values.struct.unnest()]
             return pl.DataFrame(dict(enumerate(sizes))).sum_horizontal()

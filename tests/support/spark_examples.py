@@ -241,7 +241,7 @@ def _compare(step: Step, result: pl.DataFrame, schema: Schema) -> None:
         type = schema.get(f"c{index}")
         assert type is not None
         ours = _encode(values, str(type.type))
-        shown = re.sub(r" not null\b", "", str(type.type))
+        shown = re.sub(r" not null\b|`", "", str(type.type))
         if shown != column["type"]:
             example.decide("different", f"{column['name']}: {shown}, Spark {column['type']}")
         elif not _is_same(column["name"], ours, column["values"]):

@@ -6,6 +6,7 @@ tests/docs/test_examples.py.
 
 from headrace.core.expressions.function import SqlFunction
 from headrace.core.expressions.functions.addresses import ADDRESSES
+from headrace.core.expressions.functions.array_elements import ARRAY_ELEMENTS
 from headrace.core.expressions.functions.arrays import ARRAYS
 from headrace.core.expressions.functions.between_case import BETWEEN_CASE
 from headrace.core.expressions.functions.bitwise import BITWISE
@@ -33,6 +34,7 @@ from headrace.core.expressions.functions.patterns import PATTERNS
 from headrace.core.expressions.functions.random_values import RANDOM_VALUES
 from headrace.core.expressions.functions.rounding import ROUNDING
 from headrace.core.expressions.functions.row_hashes import ROW_HASHES
+from headrace.core.expressions.functions.sequences import SEQUENCES
 from headrace.core.expressions.functions.strings import STRINGS
 from headrace.core.expressions.functions.text_similarity import TEXT_SIMILARITY
 from headrace.core.expressions.functions.time_buckets import TIME_BUCKETS
@@ -57,6 +59,8 @@ FAMILIES: tuple[tuple[SqlFunction, ...], ...] = (
     CONVERSIONS,
     COLLECTIONS,
     ARRAYS,
+    ARRAY_ELEMENTS,
+    SEQUENCES,
     HIGHER_ORDER,
     MAPS,
     STRINGS,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headrace.core.expressions.coercion import choose_type, convert_implicitly
+from headrace.core.expressions.coercion import choose_type, common_type, convert_implicitly
 from headrace.core.expressions.function import TypedCall
 from headrace.core.expressions.typed import ExpressionError, TypedExpression
 from headrace.core.types.data_types import (
@@ -15,6 +15,7 @@ from headrace.core.types.data_types import (
     BOOLEAN,
     NULL,
     STRING,
+    Decimal,
     Struct,
     Type,
     find_map,
@@ -64,6 +65,15 @@ def mismatch_hint(left: Type, right: Type) -> str:
     if all(isinstance(type, Struct) for type in types):
         return "structs are compatible when their fields have the same names, in order"
     return ""
+
+
+def find_tight_type(left: Type, right: Type) -> Type | None:
+    """Return the type of an element and a value that is looked for: without a decimal between."""
+    common = common_type(left, right)
+    if isinstance(common, Decimal):
+        two = left != right and isinstance(left, Decimal) and isinstance(right, Decimal)
+        return None if two or common not in (left, right) else common
+    return common
 
 
 def refuse_map(name: str, value: TypedExpression) -> None:

@@ -1,7 +1,7 @@
 """Maps: making them, and their keys, values and entries.
 
-A map has no order and no equality in Spark: it cannot be compared, grouped by or be a key. Where
-Spark fails on a key that is NULL or occurs twice, the map is NULL.
+A map has no order and no equality in Spark: it cannot be compared, grouped by or be a key. A key
+that is NULL or occurs twice makes no map: the row fails, as in Spark.
 """
 
 from __future__ import annotations
@@ -13,19 +13,31 @@ from typing import TYPE_CHECKING
 from headrace.core.expressions.casts import build_cast
 from headrace.core.expressions.casts.rules import find_refusal
 from headrace.core.expressions.coercion import coerce_to, common_type
-from headrace.core.expressions.function import SqlFunction, TypedCall, function, overload
-from headrace.core.expressions.functions.common_types import mismatch_hint, widen, widen_all
+from headrace.core.expressions.function import (
+    SqlFunction,
+    TypedCall,
+    choose_signature,
+    function,
+    overload,
+)
+from headrace.core.expressions.functions.common_types import (
+    find_tight_type,
+    mismatch_hint,
+    widen,
+    widen_all,
+)
 from headrace.core.expressions.functions.map_forms import (
-    build_concatenation,
+    build_entries,
+    build_key_check,
     build_map,
-    build_map_of_arrays,
-    build_map_of_entries,
+    build_pairing,
+    build_pairs,
+    build_union,
     look_up,
-    make_maps,
     split_entries,
 )
 from headrace.core.expressions.functions.patterns import build_split, find_plain_separator
-from headrace.core.expressions.signature import BoundArguments
+from headrace.core.expressions.signature import BoundArguments, parse_signature
 from headrace.core.expressions.typed import (
     AS_WRITTEN,
     NO_SPARK_FORM,
@@ -41,7 +53,6 @@ from headrace.core.types.data_types import (
     NULL,
     STRING,
     Array,
-    Decimal,
     MapType,
     Struct,
     Type,
@@ -55,6 +66,11 @@ if TYPE_CHECKING:
     import polars as pl
 
 _FAMILY = "collections"
+_FROM_ARRAYS = "map_from_arrays(keys: array<K>, values: array<V>) -> map<K, V>"
+_FROM_TEXT = (
+    "str_to_map(text: exact string, [pattern: constant string], [separator: constant string])"
+    " -> map<string, string>"
+)
 
 
 def resolve_map_subscript(call: TypedCall) -> TypedExpression:
@@ -86,12 +102,12 @@ def resolve_map_element(call: TypedCall) -> TypedExpression:
     assert isinstance(map.type, MapType)
     if key.type == NULL:
         return build_cast(key, map.type.value, call.span)
-    types = map.type.key, key.type
-    if isinstance(common := common_type(*types), Decimal) and (
-        common not in types or (types[0] != types[1] and all(isinstance(t, Decimal) for t in types))
-    ):
-        message = f"element_at wants a key of type {types[0]}, got {types[1]}"
-        raise ExpressionError(message, key.span, f"cast(... as {types[0]}) converts it")
+    if find_tight_type(map.type.key, key.type) is None:
+        message = f"element_at wants a key of type {map.type.key}, got {key.type}"
+        hint = mismatch_hint(map.type.key, key.type)
+        if is_numeric(map.type.key) and is_numeric(key.type):
+            hint = f"cast(... as {map.type.key}) converts it"
+        raise ExpressionError(message, key.span, hint)
     arguments = _widen_key(call, map, key)
     return FunctionCall(map.type.value, True, call.span, call.name, arguments, look_up)
 
@@ -142,9 +158,32 @@ def _resolve_map(call: TypedCall) -> TypedExpression:
     type = MapType(key_type, value_type)
     parts = tuple(part for pair in zip(keys, values, strict=True) for part in pair)
     safe = _are_distinct(keys)
+    if not parts:
+        return _build_empty_map(call, type)
+    typed = _build_map(call, type, parts, build_pairs(type), nullable=False)
+    return replace(typed, spark=AS_WRITTEN, failure=None) if safe else typed
+
+
+def _build_empty_map(call: TypedCall, type: MapType) -> FunctionCall:
+    import polars as pl
+
+    empty = pl.lit({}, dtype=to_polars(type))
+    return FunctionCall(type, False, call.span, call.name, (), lambda: empty)
+
+
+def _build_map(
+    call: TypedCall,
+    type: MapType,
+    arguments: tuple[TypedExpression, ...],
+    entries: PolarsForm,
+    *,
+    nullable: bool = True,
+) -> FunctionCall:
+    """Return the map of the entries of arguments, which fails in rows in which they make none."""
     return FunctionCall(
-        *(type, not safe, call.span, call.name, parts, build_map(type)),
-        spark=AS_WRITTEN if safe else NO_SPARK_FORM,
+        *(type, nullable, call.span, call.name, arguments, build_map(type, entries)),
+        spark=NO_SPARK_FORM,
+        failure=build_key_check(entries),
     )
 
 
@@ -173,14 +212,13 @@ def _resolve_concat(call: TypedCall) -> TypedExpression:
     maps = call.arguments
     if not maps:
         type = MapType(STRING, STRING)
-        return FunctionCall(type, False, call.span, call.name, (), build_map(type))
+        return _build_empty_map(call, type)
     for map in maps:
         if not isinstance(map.type, MapType):
             raise ExpressionError(f"map_concat joins maps, got {map.type}", map.span)
     maps, common = widen_all(call, maps)
     assert isinstance(common, MapType)
-    form = build_concatenation(common)
-    return FunctionCall(common, True, call.span, call.name, maps, form, NO_SPARK_FORM)
+    return _build_map(call, common, maps, build_union(common))
 
 
 def _resolve_from_entries(call: TypedCall) -> TypedExpression:
@@ -195,13 +233,24 @@ def _resolve_from_entries(call: TypedCall) -> TypedExpression:
     key, value = entry.fields
     _check_key(TypedExpression(key.type, True, array.span))
     type = MapType(key.type, value.type)
-    form = build_map_of_entries(type, (key.name, value.name))
-    return FunctionCall(type, True, call.span, call.name, (array,), form, NO_SPARK_FORM)
+    return _build_map(call, type, (array,), build_entries((key.name, value.name)))
 
 
-def _build_from_arrays(bound: BoundArguments) -> PolarsForm:
+def _resolve_from_arrays(call: TypedCall) -> TypedExpression:
+    _, bound = choose_signature(call, [parse_signature(_FROM_ARRAYS)])
     assert isinstance(bound.result, MapType)
-    return build_map_of_arrays(bound.result)
+    typed = _build_map(call, bound.result, bound.arguments, build_pairing(bound.result))
+    check = typed.failure
+    assert check is not None
+
+    def explain(keys: pl.Expr, values: pl.Expr) -> pl.Expr:
+        import polars as pl
+
+        reason = pl.lit("the arrays of keys and of values have not the same length")
+        same = keys.list.len() == values.list.len()
+        return pl.when(~same).then(reason).otherwise(check(keys, values))
+
+    return replace(typed, failure=explain)
 
 
 def _build_part(form: PolarsForm) -> Callable[[BoundArguments], PolarsForm]:
@@ -218,24 +267,31 @@ def _build_part(form: PolarsForm) -> Callable[[BoundArguments], PolarsForm]:
     return build
 
 
-def _build_from_text(bound: BoundArguments) -> PolarsForm:
-    from headrace.core.expressions.batch_forms import compute_on_column
-
+def _resolve_from_text(call: TypedCall) -> TypedExpression:
+    _, bound = choose_signature(call, [parse_signature(_FROM_TEXT)])
+    assert isinstance(bound.result, MapType)
     pair, separator = (bound.constants.get(at, default) for at, default in ((1, ","), (2, ":")))
-    if not isinstance(separator, str) or not (plain := find_plain_separator(separator)):
+    if pair is None or separator is None:
+        return Constant(bound.result, True, call.span, None)
+    plain = find_plain_separator(str(separator))
+    if not plain:
         message = "str_to_map wants plain text between a key and its value"
         hint = r"plain text is ':' or '\\.'; between the entries any pattern is accepted"
         raise ExpressionError(message, bound.arguments[2].span, hint)
     split = build_split(replace(bound, constants={1: pair}, result=Array(STRING)))
-    make = compute_on_column(make_maps, bound.result)
-    return lambda text, *_: make(split_entries(split(text), plain))
+
+    def entries(text: pl.Expr) -> pl.Expr:
+        return split_entries(split(text), plain)
+
+    return _build_map(call, bound.result, bound.column_arguments, entries)
 
 
 MAPS: tuple[SqlFunction, ...] = (
     function(
         "map",
         _FAMILY,
-        "A map of keys and values, which alternate; NULL if a key is NULL or occurs twice.",
+        "A map of keys and values, which alternate. A row fails in which a key is NULL or occurs"
+        " twice.",
         example=("map('a', 1, 'b', 2)", "{a -> 1, b -> 2}"),
         resolve=_resolve_map,
         signatures=("map(key: K, value: V, ...) -> map<K, V>",),
@@ -243,7 +299,7 @@ MAPS: tuple[SqlFunction, ...] = (
     function(
         "map_concat",
         _FAMILY,
-        "A map of the entries of all maps; NULL if one of them is, or if a key occurs twice.",
+        "A map of the entries of all maps. A row fails in which a key occurs twice.",
         example=("map_concat(map('a', 1), map('b', 2))", "{a -> 1, b -> 2}"),
         resolve=_resolve_concat,
         signatures=("map_concat(map: map<K, V>...) -> map<K, V>",),
@@ -270,19 +326,17 @@ MAPS: tuple[SqlFunction, ...] = (
     function(
         "map_from_arrays",
         _FAMILY,
-        "A map of an array of keys and an array of values; NULL if a key is NULL or occurs twice,"
-        " or if the arrays are not of the same length.",
-        overload(
-            "map_from_arrays(keys: array<K>, values: array<V>) -> map<K, V>",
-            build=_build_from_arrays,
-            spark=NO_SPARK_FORM,
-        ),
+        "A map of an array of keys and an array of values. A row fails in which a key is NULL or"
+        " occurs twice, or the arrays are not of the same length.",
         example=("map_from_arrays(array('a', 'b'), array(1, 2))", "{a -> 1, b -> 2}"),
+        resolve=_resolve_from_arrays,
+        signatures=(_FROM_ARRAYS,),
     ),
     function(
         "map_from_entries",
         _FAMILY,
-        "A map of an array of structs of a key and a value; NULL if a key is NULL or occurs twice.",
+        "A map of an array of structs of a key and a value; NULL if one of the structs is. A row"
+        " fails in which a key is NULL or occurs twice.",
         example=("map_from_entries(array(struct('a', 1), struct('b', 2)))", "{a -> 1, b -> 2}"),
         resolve=_resolve_from_entries,
         signatures=("map_from_entries(entries: array<struct<key: K, value: V>>) -> map<K, V>",),
@@ -311,16 +365,11 @@ MAPS: tuple[SqlFunction, ...] = (
         "str_to_map",
         _FAMILY,
         "A map of the texts between the matches of a pattern, ',' if none is given, each split at"
-        " the first separator, ':' if none is given; NULL if a key occurs twice.",
-        overload(
-            "str_to_map(text: exact string, [pattern: constant string],"
-            " [separator: constant string])"
-            " -> map<string, string>",
-            build=_build_from_text,
-            spark=NO_SPARK_FORM,
-        ),
+        " the first separator, ':' if none is given. A row fails in which a key occurs twice.",
         example=("str_to_map('a:1,b:2')", "{a -> 1, b -> 2}"),
         more=(("str_to_map('a=1&b', '&', '=')", "{a -> 1, b -> null}"),),
+        resolve=_resolve_from_text,
+        signatures=(_FROM_TEXT,),
     ),
 )
 """The functions of maps."""

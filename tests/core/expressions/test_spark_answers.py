@@ -103,7 +103,7 @@ def test_every_expression_has_the_type_and_the_values_that_spark_gives(name: str
             continue
         if "error" in answer or text in refused:
             wrong.append(f"{text}: accepted as {type}, but {answer.get('error', 'to be refused')}")
-        elif type != answer["type"].replace(" not null", ""):
+        elif type.replace("`", "") != answer["type"].replace(" not null", ""):
             wrong.append(f"{text}: {type}, spark {answer['type']}")
         elif not same(values, answer["values"], text in close):
             rows = [

@@ -1,15 +1,17 @@
-"""Maps: refusals, and the NULLs where Spark fails a job.
+"""Maps: refusals, and the rows that fail as in Spark.
 
 Values are compared with Spark's in tests/core/spark/cases/maps.json.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import polars as pl
 import pytest
 
+from headrace.core.errors.value_errors import ExpressionFailure
 from headrace.core.expressions import to_expr, type_expression
 from headrace.core.expressions.typed import NO_SPARK_FORM, FunctionCall
 from headrace.core.types.data_types import (
@@ -38,6 +40,7 @@ SCHEMA = Schema(
         Field("entries", Array(Struct((Field("k", STRING), Field("v", INT))))),
     )
 )
+KEYS = Schema((Field("k", Array(STRING)),))
 VALUES_HINT = "compare one of its values, as in m['key'], or map_keys(m), map_values(m)"
 
 
@@ -70,7 +73,7 @@ def evaluate(text: str, **columns: Any) -> list[Any]:
         ("array_contains(array(m), m)", "array_contains cannot compare maps", "array(m)", ""),
         ("greatest(m, m)", "greatest wants ordered values, got map<string,int>", None, ""),
         ("d[i]", "the keys of this map are of type date, got int", "i", ""),
-        ("element_at(m, i)", "element_at cannot look for int in the keys", "i", ""),
+        ("element_at(m, i)", "element_at wants a key of type string, got int", "i", ""),
         ("element_at(n, 1.5)", "element_at wants a key of type bigint", "1.5", "cast(... as"),
         ("map_contains_key(m, null)", "cannot look for a bare NULL", "null", "cast(null as"),
         ("map_contains_key(keys, 'a')", "map_contains_key wants a map, got array", "keys", ""),
@@ -88,47 +91,62 @@ def test_a_misuse_is_pointed_at(text: str, message: str, at: str | None, hint: s
     assert_refused(text, SCHEMA, message, text if at is None else at, hint)
 
 
+TWICE, NULL_KEY = "the key a occurs twice", "a key of the map is NULL"
+LENGTHS = "the arrays of keys and of values have not the same length"
+
+
 @pytest.mark.parametrize(
-    ("text", "columns", "values"),
+    ("text", "column", "rows"),
     [
-        (
-            "map(s, i, 'b', 2)",
-            {"s": ["a", "b", None], "i": [1, 1, 1]},
-            [{"a": 1, "b": 2}, None, None],
-        ),
-        ("map_concat(m, map('a', 0))", {"m": [{}, {"a": 1}, None]}, [{"a": 0}, None, None]),
+        ("map(s, 1, 'b', 2)", "s", [("c", {"c": 1, "b": 2}), ("b", "the key b occurs twice"),
+                                    (None, NULL_KEY)]),
+        ("map(s, 1)", "s", [("c", {"c": 1}), (None, NULL_KEY)]),
+        ("map_concat(m, map('a', 0))", "m", [({}, {"a": 0}), (None, None), ({"a": 1}, TWICE)]),
         (
             "map_from_arrays(keys, array(1, 2))",
-            {"keys": [["a", "b"], ["a", "a"], ["a", None], ["a"], None]},
-            [{"a": 1, "b": 2}, None, None, None, None],
+            "keys",
+            [
+                (["a", "b"], {"a": 1, "b": 2}),
+                (None, None),
+                (["a", "a"], TWICE),
+                (["a", None], NULL_KEY),
+                (["a"], LENGTHS),
+            ],
         ),
         (
             "map_from_entries(entries)",
-            {
-                "entries": [
-                    [{"k": "a", "v": None}],
-                    [{"k": "a", "v": 1}] * 2,
-                    [{"k": None, "v": 1}],
-                    [None],
-                    [],
-                ]
-            },
-            [{"a": None}, None, None, None, {}],
+            "entries",
+            [
+                ([{"k": "a", "v": None}], {"a": None}),
+                ([], {}),
+                ([{"k": "b", "v": 1}, None], None),
+                ([{"k": "a", "v": 1}] * 2, TWICE),
+                ([{"k": None, "v": 1}], NULL_KEY),
+            ],
         ),
         (
             "str_to_map(s)",
-            {"s": ["a:1,b", "a:1,a:2", ""]},
-            [{"a": "1", "b": None}, None, {"": None}],
+            "s",
+            [("a:1,b", {"a": "1", "b": None}), ("", {"": None}), ("a:1,b:1,a:2", TWICE)],
         ),
-        ("map(0.0D, 1, cast(i as double) * -1, 2)", {"i": [1, 0]}, [{0.0: 1, -1.0: 2}, None]),
+        (
+            "map(0.0D, 1, cast(i as double) * -1, 2)",
+            "i",
+            [(1, {0.0: 1, -1.0: 2}), (0, "the key -0.0 occurs twice")],
+        ),
     ],
-)
-def test_a_key_that_is_null_or_occurs_twice_makes_no_map(
-    text: str, columns: dict[str, list[Any]], values: list[Any]
+)  # fmt: skip
+def test_a_key_that_is_null_or_occurs_twice_fails_the_row(
+    text: str, column: str, rows: list[tuple[Any, Any]]
 ) -> None:
-    assert evaluate(text, **columns) == values
     typed = type_expression(text, SCHEMA)
     assert isinstance(typed, FunctionCall) and typed.spark == NO_SPARK_FORM
+    sound = [(given, made) for given, made in rows if not isinstance(made, str)]
+    assert evaluate(text, **{column: [given for given, _ in sound]}) == [made for _, made in sound]
+    for given, reason in rows:
+        if isinstance(reason, str):
+            with pytest.raises(ExpressionFailure, match=re.escape(reason)):
+                evaluate(text, **{column: [sound[0][0], given]})
 
 
 def test_spark_makes_maps_with_distinct_literal_keys_itself() -> None:
@@ -146,5 +164,6 @@ def test_rows_of_lists_are_zipped_whatever_lies_between_them() -> None:
     keys = [None, ["a", "b"], [], ["c"], None]
     frame = pl.DataFrame({"k": pl.Series(keys, dtype=pl.List(pl.String))})
     frame = pl.concat([frame, frame.slice(1, 3)], rechunk=False).filter(pl.int_range(pl.len()) != 3)
-    found = evaluate("map_from_arrays(keys, keys)", keys=frame["k"].to_list())
-    assert found == [None, {"a": "a", "b": "b"}, {}, None, {"a": "a", "b": "b"}, {}, {"c": "c"}]
+    found = frame.select(to_expr(type_expression("map_from_arrays(k, k)", KEYS)).alias("r"))["r"]
+    one = {"a": "a", "b": "b"}
+    assert found.to_list() == [None, one, {}, None, one, {}, {"c": "c"}]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from headrace.core.expressions.function import TypedCall
@@ -25,7 +25,7 @@ from headrace.core.expressions.typed import (
     Span,
     TypedExpression,
 )
-from headrace.core.types.data_types import INT, NULL, STRING, Array, Field, Struct, Type
+from headrace.core.types.data_types import INT, NULL, STRING, Array, Field, MapType, Struct, Type
 
 if TYPE_CHECKING:
     import polars as pl
@@ -104,12 +104,22 @@ def resolve_generator(
 
 
 def generate_elements(array: TypedExpression) -> Generator:
-    """Return the generator of the elements of an array, in a column `col`."""
+    """Return the generator of the elements of an array, in a column `col`, or of the entries of a
+    map, in the columns `key` and `value`."""
+    if isinstance(array.type, MapType):
+        entries = FUNCTIONS["map_entries"].resolve(TypedCall("map_entries", (array,), array.span))
+        of_entry = (Field("key", array.type.key), Field("value", array.type.value))
+        return Generator(_without_spark_form(entries), of_entry, is_struct=True)
     if not isinstance(array.type, Array):
-        message = f"wanted an array to explode, got {_describe(array)}"
+        message = f"wanted an array or a map to explode, got {_describe(array)}"
         raise ExpressionError(message, array.span)
     columns = (Field(ELEMENT_COLUMN, array.type.element),)
     return Generator(array, columns, array_span=array.span)
+
+
+def _without_spark_form(typed: TypedExpression) -> TypedExpression:
+    """Return a call that is not written in the text."""
+    return replace(typed, spark=NO_SPARK_FORM) if isinstance(typed, FunctionCall) else typed
 
 
 def _describe(value: TypedExpression) -> str:
@@ -120,13 +130,8 @@ def _resolve_explode(call: TypedCall) -> Generator:
     made = generate_elements(_expect_one(call))
     outer, has_position = call.name.endswith("_outer"), call.name.startswith("pos")
     position = (Field(POSITION_COLUMN, INT, outer),) if has_position else ()
-    return Generator(
-        made.array,
-        (*position, *made.columns),
-        has_position,
-        outer=outer,
-        array_span=made.array_span,
-    )
+    columns = (*position, *made.columns)
+    return replace(made, columns=columns, has_position=has_position, outer=outer)
 
 
 def _resolve_inline(call: TypedCall) -> Generator:

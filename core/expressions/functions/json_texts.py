@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 from headrace.core.expressions.casts import build_cast_form
 from headrace.core.expressions.function import SqlFunction, function, overload
 from headrace.core.expressions.signature import BoundArguments
+from headrace.core.expressions.text_options import TextOptions, read_options
 from headrace.core.expressions.typed import Constant, ExpressionError, PolarsForm
+from headrace.core.types import calendar
 from headrace.core.types.data_types import (
     BINARY,
     BOOLEAN,
@@ -28,6 +30,7 @@ from headrace.core.types.data_types import (
     Decimal,
     Field,
     Interval,
+    MapType,
     Struct,
     Time,
     Type,
@@ -36,6 +39,9 @@ from headrace.core.types.type_parser import TypeTextError, parse_type
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from headrace.core.expressions.json.json_reader import JsonGrammar
+    from headrace.core.expressions.json.json_rows import JsonRowOptions
 
 
 def _build_get_json_object(bound: BoundArguments) -> PolarsForm:
@@ -94,6 +100,52 @@ def _build_object_keys(bound: BoundArguments) -> PolarsForm:
 CORRUPT_COLUMN = "_corrupt_record"
 
 
+def _read_json_options(bound: BoundArguments) -> JsonRowOptions:
+    from headrace.core.expressions.json.json_rows import JsonRowOptions
+
+    options = read_options("from_json", bound, 2)
+    timestamp = options.get_time_format("timestampFormat", parses=True)
+    date = options.get_time_format("dateFormat", parses=True)
+    options.check_mode()
+    times: dict[Type, PolarsForm] = {
+        TIMESTAMP: _read_seconds_or(timestamp or build_cast_form(STRING, TIMESTAMP)),
+        DATE: (lambda text: calendar.truncate_to_day(date(text))) if date else _read_date,
+    }
+    corrupt = options.get_text("columnNameOfCorruptRecord", CORRUPT_COLUMN)
+    grammar = _read_grammar(options)
+    options.refuse_others()
+    return JsonRowOptions(grammar, corrupt, times)
+
+
+def _read_seconds_or(form: PolarsForm) -> PolarsForm:
+    """Return the form of texts of which some are numbers of seconds."""
+    import polars as pl
+
+    from headrace.core.expressions.json.json_rows import NUMBER_MARK
+
+    cast = build_cast_form(STRING, TIMESTAMP)
+
+    def read(text: pl.Expr) -> pl.Expr:
+        of_number = cast(text.str.strip_prefix(NUMBER_MARK))
+        return pl.when(text.str.starts_with(NUMBER_MARK)).then(of_number).otherwise(form(text))
+
+    return read
+
+
+def _read_grammar(options: TextOptions) -> JsonGrammar:
+    from headrace.core.expressions.json.json_reader import JsonGrammar
+
+    return JsonGrammar(
+        single_quotes=options.get_flag("allowSingleQuotes", True),
+        special_numbers=options.get_flag("allowNonNumericNumbers", True),
+        control_characters=options.get_flag("allowUnquotedControlChars", False),
+        comments=options.get_flag("allowComments", False),
+        bare_names=options.get_flag("allowUnquotedFieldNames", False),
+        leading_zeros=options.get_flag("allowNumericLeadingZeros", False),
+        any_escape=options.get_flag("allowBackslashEscapingAnyCharacter", False),
+    )
+
+
 def _parse_schema(bound: BoundArguments) -> Type:
     """Return the type that a constant schema names: columns as in 'a int, b string', or a type."""
     text, span = bound.constants[1], bound.arguments[1].span
@@ -104,30 +156,40 @@ def _parse_schema(bound: BoundArguments) -> Type:
     except TypeTextError as error:
         hint = error.hint or "as in 'a int, b string'"
         raise ExpressionError(f"the schema '{text}': {error}", span, hint) from None
-    if not isinstance(type, Struct | Array):
-        message = f"a schema is of columns, a struct or an array, got {type}"
+    if not isinstance(type, Struct | Array | MapType):
+        message = f"a schema is of columns, a struct, an array or a map, got {type}"
         raise ExpressionError(message, span, f"as in 'a {type}'")
-    if refused := _find_other_type(type, _READABLE):
+    if refused := _find_unreadable(type):
         message = f"from_json cannot read values of type {refused}"
-        raise ExpressionError(message, span, f"read a string, and cast(... as {refused})")
-    corrupt = type.get(CORRUPT_COLUMN) if isinstance(type, Struct) else None
+        raise ExpressionError(message, span, _describe_instead(refused))
+    options = read_options("from_json", bound, 2)
+    name = options.get_text("columnNameOfCorruptRecord", CORRUPT_COLUMN)
+    corrupt = type.get(name) if isinstance(type, Struct) else None
     if corrupt and corrupt.type != STRING:
-        message = f"the column {CORRUPT_COLUMN} is for texts that are not read, got {corrupt.type}"
-        raise ExpressionError(message, span, f"write {CORRUPT_COLUMN} string")
+        message = f"the column {name} is for texts that are not read, got {corrupt.type}"
+        raise ExpressionError(message, span, f"write {name} string")
     return _without_not_null(type)
 
 
 _READABLE = (*INTEGER_TYPES, *FLOAT_TYPES, BOOLEAN, STRING, BINARY, DATE, *TIMESTAMP_TYPES)
 
 
-def _find_other_type(type: Type, known: tuple[Type, ...]) -> Type | None:
-    """Return a type within that is none of these, no decimal and no time or interval."""
+def _find_unreadable(type: Type) -> Type | None:
+    """Return a type within that no text is read as."""
     match type:
         case Struct(fields):
-            return next(filter(None, (_find_other_type(each.type, known) for each in fields)), None)
+            return next(filter(None, (_find_unreadable(each.type) for each in fields)), None)
         case Array(element):
-            return _find_other_type(element, known)
-    return None if type in known or isinstance(type, Decimal | Time | Interval) else type
+            return _find_unreadable(element)
+        case MapType(key, value):
+            return _find_unreadable(value) if key == STRING else type
+    return None if type in _READABLE or isinstance(type, Decimal | Time | Interval) else type
+
+
+def _describe_instead(type: Type) -> str:
+    if isinstance(type, MapType):
+        return f"the keys of JSON are texts: map<string,{type.value}>"
+    return f"read a string, and cast(... as {type})"
 
 
 def _parse_columns(text: str) -> Type:
@@ -137,7 +199,7 @@ def _parse_columns(text: str) -> Type:
         try:
             return parse_type(text)[0]
         except TypeTextError as other:
-            is_type = re.match(r"\s*(array|struct)\s*<", text, re.IGNORECASE)
+            is_type = re.match(r"\s*(array|struct|map)\s*<", text, re.IGNORECASE)
             raise (other if is_type else error) from None
 
 
@@ -148,21 +210,19 @@ def _without_not_null(type: Type) -> Type:
             return Struct(tuple(Field(f.name, _without_not_null(f.type)) for f in fields))
         case Array(element):
             return Array(_without_not_null(element))
+        case MapType(key, value):
+            return MapType(key, _without_not_null(value))
     return type
 
 
 def _build_from_json(bound: BoundArguments) -> PolarsForm:
     from headrace.core.expressions.batch_forms import compute_on_column
-    from headrace.core.expressions.json.json_rows import JsonRowOptions, JsonRows
+    from headrace.core.expressions.json.json_rows import JsonRows
 
-    assert isinstance(bound.result, Struct | Array)
-    times: dict[Type, PolarsForm] = {
-        TIMESTAMP: build_cast_form(STRING, TIMESTAMP),
-        DATE: _read_date,
-    }
-    rows = JsonRows(bound.result, JsonRowOptions(times=times))
+    assert isinstance(bound.result, Struct | Array | MapType)
+    rows = JsonRows(bound.result, _read_json_options(bound))
     form = compute_on_column(rows.convert, bound.result)
-    return lambda text, schema: form(text)
+    return lambda text, *_: form(text)
 
 
 def _read_date(text: pl.Expr) -> pl.Expr:
@@ -178,17 +238,20 @@ def _read_date(text: pl.Expr) -> pl.Expr:
 def _build_schema_of_json(bound: BoundArguments) -> PolarsForm:
     import polars as pl
 
-    from headrace.core.expressions.json.json_reader import DEFAULT_GRAMMAR, InvalidJson, JsonReader
+    from headrace.core.expressions.json.json_reader import InvalidJson, JsonReader
     from headrace.core.expressions.json.json_schema import format_inferred, infer_type
 
     text, span = bound.constants[0], bound.arguments[0].span
     assert isinstance(text, str)
+    options = read_options("schema_of_json", bound, 1)
+    grammar = _read_grammar(options)
+    options.refuse_others()
     try:
-        value = JsonReader(DEFAULT_GRAMMAR).read(text) if text.strip() else None
+        value = JsonReader(grammar).read(text) if text.strip() else None
     except InvalidJson:
         raise ExpressionError("schema_of_json wants a JSON text", span) from None
     schema = format_inferred(infer_type(value))
-    return lambda text: pl.lit(schema)
+    return lambda text, *_: pl.lit(schema)
 
 
 def _refuse_null(bound: BoundArguments) -> None:
@@ -197,16 +260,49 @@ def _refuse_null(bound: BoundArguments) -> None:
 
 
 def _check_writable(bound: BoundArguments) -> None:
-    if found := _find_other_type(bound.types[0], (*_READABLE, NULL)):
+    if found := _find_unwritable(bound.types[0]):
         hint = "cast(... as string) makes a text of it"
         message = f"to_json has no text for {found}"
         raise ExpressionError(message, bound.arguments[0].span, hint)
 
 
+def _find_unwritable(type: Type) -> Type | None:
+    """Return a type within that is not written."""
+    match type:
+        case Struct(fields):
+            return next(filter(None, (_find_unwritable(each.type) for each in fields)), None)
+        case Array(element):
+            return _find_unwritable(element)
+        case MapType(key, value):
+            return _find_unwritable_key(key) or _find_unwritable(value)
+    return (
+        None if type in (*_READABLE, NULL) or isinstance(type, Decimal | Time | Interval) else type
+    )
+
+
+def _find_unwritable_key(type: Type) -> Type | None:
+    """Return a type within a key that is not written: Spark writes no values of an array there."""
+    if isinstance(type, Struct):
+        return next(filter(None, (_find_unwritable_key(each.type) for each in type.fields)), None)
+    return type if isinstance(type, Array) else _find_unwritable(type)
+
+
 def _build_to_json(bound: BoundArguments) -> PolarsForm:
+    import polars as pl
+
     from headrace.core.expressions.json.json_text_forms import JsonTextOptions, build_json_text
 
-    return build_json_text(bound.types[0], JsonTextOptions())
+    options = read_options("to_json", bound, 1)
+    times: dict[Type, PolarsForm] = {}
+    if timestamp := options.get_time_format("timestampFormat", parses=False):
+        times[TIMESTAMP] = timestamp
+    if date := options.get_time_format("dateFormat", parses=False):
+        times[DATE] = lambda value: date(value.cast(pl.Datetime("us", "UTC")))
+    has_nulls = not options.get_flag("ignoreNullFields", True)
+    sorts_keys = options.get_flag("sortKeys", False)
+    options.refuse_others()
+    form = build_json_text(bound.types[0], JsonTextOptions(has_nulls, times, sorts_keys))
+    return lambda value, *_: form(value)
 
 
 JSON_TEXTS: tuple[SqlFunction, ...] = (
@@ -250,7 +346,8 @@ JSON_TEXTS: tuple[SqlFunction, ...] = (
             f" {CORRUPT_COLUMN} string in the schema then has the text.",
         ),
         overload(
-            "from_json(text: string, schema: constant string) -> S",
+            "from_json(text: string, schema: constant string,"
+            " [options: constant map<string, string>]) -> S",
             build=_build_from_json,
             returns=_parse_schema,
         ),
@@ -261,16 +358,17 @@ JSON_TEXTS: tuple[SqlFunction, ...] = (
         *(
             "to_json",
             "json",
-            "A struct or an array as JSON. Fields that are NULL are left out.",
+            "A struct, an array or a map as JSON. Fields that are NULL are left out, unless the"
+            " option ignoreNullFields is false.",
         ),
         *(
             overload(
-                f"to_json({parameter}) -> string",
+                f"to_json({parameter}, [options: constant map<string, string>]) -> string",
                 build=_build_to_json,
                 check=_check_writable,
                 nulls="strict",
             )
-            for parameter in ("row: S", "list: array<T>")
+            for parameter in ("row: S", "list: array<T>", "map: map<K, V>")
         ),
         example=("to_json(named_struct('a', 1, 'b', array('x', null)))", '{"a":1,"b":["x",null]}'),
     ),
@@ -281,7 +379,8 @@ JSON_TEXTS: tuple[SqlFunction, ...] = (
             "The schema of a JSON text, as `from_json` takes it.",
         ),
         overload(
-            "schema_of_json(text: constant string) -> string",
+            "schema_of_json(text: constant string, [options: constant map<string, string>])"
+            " -> string",
             build=_build_schema_of_json,
             check=_refuse_null,
             nulls="never",

@@ -46,6 +46,7 @@ from headrace.core.types.data_types import (
     Decimal,
     Field,
     Interval,
+    MapType,
     Struct,
     Time,
     Type,
@@ -77,6 +78,9 @@ _LARGE: Final = 2.0**63
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SLICE = 4096
 
+NUMBER_MARK: Final = "\0"
+"""The first character of the text of a time that is a number of seconds."""
+
 
 @dataclass(frozen=True, slots=True)
 class JsonRowOptions:
@@ -91,7 +95,7 @@ class JsonRowOptions:
 class JsonRows:
     """The conversion of columns of JSON texts to values of one type: a struct or an array."""
 
-    def __init__(self, type: Struct | Array, options: JsonRowOptions) -> None:
+    def __init__(self, type: Struct | Array | MapType, options: JsonRowOptions) -> None:
         self._type = type
         self._options = options
         self._reader = JsonReader(options.grammar, decimal.Decimal)
@@ -101,7 +105,7 @@ class JsonRows:
             self._convert: _Convert = _refuse
         else:
             self._fields = (Field("value", type),)
-            self._convert = self._compile_root_array(type)
+            self._convert = self._compile_root(type)
         self._converts = {
             each.name: self._compile(each.type)
             for each in self._fields
@@ -129,7 +133,7 @@ class JsonRows:
             self._build(each, values, texts, bad)
             for each, values in zip(self._fields, columns, strict=True)
         ]
-        if isinstance(self._type, Array):
+        if not isinstance(self._type, Struct):
             return frame[0]
         return _join_fields(self._type, frame, pl.Series(is_value))
 
@@ -168,7 +172,7 @@ class JsonRows:
             return {}
 
     def _read_exactly(self, root: object) -> Mapping[str, object]:
-        if isinstance(self._type, Array):
+        if not isinstance(self._type, Struct):
             return {"value": self._convert(root)}
         if not isinstance(root, tuple):
             raise _BadValue
@@ -188,8 +192,10 @@ class JsonRows:
                     self._is_bad = True
         return found
 
-    def _compile_root_array(self, type: Array) -> _Convert:
+    def _compile_root(self, type: Array | MapType) -> _Convert:
         convert = self._compile(type)
+        if isinstance(type, MapType):
+            return convert
         single = self._compile(type.element) if isinstance(type.element, Struct) else None
 
         def convert_root(value: object) -> object:
@@ -207,6 +213,9 @@ class JsonRows:
             case Array(element):
                 convert = self._compile(element)
                 return lambda value: _convert_elements(value, convert)
+            case MapType(_, inner):
+                of_value = self._compile(inner)
+                return lambda value: _convert_entries(value, of_value)
             case Decimal(precision, scale):
                 return lambda value: _convert_decimal(value, precision, scale)
         if _is_parsed(type):
@@ -235,6 +244,10 @@ def _convert_elements(value: object, convert: _Convert) -> list[object]:
     if not isinstance(value, list):
         raise _BadValue
     return [None if each is None else convert(each) for each in value]
+
+
+def _convert_entries(value: object, convert: _Convert) -> dict[str, object]:
+    return {name: None if each is None else convert(each) for name, each in _list_members(value)}
 
 
 def _compile_integer(type: Type) -> _Convert:
@@ -312,9 +325,10 @@ def _convert_timestamp(value: object) -> str:
 def _format_seconds(seconds: int) -> str:
     """Return a time as a text that a cast reads."""
     try:
-        return (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ").zfill(20)
+        text = (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ").zfill(20)
     except OverflowError:
         raise _BadValue from None
+    return f"{NUMBER_MARK}{text}"
 
 
 _NUMBER = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
@@ -356,6 +370,8 @@ def _has_decimals(type: Type) -> bool:
             return any(_has_decimals(each.type) for each in fields)
         case Array(element):
             return _has_decimals(element)
+        case MapType(_, value):
+            return _has_decimals(value)
     return isinstance(type, Decimal)
 
 
@@ -366,6 +382,8 @@ def _to_raw(type: Type) -> Type:
             return Struct(tuple(Field(each.name, _to_raw(each.type)) for each in fields))
         case Array(element):
             return Array(_to_raw(element))
+        case MapType(key, value):
+            return MapType(key, _to_raw(value))
     return STRING if type in (DATE, TIMESTAMP) or _is_parsed(type) else type
 
 
@@ -395,6 +413,10 @@ def _cast_times(raw: pl.Series, type: Type, times: Mapping[Type, TimeForm]) -> p
             # An element that does not fit its type makes the array NULL.
             same = _count_nulls(raw) == _count_nulls(found)
             return pl.select(pl.when(same).then(found)).to_series().alias(raw.name)
+    if isinstance(type, MapType):
+        entries = Array(Struct((Field("key", STRING), Field("value", type.value))))
+        listed = raw.to_frame("m").select(pl.col("m").map.entries()).to_series()
+        return _cast_times(listed, entries, times).cast(to_polars(type)).alias(raw.name)
     form = build_form(STRING, type, try_=False) if _is_parsed(type) else times[type]
     return raw.to_frame().select(form(pl.col(raw.name)).alias(raw.name)).to_series()
 

@@ -22,6 +22,7 @@ from headrace.core.types.data_types import (
     Array,
     Decimal,
     Interval,
+    MapType,
     Struct,
     Time,
     Type,
@@ -36,6 +37,8 @@ class JsonTextOptions:
     """Whether fields that are NULL are written."""
     times: Mapping[Type, PolarsForm] = field(default_factory=dict)
     """The forms of dates and timestamps as text, if they are not the usual ones."""
+    sorts_keys: bool = False
+    """Whether fields and entries are in the order of their names."""
 
 
 def build_json_text(type: Type, options: JsonTextOptions) -> PolarsForm:
@@ -46,6 +49,8 @@ def build_json_text(type: Type, options: JsonTextOptions) -> PolarsForm:
         case Array(element):
             body = build_json_text(element, options)(pl.element()).fill_null("null")
             return lambda value: pl.lit("[") + value.list.eval(body).list.join(",") + pl.lit("]")
+        case MapType():
+            return _build_map(type, options)
         case Decimal():
             return build_form(type, STRING, try_=False)
     if type in options.times:
@@ -111,18 +116,57 @@ def _format_floats(value: pl.Series) -> pl.Series:
     return texts.zip_with(value.is_finite().fill_null(True), '"' + texts + '"')
 
 
+def _build_map(type: MapType, options: JsonTextOptions) -> PolarsForm:
+    """Return the form of the text of a map: {"a":1}; a value may be null."""
+    key_text, value_text = _build_key_text(type.key), build_json_text(type.value, options)
+    key, value = (pl.element().struct.field(name) for name in ("key", "value"))
+
+    def write(maps: pl.Series) -> pl.Series:
+        texts = value_text(value).cast(pl.String).fill_null("null")
+        named = pl.struct(key_text(key).alias("key"), texts.alias("value"))
+        entries = maps.to_frame("m").select(pl.col("m").map.entries().list.eval(named)).to_series()
+        if options.sorts_keys:
+            entries = entries.list.eval(pl.element().sort_by(key))
+        joined = entries.list.eval(_quote_text(key) + ":" + value).list.join(",")
+        return "{" + joined + "}"
+
+    return compute_on_column(write, STRING)
+
+
+def _build_key_text(type: Type) -> PolarsForm:
+    """Return the form of a key as Java writes Spark's value: a time is a number."""
+    match type:
+        case Struct(fields):
+            forms = {each.name: _build_key_text(each.type) for each in fields}
+
+            def write(value: pl.Expr) -> pl.Expr:
+                texts = [form(value.struct.field(n)).fill_null("null") for n, form in forms.items()]
+                return pl.lit("[") + pl.concat_str(texts, separator=",") + pl.lit("]")
+
+            return write
+        case Decimal():
+            return build_form(type, STRING, try_=False)
+    if type in FLOAT_TYPES:
+        return compute_on_column(format_double, STRING)
+    if type in (DATE, TIMESTAMP):
+        return lambda value: value.to_physical().cast(pl.String)
+    return _to_string
+
+
 def _build_struct(type: Struct, options: JsonTextOptions) -> PolarsForm:
     """Return the form of the text of a struct: {"a":1}."""
-    names = [quote_characters(each.name) for each in type.fields]
     forms: list[Callable[[pl.Expr], pl.Expr]] = []
-    for name, each in zip(names, type.fields, strict=True):
-        form = build_json_text(each.type, options)
+    for each in type.fields:
+        name, form = quote_characters(each.name), build_json_text(each.type, options)
         forms.append(_build_member(f",{name}:", form, has_nulls=options.has_nulls))
+    order = [*range(len(forms))]
+    if options.sorts_keys:
+        order.sort(key=lambda at: type.fields[at].name)
 
     def write(value: pl.Series) -> pl.Series:
         inside = value.struct.unnest()
         inside.columns = [f"f{at}" for at in range(len(forms))]
-        members = [form(pl.col(f"f{at}")).alias(f"f{at}") for at, form in enumerate(forms)]
+        members = [forms[at](pl.col(f"f{at}")).alias(f"f{at}") for at in order]
         joined = pl.concat_str("*", ignore_nulls=True).str.slice(1)
         texts = inside.select(members).select(pl.lit("{") + joined + pl.lit("}")).to_series()
         return pl.select(pl.when(value.is_not_null()).then(texts)).to_series()

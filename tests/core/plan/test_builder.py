@@ -296,7 +296,7 @@ sinks:
         ("event_time: id", "json: {epoch: ms}"),
         ("event_time: id\n    format: parquet", "[as in event_time: timestamp_millis(id)]"),
         ("event_time: meta.ts", None),
-        ("event_time: meta.tz", 'no field "tz"'),
+        ("event_time: meta.tz", 'unknown field "tz"'),
         ("watermark: {delay: 1s}", "a watermark needs an event time"),
         ("event_time: at\n    watermark: {from: name}", 'wanted a timestamp, got "name"'),
         ("format: raw", "raw records are one column of text or bytes, got 6"),

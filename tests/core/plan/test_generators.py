@@ -61,6 +61,11 @@ def explode_of(folder: Path, clause: str) -> tuple[nodes.Explode, list[tuple[obj
             [(1, 0, "a"), (1, 1, None), (2, None, None), (3, None, None)],
         ),
         (
+            "posexplode(map('a', id, 'b', null))",
+            "pos int not null, key string, value bigint",
+            [(n, *row) for n in (1, 2, 3) for row in ((0, "a", n), (1, "b", None))],
+        ),
+        (
             "inline(if(id > 1, null, array(named_struct('p', id, 'q', 'x'), null)))",
             "p bigint, q string",
             [(1, 1, "x"), (1, None, None)],
@@ -100,7 +105,7 @@ def test_a_generator_makes_these_columns_and_rows(
         ("tags", "wanted one column and the array it comes from"),
         ("upper(name)", 'wanted a generator, got "upper(name)" [write explode(...) as item'),
         ("explode(tagz)", 'unknown column "tagz" [did you mean "tags"?]'),
-        ("explode(name)", "wanted an array to explode, got a value of type string"),
+        ("explode(name)", "wanted an array or a map to explode, got a value of type string"),
         ("explode(tags) as (a, b)", "wanted 1 names of columns, got 2 [they are col"),
         ("explode(tags) as id", 'there is a column "id" already [name the columns:'),
         ("posexplode(tags) as (a, a)", 'two columns would be called "a" [name the columns:'),

@@ -38,6 +38,7 @@ sinks:
         ("inline(array(named_struct('p', id, 'q', items), null))", "p, q"),
         ("inline_outer(if(id > 2, array(named_struct('p', id + 1)), null))", "p"),
         ("stack(2, id, 'x', 5L)", "col0, col1"),
+        ("posexplode_outer(if(id < 3, map('a', id), null))", "pos, key, value"),
         ("json_tuple(to_json(struct(id, items)), 'items', 'id')", "c0, c1"),
         ("explode(array(hour(current_timestamp()) < 24)) as now", "now"),
     ],

@@ -56,5 +56,5 @@ def measure_values(values: pl.Series) -> pl.Series:
             return measure_values(values.map.entries())
         case pl.Struct():
             sizes = [measure_values(field) for field in values.struct.unnest()]
-            return pl.DataFrame(dict(enumerate(sizes))).sum_horizontal()
+            return sum(sizes[1:], start=sizes[0])
     return pl.zeros(len(values), dtype=pl.Int64, eager=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Iterator
 from random import Random
 
 from headrace.core.expressions import ExpressionErrors, TypedExpression, type_expression
@@ -46,18 +47,26 @@ from headrace.core.types.data_types import (
     YEAR_MONTH,
     Array,
     MapType,
+    Struct,
     Type,
 )
 from tests.support.spark.random_literals import CONSTANTS, LITERALS, OWN, TEXTS_OF
 from tests.support.spark.random_rows import (
+    AMOUNTS,
     COLUMNS,
     COUNTS,
+    DATES,
+    DEEP,
+    DOUBLES,
     INTS,
+    MATRIX,
     MONEY,
     NAMES,
+    PEOPLE,
     PERSON,
     SCHEMA,
     TEXTS,
+    TIMES,
     WHOLE,
     WIDE,
 )
@@ -67,7 +76,9 @@ _INFIX = frozenset("and or = <> <=> < <= > >= + - * / div % & | ^ << >> >>> ||".
 _LIKES = frozenset(("like", "ilike", "rlike"))
 _TYPES = (TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, MONEY, WIDE, WHOLE, STRING, BOOLEAN)
 MAPS = (COUNTS, NAMES)
-TYPES = (*_TYPES, BINARY, DATE, TIMESTAMP, TIMESTAMP_NTZ, TIME, INTS, TEXTS, PERSON, *MAPS)
+_ARRAYS = (INTS, TEXTS, DOUBLES, AMOUNTS, DATES, TIMES, MATRIX, PEOPLE)
+TYPES = (*_TYPES, BINARY, DATE, TIMESTAMP, TIMESTAMP_NTZ, TIME, *_ARRAYS, PERSON, DEEP, *MAPS)
+_ELEMENTS = tuple(array.element for array in _ARRAYS)
 _INTERVALS = (DAY, DAY_TIME, YEAR_MONTH)
 _ALL = (*TYPES, *_INTERVALS)
 _NARROWER = {
@@ -134,6 +145,9 @@ class Drawing:
             return f"cast(null as {type})"
         if str(type) in LITERALS:
             return self.random.choice(LITERALS[str(type)])
+        if isinstance(type, Struct):
+            fields = (f"'{field.name}', {self._leaf(field.type)}" for field in type.fields)
+            return f"named_struct({', '.join(fields)})"
         assert isinstance(type, Array), type
         return f"array({self._leaf(type.element)}, {self._leaf(type.element)})"
 
@@ -142,14 +156,7 @@ class Drawing:
             return self._filled(self.random.choice(OWN[row.name]), depth, type)
         signatures = [s for s in _signatures(row) if type is None or _gives(s.result, type)]
         signature = self.random.choice(signatures)
-        letters: dict[str, Type] = {}
-        if type and isinstance(signature.result, TypeVariable):
-            letters[signature.result.name] = type
-        if isinstance(type, Array) and isinstance(signature.result, ArrayPattern):
-            assert isinstance(signature.result.element, TypeVariable)
-            letters[signature.result.element.name] = type.element
-        if isinstance(type, MapType) and isinstance(signature.result, MapPattern):
-            letters |= {"K": type.key, "V": type.value}
+        letters = dict(_letters(signature.result, type)) if type else {}
         arguments = list(self._arguments(row, signature, letters, depth))
         return self._written(row, arguments)
 
@@ -185,9 +192,12 @@ class Drawing:
                     )
                 return letters[name]
             case ArrayPattern(TypeVariable(name)):
-                return Array(letters.setdefault(name, self.random.choice((INT, STRING))))
-            case Array() | ArrayPattern():
-                return self.random.choice((INTS, TEXTS))
+                if name not in letters:
+                    test = TYPE_VARIABLES[name][1]
+                    letters[name] = self.random.choice([t for t in _ELEMENTS if test(t)])
+                return Array(letters[name])
+            case ArrayPattern(element):
+                return Array(self._type(element, letters))
             case MapPattern():
                 fitting = [m for m in MAPS if m.key == letters.get("K", m.key)]
                 fitting = [m for m in fitting if m.value == letters.get("V", m.value)]
@@ -241,6 +251,13 @@ _NAMED: dict[str, Type] = {
     "struct": PERSON,
     "counts": COUNTS,
     "names": NAMES,
+    "person": PERSON,
+    "people": PEOPLE,
+    "matrix": MATRIX,
+    "doubles": DOUBLES,
+    "amounts": AMOUNTS,
+    "days": DATES,
+    "deep": DEEP,
     "double": DOUBLE,
     "money": MONEY,
     "months": YEAR_MONTH,
@@ -299,8 +316,19 @@ def _gives(pattern: TypePattern, type: Type) -> bool:
     match pattern:
         case TypeVariable(name):
             return TYPE_VARIABLES[name][1](type)
-        case ArrayPattern(TypeVariable()):
-            return type in (INTS, TEXTS)
+        case ArrayPattern(element):
+            return isinstance(type, Array) and _gives(element, type.element)
         case MapPattern():
             return type in MAPS
     return pattern == type
+
+
+def _letters(pattern: TypePattern, type: Type) -> Iterator[tuple[str, Type]]:
+    """The types that the letters of a pattern stand for."""
+    match pattern:
+        case TypeVariable(name):
+            yield name, type
+        case ArrayPattern(element) if isinstance(type, Array):
+            yield from _letters(element, type.element)
+        case MapPattern() if isinstance(type, MapType):
+            yield from (("K", type.key), ("V", type.value))

@@ -47,6 +47,8 @@ class Found:
 
     native: int = 0
     ours: int = 0
+    limited: int = 0
+    """Expressions with a value above max_value."""
     untaken: list[str] = field(default_factory=list)
     """Expressions that Spark rejects or types differently, which headrace's operators run."""
     wrong: list[str] = field(default_factory=list)
@@ -129,7 +131,10 @@ class Oracle:
             rows = self.frame.with_columns(now.alias(PROCESSING_TIME))
             result = rows.with_columns(to_expr(typed).alias("__r"))["__r"]
         except Exception as error:
-            found.wrong.append(f"{text}: ours fails: {str(error)[:200]}")
+            if "more than max_value" in str(error):
+                found.limited += 1
+            else:
+                found.wrong.append(f"{text}: ours fails: {str(error)[:200]}")
             return None
         if result.dtype != to_polars(typed.type):
             found.wrong.append(f"{text}: typed {typed.type}, computed {result.dtype}")
@@ -173,7 +178,7 @@ def _physical(type: PolarsDataType) -> PolarsDataType:
     return type
 
 
-def hold(spark: SparkSession, seed: int, count: int, depth: int = 3) -> Found:
+def hold(spark: SparkSession, seed: int, count: int, depth: int = 4) -> Found:
     """Draw this number of expressions from a seed, and compare them with Spark."""
     random, found = Random(seed), Found()
     drawing, oracle = Drawing(random), Oracle(spark, random)

@@ -179,11 +179,17 @@ OWN: dict[str, list[str]] = {
         "transform({texts}, (x, k) -> {x string, k int: string})",
         "transform({array}, (x, k) -> {x int, k int: int})",
         "transform({texts}, y -> size(transform({array}, x -> {y string, x int: T})))",
+        "transform({matrix}, x -> transform(x, (y, k) -> {x array, y int, k int: int}))",
+        "transform({people}, x -> {x person: string})",
+        "transform({days}, x -> {x date: date})",
     ],
     "filter": [
         "filter({array}, x -> {x int: boolean})",
         "filter({texts}, (x, k) -> {x string, k int: boolean})",
         "filter({array}, x -> exists({array}, y -> {x int, y int: boolean}))",
+        "filter({people}, x -> {x person: boolean})",
+        "filter({doubles}, x -> {x double: boolean})",
+        "filter({matrix}, x -> exists(x, y -> {x array, y int: boolean}))",
     ],
     **{
         name: [
@@ -195,11 +201,14 @@ OWN: dict[str, list[str]] = {
     "zip_with": [
         "zip_with({array}, {texts}, (x, y) -> {x int, y string: string})",
         "zip_with({array}, {array}, (x, y) -> {x int, y int: int})",
+        "zip_with({people}, {amounts}, (x, y) -> {x person, y money: money})",
     ],
     "aggregate": [
         "aggregate({array}, int({int}), (b, x) -> int({b int, x int: int}))",
         "aggregate({texts}, 0D, (b, x) -> double({b double, x string: T}), b -> {b double: T})",
         "aggregate({array}, true, (b, x) -> {b boolean, x int: boolean})",
+        "aggregate({array}, {int} + 0, (b, x) -> b + {x int: int})",
+        "aggregate({days}, {struct}, (b, x) -> {b struct, x date: struct})",
     ],
     "array_sort": [
         "array_sort({array})",
@@ -210,7 +219,10 @@ OWN: dict[str, list[str]] = {
         "({array})[{int}]", "({texts})[0]", "({struct})['s']",
         "({counts})[{string}]", "({names})[{bigint}]", "({names})[1]",
     ],
-    ".": ["({struct}).n", "({struct}).s", "({counts}).a"],
+    ".": [
+        "({struct}).n", "({struct}).s", "({counts}).a",
+        "({deep}).who", "({deep}).days", "({people}).s",
+    ],
     "map": ["map('a', {T}, 'b', {T})", "map(1, {T}, 0, {T}, -1, null)"],
     "map_concat": ["map_concat({counts})", "map_concat({names})"],
     "map_from_entries": ["map_from_entries(map_entries({names}))"],

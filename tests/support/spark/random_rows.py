@@ -39,7 +39,9 @@ from headrace.core.types.data_types import (
 
 MONEY, WIDE, WHOLE = Decimal(10, 2), Decimal(38, 6), Decimal(20, 0)
 PERSON = Struct((Field("n", INT), Field("s", STRING)))
-INTS, TEXTS = Array(INT), Array(STRING)
+INTS, TEXTS, DOUBLES, AMOUNTS = Array(INT), Array(STRING), Array(DOUBLE), Array(MONEY)
+DATES, TIMES, MATRIX, PEOPLE = Array(DATE), Array(TIMESTAMP), Array(INTS), Array(PERSON)
+DEEP = Struct((Field("who", PERSON), Field("days", DATES), Field("x", DOUBLE)))
 COUNTS, NAMES = MapType(STRING, INT), MapType(INT, STRING)
 
 COLUMNS: dict[str, Type] = {
@@ -74,6 +76,13 @@ COLUMNS: dict[str, Type] = {
     "r": PERSON,
     "mo": COUNTS,
     "mn": NAMES,
+    "doubles": DOUBLES,
+    "amounts": AMOUNTS,
+    "days": DATES,
+    "times": TIMES,
+    "matrix": MATRIX,
+    "people": PEOPLE,
+    "deep": DEEP,
 }
 """The columns by name; no two names are equal when case is ignored."""
 
@@ -115,12 +124,22 @@ def _column(name: str, type: Type, random: Random, rows: int) -> pl.Series:
 
 def series(name: str, values: list[Any], type: Type) -> pl.Series:
     """A column of values; those of times are counts."""
+    return pl.Series(name, values, dtype=_counts(type)).cast(to_polars(type))
+
+
+def _counts(type: Type) -> pl.DataType:
+    """The type of a column with counts for times."""
+    match type:
+        case Array(element):
+            return pl.List(_counts(element))
+        case Struct(fields):
+            return pl.Struct({field.name: _counts(field.type) for field in fields})
     counts: dict[Type, pl.DataType] = {
         DATE: pl.Int32(),
         TIME: pl.Int64(),
         **dict.fromkeys(TIMESTAMP_TYPES, pl.Int64()),
     }
-    return pl.Series(name, values, dtype=counts.get(type, to_polars(type))).cast(to_polars(type))
+    return counts.get(type, to_polars(type))
 
 
 def value(type: Type, random: Random) -> Any:

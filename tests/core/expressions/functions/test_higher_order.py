@@ -227,6 +227,10 @@ REPEATING = [
     ("aggregate(a, array(s), (b, x) -> concat(b, b))", "aggregate"),
     ("transform(a, x -> concat(s, '12345'))", "transform"),
     ("transform(a, x -> a)[0]", "transform"),
+    (
+        "aggregate(a, struct(s, a), (b, x) -> named_struct('s', concat(b.s, s), 'a', b.a)).s",
+        "aggregate",
+    ),
     ("transform(n, y -> transform(a, x -> transform(a, z -> x)))[0][0]", "transform"),
     ("zip_with(a, t, (x, y) -> concat(s, s, s))", "zip_with"),
 ]

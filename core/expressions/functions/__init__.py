@@ -23,6 +23,7 @@ from headrace.core.expressions.functions.encodings import ENCODINGS
 from headrace.core.expressions.functions.failures import FAILURES
 from headrace.core.expressions.functions.format_strings import FORMAT_STRINGS
 from headrace.core.expressions.functions.higher_order import HIGHER_ORDER
+from headrace.core.expressions.functions.higher_order_maps import HIGHER_ORDER_MAPS
 from headrace.core.expressions.functions.interval_fields import INTERVAL_CONSTRUCTORS
 from headrace.core.expressions.functions.json_texts import JSON_TEXTS
 from headrace.core.expressions.functions.logic import LOGIC
@@ -62,6 +63,7 @@ FAMILIES: tuple[tuple[SqlFunction, ...], ...] = (
     ARRAY_ELEMENTS,
     SEQUENCES,
     HIGHER_ORDER,
+    HIGHER_ORDER_MAPS,
     MAPS,
     STRINGS,
     CONFIDENTIAL_TEXTS,

@@ -47,15 +47,18 @@ from headrace.core.types.data_types import (
 if TYPE_CHECKING:
     import polars as pl
 
-_FAMILY = "lambda functions"
+LAMBDA_FAMILY = "lambda functions"
+_FAMILY = LAMBDA_FAMILY
 Computation: TypeAlias = "Callable[..., pl.Series]"
 
 
-def _parameter(type: Type, *, nullable: bool = True) -> TypedExpression:
+def make_parameter(type: Type, *, nullable: bool = True) -> TypedExpression:
+    """Return a value of the type of a parameter of a lambda function."""
     return TypedExpression(type, nullable, NOWHERE)
 
 
-def _expect_arguments(call: TypedCall, counts: Sequence[int], text: str) -> None:
+def expect_arguments(call: TypedCall, counts: Sequence[int], text: str) -> None:
+    """Raise the error about another number of arguments; `text` is an example."""
     if len(call.arguments) not in counts:
         wanted = " or ".join(map(str, counts))
         message = f"{call.name} takes {wanted} arguments, got {len(call.arguments)}"
@@ -74,7 +77,7 @@ def _expect_array(call: TypedCall, at: int, text: str) -> Type:
     raise ExpressionError(message, argument.span, f"as in {text}")
 
 
-def _type_lambda(
+def type_lambda(
     call: TypedCall, at: int, parameters: Sequence[TypedExpression], least: int, text: str
 ) -> LambdaFunction:
     """Return the lambda function of the call, of some or all of these parameters."""
@@ -90,13 +93,13 @@ def _type_lambda(
     return argument.apply(parameters[:count])
 
 
-def _type_condition(call: TypedCall, function: LambdaFunction) -> LambdaFunction:
+def type_condition(call: TypedCall, function: LambdaFunction) -> LambdaFunction:
     """Return the lambda function with a condition as its body."""
     body = to_condition(call, function.body, null=True)
     return replace(function, type=body.type, body=body)
 
 
-def _repeats_values(function: LambdaFunction) -> bool:
+def repeats_values(function: LambdaFunction) -> bool:
     """Whether the function may make values of any size for each element of the same outer one."""
     from headrace.core.expressions.value_sizes import has_variable_size
 
@@ -108,7 +111,7 @@ def _repeats_values(function: LambdaFunction) -> bool:
     )
 
 
-def _build_call(
+def build_lambda_call(
     call: TypedCall, type: Type, arguments: Sequence[TypedExpression], compute: Computation
 ) -> FunctionCall:
     """Return the typed call; it is NULL where an array is."""
@@ -124,24 +127,24 @@ _TRANSFORM = "transform(array, x -> x + 1)"
 def _resolve_transform(call: TypedCall) -> TypedExpression:
     from headrace.core.expressions.functions.lambda_forms import transform_elements
 
-    _expect_arguments(call, (2,), _TRANSFORM)
+    expect_arguments(call, (2,), _TRANSFORM)
     element = _expect_array(call, 0, _TRANSFORM)
-    parameters = (_parameter(element), _parameter(INT, nullable=False))
-    made = _type_lambda(call, 1, parameters, 1, _TRANSFORM)
-    typed = _build_call(call, Array(made.type), (call.arguments[0], made), transform_elements)
-    return with_growth(typed, None) if _repeats_values(made) else typed
+    parameters = (make_parameter(element), make_parameter(INT, nullable=False))
+    made = type_lambda(call, 1, parameters, 1, _TRANSFORM)
+    typed = build_lambda_call(call, Array(made.type), (call.arguments[0], made), transform_elements)
+    return with_growth(typed, None) if repeats_values(made) else typed
 
 
 def _resolve_filter(call: TypedCall) -> TypedExpression:
     from headrace.core.expressions.functions.lambda_forms import filter_elements
 
     text = "filter(array, x -> x > 1)"
-    _expect_arguments(call, (2,), text)
+    expect_arguments(call, (2,), text)
     element = _expect_array(call, 0, text)
-    parameters = (_parameter(element), _parameter(INT, nullable=False))
-    condition = _type_condition(call, _type_lambda(call, 1, parameters, 1, text))
+    parameters = (make_parameter(element), make_parameter(INT, nullable=False))
+    condition = type_condition(call, type_lambda(call, 1, parameters, 1, text))
     array = call.arguments[0]
-    return _build_call(call, array.type, (array, condition), filter_elements)
+    return build_lambda_call(call, array.type, (array, condition), filter_elements)
 
 
 def _build_search_resolver(name: str) -> Callable[[TypedCall], TypedExpression]:
@@ -151,12 +154,12 @@ def _build_search_resolver(name: str) -> Callable[[TypedCall], TypedExpression]:
         from headrace.core.expressions.functions import lambda_forms
 
         text = f"{name}(array, x -> x > 1)"
-        _expect_arguments(call, (2,), text)
-        parameters = (_parameter(_expect_array(call, 0, text)),)
-        condition = _type_condition(call, _type_lambda(call, 1, parameters, 1, text))
+        expect_arguments(call, (2,), text)
+        parameters = (make_parameter(_expect_array(call, 0, text)),)
+        condition = type_condition(call, type_lambda(call, 1, parameters, 1, text))
         exists = name == "exists"
         compute = lambda_forms.find_element if exists else lambda_forms.check_elements
-        return _build_call(call, BOOLEAN, (call.arguments[0], condition), compute)
+        return build_lambda_call(call, BOOLEAN, (call.arguments[0], condition), compute)
 
     return resolve
 
@@ -165,11 +168,11 @@ def _resolve_zip_with(call: TypedCall) -> TypedExpression:
     from headrace.core.expressions.functions.lambda_forms import zip_elements
 
     text = "zip_with(array, other, (x, y) -> x + y)"
-    _expect_arguments(call, (3,), text)
-    parameters = [_parameter(_expect_array(call, at, text)) for at in (0, 1)]
-    made = _type_lambda(call, 2, parameters, 2, text)
-    typed = _build_call(call, Array(made.type), (*call.arguments[:2], made), zip_elements)
-    return with_growth(typed, None) if _repeats_values(made) else typed
+    expect_arguments(call, (3,), text)
+    parameters = [make_parameter(_expect_array(call, at, text)) for at in (0, 1)]
+    made = type_lambda(call, 2, parameters, 2, text)
+    typed = build_lambda_call(call, Array(made.type), (*call.arguments[:2], made), zip_elements)
+    return with_growth(typed, None) if repeats_values(made) else typed
 
 
 def _resolve_aggregate(call: TypedCall) -> TypedExpression:
@@ -177,23 +180,23 @@ def _resolve_aggregate(call: TypedCall) -> TypedExpression:
     from headrace.core.expressions.value_sizes import has_variable_size
 
     text = f"{call.name}(array, 0, (total, x) -> total + x)"
-    _expect_arguments(call, (3, 4), text)
+    expect_arguments(call, (3, 4), text)
     element = _expect_array(call, 0, text)
     start = call.arguments[1]
     if isinstance(start, UntypedLambda):
         message = f"{call.name} wants a value to start with before the lambda function"
         raise ExpressionError(message, start.span, f"as in {text}")
-    state = _parameter(start.type)
-    merge = _type_lambda(call, 2, (state, _parameter(element)), 2, text)
+    state = make_parameter(start.type)
+    merge = type_lambda(call, 2, (state, make_parameter(element)), 2, text)
     _check_merge(call, merge)
     arguments: list[TypedExpression] = [*call.arguments[:2], merge]
     if len(call.arguments) == 4:
-        arguments.append(_type_lambda(call, 3, (state,), 1, f"{text[:-1]}, total -> total * 2)"))
+        arguments.append(type_lambda(call, 3, (state,), 1, f"{text[:-1]}, total -> total * 2)"))
     growing = has_variable_size(start.type)
     if term := _find_added_term(merge):
         arguments[2] = term
-        return _build_call(call, arguments[-1].type, arguments, sum_elements)
-    typed = _build_call(call, arguments[-1].type, arguments, fold_elements)
+        return build_lambda_call(call, arguments[-1].type, arguments, sum_elements)
+    typed = build_lambda_call(call, arguments[-1].type, arguments, fold_elements)
     return with_growth(typed, None) if growing else typed
 
 
@@ -244,18 +247,18 @@ _SORT = overload(
 def _resolve_array_sort(call: TypedCall) -> TypedExpression:
     from headrace.core.expressions.functions.comparator_sort import sort_elements
 
-    _expect_arguments(call, (1, 2), _ARRAY_SORT)
+    expect_arguments(call, (1, 2), _ARRAY_SORT)
     element = _expect_array(call, 0, _ARRAY_SORT)
     array = call.arguments[0]
     if len(call.arguments) == 1:
         _, bound = choose_signature(call, [_SORT.signature])
         return _SORT.apply(call, bound)
-    parameters = (_parameter(element), _parameter(element))
-    comparator = _type_lambda(call, 1, parameters, 2, _ARRAY_SORT)
+    parameters = (make_parameter(element), make_parameter(element))
+    comparator = type_lambda(call, 1, parameters, 2, _ARRAY_SORT)
     if comparator.type != INT:
         message = f"{call.name} wants a lambda function that gives int, got {comparator.type}"
         raise ExpressionError(message, comparator.body.span, "it gives -1, 0 or 1")
-    typed = _build_call(call, array.type, (array, comparator), sort_elements)
+    typed = build_lambda_call(call, array.type, (array, comparator), sort_elements)
     # Spark fails at a NULL, and may fail where the comparator contradicts itself.
     return replace(typed, spark=NO_SPARK_FORM)
 

@@ -215,6 +215,22 @@ OWN: dict[str, list[str]] = {
         "array_sort({texts})",
         "array_sort({array}, (l, r) -> int({l int, r int: int}))",
     ],
+    "map_filter": [
+        "map_filter({counts}, (k, v) -> {k string, v int: boolean})",
+        "map_filter({names}, (k, v) -> {k int, v string: boolean})",
+    ],
+    "transform_values": [
+        "transform_values({counts}, (k, v) -> {k string, v int: int})",
+        "transform_values({names}, (k, v) -> {k int, v string: string})",
+    ],
+    "transform_keys": [
+        "transform_keys({counts}, (k, v) -> {k string, v int: string})",
+        "transform_keys({names}, (k, v) -> {k int, v string: int})",
+    ],
+    "map_zip_with": [
+        "map_zip_with({counts}, {counts}, (k, v, w) -> {k string, v int, w int: int})",
+        "map_zip_with({names}, {names}, (k, v, w) -> {k int, v string, w string: string})",
+    ],
     "[]": [
         "({array})[{int}]", "({texts})[0]", "({struct})['s']",
         "({counts})[{string}]", "({names})[{bigint}]", "({names})[1]",

@@ -1,6 +1,7 @@
 """Lambda functions: what is refused, what columns they read, their limits and their Spark text.
 
-Values are compared with Spark's in tests/core/spark/cases/higher_order.json.
+Values are compared with Spark's in tests/core/spark/cases: higher_order.json and
+higher_order_maps.json.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from headrace.core.types.data_types import (
     Array,
     Decimal,
     Field,
+    MapType,
     Schema,
     to_polars,
 )
@@ -41,6 +43,7 @@ SCHEMA = Schema(
         Field("n", Array(Array(INT))),
         Field("d", Array(DOUBLE)),
         Field("m", Array(Decimal(10, 2))),
+        Field("w", MapType(STRING, INT)),
     )
 )
 TYPES = {field.name: to_polars(field.type) for field in SCHEMA}
@@ -90,6 +93,13 @@ MESSAGES = [
         "0.0",
         "as decimal(38,2)",
     ),
+    ("map_filter(a, (k, v) -> true)", "map_filter wants a map, got array<int>", "a", "as in"),
+    ("map_filter((k, v) -> true, w)", "wants a map before", "(k, v) -> true", "as in map_filter"),
+    ("map_filter(w, k -> true)", "of 2 parameters, got 1", "k -> true", "as in map_filter"),
+    ("map_filter(w, (k, v) -> v)", "wants a boolean condition, got int", "v", "<> 0"),
+    ("transform_values(w)", "takes 2 arguments, got 1", "transform_values(w)", "as in"),
+    ("transform_keys(w, (k, v) -> w)", "cannot make keys of type map<string,int>", "w", "as in"),
+    ("map_zip_with(w, w, (k, v) -> v)", "of 3 parameters, got 2", "(k, v) -> v", "as in"),
     ("array_sort(a, (l, r) -> l < r)", "that gives int, got boolean", "l < r", "-1, 0 or 1"),
     ("array_sort(n)", "wants a type with an order", "n", ""),
     ("transform(t, x -> s rlike x)", "a constant string", "x", "a column is not allowed here"),
@@ -145,6 +155,9 @@ def test_columns_inside_of_a_lambda_are_substituted() -> None:
 
 
 ELEMENTS = st.lists(st.integers(-5, 5) | st.none(), max_size=7) | st.none()
+ENTRIES = st.none() | st.dictionaries(
+    st.sampled_from(("a", "ab", "b", "bc")), st.integers(-3, 3) | st.none()
+)
 INCONSTANT = [
     "transform(a, (x, k) -> x * 10 + k + i)",
     "filter(a, (x, k) -> x > i or k = 1)",
@@ -154,6 +167,10 @@ INCONSTANT = [
     "aggregate(a, i, (b, x) -> b * 3 - x, b -> b + i)",
     "transform(n, x -> aggregate(x, 0, (b, y) -> b + y * i))",
     "array_sort(a, (l, r) -> coalesce(l % 3, 9) - coalesce(r % 3, 9))",
+    "map_filter(w, (k, v) -> v > i)",
+    "transform_values(w, (k, v) -> v + i)",
+    "transform_keys(w, (k, v) -> if(i > 0, k, substring(k, 1, 1)))",
+    "map_zip_with(w, map('a', 1, 'bc', i), (k, v, x) -> coalesce(v, i) - x)",
 ]
 
 
@@ -233,13 +250,19 @@ REPEATING = [
     ),
     ("transform(n, y -> transform(a, x -> transform(a, z -> x)))[0][0]", "transform"),
     ("zip_with(a, t, (x, y) -> concat(s, s, s))", "zip_with"),
+    ("transform_values(map_from_arrays(t, a), (k, v) -> concat(s, s, s))", "transform_values"),
+    ("transform_keys(map_from_arrays(t, a), (k, v) -> concat(k, s, s, s))", "transform_keys"),
+    (
+        "map_zip_with(map_from_arrays(t, a), map('a', 1), (k, v, w) -> concat(s, s, s))",
+        "map_zip_with",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("text", "function"), REPEATING)
 def test_values_made_in_a_lambda_count_together_for_a_row(text: str, function: str) -> None:
-    small = {"t": ["a"] * 3, "i": 10, "n": [[1]], "a": [1, 2], "s": "abc"}
-    large = small | {"t": ["a"] * 20, "a": [1] * 20}
+    small = {"t": ["a", "b"], "i": 10, "n": [[1]], "a": [1, 2], "s": "abc"}
+    large = small | {"t": [chr(97 + at) for at in range(20)], "a": [1] * 20}
     values, failed, _ = limit(text, [small, large, small], 150)
     assert list(failed) == [1]
     assert failed[1].startswith(f"{function} would make a value of ")
@@ -326,6 +349,8 @@ def test_an_element_that_fails_fails_its_row(text: str, reason: str) -> None:
         "filter(a, (x, k) -> x > k and exists(t, y -> y = s))",
         "zip_with(a, a, (x, y) -> x + y)",
         "aggregate(a, 0, (b, x) -> b + x, b -> b * 2)",
+        "map_filter(transform_values(w, (k, v) -> v + i), (k, v) -> v > i)",
+        "map_zip_with(w, w, (k, x, y) -> x - y)",
     ],
 )
 def test_spark_runs_the_text_as_written(text: str) -> None:
@@ -341,6 +366,7 @@ def test_spark_runs_the_text_as_written(text: str) -> None:
         "array_sort(a, (l, r) -> l - r)",
         "transform(t, x -> repeat(x, i))",
         "transform(a, x -> current_timestamp())",
+        "transform_keys(w, (k, v) -> upper(k))",
     ],
 )
 def test_spark_runs_no_lambda_that_would_differ(text: str) -> None:

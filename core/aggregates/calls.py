@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from headrace.core.aggregates.accumulator import Accumulator, AccumulatorInput, replace_order_key
+from headrace.core.expressions.compilation import to_expr
 from headrace.core.expressions.functions.logic import use_where
 from headrace.core.expressions.typed import (
     AS_WRITTEN,
@@ -22,7 +23,6 @@ from headrace.core.expressions.typed import (
     TypedExpression,
     find_columns,
     is_fallible,
-    to_expr,
 )
 from headrace.core.types.data_types import Type
 from headrace.core.types.elements import ORDER

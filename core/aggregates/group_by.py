@@ -11,7 +11,8 @@ from headrace.core.aggregates.user_aggregates import (
     apply_user_calls,
     select_user_calls,
 )
-from headrace.core.expressions.typed import ColumnReference, to_expr
+from headrace.core.expressions.compilation import to_expr
+from headrace.core.expressions.typed import ColumnReference
 from headrace.core.types.frames import select_columns
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from headrace.core.api.kernel_executor import KernelExecutor
 from headrace.core.dataflow.channel import Channel
 from headrace.core.expressions.checked_expressions import CheckedExpressions
-from headrace.core.expressions.typed import is_fallible, to_expr
+from headrace.core.expressions.compilation import to_expr
+from headrace.core.expressions.typed import is_fallible
 from headrace.core.plan.nodes import ComputedColumn, Exchange
 from headrace.core.types.elements import Batch, ControlElement
 from headrace.core.types.frames import select_columns

@@ -7,6 +7,7 @@ Tests: tests/core/expressions: every function against Spark's answers in
 tests/core/expressions/test_spark_answers.py and tests/core/expressions/test_semantics.py.
 """
 
+from headrace.core.expressions.compilation import to_expr
 from headrace.core.expressions.typed import (
     DEFAULT_MAX_VALUE,
     ExpressionError,
@@ -14,7 +15,6 @@ from headrace.core.expressions.typed import (
     Span,
     TypedExpression,
     find_columns,
-    to_expr,
 )
 from headrace.core.types.data_types import Schema
 

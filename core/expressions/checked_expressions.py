@@ -17,14 +17,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from headrace.core.errors.value_errors import ExpressionFailure, ValueTooLarge
-from headrace.core.expressions.typed import (
-    FunctionCall,
-    TypedExpression,
+from headrace.core.expressions.compilation import (
     compile_checked,
     find_largest,
     format_excess,
     format_failure,
 )
+from headrace.core.expressions.typed import FunctionCall, TypedExpression
 from headrace.core.expressions.value_sizes import cut_pieces
 from headrace.core.types.frames import select_columns
 

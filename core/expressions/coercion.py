@@ -19,13 +19,13 @@ from datetime import time
 
 from headrace.core.expressions.casts import build_cast
 from headrace.core.expressions.casts.rules import find_refusal
+from headrace.core.expressions.compilation import to_expr
 from headrace.core.expressions.typed import (
     Constant,
     ExpressionError,
     ExpressionWarning,
     FunctionCall,
     TypedExpression,
-    to_expr,
 )
 from headrace.core.types.data_types import (
     BINARY,

@@ -15,14 +15,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headrace.core.expressions.typed import (
+from headrace.core.expressions.compilation import (
     CallCheck,
-    FunctionCall,
     LambdaArgument,
-    PolarsForm,
     compile_checked,
-    find_inputs,
     find_largest,
+)
+from headrace.core.expressions.typed import (
+    FunctionCall,
+    PolarsForm,
+    find_inputs,
     is_fallible,
 )
 from headrace.core.expressions.value_sizes import cut_pieces, measure_values

@@ -25,13 +25,13 @@ from headrace.core.expressions.coercion import (
     common_argument_type,
     common_type_of_all,
 )
+from headrace.core.expressions.compilation import to_expr
 from headrace.core.expressions.typed import (
     Constant,
     ConstantValue,
     ExpressionError,
     TypedExpression,
     find_inputs,
-    to_expr,
 )
 from headrace.core.types.data_types import (
     ATOMS,

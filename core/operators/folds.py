@@ -27,7 +27,8 @@ from headrace.core.aggregates import (
     merge_states,
     type_aggregate_text,
 )
-from headrace.core.expressions.typed import ColumnReference, to_expr, walk
+from headrace.core.expressions.compilation import to_expr
+from headrace.core.expressions.typed import ColumnReference, walk
 from headrace.core.operators.group_error_context import GroupErrorContext
 from headrace.core.operators.keyed_context import GroupingKey
 from headrace.core.plan import nodes

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.core.api.state import KEY, StepState
-from headrace.core.expressions.typed import TypedExpression, to_expr
+from headrace.core.expressions.compilation import to_expr
+from headrace.core.expressions.typed import TypedExpression
 from headrace.core.operators.operator import Output
 from headrace.core.plan.nodes import ComputedColumn
 from headrace.core.types.data_types import DOUBLE, FLOAT, to_polars

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from headrace.core.expressions.typed import to_expr
+from headrace.core.expressions.compilation import to_expr
 from headrace.core.operators.keyed_context import GroupingKey
 from headrace.core.operators.operator import MAX_OUTPUT_ROWS, Output
 from headrace.core.plan import nodes

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from headrace.core.api.state import KEY, KEY_INDEX
-from headrace.core.expressions.typed import to_expr
+from headrace.core.expressions.compilation import to_expr
 from headrace.core.operators.folds import AggregateFold, RowRanking, get_row_types
 from headrace.core.operators.keyed_context import GroupingKey, KeyedContext
 from headrace.core.operators.operator import MAX_OUTPUT_ROWS, Output

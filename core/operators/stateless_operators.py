@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from headrace.core.expressions.compilation import to_expr
 from headrace.core.expressions.typed import (
     PROCESSING_TIME,
     ColumnReference,
@@ -29,7 +30,6 @@ from headrace.core.expressions.typed import (
     TypedExpression,
     find_columns,
     substitute_columns,
-    to_expr,
     walk,
 )
 from headrace.core.operators.operator import MAX_OUTPUT_ROWS, Output, StatelessOperator

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from headrace.core.api.user_code import UserCode, UserCodeError, format_error, locate_error
 from headrace.core.errors.attribution import attribute_errors_to
-from headrace.core.expressions.typed import to_expr
+from headrace.core.expressions.compilation import to_expr
 from headrace.core.operators.operator import Operator, Output, TwoInputOperator
 from headrace.core.plan.nodes import ComputedColumn
 from headrace.core.types.key_groups import compute_row_groups

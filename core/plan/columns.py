@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 ResolvedT = TypeVar("ResolvedT")
-"""What an expression is resolved to."""
+"""The result of resolving an expression."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from headrace.core.expressions.compilation import to_expr
 from headrace.core.expressions.function import SqlFunction, TypedCall, function
 from headrace.core.expressions.functions.common_types import widen_all
 from headrace.core.expressions.functions.comparisons import COMPARISONS
@@ -22,7 +23,6 @@ from headrace.core.expressions.typed import (
     TypedExpression,
     spark_form_of_parts,
     substitute_columns,
-    to_expr,
 )
 from headrace.core.types.data_types import BOOLEAN
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from headrace.core.expressions.compilation import find_largest
 from headrace.core.expressions.compiled_lambda import CompiledLambda, HigherOrderRows
 from headrace.core.expressions.flat_arrays import (
     count_elements,
@@ -19,7 +20,6 @@ from headrace.core.expressions.flat_arrays import (
     number_rows,
     sum_by_row,
 )
-from headrace.core.expressions.typed import find_largest
 
 if TYPE_CHECKING:
     import polars as pl

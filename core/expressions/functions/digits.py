@@ -70,7 +70,7 @@ _BASE32 = string.ascii_uppercase + "234567"
 _TO_PYTHON_DIGITS = str.maketrans(_BASE32 + _BASE32.lower(), 2 * _DIGITS[:32])
 _NOT_BASE32 = re.compile(r"[^A-Za-z2-7]")
 _TAIL_BYTES = (0, 1, 1, 1, 2, 3, 3, 4)
-"""The number of bytes that so many digits after the last whole group stand for."""
+"""The number of bytes of each number of digits after the last whole group."""
 
 
 def _encode_base32(value: bytes) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from headrace.core.expressions.casts import build_cast
 from headrace.core.expressions.coercion import choose_type
+from headrace.core.expressions.compilation import to_expr
 from headrace.core.expressions.function import SqlFunction, TypedCall, function
 from headrace.core.expressions.functions.common_types import mismatch_hint, refuse_map, widen
 from headrace.core.expressions.typed import (
@@ -22,7 +23,6 @@ from headrace.core.expressions.typed import (
     ExpressionWarning,
     FunctionCall,
     TypedExpression,
-    to_expr,
 )
 from headrace.core.types.data_types import (
     BOOLEAN,

@@ -43,7 +43,7 @@ _BITS: dict[Type, int] = {TINYINT: 8, SMALLINT: 16, INT: 32, BIGINT: 64}
 _BASES = {"x": ("x", "0x"), "o": ("o", "0")}
 _WIDE = 10_000
 _SURE_DIGITS = 15
-"""So many digits of a double are those of its shortest text."""
+"""Up to this number of digits, those of a double are those of its shortest text."""
 _EXACT = Context(prec=2000, rounding=ROUND_HALF_UP)
 
 

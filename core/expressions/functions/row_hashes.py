@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from headrace.core.expressions.compilation import find_largest
 from headrace.core.expressions.function import SqlFunction, TypedCall, function
 from headrace.core.expressions.typed import (
     ExpressionError,
     FunctionCall,
     TypedExpression,
-    find_largest,
 )
 from headrace.core.types.data_types import BIGINT, INT, Type
 from headrace.core.types.frames import align_lengths

@@ -41,7 +41,7 @@ def _spark_form_of_levenshtein(bound: BoundArguments) -> str:
 
 
 _TAKEN = "\U0010ffff"
-"""What stands for a matched unit: no unit has so large a code."""
+"""The code of a matched unit, which is above those of all units."""
 
 
 def _split_units(text: str) -> str:

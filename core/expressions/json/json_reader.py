@@ -1,7 +1,7 @@
 """The reader of JSON texts: it accepts what Jackson accepts as Spark sets it up.
 
 An object is read as a tuple of (name, value), since names may repeat; an array is a list. What
-follows the first value of a text is ignored. A text that is not strict JSON is written anew as far
+follows the first value of a text is ignored. A text that is not strict JSON is rewritten as far
 as its grammar allows, and read once more.
 """
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from headrace.core.api.state import KEY, KEY_INDEX, NO_CLOCK_US, SLOT, RunsLayout
-from headrace.core.expressions.typed import to_expr
+from headrace.core.expressions.compilation import to_expr
 from headrace.core.operators.changelog.rows import (
     IS_DELETE,
     NEWEST_TIME,

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Literal
 
 from headrace.core.api.state import Redistribution
-from headrace.core.expressions.typed import to_expr
+from headrace.core.expressions.compilation import to_expr
 from headrace.core.operators.joins.join_sides import (
     LEFT,
     NUMBER_COLUMNS,

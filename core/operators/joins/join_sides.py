@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from headrace.core.api.state import NO_CLOCK_US, SLOT, RunsLayout
-from headrace.core.expressions.typed import to_expr
+from headrace.core.expressions.compilation import to_expr
 from headrace.core.operators.keyed_context import GroupingKey, KeyedContext
 from headrace.core.operators.operator import Output
 from headrace.core.plan import nodes

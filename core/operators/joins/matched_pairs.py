@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from headrace.core.expressions.typed import find_columns, to_expr
+from headrace.core.expressions.compilation import to_expr
+from headrace.core.expressions.typed import find_columns
 from headrace.core.operators.joins.join_probe import JoinProbe, RowPair
 from headrace.core.operators.joins.join_sides import (
     LEFT,

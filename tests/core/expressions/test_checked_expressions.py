@@ -15,6 +15,11 @@ from hypothesis import strategies as st
 from headrace.core.errors.value_errors import ExpressionFailure, ValueTooLarge
 from headrace.core.expressions import ExpressionErrors, to_expr, type_expression
 from headrace.core.expressions.checked_expressions import CheckedExpressions
+from headrace.core.expressions.compilation import (
+    LambdaArgument,
+    compile_checked,
+    compile_node,
+)
 from headrace.core.expressions.functions import FUNCTIONS
 from headrace.core.expressions.parsing.parser import parse_expression
 from headrace.core.expressions.parsing.syntax_tree import CallNode, Literal, SyntaxNode
@@ -25,11 +30,8 @@ from headrace.core.expressions.typed import (
     Constant,
     ExpressionError,
     FunctionCall,
-    LambdaArgument,
     LambdaFunction,
     TypedExpression,
-    compile_checked,
-    compile_node,
     is_fallible,
     walk,
     with_null_on_failure,

@@ -87,7 +87,6 @@ def test_what_means_the_same_stands_as_it_was_written(text: str) -> None:
         ("t + interval 1 hour", "try_add(t, interval 1 hour)"),
         ("hour( t - interval 1 day ) + i", "hour( try_subtract(t, interval 1 day) ) + i"),
         ("(i >> 1)", "shiftright(i, 1)"),
-        ("levenshtein(s, 'a', i)", "if(i is null, null, levenshtein(s, 'a', i))"),
         (
             "date_trunc('day', t)",
             "if(unix_micros(timestamp(t)) >= -9223372022400000000L, date_trunc('day', t), null)",

@@ -9,7 +9,8 @@ from typing import Any
 
 import polars as pl
 
-from headrace.core.expressions.typed import ColumnReference, TypedExpression, to_expr, walk
+from headrace.core.expressions.compilation import to_expr
+from headrace.core.expressions.typed import ColumnReference, TypedExpression, walk
 from headrace.core.types.data_types import to_polars
 
 Value = Any

@@ -22,7 +22,7 @@ from headrace.core.dataflow.operator_factory import (
     SubtaskSlice,
     compile_steps,
 )
-from headrace.core.expressions.typed import to_expr
+from headrace.core.expressions.compilation import to_expr
 from headrace.core.operators.operator import OperatorChain, Output
 from headrace.core.pipeline.loader import load_pipeline
 from headrace.core.plan import Plan, build_plan, nodes

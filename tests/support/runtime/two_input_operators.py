@@ -10,7 +10,7 @@ import polars as pl
 from headrace.core.api.state import FrozenState, StepState
 from headrace.core.api.state_backend import StateBackend, StateOwnership
 from headrace.core.expressions import type_expression
-from headrace.core.expressions.typed import to_expr
+from headrace.core.expressions.compilation import to_expr
 from headrace.core.operators.joins.factory import build_join
 from headrace.core.operators.keyed_context import KeyedContext
 from headrace.core.operators.operator import Output, TwoInputOperator

@@ -21,8 +21,8 @@ from headrace.core.types import calendar
 from headrace.core.types.data_types import (
     DATE,
     TIMESTAMP,
-    YEAR_MONTH,
     Array,
+    Interval,
     Type,
     is_integer,
     to_polars,
@@ -41,6 +41,10 @@ class SequenceSteps:
     type: Type
     unit: Type
 
+    @property
+    def _is_by_months(self) -> bool:
+        return isinstance(self.unit, Interval) and self.unit.is_months
+
     def build(self) -> PolarsForm:
         """Return the form of the array of a start, a stop and perhaps a step."""
         from headrace.core.expressions.batch_forms import compute_on_frame
@@ -57,7 +61,7 @@ class SequenceSteps:
         reason = pl.when(leads_away | stays).then(
             pl.lit("the step does not lead from the start to the stop")
         )
-        if self.type != DATE or self.unit == YEAR_MONTH:
+        if self.type != DATE or self._is_by_months:
             return reason
         is_short = way.is_not_null() & (length.abs() < calendar.DAY_US)
         return (
@@ -89,7 +93,7 @@ class SequenceSteps:
         if is_integer(self.type):
             return step.cast(pl.Int128)
         length = step.to_physical().cast(pl.Int128)
-        return length * SHORTEST_MONTH_US if self.unit == YEAR_MONTH else length
+        return length * SHORTEST_MONTH_US if self._is_by_months else length
 
     def _count(self, start: pl.Expr, stop: pl.Expr, *step: pl.Expr) -> pl.Expr:
         """Return the number of elements, of months at most; 0 where there are none."""
@@ -114,7 +118,7 @@ class SequenceSteps:
 
         start, stop, *step = (pl.col(name) for name in frame.columns)
         way = self._to_number(stop) - self._to_number(start)
-        months = bool(step) and self.unit == YEAR_MONTH and not is_integer(self.type)
+        months = bool(step) and self._is_by_months and not is_integer(self.type)
         length = step[0].to_physical() if months else self._to_length(*step) if step else None
         rows = frame.select(
             start.alias("start"),

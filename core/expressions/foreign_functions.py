@@ -31,7 +31,7 @@ FOREIGN_FUNCTIONS: Mapping[str, str] = {
     **dict.fromkeys(("to_millis", "epoch_ms", "to_unix_millis"), "unix_millis(time)"),
     **dict.fromkeys(("from_epoch", "from_epoch_seconds"), "timestamp_seconds(number)"),
     **dict.fromkeys(("from_epoch_ms", "from_unix_millis"), "timestamp_millis(number)"),
-    **dict.fromkeys(("date_bin", "datetrunc", "time_trunc"), "date_trunc('HOUR', time)"),
+    **dict.fromkeys(("date_bin", "datetrunc"), "date_trunc('HOUR', time)"),
     **dict.fromkeys(("days_between", "daysbetween", "date_difference"), "datediff(later, earlier)"),
     **dict.fromkeys(("timestamp_diff", "time_diff"), "timestampdiff(HOUR, earlier, later)"),
     **dict.fromkeys(("timestamp_add", "date_plus"), "timestampadd(HOUR, 1, time)"),

@@ -76,7 +76,8 @@ def _mismatch_error(call: TypedCall) -> ExpressionError:
     value, *items = call.arguments
     odd = next((i for i in items if choose_type((value.type, i.type)) is None), items[-1])
     message = f"in cannot compare {value.type} with {odd.type}"
-    return ExpressionError(message, odd.span, mismatch_hint(value.type, odd.type))
+    span = value.span if value.type == BOOLEAN else odd.span
+    return ExpressionError(message, span, mismatch_hint(value.type, odd.type))
 
 
 def _build_series(written: Sequence[Constant], target: Type) -> pl.Series:

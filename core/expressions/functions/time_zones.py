@@ -42,7 +42,7 @@ def check_zone(bound: BoundArguments, at: int = 1) -> None:
     capitals = "/".join("_".join(map(str.capitalize, part.split("_"))) for part in name.split("/"))
     known = next((n for n in (name.upper(), capitals) if time_zones.find_time_zone(n)), None)
     hint = f"write '{known}'" if known else suggest_name(name, _COMMON_ZONES)
-    raise ExpressionError(message, span, hint or "as in 'Europe/Berlin' or '+02:00'")
+    raise ExpressionError(message, span, hint or "a zone is written 'Europe/Berlin' or '+02:00'")
 
 
 _COMMON_ZONES = tuple(

@@ -151,7 +151,6 @@ FIRST_USE = (
     "flatten: tags",
     "with: {d: strftime(at, '%Y')}",
     "with: {d: 'datediff(''day'', at, at)'}",
-    "with: {d: 'date_trunc(at, ''month'')'}",
     "with: {n: 'row_number() over (partition by id)'}",
     "with: {n: 'lag(id) over (order by at)'}",
     "where: nam == 'a'",

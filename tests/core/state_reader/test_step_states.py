@@ -258,10 +258,20 @@ def test_windows_are_read_as_they_are_emitted(
     assert sorted(said(found.select(names))) == sorted(said(end.select(names)))
 
 
+ARGUMENTS = {
+    **dict.fromkeys(("min_by", "max_by"), "s, v"),
+    **dict.fromkeys(("bool_and", "every", "bool_or", "some", "any"), "v > 2"),
+    **dict.fromkeys(("covar_pop", "covar_samp", "corr"), "v, x"),
+    **{name: "v, x" for name in AGGREGATES if name.startswith("regr_")},
+    **dict.fromkeys(("percentile", "percentile_approx", "approx_percentile"), "v, 0.5"),
+    **dict.fromkeys(("percentile_cont", "percentile_disc"), "0.5) within group (order by v"),
+    **dict.fromkeys(("listagg", "string_agg"), "s"),
+    **{"collect_union": "array(v)", "histogram_numeric": "v, 3"},
+}
+"""The arguments of the aggregates that do not take one number."""
+
 CALLS = {
-    **{name: f"{name}(v)" for name in AGGREGATES if name not in ("min_by", "max_by", "count_if")},
-    **{name: f"{name}(s, v)" for name in ("min_by", "max_by")},
-    **{name: f"{name}(v > 2)" for name in ("bool_and", "every", "bool_or", "some", "any")},
+    **{name: f"{name}({ARGUMENTS.get(name, 'v')})" for name in AGGREGATES if name != "count_if"},
     "count_if": "count_if(v > 2)",
     "a filter": "sum(v) filter (where s is not null)",
     "different ones": "count(distinct s, v)",

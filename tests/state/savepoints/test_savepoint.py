@@ -211,7 +211,7 @@ def test_a_savepoint_says_what_its_columns_are(home: Home) -> None:
     [
         (pl.Decimal(10, 2), "decimal(10,2)"),
         (pl.Datetime("us", "UTC"), "timestamp"),
-        (pl.Datetime("us"), None),
+        (pl.Datetime("us"), "timestamp_ntz"),
         (pl.List(pl.UInt8()), None),
         (pl.Struct({"a": pl.Int8(), "b c": pl.Binary()}), "struct<a:tinyint,`b c`:binary>"),
         (pl.Map(pl.Date(), pl.List(pl.Int8())), "map<date,array<tinyint>>"),

@@ -8,7 +8,7 @@ from random import Random
 from headrace.core.types.data_types import (
     BIGINT,
     BOOLEAN,
-    Array,
+    Array, MapType,
     Decimal,
     Struct,
     is_integer,
@@ -18,7 +18,7 @@ from tests.support.spark.keyed_rows import COLUMNS, EXACT, KEYS
 
 NAMES = [f"`{name}`" if " " in name else name for name in COLUMNS]
 TYPES = dict(zip(NAMES, COLUMNS.values(), strict=True))
-ORDERED = [name for name in NAMES if not isinstance(TYPES[name], Array | Struct)]
+ORDERED = [name for name in NAMES if not isinstance(TYPES[name], Array | MapType | Struct)]
 SUMMED = [n for n in NAMES if is_integer(TYPES[n]) or isinstance(TYPES[n], Decimal) or n in EXACT]
 AVERAGED = [name for name in SUMMED if TYPES[name] != BIGINT]
 SPREAD = [name for name in EXACT if is_numeric(EXACT[name])]

@@ -22,7 +22,7 @@ from headrace.core.spark.columns import Columns
 from headrace.core.types.data_types import (
     DATE,
     INT,
-    TIMESTAMP,
+    TIMESTAMP_TYPES,
     Array,
     Field,
     Struct,
@@ -132,8 +132,9 @@ def physical(type: Type) -> pl.DataType:
             return pl.List(physical(element))
         case Struct(fields):
             return pl.Struct({field.name: physical(field.type) for field in fields})
-    counts: dict[Type, pl.DataType] = {DATE: pl.Int32(), TIMESTAMP: pl.Int64()}
-    return counts.get(type, to_polars(type))
+    if type in TIMESTAMP_TYPES:
+        return pl.Int64()
+    return pl.Int32() if type == DATE else to_polars(type)
 
 
 def said(type: Type) -> str:

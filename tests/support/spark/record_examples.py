@@ -160,9 +160,10 @@ def _dump(value: Any) -> str:
 def recording(spark: SparkSession) -> Iterator[None]:
     """Set the session as examples are recorded, until the end of the context."""
     with hurried(spark):
+        before = spark.conf.get(_TIME_SETTING)
         spark.conf.set(_TIME_SETTING, "true")
         yield
-        spark.conf.unset(_TIME_SETTING)
+        spark.conf.set(_TIME_SETTING, str(before))
 
 
 def main() -> None:

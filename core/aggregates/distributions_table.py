@@ -147,7 +147,7 @@ _TEXTS = (
                 f"listagg(value: {type}, [delimiter: constant {type}]) -> {type}",
                 text_lists.build_text_list,
                 distinct=text_lists.build_distinct_text_list,
-                check=text_lists.check_text_list,
+                check=text_lists.check_order,
                 spark=text_lists.spark_form_of_text_list,
                 spark_distinct=text_lists.spark_form_of_distinct_text_list,
             )

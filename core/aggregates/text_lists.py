@@ -13,27 +13,15 @@ from headrace.core.aggregates.accumulator import (
 from headrace.core.aggregates.counting import build_distinct_values
 from headrace.core.aggregates.ordered_aggregates import SPARK_COLLECT_LIST, SPARK_DISTINCT_LIST
 from headrace.core.expressions.signature import BoundArguments
-from headrace.core.expressions.typed import (
-    AS_WRITTEN,
-    NO_SPARK_FORM,
-    ExpressionError,
-    FunctionCall,
-)
+from headrace.core.expressions.typed import AS_WRITTEN, NO_SPARK_FORM, ExpressionError
 from headrace.core.types.data_types import BINARY, Array, Field, Struct, is_ordered
 
 if TYPE_CHECKING:
     import polars as pl
 
 
-def check_text_list(bound: BoundArguments) -> None:
-    """Check that `order by` has an order, and that bytes are not joined by texts, as in Spark."""
-    for argument in bound.arguments[:2]:
-        if isinstance(argument, FunctionCall) and argument.type != BINARY:
-            is_implicit = [each.span for each in argument.arguments] == [argument.span]
-            if is_implicit and argument.arguments[0].type == BINARY:
-                hint = "write the delimiter as bytes: x'2c' is a comma"
-                message = "the values are bytes, and the delimiter is text"
-                raise ExpressionError(message, argument.span, hint)
+def check_order(bound: BoundArguments) -> None:
+    """Check that the expressions of `order by` have an order."""
     for argument in bound.arguments[len(bound.arguments) - len(bound.directions) :]:
         if not is_ordered(argument.type):
             message = f"wanted a type with an order, got {argument.type}"

@@ -144,7 +144,7 @@ _TEXTS = (
         " position in the source. With distinct each once, in ascending order.",
         *(
             overload(
-                f"listagg(value: {type}, [delimiter: constant {type}]) -> {type}",
+                f"listagg(value: {type}, [delimiter: constant exact {type}]) -> {type}",
                 text_lists.build_text_list,
                 distinct=text_lists.build_distinct_text_list,
                 check=text_lists.check_order,

@@ -33,7 +33,7 @@ FOREIGN_FUNCTIONS: Mapping[str, str] = {
     **dict.fromkeys(("from_epoch_ms", "from_unix_millis"), "timestamp_millis(number)"),
     **dict.fromkeys(("date_bin", "datetrunc"), "date_trunc('HOUR', time)"),
     **dict.fromkeys(("days_between", "daysbetween", "date_difference"), "datediff(later, earlier)"),
-    **dict.fromkeys(("timestamp_diff", "time_diff"), "timestampdiff(HOUR, earlier, later)"),
+    **dict.fromkeys(("timestamp_diff",), "timestampdiff(HOUR, earlier, later)"),
     **dict.fromkeys(("timestamp_add", "date_plus"), "timestampadd(HOUR, 1, time)"),
     **dict.fromkeys(("adddate", "add_days"), "date_add(date, 1)"),
     "subdate": "date_sub(date, 1)",

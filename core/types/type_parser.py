@@ -226,7 +226,7 @@ class _Parser:
 
     def parse_interval_field(self, fields: tuple[str, ...]) -> str:
         if self.token.text.lower() not in fields:
-            hint = "as in interval day to second or interval year to month"
+            hint = "the types are interval day to second and interval year to month"
             raise self.build_mismatch(" or ".join(fields) or "the end of the type", hint)
         return self.advance().text.lower()
 

@@ -128,7 +128,7 @@ def _build_extreme_resolver(
         common = common_type_of_all(value.type for value in call.arguments)
         if common is None:
             types = " and ".join(dict.fromkeys(str(value.type) for value in call.arguments))
-            hint = "cast(... as string) compares them as text"
+            hint = "convert each to string to compare them as text"
             raise ExpressionError(f"{name} cannot compare {types}", call.span, hint)
         values = tuple(widen(value, common) for value in call.arguments)
         if not is_ordered(common):

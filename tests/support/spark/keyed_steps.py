@@ -8,8 +8,9 @@ from random import Random
 from headrace.core.types.data_types import (
     BIGINT,
     BOOLEAN,
-    Array, MapType,
+    Array,
     Decimal,
+    MapType,
     Struct,
     is_integer,
     is_numeric,

@@ -49,9 +49,9 @@ EMPTY = pl.DataFrame(schema={field.name: to_polars(field.type) for field in SCHE
     [
         ("p > 0", "> cannot compare boolean with int", "p", "cast(... as int) converts true to 1"),
         ("dt = 1", "= cannot compare date with int", "dt = 1", ""),
-        ("p in (1)", "in cannot compare boolean with int", "1", "cast(... as int) converts true"),
-        ("p in ('true')", "in cannot compare boolean with string", "'true'", "as string)"),
-        ("greatest(i, s)", "greatest cannot compare int and string", "greatest(i, s)", "as string"),
+        ("p in (1)", "in cannot compare boolean with int", "p", "cast(... as int) converts true"),
+        ("p in ('true')", "in cannot compare boolean with string", "p", "as string)"),
+        ("greatest(i, s)", "greatest cannot compare int and string", "greatest(i, s)", "to string"),
         ("coalesce(i, p)", "coalesce cannot return both int and boolean", "p", "cast(... as int)"),
         ("coalesce(i, s, p)", "coalesce cannot return both string and boolean", "p", "as string)"),
         ("a < array(1)", "< wants ordered values, got array<int>", "a < array(1)", ""),

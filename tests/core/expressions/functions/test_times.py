@@ -85,7 +85,7 @@ def value(text: str) -> object:
             "d",
             "cast(... as",
         ),
-        ("from_utc_timestamp(t, 'nix')", "'nix' is not a time zone", "'nix'", "as in 'Europe/"),
+        ("from_utc_timestamp(t, 'nix')", "'nix' is not a time zone", "'nix'", "written 'Europe/"),
         (
             "to_utc_timestamp(t, 'asia/seoul')",
             "'asia/seoul' is not a",

@@ -34,12 +34,13 @@ def ended(memory: InMemoryData, kind: nodes.StreamKind, names: tuple[str, ...]) 
 
 
 def shown(values: Iterable[Any]) -> Values:
-    """Values that can be compared: NaN with itself, and lists."""
-    return tuple(
-        "NaN"
-        if isinstance(value, float) and math.isnan(value)
-        else tuple(value)
-        if isinstance(value, list)
-        else value
-        for value in values
-    )
+    """Values that can be compared: NaN with itself, lists and structs."""
+    return tuple(map(_comparable, values))
+
+
+def _comparable(value: Any) -> Any:
+    if isinstance(value, float) and math.isnan(value):
+        return "NaN"
+    if isinstance(value, dict):
+        value = [*value.values()]
+    return tuple(map(_comparable, value)) if isinstance(value, list) else value

@@ -43,7 +43,8 @@ def test_ctrl_c_while_python_imports_leaves_no_traceback(
         rest = process.stderr.read()
     said = [line for line in rest.splitlines() if not line.startswith("import time:")]
     assert process.returncode == 130
-    assert said in ([], ["stopped"])
+    # Each of several signals may be answered.
+    assert set(said) <= {"stopped"}
 
 
 PIPELINE = """\

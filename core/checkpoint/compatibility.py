@@ -193,12 +193,23 @@ def _find_difference(was: Fingerprint, now: Fingerprint) -> str:
 
 
 def _find_renamed_column(was: Fingerprint, now: Fingerprint) -> str:
-    """Return a renamed column of emitted rows: they may have to be retracted under the old name."""
+    """Return a renamed column of emitted rows: they may have to be retracted under the old name.
+
+    A column that may fail is computed after the step from its calls, which are emitted under their
+    texts (`plan/fallible_results`). Older versions emitted the column itself: it is not renamed.
+    """
     for name in was.emitted_columns:
-        is_kept = all(call in now.calls for call in was.aggregates.get(name, ()))
-        if is_kept and name not in now.emitted_columns:
+        calls = was.aggregates.get(name, ())
+        is_kept = all(call in now.calls for call in calls)
+        if is_kept and name not in now.emitted_columns and not _is_computed_later(calls, now):
             return name
     return ""
+
+
+def _is_computed_later(calls: Sequence[str], now: Fingerprint) -> bool:
+    """Whether each of these calls is emitted under its text."""
+    emitted = {of[0] for name, of in now.aggregates.items() if of == (name.rstrip("_"),)}
+    return bool(calls) and emitted.issuperset(calls)
 
 
 def _name_difference(was: StoredCall, now: StoredCall) -> str:

@@ -123,7 +123,12 @@ def test_a_checkpoint_says_of_a_plan_what_it_said(tmp_path: Path, stored: Stored
         "readings": build_reader_metadata(plan),
     }
     for name, texts in now.items():
-        assert lines(texts) == lines(was[name])
+        assert lines(_without(texts, stored)) == lines(_without(was[name], stored))
+
+
+def _without(texts: dict[str, Any], stored: Stored) -> dict[str, Any]:
+    """The texts without those of steps that are described otherwise now."""
+    return {part: texts[part] for part in texts if part not in stored.described_otherwise}
 
 
 def lines(texts: object) -> list[str]:

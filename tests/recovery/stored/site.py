@@ -50,6 +50,8 @@ class Stored:
     """Columns that depend on how rows come."""
     at_once: tuple[str, ...] = ()
     """What is overridden where nothing is to be stopped."""
+    described_otherwise: frozenset[str] = frozenset()
+    """Steps that a later version describes in other texts of the same meaning."""
 
     @property
     def sources(self) -> set[str]:
@@ -113,6 +115,25 @@ STORED = (
         ("orders=120", "others=120"),
         {"both": ("k", "other")},
         at_once=("sources.orders.generate.rate=1000/s", "sources.others.generate.rate=1000/s"),
+    ),
+    Stored(
+        "calls",
+        (("orders=30", "others=30"), ("orders=60", "others=60")),
+        ("orders=120", "others=120"),
+        {
+            **dict.fromkeys(("some", "kept"), G),
+            **dict.fromkeys(("totals", "of_mine"), ("text",)),
+            "texts_of_lasts": ("odd",),
+            **dict.fromkeys(("some_of_lasts", "filtered_lasts"), ("third",)),
+            "dearest": ("rank",),
+            "corrected": (*K, *WINDOW),
+            "both": K,
+        },
+        at_once=("sources.orders.generate.rate=1000/s", "sources.others.generate.rate=1000/s"),
+        described_otherwise=frozenset(
+            "texts_of_lasts some_of_lasts filtered_lasts totals some kept windows slid sessions "
+            "corrected near tumbled both of_mine".split()
+        ),
     ),
     Stored(
         "process",

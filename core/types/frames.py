@@ -10,7 +10,9 @@ from __future__ import annotations
 import io
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from functools import reduce
+from operator import xor
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import polars as pl
@@ -97,6 +99,55 @@ def filter_rows(frame: pl.DataFrame, which: pl.Series) -> pl.DataFrame:
     import polars as pl
 
     return pl.DataFrame([column.filter(which) for column in frame.get_columns()])
+
+
+def pick_rows(frame: pl.DataFrame, rows: Sequence[int]) -> pl.DataFrame:
+    """Return the rows at these indices."""
+    import polars as pl
+
+    return gather_rows(frame, pl.Series(rows, dtype=pl.UInt32))
+
+
+def hash_expr(names: Sequence[str]) -> pl.Expr:
+    """Return the expression of a hash of these columns, equal for equal rows in this process."""
+    return reduce(xor, _build_hashes(names)).hash(2).alias("hash")
+
+
+def hash_rows(frame: pl.DataFrame, names: Sequence[str]) -> pl.Series:
+    """Return the hash of each row by these columns."""
+    if frame.height >= FEW_ROWS:
+        return frame.select(hash_expr(names))["hash"]
+    # Polars evaluates the operands of an expression in two threads.
+    return reduce(xor, frame.select_seq(_build_hashes(names)).get_columns()).hash(2)
+
+
+def _build_hashes(names: Sequence[str]) -> list[pl.Expr]:
+    import polars as pl
+
+    return [pl.col(name).hash(at) for at, name in enumerate(names)]
+
+
+def list_keys(frame: pl.DataFrame, names: Sequence[str]) -> list[Any] | None:
+    """Return a value of each row that is equal for equal values of these columns.
+
+    None: Python compares values of one of the types in another way, or slowly.
+    """
+    columns = []
+    for name in names:
+        column = frame[name]
+        if column.dtype.is_temporal():
+            column = to_integers(column)
+        elif not _compares_as_python(column.dtype):
+            return None
+        columns.append(column.to_list())
+    return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
+
+
+def _compares_as_python(type: pl.DataType) -> bool:
+    """Whether values are equal if and only if their Python values are."""
+    import polars as pl
+
+    return type.is_integer() or type in (pl.String, pl.Boolean, pl.Binary)
 
 
 def sort_by_column(frame: pl.DataFrame, column: str) -> pl.DataFrame:

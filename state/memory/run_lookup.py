@@ -9,11 +9,15 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from functools import reduce
-from operator import and_
 from typing import TYPE_CHECKING
 
-from headrace.core.types.frames import concat_chunks, select_columns
+from headrace.core.types.frames import (
+    concat_chunks,
+    filter_rows,
+    gather_rows,
+    hash_rows,
+    list_keys,
+)
 from headrace.state.memory.hash_index import (
     ROW_NUMBER_LIMIT,
     HashIndex,
@@ -29,6 +33,8 @@ if TYPE_CHECKING:
 ROW_NUMBER = "__number"
 """Column of found rows: the row's number among the rows of all runs."""
 MIN_STALE_ENTRIES = 4096
+FEW_KEYS, MAX_LISTED_ROWS = 64, 512
+"""Up to these numbers of keys and of found rows, a set of keys is faster than a join of frames."""
 
 
 class RunLookup:
@@ -68,11 +74,13 @@ class RunLookup:
         of the runs.
         """
         self._number_new_runs()
-        entries = self._index.find(_hash_keys(keys, self._key))
+        entries = self._index.find(hash_rows(keys, self._key))
         frames = [
             (
                 run.order,
-                run.all_rows[there].insert_column(0, (there + run.base_number).alias(ROW_NUMBER)),
+                gather_rows(run.all_rows, there).insert_column(
+                    0, (there + run.base_number).alias(ROW_NUMBER)
+                ),
             )
             for run, rows in self._group_by_run(sort_numbers(decode_row_numbers(entries)))
             if len(there := run.select_after(rows, after))
@@ -92,14 +100,19 @@ class RunLookup:
         for run, rows in self._group_by_run(sort_numbers(numbers)):
             run.delete_rows(rows)
             runs.append(run)
-        self._index.delete(encode_entries(_hash_keys(found, self._key), numbers))
+        self._index.delete(encode_entries(hash_rows(found, self._key), numbers))
         return runs
 
     def _filter_keys(self, keys: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
         """Return the rows that have one of these keys."""
-        if keys.height == 1 and not any(keys[name].null_count() for name in self._key):
-            same = reduce(and_, (rows[name] == keys[name] for name in self._key))
-            return rows if same.all(ignore_nulls=False) else rows.filter(same)
+        import polars as pl
+
+        if keys.height <= FEW_KEYS and rows.height <= MAX_LISTED_ROWS:
+            wanted = list_keys(keys, self._key)
+            if wanted is not None and (there := list_keys(rows, self._key)) is not None:
+                known = frozenset(wanted)
+                same = [key in known for key in there]
+                return rows if all(same) else filter_rows(rows, pl.Series(same, dtype=pl.Boolean))
         return rows.join(keys, on=self._key, how="semi", nulls_equal=True, maintain_order="left")
 
     def _group_by_run(self, numbers: pl.Series) -> Iterator[tuple[SortedRun, pl.Series]]:
@@ -133,7 +146,7 @@ class RunLookup:
             self._next_number += run.all_rows.height
             self._base_numbers.append(run.base_number)
             self._numbered_runs.append(run)
-            hashes = _hash_keys(run.read_frame(), self._key)
+            hashes = hash_rows(run.read_frame(), self._key)
             entries.append(encode_entries(hashes, rows + run.base_number))
         self._unnumbered_runs = []
         self._index.add(pl.concat(entries) if len(entries) > 1 else entries[0])
@@ -143,14 +156,3 @@ class RunLookup:
             run.base_number = -1
         self._index, self._next_number, self._unnumbered_runs = HashIndex(), 0, list(runs)
         self._base_numbers, self._numbered_runs = [], []
-
-
-def hash_expr(key: Sequence[str]) -> pl.Expr:
-    """Return the expression of a hash of the key, equal for equal keys within this process."""
-    import polars as pl
-
-    return reduce(lambda one, other: one.hash() ^ other.hash(1), map(pl.col, key)).hash(2)
-
-
-def _hash_keys(rows: pl.DataFrame, key: Sequence[str]) -> pl.Series:
-    return select_columns(rows, hash_expr(key).alias("hash"))["hash"]

@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Literal
 from headrace.core.api.snapshots import SnapshotStore
 from headrace.core.api.state import SLOT, RunsLayout, StateDescriptor
 from headrace.core.api.state_sizes import StateSize
-from headrace.core.types.frames import concat_chunks, copy_compact, sort_by_column
+from headrace.core.types.frames import concat_chunks, copy_compact, hash_expr, sort_by_column
 from headrace.state.memory.documents import RunsDocument
 from headrace.state.memory.frame_blobs import FrameBlobs
 from headrace.state.memory.row_filters import filter_groups
-from headrace.state.memory.run_lookup import RunLookup, hash_expr
+from headrace.state.memory.run_lookup import RunLookup
 from headrace.state.memory.sorted_run import RunSnapshot, SortedRun
 
 if TYPE_CHECKING:
@@ -112,16 +112,23 @@ class MemoryRuns:
         first = self.get_first_slot()
         if first is None or first > until:
             return
+        is_wasteful = False
         for run in self._runs:
             if run.first_slot <= until:
+                self._rows -= run.rows
+                self._bytes -= run.bytes
                 run.drop(until)
-        self._reclaim_deleted()
+                self._rows += run.rows
+                self._bytes += run.bytes
+                is_wasteful |= run.is_mostly_deleted
+        if is_wasteful:
+            self._reclaim_deleted()
 
     def read_keys(self, keys: pl.DataFrame, after: int) -> pl.DataFrame | None:
         """Return the rows of those keys filed after a slot."""
         if self._can_look_up(keys.height):
             found = self._lookup.find(keys, after)
-            return None if found is None else found[found.columns[1:]]
+            return None if found is None else _drop_row_numbers(found)
         tail = _concat_nonempty(
             run.read_frame(after) for run in self._runs if run.last_slot > after
         )
@@ -244,7 +251,7 @@ class MemoryRuns:
         for run in self._lookup.delete_found(found):
             if run.is_mostly_deleted and run not in self._wasteful_runs:
                 self._wasteful_runs[run] = run.all_rows.height
-        return found[found.columns[1:]]
+        return _drop_row_numbers(found)
 
     def _take_by_scan(self, keys: pl.DataFrame) -> pl.DataFrame | None:
         """Remove and return the rows of those keys by a scan, which rebuilds the runs."""
@@ -322,6 +329,12 @@ class FrozenRuns:
     def persist(self, store: SnapshotStore, blobs: FrameBlobs) -> RunsDocument:
         """Put the frames into the store."""
         return RunsDocument(self.key, [part.persist(store, blobs) for part in self.parts])
+
+
+def _drop_row_numbers(found: pl.DataFrame) -> pl.DataFrame:
+    import polars as pl
+
+    return pl.DataFrame(found.get_columns()[1:])
 
 
 def _concat_nonempty(frames: Iterable[pl.DataFrame]) -> pl.DataFrame | None:

@@ -33,6 +33,7 @@ from headrace.core.operators.operator import Output, WriteThroughOperator, reque
 from headrace.core.plan import nodes
 from headrace.core.plan.nodes.matching import IntervalMatch
 from headrace.core.types.elements import MAX_WATERMARK_US
+from headrace.core.types.frames import gather_rows
 
 if TYPE_CHECKING:
     import polars as pl
@@ -136,7 +137,7 @@ class IntervalJoin(SymmetricJoin, WriteThroughOperator):
             yield from self._emit_first_matches(rows)
         elif self._type == "semi":
             met = self._find_matched(which, rows)
-            yield from self._emit_rows(which, rows[met])
+            yield from self._emit_rows(which, gather_rows(rows, met))
             rows = drop_rows(rows, met)
         elif self._type == "anti" and which == LEFT:
             rows = drop_rows(rows, self._find_matched(which, rows))
@@ -155,7 +156,7 @@ class IntervalJoin(SymmetricJoin, WriteThroughOperator):
         near = None if self._bounds is None else self._bounds.get_range(RIGHT)
         probe_rows = self._buffers[LEFT].find_candidates(rows, near)
         if probe_rows is not None:
-            probe_rows = probe_rows[self._find_matched(LEFT, probe_rows, rows)]
+            probe_rows = gather_rows(probe_rows, self._find_matched(LEFT, probe_rows, rows))
             if probe_rows.height:
                 yield from self._emit_rows(
                     LEFT, drop_rows(probe_rows, self._find_matched(LEFT, probe_rows))

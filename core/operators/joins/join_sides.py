@@ -169,6 +169,8 @@ LOOKUP_FACTOR = 8
 
 With fewer stored rows, all of them are read.
 """
+FEW_KEYS = 32
+"""Up to this number, looking up keys that repeat takes less time than finding out that they do."""
 
 
 class JoinSideBuffer:
@@ -237,8 +239,8 @@ class JoinSideBuffer:
         after, until = _compute_reach(probe_rows[SLOT], near)
         if not self.is_selective(probe_rows.height):
             return self.runs.read(after, until)
-        keys = probe_rows[[*self.key]]
-        return self.runs.read_keys(keys.unique() if keys.height > 1 else keys, after)
+        keys = pick_columns(probe_rows, self.key)
+        return self.runs.read_keys(keys.unique() if keys.height > FEW_KEYS else keys, after)
 
     def count_deferred_rows(self, probe_count: int) -> int:
         """Return the number of stored rows that a probe with this number of rows has to process."""

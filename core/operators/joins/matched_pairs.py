@@ -29,7 +29,13 @@ from headrace.core.operators.operator import MAX_OUTPUT_ROWS, Output
 from headrace.core.plan import nodes
 from headrace.core.types.data_types import TIMESTAMP, to_polars
 from headrace.core.types.elements import EVENT_TIME, ORDER
-from headrace.core.types.frames import gather_rows, pick_columns, select_columns
+from headrace.core.types.frames import (
+    FEW_ROWS,
+    filter_rows,
+    gather_rows,
+    pick_columns,
+    select_columns,
+)
 
 if TYPE_CHECKING:
     import polars as pl
@@ -79,7 +85,7 @@ class JoinOutput:
     def _build_rows(self, pairs: pl.DataFrame) -> pl.DataFrame:
         import polars as pl
 
-        there = pairs.schema
+        there = frozenset(pairs.columns)
         shown = [
             pl.col(name) if name in there else pl.repeat(None, pl.len(), dtype=type).alias(name)
             for name, type in self._types.items()
@@ -176,8 +182,9 @@ def drop_rows(rows: pl.DataFrame, met: pl.Series) -> pl.DataFrame:
 
     if not len(met):
         return rows
-    rest = pl.repeat(True, rows.height, dtype=pl.Boolean, eager=True).scatter(met, False)
-    return rows.filter(rest)
+    # `pl.repeat` and `DataFrame.filter` would build queries, which takes long for few rows.
+    rest = pl.Series([True], dtype=pl.Boolean).new_from_index(0, rows.height).scatter(met, False)
+    return filter_rows(rows, rest) if rows.height < FEW_ROWS else rows.filter(rest)
 
 
 class OutputSide(Protocol):

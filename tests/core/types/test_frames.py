@@ -8,11 +8,19 @@ from decimal import Decimal
 from pathlib import Path
 
 import polars as pl
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.connectors.memory import InMemoryData
-from headrace.core.types.frames import concat_contiguous, copy_compact, split_frame
+from headrace.core.types.frames import (
+    FEW_ROWS,
+    concat_contiguous,
+    copy_compact,
+    hash_rows,
+    list_keys,
+    split_frame,
+)
 from tests.support.runtime.memory_pipelines import simulated
 
 TIME = datetime.datetime(2026, 1, 31, 8, tzinfo=datetime.UTC)
@@ -83,3 +91,24 @@ def _held(frame: pl.DataFrame) -> int:
     out = io.BytesIO()
     frame.write_ipc_stream(out, compat_level=pl.CompatLevel.newest())
     return len(out.getvalue())
+
+
+@pytest.mark.parametrize("names", [["s"], ["t", "b"], ["s", "b", "t", "d"]])
+def test_few_rows_have_the_hashes_that_they_have_among_many(names: list[str]) -> None:
+    many = pl.concat([WHOLE] * (FEW_ROWS // 3 + 1))
+    hashes = hash_rows(many, names)
+    assert hash_rows(WHOLE, names).to_list() == hashes.to_list()[:3]
+    assert hashes.n_unique() == WHOLE[names].n_unique()
+
+
+def test_equal_columns_of_a_key_do_not_cancel_out() -> None:
+    twice = pl.DataFrame({"x": [0, 0], "y": [1, 2], "z": [1, 2]})
+    assert hash_rows(twice, ["x", "y", "z"]).n_unique() == 2
+
+
+def test_keys_are_listed_if_python_compares_them_as_frames_do() -> None:
+    at = int(TIME.timestamp() * 1_000_000)
+    assert list_keys(WHOLE, ["b", "t"]) == [(b"x", at), (None, None), (b"", at)]
+    assert list_keys(WHOLE, ["s"]) == ["a" * 30, None, ""]
+    assert list_keys(WHOLE, ["s", "d"]) is None
+    assert list_keys(pl.DataFrame({"f": [float("nan")]}), ["f"]) is None

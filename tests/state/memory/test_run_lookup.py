@@ -138,7 +138,7 @@ def test_entries_are_found_until_removed_despite_equal_hashes(bits: int) -> None
 def test_a_row_without_key_whose_hash_is_that_of_a_key_is_not_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(run_lookup, "hash_expr", lambda key: pl.col("k").hash() & 0)
+    monkeypatch.setattr(run_lookup, "hash_rows", lambda rows, key: rows["k"].hash() & 0)
     state = runs()
     state.add(rows(*[1] * ROWS))
     state.add(rows(1).with_columns(pl.lit(None, dtype=pl.Int64).alias("k")))

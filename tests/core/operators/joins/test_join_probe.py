@@ -34,22 +34,26 @@ def test_the_rows_that_meet_are_found(seed: int, monkeypatch: pytest.MonkeyPatch
         "FEW_ROWS": [0, 2, 2000],
         "MAX_STEPS": [1, 2, 16],
         "MAX_BISECTED_KEYS": [-1, 2, 16],
+        "MAX_LISTED_ROWS": [0, 8, 256],
+        "MAX_LISTED_PAIRS": [3, 1024],
     }.items():
         monkeypatch.setattr(join_probe, name, chance.choice(values))
     one, other = frame_of(chance, chance.randrange(12)), frame_of(chance, chance.randrange(12))
-    least = chance.randrange(-5, 5)
+    least, first = chance.randrange(-5, 5), chance.randrange(2)
+    on = ("k", "s")[first:]
     for near in ((least, least + chance.randrange(6)), None):
-        probe = JoinProbe(one, other, ("k", "s"), near)
+        probe = JoinProbe(one, other, on, near)
         lots = [list(zip(asks, meets, strict=True)) for asks, meets in probe.iterate_pairs()]
         expected = [
             (asks, meets)
             for (asks, a), (meets, b) in product(enumerate(one.rows()), enumerate(other.rows()))
-            if repr(a[:2]) == repr(b[:2]) and (near is None or near[0] <= b[2] - a[2] <= near[1])
+            if repr(a[first:2]) == repr(b[first:2])
+            and (near is None or near[0] <= b[2] - a[2] <= near[1])
         ]
         assert sorted(pair for lot in lots for pair in lot) == expected
         assert [asks for lot in lots for asks, _ in lot] == [asks for asks, _ in expected]
         assert all(len(lot) <= most for lot in lots)
-        met = JoinProbe(one, other, ("k", "s"), near).find_matched()
+        met = JoinProbe(one, other, on, near).find_matched()
         assert met.to_list() == sorted({asks for asks, _ in expected})
 
 
@@ -60,8 +64,11 @@ def test_keys_with_equal_hashes_are_distinguished(
 ) -> None:
     monkeypatch.setattr(join_probe, "FEW_ROWS", few)
     monkeypatch.setattr(join_probe, "MAX_BISECTED_KEYS", -1)
+    monkeypatch.setattr(join_probe, "MAX_LISTED_ROWS", 0)
     monkeypatch.setattr(
-        join_probe, "_hash_key", lambda on: pl.col("k") * 0 + pl.lit(hash, pl.UInt64)
+        join_probe,
+        "hash_rows",
+        lambda rows, on: rows.select(pl.col("k") * 0 + pl.lit(hash, pl.UInt64))["k"],
     )
     one = pl.DataFrame({"k": pl.Series([1, 2, 3, 9], dtype=pl.UInt64)})
     other = pl.DataFrame({"k": pl.Series([3, 2, 2, 5], dtype=pl.UInt64)})

@@ -234,7 +234,7 @@ METRICS: tuple[Metric, ...] = (
         "gauge",
         TASK_LABELS,
         "Time by which the wall clock is ahead of the watermark.",
-        read_subtasks(lambda subtask: subtask.lag_s),
+        samples.read_watermark_lag,
     ),
     Metric(
         "headrace_queue_rows",

@@ -16,7 +16,9 @@ from headrace.core.job.job import Job
 from headrace.core.job.requests import JobStatus
 from headrace.core.operators.lookup.client import LookupStatistics
 from headrace.core.plan import nodes
-from headrace.core.worker.statistics import InputQueue, PartCounts, SubtaskStatistics
+from headrace.core.types.elements import MAX_WATERMARK_US
+from headrace.core.worker.report import InputQueue, SubtaskStatistics
+from headrace.core.worker.statistics import PartCounts, compute_lag_s
 
 STATUSES: tuple[JobStatus, ...] = get_args(JobStatus)
 
@@ -34,19 +36,23 @@ class JobSample:
     """The counts of each part at the start of the process."""
     history: CheckpointHistory
     version: str = ""
+    now_us: int = 0
+    """The time of the wall clock."""
 
     @classmethod
     def take(cls, job: Job, version: str) -> JobSample:
         """Take a sample now."""
+        statistics = job.collect_statistics()
         return cls(
             job.plan,
             job.status,
             job.attempt_number,
-            tuple(job.collect_subtask_statistics()),
-            job.collect_counts(),
+            statistics.subtasks,
+            statistics.parts,
             job.initial_counts,
             job.storage.history if job.storage else CheckpointHistory(),
             version,
+            job.spec.operator_context.now_us() if statistics.subtasks else 0,
         )
 
     @property
@@ -193,4 +199,11 @@ def read_split_lag(figures: JobSample) -> Iterator[Sample]:
 
 def watermark_seconds(subtask: SubtaskStatistics) -> float | None:
     """Return the watermark in seconds; None without event time, or at its end."""
-    return None if subtask.lag_s is None else (subtask.watermark_us or 0) / 1e6
+    at_us = subtask.watermark_us
+    return None if at_us is None or at_us == MAX_WATERMARK_US else at_us / 1e6
+
+
+def read_watermark_lag(figures: JobSample) -> Iterable[Sample]:
+    """Yield the lead of the wall clock over the watermark of each subtask that has one."""
+    read = read_subtasks(lambda subtask: compute_lag_s(subtask.watermark_us, figures.now_us))
+    return read(figures)

@@ -16,9 +16,9 @@ MAX_RECORDS = 20
 class CheckpointPauses:
     """The longest times for which a checkpoint held up a subtask."""
 
-    alignment_s: float
+    alignment_s: float = 0.0
     """The time in which some of its inputs waited for the barriers of others."""
-    sync_s: float
+    sync_s: float = 0.0
     """The time in which it took its snapshot and prepared its output, and read nothing."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -47,8 +47,9 @@ from headrace.core.worker.connectors import (
     build_watermark_alignments,
     open_connectors,
 )
-from headrace.core.worker.statistics import PartCounts, collect_part_counts, measure_pauses
-from headrace.core.worker.subtask_builder import Subtask, SubtaskBuilder
+from headrace.core.worker.report import WorkerReport
+from headrace.core.worker.statistics import PartCounts, measure_pauses, sum_part_counts
+from headrace.core.worker.subtask_builder import SubtaskBuilder
 from headrace.core.worker.worker import Worker
 
 CoordinatorCall: TypeAlias = "Callable[[Coordinator, float], list[CoordinatorAction]]"
@@ -65,7 +66,6 @@ class Attempt:
     _coordinator: Coordinator | None = None
     _worker: Worker | None = None
     _mailbox: asyncio.Queue[CoordinatorCall] = field(default_factory=asyncio.Queue)
-    _subtask_builder: SubtaskBuilder | None = None
     _manifest_task: asyncio.Task[None] | None = None
     _record_task: asyncio.Task[None] | None = None
     _permanent_error: RefusedSnapshot | None = None
@@ -136,7 +136,7 @@ class Attempt:
     async def _build_coordinator(self, ends: OpenConnectors) -> Coordinator:
         """Build the worker with all its subtasks. Return their coordinator."""
         spec, restored = self.spec, self.restored_checkpoint
-        self._subtask_builder = SubtaskBuilder(
+        builder = SubtaskBuilder(
             spec.plan,
             ends,
             spec.run_context,
@@ -146,9 +146,7 @@ class Attempt:
             aligned=spec.storage is None or spec.storage.is_aligned,
             changed=restored.migrated_steps if restored else frozenset(),
         )
-        self._worker = Worker(
-            self._subtask_builder, ends, spec.run_context.kernel_executor, self._post_event
-        )
+        self._worker = Worker(builder, ends, spec.run_context.kernel_executor, self._post_event)
         self._offset_reporter = OffsetReporter(ends.sources)
         return Coordinator(
             list_subtask_ids(spec.plan),
@@ -216,14 +214,16 @@ class Attempt:
 
     def collect_counts(self) -> dict[str, PartCounts]:
         """Return the row counts of every part so far."""
-        running = self._worker.subtasks.values() if self._worker else ()
-        channels = self._subtask_builder.channels if self._subtask_builder else {}
-        before = self.restored_checkpoint.counters if self.restored_checkpoint else JobCounters()
-        return collect_part_counts(self.spec.plan, running, channels, before)
+        return self.sum_counts(self.collect_reports(with_splits=False))
 
-    def list_subtasks(self) -> tuple[Subtask, ...]:
-        """Return all deployed subtasks, also those that have ended."""
-        return tuple(self._worker.subtasks.values()) if self._worker else ()
+    def sum_counts(self, reports: Iterable[WorkerReport]) -> dict[str, PartCounts]:
+        """Return the row counts of every part in these reports, and before this attempt."""
+        before = self.restored_checkpoint.counters if self.restored_checkpoint else JobCounters()
+        return sum_part_counts(self.spec.plan, reports, before)
+
+    def collect_reports(self, *, with_splits: bool = True) -> tuple[WorkerReport, ...]:
+        """Return the newest report of each worker; none before subtasks are deployed."""
+        return (self._worker.collect_report(with_splits=with_splits),) if self._worker else ()
 
     def _post(self, what: CoordinatorCall) -> None:
         self._mailbox.put_nowait(what)
@@ -270,7 +270,9 @@ class Attempt:
                 self._record_task = asyncio.create_task(self._record_commit(number))
             case CheckpointCompleted() | CheckpointFailed():
                 assert self.spec.storage is not None
-                self.spec.storage.report_event(message, measure_pauses(self.list_subtasks()))
+                self.spec.storage.report_event(
+                    message, measure_pauses(self.collect_reports(with_splits=False))
+                )
                 if isinstance(message, CheckpointFailed):
                     self._requests.fail(message.number, message.reason)
             case _:

@@ -20,11 +20,8 @@ from headrace.core.job.attempt import Attempt
 from headrace.core.job.requests import JobStatus, PendingRescale, RequestRejected, RescaleResult
 from headrace.core.job.spec import JobSpec
 from headrace.core.plan import nodes
-from headrace.core.worker.statistics import (
-    PartCounts,
-    SubtaskStatistics,
-    collect_subtask_statistics,
-)
+from headrace.core.worker.report import SubtaskStatistics
+from headrace.core.worker.statistics import PartCounts
 from headrace.core.worker.time_shares import TimeShareSampler
 
 T = TypeVar("T")
@@ -44,6 +41,16 @@ class JobOutcome:
     """The checkpoint to resume from, if the job has not ended."""
     is_drained: bool = False
     """Whether the job was drained: all that was read has been emitted."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobStatistics:
+    """The statistics of a job at one time; none before its first attempt."""
+
+    parts: Mapping[str, PartCounts] = field(default_factory=dict)
+    """The row counts of every part, in this run and in those that it resumed from."""
+    subtasks: tuple[SubtaskStatistics, ...] = ()
+    """The statistics of each subtask since it began."""
 
 
 @dataclass(slots=True)
@@ -205,15 +212,16 @@ class Job:
         """The number of the current attempt, from 1; 0 before the first."""
         return self._attempt.number if self._attempt else 0
 
-    def collect_subtask_statistics(self) -> list[SubtaskStatistics]:
-        """Return the statistics of each subtask since it began."""
+    def collect_statistics(self) -> JobStatistics:
+        """Return the statistics of every part and of every subtask at one time."""
         shown = self._deployed_attempt or self._attempt
         if shown is None:
-            return []
-        return [
-            collect_subtask_statistics(s, shown.spec.plan, shown.number)
-            for s in shown.list_subtasks()
-        ]
+            return JobStatistics()
+        reports = shown.collect_reports()
+        subtasks = sorted(
+            (each for report in reports for each in report.subtasks), key=lambda each: each.id
+        )
+        return JobStatistics(shown.sum_counts(reports), tuple(subtasks))
 
     @property
     def initial_counts(self) -> Mapping[str, PartCounts]:

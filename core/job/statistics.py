@@ -19,13 +19,12 @@ from headrace.core.checkpoint.history import CheckpointHistory, CheckpointRecord
 from headrace.core.job.job import Job
 from headrace.core.plan import nodes
 from headrace.core.types.elements import MAX_WATERMARK_US
-from headrace.core.worker.statistics import (
+from headrace.core.worker.report import (
     InputQueue,
-    PartCounts,
     SplitStatistics,
     SubtaskStatistics,
-    compute_lag_s,
 )
+from headrace.core.worker.statistics import PartCounts, compute_lag_s
 from headrace.core.worker.time_shares import TimeShares
 
 MAX_LISTED_SPLITS = 100
@@ -40,7 +39,8 @@ def collect_job_statistics(job: Job) -> dict[str, object]:
     state        the total size of all states
     checkpoints  their number in this run, and the newest
     """
-    subtasks = job.collect_subtask_statistics()
+    collected = job.collect_statistics()
+    subtasks = collected.subtasks
     seen = {(each.attempt, each.id): each.task_time for each in subtasks}
     shares = job.time_share_sampler.sample(asyncio.get_running_loop().time(), seen)
     now_us = job.spec.operator_context.now_us()
@@ -49,10 +49,10 @@ def collect_job_statistics(job: Job) -> dict[str, object]:
         "attempt": job.attempt_number,
         "parts": {
             name: _describe_part(job.plan.part(name), counts, now_us)
-            for name, counts in job.collect_counts().items()
+            for name, counts in collected.parts.items()
         },
         "subtasks": [
-            _describe_subtask(s, TimeShares() if s.is_ended else shares[s.attempt, s.id])
+            _describe_subtask(s, TimeShares() if s.is_ended else shares[s.attempt, s.id], now_us)
             for s in subtasks
         ],
         "state": _describe_size(sum((each.total_state_size for each in subtasks), StateSize())),
@@ -110,7 +110,9 @@ def _describe_part(part: nodes.PlanPart, counts: PartCounts, now_us: int) -> dic
     }
 
 
-def _describe_subtask(subtask: SubtaskStatistics, shares: TimeShares) -> dict[str, object]:
+def _describe_subtask(
+    subtask: SubtaskStatistics, shares: TimeShares, now_us: int
+) -> dict[str, object]:
     return {
         "parts": {
             name: {
@@ -127,7 +129,7 @@ def _describe_subtask(subtask: SubtaskStatistics, shares: TimeShares) -> dict[st
         "backpressured": round(shares.backpressured, 4),
         "backpressure": shares.backpressure,
         "watermark": format_time(subtask.watermark_us),
-        "lag_s": subtask.lag_s,
+        "lag_s": compute_lag_s(subtask.watermark_us, now_us),
         "queue": None if subtask.queue is None else _describe_queue(subtask.queue),
         "splits": None if subtask.splits is None else _describe_splits(subtask.splits),
         "state": _describe_size(subtask.total_state_size),

@@ -30,6 +30,7 @@ from headrace.core.coordination.messages import (
 )
 from headrace.core.sources.source_task import SourceTask
 from headrace.core.worker.connectors import OpenConnectors
+from headrace.core.worker.report import WorkerReport, collect_report
 from headrace.core.worker.subtask_builder import Subtask, SubtaskBuilder
 
 COMMIT_TIMEOUT_S = 2.0
@@ -54,10 +55,20 @@ class Worker:
         self._send = send
         self._tasks: dict[asyncio.Task[None], SubtaskId] = {}
         self._source_tasks: dict[SubtaskId, SourceTask] = {}
+        self._attempt = 0
         self._waiting_commits: dict[str, deque[CommitOutput]] = {}
         self._commit_tasks: dict[str, asyncio.Task[None]] = {}
         """The commits that wait, by sink, and the tasks that execute them."""
         self.subtasks: dict[SubtaskId, Subtask] = {}
+
+    def collect_report(self, *, with_splits: bool = True) -> WorkerReport:
+        """Return the current statistics of all subtasks, also of those that have ended."""
+        return collect_report(
+            self.subtasks.values(),
+            self._subtask_builder.plan,
+            self._attempt,
+            with_splits=with_splits,
+        )
 
     async def receive(self, message: WorkerCommand) -> None:
         """Execute a command of the coordinator."""
@@ -93,6 +104,7 @@ class Worker:
                 self._send(AttemptCancelled())
 
     async def _deploy_subtasks(self, deploy: Deploy) -> None:
+        self._attempt = deploy.attempt
         assemble = partial(self._subtask_builder.build_subtasks, self._send, deploy.restored)
         for subtask in await self._executor.run_blocking(assemble):
             self.subtasks[subtask.id] = subtask

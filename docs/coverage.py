@@ -23,7 +23,9 @@ HEAD = """
 
 Spark documents each of its functions with examples. They are run by Spark {spark} (ANSI mode off,
 time zone UTC) and by headrace, as one pipeline. Of {all} examples whose value does not depend on
-the time, the session or a setting, {same} ({percent}) give Spark's value. None gives another value:
+the time, the session or a setting, {same} ({percent}) give Spark's value. (Since no
+column has the type void, a column of a table that is NULL in every row is given the type to which
+Spark casts the argument, and a result of type void is cast to string.) None gives another value:
 the others are refused when the pipeline is validated. {refused} functions are refused on purpose,
 as listed below; without their examples, {outside} give Spark's value: {scalars} of scalar
 functions and {aggregates} of aggregates. A function is whole if all of its examples give Spark's

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 from headrace.core.aggregates import histograms, percentiles, text_lists
 from headrace.core.aggregates.aggregate import (
     AggregateFunction,
@@ -10,23 +13,69 @@ from headrace.core.aggregates.aggregate import (
     overload,
 )
 from headrace.core.aggregates.counting import over_distinct
+from headrace.core.aggregates.interval_sums import interval_type
+from headrace.core.expressions.signature import BoundArguments
 from headrace.core.expressions.typed import NO_SPARK_FORM
-from headrace.core.types.data_types import DOUBLE
+from headrace.core.types.data_types import Type
+
+Returns: TypeAlias = Callable[[BoundArguments], Type] | None
+MakeOverload: TypeAlias = Callable[[str, str, str, Returns], AggregateOverload]
 
 _STATE = "The state has each different value with its count."
 _SHARES = ("percentage: constant double", "percentages: constant array<double>")
 _RESULTS = ("double", "array<double>")
 
 
-def _percentile(shares: str, result: str) -> AggregateOverload:
+def _make_overloads(make: MakeOverload) -> list[AggregateOverload]:
+    """Return an overload for numbers, and for each kind of interval; each for one share or more."""
+    numbers = [
+        make("N", shares, result, None) for shares, result in zip(_SHARES, _RESULTS, strict=True)
+    ]
+    intervals = [
+        make(letter, shares, result.replace("double", letter), interval_type)
+        for letter in "QY"
+        for shares, result in zip(_SHARES, _RESULTS, strict=True)
+    ]
+    return [*numbers, *intervals]
+
+
+def _percentile(value: str, shares: str, result: str, returns: Returns) -> AggregateOverload:
     build = percentiles.build_percentile()
     return overload(
-        f"percentile(value: N, {shares}, [frequency: bigint]) -> {result}",
+        f"percentile(value: {value}, {shares}, [frequency: bigint]) -> {result}",
         build,
         distinct=over_distinct(build),
+        returns=returns,
         check=percentiles.check_percentage(1),
         spark=percentiles.spark_form_of_percentile,
         spark_distinct=NO_SPARK_FORM,
+    )
+
+
+def _continuous(value: str, shares: str, result: str, returns: Returns) -> AggregateOverload:
+    return overload(
+        f"percentile_cont({shares}) within group (order by value: {value}) -> {result}",
+        percentiles.build_percentile(0),
+        returns=returns,
+        check=percentiles.check_percentage(0),
+    )
+
+
+def _discrete(value: str, shares: str, result: str, returns: Returns) -> AggregateOverload:
+    return overload(
+        f"percentile_disc({shares}) within group (order by value: {value}) -> {result}",
+        percentiles.build_discrete(0, is_double=True),
+        returns=returns,
+        check=percentiles.check_percentage(0),
+    )
+
+
+def _median(value: str, result: str, returns: Returns) -> AggregateOverload:
+    return overload(
+        f"median(value: {value}) -> {result}",
+        percentiles.build_median,
+        distinct=over_distinct(percentiles.build_median),
+        returns=returns,
     )
 
 
@@ -45,47 +94,30 @@ _PERCENTILES = (
     aggregate(
         "percentile",
         "The value below which is that share of all values, from 0 to 1, interpolated between two"
-        " values; of an array of shares an array of values. Each value counts as often as the"
-        f" frequency says. {_STATE}",
-        *map(_percentile, _SHARES, _RESULTS),
+        " values; of an array of shares an array of values. Of intervals it is an interval. Each"
+        f" value counts as often as the frequency says. {_STATE}",
+        *_make_overloads(_percentile),
         example=("percentile(x, 0.25)", "1.0"),
         more=(("percentile(n, array(0.0, 0.5, 1.0))", "[1.0, 2.0, 2.0]"),),
     ),
     aggregate(
         "median",
         f"The value in the middle: percentile(value, 0.5). {_STATE}",
-        overload(
-            "median(value: N) -> double",
-            percentiles.build_median,
-            distinct=over_distinct(percentiles.build_median),
-        ),
+        _median("N", "double", None),
+        *(_median(letter, letter, interval_type) for letter in "QY"),
         example=("median(x)", "1.5"),
     ),
     aggregate(
         "percentile_cont",
         f"The same as percentile, written as in the SQL standard. {_STATE}",
-        *(
-            overload(
-                f"percentile_cont({shares}) within group (order by value: N) -> {result}",
-                percentiles.build_percentile(0),
-                check=percentiles.check_percentage(0),
-            )
-            for shares, result in zip(_SHARES, _RESULTS, strict=True)
-        ),
+        *_make_overloads(_continuous),
         example=("percentile_cont(0.25) within group (order by x desc)", "1.75"),
         ordering="values",
     ),
     aggregate(
         "percentile_disc",
         f"The first value, in the order, at or before which is that share of all values. {_STATE}",
-        *(
-            overload(
-                f"percentile_disc({shares}) within group (order by value: N) -> {result}",
-                percentiles.build_discrete(0, DOUBLE),
-                check=percentiles.check_percentage(0),
-            )
-            for shares, result in zip(_SHARES, _RESULTS, strict=True)
-        ),
+        *_make_overloads(_discrete),
         example=("percentile_disc(0.25) within group (order by x)", "0.5"),
         ordering="values",
     ),
@@ -95,7 +127,7 @@ _PERCENTILES = (
         f" is exact, whatever the accuracy. {_STATE}",
         *(
             _approximation(value, shares, result.replace("double", value.removeprefix("exact ")))
-            for value in ("N", "exact date", "timestamp")
+            for value in ("N", "exact date", "timestamp", "Q", "Y")
             for shares, result in zip(_SHARES, _RESULTS, strict=True)
         ),
         example=("percentile_approx(n, 0.5)", "2"),

@@ -12,10 +12,20 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, cast
 
 from headrace.core.aggregates.accumulator import Accumulator, BuildAccumulator
+from headrace.core.aggregates.interval_sums import to_interval, widen_interval
 from headrace.core.aggregates.value_counts import build_value_counts, build_weighted_counts
 from headrace.core.expressions.signature import BoundArguments
 from headrace.core.expressions.typed import AS_WRITTEN, NO_SPARK_FORM, ExpressionError
-from headrace.core.types.data_types import DOUBLE, FLOAT_TYPES, Array, Type, to_polars
+from headrace.core.types import calendar
+from headrace.core.types.data_types import (
+    BIGINT,
+    DOUBLE,
+    FLOAT_TYPES,
+    Array,
+    Interval,
+    Type,
+    to_polars,
+)
 
 if TYPE_CHECKING:
     import polars as pl
@@ -72,15 +82,15 @@ def build_median(bound: BoundArguments) -> Accumulator:
     return build_value_counts(type, lambda items: _interpolate(items, 0.5, type, bound))
 
 
-def build_discrete(index: int, result: Type | None = None) -> BuildAccumulator:
-    """Return the builder of a percentile that is one of the values, cast to a type."""
+def build_discrete(index: int, *, is_double: bool = False) -> BuildAccumulator:
+    """Return the builder of a percentile that is one of the values, or that as a double."""
 
     def build(bound: BoundArguments) -> Accumulator:
         type = bound.column_arguments[0].type
 
         def pick(items: pl.Expr, share: float) -> pl.Expr:
             found = items.list.agg(_select_by_share(share, bound))
-            return _cast(found, type, result) if result else found
+            return _from_double(_to_double(found, type), type) if is_double else found
 
         return build_value_counts(type, _finish_each(bound, index, pick))
 
@@ -190,12 +200,29 @@ def _interpolate(items: pl.Expr, share: float, type: Type, bound: BoundArguments
         for place in (pl.Expr.floor, pl.Expr.ceil)
     )
     position = (items.list.agg(total) - 1).cast(pl.Float64) * share
-    below, above = (_cast(each, type, DOUBLE) for each in (low, high))
+    below, above = (_to_double(each, type) for each in (low, high))
     between = below + (above - below) * (position - position.floor())
-    return pl.when(low == high).then(below).otherwise(between)
+    return _from_double(pl.when(low == high).then(below).otherwise(between), type)
 
 
-def _cast(value: pl.Expr, source: Type, target: Type) -> pl.Expr:
+def _to_double(value: pl.Expr, type: Type) -> pl.Expr:
+    """Return a number, or the months or microseconds of an interval, as a double."""
     from headrace.core.expressions.casts.forms import build_form
 
-    return build_form(source, target, try_=False)(value).cast(to_polars(target))
+    source, number = (BIGINT, calendar.to_bigint(value)) if _is_interval(type) else (type, value)
+    return build_form(source, DOUBLE, try_=False)(number).cast(to_polars(DOUBLE))
+
+
+def _from_double(value: pl.Expr, type: Type) -> pl.Expr:
+    """Return a percentile as its type: a double, or an interval without a fraction of its unit."""
+    from headrace.core.expressions.casts.forms import build_form
+
+    if not _is_interval(type):
+        return value
+    result = widen_interval(type)
+    units = build_form(DOUBLE, BIGINT, try_=False)(value)
+    return to_interval(units, result)
+
+
+def _is_interval(type: Type) -> bool:
+    return isinstance(type, Interval)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from headrace.core.aggregates import (
     approximate_counts,
     bit_aggregates,
     counting,
+    interval_sums,
     min_max,
     ordered_aggregates,
     sums,
@@ -97,12 +100,27 @@ def _same_if_distinct(signature: str, build: BuildAccumulator) -> AggregateOverl
     return overload(signature, build, distinct=build)
 
 
+def _interval_overloads(name: str, build: BuildAccumulator) -> Iterator[AggregateOverload]:
+    """Yield the overloads of a sum or an average for both kinds of interval.
+
+    A sum has the fields of what is summed, an average all of its kind.
+    """
+    for letter in "QY":
+        yield overload(
+            f"{name}(value: {letter}) -> {letter}",
+            build,
+            distinct=over_distinct(build),
+            returns=None if name.endswith("sum") else interval_sums.interval_type,
+            spark=NO_SPARK_FORM,
+        )
+
+
 _SUMS = (
     aggregate(
         "sum",
         "The sum of all values that are not NULL; NULL if there are none. The sum of integers is a"
         " bigint, which wraps around; of decimals a decimal with ten more digits (NULL past 38);"
-        " of other numbers a double.",
+        " of other numbers a double. Of intervals it is an interval; NULL where it is none.",
         overload(
             "sum(value: N) -> N",
             sums.build_sum,
@@ -110,13 +128,15 @@ _SUMS = (
             returns=sums.sum_type,
             spark=sums.spark_form_of_sum,
         ),
+        *_interval_overloads("sum", interval_sums.build_sum),
         example=("sum(n)", "5"),
         more=(("sum(distinct n)", "3"), ("sum(x) filter (where ok)", "2.5")),
     ),
     aggregate(
         "avg",
         "The mean of all values that are not NULL; NULL if there are none. It is a double, or for"
-        " decimals a decimal with four more digits after the point, rounded half up.",
+        " decimals a decimal with four more digits after the point, rounded half up; of"
+        " intervals an interval, rounded the same.",
         overload(
             "avg(value: N) -> N",
             sums.build_average,
@@ -124,6 +144,7 @@ _SUMS = (
             returns=sums.avg_type,
             spark=sums.spark_form_of_average,
         ),
+        *_interval_overloads("avg", interval_sums.build_average),
         example=("avg(n)", "1.6666666666666667"),
         more=(("avg(cast(n as decimal(3,1)))", "1.66667"),),
         aliases=("mean",),
@@ -139,6 +160,7 @@ _SUMS = (
             returns=sums.sum_type,
             spark=sums.spark_form_of_try_sum,
         ),
+        *_interval_overloads("try_sum", interval_sums.build_sum),
         example=("try_sum(9223372036854775807 + n * 0)", "NULL"),
         more=(("try_sum(n)", "5"),),
     ),
@@ -153,6 +175,7 @@ _SUMS = (
             returns=sums.avg_type,
             spark=sums.spark_form_of_average,
         ),
+        *_interval_overloads("try_avg", interval_sums.build_average),
         example=("try_avg(n)", "1.6666666666666667"),
     ),
 )

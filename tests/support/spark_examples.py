@@ -92,6 +92,10 @@ class Step:
     aggregates: bool
     generator: str = ""
     """The call in `explode`, if there is one."""
+    alias: tuple[str, str] = ("", "")
+    """A name that later items of the select list use, and its expression: computed in `with`."""
+    void_type: str = ""
+    """The type of the columns of the table that are NULL in all rows."""
     columns: list[tuple[Example, Mapping[str, Any]]] = field(default_factory=list)
 
 
@@ -129,6 +133,26 @@ def find_generator(statement: str) -> str:
     return found[1] if found else ""
 
 
+_ALIAS = re.compile(r"SELECT ('[^']*') AS (\w+), ", re.IGNORECASE)
+
+
+def find_alias(statement: str) -> tuple[str, str]:
+    """Return the name of the first item of a select list, and its text; empty if it has none."""
+    found = _ALIAS.match(statement)
+    return (found[2], found[1]) if found else ("", "")
+
+
+_TEXT_AGGREGATES = ("listagg", "string_agg")
+
+
+def find_void_type(function: str) -> str:
+    """Return the type to which Spark casts an argument of an aggregate that is only NULL.
+
+    No column here has the type void; `typeof` of Spark's results shows that it casts it.
+    """
+    return "string" if function in _TEXT_AGGREGATES else "double"
+
+
 def is_variable(statement: str) -> bool:
     """Whether the answer to the statement may be another one at each run."""
     return statement in VARIABLE_STATEMENTS or _VARIABLE_CALL.search(statement) is not None
@@ -149,13 +173,14 @@ def run_examples(folder: Path) -> list[Example]:
     for step in steps:
         columns = tables.get(step.table) or [{"name": "one", "type": "int", "values": [1]}]
         try:
-            fields = [Field(c["name"], *parse_type(c["type"])) for c in columns]
+            types = {c["name"]: c["type"].replace("void", step.void_type) for c in columns}
+            fields = [Field(name, *parse_type(type)) for name, type in types.items()]
         except TypeTextError as error:
             _refuse(step, str(error))
             continue
         frame = pl.DataFrame([series(f, c["values"]) for f, c in zip(fields, columns, strict=True)])
         inputs[step.name] = {"0": [frame]}
-        schemas[step.name] = json.dumps({c["name"]: c["type"] for c in columns})
+        schemas[step.name] = json.dumps(types)
     memory = InMemoryData(inputs=inputs)
     plan = _plan_accepted(folder, [s for s in steps if s.name in schemas], schemas, memory)
     with ThreadPoolExecutor(2) as executor:
@@ -168,9 +193,13 @@ def run_examples(folder: Path) -> list[Example]:
 
 
 def _make_steps(examples: Iterable[Example]) -> list[Step]:
-    steps: dict[tuple[str, bool, str], Step] = {}
+    steps: dict[tuple[object, ...], Step] = {}
     for example in examples:
-        key = example.table, example.kind == "aggregate", find_generator(example.statement)
+        void_type = find_void_type(example.function) if example.kind == "aggregate" else ""
+        key = (
+            *(example.table, example.kind == "aggregate", find_generator(example.statement)),
+            *(find_alias(example.statement), void_type),
+        )
         step = steps.setdefault(key, Step(f"t{len(steps)}", *key))
         step.columns += [(example, column) for column in example.columns]
     return list(steps.values())
@@ -222,14 +251,26 @@ def _write_pipeline(
             continue
         if step.aggregates:
             yield "    window: global", None
+        if step.alias[0]:
+            alias, value = (json.dumps(text, ensure_ascii=False) for text in step.alias)
+            yield f"    with: {{{alias}: {value}}}", step.columns[0][0]
         yield f"    {'aggregate' if step.aggregates else 'select'}:", None
         for index, (example, column) in enumerate(step.columns):
             if example.outcome == "same":
-                text = json.dumps(column["name"], ensure_ascii=False)
+                text = json.dumps(write_column(column), ensure_ascii=False)
                 yield f"      c{index}: {text}", example
     yield "sinks:", None
     for step in used:
         yield f"  o{step.name}: {{from: s{step.name}, memory: {{data: {step.name}}}}}", None
+
+
+def write_column(column: Mapping[str, Any]) -> str:
+    """Return the expression of a column; one of type void is cast to a type of columns."""
+    text = str(column["name"])
+    return f"cast({text} as {_TYPE_OF_NULLS})" if column["type"] == "void" else text
+
+
+_TYPE_OF_NULLS = "string"
 
 
 def _compare(step: Step, result: pl.DataFrame, schema: Schema) -> None:
@@ -242,7 +283,7 @@ def _compare(step: Step, result: pl.DataFrame, schema: Schema) -> None:
         assert type is not None
         ours = _encode(values, str(type.type))
         shown = re.sub(r" not null\b|`", "", str(type.type))
-        if shown != column["type"]:
+        if shown != column["type"].replace("void", _TYPE_OF_NULLS):
             example.decide("different", f"{column['name']}: {shown}, Spark {column['type']}")
         elif not _is_same(column["name"], ours, column["values"]):
             example.decide("different", f"{column['name']}: {ours}, Spark {column['values']}")

@@ -56,7 +56,7 @@ def errors(text: str) -> list[tuple[str, str, str]]:
         ("count(*) filter (where sum(n) > 1)", "sum is inside another", "sum", ""),
         ("sum(n) filter (where n)", "filter wants a boolean condition, got int", "n", ""),
         ("sum(n) filter (where null)", "filter wants a boolean condition, got void", "null", ""),
-        ("sum(v)", "sum wants a number, got struct", "v", ""),
+        ("sum(v)", "an interval of months, got struct", "v", ""),
         ("max(v)", "max wants a type with an order, got struct", "v", ""),
         ("max_by(distinct n, n, 2)", "distinct is not allowed in max_by", "max_by", ""),
         ("collect_list(distinct v)", "have no order to be listed in", "v", ""),

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from headrace.core.aggregates import AggregateExpression
 from headrace.core.expressions import ExpressionErrors
-from headrace.core.types.data_types import to_polars
+from headrace.core.types.data_types import Type, to_polars
 from tests.support.aggregation import FAMILIES, at_once, cases, in_pieces, input_of, same, typed
+from tests.support.spark.shown_values import is_shown_as_text, to_spark_text
 from tests.support.spark.sql_values import encode
 
 UNORDERED = ("collect_set", "collect_union", "collect_list(distinct")
@@ -42,15 +43,20 @@ def wrong(
     for text, expression in expressions.items():
         column = result[text]
         assert column.dtype == to_polars(expression.type), text
-        value = column[0]
-        if isinstance(value, pl.Series):
-            value = value.to_list()
-        ours, theirs = encode(value, str(expression.type)), values[text]
+        ours, theirs = show(column, expression.type), values[text]
         if text.startswith(UNORDERED):
             ours, theirs = sorted(ours, key=repr), sorted(theirs, key=repr)
         if not same(ours, theirs):
             found.append(f"{text}: {ours!r}, spark {theirs!r}")
     return found
+
+
+def show(column: pl.Series, type: Type) -> Any:
+    """Return the first value of a column as Spark's record has it."""
+    if is_shown_as_text(str(type)):
+        return to_spark_text(column, type)[0]
+    value = column[0]
+    return encode(value.to_list() if isinstance(value, pl.Series) else value, str(type))
 
 
 @pytest.mark.parametrize("family", FAMILIES)

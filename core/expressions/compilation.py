@@ -168,7 +168,7 @@ class _Computation:
             frame = pl.DataFrame([c.alias(name) for c, name in zip(given, names, strict=True)])
             for at, stage in enumerate(self._stages):
                 frame = frame.with_columns(stage(frame).alias(_name_stage(at)))
-            return frame.select(value).to_series()
+            return _fill_height(frame.select(value).to_series(), frame.height)
 
         inputs = [pl.col(name) for name in columns] or [pl.lit(True)]
         return pl.map_batches(

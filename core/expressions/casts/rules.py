@@ -203,6 +203,8 @@ def is_same_in_spark(source: Type, target: Type) -> bool:
             return is_same_in_spark(element, target)
         case Struct(fields), _:
             return all(is_same_in_spark(field.type, target) for field in fields)
+        case MapType(key, value), _:
+            return is_same_in_spark(key, target) and is_same_in_spark(value, target)
         case Interval(), _:
             return target == STRING or isinstance(target, Interval)
         case _, Interval():

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from headrace.core.expressions.compilation import to_expr
 from headrace.core.expressions.function import SqlFunction, TypedCall, function
 from headrace.core.expressions.functions.common_types import widen_all
-from headrace.core.expressions.functions.comparisons import COMPARISONS
+from headrace.core.expressions.functions.comparisons import COMPARISONS, compare_far_decimal
 from headrace.core.expressions.functions.logic import build_case_chain, find_taken_branch
 from headrace.core.expressions.typed import (
     ColumnReference,
@@ -39,15 +39,15 @@ def _resolve_between(call: TypedCall) -> TypedExpression:
 
     subject, low, high = call.arguments
     bound = _bind_subject(subject)
-    above, below = tests = _resolve_comparisons(
-        [TypedCall(">=", (bound, low), call.span), TypedCall("<=", (bound, high), call.span)]
-    )
+    calls = [TypedCall(">=", (bound, low), call.span), TypedCall("<=", (bound, high), call.span)]
+    above, below = tests = _resolve_comparisons(calls)
     nullable = above.nullable or below.nullable
     if bound is subject:
         return FunctionCall(BOOLEAN, nullable, call.span, call.name, tests, lambda a, b: a & b)
     ends = (above.arguments[1], below.arguments[1])
     value = above.arguments[0]
-    if value.type == below.arguments[0].type:
+    reads_values = all(compare_far_decimal(each) is None for each in calls)
+    if value.type == below.arguments[0].type and reads_values:
         values = (substitute_columns(value, {_SUBJECT_COLUMN: subject}), *ends)
         return FunctionCall(BOOLEAN, nullable, call.span, call.name, values, _is_between)
 

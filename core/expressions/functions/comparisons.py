@@ -9,6 +9,8 @@ they have no order here.
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal as DecimalValue
+from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.core.expressions.coercion import common_type_of_all, comparison_type
@@ -35,6 +37,7 @@ from headrace.core.types.data_types import (
     NULL,
     Type,
     find_map,
+    is_integer,
     is_ordered,
     quote_name,
 )
@@ -79,6 +82,9 @@ def _define_comparison(
 ) -> SqlFunction:
     def resolve(call: TypedCall) -> TypedExpression:
         left, right = widen_pair(call, ordered=letter == "C")
+        if letter == "C" and (known := compare_far_decimal(call)) is not None:
+            result = partial(_ignore_values, known)
+            return FunctionCall(BOOLEAN, False, call.span, call.name, (left, right), result)
         nullable = not null_safe and (left.nullable or right.nullable)
         warning = None if null_safe else _warn_of_null(call)
         return FunctionCall(
@@ -94,6 +100,27 @@ def _define_comparison(
         resolve=resolve,
         signatures=(text,),
     )
+
+
+def compare_far_decimal(call: TypedCall) -> bool | None:
+    """Compare an integer with a literal decimal that is beyond all of them.
+
+    Spark reads no value then: the result is the same for every row, also for NULL.
+    """
+    left, right = call.arguments
+    for decimal, other in ((left, right), (right, left)):
+        if isinstance(decimal, Constant) and is_integer(other.type):
+            value = decimal.value
+            if isinstance(value, DecimalValue) and not -(2**63) <= value <= 2**63 - 1:
+                decimal_is_greater = decimal is right if value > 0 else decimal is left
+                return call.name.startswith("<") == decimal_is_greater
+    return None
+
+
+def _ignore_values(known: bool, left: pl.Expr, right: pl.Expr) -> pl.Expr:
+    """Return a known result for each row."""
+    never_null = left.is_null() | right.is_null()
+    return never_null.is_not_null() if known else never_null.is_null()
 
 
 def _warn_of_null(call: TypedCall) -> ExpressionWarning | None:

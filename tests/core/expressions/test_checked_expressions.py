@@ -179,6 +179,11 @@ def test_each_growing_call_is_computed_once(chain: str) -> None:
         ),
         ("element_at(a, n % 3 - 3)", [None, None, None, "c", None], {}),
         ("nvl2(s, 1, cast(raise_error('no s') as int))", [1, None, 1, 1, 1], {1: "no s"}),
+        (
+            "make_dt_interval(1) > if(n is null or true, interval 1 day, raise_error(s))",
+            [False] * 5,
+            {},
+        ),
     ],
 )
 def test_a_call_fails_in_the_rows_that_reach_it(

@@ -110,6 +110,7 @@ def test_what_would_fail_a_job_has_a_form_that_does_not(text: str, form: str) ->
         *("nullif(d, t)", "d between t and t", "case d when t then 1 when t then 2 end"),
         *("current_timestamp() > t", "unix_timestamp()", "lower(upper(s))"),
         "left(s, cast(round(cast(1 as decimal(38,0)), 1) as int))",
+        *("cast(map(i, x'ff') as string)", "cast(map('a', x) as string)"),
     ],
 )
 def test_what_does_not_mean_the_same_is_left_to_our_operators(text: str) -> None:

@@ -42,7 +42,7 @@ FLOORS = (
     {"plan", "coordination"},
     {"operators"},
     {"dataflow", "state_reader", "testing"},
-    {"sources", "checkpoint"},
+    {"sources", "checkpoint", "exchange"},
     {"worker"},
     {"job", "spark"},
     {ROOT_PACKAGE},

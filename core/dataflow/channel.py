@@ -17,7 +17,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from headrace.core.api.stopwatch import Stopwatch
 from headrace.core.types.elements import (
@@ -53,14 +53,35 @@ class ChannelStatistics:
     waiting_bytes: int = 0
     waiting_elements: int = 0
     blocked_s: float = 0.0
+    backlog_rows: int = 0
+    """The rows for which a sender in another process has no room; 0 if it does not wait."""
+
+
+class OutputChannel(Protocol):
+    """The sender's side of a channel to a subtask of this process or of another one."""
+
+    @property
+    def bounds(self) -> ChannelBounds:
+        """The capacity of the channel."""
+
+    async def put(self, element: Element) -> None:
+        """Append an element; wait until the channel has room for it."""
+
+    def statistics(self) -> ChannelStatistics:
+        """Return the current figures."""
 
 
 @dataclass(slots=True)
 class Channel:
-    """A channel with one sender and one receiver. `on_arrival` is called after each `put`."""
+    """A channel with one sender and one receiver. `on_arrival` is called after each `put`.
+
+    If the sender is in another process, its elements are appended, and `on_take` is called with the
+    rows and bytes that `take` has removed.
+    """
 
     bounds: ChannelBounds
     on_arrival: Callable[[], None] = lambda: None
+    on_take: Callable[[int, int], None] | None = None
     _queue: deque[tuple[Element, int]] = field(default_factory=deque)
     """The elements, each with its size when it was put: the estimate of a batch may change."""
     _room_future: asyncio.Future[None] | None = None
@@ -73,8 +94,17 @@ class Channel:
             for frame in split_frame(element.frame, self.bounds.rows, self.bounds.bytes):
                 await self._put_batch(Batch(frame))
         else:
-            self._queue.append((element, 0))
-            self.on_arrival()
+            self.append(element)
+
+    def append(self, element: Element, size: int = 0) -> None:
+        """Append an element without waiting; the caller knows that there is room.
+
+        `size` is the size of a batch in bytes; the same number is passed to `on_take`.
+        """
+        if isinstance(element, Batch):
+            self._count_batch(element.rows, size)
+        self._queue.append((element, size))
+        self.on_arrival()
 
     def take(self) -> list[Element]:
         """Remove and return the elements before the next barrier or end, or that element itself.
@@ -84,6 +114,7 @@ class Channel:
         """
         if self._queue and isinstance(self._queue[0][0], Barrier | EndOfStream):
             return [self._queue.popleft()[0]]
+        waiting = self._statistics.waiting_rows, self._statistics.waiting_bytes
         frames: list[pl.DataFrame] = []
         watermark: WatermarkElement | None = None
         idle: IdleMarker | None = None
@@ -100,6 +131,10 @@ class Channel:
                 self._statistics.waiting_bytes -= size
         if frames and self._room_future is not None and not self._room_future.done():
             self._room_future.set_result(None)
+        if frames and self.on_take is not None:
+            rows, size = waiting
+            now = self._statistics
+            self.on_take(rows - now.waiting_rows, size - now.waiting_bytes)
         elements = (Batch(concat_contiguous(frames)) if frames else None, watermark, idle)
         return [element for element in elements if element is not None]
 
@@ -125,9 +160,7 @@ class Channel:
         size = batch.bytes
         if not self._has_room(batch.rows, size):
             await self._wait_for_room(batch.rows, size)
-        self._count_batch(batch.rows, size)
-        self._queue.append((batch, size))
-        self.on_arrival()
+        self.append(batch, size)
 
     async def _wait_for_room(self, rows: int, size: int) -> None:
         loop = asyncio.get_running_loop()

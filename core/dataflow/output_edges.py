@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from headrace.core.api.kernel_executor import KernelExecutor
-from headrace.core.dataflow.channel import Channel
+from headrace.core.dataflow.channel import OutputChannel
 from headrace.core.expressions.checked_expressions import CheckedExpressions
 from headrace.core.expressions.compilation import to_expr
 from headrace.core.expressions.typed import is_fallible
@@ -89,7 +89,7 @@ class OutputEdge:
     """One edge of the plan at one of its writing subtasks, with a channel to each reader."""
 
     exchange: Exchange
-    channels: Sequence[Channel]
+    channels: Sequence[OutputChannel]
     index: int
     """The index of the writing subtask; a forward edge sends to the reader of the same index."""
     key: tuple[ComputedColumn, ...] = ()

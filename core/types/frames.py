@@ -35,10 +35,12 @@ def concat_contiguous(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
     return whole.rechunk() if max(whole.n_chunks("all"), default=1) > 1 else whole
 
 
-def split_frame(frame: pl.DataFrame, max_rows: int, max_bytes: int) -> Iterator[pl.DataFrame]:
+def split_frame(
+    frame: pl.DataFrame, max_rows: int, max_bytes: int, *, compact: bool = True
+) -> Iterator[pl.DataFrame]:
     """Yield the rows in frames within both bounds; a single row may take more bytes.
 
-    Frames that are a small fraction of the whole do not retain its memory.
+    Frames that are a small fraction of the whole do not retain its memory, if `compact`.
     """
     size = frame.estimated_size()
     if frame.height <= max_rows and (size <= max_bytes or frame.height <= 1):
@@ -47,9 +49,10 @@ def split_frame(frame: pl.DataFrame, max_rows: int, max_bytes: int) -> Iterator[
     # Rows of about the same size need one cut; frames of unusually large rows are cut again.
     rows = min(max_rows, max(1, int(frame.height * max_bytes / max(size, 1))))
     rows = rows if rows < frame.height else -(-frame.height // 2)
-    small = rows * COPY_FRACTION < frame.height
+    small = compact and rows * COPY_FRACTION < frame.height
     for piece in frame.iter_slices(rows):
-        yield from split_frame(copy_compact(piece) if small else piece, max_rows, max_bytes)
+        part = copy_compact(piece) if small else piece
+        yield from split_frame(part, max_rows, max_bytes, compact=compact)
 
 
 def copy_compact(frame: pl.DataFrame) -> pl.DataFrame:

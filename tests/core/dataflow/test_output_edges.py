@@ -48,6 +48,7 @@ def got(outlet: OutputEdge) -> list[list[pl.DataFrame]]:
     return [
         [element.frame for element in channel.take() if isinstance(element, Batch)]
         for channel in outlet.channels
+        if isinstance(channel, Channel)
     ]
 
 

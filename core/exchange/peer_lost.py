@@ -1,0 +1,17 @@
+"""The error of whoever needs a process that is gone."""
+
+from __future__ import annotations
+
+from headrace.core.api.failures import ConnectorError
+
+
+class PeerLost(ConnectorError):
+    """The process at the other end of a connection is gone, or sends what cannot be read.
+
+    Another attempt, with another process in its place, may succeed.
+    """
+
+    def __init__(self, peer: str, reason: str) -> None:
+        super().__init__(
+            f"the connection to {peer} is lost: {reason}", f"the log of {peer} says why"
+        )

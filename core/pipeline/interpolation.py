@@ -60,10 +60,13 @@ class InterpolatedScalar:
 class Interpolator:
     """The replacements of one document. Each file is read once; their total size has a limit."""
 
-    def __init__(self, folder: Path, env: Mapping[str, str]) -> None:
+    def __init__(
+        self, folder: Path, env: Mapping[str, str], files: Mapping[Path, str] | None = None
+    ) -> None:
+        """`files` are texts that have been read already."""
         self.folder = folder
         self.env = env
-        self._files: dict[Path, str] = {}
+        self.files: dict[Path, str] = dict(files or {})
         self._left = MAX_TOTAL
         self._sources: dict[str, Callable[[str], str]] = {
             "env": self._read_variable,
@@ -181,9 +184,9 @@ class Interpolator:
         raise MissingReplacement(f'the secret "{rest}" is not set', hint)
 
     def _read_cached(self, path: Path, what: str) -> str:
-        if path not in self._files:
-            self._files[path] = _read_text(path, what)
-        return self._files[path]
+        if path not in self.files:
+            self.files[path] = _read_text(path, what)
+        return self.files[path]
 
 
 def _read_text(path: Path, what: str) -> str:

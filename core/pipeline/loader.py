@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from headrace.core.errors.problems import Problem, sort_problems
@@ -21,6 +21,23 @@ from headrace.core.pipeline.yaml_document.source_file import SourceText, read_so
 
 
 @dataclass(frozen=True, slots=True)
+class PipelineInputs:
+    """All that a pipeline was loaded from, as plain data: another process loads the same from it.
+
+    It contains secrets.
+    """
+
+    path: Path
+    document: SourceText | None
+    """The text of the file; None if it could not be read."""
+    overrides: tuple[str, ...]
+    """The arguments of `--set`."""
+    env: Mapping[str, str] = field(repr=False)
+    files: Mapping[Path, str] = field(repr=False)
+    """The texts of the files that the document names in `${...}`."""
+
+
+@dataclass(frozen=True, slots=True)
 class LoadedPipeline:
     """The valid parts of a document, its problems, and the names of its broken parts.
 
@@ -31,8 +48,13 @@ class LoadedPipeline:
     pipeline: Pipeline
     broken_names: frozenset[str]
     problems: tuple[Problem, ...]
-    folder: Path
+    inputs: PipelineInputs
     has_unknown_names: bool = False
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the pipeline."""
+        return self.inputs.path.parent
 
     @property
     def is_valid(self) -> bool:
@@ -48,28 +70,41 @@ def load_pipeline(
     env: Mapping[str, str] | None = None,
 ) -> LoadedPipeline:
     """Load a pipeline; `overrides` are the arguments of `--set`. User errors are never raised."""
-    folder = Path(path).parent
-    default = Text(Path(path).stem)
+    env = dict(os.environ if env is None else env)
+    document, problems = read_source_file(path)
+    inputs = PipelineInputs(Path(path), document, tuple(overrides), env, {})
+    return _load_inputs(inputs, connectors, problems)
+
+
+def reload_pipeline(inputs: PipelineInputs, connectors: ConnectorSpecs) -> LoadedPipeline:
+    """Load a pipeline again, as it was when its inputs were read."""
+    return _load_inputs(inputs, connectors, ())
+
+
+def _load_inputs(
+    inputs: PipelineInputs, connectors: ConnectorSpecs, problems: Sequence[Problem]
+) -> LoadedPipeline:
+    default = Text(inputs.path.stem)
     findings = DocumentProblems()
-    root = _read_root(path, overrides, findings)
+    findings.extend(problems)
+    root = _compose_root(inputs, findings)
     if root is None:
         problems = tuple(sort_problems(findings.problems))
         return LoadedPipeline(
-            Pipeline(default), frozenset(), problems, folder, has_unknown_names=True
+            Pipeline(default), frozenset(), problems, inputs, has_unknown_names=True
         )
-    interpolator = Interpolator(folder, os.environ if env is None else env)
+    folder = inputs.path.parent
+    interpolator = Interpolator(folder, inputs.env, inputs.files)
     reader = DocumentReader(connectors, NodeResolver(interpolator, findings), folder)
     pipeline = reader.read(root, default)
     problems = tuple(sort_problems(findings.problems))
-    return LoadedPipeline(pipeline, frozenset(reader.broken), problems, folder, reader.names_lost)
+    inputs = replace(inputs, files=interpolator.files)
+    return LoadedPipeline(pipeline, frozenset(reader.broken), problems, inputs, reader.names_lost)
 
 
-def _read_root(
-    path: str | Path, overrides: Sequence[str], findings: DocumentProblems
-) -> YamlNode | None:
+def _compose_root(inputs: PipelineInputs, findings: DocumentProblems) -> YamlNode | None:
     """Return the document's root after the overrides, if it could be read."""
-    file, problems = read_source_file(path)
-    findings.extend(problems)
+    file = inputs.document
     if file is None:
         return None
     root, problems = compose_document(file)
@@ -78,10 +113,10 @@ def _read_root(
         findings.add(_describe_empty_file(file), file.locate_file(), START_HINT)
     if root is None:
         return None
-    if overrides:
+    if inputs.overrides:
         from headrace.core.pipeline.yaml_document.overrides import apply_overrides
 
-        root, problems = apply_overrides(root, overrides)
+        root, problems = apply_overrides(root, inputs.overrides)
         findings.extend(problems)
     return root
 

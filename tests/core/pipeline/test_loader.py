@@ -2,13 +2,14 @@
 
 import cProfile
 import os
+import pickle
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from headrace.core.pipeline.fields import Assignment, Explode, OnError
-from headrace.core.pipeline.loader import load_pipeline
+from headrace.core.pipeline.loader import load_pipeline, reload_pipeline
 from headrace.core.pipeline.settings import FixedRestart, Settings
 from headrace.core.pipeline.values import Rate
 from tests.support.pipeline.broken_documents import loaded
@@ -288,3 +289,21 @@ def count_calls(steps: int) -> int:
 
 def test_loading_takes_as_many_calls_as_there_are_steps() -> None:
     assert count_calls(60) < 2.2 * count_calls(30)
+
+
+def test_a_pipeline_is_loaded_again_from_its_inputs_alone(tmp_path: Path) -> None:
+    (tmp_path / "where.sql").write_text("n > 1")
+    file = tmp_path / "shop.yaml"
+    file.write_text(
+        "sources:\n  numbers: {generate: {rows: 3}, schema: {n: bigint}}\n"
+        "steps:\n  some: {from: numbers, where: '${file:where.sql}'}\n"
+        "sinks:\n  out: {from: some, files: {path: '${env:TARGET}'}}\n"
+    )
+    loaded = load_pipeline(file, REGISTRY, env={"TARGET": "there"}, overrides=["settings.seed=7"])
+    inputs = pickle.loads(pickle.dumps(loaded.inputs))
+    file.unlink()
+    (tmp_path / "where.sql").unlink()
+    again = reload_pipeline(inputs, REGISTRY)
+    assert again.pipeline == loaded.pipeline
+    assert again.pipeline.settings.seed == 7
+    assert again.problems == loaded.problems

@@ -13,6 +13,7 @@ from headrace.cli.control.http_messages import RequestError
 from headrace.core.errors.problems import suggest_name
 from headrace.core.pipeline.loader import LoadedPipeline
 from headrace.core.pipeline.model import Pipeline
+from headrace.core.pipeline.parallelism import set_parallelism
 from headrace.core.plan import Plan, build_plan
 
 
@@ -39,7 +40,7 @@ class RescalePlans:
         for name in parts:
             _check_own_parallelism(pipeline, name)
         loaded = replace(
-            self.loaded_pipeline, pipeline=_set_parallelism(pipeline, parallelism, parts)
+            self.loaded_pipeline, pipeline=set_parallelism(pipeline, parallelism, parts)
         )
         plan, problems = build_plan(loaded)
         if plan is None:
@@ -68,24 +69,6 @@ def _check_own_parallelism(pipeline: Pipeline, name: str) -> None:
     if name not in own:
         hint = suggest_name(name, own) or f"there are {', '.join(own)}"
         raise _parallelism_error(f'there is no step or sink "{name}"', hint)
-
-
-def _set_parallelism(
-    pipeline: Pipeline, parallelism: int | None, parts: Mapping[str, int]
-) -> Pipeline:
-    """Return the document with another parallelism."""
-    settings = pipeline.settings
-    if parallelism is not None:
-        settings = settings.model_copy(update={"parallelism": parallelism})
-    steps = {
-        name: step.model_copy(update={"parallelism": parts[name]}) if name in parts else step
-        for name, step in pipeline.steps.items()
-    }
-    sinks = {
-        name: sink.model_copy(update={"parallelism": parts[name]}) if name in parts else sink
-        for name, sink in pipeline.sinks.items()
-    }
-    return replace(pipeline, settings=settings, steps=steps, sinks=sinks)
 
 
 def _parallelism_error(message: str, hint: str) -> RequestError:

@@ -21,7 +21,7 @@ finds all blobs of a manifest by itself, and none can be forgotten in a list.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol, TypeAlias
@@ -113,6 +113,14 @@ class SnapshotStore(Protocol):
         `link`: where the disk can, the file is a link to the store's own, and must not be changed
         in place.
         """
+        ...
+
+    def share_blobs(self) -> None:
+        """Make all blobs that were put known to the other processes of the job, if it has any."""
+        ...
+
+    def adopt(self, blobs: Iterable[Blob]) -> None:
+        """Take over blobs that another process of the job has shared: a manifest may name them."""
         ...
 
     def commit(self, number: int, manifest: Manifest) -> None:

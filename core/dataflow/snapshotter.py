@@ -85,6 +85,7 @@ class Snapshotter:
             while pending:
                 step, each = pending.pop(0)
                 documents[step].append(each.persist(self.store))
+            self.store.share_blobs()
         finally:
             for _, each in pending:
                 each.release()

@@ -61,6 +61,14 @@ class LocalBlobs:
         self._disk.sync_folder(self._folder)
         self._durable_blobs.update(safe)
 
+    def adopt(self, blobs: Iterable[Blob]) -> None:
+        """Trust these blobs, which another process has made durable."""
+        with self._lock:
+            new = [blob for blob in blobs if blob not in self._durable_blobs]
+            self._durable_blobs.update(new)
+            self._recent_blobs.update(new)
+            self.bytes_written += sum(blob.bytes for blob in new)
+
     def put(self, data: bytes | memoryview) -> Blob:
         """Store these bytes."""
         blob = compute_blob((data,))

@@ -5,6 +5,8 @@ A writer holds the lock of the home and has called `prepare`; a reader needs nei
 
 from __future__ import annotations
 
+import threading
+
 from headrace.state.storage import names
 from headrace.state.storage.blobs import LocalBlobs
 from headrace.state.storage.disk import Disk
@@ -32,3 +34,18 @@ class LocalSnapshotStore(FolderSnapshotStore):
             blobs, manifests = self._local_folders
             manifests.prepare()
             blobs.prepare(self._find_needed_blobs(manifests.list_numbers())[0])
+
+
+class WorkerSnapshotStore(LocalSnapshotStore):
+    """The store of a worker in a process of its own, which puts blobs for its coordinator to
+    commit.
+    """
+
+    def __init__(self, disk: Disk, folder: str, job: str) -> None:
+        super().__init__(disk, folder, job)
+        self._flush_lock = threading.Lock()
+
+    def share_blobs(self) -> None:
+        """Make all blobs that were put durable."""
+        with self._flush_lock, translate_os_errors(f"write into {self._folders[0]}"):
+            self._blobs.flush()

@@ -31,6 +31,10 @@ class BlobFolder(Protocol):
 
     bytes_written: int
 
+    def adopt(self, blobs: Collection[Blob]) -> None:
+        """Trust these blobs, which another process has made durable."""
+        ...
+
     def put(self, data: bytes | memoryview) -> Blob:
         """Store these bytes."""
         ...
@@ -144,6 +148,13 @@ class FolderSnapshotStore:
         """Create a file with the blob's bytes."""
         with self._translate_damage(blob, f"copy {self._blobs.get_path(blob)} to {path}"):
             self._blobs.fetch(blob, path, link=link)
+
+    def share_blobs(self) -> None:
+        """Do nothing: the commit makes blobs durable, all at once."""
+
+    def adopt(self, blobs: Iterable[Blob]) -> None:
+        """Take over blobs that another process of the job has shared."""
+        self._blobs.adopt([*blobs])
 
     def commit(self, number: int, manifest: Manifest) -> None:
         """Commit a checkpoint."""

@@ -100,6 +100,12 @@ class RemoteBlobs:
             blob for blob in safe if sizes.get(self._get_name(blob)) == blob.bytes
         }
 
+    def adopt(self, blobs: Collection[Blob]) -> None:
+        """Trust these blobs, which another process has uploaded."""
+        with self._changed:
+            self._durable_blobs.update(blobs)
+            self._existing_names.update(blob.hash for blob in blobs)
+
     def put(self, data: bytes | memoryview) -> Blob:
         """Store these bytes."""
         own = bytes(data)

@@ -49,7 +49,7 @@ from headrace.core.worker.connectors import (
 )
 from headrace.core.worker.report import WorkerReport
 from headrace.core.worker.statistics import PartCounts, measure_pauses, sum_part_counts
-from headrace.core.worker.subtask_builder import SubtaskBuilder
+from headrace.core.worker.subtask_builder import SubtaskBuilder, build_channels
 from headrace.core.worker.worker import Worker
 
 CoordinatorCall: TypeAlias = "Callable[[Coordinator, float], list[CoordinatorAction]]"
@@ -143,6 +143,7 @@ class Attempt:
             spec.bounds,
             spec.operator_context,
             spec.storage.store if spec.storage else None,
+            channels=build_channels(spec.plan, spec.bounds),
             aligned=spec.storage is None or spec.storage.is_aligned,
             changed=restored.migrated_steps if restored else frozenset(),
         )

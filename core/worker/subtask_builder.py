@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from headrace.core.api.run_context import RunContext
 from headrace.core.api.snapshots import SnapshotStore
@@ -13,6 +14,7 @@ from headrace.core.api.state import Document, FrozenState
 from headrace.core.checkpoint.counters import PartCounters
 from headrace.core.coordination.messages import (
     CoordinatorEvent,
+    Deploy,
     RestoredState,
     Snapshot,
     WatermarkReport,
@@ -121,8 +123,34 @@ class Subtask:
         self.operators.close()
 
 
+ChannelKey: TypeAlias = "tuple[int, int, int]"
+"""An edge of the plan, the index of the writing subtask, and that of the reading one."""
+
+
+def list_channels(plan: nodes.Plan) -> Iterator[tuple[ChannelKey, SubtaskId, SubtaskId]]:
+    """Yield each channel between subtasks of a plan, with its writer and its reader."""
+    tasks = {name: number for number, task in enumerate(plan.tasks) for name in task.parts}
+    for at, edge in enumerate(plan.edges):
+        producer, consumer = tasks[edge.producer], tasks[edge.consumer]
+        if producer == consumer:
+            continue
+        for writer in range(plan.part(edge.producer).parallelism):
+            for reader in range(plan.part(edge.consumer).parallelism):
+                if edge.exchange != "forward" or writer == reader:
+                    yield (
+                        (at, writer, reader),
+                        SubtaskId(producer, writer),
+                        SubtaskId(consumer, reader),
+                    )
+
+
+def build_channels(plan: nodes.Plan, bounds: ChannelBounds) -> dict[ChannelKey, Channel]:
+    """Build the channels of a plan whose subtasks are all in this process."""
+    return {key: Channel(bounds) for key, _, _ in list_channels(plan)}
+
+
 class SubtaskBuilder:
-    """Builds all subtasks of a plan within one process."""
+    """Builds the subtasks of a plan that run in this process."""
 
     def __init__(
         self,
@@ -133,12 +161,14 @@ class SubtaskBuilder:
         operator_context: OperatorContext,
         store: SnapshotStore | None = None,
         *,
+        channels: Mapping[ChannelKey, Channel],
         aligned: bool = True,
         changed: Collection[str] = (),
     ) -> None:
         """Without a store, subtasks take no part in checkpoints. `aligned`: exactly once.
 
-        `changed`: the steps whose restored states must be migrated to the changed pipeline.
+        `channels`: the ends of channels that are in this process. `changed`: the steps whose
+        restored states must be migrated to the changed pipeline.
         """
         self.plan = plan
         self._connectors = connectors
@@ -151,28 +181,19 @@ class SubtaskBuilder:
         self._tasks_by_part: Mapping[str, nodes.Task] = {
             name: task for task in plan.tasks for name in task.parts
         }
-        self._channels = {
-            (at, writer, reader): Channel(bounds)
-            for at, edge in enumerate(plan.edges)
-            if not self._is_internal(edge)
-            for writer in range(plan.part(edge.producer).parallelism)
-            for reader in range(plan.part(edge.consumer).parallelism)
-            if edge.exchange != "forward" or writer == reader
-        }
-
-    @property
-    def channels(self) -> Mapping[tuple[int, int, int], Channel]:
-        """The channels by edge, writing subtask and reading subtask."""
-        return self._channels
+        self._channels = channels
 
     def build_subtasks(
-        self, send: Callable[[CoordinatorEvent], None], restored: RestoredState
+        self, send: Callable[[CoordinatorEvent], None], deploy: Deploy
     ) -> list[Subtask]:
-        """Build every subtask, ready to run; `send` sends messages to the coordinator.
+        """Build the subtasks to deploy, ready to run; `send` sends messages to the coordinator.
 
         Restoring states reads from a disk. Raises SnapshotError.
         """
-        all_ = [(id, task) for task, ids in enumerate_subtasks(self.plan) for id in ids]
+        restored, own = deploy.restored, frozenset(deploy.subtasks)
+        all_ = [
+            (id, task) for task, ids in enumerate_subtasks(self.plan) for id in ids if id in own
+        ]
         compiled = self._build_operators(all_, self._thaw_states(restored))
         for each in compiled:
             each.failed_rows_before.update(restored.failed_rows)

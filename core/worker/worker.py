@@ -105,7 +105,7 @@ class Worker:
 
     async def _deploy_subtasks(self, deploy: Deploy) -> None:
         self._attempt = deploy.attempt
-        assemble = partial(self._subtask_builder.build_subtasks, self._send, deploy.restored)
+        assemble = partial(self._subtask_builder.build_subtasks, self._send, deploy)
         for subtask in await self._executor.run_blocking(assemble):
             self.subtasks[subtask.id] = subtask
             if subtask.source_task is not None:

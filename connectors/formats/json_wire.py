@@ -189,9 +189,10 @@ def _convert_all_units(units: pl.Series, epoch: str) -> pl.Series | None:
 
     factor, finer = divmod(UNITS_PER_SECOND["us"], UNITS_PER_SECOND[epoch])
     limit = (2**63 - 1) // max(factor, 1)
-    if finer or not units.is_between(-limit, limit).all():
+    least, most = units.min(), units.max()
+    if finer or (least is not None and (least < -limit or most > limit)):  # type: ignore[operator]
         return None
-    return (units * factor).cast(pl.Datetime("us", "UTC"))
+    return (units if factor == 1 else units * factor).cast(pl.Datetime("us", "UTC"))
 
 
 def _convert_units(units: pl.Expr, epoch: str) -> pl.Expr:

@@ -73,6 +73,10 @@ class PendingFetch:
         """Wait for an event, a call of another method, or this time of the loop."""
         if self._is_assigned and self._fetching is None:
             self._fetching = asyncio.create_task(_fetch_next(self._reader))
+            # An event that the reader has already needs no timer.
+            await asyncio.sleep(0)
+            if self._fetching.done():
+                return
             self._fetching.add_done_callback(lambda _: self._wake_event.set())
         if until is None:
             await self._wake_event.wait()

@@ -158,7 +158,8 @@ def sort_by_column(frame: pl.DataFrame, column: str) -> pl.DataFrame:
     values = frame[column]
     if values.is_sorted():
         return frame
-    return frame[values.arg_sort()] if frame.height < FEW_ROWS else frame.sort(column)
+    few = frame.height < FEW_ROWS
+    return gather_rows(frame, values.arg_sort()) if few else frame.sort(column)
 
 
 def to_integers(moments: pl.Series) -> pl.Series:

@@ -50,8 +50,9 @@ LOOKUP_RATIO = 32
 """Keys are looked up in the index if there are at least MIN_LOOKUP_ROWS rows, and this many times
 as many as keys,
 """
+FEW_KEYS = 64
 MAX_SCANNED_RUNS = 2
-"""or if there are at most LOOKUP_RATIO keys and more runs than this, each of which a scan would
+"""or if there are at most FEW_KEYS keys and more runs than this, each of which a scan would
 read.
 """
 
@@ -239,7 +240,7 @@ class MemoryRuns:
         """Whether an index lookup of this many keys is better than a scan."""
         few = self._rows >= max(keys * LOOKUP_RATIO, MIN_LOOKUP_ROWS)
         return bool(self.layout.key) and (
-            few or (keys <= LOOKUP_RATIO and len(self._runs) > MAX_SCANNED_RUNS)
+            few or (keys <= FEW_KEYS and len(self._runs) > MAX_SCANNED_RUNS)
         )
 
     def _take_by_lookup(self, keys: pl.DataFrame) -> pl.DataFrame | None:

@@ -21,6 +21,7 @@ from headrace.connectors.kafka.sink.producer_batches import (
 from headrace.core.api.failures import ConnectorError
 from headrace.core.types.data_types import BINARY, BOOLEAN, STRING, Field, Schema, Type, is_integer
 from headrace.core.types.elements import DELETE
+from headrace.core.types.frames import pick_columns
 
 if TYPE_CHECKING:
     import polars as pl
@@ -129,7 +130,7 @@ class RecordEncoder:
                 frame[recipe.values.fields[0].name].cast(pl.Binary).to_list()
             )
             return found
-        return encode_separately(recipe.encoder, frame.select(recipe.values.names))
+        return encode_separately(recipe.encoder, pick_columns(frame, recipe.values.names))
 
     def _encode_keys(self, frame: pl.DataFrame) -> pl.Series | None:
         return encode_keys(frame, self.mapping.key) if len(self.mapping.key) else None

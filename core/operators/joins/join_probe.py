@@ -43,7 +43,7 @@ MAX_BISECTED_KEYS = 16
 MAX_STEPS = 16
 """Up to this number of candidates of a row, all rows step from candidate to candidate together."""
 PAIR_FACTOR = 1 << 32
-MAX_LISTED_ROWS = 256
+MAX_LISTED_ROWS = 512
 """Up to this number of rows of both frames, pairs are found in Python."""
 MAX_LISTED_PAIRS = 1024
 

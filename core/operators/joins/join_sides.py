@@ -169,7 +169,7 @@ LOOKUP_FACTOR = 8
 
 With fewer stored rows, all of them are read.
 """
-FEW_KEYS = 32
+FEW_KEYS = 64
 """Up to this number, looking up keys that repeat takes less time than finding out that they do."""
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 import polars as pl
 
 from headrace.connectors.memory import InMemoryData, MemoryOptions
+from headrace.core.api.coordinator_link import StandaloneCoordinator
 from headrace.core.api.sources import Chunk, SourceEvent, SplitReader
 from headrace.core.api.splits import Position, Progress, Split
 from headrace.core.job.job import JobOutcome
@@ -73,7 +74,11 @@ class Arriving:
 
     def connector(self) -> Connector:
         """Return the connector of the memory, with this source."""
-        source = SourceSide(MemoryOptions, open=lambda source, _: _Source(self, source))
+        source = SourceSide(
+            MemoryOptions,
+            open=lambda source, _: _Source(self, source),
+            open_readers=lambda source, *_: _Source(self, source),
+        )
         return replace(self.memory.build_connector(), source=source)
 
     def latencies(self) -> pl.DataFrame:
@@ -95,7 +100,7 @@ class Arriving:
 
 
 @dataclass(slots=True)
-class _Source:
+class _Source(StandaloneCoordinator):
     arriving: Arriving
     source: nodes.Source
     discovery_interval_s: float | None = None

@@ -13,7 +13,6 @@ from benchmarks.arriving import run
 from benchmarks.windowed import Counting, Making, Ran
 from headrace.connectors.memory import MemoryOptions
 from headrace.core.api.run_context import RunContext
-from headrace.core.api.sources import SourceConnector
 from headrace.core.plan import nodes
 from headrace.core.plan.connector import Connector, SinkSide, SourceSide
 
@@ -22,15 +21,17 @@ def ran(pipeline: str, chunks: Mapping[str, Sequence[pl.DataFrame]]) -> Ran:
     """Run a pipeline whose `memory` sources give these chunks, and whose sinks count their rows."""
     out = Counting()
 
-    def source(node: nodes.Source, around: RunContext) -> SourceConnector:
+    def source(node: nodes.Source, around: RunContext) -> Making:
         given = chunks[node.name]
         return Making(given.__getitem__, len(given), around)
 
     ends = Connector(
         "memory",
         "Generated rows, and a sink that counts rows.",
-        source=SourceSide(MemoryOptions, open=source),
-        sink=SinkSide(MemoryOptions, open=lambda *_: out),
+        source=SourceSide(
+            MemoryOptions, open=source, open_readers=lambda node, around, _: source(node, around)
+        ),
+        sink=SinkSide(MemoryOptions, open=lambda *_: out, open_writers=lambda *_: out),
     )
     with tempfile.TemporaryDirectory() as folder:
         start = process_time()

@@ -25,11 +25,12 @@ from benchmarks.bids import SCHEMA, bids
 from benchmarks.timing import cpu_us
 from headrace.connectors.formats.json_decode import JsonDecoder
 from headrace.connectors.formats.json_encode import JsonEncoder
-from headrace.connectors.kafka.sink import build_sink
+from headrace.connectors.kafka.sink import build_sink, build_writers
 from headrace.connectors.kafka.sink.batch_compression import CODEC_NUMBERS
 from headrace.connectors.kafka.sink.encoding import RecordEncoder, RecordMapping
 from headrace.connectors.kafka.sink.producer_batches import ProducerBatches, ProducerIdentity
 from headrace.connectors.kafka.sink_options import KafkaSink
+from headrace.core.api.coordinator_link import CoordinatorLink
 from headrace.core.api.kernel_executor import KernelExecutor
 from headrace.core.api.run_context import CommitTiming, RunContext
 from headrace.core.pipeline.text import Text
@@ -108,9 +109,10 @@ async def sink(address: str, topic: str, frames: Sequence[pl.DataFrame], deliver
     with ThreadPoolExecutor(2) as threads:
         commits = CommitTiming(5.0, 600.0, 60.0)
         where = RunContext(Path(), uuid.uuid4().hex, KernelExecutor(threads), commit_timing=commits)
-        out = build_sink(node, SCHEMA, where)
+        out = build_sink(node, where)
         await out.check()
-        writer = out.create_writer(0)
+        writers = build_writers(node, SCHEMA, where, CoordinatorLink(out.answer))
+        writer = writers.create_writer(0)
         every = max(1, len(frames) // TRANSACTIONS)
         for number, frame in enumerate(frames, 1):
             await writer.write(frame)
@@ -118,7 +120,9 @@ async def sink(address: str, topic: str, frames: Sequence[pl.DataFrame], deliver
                 handle = await writer.prepare()
                 if handle is not None:
                     await out.commit(handle)
+                    out.on_commits_recorded()
         await writer.close()
+        await writers.close()
         await out.close()
 
 

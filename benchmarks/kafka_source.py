@@ -28,10 +28,11 @@ from confluent_kafka import TopicPartition as Partition
 from benchmarks.bids import SCHEMA, bids
 from benchmarks.timing import cpu_us
 from headrace.connectors.formats.json_decode import JsonDecoder
-from headrace.connectors.kafka.source import build_source
+from headrace.connectors.kafka.source import build_readers, build_source
 from headrace.connectors.kafka.source.fetched_batches import parse_batches
 from headrace.connectors.kafka.source.record_unpacking import VALUES_ONLY
 from headrace.connectors.kafka.source_options import KafkaSource
+from headrace.core.api.coordinator_link import CoordinatorLink
 from headrace.core.api.kernel_executor import KernelExecutor
 from headrace.core.api.run_context import RunContext
 from headrace.core.api.sources import Chunk
@@ -116,14 +117,17 @@ async def source(address: str) -> int:
     )
     rows = 0
     with ThreadPoolExecutor(2) as threads:
-        opened = build_source(node, RunContext(Path(), "0" * 32, KernelExecutor(threads)))
+        around = RunContext(Path(), "0" * 32, KernelExecutor(threads))
+        opened = build_source(node, around)
+        readers = build_readers(node, around, CoordinatorLink(opened.answer))
         splits = await opened.discover_splits(True)
-        reading = opened.create_reader()
+        reading = readers.create_reader()
         reading.assign([(split, split.start_position) for split in splits], last=True)
         while (arrival := await reading.fetch()) is not None:
             if isinstance(arrival, Chunk):
                 rows += arrival.frame.height
         await reading.close()
+        await readers.close()
         await opened.close()
     return rows
 

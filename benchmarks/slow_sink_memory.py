@@ -26,6 +26,7 @@ from benchmarks.bids import bids as lines
 from headrace.connectors.memory import MemoryOptions
 from headrace.connectors.registry import REGISTRY
 from headrace.connectors.thread_adapters import ThreadedSplitReader
+from headrace.core.api.coordinator_link import StandaloneCoordinator
 from headrace.core.api.run_context import RunContext
 from headrace.core.api.sources import Chunk, SplitReader
 from headrace.core.api.splits import Handle, Position, Progress, Split
@@ -79,8 +80,12 @@ def _fill(source: str, rows: int) -> None:
         ends = Connector(
             "memory",
             "Generated rows, and a slow sink.",
-            source=SourceSide(MemoryOptions, open=lambda _, around: Making(rows, around)),
-            sink=SinkSide(MemoryOptions, open=lambda *_: Slow()),
+            source=SourceSide(
+                MemoryOptions,
+                open=lambda _, around: Making(rows, around),
+                open_readers=lambda _, around, link: Making(rows, around),
+            ),
+            sink=SinkSide(MemoryOptions, open=lambda *_: Slow(), open_writers=lambda *_: Slow()),
         )
         outcome = run(folder, text, ends, REGISTRY["files"], REGISTRY["nexmark"])
     if outcome.failure:
@@ -88,7 +93,7 @@ def _fill(source: str, rows: int) -> None:
 
 
 @dataclass(slots=True)
-class Making:
+class Making(StandaloneCoordinator):
     """A source of generated rows: each chunk has its own memory."""
 
     rows: int
@@ -120,7 +125,7 @@ class Making:
             yield Chunk(split, bids(TOGETHER, number), number + 1)
 
 
-class Slow:
+class Slow(StandaloneCoordinator):
     """A slow sink, and its writer, that stores nothing."""
 
     async def check(self) -> None:
@@ -147,6 +152,9 @@ class Slow:
 
     async def commit(self, handle: Handle) -> None:
         """There is nothing to commit."""
+
+    def on_commits_recorded(self) -> None:
+        """Nothing is to be freed."""
 
     async def abort(self, handle: Handle) -> None:
         """There is nothing to remove."""

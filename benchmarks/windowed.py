@@ -18,6 +18,7 @@ from benchmarks.bids import SCHEMA, bids
 from headrace.connectors.formats.json_decode import JsonDecoder
 from headrace.connectors.memory import MemoryOptions
 from headrace.connectors.thread_adapters import ThreadedSplitReader
+from headrace.core.api.coordinator_link import StandaloneCoordinator
 from headrace.core.api.run_context import RunContext
 from headrace.core.api.sources import Chunk, SplitReader
 from headrace.core.api.splits import Handle, Position, Progress, Split
@@ -66,8 +67,12 @@ def ran(
     ends = Connector(
         "memory",
         "Generated rows, and a sink that counts rows.",
-        source=SourceSide(MemoryOptions, open=lambda _, around: Making(made, many, around)),
-        sink=SinkSide(MemoryOptions, open=lambda *_: out),
+        source=SourceSide(
+            MemoryOptions,
+            open=lambda _, around: Making(made, many, around),
+            open_readers=lambda _, around, link: Making(made, many, around),
+        ),
+        sink=SinkSide(MemoryOptions, open=lambda *_: out, open_writers=lambda *_: out),
     )
     with tempfile.TemporaryDirectory() as folder:
         start = process_time()
@@ -92,7 +97,7 @@ def again_and_again() -> Callable[[int], pl.DataFrame]:
 
 
 @dataclass(slots=True)
-class Making:
+class Making(StandaloneCoordinator):
     """A source of chunks, each generated when it is read."""
 
     made: Callable[[int], pl.DataFrame]
@@ -123,7 +128,7 @@ class Making:
 
 
 @dataclass(slots=True)
-class Counting:
+class Counting(StandaloneCoordinator):
     """A sink that counts rows, and its writers."""
 
     rows: int = 0
@@ -148,6 +153,9 @@ class Counting:
 
     async def commit(self, handle: Handle) -> None:
         """There is nothing to commit."""
+
+    def on_commits_recorded(self) -> None:
+        """Nothing is to be freed."""
 
     async def abort(self, handle: Handle) -> None:
         """There is nothing to remove."""

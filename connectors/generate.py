@@ -13,6 +13,7 @@ from headrace.connectors.numbered_rows import (
     NumberedRows,
     check_split,
     make_batch_opener,
+    make_reader_opener,
     make_source_opener,
 )
 from headrace.core.api.run_context import RunContext
@@ -107,6 +108,7 @@ GENERATE = Connector(
         GenerateSource,
         expressions=(ExpressionOption("columns", ID_SCHEMA, makes_columns=True),),
         open=make_source_opener(_build_rows),
+        open_readers=make_reader_opener(_build_rows),
         check_split=check_split,
         open_batch=make_batch_opener(_build_rows),
         is_bounded=_is_bounded,

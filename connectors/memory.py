@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 from headrace.connectors.formats.bad_records import split_null_violations
 from headrace.connectors.formats.factories import list_decoded_columns
 from headrace.connectors.memory_lookup import LookupTableData, MemoryLookupTable
+from headrace.core.api.coordinator_link import StandaloneCoordinator
 from headrace.core.api.run_context import RunContext
 from headrace.core.api.sinks import SinkWriter
 from headrace.core.api.sources import BatchSplit, Chunk, SourceEvent, SplitFinished, SplitReader
@@ -67,8 +68,19 @@ class InMemoryData:
         return Connector(
             "memory",
             "Rows of a test.",
-            source=SourceSide(MemoryOptions, open=self._open_source, open_batch=self._open_batch),
-            sink=SinkSide(MemoryOptions, open=self._open_sink),
+            source=SourceSide(
+                MemoryOptions,
+                open=self._open_source,
+                open_readers=lambda source, run_context, _: self._open_source(source, run_context),
+                open_batch=self._open_batch,
+            ),
+            sink=SinkSide(
+                MemoryOptions,
+                open=self._open_sink,
+                open_writers=lambda sink, schema, run_context, _: self._open_sink(
+                    sink, schema, run_context
+                ),
+            ),
             lookup=LookupSide(
                 MemoryOptions, open=self._open_table, describe_external=self._describe_table
             ),
@@ -100,8 +112,8 @@ class InMemoryData:
 
 
 @dataclass(slots=True)
-class MemorySource:
-    """A `SourceConnector` over the named splits."""
+class MemorySource(StandaloneCoordinator):
+    """Both halves of a source over the named splits."""
 
     source: nodes.Source
     splits: Mapping[str, Sequence[MemoryEvent]]
@@ -256,8 +268,8 @@ class MemorySplitReader:
 
 
 @dataclass(slots=True)
-class MemorySink:
-    """A `SinkConnector` that commits whole batches under a name."""
+class MemorySink(StandaloneCoordinator):
+    """Both halves of a sink that commits whole batches under a name."""
 
     memory: InMemoryData
     name: str
@@ -276,6 +288,9 @@ class MemorySink:
         key = str(handle["key"])
         frames = self.memory.prepared_batches.pop(key, [])
         self.memory.outputs.setdefault(self.name, []).extend(frames)
+
+    def on_commits_recorded(self) -> None:
+        """Do nothing: no resource waits for it."""
 
     async def abort(self, handle: Handle) -> None:
         """Remove prepared batches."""

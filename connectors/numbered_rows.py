@@ -14,16 +14,23 @@ import asyncio
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.connectors.formats.bad_records import split_null_violations
-from headrace.connectors.thread_adapters import ThreadedSource, ThreadedSplitReader
+from headrace.connectors.thread_adapters import (
+    SimpleReaderFactory,
+    ThreadedSource,
+    ThreadedSplitReader,
+)
+from headrace.core.api.coordinator_link import CoordinatorLink
 from headrace.core.api.run_context import RunContext
 from headrace.core.api.sources import (
     BatchSplit,
     BatchSplitReader,
     Chunk,
-    SourceConnector,
+    ReaderFactory,
+    SourceCoordinator,
     SourceEvent,
     SplitFinished,
     SplitReader,
@@ -113,9 +120,7 @@ class NumberedSource:
     """A `BlockingSource` over numbered rows."""
 
     numbers: NumberedRows
-    run_context: RunContext
     discovery_interval_s: None = None
-    is_ordered: bool = False
 
     def discover_splits(self) -> Sequence[Split]:
         """List one split for each subtask of the source."""
@@ -124,12 +129,11 @@ class NumberedSource:
     def check_progress(self, splits: Mapping[Split, Progress]) -> None:
         """Do nothing: rows are computed from their number."""
 
-    def create_reader(self) -> SplitReader:
-        """Return a reader of blocks, which emits each when it is due if there is a rate."""
-        threaded = ThreadedSplitReader(self.numbers, self.run_context)
-        return (
-            PacedSplitReader(threaded, self.numbers) if self.numbers.rows_per_second else threaded
-        )
+
+def create_numbered_reader(numbers: NumberedRows, run_context: RunContext) -> SplitReader:
+    """Create a reader of blocks, which emits each when it is due if there is a rate."""
+    threaded = ThreadedSplitReader(numbers, run_context)
+    return PacedSplitReader(threaded, numbers) if numbers.rows_per_second else threaded
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,14 +234,28 @@ def check_split(source: nodes.Source, name: str, position: Position, identity: s
 
 def make_source_opener(
     numbers: Callable[[nodes.Source, RunContext], NumberedRows],
-) -> Callable[[nodes.Source, RunContext], SourceConnector]:
+) -> Callable[[nodes.Source, RunContext], SourceCoordinator]:
     """Return a function that opens a source over these numbered rows."""
 
-    def open_source(source: nodes.Source, run_context: RunContext) -> SourceConnector:
-        numbered = NumberedSource(numbers(source, run_context), run_context)
+    def open_source(source: nodes.Source, run_context: RunContext) -> SourceCoordinator:
+        numbered = NumberedSource(numbers(source, run_context))
         return ThreadedSource(numbered, run_context.kernel_executor)
 
     return open_source
+
+
+def make_reader_opener(
+    numbers: Callable[[nodes.Source, RunContext], NumberedRows],
+) -> Callable[[nodes.Source, RunContext, CoordinatorLink], ReaderFactory]:
+    """Return a function that opens the readers of a source over these numbered rows."""
+
+    def open_readers(
+        source: nodes.Source, run_context: RunContext, link: CoordinatorLink
+    ) -> ReaderFactory:
+        rows = numbers(source, run_context)
+        return SimpleReaderFactory(partial(create_numbered_reader, rows, run_context))
+
+    return open_readers
 
 
 def make_batch_opener(

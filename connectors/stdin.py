@@ -26,7 +26,7 @@ from headrace.connectors.formats.contract import Decoder
 from headrace.core.api.failures import ConnectorError
 from headrace.core.api.kernel_executor import KernelExecutor
 from headrace.core.api.run_context import RunContext
-from headrace.core.api.sources import Chunk, SourceEvent, SplitFinished, SplitReader
+from headrace.core.api.sources import Chunk, SourceEvent, SplitFinished
 from headrace.core.api.splits import Position, Progress, Split
 from headrace.core.api.stopwatch import Stopwatch
 from headrace.core.plan import nodes
@@ -101,42 +101,40 @@ SPLIT_NAME = "stdin"
 
 @dataclass(frozen=True, slots=True)
 class StandardInput:
-    """A `BlockingSource` over a file descriptor."""
+    """A `BlockingSource` over standard input."""
 
-    source: nodes.Source
-    run_context: RunContext
-    descriptor: int = 0
-    block: int = BLOCK_BYTES
+    name: str
     discovery_interval_s: None = None
-    is_ordered: bool = False
 
     def discover_splits(self) -> Sequence[Split]:
         """List the one split. Raises ConnectorError if standard input is closed."""
         # Once it is closed, its descriptor may belong to another file.
         if sys.stdin is None:
             raise ConnectorError("standard input is closed", exit_status=2)
-        return [Split(self.source.name, SPLIT_NAME)]
+        return [Split(self.name, SPLIT_NAME)]
 
     def check_progress(self, splits: Mapping[Split, Progress]) -> None:
         """Do nothing: a run that reads standard input takes no checkpoints."""
-
-    def create_reader(self) -> SplitReader:
-        """Return a split reader, which reads records only in the subtask that has the split."""
-        return StdinSplitReader(self)
 
 
 class StdinSplitReader:
     """A `SplitReader` of whole records as they arrive; of none, in a subtask without the split."""
 
-    def __init__(self, source: StandardInput) -> None:
-        executor = source.run_context.kernel_executor
-        self._incoming = PipeReader(source.descriptor, source.block, executor)
+    def __init__(
+        self,
+        source: nodes.Source,
+        run_context: RunContext,
+        descriptor: int = 0,
+        block: int = BLOCK_BYTES,
+    ) -> None:
+        executor = run_context.kernel_executor
+        self._incoming = PipeReader(descriptor, block, executor)
         self._kernel_executor = executor
         self._split: Split | None = None
         self._again = False
-        self._decoder: Decoder = build_decoder(source.source)
-        self._wanted = source.run_context.row_limit
-        self._max_record = source.source.max_record
+        self._decoder: Decoder = build_decoder(source)
+        self._wanted = run_context.row_limit
+        self._max_record = source.max_record
         self._begun = not self._decoder.has_header
         self._kept = b""
         self._at = 0
@@ -233,8 +231,3 @@ class StdinSplitReader:
     async def close(self) -> None:
         """Stop reading; unread input is left to other processes."""
         self._incoming.close()
-
-
-def build_standard_input(source: nodes.Source, run_context: RunContext) -> StandardInput:
-    """Build the source that the plan describes."""
-    return StandardInput(source, run_context)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
+from headrace.core.api.coordinator_link import StandaloneCoordinator
 from headrace.core.api.kernel_executor import KernelExecutor
 from headrace.core.api.run_context import RunContext
-from headrace.core.api.sinks import SinkWriter
 from headrace.core.api.sources import Chunk, RecordReader, SourceEvent, SplitFinished, SplitReader
 from headrace.core.api.splits import Handle, Position, Progress, Split
 from headrace.core.api.state import Document
@@ -23,16 +23,11 @@ from headrace.core.api.stopwatch import Stopwatch
 
 
 class BlockingSource(Protocol):
-    """A `SourceConnector` whose discovery waits for a disk."""
+    """A `SourceCoordinator` whose discovery waits for a disk."""
 
     @property
     def discovery_interval_s(self) -> float | None:
         """Seconds between two discoveries of splits."""
-        ...
-
-    @property
-    def is_ordered(self) -> bool:
-        """Whether a split that is read later holds no earlier rows than one before it."""
         ...
 
     def discover_splits(self) -> Sequence[Split]:
@@ -43,20 +38,16 @@ class BlockingSource(Protocol):
         """Raise ConnectorError if reading cannot resume there."""
         ...
 
-    def create_reader(self) -> SplitReader:
-        """Return the split reader of one subtask."""
-        ...
-
 
 class BlockingSink(Protocol):
-    """A `SinkConnector` whose commits wait for a disk."""
+    """A `SinkCoordinator` whose commits wait for a disk."""
 
     def check(self) -> None:
         """Raise ConnectorError if output cannot be written there at all."""
         ...
 
-    def create_writer(self, subtask: int, begun: Sequence[Document] = ()) -> SinkWriter:
-        """Return the writer of one subtask."""
+    def describe_for_workers(self) -> Document:
+        """Return what each `WriterFactory` must know."""
         ...
 
     def commit(self, handle: Handle) -> None:
@@ -69,8 +60,8 @@ class BlockingSink(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class ThreadedSource:
-    """A `SourceConnector` that calls a `BlockingSource` in threads."""
+class ThreadedSource(StandaloneCoordinator):
+    """A `SourceCoordinator` that calls a `BlockingSource` in threads."""
 
     source: BlockingSource
     kernel_executor: KernelExecutor
@@ -78,10 +69,6 @@ class ThreadedSource:
     @property
     def discovery_interval_s(self) -> float | None:
         return self.source.discovery_interval_s
-
-    @property
-    def is_ordered(self) -> bool:
-        return self.source.is_ordered
 
     async def discover_splits(self, first: bool) -> Sequence[Split]:
         """List the splits, in a thread."""
@@ -92,9 +79,6 @@ class ThreadedSource:
         await self.kernel_executor.run_blocking(partial(self.source.check_progress, splits))
         return splits
 
-    def create_reader(self) -> SplitReader:
-        return self.source.create_reader()
-
     async def on_checkpoint_complete(self, splits: Mapping[Split, Progress]) -> None:
         """Do nothing: positions are not published anywhere."""
 
@@ -103,8 +87,8 @@ class ThreadedSource:
 
 
 @dataclass(frozen=True, slots=True)
-class ThreadedSink:
-    """A `SinkConnector` that calls a `BlockingSink` in threads."""
+class ThreadedSink(StandaloneCoordinator):
+    """A `SinkCoordinator` that calls a `BlockingSink` in threads."""
 
     sink: BlockingSink
     kernel_executor: KernelExecutor
@@ -113,16 +97,34 @@ class ThreadedSink:
         """Raise ConnectorError if output cannot be written there."""
         await self.kernel_executor.run_blocking(self.sink.check)
 
-    def create_writer(self, subtask: int, begun: Sequence[Document] = ()) -> SinkWriter:
-        return self.sink.create_writer(subtask, begun)
+    async def describe_for_workers(self) -> Document:
+        """Return what writers must know, found in a thread."""
+        return await self.kernel_executor.run_blocking(self.sink.describe_for_workers)
 
     async def commit(self, handle: Handle) -> None:
         """Commit prepared output, in a thread."""
         await self.kernel_executor.run_blocking(partial(self.sink.commit, handle))
 
+    def on_commits_recorded(self) -> None:
+        """Do nothing: no resource waits for it."""
+
     async def abort(self, handle: Handle) -> None:
         """Remove prepared output, in a thread."""
         await self.kernel_executor.run_blocking(partial(self.sink.abort, handle))
+
+    async def close(self) -> None:
+        """Do nothing: no resource is open."""
+
+
+@dataclass(frozen=True, slots=True)
+class SimpleReaderFactory:
+    """A `ReaderFactory` whose readers share no resource."""
+
+    make_reader: Callable[[], SplitReader]
+    is_ordered: bool = False
+
+    def create_reader(self) -> SplitReader:
+        return self.make_reader()
 
     async def close(self) -> None:
         """Do nothing: no resource is open."""

@@ -11,10 +11,11 @@ from functools import partial
 
 from headrace.connectors.files.options import FilesSink, FilesSource
 from headrace.connectors.files.patterns import describe_feedback, has_wildcards
-from headrace.connectors.thread_adapters import ThreadedSink, ThreadedSource
+from headrace.connectors.thread_adapters import ThreadedSink
+from headrace.core.api.coordinator_link import CoordinatorLink
 from headrace.core.api.run_context import RunContext
-from headrace.core.api.sinks import SinkConnector
-from headrace.core.api.sources import BatchSplitReader, SourceConnector
+from headrace.core.api.sinks import SinkCoordinator, WriterFactory
+from headrace.core.api.sources import BatchSplitReader, ReaderFactory, SourceCoordinator
 from headrace.core.api.splits import Handle, Position
 from headrace.core.api.state import Document
 from headrace.core.api.stored_documents import convert_document
@@ -34,11 +35,13 @@ BLOCK_BYTES = 8 << 20
 def build_connector(block: int = BLOCK_BYTES) -> Connector:
     """Build the connector, which reads blocks of that size."""
 
-    def source(source: nodes.Source, run_context: RunContext) -> SourceConnector:
+    def readers(
+        source: nodes.Source, run_context: RunContext, link: CoordinatorLink
+    ) -> ReaderFactory:
         # Loaded when a pipeline runs, so that help and completion stay fast.
-        from headrace.connectors.files.source import build_source
+        from headrace.connectors.files.source import build_readers
 
-        return ThreadedSource(build_source(source, run_context, block), run_context.kernel_executor)
+        return build_readers(source, run_context, link, block)
 
     def pieces(source: nodes.Source, run_context: RunContext) -> BatchSplitReader:
         from headrace.connectors.files.batch_reader import build_batch_reader
@@ -51,7 +54,8 @@ def build_connector(block: int = BLOCK_BYTES) -> Connector:
         source=SourceSide(
             FilesSource,
             FORMATS,
-            open=source,
+            open=_open_source,
+            open_readers=readers,
             open_batch=pieces,
             is_bounded=_is_bounded,
             bounding_hint="remove watch",
@@ -65,6 +69,7 @@ def build_connector(block: int = BLOCK_BYTES) -> Connector:
             column_options=(ColumnOption("partition_by", find_folder_objection),),
             record_columns=list_record_columns,
             open=_open_sink,
+            open_writers=_open_writers,
             describe_exclusive=_describe_folder,
             describe_external=_describe_sink,
             check_handle=_check_handle,
@@ -150,10 +155,24 @@ def _check_writer(state: Document) -> None:
     convert_document(state, FilesWriterState)
 
 
-def _open_sink(sink: nodes.Sink, schema: Schema, run_context: RunContext) -> SinkConnector:
+def _open_source(source: nodes.Source, run_context: RunContext) -> SourceCoordinator:
+    from headrace.connectors.files.source import ThreadedFolderSource, build_source
+
+    return ThreadedFolderSource(build_source(source, run_context), run_context.kernel_executor)
+
+
+def _open_sink(sink: nodes.Sink, schema: Schema, run_context: RunContext) -> SinkCoordinator:
     from headrace.connectors.files.sink import build_sink
 
-    return ThreadedSink(build_sink(sink, schema, run_context), run_context.kernel_executor)
+    return ThreadedSink(build_sink(sink, run_context), run_context.kernel_executor)
+
+
+def _open_writers(
+    sink: nodes.Sink, schema: Schema, run_context: RunContext, link: CoordinatorLink
+) -> WriterFactory:
+    from headrace.connectors.files.sink import build_writers
+
+    return build_writers(sink, schema, run_context, link)
 
 
 FILES = build_connector()

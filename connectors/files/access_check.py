@@ -16,7 +16,7 @@ def describe_source(source: nodes.Source, run_context: RunContext) -> str:
     """Describe the files to read. Raises ConnectorError if there are none, or one is unreadable."""
     options = source.options
     assert isinstance(options, FilesSource)
-    splits = build_source(source, run_context, 1).discover_splits()
+    splits = build_source(source, run_context).discover_splits()
     for split in splits:
         if not os.access(run_context.folder / split.name, os.R_OK):
             raise ConnectorError(f"{split.name} may not be read")

@@ -1,15 +1,15 @@
 """`--limit N`: the first N rows of a source, over all its files in order and all its subtasks.
 
-The subtasks of a source share one quota and take turns: a file is started when the one before it
-has been read. A block never holds more records than rows are still wanted, so that no record after
-the last wanted row is decoded, not even to find it bad.
+The subtasks of a source run in one process, share one quota, and take turns: a file is started
+when the one before it has been read. A block never holds more records than rows are still wanted,
+so that no record after the last wanted row is decoded, not even to find it bad.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Iterable
+
+from headrace.core.api.splits import Split
 
 
 class RowQuota:
@@ -17,27 +17,21 @@ class RowQuota:
 
     def __init__(self, rows: int) -> None:
         self.left = rows
-        self._order: deque[str] = deque()
-        self._expected: set[str] = set()
+        self._turn = 0
+        """The number of the split to read: splits are numbered in the order of their discovery."""
         self._changed = asyncio.Event()
-
-    def append_splits(self, names: Iterable[str]) -> None:
-        """Append splits to the reading order."""
-        new = [name for name in names if name not in self._expected]
-        self._expected.update(new)
-        self._order.extend(new)
 
     def subtract_rows(self, rows: int) -> None:
         """Subtract rows that were read."""
         self.left -= rows
 
-    def is_turn(self, name: str) -> bool:
+    def is_turn(self, split: Split) -> bool:
         """Whether it is this split's turn to be read."""
-        return self._order[0] == name
+        return split.number == self._turn
 
-    def end_turn(self, name: str) -> None:
+    def end_turn(self) -> None:
         """End a split's turn: it was read to its end, or as far as it was wanted."""
-        self._order.remove(name)
+        self._turn += 1
         self.notify()
 
     def notify(self) -> None:

@@ -38,6 +38,7 @@ from headrace.connectors.files.options import Compression, FilesSink
 from headrace.connectors.files.output_parts import BodyFactory, TextBody, make_folder_division
 from headrace.connectors.files.writer import FilesOutput, FilesWriter
 from headrace.connectors.formats import build_encoder, build_parquet_encoder
+from headrace.core.api.coordinator_link import CoordinatorLink
 from headrace.core.api.failures import ConnectorError
 from headrace.core.api.run_context import RunContext
 from headrace.core.api.sinks import SinkWriter
@@ -51,15 +52,20 @@ from headrace.core.types.data_types import Schema
 class FolderSink:
     """A `BlockingSink` over a folder."""
 
-    output: FilesOutput
     name: str
     path: str
     """The folder as written in the pipeline."""
+    folder: str
+    job: str
     mode: Literal["error", "append", "overwrite"]
+    writer_count: int
     is_resumed: bool = False
     """Whether the job resumes from another job."""
-    _sequence: int | None = None
-    _writers: int = 0
+    _awaited_commits: int = 1
+    """The number of commits after which each subtask has named its first new parts.
+
+    Commits before `check` are repeated: all of a checkpoint.
+    """
     _commits: int = 0
     _is_clean: bool = False
 
@@ -69,22 +75,23 @@ class FolderSink:
         Hidden files that a crashed run of this job left are removed; so a restart commits the
         handles of its manifest before this check.
         """
-        folder = self.output.folder
+        folder = self.folder
+        self._awaited_commits = self.writer_count
         self._refuse_file()
         with translate_errors(f"write into {self.path}"):
             make_folder(folder)
             self._refuse_foreign_output()
             for name in list(list_output(folder)):
-                if is_hidden(name) and parse_job_part(name, self.output.job):
+                if is_hidden(name) and parse_job_part(name, self.job):
                     remove_file(os.path.join(folder, name))
-            probe = os.path.join(folder, f"{HIDDEN_PREFIX}{self.output.job}")
+            probe = os.path.join(folder, f"{HIDDEN_PREFIX}{self.job}")
             remove_file(probe)
             append_bytes(probe, (), new=True)
             remove_file(probe)
 
     def _refuse_file(self) -> None:
         """Raise ConnectorError if the path or one of its parents is a file."""
-        path, folder = self.path, self.output.folder
+        path, folder = self.path, self.folder
         while folder and not os.path.lexists(folder):
             path, folder = os.path.dirname(path), os.path.dirname(folder)
         if os.path.exists(folder) and not os.path.isdir(folder):
@@ -106,28 +113,17 @@ class FolderSink:
 
     def _list_foreign_output(self) -> list[str]:
         """Return the output that other jobs have committed here."""
-        job, folder = self.output.job, self.output.folder
+        job, folder = self.job, self.folder
         names = list_output(folder) if os.path.isdir(folder) else ()
         return sorted(
             name for name in names if not is_hidden(name) and not parse_job_part(name, job)
         )
 
-    def create_writer(self, subtask: int, begun: Sequence[Document] = ()) -> SinkWriter:
-        """Return a writer whose parts are numbered above all that the job ever had here."""
-        if self._sequence is None:
-            folder = self.output.folder
-            names = list_output(folder) if os.path.isdir(folder) else ()
-            parts = (parse_job_part(name, self.output.job) for name in names)
-            self._sequence = 1 + max((part.sequence for part in parts if part), default=-1)
-        self._writers += 1
-        before = max((int(str(each["sequence"])) for each in begun), default=0)
-        appends = self.mode == "append" or any(self._is_appended_or_foreign(each) for each in begun)
-        self._is_clean = self._is_clean or appends
-        return FilesWriter(self.output, subtask, max(self._sequence, before), appends=appends)
-
-    def _is_appended_or_foreign(self, begun: Document) -> bool:
-        """Whether a stored writer state appended to other output, or belongs to another job."""
-        return bool(begun.get("beside")) or begun.get("job", self.output.job) != self.output.job
+    def describe_for_workers(self) -> Document:
+        """Return a number above those of all parts that the job has in the folder."""
+        names = list_output(self.folder) if os.path.isdir(self.folder) else ()
+        parts = (parse_job_part(name, self.job) for name in names)
+        return {"sequence": 1 + max((part.sequence for part in parts if part), default=-1)}
 
     def commit(self, handle: Handle) -> None:
         """Give the parts their final names, and then remove the output that they replace."""
@@ -135,32 +131,32 @@ class FolderSink:
             if not self._commits:
                 # Another run may have started with this one, and finished before it.
                 self._refuse_foreign_output()
-            parts = _parse_parts(handle, self.output.folder)
+            parts = _parse_parts(handle, self.folder)
             if handle.get("all"):
                 check_parts_exist(parts)
             for part, size in parts.items():
                 name_part(part, size)
-            sync_folders(self.output.folder, parts)
+            sync_folders(self.folder, parts)
             for part in parts:
                 remove_file(format_hidden_path(part))
-            self._commits += 1
+            self._commits += self.writer_count if handle.get("all") else 1
             self._is_clean = self._is_clean or bool(handle.get("beside"))
             if self.mode == "overwrite":
                 self._remove_old()
 
     def _remove_old(self) -> None:
         """Remove output of other jobs, once, after each subtask has committed."""
-        if self._commits < self._writers or self._is_clean:
+        if self._commits < self._awaited_commits or self._is_clean:
             return
         for name in self._list_foreign_output():
-            remove_with_folders(self.output.folder, name)
+            remove_with_folders(self.folder, name)
         self._is_clean = True
 
     def abort(self, handle: Handle) -> None:
         """Remove the hidden files."""
         for path in _parse_parts(handle):
             with translate_errors(f"remove {path}"):
-                remove_with_folders(self.output.folder, format_hidden_path(path))
+                remove_with_folders(self.folder, format_hidden_path(path))
 
 
 def _parse_parts(handle: Handle, folder: str = "") -> dict[str, int]:
@@ -170,8 +166,48 @@ def _parse_parts(handle: Handle, folder: str = "") -> dict[str, int]:
     return {os.path.join(folder, part["path"]): int(part["size"]) for part in parts}
 
 
-def build_sink(sink: nodes.Sink, schema: Schema, run_context: RunContext) -> FolderSink:
-    """Build the sink that the plan describes."""
+@dataclass(frozen=True, slots=True)
+class FolderWriters:
+    """The `WriterFactory` of files."""
+
+    output: FilesOutput
+    sequence: int
+    """A number above those of all parts that the job had in the folder at its start."""
+    appends: bool
+
+    def create_writer(self, subtask: int, states: Sequence[Document] = ()) -> SinkWriter:
+        """Return a writer whose parts are numbered above all that the job ever had here."""
+        before = max((int(str(each["sequence"])) for each in states), default=0)
+        appends = self.appends or any(self._is_appended_or_foreign(each) for each in states)
+        return FilesWriter(self.output, subtask, max(self.sequence, before), appends=appends)
+
+    def _is_appended_or_foreign(self, state: Document) -> bool:
+        """Whether a stored writer state appended to other output, or belongs to another job."""
+        return bool(state.get("beside")) or state.get("job", self.output.job) != self.output.job
+
+    async def close(self) -> None:
+        """Do nothing: no resource is open."""
+
+
+def build_sink(sink: nodes.Sink, run_context: RunContext) -> FolderSink:
+    """Build the coordinator's half of the sink that the plan describes."""
+    options = sink.options
+    assert isinstance(options, FilesSink)
+    return FolderSink(
+        str(sink.name),
+        str(options.path),
+        str(run_context.folder / options.path),
+        run_context.job_id[:8],
+        options.mode,
+        sink.parallelism,
+        run_context.is_resumed,
+    )
+
+
+def build_writers(
+    sink: nodes.Sink, schema: Schema, run_context: RunContext, link: CoordinatorLink
+) -> FolderWriters:
+    """Build the worker's half of the sink that the plan describes."""
     options = sink.options
     assert isinstance(options, FilesSink)
     folders = [str(name) for name in options.partition_by or ()]
@@ -189,8 +225,8 @@ def build_sink(sink: nodes.Sink, schema: Schema, run_context: RunContext) -> Fol
         row_cost=50 if folders else 1,
         replaces_output=options.mode == "overwrite",
     )
-    name, path = str(sink.name), str(options.path)
-    return FolderSink(output, name, path, options.mode, run_context.is_resumed)
+    sequence = int(str(link.description["sequence"]))
+    return FolderWriters(output, sequence, options.mode == "append")
 
 
 def _choose_body(

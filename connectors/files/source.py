@@ -6,10 +6,13 @@ the next. With a row limit they are read one after the other, each when its turn
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.connectors.files.discovery import (
@@ -22,11 +25,13 @@ from headrace.connectors.files.options import FilesSource
 from headrace.connectors.files.row_quota import RowQuota
 from headrace.connectors.files.text_reader import TextFileReader
 from headrace.connectors.formats import build_decoder, build_parquet_reader
-from headrace.connectors.thread_adapters import ThreadedSplitReader
+from headrace.connectors.thread_adapters import ThreadedSource, ThreadedSplitReader
+from headrace.core.api.coordinator_link import CoordinatorLink
 from headrace.core.api.failures import ConnectorError
 from headrace.core.api.run_context import RunContext
 from headrace.core.api.sources import SourceEvent, SplitFinished, SplitReader
 from headrace.core.api.splits import Position, Progress, Split
+from headrace.core.api.state import Document
 from headrace.core.errors.rendering import format_count
 from headrace.core.plan import nodes
 
@@ -76,7 +81,7 @@ class QuotaSplitReader:
         while self._reading is None:
             if self._quota.left <= 0 or (self._last and not self._waiting):
                 return None
-            if self._waiting and self._quota.is_turn(self._waiting[0][0].name):
+            if self._waiting and self._quota.is_turn(self._waiting[0][0]):
                 self._reading = ThreadedSplitReader(self._reader, self._run_context)
                 self._reading.assign([self._waiting.popleft()], last=True)
             else:
@@ -84,7 +89,7 @@ class QuotaSplitReader:
         arrival = await self._reading.fetch()
         if isinstance(arrival, SplitFinished):
             self._worked_s, self._reading = self.measure_busy_s(), None
-            self._quota.end_turn(arrival.split.name)
+            self._quota.end_turn()
         return arrival
 
     async def close(self) -> None:
@@ -99,13 +104,18 @@ class FolderSource:
 
     name: str
     path: str
-    reader: AnyFileReader
     run_context: RunContext
-    is_ordered: bool = False
+    may_grow: bool
+    """Whether a file may have more at its end when reading resumes in it."""
     watch: FolderWatch | None = None
-    _resumed_identities: dict[str, str] = field(default_factory=dict)
-    _read_sizes: dict[str, int] = field(default_factory=dict)
+    resumed_identities: dict[str, str] = field(default_factory=dict)
+    read_sizes: dict[str, int] = field(default_factory=dict)
     """The size of each file that was read to its end, until it is reported as grown."""
+
+    @property
+    def folder(self) -> str:
+        """The folder where relative paths start."""
+        return str(self.run_context.folder)
 
     @property
     def discovery_interval_s(self) -> float | None:
@@ -114,21 +124,19 @@ class FolderSource:
 
     def discover_splits(self) -> Sequence[Split]:
         """List a split for each file; of a watched folder, for each file that is ready."""
-        found = self.watch.list_ready() if self.watch else find_files(self.reader.folder, self.path)
+        found = self.watch.list_ready() if self.watch else find_files(self.folder, self.path)
         if not found and not self.watch:
-            raise build_no_files_error(self.reader.folder, self.path)
-        refuse_dangling_links(self.reader.folder, found)
+            raise build_no_files_error(self.folder, self.path)
+        refuse_dangling_links(self.folder, found)
         if self.watch:
             self._report_grown_files(self.watch)
-        if self.reader.quota:
-            self.reader.quota.append_splits(found)
         return [Split(self.name, name) for name in found]
 
     def _report_grown_files(self, watch: FolderWatch) -> None:
         """Tell the user once of each file that has grown since it was read to its end."""
-        for name, size in list(self._read_sizes.items()):
+        for name, size in list(self.read_sizes.items()):
             if (added := watch.get_size(name) - size) > 0:
-                del self._read_sizes[name]
+                del self.read_sizes[name]
                 grown = f"{name} has grown by {format_count(added, 'byte')} since it was read"
                 hint = "a watched file is read once: the new lines are not read; use a new file"
                 self.run_context.notify_user(f"{self.name}: {grown}; {hint}")
@@ -140,51 +148,130 @@ class FolderSource:
         """
         for split, progress in splits.items():
             if progress.identity is not None and not progress.is_finished:
-                self._resumed_identities[split.name] = progress.identity
+                self.resumed_identities[split.name] = progress.identity
                 self._check_file(split, progress.position, progress.identity)
 
     def _check_file(self, split: Split, position: Position, identity: str) -> None:
-        may_grow = isinstance(self.reader, TextFileReader)
-        path = os.path.join(self.reader.folder, split.name)
+        path = os.path.join(self.folder, split.name)
         if not os.path.exists(path):
             message = f"{split.name} was read up to {position}, and is missing"
             raise ConnectorError(message, format_reset_hint("put it back", split), split=split.name)
         with open_file(path, split.name) as file:
-            added = file.check_identity(identity, split, position, may_grow=may_grow)
+            added = file.check_identity(identity, split, position, may_grow=self.may_grow)
         if added:
             grown = f"{split.name} has grown by {format_count(added, 'byte')} since it was read"
             self.run_context.notify_user(f"{self.name}: {grown}: the new lines are read as well")
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadedFolderSource(ThreadedSource):
+    """The coordinator's half: a `FolderSource` in threads, in touch with its readers."""
+
+    source: FolderSource
+
+    async def describe_for_workers(self) -> Document:
+        """Return the identities of the files in which reading resumes."""
+        return {"identities": self.source.resumed_identities}
+
+    async def answer(self, request: Document) -> Document:
+        """Record the size of a file that was read to its end."""
+        self.source.read_sizes[str(request["file"])] = int(str(request["size"]))
+        return {}
+
+
+@dataclass(slots=True)
+class FolderReaders:
+    """The worker's half: the `ReaderFactory` of files."""
+
+    reader: AnyFileReader
+    run_context: RunContext
+    link: CoordinatorLink
+    is_ordered: bool = False
+    is_watched: bool = False
+    _reports: set[asyncio.Task[None]] = field(default_factory=set)
 
     def create_reader(self) -> SplitReader:
         """Return a reader of one file after the other: many may be assigned, one is open."""
         if self.reader.quota:
             return QuotaSplitReader(self.reader, self.reader.quota, self.run_context)
-        reader = replace(self.reader, resumed_identities=self._resumed_identities)
-        if isinstance(reader, TextFileReader):
-            reader = replace(reader, read_sizes=self._read_sizes)
-        return ThreadedSplitReader(reader, self.run_context, in_order=True)
+        if isinstance(self.reader, TextFileReader) and self.is_watched:
+            sizes: dict[str, int] = {}
+            reader = replace(self.reader, read_sizes=sizes)
+            return WatchedSplitReader(reader, self.run_context, partial(self._report_size, sizes))
+        return ThreadedSplitReader(self.reader, self.run_context, in_order=True)
+
+    def _report_size(self, sizes: dict[str, int], split: Split) -> None:
+        """Report a file that was read to its end, so that its growth can be noticed."""
+        document = {"file": split.name, "size": sizes.pop(split.name)}
+        task = asyncio.create_task(self._send_report(document))
+        self._reports.add(task)
+        task.add_done_callback(self._reports.discard)
+
+    async def _send_report(self, document: Document) -> None:
+        # Without it, growth of the file is not noticed: no reason to fail.
+        with suppress(ConnectorError):
+            await self.link.request(document)
+
+    async def close(self) -> None:
+        """Cancel the reports that are not sent."""
+        for task in self._reports:
+            task.cancel()
+        await asyncio.gather(*self._reports, return_exceptions=True)
 
 
-def build_source(source: nodes.Source, run_context: RunContext, block: int) -> FolderSource:
-    """Build the source that the plan describes."""
+class WatchedSplitReader(ThreadedSplitReader):
+    """A reader of the files of a watched folder: calls `finished` at the end of each."""
+
+    def __init__(
+        self, reader: TextFileReader, run_context: RunContext, finished: Callable[[Split], None]
+    ) -> None:
+        super().__init__(reader, run_context, in_order=True)
+        self._finished = finished
+
+    async def fetch(self) -> SourceEvent | None:
+        """Return the next chunk or end of a file."""
+        event = await super().fetch()
+        if isinstance(event, SplitFinished):
+            self._finished(event.split)
+        return event
+
+
+def build_source(source: nodes.Source, run_context: RunContext) -> FolderSource:
+    """Build the coordinator's half of the source that the plan describes."""
+    options = source.options
+    assert isinstance(options, FilesSource)
+    path, may_grow = str(options.path), not _is_parquet(source)
+    if options.watch is None:
+        return FolderSource(source.name, path, run_context, may_grow)
+    from headrace.connectors.files.discovery import FolderWatch
+
+    watch = FolderWatch(str(run_context.folder), path, options.watch.total_seconds())
+    return FolderSource(source.name, path, run_context, may_grow, watch)
+
+
+def build_readers(
+    source: nodes.Source, run_context: RunContext, link: CoordinatorLink, block: int
+) -> FolderReaders:
+    """Build the worker's half of the source that the plan describes."""
     options = source.options
     assert isinstance(options, FilesSource)
     quota = RowQuota(run_context.row_limit) if run_context.row_limit is not None else None
-    folder, path = str(run_context.folder), str(options.path)
-    reader = build_reader(source, folder, block, quota)
-    if options.watch is None:
-        return FolderSource(source.name, path, reader, run_context, options.ordered)
-    from headrace.connectors.files.discovery import FolderWatch
+    reader = build_reader(source, str(run_context.folder), block, quota)
+    identities = link.description.get("identities", {})
+    assert isinstance(identities, Mapping)
+    reader = replace(reader, resumed_identities=identities)
+    return FolderReaders(reader, run_context, link, options.ordered, options.watch is not None)
 
-    watch = FolderWatch(folder, path, options.watch.total_seconds())
-    return FolderSource(source.name, path, reader, run_context, options.ordered, watch)
+
+def _is_parquet(source: nodes.Source) -> bool:
+    return source.format is not None and source.format.name == "parquet"
 
 
 def build_reader(
     source: nodes.Source, folder: str, block: int, quota: RowQuota | None
 ) -> AnyFileReader:
     """Build the reader for the files of a source, by their format."""
-    if source.format and source.format.name == "parquet":
+    if _is_parquet(source):
         from headrace.connectors.files.parquet_reader import ParquetFileReader
 
         return ParquetFileReader(

@@ -17,9 +17,10 @@ from headrace.connectors.kafka.sink_validation import (
     list_record_columns,
 )
 from headrace.connectors.kafka.source_options import KafkaSource
+from headrace.core.api.coordinator_link import CoordinatorLink
 from headrace.core.api.run_context import RunContext
-from headrace.core.api.sinks import SinkConnector
-from headrace.core.api.sources import BatchSplitReader, SourceConnector
+from headrace.core.api.sinks import SinkCoordinator, WriterFactory
+from headrace.core.api.sources import BatchSplitReader, ReaderFactory, SourceCoordinator
 from headrace.core.api.splits import Handle, Position
 from headrace.core.api.stored_documents import convert_document
 from headrace.core.pipeline.document_model import DocumentModel
@@ -30,11 +31,19 @@ from headrace.core.types.data_types import Schema
 FORMATS = ("json", "csv", "raw")
 
 
-def _open_source(source: nodes.Source, run_context: RunContext) -> SourceConnector:
+def _open_source(source: nodes.Source, run_context: RunContext) -> SourceCoordinator:
     # Loaded when a pipeline runs, so that help and completion stay fast.
     from headrace.connectors.kafka.source import build_source
 
     return build_source(source, run_context)
+
+
+def _open_readers(
+    source: nodes.Source, run_context: RunContext, link: CoordinatorLink
+) -> ReaderFactory:
+    from headrace.connectors.kafka.source import build_readers
+
+    return build_readers(source, run_context, link)
 
 
 def _open_batch(source: nodes.Source, run_context: RunContext) -> BatchSplitReader:
@@ -43,10 +52,18 @@ def _open_batch(source: nodes.Source, run_context: RunContext) -> BatchSplitRead
     return build_batch_reader(source, run_context)
 
 
-def _open_sink(sink: nodes.Sink, schema: Schema, run_context: RunContext) -> SinkConnector:
+def _open_sink(sink: nodes.Sink, schema: Schema, run_context: RunContext) -> SinkCoordinator:
     from headrace.connectors.kafka.sink import build_sink
 
-    return build_sink(sink, schema, run_context)
+    return build_sink(sink, run_context)
+
+
+def _open_writers(
+    sink: nodes.Sink, schema: Schema, run_context: RunContext, link: CoordinatorLink
+) -> WriterFactory:
+    from headrace.connectors.kafka.sink import build_writers
+
+    return build_writers(sink, schema, run_context, link)
 
 
 def _check_split(source: nodes.Source, name: str, position: Position, identity: str | None) -> None:
@@ -99,6 +116,7 @@ KAFKA = Connector(
         FORMATS,
         extra_columns=METADATA_OPTION,
         open=_open_source,
+        open_readers=_open_readers,
         open_batch=_open_batch,
         is_bounded=_is_bounded,
         bounding_hint="add stop: latest",
@@ -113,6 +131,7 @@ KAFKA = Connector(
         record_columns=list_record_columns,
         find_mismatches=find_mismatches,
         open=_open_sink,
+        open_writers=_open_writers,
         describe_external=_describe_sink,
         check_handle=_check_handle,
         needs_writer_count=True,

@@ -27,7 +27,7 @@ from headrace.connectors.kafka.connection import (
     connect_client,
 )
 from headrace.connectors.kafka.errors import ACCESS_DENIED, translate_error
-from headrace.connectors.kafka.retry import RequestRetry
+from headrace.connectors.kafka.retry import OutageReports, RequestRetry
 from headrace.connectors.kafka.sink.link import BrokerLink
 from headrace.connectors.kafka.sink.sink import MAX_TIMEOUT_KEY
 from headrace.connectors.kafka.sink.transactions import build_timeout_error
@@ -78,7 +78,11 @@ async def describe_sink(sink: nodes.Sink, schema: Schema, run_context: RunContex
         assert isinstance(topic, str)
         link = BrokerLink(
             lambda: _return_wire(wire),
-            RequestRetry(build_outage(sink.name, options), run_context.notify_user),
+            RequestRetry(
+                build_outage(sink.name, options),
+                run_context.notify_user,
+                OutageReports(run_context.notify_user).report,
+            ),
         )
         partitions = await link.count_partitions(topic)
         await _translate_refusal(_check_write_access(client, topic), f'write to topic "{topic}"')

@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from aiokafka.errors import KafkaConnectionError, KafkaError
 
 from headrace.connectors.kafka.errors import UNREACHABLE_ERRORS, NoBrokerAnswered, is_transient
+from headrace.core.api.coordinator_link import CoordinatorLink
+from headrace.core.api.failures import ConnectorError
+from headrace.core.api.state import Document
 
 REPORT_AFTER_S = 5.0
 """Seconds of an outage before it is reported; a restarting broker is away for less."""
@@ -95,24 +99,60 @@ async def _do_nothing(_: KafkaError) -> None:
     """Do nothing between two tries."""
 
 
+@dataclass(slots=True)
+class OutageReports:
+    """Shows each outage of a source or sink once, although both of its halves notice it."""
+
+    notify_user: Callable[[str], None]
+    _is_shown: bool = False
+
+    def report(self, line: str, is_over: bool) -> None:
+        """Show the line about the begin or the end of an outage, if it is the first of a half."""
+        if self._is_shown == is_over:
+            self._is_shown = not is_over
+            self.notify_user(line)
+
+    def report_request(self, request: Document) -> None:
+        """Take the report of a worker's half."""
+        self.report(str(request["outage"]), bool(request["is_over"]))
+
+
+@dataclass(slots=True)
+class OutageSender:
+    """Sends the reports of a worker's half to the coordinator's."""
+
+    link: CoordinatorLink
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def report(self, line: str, is_over: bool) -> None:
+        """Send the line about the begin or the end of an outage. Does not wait."""
+        task = asyncio.create_task(self._send({"outage": line, "is_over": is_over}))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _send(self, report: Document) -> None:
+        # It is for the user's information only.
+        with suppress(ConnectorError):
+            await self.link.request(report)
+
+
 @dataclass(frozen=True, slots=True)
 class RequestRetry:
-    """Retries requests of a source or sink; `notify_user` shows a line about an outage."""
+    """Retries requests of a source or sink; `report_outage` gets the lines about an outage."""
 
     outage: Outage
     notify_user: Callable[[str], None]
+    report_outage: Callable[[str, bool], None]
 
     def record_answer(self) -> None:
         """Record that a broker answered."""
-        self._notify(self.outage.record_answer(_loop_time()))
+        if line := self.outage.record_answer(_loop_time()):
+            self.report_outage(line, True)
 
     def record_failure(self, since_s: float) -> None:
         """Record that a broker did not answer a request of that time."""
-        self._notify(self.outage.record_failure(_loop_time(), since_s))
-
-    def _notify(self, line: str) -> None:
-        if line:
-            self.notify_user(line)
+        if line := self.outage.record_failure(_loop_time(), since_s):
+            self.report_outage(line, False)
 
     async def watch_request(self, request: Awaitable[T]) -> T:
         """Await a response, reporting an outage meanwhile. Raises KafkaError."""

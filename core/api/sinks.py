@@ -1,8 +1,10 @@
 """The contract of a sink: writers, and the two-phase commit of their output.
 
-A `SinkConnector` is opened once for an attempt and creates a `SinkWriter` for each subtask. At a
-barrier each writer prepares its output; when the checkpoint is complete, the sink commits it. An
-`Encoder` is synchronous and can be pickled, because Spark's executors use it unchanged."""
+A sink has two halves, which may be in two processes (`coordinator_link`). A `SinkCoordinator` is
+opened once for an attempt. A `WriterFactory` is opened in each process that runs subtasks of the
+sink, and creates a `SinkWriter` for each. At a barrier each writer prepares its output; when the
+checkpoint is complete, the coordinator's half commits it, by the handle alone. An `Encoder` is
+synchronous and can be pickled, because Spark's executors use it unchanged."""
 
 from __future__ import annotations
 
@@ -23,11 +25,11 @@ class Encoder(Protocol):
         ...
 
 
-class SinkConnector(Protocol):
-    """The writing side of a connector in a run. One is shared by all subtasks of an attempt.
+class SinkCoordinator(Protocol):
+    """The coordinator's half of a sink, opened once for an attempt.
 
     Output is committed in two phases: at a barrier each writer prepares its output; when the
-    checkpoint is complete, the sink commits all that was prepared for it.
+    checkpoint is complete, all that was prepared for it is committed here.
     """
 
     async def check(self) -> None:
@@ -35,23 +37,29 @@ class SinkConnector(Protocol):
 
         Called before anything is read. By then all output of the restored checkpoint has been
         committed, and no commit of it will be repeated; other prepared output of this job belongs
-        to no checkpoint. Raises ConnectorError.
+        to no checkpoint, and no writer is open. Raises ConnectorError.
         """
         ...
 
-    def create_writer(self, subtask: int, states: Sequence[Document] = ()) -> SinkWriter:
-        """Create the writer of one subtask.
+    async def describe_for_workers(self) -> Document:
+        """Return what each `WriterFactory` must know; called after `check`."""
+        ...
 
-        `states` has the states of all writers in the restored checkpoint; there may have been more
-        or fewer of them than there are subtasks now.
-        """
+    async def answer(self, request: Document) -> Document:
+        """Answer a request of a `WriterFactory`. Raises ConnectorError."""
         ...
 
     async def commit(self, handle: Handle) -> None:
         """Make prepared output visible. Idempotent: a commit may be repeated after a failure.
 
-        The writer of the output may be closed already. Before the next barrier arrives, all output
-        of the checkpoint has been committed, and no commit of it will be repeated.
+        The writer of the output may be closed already, and belong to another process or attempt.
+        """
+        ...
+
+    def on_commits_recorded(self) -> None:
+        """Note that no commit so far will be repeated: it is durably recorded that they are made.
+
+        Called before the next checkpoint begins. Does not wait.
         """
         ...
 
@@ -61,6 +69,22 @@ class SinkConnector(Protocol):
 
     async def close(self) -> None:
         """End the attempt; all writers of the sink are closed before."""
+        ...
+
+
+class WriterFactory(Protocol):
+    """The worker's half of a sink: opened in a process for all subtasks of the sink there."""
+
+    def create_writer(self, subtask: int, states: Sequence[Document] = ()) -> SinkWriter:
+        """Create the writer of one subtask.
+
+        `states` has the states of all writers in the restored checkpoint; there may have been more
+        or fewer of them than there are subtasks now.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Release what the writers share; all of them are closed before."""
         ...
 
 

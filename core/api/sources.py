@@ -1,8 +1,10 @@
 """The contract of a source: split discovery, and readers of splits.
 
-A `SourceConnector` is opened once for an attempt and creates a `SplitReader` for each subtask; both
-are asynchronous, because they wait. A `RecordReader` is synchronous and can be pickled, because
-Spark's executors use it unchanged. A batch run reads by `BatchSplitReader`."""
+A source has two halves, which may be in two processes (`coordinator_link`). A `SourceCoordinator`
+is opened once for an attempt and discovers splits. A `ReaderFactory` is opened in each process that
+runs subtasks of the source, and creates a `SplitReader` for each. All are asynchronous, because
+they wait. A `RecordReader` is synchronous and can be pickled, because Spark's executors use it
+unchanged. A batch run reads by `BatchSplitReader`."""
 
 from __future__ import annotations
 
@@ -11,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from headrace.core.api.splits import Position, Progress, Split
+from headrace.core.api.state import Document
 
 if TYPE_CHECKING:
     import polars as pl
@@ -107,17 +110,12 @@ class RecordReader(Protocol):
         ...
 
 
-class SourceConnector(Protocol):
-    """The reading side of a connector in a run. One is shared by all subtasks of an attempt."""
+class SourceCoordinator(Protocol):
+    """The coordinator's half of a source, opened once for an attempt."""
 
     @property
     def discovery_interval_s(self) -> float | None:
         """The interval at which to look for new splits; None: there will be no new ones."""
-        ...
-
-    @property
-    def is_ordered(self) -> bool:
-        """Whether splits are ordered by time: no split holds rows earlier than the split before."""
         ...
 
     async def discover_splits(self, first: bool) -> Sequence[Split]:
@@ -130,12 +128,16 @@ class SourceConnector(Protocol):
     async def restore(self, splits: Mapping[Split, Progress]) -> Mapping[Split, Progress]:
         """Return the progress to resume from, given that of the restored checkpoint.
 
-        Called before readers are created. Raises ConnectorError if reading cannot resume there.
+        Called before splits are discovered. Raises ConnectorError if reading cannot resume there.
         """
         ...
 
-    def create_reader(self) -> SplitReader:
-        """Create the reader of one subtask. It opens nothing before its first fetch."""
+    async def describe_for_workers(self) -> Document:
+        """Return what each `ReaderFactory` must know; called once splits are discovered."""
+        ...
+
+    async def answer(self, request: Document) -> Document:
+        """Answer a request of a `ReaderFactory`. Raises ConnectorError."""
         ...
 
     async def on_checkpoint_complete(self, splits: Mapping[Split, Progress]) -> None:
@@ -147,6 +149,23 @@ class SourceConnector(Protocol):
 
     async def close(self) -> None:
         """End the attempt; all readers of the source are closed before."""
+        ...
+
+
+class ReaderFactory(Protocol):
+    """The worker's half of a source: opened in a process for all subtasks of the source there."""
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether splits are ordered by time: no split holds rows earlier than the split before."""
+        ...
+
+    def create_reader(self) -> SplitReader:
+        """Create the reader of one subtask. It opens nothing before its first fetch."""
+        ...
+
+    async def close(self) -> None:
+        """Release what the readers share; all of them are closed before."""
         ...
 
 

@@ -18,7 +18,7 @@ from functools import partial
 
 from headrace.core.api.run_context import RunContext
 from headrace.core.api.snapshots import RefusedSnapshot, SnapshotError
-from headrace.core.api.sources import SourceConnector
+from headrace.core.api.sources import SourceCoordinator
 from headrace.core.api.splits import Progress, Split
 from headrace.core.checkpoint.storage import CheckpointStorage
 from headrace.core.coordination.messages import WriteManifest
@@ -75,7 +75,7 @@ CLOSE_TIMEOUT_S = 5.0
 class OffsetReporter:
     """Reports the positions of each checkpoint to its sources."""
 
-    sources: Mapping[str, SourceConnector] = field(default_factory=dict)
+    sources: Mapping[str, SourceCoordinator] = field(default_factory=dict)
     _reports: dict[str, asyncio.Task[None]] = field(default_factory=dict)
 
     def report(self, keep: WriteManifest) -> None:

@@ -7,12 +7,12 @@ The same values are used when all of them run in one process. The coordinator se
 | worker | Deploy | start the subtasks of an attempt, from the restored state |
 | worker | AssignSplits | read these splits; `is_last`: no more splits follow |
 | worker | TriggerCheckpoint | inject the barrier of a checkpoint at the sources |
-| worker | CommitOutput | commit prepared output |
-| worker | AbortOutput | remove prepared output |
 | worker | SetDriftLimit | read the splits of a source only up to this event time |
 | worker | PauseSources | stop reading and wait for a checkpoint; no subtask ends |
 | worker | StopSources | stop reading and finish what was read |
 | worker | Cancel | end all subtasks now; uncommitted output is aborted |
+| committer | CommitOutput | commit prepared output |
+| committer | AbortOutput | remove prepared output |
 | store | WriteManifest | all snapshots of a checkpoint are stored: write its manifest |
 | store | OutputCommitted | record that all output of a checkpoint is committed |
 | observers | CheckpointCompleted, CheckpointFailed | the outcome of a checkpoint |
@@ -27,13 +27,14 @@ The coordinator receives:
 | worker | SnapshotAcknowledged | the snapshot of a subtask is stored |
 | worker | SnapshotDeclined | the snapshot of a subtask could not be stored |
 | worker | SubtaskFinished | a subtask has emitted all its output |
-| worker | SubtaskCommitted | the output named by a CommitOutput is committed |
+| committer | SubtaskCommitted | the output named by a CommitOutput is committed |
 | worker | SubtaskFailed | a subtask has failed; the first failure ends the attempt |
 | worker | AttemptCancelled | no subtask of the attempt runs any more |
 | worker | WatermarkReport | the watermark of the slowest split of a source's subtask |
 
 `Attempt` stands in for the store: it answers WriteManifest and OutputCommitted as a worker answers
-its own messages.
+its own messages. The committer (`core/job/committer`) is in the coordinator's process; it reports a
+commit that fails as the failure of the subtask.
 """
 
 from __future__ import annotations
@@ -264,20 +265,18 @@ class WatermarkReport:
 
 
 WorkerCommand: TypeAlias = (
-    Deploy
-    | AssignSplits
-    | TriggerCheckpoint
-    | CommitOutput
-    | AbortOutput
-    | SetDriftLimit
-    | PauseSources
-    | StopSources
-    | Cancel
+    Deploy | AssignSplits | TriggerCheckpoint | SetDriftLimit | PauseSources | StopSources | Cancel
 )
 
 
 CoordinatorAction: TypeAlias = (
-    WorkerCommand | WriteManifest | OutputCommitted | CheckpointCompleted | CheckpointFailed
+    WorkerCommand
+    | CommitOutput
+    | AbortOutput
+    | WriteManifest
+    | OutputCommitted
+    | CheckpointCompleted
+    | CheckpointFailed
 )
 
 

@@ -12,7 +12,7 @@ from typing import TypeAlias
 from headrace.core.api.failures import build_failure
 from headrace.core.api.kernel_executor import wait_until_done
 from headrace.core.api.snapshots import RefusedSnapshot, SnapshotError, UnknownOutcome
-from headrace.core.api.sources import SourceConnector
+from headrace.core.api.sources import SourceCoordinator
 from headrace.core.api.splits import Failure, Split
 from headrace.core.checkpoint.commit_record import (
     OffsetReporter,
@@ -25,8 +25,11 @@ from headrace.core.checkpoint.storage import CheckpointPins
 from headrace.core.coordination.checkpoint_coordinator import CheckpointCoordinator
 from headrace.core.coordination.coordinator import Coordinator
 from headrace.core.coordination.messages import (
+    AbortOutput,
+    Cancel,
     CheckpointCompleted,
     CheckpointFailed,
+    CommitOutput,
     CommitRecorded,
     CoordinatorAction,
     CoordinatorEvent,
@@ -37,15 +40,18 @@ from headrace.core.coordination.messages import (
 )
 from headrace.core.errors import failpoints
 from headrace.core.errors.attribution import attribute_errors_to
+from headrace.core.job.committer import SinkCommitter
 from headrace.core.job.recovery import commit_restored_output, discover_splits
 from headrace.core.job.requests import CheckpointRequests, RequestRejected
 from headrace.core.job.spec import JobSpec
 from headrace.core.plan.layout import list_subtask_ids
 from headrace.core.worker.connectors import (
     OpenConnectors,
+    WorkerConnectors,
     build_split_assigners,
     build_watermark_alignments,
     open_connectors,
+    open_worker_connectors,
 )
 from headrace.core.worker.report import WorkerReport
 from headrace.core.worker.statistics import PartCounts, measure_pauses, sum_part_counts
@@ -65,6 +71,9 @@ class Attempt:
     number: int = 1
     _coordinator: Coordinator | None = None
     _worker: Worker | None = None
+    _connectors: OpenConnectors | None = None
+    _worker_connectors: WorkerConnectors | None = None
+    _committer: SinkCommitter | None = None
     _mailbox: asyncio.Queue[CoordinatorCall] = field(default_factory=asyncio.Queue)
     _manifest_task: asyncio.Task[None] | None = None
     _record_task: asyncio.Task[None] | None = None
@@ -95,7 +104,13 @@ class Attempt:
         try:
             return await self._run_opened(ends, deployed)
         finally:
-            await wait_until_done(asyncio.create_task(ends.close()))
+            await wait_until_done(asyncio.create_task(self._close_connectors(ends)))
+
+    async def _close_connectors(self, ends: OpenConnectors) -> None:
+        """Close the worker's halves before the coordinator's, which they may still send to."""
+        if self._worker_connectors is not None:
+            await self._worker_connectors.close()
+        await ends.close()
 
     async def _run_opened(self, ends: OpenConnectors, deployed: Callable[[], None]) -> Coordinator:
         spec, restored = self.spec, self.restored_checkpoint
@@ -121,6 +136,8 @@ class Attempt:
             for task in discovering:
                 task.cancel()
             await asyncio.gather(*discovering, return_exceptions=True)
+            if self._committer is not None:
+                await self._committer.close()
             if self._worker is not None:
                 await self._worker.cancel()
             if self._manifest_task is not None:
@@ -136,9 +153,18 @@ class Attempt:
     async def _build_coordinator(self, ends: OpenConnectors) -> Coordinator:
         """Build the worker with all its subtasks. Return their coordinator."""
         spec, restored = self.spec, self.restored_checkpoint
+        self._committer = SinkCommitter(spec.plan, ends.sinks, self._post_event)
+        self._worker_connectors = open_worker_connectors(
+            spec.plan,
+            spec.connectors,
+            spec.run_context,
+            await ends.describe_for_workers(),
+            ends.answer,
+            ends.lookups,
+        )
         builder = SubtaskBuilder(
             spec.plan,
-            ends,
+            self._worker_connectors,
             spec.run_context,
             spec.bounds,
             spec.operator_context,
@@ -147,8 +173,9 @@ class Attempt:
             aligned=spec.storage is None or spec.storage.is_aligned,
             changed=restored.migrated_steps if restored else frozenset(),
         )
-        self._worker = Worker(builder, ends, spec.run_context.kernel_executor, self._post_event)
+        self._worker = Worker(builder, spec.run_context.kernel_executor, self._post_event)
         self._offset_reporter = OffsetReporter(ends.sources)
+        self._connectors = ends
         return Coordinator(
             list_subtask_ids(spec.plan),
             build_split_assigners(spec.plan, ends),
@@ -263,7 +290,7 @@ class Attempt:
             return Coordinator.tick
 
     async def _deliver_message(self, message: CoordinatorAction) -> None:
-        assert self._worker is not None
+        assert self._worker is not None and self._committer is not None
         match message:
             case WriteManifest():
                 self._manifest_task = asyncio.create_task(self._write_manifest(message))
@@ -276,6 +303,13 @@ class Attempt:
                 )
                 if isinstance(message, CheckpointFailed):
                     self._requests.fail(message.number, message.reason)
+            case CommitOutput():
+                self._committer.commit(message)
+            case AbortOutput():
+                await self._committer.abort(message)
+            case Cancel():
+                await self._committer.close()
+                await self._worker.receive(message)
             case _:
                 await self._worker.receive(message)
 
@@ -320,6 +354,8 @@ class Attempt:
         with self._fail_on_snapshot_error():
             await record_committed(number, self.spec.storage, self.spec.run_context)
             failpoints.failpoint("noted")
+            if self._connectors is not None:
+                self._connectors.on_commits_recorded()
             self._requests.complete(number)
             self._post_event(CommitRecorded(number))
 
@@ -346,7 +382,7 @@ class Attempt:
         return CheckpointCoordinator(list_subtask_ids(spec.plan), spec.storage.schedule, last)
 
     async def _rediscover_splits(
-        self, name: str, source: SourceConnector, coordinator: Coordinator
+        self, name: str, source: SourceCoordinator, coordinator: Coordinator
     ) -> None:
         """Discover the splits of a source at its interval, while they are read."""
         while coordinator.can_assign_splits(name):

@@ -43,6 +43,7 @@ async def commit_restored_output(
         failpoints.failpoint("noting again")
         await record_committed(restored.number, storage, run_context)
         failpoints.failpoint("noted again")
+        ends.on_commits_recorded()
 
 
 def _merge_errors(errors: Sequence[ConnectorError]) -> ConnectorError:

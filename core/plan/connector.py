@@ -9,10 +9,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from headrace.core.api.coordinator_link import CoordinatorLink
 from headrace.core.api.lookup_tables import LookupTable
 from headrace.core.api.run_context import RunContext
-from headrace.core.api.sinks import SinkConnector
-from headrace.core.api.sources import BatchSplitReader, SourceConnector
+from headrace.core.api.sinks import SinkCoordinator, WriterFactory
+from headrace.core.api.sources import BatchSplitReader, ReaderFactory, SourceCoordinator
 from headrace.core.api.splits import Handle, Position
 from headrace.core.api.state import Document
 from headrace.core.pipeline.connector_spec import ConnectorSpec, LookupSpec, SinkSpec, SourceSpec
@@ -34,7 +35,10 @@ def _accept_document(document: Document) -> None:
 class SourceSide(SourceSpec):
     """The reading side of a connector, which can be opened."""
 
-    open: Callable[[nodes.Source, RunContext], SourceConnector] | None = None
+    open: Callable[[nodes.Source, RunContext], SourceCoordinator] | None = None
+    """Opens the coordinator's half."""
+    open_readers: Callable[[nodes.Source, RunContext, CoordinatorLink], ReaderFactory] | None = None
+    """Opens the worker's half."""
     open_batch: Callable[[nodes.Source, RunContext], BatchSplitReader] | None = None
     """Opens the reader of a batch run; None: a batch run cannot read the connector."""
     check_split: Callable[[nodes.Source, str, Position, str | None], None] = _accept_split
@@ -49,7 +53,12 @@ class SourceSide(SourceSpec):
 class SinkSide(SinkSpec):
     """The writing side of a connector, which can be opened."""
 
-    open: Callable[[nodes.Sink, Schema, RunContext], SinkConnector] | None = None
+    open: Callable[[nodes.Sink, Schema, RunContext], SinkCoordinator] | None = None
+    """Opens the coordinator's half."""
+    open_writers: (
+        Callable[[nodes.Sink, Schema, RunContext, CoordinatorLink], WriterFactory] | None
+    ) = None
+    """Opens the worker's half."""
     describe_external: Callable[[nodes.Sink, Schema, RunContext], Awaitable[str]] | None = None
     """Describes the destination, and changes nothing; raises ConnectorError. None: there is no
     external system to inspect."""

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from headrace.core.api.coordinator_link import CoordinatorLink
 from headrace.core.api.kernel_executor import KernelExecutor
 from headrace.core.api.run_context import RunContext
 from headrace.core.checkpoint.connector_documents import check_handles
@@ -81,7 +82,7 @@ def complete_previous_run(
     written = {} if record is None else committer.decode_record(record)
     if not fresh:
         _check_written(written, plan, context, log)
-    with _open_connectors(plan, context, log, report) as (runner, ends, _):
+    with _open_connectors(plan, context, log, report) as (runner, ends, *_):
         if fresh and not is_over:
             runner.run(committer.remove_uncommitted(ends))
             log.forget()
@@ -112,7 +113,7 @@ def check_output(
 
     Sinks that count writers are left out: Spark knows the number.
     """
-    with _open_connectors(to_batch_plan(plan), context, log, report) as (runner, ends, _):
+    with _open_connectors(to_batch_plan(plan), context, log, report) as (runner, ends, *_):
         sinks = (part for part in plan if isinstance(part, nodes.Sink))
         ready = [s.name for s in sinks if not sink_side(s, context).needs_writer_count]
         runner.run(ends.check_sinks(ready))
@@ -131,13 +132,20 @@ def run_batch(
     """
     log = log or EphemeralCommitLog()
     plan = _set_writer_counts(to_batch_plan(plan), context, limit_writers(spark.sparkContext))
-    with _open_connectors(plan, context, log, report) as (runner, ends, seen):
+    with _open_connectors(plan, context, log, report) as (
+        runner,
+        ends,
+        run_context,
+        seen,
+    ):
         counted = create_counts(spark)
         to_read = runner.run(_check_and_find_inputs(ends, spark, plan, context, counted))
         noted = {name: note for name in ends.sinks if (note := log.notes.read(name)) is not None}
         there = replace(context, job=log.job, sink_notes=noted)
         try:
-            written = _SinkPass(spark, plan, there, runner, ends, seen).write_sinks(to_read)
+            written = _SinkPass(spark, plan, there, runner, ends, run_context, seen).write_sinks(
+                to_read
+            )
         except BaseException:
             wait_for_tasks(spark.sparkContext)
             runner.run(committer.remove_uncommitted(ends))
@@ -172,7 +180,7 @@ class _PrintStatus:
 @contextmanager
 def _open_connectors(
     plan: nodes.Plan, context: ExecutorContext, log: BatchCommitLog, report: LineSink
-) -> Iterator[tuple[asyncio.Runner, OpenConnectors, _PrintStatus]]:
+) -> Iterator[tuple[asyncio.Runner, OpenConnectors, RunContext, _PrintStatus]]:
     """Open the driver's sources and sinks."""
     seen = _PrintStatus()
     with asyncio.Runner() as runner, ThreadPoolExecutor(2) as threads:
@@ -187,7 +195,7 @@ def _open_connectors(
         )
         ends = open_connectors(plan, context.connectors, run_context)
         try:
-            yield runner, ends, seen
+            yield runner, ends, run_context, seen
         finally:
             runner.run(ends.close())
 
@@ -233,6 +241,7 @@ class _SinkPass:
     context: ExecutorContext
     runner: asyncio.Runner
     connectors: OpenConnectors
+    run_context: RunContext
     print_status: _PrintStatus
 
     def write_sinks(self, to_read: Mapping[str, SourceInput]) -> dict[str, PreparedOutput]:
@@ -269,7 +278,10 @@ class _SinkPass:
         sink = self.plan.part(name)
         assert isinstance(sink, nodes.Sink)
         schema = self.plan.streams[sink.input].sink_schema
-        writer = self.connectors.sinks[name].create_writer(0)
+        coordinator = self.connectors.sinks[name]
+        link = CoordinatorLink(coordinator.answer)
+        writers = self.context.open_writers(sink, schema, self.run_context, link)
+        writer = writers.create_writer(0)
         with attribute_errors_to(name):
             for frame in rows.fetch_frames():
                 self.runner.run(writer.write(add_delete_flag(frame, schema)))

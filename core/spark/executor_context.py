@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from headrace.core.api.coordinator_link import CoordinatorLink
 from headrace.core.api.kernel_executor import KernelExecutor
 from headrace.core.api.lookup_tables import LookupTable
 from headrace.core.api.run_context import RunContext
-from headrace.core.api.sinks import SinkConnector
+from headrace.core.api.sinks import SinkCoordinator, WriterFactory
 from headrace.core.api.snapshots import StoreError
 from headrace.core.api.sources import BatchSplitReader
 from headrace.core.api.state import Document
@@ -87,8 +88,18 @@ class ExecutorContext:
         assert side is not None, lookup.connector
         return side.open(lookup, run_context)
 
-    def open_sink(self, sink: nodes.Sink, schema: Schema, run_context: RunContext) -> SinkConnector:
-        """Open the sink."""
+    def open_sink(
+        self, sink: nodes.Sink, schema: Schema, run_context: RunContext
+    ) -> SinkCoordinator:
+        """Open the coordinator's half of the sink."""
         side = self.connectors[sink.connector].sink
         assert side is not None and side.open is not None, sink.connector
         return side.open(sink, schema, run_context)
+
+    def open_writers(
+        self, sink: nodes.Sink, schema: Schema, run_context: RunContext, link: CoordinatorLink
+    ) -> WriterFactory:
+        """Open the worker's half of the sink."""
+        side = self.connectors[sink.connector].sink
+        assert side is not None and side.open_writers is not None, sink.connector
+        return side.open_writers(sink, schema, run_context, link)

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 
+from headrace.core.api.coordinator_link import CoordinatorLink
 from headrace.core.api.failures import ConnectorError
 from headrace.core.api.sinks import SinkWriter
 from headrace.core.plan import nodes
@@ -145,15 +146,20 @@ class _WriteFunction:
     def _open_writer(self, loop: BackgroundLoop, number: int) -> Iterator[SinkWriter]:
         """Open a writer; unprepared output is dropped at the end."""
         with self.context.open_run_context() as run_context:
-            opened = self.context.open_sink(self.sink, self.schema, run_context)
+            # Every task has both halves: there is no link to the driver.
+            coordinator = self.context.open_sink(self.sink, self.schema, run_context)
             try:
-                writer = opened.create_writer(number)
+                description = loop.run(coordinator.describe_for_workers())
+                link = CoordinatorLink(coordinator.answer, description)
+                writers = self.context.open_writers(self.sink, self.schema, run_context, link)
+                writer = writers.create_writer(number)
                 try:
                     yield writer
                 finally:
                     loop.run(writer.close())
+                    loop.run(writers.close())
             finally:
-                loop.run(opened.close())
+                loop.run(coordinator.close())
 
     def _writer_number(self, partition: int) -> int:
         """Return the writer's number, unique for each attempt."""

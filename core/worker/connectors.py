@@ -1,17 +1,20 @@
-"""The connectors of a plan, opened, and the assignment of its splits to subtasks."""
+"""The connectors of a plan, opened: the coordinator's halves, and a worker's."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
+from headrace.core.api.coordinator_link import CoordinatorLink, Descriptions, PartRequest
 from headrace.core.api.kernel_executor import KernelExecutor
 from headrace.core.api.run_context import RunContext
-from headrace.core.api.sinks import SinkConnector
-from headrace.core.api.sources import SourceConnector
+from headrace.core.api.sinks import SinkCoordinator, WriterFactory
+from headrace.core.api.sources import ReaderFactory, SourceCoordinator
+from headrace.core.api.state import Document
 from headrace.core.coordination.split_assignment import SplitAssigner
 from headrace.core.coordination.watermark_alignment import WatermarkAlignment
 from headrace.core.errors.attribution import attribute_errors_to
@@ -23,10 +26,10 @@ from headrace.core.plan.layout import enumerate_subtasks, get_lookup
 
 @dataclass(slots=True)
 class OpenConnectors:
-    """The opened sources, sinks and lookup tables of a plan, by name."""
+    """The coordinator's halves of the sources and sinks of a plan, and its lookup tables."""
 
-    sources: dict[str, SourceConnector] = field(default_factory=dict)
-    sinks: dict[str, SinkConnector] = field(default_factory=dict)
+    sources: dict[str, SourceCoordinator] = field(default_factory=dict)
+    sinks: dict[str, SinkCoordinator] = field(default_factory=dict)
     lookups: dict[str, LookupClient] = field(default_factory=dict)
     """The lookup clients, by step."""
 
@@ -43,6 +46,25 @@ class OpenConnectors:
                 with attribute_errors_to(name):
                     await sink.check()
 
+    async def describe_for_workers(self) -> dict[str, Document]:
+        """Return what the workers' halves must know, by source and sink, as plain data."""
+        descriptions: dict[str, Document] = {}
+        halves: Mapping[str, SourceCoordinator | SinkCoordinator] = {**self.sources, **self.sinks}
+        for name, half in halves.items():
+            with attribute_errors_to(name):
+                descriptions[name] = await half.describe_for_workers()
+        return descriptions
+
+    async def answer(self, part: str, request: Document) -> Document:
+        """Answer a request of the worker's half of a source or sink. Raises ConnectorError."""
+        half = self.sources[part] if part in self.sources else self.sinks[part]
+        return await half.answer(request)
+
+    def on_commits_recorded(self) -> None:
+        """Tell all sinks that no commit so far will be repeated."""
+        for sink in self.sinks.values():
+            sink.on_commits_recorded()
+
     async def close(self) -> None:
         """Close all connectors."""
         for source in self.sources.values():
@@ -56,7 +78,7 @@ class OpenConnectors:
 def open_connectors(
     plan: nodes.Plan, connectors: Connectors, run_context: RunContext
 ) -> OpenConnectors:
-    """Open every source, sink and lookup of the plan, without reading, writing or calling it."""
+    """Open the coordinator's halves of a plan, without reading, writing or calling anything."""
     ends = OpenConnectors()
     for part in plan:
         with attribute_errors_to(part.name):
@@ -70,10 +92,73 @@ def open_connectors(
                 schema = plan.streams[part.input].sink_schema
                 ends.sinks[part.name] = writes.open(part, schema, run_context)
             elif lookup := get_lookup(part):
-                asks = connectors[lookup.connector].lookup
-                assert asks is not None, lookup.connector
-                ends.lookups[part.name] = LookupClient(lookup, asks.open(lookup, run_context))
+                ends.lookups[part.name] = _open_lookup(lookup, connectors, run_context)
     return ends
+
+
+@dataclass(slots=True)
+class WorkerConnectors:
+    """The workers' halves of the sources and sinks of a plan, and its lookup tables."""
+
+    readers: dict[str, ReaderFactory] = field(default_factory=dict)
+    writers: dict[str, WriterFactory] = field(default_factory=dict)
+    lookups: dict[str, LookupClient] = field(default_factory=dict)
+    """The lookup clients, by step."""
+    _opened_lookups: list[LookupClient] = field(default_factory=list)
+
+    async def close(self) -> None:
+        """Close all that was opened here; the lookup tables of the coordinator stay open."""
+        for readers in self.readers.values():
+            await readers.close()
+        for writers in self.writers.values():
+            await writers.close()
+        for client in self._opened_lookups:
+            await client.close()
+
+
+def open_worker_connectors(
+    plan: nodes.Plan,
+    connectors: Connectors,
+    run_context: RunContext,
+    descriptions: Descriptions,
+    request: PartRequest,
+    lookups: Mapping[str, LookupClient] | None = None,
+) -> WorkerConnectors:
+    """Open the workers' halves of a plan in this process, without reading or writing anything.
+
+    `descriptions` is from `OpenConnectors.describe_for_workers`, and `request` leads to its
+    `answer`. `lookups`: the coordinator's lookup clients, to share within one process.
+    """
+    halves = WorkerConnectors()
+    for part in plan:
+        link = CoordinatorLink(partial(request, part.name), descriptions.get(part.name, {}))
+        with attribute_errors_to(part.name):
+            if isinstance(part, nodes.Source):
+                reads = connectors[part.connector].source
+                assert reads is not None and reads.open_readers is not None, part.connector
+                halves.readers[part.name] = reads.open_readers(part, run_context, link)
+            elif isinstance(part, nodes.Sink):
+                writes = connectors[part.connector].sink
+                assert writes is not None and writes.open_writers is not None, part.connector
+                schema = plan.streams[part.input].sink_schema
+                opened = writes.open_writers(part, schema, run_context, link)
+                halves.writers[part.name] = opened
+            elif lookup := get_lookup(part):
+                if lookups is None:
+                    client = _open_lookup(lookup, connectors, run_context)
+                    halves._opened_lookups.append(client)
+                else:
+                    client = lookups[part.name]
+                halves.lookups[part.name] = client
+    return halves
+
+
+def _open_lookup(
+    lookup: nodes.Lookup, connectors: Connectors, run_context: RunContext
+) -> LookupClient:
+    side = connectors[lookup.connector].lookup
+    assert side is not None, lookup.connector
+    return LookupClient(lookup, side.open(lookup, run_context))
 
 
 async def check_connectors(plan: nodes.Plan, connectors: Connectors, folder: Path) -> None:

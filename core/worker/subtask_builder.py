@@ -35,7 +35,7 @@ from headrace.core.plan import nodes
 from headrace.core.plan.layout import enumerate_subtasks, get_two_input_operation
 from headrace.core.sources.source_task import SourceTask
 from headrace.core.sources.watermarks import build_watermark_generator
-from headrace.core.worker.connectors import OpenConnectors
+from headrace.core.worker.connectors import WorkerConnectors
 
 
 def count_parts(
@@ -155,7 +155,7 @@ class SubtaskBuilder:
     def __init__(
         self,
         plan: nodes.Plan,
-        connectors: OpenConnectors,
+        connectors: WorkerConnectors,
         run_context: RunContext,
         bounds: ChannelBounds,
         operator_context: OperatorContext,
@@ -305,15 +305,15 @@ class SubtaskBuilder:
     ) -> SourceTask | None:
         if not isinstance(first, nodes.Source):
             return None
-        opened = self._connectors.sources[first.name]
-        reading = opened.create_reader()
+        readers = self._connectors.readers[first.name]
+        reading = readers.create_reader()
         return SourceTask(
             first,
             reading,
             operator_task,
             self._operator_context.now_us,
             build_watermark_generator(
-                first, reading, self._operator_context.folder, report, ordered=opened.is_ordered
+                first, reading, self._operator_context.folder, report, ordered=readers.is_ordered
             ),
             self._bounds,
             source_number=self.plan.parts.index(first),
@@ -350,7 +350,7 @@ class SubtaskBuilder:
         for each in edges_by_stream.values():
             share_partitioners(each)
         if isinstance(last, nodes.Sink):
-            writer = self._connectors.sinks[last.name].create_writer(index, writer_states)
+            writer = self._connectors.writers[last.name].create_writer(index, writer_states)
             return TaskOutput(edges_by_stream, writer, last.input, last.name)
         return TaskOutput(edges_by_stream, None)
 

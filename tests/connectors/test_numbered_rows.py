@@ -18,7 +18,7 @@ from headrace.connectors.nexmark_events import (
     count_events_for_rows,
     list_event_numbers,
 )
-from headrace.connectors.numbered_rows import NumberedRows, NumberedSource
+from headrace.connectors.numbered_rows import NumberedRows, create_numbered_reader
 from headrace.connectors.registry import REGISTRY
 from headrace.core.api.kernel_executor import KernelExecutor
 from headrace.core.api.run_context import RunContext
@@ -214,9 +214,7 @@ def test_while_a_block_is_not_due_its_split_is_exhausted_unless_it_is_held() -> 
 
     async def work() -> None:
         numbers = NumberedRows("s", make, 2, 0.1, 1)
-        reading = NumberedSource(
-            numbers, RunContext(Path(), "0" * 32, KernelExecutor())
-        ).create_reader()
+        reading = create_numbered_reader(numbers, RunContext(Path(), "0" * 32, KernelExecutor()))
         reading.assign([(split, None)], last=True)
         assert isinstance(await reading.fetch(), Chunk)
         assert reading.list_exhausted() == {}

@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 from headrace.connectors.memory import InMemoryData
-from headrace.connectors.stdin import StandardInput
+from headrace.connectors.stdin import StdinSplitReader
 from headrace.core.api.failures import ConnectorError
 from headrace.core.api.kernel_executor import KernelExecutor
 from headrace.core.api.run_context import RunContext
@@ -47,7 +47,7 @@ def stdin_of(
     node = plan.part("s")
     assert isinstance(node, nodes.Source)
     surroundings = RunContext(folder, JOB, KernelExecutor(), limit)
-    reading = StandardInput(node, surroundings, descriptor, block).create_reader()
+    reading = StdinSplitReader(node, surroundings, descriptor, block)
     reading.assign([(SPLIT, None)], last=True)
     return reading
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import gzip
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
 from headrace.connectors.files import BLOCK_BYTES, build_connector
+from headrace.connectors.files.source import FolderReaders
 from headrace.connectors.memory import InMemoryData
 from headrace.connectors.registry import REGISTRY
 from headrace.connectors.thread_adapters import (
@@ -19,10 +22,13 @@ from headrace.connectors.thread_adapters import (
     ThreadedSink,
     ThreadedSource,
 )
+from headrace.core.api.coordinator_link import CoordinatorLink
 from headrace.core.api.kernel_executor import KernelExecutor
 from headrace.core.api.run_context import RunContext
-from headrace.core.api.sources import Chunk, RecordReader
-from headrace.core.api.splits import Position, Split
+from headrace.core.api.sinks import SinkWriter, WriterFactory
+from headrace.core.api.sources import Chunk, RecordReader, SourceCoordinator
+from headrace.core.api.splits import Handle, Position, Split
+from headrace.core.api.state import Document
 from headrace.core.dataflow.operator_factory import OperatorContext
 from headrace.core.job.job import Job, JobOutcome
 from headrace.core.job.spec import JobSpec
@@ -101,9 +107,25 @@ def source_of(
     assert isinstance(node, nodes.Source)
     side = connectors[node.connector].source
     assert side is not None and side.open is not None
-    opened = side.open(node, RunContext(folder, JOB, KernelExecutor(), limit))
+    run_context = RunContext(folder, JOB, KernelExecutor(), limit)
+    opened = side.open(node, run_context)
     assert isinstance(opened, ThreadedSource)
-    return opened.source, opened.source.reader  # type: ignore[attr-defined]
+    return opened.source, readers_of(node, opened, run_context, connectors).reader
+
+
+def readers_of(
+    node: nodes.Source,
+    source: SourceCoordinator,
+    run_context: RunContext,
+    connectors: Connectors | None = None,
+) -> FolderReaders:
+    """The worker's half of a files source that is opened."""
+    side = (connectors or connectors_of())[node.connector].source
+    assert side is not None and side.open_readers is not None
+    description = asyncio.run(source.describe_for_workers())
+    readers = side.open_readers(node, run_context, CoordinatorLink(source.answer, description))
+    assert isinstance(readers, FolderReaders)
+    return readers
 
 
 def chunks(reader: RecordReader, split: Split, position: Position = None) -> list[Chunk]:
@@ -116,6 +138,33 @@ def values(found: list[Chunk]) -> list[tuple[object, ...]]:
     return [row for chunk in found for row in chunk.frame.rows()]
 
 
+@dataclass(slots=True)
+class OpenedSink:
+    """Both halves of a sink, the second opened for its first writer."""
+
+    coordinator: BlockingSink
+    open_writers: Callable[[Document], WriterFactory]
+    _writers: WriterFactory | None = None
+
+    def check(self) -> None:
+        """Check the destination."""
+        self.coordinator.check()
+
+    def create_writer(self, subtask: int, states: Sequence[Document] = ()) -> SinkWriter:
+        """Create the writer of a subtask."""
+        if self._writers is None:
+            self._writers = self.open_writers(self.coordinator.describe_for_workers())
+        return self._writers.create_writer(subtask, states)
+
+    def commit(self, handle: Handle) -> None:
+        """Commit prepared output."""
+        self.coordinator.commit(handle)
+
+    def abort(self, handle: Handle) -> None:
+        """Remove prepared output."""
+        self.coordinator.abort(handle)
+
+
 def sink_of(
     folder: Path,
     text: str,
@@ -123,20 +172,25 @@ def sink_of(
     job: str = JOB,
     *,
     continues: bool = False,
-) -> BlockingSink:
+    writers: int = 1,
+) -> OpenedSink:
     """The sink `o` of `sinks:`, opened alone; work is done on the loop."""
     connectors = connectors_of()
     source = f"sources:\n  s: {{memory: {{data: x}}, schema: {schema}}}"
     plan = plan_of(folder, f"{source}\nsinks:\n  o: {text}", connectors)
     node = plan.part("o")
     assert isinstance(node, nodes.Sink)
+    node = replace(node, parallelism=writers)
     side = connectors[node.connector].sink
-    assert side is not None and side.open is not None
+    assert side is not None and side.open is not None and side.open_writers is not None
     schema_of = plan.streams[node.input].schema
     surroundings = RunContext(folder, job, KernelExecutor(), is_resumed=continues)
     opened = side.open(node, schema_of, surroundings)
     assert isinstance(opened, ThreadedSink)
-    return opened.sink
+    opens_writers = partial(side.open_writers, node, schema_of, surroundings)
+    return OpenedSink(
+        opened.sink, lambda described: opens_writers(CoordinatorLink(opened.answer, described))
+    )
 
 
 def ids(memory: InMemoryData, name: str = "out") -> list[int]:

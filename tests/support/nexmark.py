@@ -27,7 +27,6 @@ from headrace.connectors.nexmark import NEXMARK, STREAMS, NexmarkSource
 from headrace.connectors.nexmark_events import NexmarkEvents
 from headrace.connectors.registry import REGISTRY
 from headrace.core.api.run_context import RunContext
-from headrace.core.api.sources import SourceConnector
 from headrace.core.plan import nodes
 from headrace.core.plan.connector import Connectors
 from tests.support.cli.shipped_pipelines import Row, ended, in_order, named, written
@@ -77,10 +76,20 @@ def connectors(query: str) -> Connectors:
     side = NEXMARK.source
     assert side is not None
     made = partial(_from_memory, step_us(query))
-    return {**REGISTRY, "nexmark": replace(NEXMARK, source=replace(side, open=made))}
+    return {
+        **REGISTRY,
+        "nexmark": replace(
+            NEXMARK,
+            source=replace(
+                side,
+                open=made,
+                open_readers=lambda source, around, _: made(source, around),
+            ),
+        ),
+    }
 
 
-def _from_memory(step_us: int, source: nodes.Source, surroundings: RunContext) -> SourceConnector:
+def _from_memory(step_us: int, source: nodes.Source, surroundings: RunContext) -> MemorySource:
     options = source.options
     assert isinstance(options, NexmarkSource)
     frame = events(options.stream, step_us)

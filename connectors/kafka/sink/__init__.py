@@ -4,8 +4,9 @@ Exactly once is a two-phase commit: each subtask writes in one transaction from 
 the next. A checkpoint names the transaction; once the checkpoint is complete, the transaction is
 committed, if necessary by an attempt that resumes from it.
 
+- `sink`: the two halves: checks and commits in the coordinator's process, writers in the workers'
 - `transactional_ids`: the states of the ids, and the durable record of all that may have been used;
-  `transactions`: begins and ends them
+  `id_allocator`: allocates them to writers; `transactions`: begins and ends transactions
 - `encoding`: records from rows (with `murmur`); `producer_batches`: collects records
 - `batch_queue`: decides what is sent next; `batch_sender`: sends it; `row_sender`: adds rows and
   lingers
@@ -16,25 +17,27 @@ Tests: tests/connectors/kafka/sink.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.connectors.formats import build_encoder
 from headrace.connectors.kafka.connection import REQUEST_TIMEOUT_S, build_outage, connect_client
-from headrace.connectors.kafka.retry import RequestRetry
+from headrace.connectors.kafka.retry import OutageReports, OutageSender, RequestRetry
 from headrace.connectors.kafka.sink.encoding import RecordMapping
+from headrace.connectors.kafka.sink.id_allocator import IdAllocator
 from headrace.connectors.kafka.sink.link import BrokerLink
-from headrace.connectors.kafka.sink.sink import TopicSink
+from headrace.connectors.kafka.sink.sink import TopicSink, TopicWriters
 from headrace.connectors.kafka.sink.transactional_ids import INITIAL_SLOTS, TransactionalIds
-from headrace.connectors.kafka.sink.transactions import SinkTransactions
+from headrace.connectors.kafka.sink.transactions import ProducerInitializer, WriterTransactions
 from headrace.connectors.kafka.sink.wire import BrokerRequests
 from headrace.connectors.kafka.sink.writer import BatchSettings
 from headrace.connectors.kafka.sink_options import KafkaSink
 from headrace.connectors.kafka.sink_validation import list_record_columns
+from headrace.core.api.coordinator_link import CoordinatorLink
 from headrace.core.api.run_context import RunContext
-from headrace.core.api.sinks import SinkConnector
+from headrace.core.api.sinks import SinkCoordinator, WriterFactory
 from headrace.core.expressions import to_expr, type_expression
 from headrace.core.plan import nodes
 from headrace.core.types.data_types import Schema
@@ -46,31 +49,63 @@ if TYPE_CHECKING:
 MILLISECOND = timedelta(milliseconds=1)
 
 
-def build_sink(sink: nodes.Sink, schema: Schema, run_context: RunContext) -> SinkConnector:
-    """Build the sink that the plan describes."""
+def build_sink(sink: nodes.Sink, run_context: RunContext) -> SinkCoordinator:
+    """Build the coordinator's half of the sink that the plan describes."""
     options = sink.options
     assert isinstance(options, KafkaSink)
     name = str(sink.name)
-    patience = RequestRetry(build_outage(name, options), run_context.notify_user)
-    exactly_once = options.delivery == "exactly_once"
-    limited = exactly_once and run_context.row_limit is not None
-    subtasks = sink.parallelism if exactly_once and not limited else 0
+    subtasks = sink.parallelism if _opens_transactions(options, run_context) else 0
     record = TransactionalIds(run_context.job_id, name, subtasks, INITIAL_SLOTS)
-    timeout_ms = options.transaction_timeout // MILLISECOND
-    transactions = SinkTransactions(
-        record, run_context.notes, run_context.kernel_executor, timeout_ms
+    ids = IdAllocator(
+        record, run_context.notes, run_context.kernel_executor, _build_initializer(options)
     )
+    outages = OutageReports(run_context.notify_user)
     return TopicSink(
         name,
-        BrokerLink(partial(_connect_broker, options, run_context), patience),
+        _build_link(sink, options, run_context, outages.report),
+        None if options.row_topic is not None else str(options.topic),
+        ids,
+        outages,
+        run_context.commit_timing,
+        options.on_lost_transaction,
+        options.delivery == "exactly_once" and not subtasks,
+    )
+
+
+def build_writers(
+    sink: nodes.Sink, schema: Schema, run_context: RunContext, link: CoordinatorLink
+) -> WriterFactory:
+    """Build the worker's half of the sink that the plan describes."""
+    options = sink.options
+    assert isinstance(options, KafkaSink)
+    transactions = WriterTransactions(link.request, _build_initializer(options))
+    return TopicWriters(
+        _build_link(sink, options, run_context, OutageSender(link).report),
         _build_mapping(sink, options, schema),
         BatchSettings(options.compression, options.linger),
         run_context.kernel_executor,
-        transactions,
-        run_context.commit_timing,
-        options.on_lost_transaction,
-        limited,
+        transactions if _opens_transactions(options, run_context) else None,
     )
+
+
+def _opens_transactions(options: KafkaSink, run_context: RunContext) -> bool:
+    """Whether rows are written exactly once; with `--limit` there are no checkpoints for it."""
+    return options.delivery == "exactly_once" and run_context.row_limit is None
+
+
+def _build_initializer(options: KafkaSink) -> ProducerInitializer:
+    return ProducerInitializer(options.transaction_timeout // MILLISECOND)
+
+
+def _build_link(
+    sink: nodes.Sink,
+    options: KafkaSink,
+    run_context: RunContext,
+    report_outage: Callable[[str, bool], None],
+) -> BrokerLink:
+    outage = build_outage(str(sink.name), options)
+    retry = RequestRetry(outage, run_context.notify_user, report_outage)
+    return BrokerLink(partial(_connect_broker, options, run_context), retry)
 
 
 async def _connect_broker(options: KafkaSink, run_context: RunContext) -> BrokerRequests:

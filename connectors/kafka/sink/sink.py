@@ -1,4 +1,4 @@
-"""The Kafka sink: checks before a run, writers, and commits."""
+"""The two halves of the Kafka sink: checks before a run and commits, and writers."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import Literal
 
 from aiokafka import errors as kafka
 
+from headrace.connectors.kafka.retry import OutageReports
 from headrace.connectors.kafka.sink.encoding import RecordEncoder, RecordMapping
+from headrace.connectors.kafka.sink.id_allocator import IdAllocator
 from headrace.connectors.kafka.sink.link import BrokerLink
 from headrace.connectors.kafka.sink.producer_batches import TopicPartitionId
 from headrace.connectors.kafka.sink.transactions import (
-    SinkTransactions,
+    WriterTransactions,
     build_timeout_error,
     describe_lost,
     end_transaction,
@@ -38,14 +40,14 @@ ABORT_TIMEOUT_S = 10.0
 
 @dataclass(slots=True)
 class TopicSink:
-    """The `SinkConnector` over topics; without transactions it writes at least once."""
+    """The `SinkCoordinator` over topics; without transactions it writes at least once."""
 
     name: str
     link: BrokerLink
-    mapping: RecordMapping
-    batch_settings: BatchSettings
-    kernel_executor: KernelExecutor
-    transactions: SinkTransactions
+    topic: str | None
+    """The topic; None if each row names its topic."""
+    ids: IdAllocator
+    outages: OutageReports
     commit_timing: CommitTiming | None = None
     on_lost_transaction: Literal["fail", "warn"] = "fail"
     has_row_limit: bool = False
@@ -55,9 +57,9 @@ class TopicSink:
         """Check that the topic exists, and end transactions that earlier runs left open."""
         wire = await self.link.get_wire()
         places = await self._list_partitions()
-        if self.transactions.opens_transactions:
-            await self._check_timeout(self.transactions.timeout_ms, wire)
-        await self.transactions.end_previous(wire, self.link.retry, places)
+        if self.ids.opens_transactions:
+            await self._check_timeout(self.ids.initializer.timeout_ms, wire)
+        await self.ids.end_previous(wire, self.link.retry, places)
         if self.has_row_limit:
             self.link.retry.notify_user(
                 f"{self.name}: with --limit rows are written at least once: there are no "
@@ -66,9 +68,9 @@ class TopicSink:
 
     async def _list_partitions(self) -> Sequence[TopicPartitionId]:
         """Return the partitions of the topic; none if each row names its topic."""
-        if self.mapping.row_topic is not None:
+        topic = self.topic
+        if topic is None:
             return []
-        topic = self.mapping.topic
         return [(topic, number) for number in range(await self.link.count_partitions(topic))]
 
     async def _check_timeout(self, timeout_ms: int, wire: BrokerRequests) -> None:
@@ -104,13 +106,17 @@ class TopicSink:
             return int(allowed) if allowed else None
         return None
 
-    def create_writer(self, subtask: int, begun: Sequence[Document] = ()) -> SinkWriter:
-        """Return a writer, which connects at its first row."""
-        encoding = RecordEncoder(self.mapping, next_partition=subtask)
-        output = ProducerOutput(self.link, encoding, self.kernel_executor, self.batch_settings)
-        if not self.transactions.opens_transactions:
-            return AtLeastOnceWriter(output)
-        return TransactionalWriter(output, self.transactions, subtask)
+    async def describe_for_workers(self) -> Document:
+        """Return nothing."""
+        return {}
+
+    async def answer(self, request: Document) -> Document:
+        """Show an outage, or allocate a transactional id to a subtask."""
+        if "outage" in request:
+            self.outages.report_request(request)
+            return {}
+        slot, id = await self.ids.allocate_id(int(str(request["subtask"])))
+        return {"slot": slot, "id": id}
 
     async def commit(self, handle: Handle) -> None:
         """Commit a transaction, waiting for a broker that is away."""
@@ -120,8 +126,12 @@ class TopicSink:
         )
         if not found:
             self._handle_lost(describe_lost(handle))
-        self.transactions.record_committed(handle)
+        self.ids.record_committed(handle)
         failpoints.failpoint("sink.committed")
+
+    def on_commits_recorded(self) -> None:
+        """Free the transactional ids of what is committed."""
+        self.ids.free_committed()
 
     def _handle_lost(self, message: str) -> None:
         """Handle a lost transaction of a checkpoint: report it or raise ConnectorError."""
@@ -138,6 +148,29 @@ class TopicSink:
         """Abort a transaction, so that no reader waits for it; a missing one counts as aborted."""
         wire = await self.link.get_wire()
         await end_transaction(handle, wire, self.link.retry, commit=False, within_s=ABORT_TIMEOUT_S)
+
+    async def close(self) -> None:
+        await self.link.close()
+
+
+@dataclass(slots=True)
+class TopicWriters:
+    """The `WriterFactory` over topics; its writers share a connection."""
+
+    link: BrokerLink
+    mapping: RecordMapping
+    batch_settings: BatchSettings
+    kernel_executor: KernelExecutor
+    transactions: WriterTransactions | None
+    """None: rows are written at least once."""
+
+    def create_writer(self, subtask: int, states: Sequence[Document] = ()) -> SinkWriter:
+        """Return a writer, which connects at its first row."""
+        encoding = RecordEncoder(self.mapping, next_partition=subtask)
+        output = ProducerOutput(self.link, encoding, self.kernel_executor, self.batch_settings)
+        if self.transactions is None:
+            return AtLeastOnceWriter(output)
+        return TransactionalWriter(output, self.transactions, subtask)
 
     async def close(self) -> None:
         await self.link.close()

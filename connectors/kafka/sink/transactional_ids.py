@@ -13,17 +13,17 @@ not a transaction. For these three to name one transaction for ever, an id is in
 each transaction, but only when no commit of the last one can be requested any more: initialising
 would abort it, or make it look lost.
 
-| slot      | opens    | prepares | is committed | a barrier comes |
-|-----------|----------|----------|--------------|-----------------|
-| free      | open     | -        | -            | free            |
-| open      | -        | prepared | -            | -               |
-| prepared  | -        | -        | committed    | prepared        |
-| committed | -        | -        | committed    | free            |
+| slot      | allocated | committed | commits are recorded |
+|-----------|-----------|-----------|----------------------|
+| free      | open      | -         | free                 |
+| open      | -         | committed | open                 |
+| committed | -         | committed | free                 |
 
-A barrier follows the durable record that output committed before it is committed; the checkpoint
-that named the transaction is not needed any more. Only then is an id free again, not already at its
-commit. Failed checkpoints leave any number of slots prepared, so a pool grows when no slot is free;
-the new id is durably recorded before it is used.
+Once it is durably recorded that the output of a checkpoint is committed, the checkpoint that named
+the transaction is not needed any more. Only then is an id free again, not already at its commit.
+Failed checkpoints leave any number of slots open, so a pool grows when no slot is free; the new id
+is durably recorded before it is used. An open slot is never allocated again, whatever becomes of
+its writer: nobody else can know whether a checkpoint names its transaction.
 """
 
 from __future__ import annotations
@@ -82,11 +82,11 @@ def parse_ids(document: Document) -> TransactionalIds:
     return TransactionalIds(note.job, note.sink, note.subtasks, note.slots, note.generation)
 
 
-SlotState: TypeAlias = Literal["free", "open", "prepared", "committed"]
+SlotState: TypeAlias = Literal["free", "open", "committed"]
 
 
 INITIAL_SLOTS = 3
-"""The initial number of slots, enough for consecutive checkpoints: open, prepared, spare."""
+"""The initial number of slots, enough for consecutive checkpoints: written, prepared, spare."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,23 +111,19 @@ class SlotPool:
         return SlotPool((*self.slots, "free"))
 
     def open_slot(self, at: int) -> SlotPool:
-        """Return the pool after a transaction was opened in the slot."""
+        """Return the pool after the slot was allocated to a transaction."""
         return self._change_state(at, "free", "open")
 
     def free_committed(self) -> SlotPool:
-        """Return the pool after a barrier, which frees the committed slots."""
+        """Return the pool after the commits so far were recorded, with committed slots free."""
         after: list[SlotState] = ["free" if slot == "committed" else slot for slot in self.slots]
         return SlotPool(tuple(after))
-
-    def prepare_slot(self, at: int) -> SlotPool:
-        """Return the pool after a transaction was prepared, so that a checkpoint may name it."""
-        return self._change_state(at, "open", "prepared")
 
     def commit_slot(self, at: int) -> SlotPool:
         """Return the pool after a commit of the slot's transaction, which may be repeated."""
         if self.slots[at] == "committed":
             return self
-        return self._change_state(at, "prepared", "committed")
+        return self._change_state(at, "open", "committed")
 
     def _change_state(self, at: int, before: SlotState, after: SlotState) -> SlotPool:
         assert self.slots[at] == before, f"slot {at} is {self.slots[at]}, wanted {before}"

@@ -24,8 +24,8 @@ from headrace.connectors.kafka.sink.producer_batches import (
 )
 from headrace.connectors.kafka.sink.row_sender import RowSender
 from headrace.connectors.kafka.sink.transactions import (
-    SinkTransactions,
     Transaction,
+    WriterTransactions,
     end_transaction,
 )
 from headrace.core.api.failures import ConnectorError
@@ -137,7 +137,7 @@ class TransactionalWriter:
     """Writes exactly once: a transaction from the first row after a barrier to the next barrier."""
 
     output: ProducerOutput
-    transactions: SinkTransactions
+    transactions: WriterTransactions
     subtask: int
     _transaction: Transaction | None = None
     _opened_at_s: float = field(default=0.0)
@@ -158,14 +158,12 @@ class TransactionalWriter:
 
     async def prepare(self) -> Handle | None:
         """Flush all rows, and return the handle that commits them."""
-        self.transactions.record_barrier(self.subtask)
         outflow, transaction = self.output.row_sender, self._transaction
         if outflow is None or transaction is None:
             return None
         await outflow.flush()
         failpoints.failpoint("sink.flushed")
         await self._check_alive(outflow, transaction)
-        self.transactions.record_prepared(transaction)
         handle = transaction.build_handle(sorted(outflow.batch_sender.topics), outflow.row_count)
         await self.output.close()
         failpoints.failpoint("sink.prepared")

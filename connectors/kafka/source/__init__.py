@@ -19,22 +19,34 @@ from headrace.connectors.kafka.source.value_decoding import (
     build_json_decoder,
 )
 from headrace.connectors.kafka.source_options import KafkaSource
+from headrace.core.api.coordinator_link import CoordinatorLink
 from headrace.core.api.run_context import RunContext
-from headrace.core.api.sources import BatchSplitReader, SourceConnector
+from headrace.core.api.sources import BatchSplitReader, ReaderFactory, SourceCoordinator
 from headrace.core.plan import nodes
 
 if TYPE_CHECKING:
     from headrace.connectors.formats.csv_decode import CsvDecoder
 
 
-def build_source(source: nodes.Source, run_context: RunContext) -> SourceConnector:
-    """Build the source that the plan describes."""
+def build_source(source: nodes.Source, run_context: RunContext) -> SourceCoordinator:
+    """Build the coordinator's half of the source that the plan describes."""
     # Imports aiokafka, which is not needed merely to validate a pipeline.
     from headrace.connectors.kafka.source.source import TopicSource
 
     options = source.options
     assert isinstance(options, KafkaSource)
-    return TopicSource(source.name, options, run_context, build_chunk_maker(source))
+    return TopicSource(source.name, options, run_context)
+
+
+def build_readers(
+    source: nodes.Source, run_context: RunContext, link: CoordinatorLink
+) -> ReaderFactory:
+    """Build the worker's half of the source that the plan describes."""
+    from headrace.connectors.kafka.source.readers import TopicReaders
+
+    options = source.options
+    assert isinstance(options, KafkaSource)
+    return TopicReaders(source.name, options, run_context, build_chunk_maker(source), link)
 
 
 def build_batch_reader(source: nodes.Source, run_context: RunContext) -> BatchSplitReader:

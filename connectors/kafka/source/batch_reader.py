@@ -12,8 +12,10 @@ from dataclasses import dataclass
 
 from headrace.connectors.kafka.source.chunk_maker import ChunkMaker
 from headrace.connectors.kafka.source.positions import PartitionPosition, parse_position
+from headrace.connectors.kafka.source.readers import TopicReaders
 from headrace.connectors.kafka.source.source import TopicSource
 from headrace.connectors.kafka.source_options import KafkaSource
+from headrace.core.api.coordinator_link import CoordinatorLink
 from headrace.core.api.run_context import RunContext
 from headrace.core.api.sources import BatchSplit, Chunk
 from headrace.core.api.splits import Split
@@ -35,7 +37,7 @@ class TopicBatchReader:
 
     async def plan_splits(self, many: int) -> Sequence[BatchSplit]:
         """Divide the partitions, up to where reading stops, into batch splits."""
-        topics = self._build_source()
+        topics = TopicSource(self.name, self.options, self.run_context)
         try:
             splits = await topics.discover_splits(first=True)
         finally:
@@ -47,9 +49,6 @@ class TopicBatchReader:
         )
         step = min(max(total // many, self.min_records), MAX_SPLIT_RECORDS)
         return [piece for split in splits for piece in self._divide_partition(split, step)]
-
-    def _build_source(self) -> TopicSource:
-        return TopicSource(self.name, self.options, self.run_context, self.chunk_maker)
 
     def _divide_partition(self, split: Split, step: int) -> Iterator[BatchSplit]:
         """Yield the batch splits of a partition; only one, if missing records may be skipped."""
@@ -66,8 +65,12 @@ class TopicBatchReader:
         assert isinstance(piece.record_range, PartitionPosition)
         first, at = parse_position(piece.split.start_position).offset, piece.record_range.offset
         with asyncio.Runner() as runner:
-            topics = self._build_source()
-            reading = topics.create_reader()
+            topics = TopicSource(self.name, self.options, self.run_context)
+            link = CoordinatorLink(topics.answer)
+            readers = TopicReaders(
+                self.name, self.options, self.run_context, self.chunk_maker, link
+            )
+            reading = readers.create_reader()
             try:
                 reading.assign([(piece.split, piece.record_range.stored_form)], last=True)
                 while (arrival := runner.run(reading.fetch())) is not None:
@@ -76,6 +79,7 @@ class TopicBatchReader:
                         at = parse_position(arrival.position).offset
             finally:
                 runner.run(reading.close())
+                runner.run(readers.close())
                 runner.run(topics.close())
 
 

@@ -11,29 +11,20 @@ from aiokafka.errors import KafkaError
 
 from headrace.connectors.kafka.connection import build_outage, connect_client
 from headrace.connectors.kafka.errors import describe_error
-from headrace.connectors.kafka.retry import RequestBackoff, RequestRetry
-from headrace.connectors.kafka.source.chunk_maker import ChunkMaker
-from headrace.connectors.kafka.source.cluster_requests import (
-    READ_COMMITTED,
-    READ_UNCOMMITTED,
-    ClusterRequests,
-)
+from headrace.connectors.kafka.retry import OutageReports, RequestRetry
+from headrace.connectors.kafka.source.cluster_requests import ClusterRequests
 from headrace.connectors.kafka.source.discovery import PartitionDiscovery
-from headrace.connectors.kafka.source.fetcher import FetchConnection, Fetcher
-from headrace.connectors.kafka.source.leaders import LeaderlessTracker, LeaderLookup
-from headrace.connectors.kafka.source.missing_offsets import MissingOffsetPolicy
 from headrace.connectors.kafka.source.positions import (
     Partition,
     PartitionPosition,
     parse_partition,
     parse_position,
 )
-from headrace.connectors.kafka.source.split_reader import PartitionSplitReader, RowLimit
 from headrace.connectors.kafka.source_options import KafkaSource
 from headrace.core.api.failures import ConnectorError
 from headrace.core.api.run_context import RunContext
-from headrace.core.api.sources import SplitReader
 from headrace.core.api.splits import Progress, Split
+from headrace.core.api.state import Document
 
 START_TIMEOUT_S = 10.0
 """Seconds for the first discovery; later ones wait until brokers are reachable."""
@@ -42,30 +33,27 @@ COMMIT_TIMEOUT_S = 5.0
 
 @dataclass(slots=True)
 class TopicSource:
-    """The `SourceConnector` over partitions of topics."""
+    """The `SourceCoordinator` over partitions of topics."""
 
     name: str
     options: KafkaSource
     run_context: RunContext
-    chunk_maker: ChunkMaker
-    is_ordered: bool = False
     _cluster: ClusterRequests | None = None
-    _leaders: LeaderLookup | None = None
     _open_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     _start_positions: dict[Partition, PartitionPosition] = field(default_factory=dict)
     """The start positions of all discovered partitions."""
-    _limit: RowLimit = field(init=False)
     _skipped: int = 0
     """The number of records without a value."""
     _reported: set[str] = field(default_factory=set)
     """The kinds of messages reported already; each is reported once."""
     _retry: RequestRetry = field(init=False)
+    _outages: OutageReports = field(init=False)
 
     def __post_init__(self) -> None:
-        self._limit = RowLimit(self.run_context.row_limit)
-        self._retry = RequestRetry(
-            build_outage(self.name, self.options), self.run_context.notify_user
-        )
+        notify_user = self.run_context.notify_user
+        self._outages = OutageReports(notify_user)
+        outage = build_outage(self.name, self.options)
+        self._retry = RequestRetry(outage, notify_user, self._outages.report)
 
     @property
     def discovery_interval_s(self) -> float | None:
@@ -122,7 +110,6 @@ class TopicSource:
             if self._cluster is None:
                 client = await connect_client(self.options, self.run_context.folder)
                 self._cluster = ClusterRequests(client, self._retry)
-                self._leaders = LeaderLookup(self._cluster, LeaderlessTracker(self.name))
         return self._cluster
 
     async def _discover_new(self, discovery: PartitionDiscovery, first: bool) -> None:
@@ -142,46 +129,18 @@ class TopicSource:
             )
         self._notify_once("nothing", f"there are no {self.options.topics_text} yet, waiting")
 
-    def create_reader(self) -> SplitReader:
-        """Return a split reader with its own connection to each leading broker."""
-        return PartitionSplitReader(
-            self.chunk_maker,
-            self.run_context.kernel_executor,
-            self._limit,
-            self._build_fetcher,
-            self._count_skipped,
-        )
+    async def describe_for_workers(self) -> Document:
+        """Return nothing."""
+        return {}
 
-    def _count_skipped(self, records: int) -> None:
-        self._skipped += records
-        if records:
-            self._notify_once("null", "records without a value are left out")
-
-    def _build_fetcher(self, reading: PartitionSplitReader) -> Fetcher:
-        committed = self.options.isolation == "read_committed"
-        return Fetcher(
-            lambda: reading.partition_states,
-            reading.is_wanted,
-            reading.on_change,
-            READ_COMMITTED if committed else READ_UNCOMMITTED,
-            self._retry,
-            self._connect_fetcher,
-        )
-
-    async def _connect_fetcher(self) -> FetchConnection:
-        """Connect a client for fetches; after the first connection, wait until a broker is back."""
-        cluster = await self._connect_cluster()
-        assert self._leaders is not None
-        missing = MissingOffsetPolicy(self.name, cluster, self.options.on_missing_offset)
-        pauses = RequestBackoff()
-        while True:
-            asked_s = asyncio.get_running_loop().time()
-            try:
-                client = await connect_client(self.options, self.run_context.folder)
-                return FetchConnection(client, self._leaders, missing)
-            except ConnectorError:
-                self._retry.record_failure(asked_s)
-            await pauses.pause()
+    async def answer(self, request: Document) -> Document:
+        """Show an outage, or count records without a value, which readers have left out."""
+        if "outage" in request:
+            self._outages.report_request(request)
+            return {}
+        self._skipped += int(str(request["skipped"]))
+        self._notify_once("null", "records without a value are left out")
+        return {}
 
     async def on_checkpoint_complete(self, splits: Mapping[Split, Progress]) -> None:
         """Commit positions to the group, for tools that show lag; a failure is only reported."""

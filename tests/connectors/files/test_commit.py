@@ -15,7 +15,6 @@ import pytest
 
 from headrace.connectors.files.names import format_hidden_path
 from headrace.connectors.memory import InMemoryData
-from headrace.connectors.thread_adapters import BlockingSink
 from headrace.core.api.failures import ConnectorError
 from headrace.core.api.splits import Handle
 from tests.connectors.files.test_sink import (
@@ -28,15 +27,15 @@ from tests.connectors.files.test_sink import (
     simulate,
     written,
 )
-from tests.support.file_pipelines import JOB, OTHER_JOB, run, sink_of
+from tests.support.file_pipelines import JOB, OTHER_JOB, OpenedSink, run, sink_of
 
 TEXT = "{{from: s, files: {{path: out, mode: {}, roll: {{rows: 4}}}}}}"
 
 
 def sink(
-    folder: Path, mode: str = "error", job: str = JOB, *, continues: bool = False
-) -> BlockingSink:
-    return sink_of(folder, TEXT.format(mode), job=job, continues=continues)
+    folder: Path, mode: str = "error", job: str = JOB, *, continues: bool = False, writers: int = 1
+) -> OpenedSink:
+    return sink_of(folder, TEXT.format(mode), job=job, continues=continues, writers=writers)
 
 
 @pytest.fixture
@@ -96,7 +95,7 @@ def test_overwrite_removes_the_old_parts_at_the_first_commit(used: Path) -> None
 
 
 def test_overwrite_waits_for_the_first_parts_of_every_subtask(used: Path) -> None:
-    out = sink(used, "overwrite")
+    out = sink(used, "overwrite", writers=3)
     out.check()
     writers = [out.create_writer(subtask) for subtask in range(3)]
     handles = [

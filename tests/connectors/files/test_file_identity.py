@@ -22,7 +22,7 @@ from headrace.connectors.files.parquet_reader import ParquetFileReader
 from headrace.connectors.files.source import FolderSource
 from headrace.connectors.files.text_reader import TextFileReader
 from headrace.core.api.failures import ConnectorError
-from headrace.core.api.sources import Chunk
+from headrace.core.api.sources import Chunk, RecordReader
 from headrace.core.api.splits import Progress, Split
 from tests.support.file_pipelines import PACK, source_of, values
 
@@ -57,26 +57,27 @@ class PartlyRead:
         self.folder, self.path, self.told = folder, folder / name, list[str]()
         self.path.write_bytes(content)
         self.split = Split("s", name)
-        reading = self._open().reader.read(self.split, None)
+        reading = self._open()[1].read(self.split, None)
         found = [*islice(reading, read)]
         self.rows_before = values(found)
         self.progress = Progress(found[-1].position, identity=found[-1].identity)
 
-    def _open(self) -> FolderSource:
+    def _open(self) -> tuple[FolderSource, RecordReader]:
         options = OPTIONS["." + self.path.name.split(".")[1]]
         text = f"{{files: {{path: {self.path.name}}}, {options}}}"
         source, reader = source_of(self.folder, text, block=100)
         assert isinstance(source, FolderSource)
         if isinstance(reader, ParquetFileReader):
-            source.reader = replace(reader, rows=7)
+            reader = replace(reader, rows=7)
         source.run_context = replace(source.run_context, notify_user=self.told.append)
-        return source
+        return source, reader
 
     def resume(self) -> list[tuple[object, ...]]:
         """Read the rest in another run; return the rows of both."""
-        source = self._open()
+        source, reader = self._open()
         source.check_progress({self.split: self.progress})
-        reader = replace(source.reader, resumed_identities=source._resumed_identities)
+        assert isinstance(reader, TextFileReader | ParquetFileReader)
+        reader = replace(reader, resumed_identities=source.resumed_identities)
         return self.rows_before + values([*reader.read(self.split, self.progress.position)])
 
 
@@ -146,7 +147,9 @@ def test_other_content_is_refused(
     assert (error.hint, error.exit_status, error.split) == (RESET_HINT, 3, name)
     # A reader that opens the file only now refuses it as well.
     identities = {name: str(file.progress.identity)}
-    reader = replace(file._open().reader, resumed_identities=identities)
+    reader = file._open()[1]
+    assert isinstance(reader, TextFileReader | ParquetFileReader)
+    reader = replace(reader, resumed_identities=identities)
     with pytest.raises(ConnectorError, match="is not the file that was read"):
         next(reader.read(file.split, file.progress.position))
 
@@ -215,7 +218,7 @@ def test_a_finished_or_unread_file_may_change(tmp_path: Path) -> None:
     put(file.path, encode("a.txt", 500, LINES))
     over = replace(file.progress, is_finished=True)
     for progress in (over, Progress()):
-        file._open().check_progress({file.split: progress})
+        file._open()[0].check_progress({file.split: progress})
 
 
 def test_a_missing_file_is_reported_with_its_position(tmp_path: Path) -> None:

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from headrace.connectors.files.source import FolderSource
+from headrace.connectors.files.source import FolderReaders, FolderSource, ThreadedFolderSource
+from headrace.connectors.files.text_reader import TextFileReader
 from headrace.connectors.memory import InMemoryData
+from headrace.core.api.coordinator_link import CoordinatorLink
 from headrace.core.api.failures import ConnectorError
 from headrace.core.api.kernel_executor import KernelExecutor
 from headrace.core.api.splits import Split
@@ -136,8 +138,9 @@ def test_a_file_is_read_once_and_only_when_nobody_writes_it_any_more(folder: Pat
 
 def test_lines_appended_to_a_file_that_was_read_are_reported_once(folder: Path) -> None:
     text = "{files: {path: in, watch: 5s}, schema: {id: bigint}}"
-    source, _ = source_of(folder.parent, text)
-    assert isinstance(source, FolderSource)
+    source, file_reader = source_of(folder.parent, text)
+    assert isinstance(source, FolderSource) and isinstance(file_reader, TextFileReader)
+    coordinator = ThreadedFolderSource(source, KernelExecutor())
     told = list[str]()
     source.run_context = replace(source.run_context, notify_user=told.append)
     file = put(folder, "a.jsonl", 0, 3)
@@ -149,11 +152,15 @@ def test_lines_appended_to_a_file_that_was_read_are_reported_once(folder: Path) 
         source.discover_splits()
 
     async def read_to_the_end() -> None:
-        reader = source.create_reader()
+        link = CoordinatorLink(coordinator.answer)
+        readers = FolderReaders(file_reader, source.run_context, link, is_watched=True)
+        reader = readers.create_reader()
         reader.assign([(Split("s", "in/a.jsonl"), None)], last=True)
         while await reader.fetch() is not None:
             pass
+        await asyncio.sleep(0)
         await reader.close()
+        await readers.close()
 
     append_and_look(1)
     assert told == []

@@ -12,10 +12,9 @@ import polars as pl
 import pytest
 
 from headrace.connectors.memory import InMemoryData
-from headrace.connectors.thread_adapters import BlockingSink
 from headrace.core.api.sinks import SinkWriter
 from headrace.core.api.splits import Handle
-from tests.support.file_pipelines import JOB, OTHER_JOB, UNPACK, ids, run, sink_of
+from tests.support.file_pipelines import JOB, OTHER_JOB, UNPACK, OpenedSink, ids, run, sink_of
 from tests.support.simulation import SimulatedLoop
 
 T = TypeVar("T")
@@ -39,7 +38,7 @@ async def fill(writer: SinkWriter, frames: Sequence[pl.DataFrame]) -> Handle | N
     return handle
 
 
-def written(sink: BlockingSink, *frames: pl.DataFrame, subtask: int = 0) -> Handle:
+def written(sink: OpenedSink, *frames: pl.DataFrame, subtask: int = 0) -> Handle:
     """The handle of these rows."""
     handle = simulate(lambda: fill(sink.create_writer(subtask), frames))
     assert handle is not None

@@ -13,11 +13,12 @@ from typing import Any, TypeVar
 
 import polars as pl
 
-from headrace.connectors.kafka.sink import build_sink
+from headrace.connectors.kafka.sink import build_sink, build_writers
 from headrace.connectors.kafka.sink_options import KafkaSink
+from headrace.core.api.coordinator_link import CoordinatorLink
 from headrace.core.api.kernel_executor import KernelExecutor
 from headrace.core.api.run_context import CommitTiming, RunContext
-from headrace.core.api.sinks import SinkConnector, SinkWriter
+from headrace.core.api.sinks import SinkCoordinator, SinkWriter, WriterFactory
 from headrace.core.api.splits import Handle
 from headrace.core.api.state import Document
 from headrace.core.pipeline.text import Text
@@ -56,13 +57,14 @@ class Kept:
 class Opened:
     """A sink and the messages that it has reported."""
 
-    sink: SinkConnector
+    sink: SinkCoordinator
+    writers: WriterFactory
     told: list[str]
     _writers: list[SinkWriter] = field(default_factory=list)
 
     def writer(self, subtask: int = 0) -> SinkWriter:
         """One that is closed at the end."""
-        self._writers.append(self.sink.create_writer(subtask))
+        self._writers.append(self.writers.create_writer(subtask))
         return self._writers[-1]
 
     async def written(self, frame: pl.DataFrame, subtask: int = 0) -> Handle:
@@ -77,6 +79,7 @@ class Opened:
         """Writers first, as the runtime does."""
         for writer in self._writers:
             await writer.close()
+        await self.writers.close()
         await self.sink.close()
 
 
@@ -119,7 +122,8 @@ async def opened(
             notify_user=told.append,
             commit_timing=commits,
         )
-        made = Opened(build_sink(*described, where), told)
+        sink = build_sink(described[0], where)
+        made = Opened(sink, build_writers(*described, where, CoordinatorLink(sink.answer)), told)
         try:
             if checked:
                 await made.sink.check()

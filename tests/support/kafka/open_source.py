@@ -10,11 +10,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from headrace.connectors.kafka.source import build_source
+from headrace.connectors.kafka.source import build_readers, build_source
 from headrace.connectors.kafka.source_options import KafkaSource
+from headrace.core.api.coordinator_link import CoordinatorLink
 from headrace.core.api.kernel_executor import KernelExecutor
 from headrace.core.api.run_context import RunContext
-from headrace.core.api.sources import BadRecord, Chunk, SourceConnector, SplitFinished, SplitReader
+from headrace.core.api.sources import (
+    BadRecord,
+    Chunk,
+    SourceCoordinator,
+    SplitFinished,
+    SplitReader,
+)
 from headrace.core.api.splits import Position, Split
 from headrace.core.pipeline.text import Text
 from headrace.core.plan import nodes
@@ -99,7 +106,7 @@ class Came:
 class Opened:
     """A source, and a reading of it."""
 
-    source: SourceConnector
+    source: SourceCoordinator
     reading: SplitReader
     told: list[str]
     splits: Sequence[Split] = ()
@@ -154,13 +161,14 @@ async def opened(
             Path(), "0" * 32, bench, limit, pipeline_name="test", notify_user=told.append
         )
         made = build_source(source, where)
+        readers = build_readers(source, where, CoordinatorLink(made.answer))
         reading = None
         try:
             splits: Sequence[Split] = ()
             if discovered:
                 async with asyncio.timeout(LONGEST_S):
                     splits = await made.discover_splits(first)
-            reading = made.create_reader()
+            reading = readers.create_reader()
             if discovered:
                 known = at or {}
                 wanted = [each for each in splits if only is None or each.name in only]
@@ -172,6 +180,7 @@ async def opened(
         finally:
             if reading is not None:
                 await reading.close()
+            await readers.close()
             await made.close()
 
 

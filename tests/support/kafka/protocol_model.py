@@ -206,7 +206,7 @@ class Steps:
         if process.commits:
             yield self._freed(_committed(world, process))
         elif process.to_note:
-            noted = replace(process, to_note=False)
+            noted = replace(_freeing_committed(process), to_note=False)
             yield self._over(replace(world, noted=True, process=noted))
 
     def _of_writer(self, world: World, process: Process, number: int) -> Iterator[World]:
@@ -251,12 +251,12 @@ class Steps:
         prepared = (*process.prepared, *taking.behind)
         after = replace(process, taking=None, prepared=prepared)
         if "prepared is not free" in self.broken:
-            after = _freeing(after, "prepared")
+            after = _freeing_prepared(after)
         return replace(world, process=after, failures=world.failures + 1)
 
     def _freed(self, world: World) -> World:
         if "committed is not free" in self.broken and world.process is not None:
-            return replace(world, process=_freeing(world.process, "committed"))
+            return replace(world, process=_freeing_committed(world.process))
         return world
 
     def _over(self, world: World) -> World:
@@ -279,13 +279,21 @@ def _with(process: Process, number: int, writer: Writer) -> Process:
     return replace(process, writers=tuple(writers))
 
 
-def _freeing(process: Process, state: str) -> Process:
-    """With the slots of a state free, as they must not be."""
+def _freeing_prepared(process: Process) -> Process:
+    """With the slots of prepared transactions free, as they must not be."""
 
-    def freed(pool: SlotPool) -> SlotPool:
-        return SlotPool(tuple("free" if slot == state else slot for slot in pool.slots))
+    def freed(writer: Writer) -> Writer:
+        own = writer.open[1] if writer.open is not None else None
+        slots = writer.pool.slots
+        after = ("free" if s == "open" and at != own else s for at, s in enumerate(slots))
+        return replace(writer, pool=SlotPool(tuple(after)))
 
-    writers = tuple(replace(writer, pool=freed(writer.pool)) for writer in process.writers)
+    return replace(process, writers=tuple(freed(writer) for writer in process.writers))
+
+
+def _freeing_committed(process: Process) -> Process:
+    """With the slots of committed transactions free: once that is recorded, not before."""
+    writers = tuple(replace(each, pool=each.pool.free_committed()) for each in process.writers)
     return replace(process, writers=writers)
 
 
@@ -301,11 +309,8 @@ def _written(world: World, process: Process, number: int, split: int) -> World:
 def _prepared(world: World, process: Process, number: int, *, ended: bool) -> World:
     """A subtask comes to a barrier, or to its end, and takes that for the barrier if one comes."""
     writer, taking = process.writers[number], process.taking
-    pool = writer.pool.free_committed()
-    handles: tuple[Handle, ...] = ()
-    if writer.open is not None:
-        pool, handles = pool.prepare_slot(writer.open[1]), (writer.open,)
-    after = _with(process, number, Writer(pool, None, ended))
+    handles = () if writer.open is None else (writer.open,)
+    after = _with(process, number, Writer(writer.pool, None, ended))
     if taking is None:
         return replace(world, process=replace(after, prepared=(*process.prepared, *handles)))
     if number not in taking.waiting:

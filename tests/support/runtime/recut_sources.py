@@ -15,9 +15,17 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from headrace.core.api.coordinator_link import CoordinatorLink
 from headrace.core.api.run_context import RunContext
-from headrace.core.api.sources import Chunk, SourceConnector, SourceEvent, SplitReader
+from headrace.core.api.sources import (
+    Chunk,
+    ReaderFactory,
+    SourceCoordinator,
+    SourceEvent,
+    SplitReader,
+)
 from headrace.core.api.splits import Position, Progress, Split
+from headrace.core.api.state import Document
 from headrace.core.plan import nodes
 from headrace.core.plan.connector import Connector, Connectors
 
@@ -33,14 +41,19 @@ def recut(connectors: Connectors, cut: Cut, seed: int) -> Connectors:
 
 def _recut(connector: Connector, cut: Cut, chance: random.Random) -> Connector:
     side = connector.source
-    if side is None or side.open is None:
+    if side is None or side.open is None or side.open_readers is None:
         return connector
-    opens = side.open
+    opens, opens_readers = side.open, side.open_readers
 
-    def source(node: nodes.Source, surroundings: RunContext) -> SourceConnector:
-        return CutSource(opens(node, surroundings), cut, chance)
+    def source(node: nodes.Source, surroundings: RunContext) -> SourceCoordinator:
+        return CutSource(opens(node, surroundings))
 
-    return replace(connector, source=replace(side, open=source))
+    def readers(
+        node: nodes.Source, surroundings: RunContext, link: CoordinatorLink
+    ) -> ReaderFactory:
+        return CutReaders(opens_readers(node, surroundings, link), cut, chance)
+
+    return replace(connector, source=replace(side, open=source, open_readers=readers))
 
 
 def sizes(rows: int, cut: Cut, chance: random.Random) -> Iterator[int]:
@@ -55,9 +68,7 @@ def sizes(rows: int, cut: Cut, chance: random.Random) -> Iterator[int]:
 class CutSource:
     """A source that cuts the chunks of another one."""
 
-    source: SourceConnector
-    cut: Cut
-    chance: random.Random
+    source: SourceCoordinator
 
     async def discover_splits(self, first: bool) -> Sequence[Split]:
         """Return the other source's splits."""
@@ -72,14 +83,13 @@ class CutSource:
         """The interval of the other source."""
         return self.source.discovery_interval_s
 
-    @property
-    def is_ordered(self) -> bool:
-        """Whether the other source is ordered."""
-        return self.source.is_ordered
+    async def describe_for_workers(self) -> Document:
+        """Return the description of the other source."""
+        return await self.source.describe_for_workers()
 
-    def create_reader(self) -> SplitReader:
-        """Create a reader that cuts the other's chunks."""
-        return CutReading(self.source.create_reader(), self.cut, self.chance)
+    async def answer(self, request: Document) -> Document:
+        """Have the other source answer."""
+        return await self.source.answer(request)
 
     async def on_checkpoint_complete(self, splits: Mapping[Split, Progress]) -> None:
         """Publish nothing."""
@@ -87,6 +97,28 @@ class CutSource:
     async def close(self) -> None:
         """Close the other source."""
         await self.source.close()
+
+
+@dataclass(frozen=True, slots=True)
+class CutReaders:
+    """The readers of another source, whose chunks are cut."""
+
+    readers: ReaderFactory
+    cut: Cut
+    chance: random.Random
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether the other source is ordered."""
+        return self.readers.is_ordered
+
+    def create_reader(self) -> SplitReader:
+        """Create a reader that cuts the other's chunks."""
+        return CutReading(self.readers.create_reader(), self.cut, self.chance)
+
+    async def close(self) -> None:
+        """Close the other readers."""
+        await self.readers.close()
 
 
 @dataclass(slots=True)

@@ -16,9 +16,10 @@ import polars as pl
 from hypothesis import strategies as st
 
 from headrace.connectors.memory import InMemoryData, MemoryEvent
+from headrace.core.api.coordinator_link import CoordinatorLink
 from headrace.core.api.kernel_executor import KernelExecutor
 from headrace.core.api.run_context import RunContext
-from headrace.core.api.sources import SourceConnector
+from headrace.core.api.sources import SourceCoordinator
 from headrace.core.api.splits import SubtaskId
 from headrace.core.coordination.coordinator import Coordinator
 from headrace.core.coordination.messages import (
@@ -94,9 +95,11 @@ class Alone:
         assert isinstance(node, nodes.Source)
         assert memory.source is not None and memory.source.open is not None
         self.node = node
-        self.source: SourceConnector = memory.source.open(
-            node, RunContext(folder, "0" * 32, KernelExecutor())
-        )
+        assert memory.source.open_readers is not None
+        run_context = RunContext(folder, "0" * 32, KernelExecutor())
+        self.source: SourceCoordinator = memory.source.open(node, run_context)
+        link = CoordinatorLink(self.source.answer)
+        self.readers = memory.source.open_readers(node, run_context, link)
         self.channels = [Channel(ChannelBounds()) for _ in range(parallelism)]
         self.ids = tuple(SubtaskId(0, index) for index in range(parallelism))
         self.coordinator = self._coordinator()
@@ -114,7 +117,7 @@ class Alone:
         return Coordinator(self.ids, {"s": dealing}, drifts)
 
     def _intake(self, id: SubtaskId, channel: Channel) -> SourceTask:
-        reading = self.source.create_reader()
+        reading = self.readers.create_reader()
         return SourceTask(
             self.node,
             reading,
@@ -129,7 +132,7 @@ class Alone:
                 reading,
                 self.folder,
                 lambda at_us: self.tell(WatermarkReport(id, at_us)),
-                ordered=self.source.is_ordered,
+                ordered=self.readers.is_ordered,
             ),
             self.bounds,
         )

@@ -7,9 +7,9 @@ import pytest
 from headrace.connectors.kafka.sink.transactional_ids import SlotPool, TransactionalIds, parse_ids
 
 
-def test_an_id_is_free_at_the_barrier_after_its_commit() -> None:
-    pool = SlotPool.of_size(2).open_slot(0).free_committed().prepare_slot(0)
-    assert pool.slots == ("prepared", "free")
+def test_an_id_is_free_once_its_commit_is_recorded() -> None:
+    pool = SlotPool.of_size(2).open_slot(0)
+    assert pool.slots == ("open", "free")
     assert pool.free_committed() == pool
     committed = pool.open_slot(1).commit_slot(0)
     assert committed.free_slot is None
@@ -17,10 +17,10 @@ def test_an_id_is_free_at_the_barrier_after_its_commit() -> None:
     assert committed.free_committed().slots == ("free", "open")
 
 
-@pytest.mark.parametrize("step", ["open_slot", "prepare_slot", "commit_slot"])
+@pytest.mark.parametrize("step", ["open_slot", "commit_slot"])
 def test_no_step_is_taken_from_where_it_does_not_lead(step: str) -> None:
     pool = SlotPool.of_size(1).open_slot(0)
-    if step == "prepare_slot":
+    if step == "commit_slot":
         pool = SlotPool.of_size(1)
     with pytest.raises(AssertionError):
         getattr(pool, step)(0)

@@ -78,7 +78,7 @@ def test_a_deleted_topic_does_not_block_ending_open_transactions(
         ) as out:
             assert isinstance(out.sink, TopicSink)
             wire, patience = await out.sink.link.get_wire(), out.sink.link.retry
-            await out.sink.transactions.end_previous(wire, patience, [(topic, 0), (fresh(), 0)])
+            await out.sink.ids.end_previous(wire, patience, [(topic, 0), (fresh(), 0)])
 
     run(ends())
     assert topics.values(topic) == []
@@ -160,7 +160,7 @@ def test_waiting_transactions_are_committed_in_order_after_a_restart(
     assert numbers(topics.values(topic)) == list(range(50))
 
 
-def test_an_id_is_used_again_once_its_transaction_is_committed_and_a_barrier_has_come(
+def test_an_id_is_used_again_once_the_commit_of_its_transaction_is_recorded(
     broker: Broker, topics: Topics, fresh: Fresh, job: str
 ) -> None:
     topic, notes = topics.create(fresh()), Kept()
@@ -170,6 +170,7 @@ def test_an_id_is_used_again_once_its_transaction_is_committed_and_a_barrier_has
             writer, ids = out.writer(), []
             for at in range(6):
                 await writer.write(rows(1, first=at))
+                out.sink.on_commits_recorded()
                 handle = await writer.prepare()
                 assert handle is not None
                 await out.sink.commit(handle)
@@ -204,7 +205,7 @@ def test_what_a_dead_attempt_left_open_is_aborted_at_any_parallelism_and_by_anot
     assert [json.loads(note)["subtasks"] for note in notes.order] == [2, 1]
 
 
-def test_what_is_committed_while_the_record_grows_is_free_at_the_next_barrier(
+def test_an_id_committed_while_the_record_grows_is_free_once_that_is_recorded(
     broker: Broker, topics: Topics, fresh: Fresh, job: str
 ) -> None:
     topic, notes = topics.create(fresh()), Gate()
@@ -220,6 +221,7 @@ def test_what_is_committed_while_the_record_grows_is_free_at_the_next_barrier(
             notes.opens.set()
             await writing
             await writer.prepare()
+            out.sink.on_commits_recorded()
             return first["id"], (await one(writer, INITIAL_SLOTS + 1))["id"]
 
     before, after = run(work())

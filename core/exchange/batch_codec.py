@@ -1,8 +1,8 @@
 """Batches as bytes: Arrow IPC streams, in pieces that are short kernels.
 
 A piece of MAX_PIECE_ROWS takes 0.15 ms to encode and 0.2 ms to decode, nested columns 0.5 ms: the
-event loop does it itself. Larger pieces cost several times as much a row, because the system then
-gives each of them fresh memory. Only a single row can be larger; it is converted in a thread.
+event loop does it itself. Larger pieces cost more a row, as their memory is new each time. Only a
+single row can be larger; it is converted in a thread.
 
 The schema is in every piece. Without it, the bytes of a lone row would be half as many; its time,
 20 us for both sides, would hardly change.

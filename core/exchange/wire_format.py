@@ -35,6 +35,9 @@ HEADER = struct.Struct("<BBxxIqqq")
 BUFFER_BYTES = 2**20 + 2**18
 """The space for what arrives: a piece of a batch and small frames. A larger frame gets its own."""
 
+FREED_BYTES = 4 * 2**20
+"""The size of the largest blocks that the process keeps for later use when they are freed."""
+
 
 class FrameKind(IntEnum):
     """The kind of a frame."""
@@ -91,6 +94,9 @@ class FrameReader:
     """Cuts the bytes of a connection into frames, with one copy of each payload."""
 
     def __init__(self) -> None:
+        # The GNU allocator returns the memory of each payload to the system, and fresh memory costs
+        # four times as much as decoding, until a block of more bytes has been freed.
+        bytearray(FREED_BYTES)
         self._buffer = memoryview(bytearray(BUFFER_BYTES))
         self._start = self._end = 0
 

@@ -22,7 +22,10 @@ from headrace.core.expressions.function import (
 )
 from headrace.core.expressions.functions.arguments import build_mapping
 from headrace.core.expressions.functions.common_types import widen_all
-from headrace.core.expressions.functions.comparisons import widen_pair
+from headrace.core.expressions.functions.comparisons import (
+    build_null_safe_equality,
+    widen_pair,
+)
 from headrace.core.expressions.functions.logic import build_case_chain
 from headrace.core.expressions.signature import BoundArguments
 from headrace.core.expressions.typed import (
@@ -138,9 +141,8 @@ def _resolve_decode(call: TypedCall) -> TypedExpression:
     for search in rest[: 2 * pairs : 2]:
         left, right = widen_pair(replace(call, arguments=(value, search)))
         span = search.span
-        conditions.append(
-            FunctionCall(BOOLEAN, False, span, "<=>", (left, right), lambda a, b: a.eq_missing(b))
-        )
+        form = build_null_safe_equality(left, right)
+        conditions.append(FunctionCall(BOOLEAN, False, span, "<=>", (left, right), form))
     values, common = widen_all(call, (*rest[1 : 2 * pairs : 2], *rest[2 * pairs :]))
     arguments = (*conditions, *values)
     return FunctionCall(common, True, call.span, call.name, arguments, build_case_chain)

@@ -8,6 +8,7 @@ they have no order here.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from decimal import Decimal as DecimalValue
 from functools import partial
@@ -30,6 +31,7 @@ from headrace.core.expressions.typed import (
     PolarsForm,
     Span,
     TypedExpression,
+    find_columns,
 )
 from headrace.core.types.data_types import (
     BOOLEAN,
@@ -48,6 +50,36 @@ if TYPE_CHECKING:
 
 _ORDER_OPERATORS = ("<", "<=", ">", ">=")
 _CHAINED_HINT = "compare twice: low < value and value < high"
+
+
+_MIRRORED: dict[str, Callable[[pl.Expr, pl.Expr], pl.Expr]] = {
+    "=": operator.eq,
+    "<>": operator.ne,
+    "<=>": lambda column, constant: column.eq_missing(constant),
+    "<": operator.gt,
+    "<=": operator.ge,
+    ">": operator.lt,
+    ">=": operator.le,
+}
+"""The comparisons with their operands exchanged."""
+
+
+def _compare_columns(
+    name: str, form: PolarsForm, left: TypedExpression, right: TypedExpression
+) -> PolarsForm:
+    """Return the form of a comparison, with its operands exchanged if only the right is a column.
+
+    Polars compares a literal with a column of one value to a single value, not to a column.
+    """
+    if find_columns(left) or not find_columns(right):
+        return form
+    mirrored = _MIRRORED[name]
+    return lambda constant, column: mirrored(column, constant)
+
+
+def build_null_safe_equality(left: TypedExpression, right: TypedExpression) -> PolarsForm:
+    """Return the form of `<=>` for these operands."""
+    return _compare_columns("<=>", lambda a, b: a.eq_missing(b), left, right)
 
 
 def widen_pair(
@@ -87,8 +119,9 @@ def _define_comparison(
             return FunctionCall(BOOLEAN, False, call.span, call.name, (left, right), result)
         nullable = not null_safe and (left.nullable or right.nullable)
         warning = None if null_safe else _warn_of_null(call)
+        made = _compare_columns(name, form, left, right)
         return FunctionCall(
-            BOOLEAN, nullable, call.span, call.name, (left, right), form, warning=warning
+            BOOLEAN, nullable, call.span, call.name, (left, right), made, warning=warning
         )
 
     text = f"{name}(left: {letter}, right: {letter}) -> boolean"

@@ -14,7 +14,11 @@ from typing import TYPE_CHECKING
 
 from headrace.core.expressions.function import SqlFunction, TypedCall, function, overload
 from headrace.core.expressions.functions.common_types import to_condition, widen, widen_all
-from headrace.core.expressions.functions.comparisons import COMPARISONS, widen_pair
+from headrace.core.expressions.functions.comparisons import (
+    COMPARISONS,
+    build_null_safe_equality,
+    widen_pair,
+)
 from headrace.core.expressions.signature import BoundArguments
 from headrace.core.expressions.typed import (
     ColumnReference,
@@ -205,9 +209,8 @@ def _expect_number(call: TypedCall) -> TypedExpression:
 def _resolve_equal_null(call: TypedCall) -> TypedExpression:
     left, right = _expect_arguments(call, 2, "equal_null(left, right)")
     left, right = widen_pair(replace(call, arguments=(left, right)))
-    return FunctionCall(
-        BOOLEAN, False, call.span, call.name, (left, right), lambda a, b: a.eq_missing(b)
-    )
+    form = build_null_safe_equality(left, right)
+    return FunctionCall(BOOLEAN, False, call.span, call.name, (left, right), form)
 
 
 def _expect_arguments(call: TypedCall, count: int, text: str) -> Sequence[TypedExpression]:

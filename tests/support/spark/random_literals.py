@@ -248,7 +248,7 @@ OWN: dict[str, list[str]] = {
     "arrays_zip": ["arrays_zip(array({int}), {texts})"],
     "sequence": [
         "sequence(1, 5)", "sequence(5, -3, -2)", "sequence(0, pmod({int}, 5))",
-        "sequence(d, d + interval 3 day, interval 1 day)",
+        "sequence(d, greatest(d, d + interval 3 day), interval 1 day)",
     ],
     "named_struct": ["named_struct('n', {int}, 's', {string})", "named_struct('A b', {T})"],
     "struct": ["struct({int}, {string})"],

@@ -175,3 +175,24 @@ def test_nesting_does_not_multiply_the_work(text: str) -> None:
     expr = to_expr(type_expression(deep, SCHEMA))
     assert rows.select(expr.alias("r")).height == 3
     assert len(str(expr)) < 2000  # if each argument stood there twice, it would be 4096 times
+
+
+@pytest.mark.parametrize("operator", ["=", "<>", "<=>", "<", "<=", ">", ">="])
+@pytest.mark.parametrize(
+    ("constant", "value"),
+    [
+        ("'a'", "cast(i as string)"),
+        ("date '2024-01-01'", "dt"),
+        ("cast('a' as binary)", "cast(s as binary)"),
+        ("cast(null as string)", "s"),
+        ("1.5", "d"),
+    ],
+)
+def test_a_constant_is_compared_with_each_row_of_one_value(
+    operator: str, constant: str, value: str
+) -> None:
+    text = f"{constant} {operator} if(i > 100, {value}, null)"
+    expr = to_expr(type_expression(text, SCHEMA))
+    few = pl.DataFrame({"i": [1, 2, 3]}, {"i": pl.Int32()})
+    rows = pl.concat([EMPTY, few], how="diagonal")
+    assert rows.select(expr).height == rows.height

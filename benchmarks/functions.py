@@ -16,7 +16,25 @@ import polars as pl
 from headrace.core.expressions import ExpressionErrors, TypedExpression, to_expr, type_expression
 from headrace.core.expressions.function import SqlFunction
 from headrace.core.expressions.typed import find_columns
-from headrace.core.types.data_types import Type, to_polars
+from headrace.core.types.data_types import (
+    BIGINT,
+    BINARY,
+    BOOLEAN,
+    DATE,
+    INT,
+    SMALLINT,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    TINYINT,
+    Array,
+    MapType,
+    Struct,
+    Time,
+    Type,
+    find_map,
+    to_polars,
+)
 from tests.support.spark.expression_generator import ROWS, Drawing
 from tests.support.spark.random_rows import COLUMNS, SCHEMA
 
@@ -35,44 +53,37 @@ def make_rows(count: int) -> pl.DataFrame:
 
 
 def _make_column(name: str, type: Type, random: Random) -> pl.Series:
-    values = [_make_value(str(type), random) for _ in range(DISTINCT)]
-    dtype = to_polars(type)
-    if isinstance(dtype, pl.Date | pl.Datetime | pl.Time):
-        physical = pl.Int32 if isinstance(dtype, pl.Date) else pl.Int64
-        return pl.Series(name, values, dtype=physical).cast(dtype)
-    if isinstance(dtype, pl.Decimal):
-        return pl.Series(name, values, dtype=pl.Float64).cast(dtype)
-    return pl.Series(name, values, dtype=dtype)
+    values = [_make_value(type, random.randrange(10**6)) for _ in range(DISTINCT)]
+    if find_map(type):
+        return pl.Series(name, values, dtype=to_polars(type))
+    return pl.Series(name, values).cast(to_polars(type))
 
 
-def _make_value(type: str, random: Random) -> object:
-    number = random.randrange(10**6)
+def _make_value(type: Type, number: int) -> object:
+    """Return an ordinary value; dates and times are counts."""
     match type:
-        case "tinyint" | "smallint":
-            return number % 100
-        case "int" | "bigint":
-            return number
-        case "boolean":
-            return number % 3 == 0
-        case "string":
-            texts = (f"Customer {number}", f"{number}.5", f"2026-01-{number % 28 + 1:02}T10:00:00")
-            return texts[number % 3]
-        case "binary":
-            return f"bytes {number}".encode()
-        case "date":
-            return number % 30_000
-        case "timestamp" | "timestamp_ntz":
-            return number * 10**9 + number
-        case "array<int>":
-            return [number, number % 7, 3]
-        case "array<string>":
+        case Array(element) if element == STRING:
             return [f"a{number}", "b", "c"]
-        case "struct<n:int,s:string>":
-            return {"n": number, "s": f"s{number}"}
-    if type.startswith("map<"):
-        keys, value = ([number, 7], "a") if type.startswith("map<int") else (["a", "b"], number)
-        return dict.fromkeys(keys, value)
-    return number * 60_000 if type.startswith("time(") else round(number / 100, 2)
+        case Array(element):
+            return [_make_value(element, each) for each in (number, number % 7, 3)]
+        case Struct():
+            return {field.name: _make_value(field.type, number) for field in type.fields}
+        case MapType(key):
+            keys, value = ([number, 7], "a") if key == INT else (["a", "b"], number)
+            return dict.fromkeys(keys, value)
+        case Time():
+            return number * 60_000
+    texts = (f"Customer {number}", f"{number}.5", f"2026-01-{number % 28 + 1:02}T10:00:00")
+    values: dict[Type, object] = {
+        **dict.fromkeys((TINYINT, SMALLINT), number % 100),
+        **dict.fromkeys((INT, BIGINT), number),
+        **dict.fromkeys((TIMESTAMP, TIMESTAMP_NTZ), number * 10**9 + number),
+        BOOLEAN: number % 3 == 0,
+        STRING: texts[number % 3],
+        BINARY: f"bytes {number}".encode(),
+        DATE: number % 30_000,
+    }
+    return values.get(type, round(number / 100, 2))
 
 
 def draw_calls(row: SqlFunction, random: Random) -> dict[str, TypedExpression]:

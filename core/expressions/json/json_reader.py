@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NoReturn
 
 MAX_DEPTH: Final = 200
@@ -63,6 +63,8 @@ class JsonReader:
 
     def __init__(self, grammar: JsonGrammar, parse_float: Callable[[str], object] = float) -> None:
         self._grammar = grammar
+        rest = replace(grammar, single_quotes=False, control_characters=False)
+        self._rewrites_quotes_only = rest == JsonGrammar(single_quotes=False, special_numbers=False)
         self._decoder = json.JSONDecoder(
             object_pairs_hook=tuple,
             strict=not grammar.control_characters,
@@ -77,6 +79,8 @@ class JsonReader:
         try:
             return self._read_strict(text)
         except InvalidJson:
+            if self._rewrites_quotes_only and "'" not in text:
+                raise
             strict = _TOKEN.sub(self._replace_token, text)
             if strict == text:
                 raise

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from headrace.core.expressions.signature import BoundArguments
 from headrace.core.expressions.typed import ExpressionError, PolarsForm, Span
+from headrace.core.types.data_types import DATE, TIMESTAMP, Type
 
 _TRUE, _FALSE = "true", "false"
 
@@ -46,6 +47,17 @@ class TextOptions:
             return build_parser(pattern) if parses else build_formatter(pattern)
         except TimePatternError as error:
             raise ExpressionError(f"{self.function}: {name}: {error}", self.span) from None
+
+    def get_text_forms(self) -> dict[Type, PolarsForm]:
+        """Return the forms of timestamps and dates as text, where an option has a format."""
+        import polars as pl
+
+        forms: dict[Type, PolarsForm] = {}
+        if timestamp := self.get_time_format("timestampFormat", parses=False):
+            forms[TIMESTAMP] = timestamp
+        if date := self.get_time_format("dateFormat", parses=False):
+            forms[DATE] = lambda value: date(value.cast(pl.Datetime("us", "UTC")))
+        return forms
 
     def check_mode(self) -> None:
         """Refuse the modes in which a bad text ends a query."""

@@ -16,6 +16,7 @@ from headrace.core.expressions.functions.clock_times import CLOCK_TIMES
 from headrace.core.expressions.functions.collections import COLLECTIONS
 from headrace.core.expressions.functions.confidential_texts import CONFIDENTIAL_TEXTS
 from headrace.core.expressions.functions.conversions import CONVERSIONS
+from headrace.core.expressions.functions.csv_texts import CSV_TEXTS
 from headrace.core.expressions.functions.date_part import DATE_PART
 from headrace.core.expressions.functions.dates import DATES
 from headrace.core.expressions.functions.digits import DIGITS
@@ -78,6 +79,7 @@ FAMILIES: tuple[tuple[SqlFunction, ...], ...] = (
     ADDRESSES,
     PATTERNS,
     JSON_TEXTS,
+    CSV_TEXTS,
     DATES,
     TIMESTAMPS,
     TIMESTAMP_CONSTRUCTORS,

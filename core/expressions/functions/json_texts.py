@@ -6,12 +6,12 @@ faster, but neither as leniently as Jackson does, nor with the digits that Jacks
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from headrace.core.expressions.casts import build_cast_form
 from headrace.core.expressions.function import SqlFunction, function, overload
+from headrace.core.expressions.functions.text_schemas import drop_not_null, parse_columns
 from headrace.core.expressions.signature import BoundArguments
 from headrace.core.expressions.text_options import TextOptions, read_options
 from headrace.core.expressions.typed import Constant, ExpressionError, PolarsForm
@@ -28,14 +28,13 @@ from headrace.core.types.data_types import (
     TIMESTAMP_TYPES,
     Array,
     Decimal,
-    Field,
     Interval,
     MapType,
     Struct,
     Time,
     Type,
 )
-from headrace.core.types.type_parser import TypeTextError, parse_type
+from headrace.core.types.type_parser import TypeTextError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -152,7 +151,7 @@ def _parse_schema(bound: BoundArguments) -> Type:
     if not isinstance(text, str) or not text.strip():
         raise ExpressionError("a schema is needed", span, "as in 'a int, b string'")
     try:
-        type = _parse_columns(text)
+        type = parse_columns(text)
     except TypeTextError as error:
         hint = error.hint or "as in 'a int, b string'"
         raise ExpressionError(f"the schema '{text}': {error}", span, hint) from None
@@ -168,7 +167,7 @@ def _parse_schema(bound: BoundArguments) -> Type:
     if corrupt and corrupt.type != STRING:
         message = f"the column {name} is for texts that are not read, got {corrupt.type}"
         raise ExpressionError(message, span, f"write {name} string")
-    return _without_not_null(type)
+    return drop_not_null(type)
 
 
 _READABLE = (*INTEGER_TYPES, *FLOAT_TYPES, BOOLEAN, STRING, BINARY, DATE, *TIMESTAMP_TYPES)
@@ -190,29 +189,6 @@ def _describe_instead(type: Type) -> str:
     if isinstance(type, MapType):
         return f"the keys of JSON are texts: map<string,{type.value}>"
     return f"read a string, and cast(... as {type})"
-
-
-def _parse_columns(text: str) -> Type:
-    try:
-        return parse_type(f"struct<{text}>")[0]
-    except TypeTextError as error:
-        try:
-            return parse_type(text)[0]
-        except TypeTextError as other:
-            is_type = re.match(r"\s*(array|struct|map)\s*<", text, re.IGNORECASE)
-            raise (other if is_type else error) from None
-
-
-def _without_not_null(type: Type) -> Type:
-    """Return the type with all fields nullable: a text may lack any of them."""
-    match type:
-        case Struct(fields):
-            return Struct(tuple(Field(f.name, _without_not_null(f.type)) for f in fields))
-        case Array(element):
-            return Array(_without_not_null(element))
-        case MapType(key, value):
-            return MapType(key, _without_not_null(value))
-    return type
 
 
 def _build_from_json(bound: BoundArguments) -> PolarsForm:
@@ -288,16 +264,10 @@ def _find_unwritable_key(type: Type) -> Type | None:
 
 
 def _build_to_json(bound: BoundArguments) -> PolarsForm:
-    import polars as pl
-
     from headrace.core.expressions.json.json_text_forms import JsonTextOptions, build_json_text
 
     options = read_options("to_json", bound, 1)
-    times: dict[Type, PolarsForm] = {}
-    if timestamp := options.get_time_format("timestampFormat", parses=False):
-        times[TIMESTAMP] = timestamp
-    if date := options.get_time_format("dateFormat", parses=False):
-        times[DATE] = lambda value: date(value.cast(pl.Datetime("us", "UTC")))
+    times = options.get_text_forms()
     has_nulls = not options.get_flag("ignoreNullFields", True)
     sorts_keys = options.get_flag("sortKeys", False)
     options.refuse_others()

@@ -72,6 +72,12 @@ def _count_bytes(value: pl.Expr) -> pl.Expr:
     return value.bin.size().cast(pl.Int32)
 
 
+def _reverse_bytes(value: pl.Expr) -> pl.Expr:
+    """Reverse the pairs of hexadecimal digits."""
+    pairs = value.bin.encode("hex").str.extract_all("..")
+    return pairs.list.reverse().list.join("").str.decode("hex")
+
+
 def _reverse_text(text: pl.Expr) -> pl.Expr:
     """Reverse by characters: Polars' own `reverse` keeps an accent after its letter, Spark does
     not."""
@@ -155,8 +161,10 @@ _CASES: tuple[SqlFunction, ...] = (
     function(
         "reverse",
         "strings",
-        "The characters of a text, or the elements of an array, in reverse order.",
+        "The characters of a text, the bytes of binary, or the elements of an array, in reverse"
+        " order.",
         overload("reverse(text: string) -> string", _reverse_text, nulls="strict"),
+        overload("reverse(bytes: exact binary) -> binary", _reverse_bytes, nulls="strict"),
         overload("reverse(of: array<T>) -> array<T>", lambda a: a.list.reverse(), nulls="strict"),
         example=("reverse('abc')", "cba"),
         more=(("reverse(array(1, 2))", "[2, 1]"),),

@@ -6,9 +6,10 @@ stays.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from headrace.core.expressions.casts import build_cast_form
 from headrace.core.expressions.function import Overload, SqlFunction, function, overload
 from headrace.core.expressions.functions.arguments import (
     SMALL_SIZE,
@@ -19,7 +20,8 @@ from headrace.core.expressions.functions.arguments import (
     repeat_text,
 )
 from headrace.core.expressions.signature import BoundArguments
-from headrace.core.expressions.typed import PolarsForm
+from headrace.core.expressions.typed import NO_SPARK_FORM, PolarsForm
+from headrace.core.types.data_types import BINARY, STRING
 
 if TYPE_CHECKING:
     import polars as pl
@@ -58,7 +60,35 @@ def _build_trim_builder(side: TextSide, unwanted_at: int) -> Callable[[BoundArgu
     return build
 
 
-def _trim_overloads(name: str, side: TextSide) -> tuple[Overload, Overload]:
+def _bytes_overloads(name: str, side: TextSide, unwanted_at: int) -> Iterator[Overload]:
+    """Yield the overloads that take bytes as the UTF-8 of a text, as Spark does."""
+    read = build_cast_form(BINARY, STRING)
+    yield overload(
+        f"{name}(bytes: exact binary) -> string",
+        lambda value: _strip_side(read(value), side, " "),
+        nulls="strict",
+        spark=NO_SPARK_FORM,
+    )
+
+    def build(bound: BoundArguments) -> PolarsForm:
+        from headrace.core.expressions.batch_forms import evaluate_once
+
+        def form(*both: pl.Expr) -> pl.Expr:
+            import polars as pl
+
+            unwanted, text = read(both[unwanted_at]), read(both[1 - unwanted_at])
+            return pl.when(unwanted.is_not_null()).then(_strip_side(text, side, unwanted))
+
+        return evaluate_once(form, bound.result)
+
+    parameters = ["bytes: exact binary", "unwanted: exact binary"]
+    if unwanted_at == 0:
+        parameters.reverse()
+    signature = f"{name}({', '.join(parameters)}) -> string"
+    yield overload(signature, build=build, nulls="strict", spark=NO_SPARK_FORM)
+
+
+def _trim_overloads(name: str, side: TextSide) -> tuple[Overload, ...]:
     return (
         overload(
             f"{name}(text: string) -> string",
@@ -70,6 +100,7 @@ def _trim_overloads(name: str, side: TextSide) -> tuple[Overload, Overload]:
             build=_build_trim_builder(side, unwanted_at=0),
             nulls="strict",
         ),
+        *_bytes_overloads(name, side, unwanted_at=0),
     )
 
 
@@ -171,6 +202,7 @@ TRIM_PAD: tuple[SqlFunction, ...] = (
             build=_build_trim_builder("both", unwanted_at=1),
             nulls="strict",
         ),
+        *_bytes_overloads("btrim", "both", unwanted_at=1),
         example=("btrim('xyaxbyx', 'xy')", "axb"),
     ),
     function(

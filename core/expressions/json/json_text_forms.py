@@ -85,17 +85,16 @@ def _format_date(value: pl.Expr) -> pl.Expr:
     return _quote_plain(build_form(DATE, STRING, try_=False)(value))
 
 
-def _format_timestamp(value: pl.Expr) -> pl.Expr:
+def format_timestamp(value: pl.Expr) -> pl.Expr:
     """Format a time with three digits of its second, as in 2024-01-02T03:04:05.120Z."""
     second = build_form(TIMESTAMP, STRING, try_=False)(value.dt.truncate("1s"))
     millis = (value.dt.timestamp("us") // 1000 % 1000).cast(pl.String).str.zfill(3)
-    return _quote_plain(
-        second.str.replace(" ", "T", literal=True) + pl.lit(".") + millis + pl.lit("Z")
-    )
+    return second.str.replace(" ", "T", literal=True) + pl.lit(".") + millis + pl.lit("Z")
 
 
-def _format_zoneless(value: pl.Expr) -> pl.Expr:
-    zoned = _format_timestamp(value.dt.replace_time_zone("UTC"))
+def format_zoneless(value: pl.Expr) -> pl.Expr:
+    """Format a time without a zone the same, without the Z."""
+    zoned = format_timestamp(value.dt.replace_time_zone("UTC"))
     return zoned.str.replace("Z", "", literal=True)
 
 
@@ -103,8 +102,8 @@ _FORMS: dict[Type, PolarsForm] = {
     STRING: _quote_text,
     BINARY: _encode_binary,
     DATE: _format_date,
-    TIMESTAMP: _format_timestamp,
-    TIMESTAMP_NTZ: _format_zoneless,
+    TIMESTAMP: lambda value: _quote_plain(format_timestamp(value)),
+    TIMESTAMP_NTZ: lambda value: _quote_plain(format_zoneless(value)),
 }
 
 

@@ -223,10 +223,10 @@ class RecursiveDescentParser(ExpressionParser):
         node = self.parse_expression()
         if self.is_at(",") and isinstance(node, Name) and self._is_lambda_ahead():
             return self._parse_lambda(start, node.name)
-        if self.is_at(","):
-            raise ExpressionError(
-                "a list in parentheses is allowed only after in", self.current_token.span
-            )
+        if self.accept(","):
+            values = (node, *self.parse_arguments())
+            end = self.expect(")")
+            return CallNode(start.span.extend_to(end.span), "struct", start.span, values)
         self.expect(")")
         return _extend_span(node, start.span.extend_to(self.previous_token.span))
 

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from headrace.core.expressions.parsing.lexer import SqlToken
 from headrace.core.expressions.parsing.syntax_tree import CallNode, SyntaxNode
 from headrace.core.expressions.parsing.token_stream import ExpressionParser
-from headrace.core.expressions.typed import ExpressionError
 
 
 def parse_predicate(parser: ExpressionParser, subject: SyntaxNode) -> SyntaxNode:
@@ -20,6 +19,9 @@ def parse_predicate(parser: ExpressionParser, subject: SyntaxNode) -> SyntaxNode
     if not parser.is_at(*_PREDICATES):
         return subject
     parser.take()
+    is_quantified = parser.is_at(*_QUANTIFIERS) and parser.next_token.text == "("
+    if is_quantified and word.text.lower() in ("like", "ilike"):
+        return _parse_quantified_like(parser, subject, word, negated=bool(negated))
     node = _PREDICATES[word.text.lower()](parser, subject, word)
     return _negate(node) if negated else node
 
@@ -42,19 +44,38 @@ def _parse_in(parser: ExpressionParser, subject: SyntaxNode, word: SqlToken) -> 
 
 
 def _parse_like(parser: ExpressionParser, subject: SyntaxNode, word: SqlToken) -> CallNode:
-    if parser.is_at("any", "some", "all") and parser.next_token.text == "(":
-        name = f"{word.text.lower()} {parser.current_token.text.lower()}"
-        raise ExpressionError(
-            f"{name} is not built yet",
-            parser.current_token.span,
-            "join single conditions with or, and",
-        )
     arguments = [subject, parser.parse_value()]
     if word.text.lower() != "rlike" and parser.accept("escape"):
         arguments.append(parser.parse_value())
     name = "rlike" if word.text.lower() == "regexp" else word.text.lower()
     span = subject.span.extend_to(arguments[-1].span)
     return CallNode(span, name, word.span, tuple(arguments))
+
+
+_QUANTIFIERS = {"any": "or", "some": "or", "all": "and"}
+
+
+def _parse_quantified_like(
+    parser: ExpressionParser, subject: SyntaxNode, word: SqlToken, *, negated: bool
+) -> SyntaxNode:
+    """Parse `like any (a, b)` as `like a or like b`; `not` is that of each."""
+    operator = _QUANTIFIERS[parser.take().text.lower()]
+    parser.expect("(")
+    if parser.is_at(")"):
+        raise parser.unexpected_token_error("at least one pattern")
+    patterns = parser.parse_arguments()
+    span = subject.span.extend_to(parser.expect(")").span)
+    calls = [CallNode(span, word.text.lower(), word.span, (subject, each)) for each in patterns]
+    return _join([_negate(each) for each in calls] if negated else calls, operator)
+
+
+def _join(nodes: list[CallNode], operator: str) -> CallNode:
+    """Join conditions in a tree of little depth."""
+    if len(nodes) == 1:
+        return nodes[0]
+    half = len(nodes) // 2
+    parts = _join(nodes[:half], operator), _join(nodes[half:], operator)
+    return CallNode(nodes[0].span, operator, nodes[0].name_span, parts)
 
 
 def _parse_is(parser: ExpressionParser, subject: SyntaxNode, word: SqlToken) -> CallNode:

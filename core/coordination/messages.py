@@ -32,9 +32,9 @@ The coordinator receives:
 | worker | AttemptCancelled | no subtask of the attempt runs any more |
 | worker | WatermarkReport | the watermark of the slowest split of a source's subtask |
 
-`Attempt` stands in for the store: it answers WriteManifest and OutputCommitted as a worker answers
-its own messages. The committer (`core/job/committer`) is in the coordinator's process; it reports a
-commit that fails as the failure of the subtask.
+`checkpoint/checkpoint_writer` answers WriteManifest and OutputCommitted as a worker answers its own
+messages. The committer (`core/job/committer`) is in the coordinator's process; it reports a commit
+that fails as the failure of the subtask.
 """
 
 from __future__ import annotations

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
 
 from headrace.core.api.failures import build_failure
 from headrace.core.api.kernel_executor import wait_until_done
-from headrace.core.api.snapshots import RefusedSnapshot, SnapshotError, UnknownOutcome
 from headrace.core.api.sources import SourceCoordinator
 from headrace.core.api.splits import Failure, Split
-from headrace.core.checkpoint.commit_record import (
-    OffsetReporter,
-    record_committed,
-    record_completed,
-)
+from headrace.core.checkpoint.checkpoint_writer import CheckpointWriter
 from headrace.core.checkpoint.counters import JobCounters
 from headrace.core.checkpoint.manifest import RestoredCheckpoint
 from headrace.core.checkpoint.storage import CheckpointPins
@@ -38,7 +32,6 @@ from headrace.core.coordination.messages import (
     OutputCommitted,
     WriteManifest,
 )
-from headrace.core.errors import failpoints
 from headrace.core.errors.attribution import attribute_errors_to
 from headrace.core.job.committer import SinkCommitter
 from headrace.core.job.recovery import commit_restored_output, discover_splits
@@ -47,16 +40,13 @@ from headrace.core.job.spec import JobSpec
 from headrace.core.plan.layout import list_subtask_ids
 from headrace.core.worker.connectors import (
     OpenConnectors,
-    WorkerConnectors,
     build_split_assigners,
     build_watermark_alignments,
     open_connectors,
-    open_worker_connectors,
 )
+from headrace.core.worker.pool import WorkerPool, WorkerSpec
 from headrace.core.worker.report import WorkerReport
 from headrace.core.worker.statistics import PartCounts, measure_pauses, sum_part_counts
-from headrace.core.worker.subtask_builder import SubtaskBuilder, build_channels
-from headrace.core.worker.worker import Worker
 
 CoordinatorCall: TypeAlias = "Callable[[Coordinator, float], list[CoordinatorAction]]"
 """A call of the coordinator at a time of the loop; it returns the messages to deliver."""
@@ -70,17 +60,13 @@ class Attempt:
     restored_checkpoint: RestoredCheckpoint | None = None
     number: int = 1
     _coordinator: Coordinator | None = None
-    _worker: Worker | None = None
+    _workers: WorkerPool | None = None
     _connectors: OpenConnectors | None = None
-    _worker_connectors: WorkerConnectors | None = None
     _committer: SinkCommitter | None = None
     _mailbox: asyncio.Queue[CoordinatorCall] = field(default_factory=asyncio.Queue)
-    _manifest_task: asyncio.Task[None] | None = None
-    _record_task: asyncio.Task[None] | None = None
-    _permanent_error: RefusedSnapshot | None = None
-    """The error after which no checkpoint may be written."""
+    _checkpoint_writer: CheckpointWriter | None = None
+    """The writer of its checkpoints, if it takes any."""
     _requests: CheckpointRequests = field(init=False)
-    _offset_reporter: OffsetReporter = field(default_factory=OffsetReporter)
 
     def __post_init__(self) -> None:
         storage = self.spec.storage
@@ -104,13 +90,7 @@ class Attempt:
         try:
             return await self._run_opened(ends, deployed)
         finally:
-            await wait_until_done(asyncio.create_task(self._close_connectors(ends)))
-
-    async def _close_connectors(self, ends: OpenConnectors) -> None:
-        """Close the worker's halves before the coordinator's, which they may still send to."""
-        if self._worker_connectors is not None:
-            await self._worker_connectors.close()
-        await ends.close()
+            await wait_until_done(asyncio.create_task(ends.close()))
 
     async def _run_opened(self, ends: OpenConnectors, deployed: Callable[[], None]) -> Coordinator:
         spec, restored = self.spec, self.restored_checkpoint
@@ -138,44 +118,41 @@ class Attempt:
             await asyncio.gather(*discovering, return_exceptions=True)
             if self._committer is not None:
                 await self._committer.close()
-            if self._worker is not None:
-                await self._worker.cancel()
-            if self._manifest_task is not None:
-                await asyncio.gather(self._manifest_task, return_exceptions=True)
-            if self._record_task is not None:
-                self._record_task.cancel()
-                await asyncio.gather(self._record_task, return_exceptions=True)
-            await self._offset_reporter.close()
-        if self._permanent_error is not None:
-            raise self._permanent_error
+            if self._workers is not None:
+                await self._workers.cancel()
+            if self._checkpoint_writer is not None:
+                await self._checkpoint_writer.close()
+        if self._checkpoint_writer is not None and self._checkpoint_writer.permanent_error:
+            raise self._checkpoint_writer.permanent_error
         return coordinator
 
     async def _build_coordinator(self, ends: OpenConnectors) -> Coordinator:
-        """Build the worker with all its subtasks. Return their coordinator."""
-        spec, restored = self.spec, self.restored_checkpoint
-        self._committer = SinkCommitter(spec.plan, ends.sinks, self._post_event)
-        self._worker_connectors = open_worker_connectors(
+        """Start the workers. Return the coordinator of their subtasks."""
+        spec, restored, storage = self.spec, self.restored_checkpoint, self.spec.storage
+        worker_spec = WorkerSpec(
             spec.plan,
+            self.number,
             spec.connectors,
             spec.run_context,
-            await ends.describe_for_workers(),
-            ends.answer,
-            ends.lookups,
-        )
-        builder = SubtaskBuilder(
-            spec.plan,
-            self._worker_connectors,
-            spec.run_context,
-            spec.bounds,
             spec.operator_context,
-            spec.storage.store if spec.storage else None,
-            channels=build_channels(spec.plan, spec.bounds),
-            aligned=spec.storage is None or spec.storage.is_aligned,
-            changed=restored.migrated_steps if restored else frozenset(),
+            spec.bounds,
+            storage.store if storage else None,
+            is_aligned=storage is None or storage.is_aligned,
+            migrated_steps=frozenset(restored.migrated_steps) if restored else frozenset(),
         )
-        self._worker = Worker(builder, spec.run_context.kernel_executor, self._post_event)
-        self._offset_reporter = OffsetReporter(ends.sources)
         self._connectors = ends
+        self._committer = SinkCommitter(spec.plan, ends.sinks, self._post_event)
+        self._workers = await spec.start_workers(worker_spec, ends, self._post_event)
+        if storage is not None:
+            self._checkpoint_writer = CheckpointWriter(
+                storage,
+                spec.plan,
+                restored,
+                spec.run_context,
+                ends.sources,
+                self._post_checkpoint_event,
+                self._fail,
+            )
         return Coordinator(
             list_subtask_ids(spec.plan),
             build_split_assigners(spec.plan, ends),
@@ -251,7 +228,7 @@ class Attempt:
 
     def collect_reports(self, *, with_splits: bool = True) -> tuple[WorkerReport, ...]:
         """Return the newest report of each worker; none before subtasks are deployed."""
-        return (self._worker.collect_report(with_splits=with_splits),) if self._worker else ()
+        return self._workers.collect_reports(with_splits=with_splits) if self._workers else ()
 
     def _post(self, what: CoordinatorCall) -> None:
         self._mailbox.put_nowait(what)
@@ -261,6 +238,16 @@ class Attempt:
 
     def _post_event(self, message: CoordinatorEvent) -> None:
         self._post(lambda coordinator, now: coordinator.receive(message, now))
+
+    def _post_checkpoint_event(
+        self, message: ManifestWritten | ManifestFailed | CommitRecorded
+    ) -> None:
+        if isinstance(message, CommitRecorded):
+            if self._connectors is not None:
+                self._connectors.on_commits_recorded()
+            # Also for an attempt that has failed meanwhile: the output is committed.
+            self._requests.complete(message.number)
+        self._post_event(message)
 
     async def _deliver_messages(
         self,
@@ -290,12 +277,12 @@ class Attempt:
             return Coordinator.tick
 
     async def _deliver_message(self, message: CoordinatorAction) -> None:
-        assert self._worker is not None and self._committer is not None
+        assert self._workers is not None
+        assert self._committer is not None
         match message:
-            case WriteManifest():
-                self._manifest_task = asyncio.create_task(self._write_manifest(message))
-            case OutputCommitted(number):
-                self._record_task = asyncio.create_task(self._record_commit(number))
+            case WriteManifest() | OutputCommitted():
+                assert self._checkpoint_writer is not None
+                self._checkpoint_writer.receive(message)
             case CheckpointCompleted() | CheckpointFailed():
                 assert self.spec.storage is not None
                 self.spec.storage.report_event(
@@ -309,70 +296,9 @@ class Attempt:
                 await self._committer.abort(message)
             case Cancel():
                 await self._committer.close()
-                await self._worker.receive(message)
+                await self._workers.receive(message)
             case _:
-                await self._worker.receive(message)
-
-    async def _write_manifest(self, keep: WriteManifest) -> None:
-        """Write the manifest of a checkpoint."""
-        spec = self.spec
-        assert spec.storage is not None
-        failpoints.failpoint("manifest.before")
-        try:
-            archive = spec.run_context.snapshot_executor or spec.run_context.kernel_executor
-            await archive.run_blocking(
-                partial(spec.storage.write, keep, spec.plan, self.restored_checkpoint)
-            )
-        except UnknownOutcome as error:
-            # Only the next attempt can find out whether the manifest exists.
-            self._fail(Failure(error.message, "checkpoints", hint=error.hint))
-        except RefusedSnapshot as error:
-            self._fail_permanently(error)
-        except SnapshotError as error:
-            self._post_event(ManifestFailed(keep.number, error.message))
-        except BaseException as error:
-            self._fail(build_failure(error, "checkpoints"))
-            raise
-        else:
-            failpoints.failpoint("manifest.after")
-            # A task of its own, because it may be cancelled while it waits for the disk.
-            self._record_task = asyncio.create_task(self._record_completion(keep))
-
-    async def _record_completion(self, keep: WriteManifest) -> None:
-        """Record that a checkpoint is complete, so that its output may be committed."""
-        assert self.spec.storage is not None
-        with self._fail_on_snapshot_error():
-            await record_completed(keep.number, self.spec.storage, self.spec.run_context)
-            failpoints.failpoint("completed")
-            self._post_event(ManifestWritten(keep.number))
-            self._offset_reporter.report(keep)
-
-    async def _record_commit(self, number: int) -> None:
-        """Record that the output of a checkpoint is committed."""
-        assert self.spec.storage is not None
-        failpoints.failpoint("noting")
-        with self._fail_on_snapshot_error():
-            await record_committed(number, self.spec.storage, self.spec.run_context)
-            failpoints.failpoint("noted")
-            if self._connectors is not None:
-                self._connectors.on_commits_recorded()
-            self._requests.complete(number)
-            self._post_event(CommitRecorded(number))
-
-    @contextmanager
-    def _fail_on_snapshot_error(self) -> Iterator[None]:
-        """Fail the attempt if a record cannot be written."""
-        try:
-            yield
-        except RefusedSnapshot as error:
-            self._fail_permanently(error)
-        except SnapshotError as error:
-            self._fail(build_failure(error, "checkpoints"))
-
-    def _fail_permanently(self, error: RefusedSnapshot) -> None:
-        """Fail the attempt and the job: no attempt may write any more."""
-        self._permanent_error = error
-        self._fail(Failure(error.message, "checkpoints", hint=error.hint))
+                await self._workers.receive(message)
 
     async def _build_checkpoint_coordinator(self) -> CheckpointCoordinator | None:
         spec = self.spec

@@ -10,6 +10,7 @@ from headrace.core.dataflow.channel import ChannelBounds
 from headrace.core.dataflow.operator_factory import OperatorContext
 from headrace.core.plan import nodes
 from headrace.core.plan.connector import Connectors
+from headrace.core.worker.pool import WorkerPoolFactory, start_in_process
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,3 +24,5 @@ class JobSpec:
     bounds: ChannelBounds = field(default_factory=ChannelBounds)
     storage: CheckpointStorage | None = None
     """The checkpoint storage, if the job can resume from checkpoints."""
+    start_workers: WorkerPoolFactory = start_in_process
+    """Starts the workers of each attempt."""

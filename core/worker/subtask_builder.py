@@ -19,7 +19,7 @@ from headrace.core.coordination.messages import (
     Snapshot,
     WatermarkReport,
 )
-from headrace.core.dataflow.channel import Channel, ChannelBounds
+from headrace.core.dataflow.channel import Channel, ChannelBounds, OutputChannel
 from headrace.core.dataflow.input_gate import InputGate
 from headrace.core.dataflow.lookup_task import LookupTask
 from headrace.core.dataflow.operator_factory import (
@@ -144,9 +144,18 @@ def list_channels(plan: nodes.Plan) -> Iterator[tuple[ChannelKey, SubtaskId, Sub
                     )
 
 
-def build_channels(plan: nodes.Plan, bounds: ChannelBounds) -> dict[ChannelKey, Channel]:
+@dataclass(frozen=True, slots=True)
+class ChannelEnds:
+    """The ends of channels that subtasks of this process read and write."""
+
+    inputs: Mapping[ChannelKey, Channel]
+    outputs: Mapping[ChannelKey, OutputChannel]
+
+
+def build_channels(plan: nodes.Plan, bounds: ChannelBounds) -> ChannelEnds:
     """Build the channels of a plan whose subtasks are all in this process."""
-    return {key: Channel(bounds) for key, _, _ in list_channels(plan)}
+    channels = {key: Channel(bounds) for key, _, _ in list_channels(plan)}
+    return ChannelEnds(channels, channels)
 
 
 class SubtaskBuilder:
@@ -161,14 +170,13 @@ class SubtaskBuilder:
         operator_context: OperatorContext,
         store: SnapshotStore | None = None,
         *,
-        channels: Mapping[ChannelKey, Channel],
+        channels: ChannelEnds,
         aligned: bool = True,
         changed: Collection[str] = (),
     ) -> None:
         """Without a store, subtasks take no part in checkpoints. `aligned`: exactly once.
 
-        `channels`: the ends of channels that are in this process. `changed`: the steps whose
-        restored states must be migrated to the changed pipeline.
+        `changed`: the steps whose restored states must be migrated to the changed pipeline.
         """
         self.plan = plan
         self._connectors = connectors
@@ -326,7 +334,7 @@ class SubtaskBuilder:
         edges, streams = self.plan.edges, self.plan.streams
         into = [
             (edges[at], channel)
-            for (at, _, reader), channel in self._channels.items()
+            for (at, _, reader), channel in self._channels.inputs.items()
             if reader == index and edges[at].consumer == first.name
         ]
         timeless: frozenset[int] = frozenset()
@@ -356,9 +364,8 @@ class SubtaskBuilder:
 
     def _build_edge(self, at: int, edge: nodes.Edge, index: int) -> OutputEdge:
         readers = range(self.plan.part(edge.consumer).parallelism)
-        channels = {
-            r: self._channels[at, index, r] for r in readers if (at, index, r) in self._channels
-        }
+        outputs = self._channels.outputs
+        channels = {r: outputs[at, index, r] for r in readers if (at, index, r) in outputs}
         if edge.exchange == "forward":
             return OutputEdge("forward", [channels[index]], 0)
         return OutputEdge(

@@ -1,0 +1,131 @@
+"""The workers of an attempt, as its coordinator knows them: in this process, or in others.
+
+An attempt gets its pool from a factory, which may outlive it: processes can stay for the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from headrace.core.api.run_context import RunContext
+from headrace.core.api.snapshots import SnapshotStore
+from headrace.core.coordination.messages import CoordinatorEvent, WorkerCommand
+from headrace.core.dataflow.channel import ChannelBounds
+from headrace.core.dataflow.operator_factory import OperatorContext
+from headrace.core.plan import nodes
+from headrace.core.plan.connector import Connectors
+from headrace.core.worker.connectors import (
+    OpenConnectors,
+    WorkerConnectors,
+    open_worker_connectors,
+)
+from headrace.core.worker.report import WorkerReport
+from headrace.core.worker.subtask_builder import ChannelEnds, SubtaskBuilder, build_channels
+from headrace.core.worker.worker import Worker
+
+
+class WorkerPool(Protocol):
+    """All workers of one attempt."""
+
+    async def receive(self, command: WorkerCommand) -> None:
+        """Pass a command to the workers that it concerns; failures come as events.
+
+        After Cancel, a single AttemptCancelled says that no worker runs a subtask any more.
+        """
+        ...
+
+    async def cancel(self) -> None:
+        """End every subtask, and wait until none runs any more. It may be repeated."""
+        ...
+
+    def collect_reports(self, *, with_splits: bool = True) -> tuple[WorkerReport, ...]:
+        """Return the newest known report of each worker; splits may be left out."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSpec:
+    """All that the workers of an attempt build their subtasks from, besides connectors."""
+
+    plan: nodes.Plan
+    attempt: int
+    connectors: Connectors
+    run_context: RunContext
+    operator_context: OperatorContext
+    bounds: ChannelBounds
+    store: SnapshotStore | None = None
+    """The store for snapshots; without one, subtasks take no part in checkpoints."""
+    is_aligned: bool = True
+    """Whether inputs wait for each other's barriers, so that each row counts exactly once."""
+    migrated_steps: frozenset[str] = frozenset()
+    """The steps whose restored states must be migrated to the changed pipeline."""
+
+
+WorkerPoolFactory: TypeAlias = (
+    "Callable[[WorkerSpec, OpenConnectors, Callable[[CoordinatorEvent], None]], "
+    "Awaitable[WorkerPool]]"
+)
+"""Starts the workers of an attempt; they send events by the last argument, on the attempt's loop.
+
+Raises ConnectorError or SnapshotError.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class InProcessPool:
+    """A single worker in the coordinator's process."""
+
+    worker: Worker
+    connectors: WorkerConnectors
+
+    async def receive(self, command: WorkerCommand) -> None:
+        """Pass the command to the worker."""
+        await self.worker.receive(command)
+
+    async def cancel(self) -> None:
+        """End every subtask, and close what they use."""
+        await self.worker.cancel()
+        await self.connectors.close()
+
+    def collect_reports(self, *, with_splits: bool = True) -> tuple[WorkerReport, ...]:
+        """Return the report of the worker at this time."""
+        return (self.worker.collect_report(with_splits=with_splits),)
+
+
+def build_worker(
+    spec: WorkerSpec,
+    connectors: WorkerConnectors,
+    channels: ChannelEnds,
+    send: Callable[[CoordinatorEvent], None],
+) -> Worker:
+    """Build a worker of an attempt, with its ends of channels."""
+    builder = SubtaskBuilder(
+        spec.plan,
+        connectors,
+        spec.run_context,
+        spec.bounds,
+        spec.operator_context,
+        spec.store,
+        channels=channels,
+        aligned=spec.is_aligned,
+        changed=spec.migrated_steps,
+    )
+    return Worker(builder, spec.run_context.kernel_executor, send)
+
+
+async def start_in_process(
+    spec: WorkerSpec, connectors: OpenConnectors, send: Callable[[CoordinatorEvent], None]
+) -> WorkerPool:
+    """Return a pool of one worker in this process."""
+    halves = open_worker_connectors(
+        spec.plan,
+        spec.connectors,
+        spec.run_context,
+        await connectors.describe_for_workers(),
+        connectors.answer,
+        connectors.lookups,
+    )
+    channels = build_channels(spec.plan, spec.bounds)
+    return InProcessPool(build_worker(spec, halves, channels, send), halves)

@@ -40,6 +40,11 @@ if TYPE_CHECKING:
 @click.argument("pipeline", type=PipelineFile())
 @add_set_option
 @click.option("--parallelism", type=WholeNumber(1), help="Subtasks of each part.")
+@click.option(
+    "--workers",
+    metavar="N|auto",
+    help="Processes that run the subtasks; auto: as many as pay on this machine.",
+)
 @click.option("--limit", type=WholeNumber(1), help="Read only this many rows of each source.")
 @click.option("--fresh", is_flag=True, help="Start from scratch: remove the job's checkpoints.")
 @click.option(
@@ -172,6 +177,7 @@ def run_resumable(
     """Run a job with checkpoints from its starting point; return the exit status."""
     from headrace.cli.control.control_launch import add_control
     from headrace.cli.job_restore import prepare_job
+    from headrace.cli.worker_launch import add_workers
 
     def record_event(event: JobEvent) -> None:
         report.report_event(event)
@@ -190,6 +196,8 @@ def run_resumable(
             job_id=job.job,
         )
         launch = add_control(launch, job.home, checked.loaded_pipeline, summary, record_event)
+        if (settings.workers or 1) > 1:
+            launch = add_workers(launch, checked.loaded_pipeline, job.home, record_event)
         status = _launch_job(plan, settings, launch, report, job.home.state_folder)
         job.finish()
     return status

@@ -33,6 +33,8 @@ from headrace.core.coordination.events import (
     RequestFailed,
     SavepointTaken,
     StopRequested,
+    WorkerLost,
+    WorkerStarted,
 )
 from headrace.core.coordination.messages import CheckpointCompleted, CheckpointFailed
 from headrace.core.errors.problems import Problem
@@ -89,8 +91,9 @@ class JsonReport:
     def report_event(self, event: JobEvent) -> None:
         """Write `resumed`, `checkpoint`, `checkpoint_failed`, or `restarting` with the failure.
 
-        For clients' requests `asked`, `savepoint`, `rescaled` and `not_done`; `notice` when an
-        external system has a problem, and when that is over.
+        For worker processes `worker_started` and `worker_lost`. For clients' requests `asked`,
+        `savepoint`, `rescaled` and `not_done`; `notice` when an external system has a problem, and
+        when that is over.
         """
         match event:
             case JobResumed() if not self._quiet:
@@ -114,6 +117,10 @@ class JsonReport:
                 self._write_event("rescaled", parallelism=dict(parallelism), stood_still_s=still)
             case RequestFailed(what, why):
                 self._write_event("not_done", what=what, message=why)
+            case WorkerStarted(number, pid) if not self._quiet:
+                self._write_event("worker_started", worker=number, pid=pid)
+            case WorkerLost(number, why):
+                self._write_event("worker_lost", worker=number, message=why)
             case ExternalWarning(line):
                 self._write_event("notice", message=line)
 

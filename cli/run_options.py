@@ -18,6 +18,8 @@ class RunOptions:
     pipeline: str
     overrides: tuple[str, ...]
     parallelism: int | None
+    workers: str | None
+    """The number of worker processes, or `auto`."""
     limit: int | None
     fresh: bool
     from_checkpoint: int | None
@@ -49,10 +51,12 @@ class RunOptions:
 
     @property
     def settings(self) -> tuple[str, ...]:
-        """The values to override in the pipeline, including its parallelism."""
-        if self.parallelism is None:
-            return self.overrides
-        return (*self.overrides, f"settings.parallelism={self.parallelism}")
+        """The values to override in the pipeline, including its parallelism and workers."""
+        given = {"parallelism": self.parallelism, "workers": self.workers}
+        return (
+            *self.overrides,
+            *(f"settings.{key}={value}" for key, value in given.items() if value is not None),
+        )
 
     @property
     def restore(self) -> RestoreOptions:

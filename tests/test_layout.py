@@ -45,6 +45,7 @@ FLOORS = (
     {"sources", "checkpoint", "exchange"},
     {"worker"},
     {"job", "spark"},
+    {"processes"},
     {ROOT_PACKAGE},
 )
 

@@ -13,6 +13,7 @@ F = TypeVar("F", bound=Callable[..., object])
 _NO_CHECKPOINTS = "a batch run takes no checkpoints: it is written completely, or not at all"
 REJECTED_OPTIONS = {
     "parallelism": "Spark divides the work: --master local[N] sets how many cores",
+    "workers": "Spark divides the work: --master local[N] sets how many cores",
     "limit": "a batch run reads all rows",
     "from_checkpoint": _NO_CHECKPOINTS,
     "from_savepoint": _NO_CHECKPOINTS,

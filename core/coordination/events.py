@@ -81,8 +81,26 @@ class ExternalWarning:
     message: str
 
 
+@dataclass(frozen=True, slots=True)
+class WorkerLost:
+    """A worker process has ended, or was killed because it did not answer."""
+
+    number: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStarted:
+    """A worker process was started."""
+
+    number: int
+    pid: int
+
+
 JobEvent: TypeAlias = (
     JobResumed
+    | WorkerLost
+    | WorkerStarted
     | CheckpointCompleted
     | CheckpointFailed
     | JobRestarting

@@ -11,7 +11,8 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -27,6 +28,7 @@ from headrace.core.job.signals import SignalHandler
 from headrace.core.job.spec import JobSpec
 from headrace.core.plan import Plan
 from headrace.core.plan.connector import Connectors
+from headrace.core.worker.pool import WorkerPoolFactory, start_in_process
 
 THREADS = 4
 ARCHIVE_THREADS = 2
@@ -62,6 +64,10 @@ class LaunchOptions:
     """The checkpoint to start from."""
     job_id: str = field(default_factory=lambda: uuid.uuid4().hex)
     """The id of the job."""
+    open_workers: Callable[[], AbstractAsyncContextManager[WorkerPoolFactory]] = lambda: (
+        nullcontext(start_in_process)
+    )
+    """Opens what starts the workers of attempts, until the job has ended."""
     signals: SignalHandler = field(default_factory=SignalHandler)
     """The signal handlers.
 
@@ -99,7 +105,13 @@ def launch_job(
         setting = OperatorContext(lambda: time.time_ns() // 1000, how.folder, read, backend)
         spec = JobSpec(plan, connectors, run_context, setting, how.bounds, how.storage)
         job = Job(spec, how.initial_checkpoint)
-        return asyncio.run(_run_watched(job, how))
+        return asyncio.run(_run_with_workers(job, how))
+
+
+async def _run_with_workers(job: Job, how: LaunchOptions) -> JobOutcome:
+    async with how.open_workers() as start_workers:
+        job.spec = replace(job.spec, start_workers=start_workers)
+        return await _run_watched(job, how)
 
 
 async def _run_watched(job: Job, how: LaunchOptions) -> JobOutcome:

@@ -172,6 +172,8 @@ class DocumentReader:
             message = f"wanted at most key_groups ({found.key_groups}), got {found.parallelism}"
             place = find_node(section, ("parallelism",)).locate()
             self.findings.add(f"settings.parallelism: {message}", place)
+        if found and found.workers and "parallelism" not in found.model_fields_set:
+            found = found.model_copy(update={"parallelism": found.workers})
         return found or Settings()
 
     def _warn_of_inactive(self, section: DocumentSection) -> None:

@@ -30,10 +30,11 @@ from headrace.core.pipeline.values import (
 INACTIVE_SETTINGS: tuple[str, ...] = ()
 """Settings (dotted paths) that are checked, but have no effect yet."""
 
-PLANNED_SETTINGS = ("workers",)
+PLANNED_SETTINGS: tuple[str, ...] = ()
 """Settings that are planned, and not in this file yet."""
 
 MAX_KEY_GROUPS = 32768
+MAX_WORKERS = 256
 
 
 STRATEGY_READING = choice_of("exponential", "fixed", "failure_rate", "none")
@@ -41,6 +42,13 @@ interval_reading = ScalarReading(
     "a duration such as 10s, or never",
     lambda text: None if text == "never" else positive_duration.parse(text),
     {"anyOf": [{"const": "never"}, duration.json]},
+)
+
+
+workers_reading = ScalarReading(
+    "a whole number from 1 to 256, or auto",
+    lambda text: None if text == "auto" else whole_number(1, MAX_WORKERS).parse(text),
+    {"anyOf": [{"const": "auto"}, {"type": "integer", "minimum": 1, "maximum": 256}]},
 )
 
 
@@ -188,6 +196,11 @@ class Settings(DocumentModel):
 
     parallelism: Annotated[int, whole_number(1, MAX_KEY_GROUPS)] = Field(
         1, description="Subtasks of each step; a step can set its own. At most `key_groups`."
+    )
+    workers: Annotated[int | None, workers_reading] = Field(
+        1,
+        description="Processes that run the subtasks; `auto` uses all processors where that pays. "
+        "Without `parallelism`, each step has as many subtasks.",
     )
     key_groups: Annotated[int, whole_number(1, MAX_KEY_GROUPS)] = Field(
         128, description="The number of groups of keys; fixed for the lifetime of the state."

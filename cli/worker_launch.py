@@ -1,0 +1,71 @@
+"""The worker processes of `headrace run`, as its settings ask for them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from headrace.core.coordination.events import JobEvent
+    from headrace.core.job.launch import LaunchOptions
+    from headrace.core.pipeline.loader import LoadedPipeline
+    from headrace.core.processes.worker_process import WorkerProcess
+    from headrace.state.storage.home import Home
+
+MODULE = "headrace.cli.worker_process"
+POLARS_THREADS = "POLARS_MAX_THREADS"
+
+
+def add_workers(
+    launch: LaunchOptions, loaded: LoadedPipeline, home: Home, report: Callable[[JobEvent], None]
+) -> LaunchOptions:
+    """Have the subtasks of a job run in worker processes."""
+    from headrace.core.coordination.events import WorkerLost, WorkerStarted
+    from headrace.core.processes.messages import WorkerSetup
+    from headrace.core.processes.worker_processes import WorkerProcesses
+
+    count = loaded.pipeline.settings.workers or 1
+
+    def build_setup(number: int) -> WorkerSetup:
+        return WorkerSetup(
+            number,
+            count,
+            loaded.inputs,
+            launch.job_id,
+            os.path.join(home.state_folder, f"worker-{number}"),
+            launch.bounds,
+            home.checkpoint_folder,
+        )
+
+    processes = WorkerProcesses(
+        count,
+        build_setup,
+        partial(_start_process, count),
+        lambda number, pid: report(WorkerStarted(number, pid)),
+        lambda number, why: report(WorkerLost(number, why)),
+    )
+    return replace(launch, open_workers=lambda: processes)
+
+
+def _start_process(count: int, number: int) -> WorkerProcess:
+    from headrace.core.processes.worker_process import start_process
+
+    return start_process(number, MODULE, _build_environment(count), _print_line)
+
+
+def _build_environment(count: int) -> dict[str, str]:
+    """Return the environment of a worker: each has its share of the processors."""
+    environment = dict(os.environ)
+    environment.setdefault(POLARS_THREADS, str(max(1, (os.cpu_count() or 1) // count)))
+    if sys.flags.utf8_mode:
+        environment["PYTHONUTF8"] = "1"
+    return environment
+
+
+def _print_line(line: str, is_error: bool) -> None:
+    print(line, file=sys.stderr if is_error else sys.stdout, flush=True)

@@ -1,0 +1,131 @@
+"""The entry point of a worker process.
+
+`python -m headrace.cli.worker_process PARENT CONTROL LIFELINE` is started by the coordinator of a
+job with several workers, never by a user. The arguments are the id of the coordinator's process and
+two descriptors; all else comes as messages.
+"""
+
+from __future__ import annotations
+
+import signal
+import socket
+import sys
+import time
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from concurrent.futures import ThreadPoolExecutor
+
+    from headrace.core.pipeline.loader import LoadedPipeline
+    from headrace.core.plan import Plan
+    from headrace.core.processes.messages import WorkerSetup
+    from headrace.core.processes.server import WorkerEnvironment
+
+THREADS = 4
+ARCHIVE_THREADS = 2
+
+
+def main() -> None:
+    """Serve the coordinator until it is gone."""
+    parent, control, lifeline = map(int, sys.argv[1:])
+    _ignore_signals()
+    from headrace.core.processes.lifeline import hold_lifeline
+
+    hold_lifeline(socket.socket(fileno=lifeline), parent)
+    import asyncio
+
+    import polars  # noqa: F401 - now, because it puts its hook on SIGINT
+
+    _ignore_signals()
+    asyncio.run(_serve(socket.socket(fileno=control)))
+
+
+def _ignore_signals() -> None:
+    """Ignore the signals of a terminal, which the children of user code shall not ignore."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, frame: None)
+
+
+async def _serve(end: socket.socket) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    from headrace.core.exchange.control_connection import ControlConnection
+    from headrace.core.processes.messages import AttemptMessage, WorkerSetup
+    from headrace.core.processes.server import WorkerServer
+
+    control = ControlConnection(end, peer="the coordinator")
+    first = (await control.receive()).message
+    assert isinstance(first, AttemptMessage)
+    assert isinstance(first.message, WorkerSetup)
+    with (
+        ThreadPoolExecutor(THREADS, thread_name_prefix="headrace") as executor,
+        ThreadPoolExecutor(ARCHIVE_THREADS, thread_name_prefix="headrace-archive") as archive,
+    ):
+        environment = _build_environment(first.message, executor, archive)
+        await WorkerServer(control, environment).serve()
+
+
+def _build_environment(
+    setup: WorkerSetup, executor: ThreadPoolExecutor, archive: ThreadPoolExecutor
+) -> WorkerEnvironment:
+    from headrace.connectors.registry import REGISTRY
+    from headrace.core.api.kernel_executor import KernelExecutor
+    from headrace.core.api.run_context import RunContext
+    from headrace.core.dataflow.operator_factory import OperatorContext
+    from headrace.core.pipeline.loader import reload_pipeline
+    from headrace.core.processes.server import WorkerEnvironment
+    from headrace.state.backends import open_backend
+    from headrace.state.storage.local_disk import LocalDisk
+    from headrace.state.storage.local_store import WorkerSnapshotStore
+
+    loaded = reload_pipeline(setup.inputs, REGISTRY)
+    plan = _build_plan(loaded, {})
+    settings, folder = loaded.pipeline.settings, setup.inputs.path.absolute().parent
+    state = settings.state.model_copy(
+        update={"memory": settings.state.memory // setup.worker_count}
+    )
+    run_context = RunContext(
+        folder,
+        setup.job_id,
+        KernelExecutor(executor),
+        snapshot_executor=KernelExecutor(archive),
+        pipeline_name=str(plan.name),
+    )
+    operator_context = OperatorContext(
+        lambda: time.time_ns() // 1000,
+        folder,
+        frozenset(edge.stream for edge in plan.edges),
+        open_backend(state, setup.state_folder),
+    )
+    store = None
+    if setup.checkpoint_folder is not None:
+        store = WorkerSnapshotStore(LocalDisk(), setup.checkpoint_folder, setup.job_id)
+    return WorkerEnvironment(
+        setup.number,
+        partial(_build_plan, loaded),
+        REGISTRY,
+        run_context,
+        operator_context,
+        setup.bounds,
+        store,
+    )
+
+
+def _build_plan(loaded: LoadedPipeline, parallelism: Mapping[str, int]) -> Plan:
+    """Return the plan with these numbers of subtasks; it was valid in the coordinator."""
+    from headrace.core.pipeline.parallelism import set_parallelism
+    from headrace.core.plan import build_plan
+
+    of_sources = next((parallelism[name] for name in loaded.pipeline.sources if parallelism), None)
+    pipeline = set_parallelism(loaded.pipeline, of_sources, parallelism)
+    plan, problems = build_plan(replace(loaded, pipeline=pipeline))
+    if plan is None:
+        raise RuntimeError(f"the pipeline has become invalid: {problems[0].message}")
+    return plan
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,232 @@
+"""The workers of one attempt, each in a process of its own, as one `WorkerPool`.
+
+Commands go to the worker of the subtask that they name, or to all of them. A worker that is lost
+fails the attempt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from typing import Protocol
+
+from headrace.core.api.snapshots import find_blobs
+from headrace.core.api.splits import Failure, SubtaskId
+from headrace.core.api.state import Document
+from headrace.core.coordination.messages import (
+    AssignSplits,
+    AttemptCancelled,
+    Cancel,
+    CoordinatorEvent,
+    Deploy,
+    SnapshotAcknowledged,
+    SubtaskFailed,
+    SubtaskFinished,
+    WorkerCommand,
+)
+from headrace.core.exchange.control_connection import ControlConnection
+from headrace.core.plan.placement import place_subtasks
+from headrace.core.processes.messages import (
+    AttemptMessage,
+    AttemptRejected,
+    AttemptStarted,
+    ConnectorReply,
+    ConnectorRequest,
+    StartAttempt,
+    UserNotice,
+)
+from headrace.core.worker.connectors import OpenConnectors
+from headrace.core.worker.pool import WorkerSpec
+from headrace.core.worker.report import WorkerReport
+from headrace.core.worker.subtask_builder import list_channels
+
+CANCEL_TIMEOUT_S = 10.0
+"""The time in which a worker may end its subtasks before it is killed."""
+
+
+class WorkerHandle(Protocol):
+    """A worker process, as an attempt uses it."""
+
+    @property
+    def number(self) -> int:
+        """The number of the worker."""
+        ...
+
+    @property
+    def control(self) -> ControlConnection:
+        """The connection to it."""
+        ...
+
+    def kill(self, why: str) -> None:
+        """End the process at once; it is lost for this reason."""
+        ...
+
+
+@dataclass(slots=True)
+class ProcessPool:
+    """The worker processes of one attempt."""
+
+    spec: WorkerSpec
+    connectors: OpenConnectors
+    send: Callable[[CoordinatorEvent], None]
+    workers: dict[int, WorkerHandle]
+    """The workers that have not been lost, by number."""
+    descriptions: Mapping[str, Document]
+    _placement: Mapping[SubtaskId, int] = field(default_factory=dict)
+    _starting: dict[int, asyncio.Future[None]] = field(default_factory=dict)
+    """The workers that have been told to start their subtasks."""
+    _cancelling: dict[int, asyncio.Future[None]] = field(default_factory=dict)
+    """The workers that have been told to end their subtasks."""
+    _reports: dict[int, WorkerReport] = field(default_factory=dict)
+    """The newest report of each worker."""
+    _answers: set[asyncio.Task[None]] = field(default_factory=set)
+
+    @property
+    def attempt(self) -> int:
+        """The number of the attempt."""
+        return self.spec.attempt
+
+    async def receive(self, command: WorkerCommand) -> None:
+        """Pass a command on to the workers that it concerns."""
+        match command:
+            case Deploy():
+                await self._deploy(command)
+            case AssignSplits(subtask):
+                self._tell(self._placement[subtask], command)
+            case Cancel():
+                await self.cancel()
+                self.send(AttemptCancelled())
+            case _:
+                for number in self.workers:
+                    self._tell(number, command)
+
+    async def cancel(self) -> None:
+        """End all subtasks; a worker that does not end them in time is killed."""
+        loop = asyncio.get_running_loop()
+        for number in self.workers:
+            if number in self._starting and number not in self._cancelling:
+                self._cancelling[number] = loop.create_future()
+                self._tell(number, Cancel())
+        pending = [future for future in self._cancelling.values() if not future.done()]
+        if pending:
+            await asyncio.wait(pending, timeout=CANCEL_TIMEOUT_S)
+        for number, future in self._cancelling.items():
+            if not future.done() and number in self.workers:
+                self.workers[number].kill("it did not end its subtasks, and was killed")
+        for task in self._answers:
+            task.cancel()
+        await asyncio.gather(*self._answers, return_exceptions=True)
+
+    def collect_reports(self, *, with_splits: bool = True) -> tuple[WorkerReport, ...]:
+        """Return the newest report of each worker."""
+        return tuple(self._reports.values())
+
+    def on_message(self, number: int, message: object) -> None:
+        """Handle a message of a worker."""
+        match message:
+            case WorkerReport():
+                self._reports[number] = message
+            case AttemptStarted():
+                _settle(self._starting[number])
+            case AttemptRejected(error):
+                _settle(self._starting[number], error)
+            case AttemptCancelled():
+                _settle(self._cancelling[number])
+            case ConnectorRequest():
+                task = asyncio.create_task(self._answer(number, message))
+                self._answers.add(task)
+                task.add_done_callback(self._answers.discard)
+            case UserNotice(line):
+                self.spec.run_context.notify_user(line)
+            case SnapshotAcknowledged(_, _, snapshot) | SubtaskFinished(_, snapshot):
+                if self.spec.store is not None:
+                    self.spec.store.adopt(find_blobs(snapshot.states))
+                self.send(message)
+            case _:
+                self.send(message)  # type: ignore[arg-type]
+
+    def on_lost(self, number: int, why: str) -> None:
+        """Fail the attempt because a worker was lost."""
+        if self.workers.pop(number, None) is None:
+            return
+        for futures in (self._starting, self._cancelling):
+            if number in futures:
+                _settle(futures[number])
+        subtask = next((id for id, at in self._placement.items() if at == number), SubtaskId(0, 0))
+        failure = Failure(
+            f"worker {number} was lost: {why}",
+            "workers",
+            hint="memory may have run out: the system's log says so" if "SIGKILL" in why else "",
+            is_transient=True,
+        )
+        self.send(SubtaskFailed(subtask, failure))
+
+    async def _deploy(self, deploy: Deploy) -> None:
+        """Start the subtasks on their workers. Raises the error of a worker that could not."""
+        self._placement = {
+            id: at + 1 for id, at in place_subtasks(self.spec.plan, len(self.workers)).items()
+        }
+        loop = asyncio.get_running_loop()
+        sockets = self._connect_workers()
+        for number, worker in self.workers.items():
+            self._starting[number] = loop.create_future()
+            peers = sockets.get(number, {})
+            start = self._build_start(number, deploy, tuple(peers))
+            worker.control.post(AttemptMessage(self.attempt, start), tuple(peers.values()))
+        started = [*self._starting.values()]
+        await asyncio.wait(started)
+        for future in started:
+            future.result()
+
+    def _build_start(self, number: int, deploy: Deploy, peers: Sequence[int]) -> StartAttempt:
+        own = tuple(id for id in deploy.subtasks if self._placement[id] == number)
+        spec = self.spec
+        return StartAttempt(
+            self.attempt,
+            {part.name: part.parallelism for part in spec.plan},
+            self._placement,
+            tuple(peers),
+            replace(deploy, subtasks=own),
+            spec.is_aligned,
+            spec.migrated_steps,
+            self.descriptions,
+        )
+
+    def _connect_workers(self) -> dict[int, dict[int, socket.socket]]:
+        """Return a socket for each worker to each of its peers."""
+        talking = {
+            frozenset((self._placement[writer], self._placement[reader]))
+            for _, writer, reader in list_channels(self.spec.plan)
+        }
+        sockets: dict[int, dict[int, socket.socket]] = {}
+        for one, other in combinations(self.workers, 2):
+            if {one, other} in talking:
+                ends = socket.socketpair()
+                sockets.setdefault(one, {})[other] = ends[0]
+                sockets.setdefault(other, {})[one] = ends[1]
+        return sockets
+
+    def _tell(self, number: int, command: object) -> None:
+        if number in self.workers:
+            self.workers[number].control.post(AttemptMessage(self.attempt, command))
+
+    async def _answer(self, number: int, request: ConnectorRequest) -> None:
+        """Answer a request of a worker's half of a connector."""
+        try:
+            document = await self.connectors.answer(request.part, request.document)
+        except Exception as error:
+            self._tell(number, ConnectorReply(request.number, None, error))
+        else:
+            self._tell(number, ConnectorReply(request.number, document))
+
+
+def _settle(future: asyncio.Future[None], error: Exception | None = None) -> None:
+    if future.done():
+        return
+    if error is None:
+        future.set_result(None)
+    else:
+        future.set_exception(error)

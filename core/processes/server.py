@@ -1,0 +1,264 @@
+"""The main coroutine of a worker process: it runs its part of one attempt after the other.
+
+Messages are handled in order. The process ends when the connection to the coordinator does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import pickle
+import socket
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from headrace.core.api.run_context import RunContext
+from headrace.core.api.snapshots import SnapshotStore, find_blobs
+from headrace.core.api.state import Document
+from headrace.core.coordination.messages import (
+    AttemptCancelled,
+    Cancel,
+    CoordinatorEvent,
+    SnapshotAcknowledged,
+    SubtaskFailed,
+    SubtaskFinished,
+)
+from headrace.core.dataflow.channel import Channel, ChannelBounds, OutputChannel
+from headrace.core.dataflow.operator_factory import OperatorContext
+from headrace.core.exchange.connection import Connection
+from headrace.core.exchange.control_connection import ControlConnection
+from headrace.core.exchange.peer_lost import PeerLost
+from headrace.core.plan import nodes
+from headrace.core.plan.connector import Connectors
+from headrace.core.processes.messages import (
+    AttemptMessage,
+    AttemptRejected,
+    AttemptStarted,
+    ConnectorReply,
+    ConnectorRequest,
+    StartAttempt,
+    UserNotice,
+)
+from headrace.core.worker.connectors import WorkerConnectors, open_worker_connectors
+from headrace.core.worker.pool import WorkerSpec, build_worker
+from headrace.core.worker.report import WorkerReport
+from headrace.core.worker.subtask_builder import ChannelEnds, ChannelKey, list_channels
+from headrace.core.worker.worker import Worker
+
+REPORT_INTERVAL_S = 1.0
+"""The time between two reports of a worker that runs subtasks."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerEnvironment:
+    """What a worker process has for all attempts."""
+
+    number: int
+    build_plan: Callable[[Mapping[str, int]], nodes.Plan]
+    """Returns the plan with these numbers of subtasks."""
+    connectors: Connectors
+    run_context: RunContext
+    operator_context: OperatorContext
+    bounds: ChannelBounds
+    store: SnapshotStore | None
+
+
+class WorkerServer:
+    """Serves the coordinator over a control connection."""
+
+    def __init__(self, control: ControlConnection, environment: WorkerEnvironment) -> None:
+        notify = replace(environment.run_context, notify_user=self._notify_user)
+        self._control = control
+        self._environment = replace(environment, run_context=notify)
+        self._attempt: AttemptShare | None = None
+
+    async def serve(self) -> None:
+        """Handle messages until the coordinator is gone."""
+        try:
+            while True:
+                received = await self._control.receive()
+                assert isinstance(received.message, AttemptMessage)
+                await self._handle(received.message, received.sockets)
+        except PeerLost:
+            pass
+
+    async def _handle(self, received: AttemptMessage, sockets: Sequence[socket.socket]) -> None:
+        match received.message:
+            case StartAttempt() as start:
+                await self._end_attempt()
+                self._attempt = AttemptShare(start, self._environment, self._control)
+                await self._attempt.start(sockets)
+            case Cancel():
+                await self._end_attempt()
+                self._control.post(AttemptMessage(received.attempt, AttemptCancelled()))
+            case message if self._attempt is not None:
+                await self._attempt.receive(message)
+
+    async def _end_attempt(self) -> None:
+        attempt, self._attempt = self._attempt, None
+        if attempt is not None:
+            await attempt.end()
+
+    def _notify_user(self, line: str) -> None:
+        attempt = self._attempt.number if self._attempt else 0
+        self._control.post(AttemptMessage(attempt, UserNotice(line)))
+
+
+class AttemptShare:
+    """The part of an attempt that runs in this process."""
+
+    def __init__(
+        self, command: StartAttempt, environment: WorkerEnvironment, control: ControlConnection
+    ) -> None:
+        self.number = command.attempt
+        self._command = command
+        self._environment = environment
+        self._control = control
+        self._worker: Worker | None = None
+        self._connectors: WorkerConnectors | None = None
+        self._peers: dict[int, Connection] = {}
+        self._reporting: asyncio.Task[None] | None = None
+        self._requests: dict[int, asyncio.Future[Document]] = {}
+        self._request_numbers = itertools.count()
+        self._acknowledged: tuple[int, int] = (0, 0)
+        """The newest checkpoint that subtasks have acknowledged, and how many of them."""
+
+    async def start(self, sockets: Sequence[socket.socket]) -> None:
+        """Start the subtasks of this worker, and tell whether that was possible."""
+        try:
+            await self._start(sockets)
+        except Exception as error:
+            self._send(AttemptRejected(as_sendable(error)))
+        else:
+            self._send(AttemptStarted())
+
+    async def receive(self, message: object) -> None:
+        """Handle a command, or a reply of the coordinator."""
+        if isinstance(message, ConnectorReply):
+            self._settle_request(message)
+        elif self._worker is not None:
+            await self._worker.receive(message)  # type: ignore[arg-type]
+
+    async def end(self) -> None:
+        """End the subtasks, and release what they use."""
+        if self._reporting is not None:
+            self._reporting.cancel()
+        if self._worker is not None:
+            await self._worker.cancel()
+            self._send(self._report())
+        for peer in self._peers.values():
+            await peer.close()
+        for request in self._requests.values():
+            request.cancel()
+        if self._connectors is not None:
+            await self._connectors.close()
+
+    async def _start(self, sockets: Sequence[socket.socket]) -> None:
+        command, environment = self._command, self._environment
+        plan = environment.build_plan(command.parallelism)
+        self._peers = {
+            number: Connection(
+                end,
+                peer=f"worker {number}",
+                kernel_executor=environment.run_context.kernel_executor,
+                on_lost=self._ignore_lost_peer,
+            )
+            for number, end in zip(command.peers, sockets, strict=True)
+        }
+        self._connectors = open_worker_connectors(
+            plan,
+            environment.connectors,
+            environment.run_context,
+            command.descriptions,
+            self._request,
+        )
+        if environment.store is not None:
+            environment.store.adopt(find_blobs(command.deploy.restored.states))
+        spec = WorkerSpec(
+            plan,
+            self.number,
+            environment.connectors,
+            environment.run_context,
+            environment.operator_context,
+            environment.bounds,
+            environment.store,
+            command.is_aligned,
+            command.migrated_steps,
+        )
+        channels = self._open_channels(plan)
+        self._worker = build_worker(spec, self._connectors, channels, self._send_event)
+        await self._worker.receive(command.deploy)
+        self._reporting = asyncio.create_task(self._send_reports())
+
+    def _open_channels(self, plan: nodes.Plan) -> ChannelEnds:
+        """Return this worker's ends of all channels; both ends of one may be here."""
+        here, placement = self._environment.number, self._command.placement
+        inputs: dict[ChannelKey, Channel] = {}
+        outputs: dict[ChannelKey, OutputChannel] = {}
+        for number, (key, writer, reader) in enumerate(list_channels(plan)):
+            if placement[reader] == here:
+                inputs[key] = Channel(self._environment.bounds)
+            if placement[writer] == here:
+                to = placement[reader]
+                outputs[key] = inputs[key] if to == here else self._peers[to].open_sender(number)
+            elif placement[reader] == here:
+                self._peers[placement[writer]].open_receiver(number, inputs[key])
+        return ChannelEnds(inputs, outputs)
+
+    async def _request(self, part: str, document: Document) -> Document:
+        """Have the coordinator's half of a connector answer. Raises its ConnectorError."""
+        number = next(self._request_numbers)
+        reply: asyncio.Future[Document] = asyncio.get_running_loop().create_future()
+        self._requests[number] = reply
+        self._send(ConnectorRequest(number, part, document))
+        return await reply
+
+    def _settle_request(self, reply: ConnectorReply) -> None:
+        future = self._requests.pop(reply.number)
+        if future.done():
+            return
+        if reply.error is not None:
+            future.set_exception(reply.error)
+        else:
+            future.set_result(reply.document or {})
+
+    def _send_event(self, event: CoordinatorEvent) -> None:
+        """Send an event, after the report that goes with it."""
+        assert self._worker is not None
+        match event:
+            case SubtaskFinished() | SubtaskFailed():
+                self._send(self._report())
+            case SnapshotAcknowledged(_, number, _):
+                newest, count = self._acknowledged
+                self._acknowledged = number, count + 1 if number == newest else 1
+                if self._acknowledged[1] == len(self._command.deploy.subtasks):
+                    self._send(self._report())
+        self._send(event)
+
+    async def _send_reports(self) -> None:
+        while True:
+            await asyncio.sleep(REPORT_INTERVAL_S)
+            self._send(self._report())
+
+    def _report(self) -> WorkerReport:
+        assert self._worker is not None
+        return replace(self._worker.collect_report(), worker=self._environment.number)
+
+    def _ignore_lost_peer(self, error: PeerLost) -> None:
+        """Do nothing: the coordinator watches all workers, and ends the attempt."""
+
+    def _send(self, message: object) -> None:
+        self._control.post(AttemptMessage(self.number, message))
+
+
+def as_sendable(error: Exception) -> Exception:
+    """Return an error that can be sent to another process: the error itself where that is possible.
+
+    Other errors are defects of headrace or of user code; their traceback is sent as text.
+    """
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return RuntimeError("".join(traceback.format_exception(error)))
+    return error

@@ -1,0 +1,159 @@
+"""The worker processes of a job: started with it, used by all its attempts, replaced when lost.
+
+A process is lost when it ends by itself, however it ends, or is silent for too long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from headrace.core.coordination.messages import CoordinatorEvent
+from headrace.core.exchange.control_connection import ControlConnection
+from headrace.core.exchange.peer_lost import PeerLost
+from headrace.core.processes.lifeline import BEAT_S, SilenceWatch, drain
+from headrace.core.processes.messages import AttemptMessage, WorkerSetup
+from headrace.core.processes.process_pool import ProcessPool
+from headrace.core.processes.worker_process import WorkerProcess
+from headrace.core.worker.connectors import OpenConnectors
+from headrace.core.worker.pool import WorkerPoolFactory, WorkerSpec
+
+END_TIMEOUT_S = 10.0
+"""The time in which the process of a worker that is no longer needed may end by itself."""
+
+
+@dataclass(slots=True)
+class WorkerLink:
+    """A running worker process and the connection to it."""
+
+    process: WorkerProcess
+    control: ControlConnection
+    on_message: Callable[[WorkerLink, AttemptMessage], None]
+    on_lost: Callable[[WorkerLink, str], None]
+    _tasks: list[asyncio.Task[None]] = field(default_factory=list)
+    _watch: SilenceWatch = field(default_factory=SilenceWatch)
+    _why: str = ""
+    """Why the process was killed; empty if it ends by itself."""
+
+    @property
+    def number(self) -> int:
+        """The number of the worker."""
+        return self.process.number
+
+    def start(self) -> None:
+        """Receive messages and watch the process from now on."""
+        self._tasks = [
+            asyncio.create_task(self._receive()),
+            asyncio.create_task(self._watch_signs()),
+        ]
+
+    def kill(self, why: str) -> None:
+        """End the process at once; it is lost for this reason."""
+        self._why = self._why or why
+        self.process.kill()
+
+    async def end(self) -> None:
+        """End the process, which need not finish anything, without counting it as lost."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self.control.close()
+        await asyncio.to_thread(self.process.wait_for_end)
+
+    async def _receive(self) -> None:
+        try:
+            while True:
+                received = await self.control.receive()
+                assert isinstance(received.message, AttemptMessage)
+                self.on_message(self, received.message)
+        except PeerLost:
+            how = await asyncio.to_thread(self.process.wait_for_end)
+            self._tasks[1].cancel()
+            self.on_lost(self, self._why or how)
+
+    async def _watch_signs(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(BEAT_S)
+            has_sign = drain(self.process.lifeline)
+            if self._watch.check(loop.time(), has_sign=has_sign):
+                self.kill(f"it was silent for {self._watch.silence_limit_s:.0f} s, and was killed")
+
+
+@dataclass(slots=True)
+class WorkerProcesses:
+    """The worker processes of a job, which outlive its attempts."""
+
+    count: int
+    """The number of workers."""
+    build_setup: Callable[[int], WorkerSetup]
+    """Returns the setup of a worker by its number, from 1."""
+    start_process: Callable[[int], WorkerProcess]
+    """Starts the process of a worker."""
+    report_started: Callable[[int, int], None] = lambda number, pid: None
+    """Reports that a worker runs, and the id of its process."""
+    report_lost: Callable[[int, str], None] = lambda number, why: None
+    """Reports that a worker was lost, and why."""
+    _links: dict[int, WorkerLink] = field(default_factory=dict)
+    _pool: ProcessPool | None = None
+    """The workers of the current attempt."""
+
+    async def __aenter__(self) -> WorkerPoolFactory:
+        return self.start_attempt
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    @property
+    def pids(self) -> Mapping[int, int]:
+        """The processes of the living workers, by number."""
+        return {number: link.process.pid for number, link in self._links.items()}
+
+    async def start_attempt(
+        self,
+        spec: WorkerSpec,
+        connectors: OpenConnectors,
+        send: Callable[[CoordinatorEvent], None],
+    ) -> ProcessPool:
+        """Return the workers of an attempt; processes that are missing are started."""
+        for number in range(1, self.count + 1):
+            if number not in self._links:
+                self._links[number] = self._start_link(number)
+        descriptions = await connectors.describe_for_workers()
+        self._pool = ProcessPool(spec, connectors, send, dict(self._links), descriptions)
+        return self._pool
+
+    async def close(self) -> None:
+        """End all processes."""
+        links = [*self._links.values()]
+        self._links.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(END_TIMEOUT_S):
+                await asyncio.gather(*(link.end() for link in links))
+
+    def _start_link(self, number: int) -> WorkerLink:
+        process = self.start_process(number)
+        link = WorkerLink(
+            process,
+            ControlConnection(process.control, peer=f"worker {number}"),
+            self._deliver,
+            self._remove_lost,
+        )
+        link.control.post(AttemptMessage(0, self.build_setup(number)))
+        link.start()
+        self.report_started(number, process.pid)
+        return link
+
+    def _deliver(self, link: WorkerLink, message: AttemptMessage) -> None:
+        """Pass a message to the attempt that it belongs to."""
+        if self._pool is not None and message.attempt == self._pool.attempt:
+            self._pool.on_message(link.number, message.message)
+
+    def _remove_lost(self, link: WorkerLink, why: str) -> None:
+        if self._links.get(link.number) is link:
+            del self._links[link.number]
+            self.report_lost(link.number, why)
+        if self._pool is not None:
+            self._pool.on_lost(link.number, why)

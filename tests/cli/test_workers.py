@@ -1,0 +1,202 @@
+"""Jobs whose subtasks run in worker processes, each killed for real."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HEADRACE = (sys.executable, "-m", "headrace.cli")
+
+WINDOWED = """\
+name: windowed
+sources:
+  numbers:
+    files: {path: 'in/*.jsonl'}
+    schema: {id: bigint, key: string, at: timestamp}
+    event_time: at
+    watermark: {delay: 2h}
+steps:
+  doubled:
+    from: numbers
+    map: {python: twice.py:twice, returns: {id: bigint, key: string, at: timestamp, x: bigint}}
+  totals: {from: doubled, key: key, window: {tumble: 1m}, aggregate: {n: count(*), sum: sum(x)}}
+sinks:
+  all: {from: doubled, files: {path: all}}
+  out: {from: totals, files: {path: totals}}
+"""
+
+TWICE = """\
+import os
+
+def twice(rows):
+    print("mapped by", os.getpid())
+    return rows.with_columns(x=rows["id"] * 2)
+"""
+
+COUNTED = """\
+name: counted
+sources:
+  numbers: {generate: {rows: 24000, rate: 3000/s, columns: {x: id, key: id % 7}}}
+steps:
+  totals: {from: numbers, key: key, aggregate: {n: count(*), highest: max(x)}}
+sinks:
+  kept: {from: numbers, files: {path: kept}}
+  out: {from: totals, files: {path: totals}}
+settings:
+  workers: 2
+  checkpoint: {every: 300ms}
+  restart: {strategy: fixed, attempts: 50, delay: 100ms}
+"""
+
+
+def write_inputs(folder: Path) -> None:
+    (folder / "in").mkdir()
+    (folder / "twice.py").write_text(TWICE)
+    for file in range(4):
+        lines = [
+            json.dumps({"id": i, "key": f"k{i % 13}", "at": f"2026-01-01T00:{i % 50:02}:00Z"})
+            for i in range(file * 1000, file * 1000 + 1000)
+        ]
+        (folder / "in" / f"{file}.jsonl").write_text("\n".join(lines) + "\n")
+
+
+def read_rows(folder: Path) -> list[dict[str, Any]]:
+    return [
+        json.loads(line)
+        for file in sorted(folder.rglob("*.jsonl"))
+        if not any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)
+        for line in file.read_text().splitlines()
+    ]
+
+
+def canonical(rows: list[dict[str, Any]]) -> list[str]:
+    return sorted(json.dumps(row, sort_keys=True) for row in rows)
+
+
+@pytest.mark.parametrize("parallelism", ["2", "3"])
+def test_two_workers_give_the_rows_of_one_process(tmp_path: Path, parallelism: str) -> None:
+    rows = {}
+    for workers in ("1", "2"):
+        folder = tmp_path / workers
+        folder.mkdir()
+        write_inputs(folder)
+        (folder / "windowed.yaml").write_text(WINDOWED)
+        done = subprocess.run(
+            [*HEADRACE, "run", "windowed.yaml", "--workers", workers, "--parallelism", parallelism],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stderr
+        rows[workers] = [canonical(read_rows(folder / name)) for name in ("all", "totals")]
+        assert "mapped by" in done.stdout
+        pids = {line.split()[-1] for line in done.stdout.splitlines() if "mapped by" in line}
+        assert len(pids) == int(workers)
+    assert len(rows["1"][0]) == 4000
+    assert rows["1"] == rows["2"]
+
+
+@contextmanager
+def running_job(folder: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
+    (folder / "counted.yaml").write_text(COUNTED)
+    with open(folder / "log", "a") as log:
+        job = subprocess.Popen(
+            [*HEADRACE, "run", "counted.yaml", "--log", "json", *options],
+            cwd=folder,
+            stdout=subprocess.DEVNULL,
+            stderr=log,
+            text=True,
+        )
+    try:
+        yield job
+    finally:
+        job.kill()
+        job.wait()
+
+
+def read_events(folder: Path, kind: str) -> list[dict[str, Any]]:
+    found = []
+    for line in (folder / "log").read_text().splitlines():
+        with suppress(json.JSONDecodeError):
+            event = json.loads(line)
+            if event.get("event") == kind:
+                found.append(event)
+    return found
+
+
+def wait_for(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.05)
+
+
+def wait_for_events(folder: Path, kind: str, count: int) -> None:
+    wait_for(lambda: len(read_events(folder, kind)) >= count, f"{count} x {kind}")
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return stat.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def check_counted_rows(folder: Path) -> None:
+    """Check that each number is there once, and that the totals are theirs."""
+    numbers = sorted(row["x"] for row in read_rows(folder / "kept"))
+    assert numbers == list(range(24000))
+    totals: dict[int, tuple[int, int]] = {}
+    for row in read_rows(folder / "totals"):
+        seen = totals.get(row["key"], (0, 0))
+        totals[row["key"]] = max(seen, (row["n"], row["highest"]))
+    for key, (count, highest) in totals.items():
+        of_key = [number for number in numbers if number % 7 == key]
+        assert count == len(of_key)
+        assert highest == max(of_key)
+
+
+def test_a_job_goes_on_after_its_workers_were_killed(tmp_path: Path) -> None:
+    with running_job(tmp_path) as job:
+        for kill in range(3):
+            wait_for_events(tmp_path, "worker_started", 2 + kill)
+            wait_for_events(tmp_path, "checkpoint", 1 + len(read_events(tmp_path, "checkpoint")))
+            os.kill(read_events(tmp_path, "worker_started")[-1]["pid"], signal.SIGKILL)
+            wait_for_events(tmp_path, "worker_lost", kill + 1)
+        wait_for_events(tmp_path, "worker_started", 5)
+        assert job.wait(60) == 0
+    check_counted_rows(tmp_path)
+
+
+def test_workers_end_when_their_coordinator_is_killed(tmp_path: Path) -> None:
+    with running_job(tmp_path) as job:
+        wait_for_events(tmp_path, "checkpoint", 2)
+        pids = [event["pid"] for event in read_events(tmp_path, "worker_started")]
+        assert len(pids) == 2
+        os.kill(job.pid, signal.SIGKILL)
+        wait_for(lambda: not any(map(is_alive, pids)), "the end of the workers")
+    with running_job(tmp_path) as job:
+        assert job.wait(60) == 0
+    check_counted_rows(tmp_path)
+
+
+def test_a_stopped_worker_is_waited_for(tmp_path: Path) -> None:
+    with running_job(tmp_path) as job:
+        wait_for_events(tmp_path, "checkpoint", 1)
+        stopped = read_events(tmp_path, "worker_started")[0]["pid"]
+        os.kill(stopped, signal.SIGSTOP)
+        time.sleep(2)
+        os.kill(stopped, signal.SIGCONT)
+        assert job.wait(60) == 0
+    assert not read_events(tmp_path, "worker_lost")
+    check_counted_rows(tmp_path)

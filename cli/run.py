@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from headrace.core.plan import Plan
 
 
+WITHOUT_WORKERS = "a run with --limit or of standard input has no workers"
+
+
 @click.command()
 @click.argument("pipeline", type=PipelineFile())
 @add_set_option
@@ -140,6 +143,8 @@ def run(ctx: click.Context, /, **parameters: Any) -> None:
         if is_resumable:
             status = run_resumable(options, checked, checked.plan, launch, report)
         else:
+            if checked.pipeline.settings.workers > 1:
+                launch.report_warning(f"one process runs everything: {WITHOUT_WORKERS}")
             status = run_ephemeral(checked.plan, checked.pipeline.settings, launch, report)
     ctx.exit(status)
 
@@ -196,7 +201,7 @@ def run_resumable(
             job_id=job.job,
         )
         launch = add_control(launch, job.home, checked.loaded_pipeline, summary, record_event)
-        if (settings.workers or 1) > 1:
+        if settings.workers > 1:
             launch = add_workers(launch, checked.loaded_pipeline, job.home, record_event)
         status = _launch_job(plan, settings, launch, report, job.home.state_folder)
         job.finish()

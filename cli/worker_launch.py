@@ -29,7 +29,7 @@ def add_workers(
     from headrace.core.processes.messages import WorkerSetup
     from headrace.core.processes.worker_processes import WorkerProcesses
 
-    count = loaded.pipeline.settings.workers or 1
+    count = loaded.pipeline.settings.workers
 
     def build_setup(number: int) -> WorkerSetup:
         return WorkerSetup(

@@ -19,7 +19,7 @@ from headrace.core.pipeline.fields import OnError
 from headrace.core.pipeline.model import Pipeline, Sink, SinkKeys, Source, SourceKeys, Step
 from headrace.core.pipeline.node_resolver import NodeResolver, quote_key
 from headrace.core.pipeline.sections import DocumentSection, find_node
-from headrace.core.pipeline.settings import INACTIVE_SETTINGS, PLANNED_SETTINGS, Settings
+from headrace.core.pipeline.settings import INACTIVE_SETTINGS, Settings
 from headrace.core.pipeline.step_reader import StepReader
 from headrace.core.pipeline.stream_names import (
     list_parts,
@@ -163,18 +163,27 @@ class DocumentReader:
         if data is NOTHING or data == {}:
             self._report_empty(entry, "settings")
             return Settings()
-        keys = SectionKeys(
-            ignorable=Settings.fields_by_key(), ignores_unknown=True, planned=PLANNED_SETTINGS
-        )
+        keys = SectionKeys(ignorable=Settings.fields_by_key(), ignores_unknown=True)
         found = validate(Settings, data, section, self.findings, keys)
         self._warn_of_inactive(section)
         if found and found.parallelism > found.key_groups:
             message = f"wanted at most key_groups ({found.key_groups}), got {found.parallelism}"
             place = find_node(section, ("parallelism",)).locate()
             self.findings.add(f"settings.parallelism: {message}", place)
-        if found and found.workers and "parallelism" not in found.model_fields_set:
-            found = found.model_copy(update={"parallelism": found.workers})
+        if found and found.workers > 1:
+            found = self._settle_workers(found, section)
         return found or Settings()
+
+    def _settle_workers(self, found: Settings, section: DocumentSection) -> Settings:
+        """Return the settings of a job with several workers; report what they cannot do."""
+        if found.checkpoint.dir is not None:
+            message = "settings.workers: several workers cannot store checkpoints in a bucket yet"
+            place = find_node(section, ("workers",)).locate()
+            self.findings.add(message, place, "leave out settings.checkpoint.dir, or workers")
+        if "parallelism" in found.model_fields_set:
+            return found
+        parallelism = min(found.workers, found.key_groups)
+        return found.model_copy(update={"parallelism": parallelism})
 
     def _warn_of_inactive(self, section: DocumentSection) -> None:
         for path in INACTIVE_SETTINGS:

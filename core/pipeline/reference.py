@@ -23,7 +23,7 @@ from headrace.core.pipeline.fields import VariantsReading
 from headrace.core.pipeline.formats import FORMATS, PLANNED_FORMATS, CsvOptions, JsonOptions
 from headrace.core.pipeline.key_rules import KeyRule
 from headrace.core.pipeline.model import Map, SinkKeys, SourceKeys, StepKeys, Watermark
-from headrace.core.pipeline.settings import INACTIVE_SETTINGS, PLANNED_SETTINGS, Settings
+from headrace.core.pipeline.settings import INACTIVE_SETTINGS, Settings
 from headrace.core.pipeline.unsupported import CLAUSES, PLANNED_CLAUSES
 
 INTRODUCTION_TEXT = """\
@@ -309,7 +309,6 @@ def _planned_features() -> Iterator[str]:
     for what, words in (
         ("Clauses of steps", PLANNED_CLAUSES),
         ("Formats", PLANNED_FORMATS),
-        ("Settings", PLANNED_SETTINGS),
     ):
         yield f"- {what}: {_list_words(words)}"
     yield ""

@@ -6,6 +6,8 @@ A setting in this file is checked. As long as it has no effect, its use is a war
 
 from __future__ import annotations
 
+import os
+import sys
 from datetime import timedelta
 from typing import Annotated, Literal, TypeAlias
 
@@ -30,9 +32,6 @@ from headrace.core.pipeline.values import (
 INACTIVE_SETTINGS: tuple[str, ...] = ()
 """Settings (dotted paths) that are checked, but have no effect yet."""
 
-PLANNED_SETTINGS: tuple[str, ...] = ()
-"""Settings that are planned, and not in this file yet."""
-
 MAX_KEY_GROUPS = 32768
 MAX_WORKERS = 256
 
@@ -45,9 +44,17 @@ interval_reading = ScalarReading(
 )
 
 
+def _count_processors() -> int:
+    """Return the number of processors that this process may use."""
+    usable = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    return min(usable, MAX_WORKERS)
+
+
 workers_reading = ScalarReading(
     "a whole number from 1 to 256, or auto",
-    lambda text: None if text == "auto" else whole_number(1, MAX_WORKERS).parse(text),
+    lambda text: (
+        _count_processors() if text == "auto" else whole_number(1, MAX_WORKERS).parse(text)
+    ),
     {"anyOf": [{"const": "auto"}, {"type": "integer", "minimum": 1, "maximum": 256}]},
 )
 
@@ -197,10 +204,10 @@ class Settings(DocumentModel):
     parallelism: Annotated[int, whole_number(1, MAX_KEY_GROUPS)] = Field(
         1, description="Subtasks of each step; a step can set its own. At most `key_groups`."
     )
-    workers: Annotated[int | None, workers_reading] = Field(
+    workers: Annotated[int, workers_reading] = Field(
         1,
-        description="Processes that run the subtasks; `auto` uses all processors where that pays. "
-        "Without `parallelism`, each step has as many subtasks.",
+        description="Processes that run the subtasks; `auto` is the number of processors. Without "
+        "`parallelism`, each step has as many subtasks.",
     )
     key_groups: Annotated[int, whole_number(1, MAX_KEY_GROUPS)] = Field(
         128, description="The number of groups of keys; fixed for the lifetime of the state."

@@ -11,6 +11,7 @@ import pickle
 import socket
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from headrace.core.api.run_context import RunContext
@@ -72,16 +73,38 @@ class WorkerServer:
         self._control = control
         self._environment = replace(environment, run_context=notify)
         self._attempt: AttemptShare | None = None
+        self._commands: asyncio.Queue[tuple[AttemptMessage, Sequence[socket.socket]]]
+        self._commands = asyncio.Queue()
 
     async def serve(self) -> None:
-        """Handle messages until the coordinator is gone."""
-        try:
+        """Handle messages until the coordinator is gone.
+
+        Replies to connectors come through at once: commands wait for what connectors do.
+        """
+        handling = asyncio.create_task(self._handle_commands())
+        receiving = asyncio.create_task(self._receive())
+        await asyncio.wait((handling, receiving), return_when=asyncio.FIRST_COMPLETED)
+        handling.cancel()
+        await asyncio.gather(handling, return_exceptions=True)
+        if receiving.done():
+            receiving.result()
+        else:
+            handling.result()
+
+    async def _receive(self) -> None:
+        with suppress(PeerLost):
             while True:
                 received = await self._control.receive()
-                assert isinstance(received.message, AttemptMessage)
-                await self._handle(received.message, received.sockets)
-        except PeerLost:
-            pass
+                message = received.message
+                assert isinstance(message, AttemptMessage)
+                if not isinstance(message.message, ConnectorReply):
+                    self._commands.put_nowait((message, received.sockets))
+                elif self._attempt is not None:
+                    self._attempt.on_reply(message.message)
+
+    async def _handle_commands(self) -> None:
+        while True:
+            await self._handle(*await self._commands.get())
 
     async def _handle(self, received: AttemptMessage, sockets: Sequence[socket.socket]) -> None:
         match received.message:
@@ -96,9 +119,9 @@ class WorkerServer:
                 await self._attempt.receive(message)
 
     async def _end_attempt(self) -> None:
-        attempt, self._attempt = self._attempt, None
-        if attempt is not None:
-            await attempt.end()
+        if self._attempt is not None:
+            await self._attempt.end()
+            self._attempt = None
 
     def _notify_user(self, line: str) -> None:
         attempt = self._attempt.number if self._attempt else 0
@@ -133,12 +156,10 @@ class AttemptShare:
         else:
             self._send(AttemptStarted())
 
-    async def receive(self, message: object) -> None:
-        """Handle a command, or a reply of the coordinator."""
-        if isinstance(message, ConnectorReply):
-            self._settle_request(message)
-        elif self._worker is not None:
-            await self._worker.receive(message)  # type: ignore[arg-type]
+    async def receive(self, command: object) -> None:
+        """Handle a command."""
+        if self._worker is not None:
+            await self._worker.receive(command)  # type: ignore[arg-type]
 
     async def end(self) -> None:
         """End the subtasks, and release what they use."""
@@ -149,8 +170,6 @@ class AttemptShare:
             self._send(self._report())
         for peer in self._peers.values():
             await peer.close()
-        for request in self._requests.values():
-            request.cancel()
         if self._connectors is not None:
             await self._connectors.close()
 
@@ -214,9 +233,10 @@ class AttemptShare:
         self._send(ConnectorRequest(number, part, document))
         return await reply
 
-    def _settle_request(self, reply: ConnectorReply) -> None:
-        future = self._requests.pop(reply.number)
-        if future.done():
+    def on_reply(self, reply: ConnectorReply) -> None:
+        """Pass the reply to the connector that has asked, if it still waits."""
+        future = self._requests.pop(reply.number, None)
+        if future is None or future.done():
             return
         if reply.error is not None:
             future.set_exception(reply.error)

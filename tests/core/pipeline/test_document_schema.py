@@ -94,7 +94,7 @@ def test_what_the_language_has_is_taken(old: str, new: str) -> None:
         ("name: t", "name: t\nsettings: {checkpoint: {every: 10}}"),
         ("name: t", "name: t\nsettings: {restart: {strategy: fixed, factor: 2}}"),
         ("name: t", "name: t\nsettings: {restart: {strategy: often}}"),
-        ("name: t", "name: t\nsettings: {workers: 2}"),
+        ("name: t", "name: t\nsettings: {workers: 0}"),
         ("nexmark: {events: 10}", ""),
         ("nexmark: {events: 10}", "nexmark: {}, generate: {columns: {x: id}}"),
         ("nexmark: {events: 10}", "generate: {rows: 1}"),

@@ -307,3 +307,23 @@ def test_a_pipeline_is_loaded_again_from_its_inputs_alone(tmp_path: Path) -> Non
     assert again.pipeline == loaded.pipeline
     assert again.pipeline.settings.seed == 7
     assert again.problems == loaded.problems
+
+
+def test_workers_without_a_parallelism_set_it(tmp_path: Path) -> None:
+    file = tmp_path / "p.yaml"
+    text = "sources:\n  n: {generate: {rows: 3}}\nsinks:\n  out: {from: n, files: {path: out}}\n"
+    file.write_text(text)
+    for given, wanted in (
+        (["settings.workers=3"], (3, 3)),
+        (["settings.workers=3", "settings.parallelism=2"], (3, 2)),
+        ([], (1, 1)),
+    ):
+        settings = load_pipeline(file, REGISTRY, overrides=given).pipeline.settings
+        assert (settings.workers, settings.parallelism) == wanted
+
+
+def test_workers_do_not_store_checkpoints_in_a_bucket(tmp_path: Path) -> None:
+    file = tmp_path / "p.yaml"
+    file.write_text("settings: {workers: 2, checkpoint: {dir: 's3://bucket/x'}}\n")
+    problems = load_pipeline(file, REGISTRY).problems
+    assert any("cannot store checkpoints in a bucket" in each.message for each in problems)

@@ -171,6 +171,12 @@ OWN: dict[str, list[str]] = {
     ],
     "from_json": ["from_json({string}, 'n int, s int')", "from_json(to_json({struct}), 's int')"],
     "to_json": ["to_json({struct})", "to_json({array})", "to_json({texts})"],
+    "from_csv": [
+        "from_csv({string}, 'n int, s string')",
+        "from_csv(to_csv(named_struct('a', {string}, 'b', {double})), 'a string, b double')",
+    ],
+    "to_csv": ["to_csv({struct})", "to_csv(named_struct('a', {T}, 'b', {string}))"],
+    "schema_of_csv": ["schema_of_csv('1,abc')"],
     "schema_of_json": ["schema_of_json('[1, 2.5]')"],
     "elt": ["elt({int}, {string}, {bigint}, {string})", "elt(2, {string}, {string})"],
     "transform": [

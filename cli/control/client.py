@@ -16,6 +16,7 @@ from headrace.cli.control.job_lookup import NoSuchJob, find_home, is_home
 from headrace.cli.errors import Refusal
 from headrace.core.api.snapshots import SnapshotError
 from headrace.state.storage.home import Home
+from headrace.state.storage.regular_files import IrregularFile
 
 Document: TypeAlias = "dict[str, Any]"
 Sleep: TypeAlias = Callable[[float], None]
@@ -100,6 +101,10 @@ class JobClient:
             raise Refusal(f"{where} belongs to another user", hint, 3) from None
         except job_socket.SocketNameTooLong as error:
             raise Refusal(f"{error.filename}: {error.strerror}", "move the home", 3) from None
+        except IrregularFile as error:
+            where = job_socket.socket_path(self.home.folder)
+            hint = "no command can reach the job: end its process, and start it again"
+            raise Refusal(f"{where}: {error.strerror}", hint, 3) from None
         except ConnectionError as error:
             raise ConnectionClosed(str(error)) from None
         except (OSError, http.client.HTTPException, ValueError) as error:

@@ -6,6 +6,10 @@ new name replaces that of a killed run: only the process that holds the home mak
 
 The system limits names of sockets to about a hundred bytes. A longer one is reached through a
 descriptor of its folder (`/proc/self/fd/7/control.sock`), where the system has that.
+
+A client never follows a link at the socket's name, which could lead to another job or program. It
+opens the name, checks that it is a socket, and connects to what it has opened; where the system
+cannot do that, it checks first.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ from contextlib import contextmanager, suppress
 
 from headrace.core.api.forked_children import withhold_socket
 from headrace.state.storage.names import CONTROL, CONTROL_NEW
+from headrace.state.storage.regular_files import IrregularFile
 
 MAX_NAME_BYTES = 100
 """The length of a name, in bytes, that every system accepts."""
@@ -71,13 +76,14 @@ def open_listener(folder: str) -> Iterator[socket.socket]:
 def connect_to_job(folder: str, timeout_s: float) -> socket.socket:
     """Connect to the job of a home.
 
-    Raises OSError: FileNotFoundError or ConnectionRefusedError if no job runs there.
+    Raises OSError: FileNotFoundError or ConnectionRefusedError if no job runs there, IrregularFile
+    if something else is at the socket's name.
     """
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         connection.settimeout(timeout_s)
-        with _shorten_name(folder) as name:
-            connection.connect(name)
+        with _shorten_name(folder) as name, _open_socket_name(name) as address:
+            connection.connect(address)
     except BaseException:
         connection.close()
         raise
@@ -108,6 +114,26 @@ def _shorten_name(folder: str) -> Iterator[str]:
         yield f"{DESCRIPTOR_FOLDER}/{descriptor}/{CONTROL}"
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def _open_socket_name(name: str) -> Iterator[str]:
+    """Yield an address of the socket itself, valid within the `with`. Raises IrregularFile."""
+    if not (hasattr(os, "O_PATH") and os.path.isdir(DESCRIPTOR_FOLDER)):
+        _check_mode(name, os.lstat(name).st_mode)
+        yield name
+        return
+    descriptor = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        _check_mode(name, os.fstat(descriptor).st_mode)
+        yield f"{DESCRIPTOR_FOLDER}/{descriptor}"
+    finally:
+        os.close(descriptor)
+
+
+def _check_mode(name: str, mode: int) -> None:
+    if not stat.S_ISSOCK(mode):
+        raise IrregularFile(name, mode, "a socket")
 
 
 def _remove_leftovers(private: str) -> None:

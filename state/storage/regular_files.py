@@ -15,15 +15,16 @@ _KINDS = (
     (stat.S_ISFIFO, "a named pipe"),
     (stat.S_ISSOCK, "a socket"),
     (stat.S_ISDIR, "a folder"),
+    (stat.S_ISREG, "a regular file"),
 )
 
 
 class IrregularFile(OSError):
-    """Something else where a regular file must be."""
+    """Something else where a regular file, or a socket, must be."""
 
-    def __init__(self, path: str, mode: int) -> None:
+    def __init__(self, path: str, mode: int, wanted: str = "a regular file") -> None:
         kind = next((kind for matches, kind in _KINDS if matches(mode)), "a device")
-        super().__init__(errno.EINVAL, f"it is {kind}, wanted a regular file", path)
+        super().__init__(errno.EINVAL, f"it is {kind}, wanted {wanted}", path)
 
 
 def open_regular(path: str, flags: int = os.O_RDONLY) -> int:

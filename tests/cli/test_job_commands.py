@@ -207,6 +207,24 @@ def test_requests_to_a_job_that_does_not_run_are_refused(
     assert headrace(*command, "none.yaml", "--home", "home").status == 2
 
 
+@pytest.mark.parametrize("command", [["savepoint"], ["stop"], ["rescale", "--parallelism", "2"]])
+def test_a_request_is_not_sent_through_a_link(
+    headrace: Headrace, tmp_path: Path, command: list[str]
+) -> None:
+    home = Home(LocalDisk(), str(tmp_path / "home"), "test")
+    path = Path(job_socket.socket_path(home.folder))
+    with home.hold(NOW), job_socket.open_listener(home.folder) as listener:
+        listener.setblocking(False)
+        path.rename(tmp_path / "other.sock")
+        path.symlink_to(tmp_path / "other.sock")
+        ran = headrace(*command, "test", "--home", "home")
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+    assert ran.status == 3
+    assert "control.sock: it is a link, wanted a socket" in ran.err
+    assert "end its process, and start it again" in ran.err
+
+
 def test_jobs_lists_running_and_resumable_jobs(headrace: Headrace, tmp_path: Path) -> None:
     nothing = headrace("jobs")
     assert (nothing.status, nothing.out, nothing.err) == (0, "", "there are no jobs in .headrace\n")

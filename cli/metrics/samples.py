@@ -13,7 +13,7 @@ from headrace.core.api.state_sizes import StateSize
 from headrace.core.checkpoint.counters import PartCounters
 from headrace.core.checkpoint.history import CheckpointHistory, CheckpointRecord
 from headrace.core.job.job import Job
-from headrace.core.job.requests import JobStatus
+from headrace.core.job.lifecycle import JobStatus
 from headrace.core.operators.lookup.client import LookupStatistics
 from headrace.core.plan import nodes
 from headrace.core.types.elements import MAX_WATERMARK_US

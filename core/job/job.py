@@ -17,7 +17,8 @@ from headrace.core.checkpoint.manifest import RestoredCheckpoint
 from headrace.core.checkpoint.storage import CheckpointStorage
 from headrace.core.coordination.events import JobRestarting
 from headrace.core.job.attempt import Attempt
-from headrace.core.job.requests import JobStatus, PendingRescale, RequestRejected, RescaleResult
+from headrace.core.job.lifecycle import JobLifecycle, JobStatus
+from headrace.core.job.requests import PendingRescale, RequestRejected, RescaleResult
 from headrace.core.job.spec import JobSpec
 from headrace.core.plan import nodes
 from headrace.core.worker.report import SubtaskStatistics
@@ -74,19 +75,9 @@ class Job:
     """The last attempt whose subtasks were deployed."""
     _initial_counts: Mapping[str, PartCounts] | None = None
     _stop_requested: asyncio.Event = field(default_factory=asyncio.Event)
-    _is_complete: bool = False
-    """Whether all input was read and all output committed."""
-    _is_stopped: bool = False
-    """Whether the job ended because of a stop request."""
-    _is_draining: bool = False
-    """Whether the stop request asked to drain: to finish what was read."""
-    _is_drained: bool = False
-    """Whether the job was drained."""
+    _lifecycle: JobLifecycle = field(default_factory=JobLifecycle)
     _pending_rescale: PendingRescale | None = None
     """The rescale that was requested."""
-    failure: Failure | None = None
-    """The failure after which the job waits to restart, or is over."""
-    _is_over: bool = False
 
     @property
     def plan(self) -> nodes.Plan:
@@ -102,19 +93,20 @@ class Job:
         """Run to the end. Raises errors that come before anything is read."""
         loop = asyncio.get_running_loop()
         start = loop.time()
+        lifecycle = self._lifecycle
         try:
-            failed = await self._run_attempts()
+            await self._run_attempts()
         finally:
-            self._is_over = True
+            lifecycle.end()
             self._reject_rescale(RequestRejected("the job has ended"))
         return JobOutcome(
-            failed,
-            self._is_stopped,
+            lifecycle.failure,
+            lifecycle.is_stopped,
             self.collect_counts(),
             loop.time() - start,
             self._initial_counts or {},
             await self._read_last_number(),
-            self._is_drained,
+            lifecycle.attempt_end == "drained",
         )
 
     def stop(self, *, drain: bool = False) -> None:
@@ -123,28 +115,24 @@ class Job:
         With checkpoints the job ends after one to resume from, without when all that was read is
         finished. `drain`: finish all that was read before that, as at the end of event time.
         """
-        self._is_draining = self._is_draining or (drain and not self._stop_requested.is_set())
+        self._lifecycle.request_stop(drain=drain)
         self._stop_requested.set()
         if self._attempt is not None:
             self._attempt.stop(drains=self._is_draining)
 
     @property
+    def _is_draining(self) -> bool:
+        return self._lifecycle.stop_request == "drain"
+
+    @property
     def status(self) -> JobStatus:
         """The status of the job."""
-        attempt = self._attempt
-        if self._is_over:
-            return "over"
-        if self.failure is not None:
-            return "restarting"
-        if self._pending_rescale is not None and self._pending_rescale.paused_at_s is not None:
-            return "rescaling"
-        if self._stop_requested.is_set():
-            return "draining" if self._is_draining else "stopping"
-        if attempt is None or attempt is not self._deployed_attempt:
-            return (
-                "restoring" if attempt is not None and attempt.restored_checkpoint else "starting"
-            )
-        return "running"
+        return self._lifecycle.status
+
+    @property
+    def failure(self) -> Failure | None:
+        """The failure after which the job waits to restart, or is over."""
+        return self._lifecycle.failure
 
     def describe_stop(self) -> str:
         """Describe what a job that is stopping waits for."""
@@ -180,11 +168,15 @@ class Job:
         )
         try:
             self.release_checkpoint(await self.take_checkpoint())
-            self._require_attempt().stop_for_rescale(change.record_pause)
+            self._require_attempt().stop_for_rescale(partial(self._record_pause, change))
         except BaseException:
             self._pending_rescale = None
             raise
         return await asyncio.shield(change.result)
+
+    def _record_pause(self, change: PendingRescale) -> None:
+        change.record_pause()
+        self._lifecycle.pause_sources()
 
     def _require_attempt(self) -> Attempt:
         """Return the attempt that can serve a request. Raises RequestRejected."""
@@ -228,55 +220,45 @@ class Job:
         """The row counts of every part when this run began."""
         return self._initial_counts or {}
 
-    async def _run_attempts(self) -> Failure | None:
-        """Run attempts until one ends or no restart is left. Return the last failure."""
-        number = 1
-        while True:
-            failed = await self._try_attempt(number)
+    async def _run_attempts(self) -> None:
+        """Run attempts until one ends or no restart is left."""
+        number = 0
+        while not self._lifecycle.is_over:
             number += 1
-            if failed is None:
-                if not self._switch_plan():
-                    return None
-                continue
-            if self._revert_rescale(failed):
-                if self._is_stopping:
-                    self._is_stopped = True
-                    return None
-                continue
-            delay_s = self._choose_delay(failed)
-            self.failure = failed
-            if delay_s is None:
-                return failed
-            await self._wait_for_stop(delay_s)
-            self.failure = None
-            if self._is_stopping:
-                self._is_stopped = True
-                return None
+            failed = await self._try_attempt(number)
+            if failed is not None:
+                await self._handle_failure(failed)
+            elif self._lifecycle.state == "switching":
+                self._switch_plan()
 
-    @property
-    def _is_stopping(self) -> bool:
-        """Whether the job ends with the newest checkpoint; to be drained it has to run."""
-        return self._stop_requested.is_set() and not self._is_draining
-
-    def _switch_plan(self) -> bool:
-        """Whether the attempt has ended for a rescale: then switch to the new plan."""
-        change = self._pending_rescale
-        if change is None or change.paused_at_s is None or self._is_complete or self._is_drained:
-            return False
-        if self._is_stopping:
-            return False
-        change.old_plan, self.spec = self.plan, replace(self.spec, plan=change.plan)
-        self._is_stopped = False
-        return True
-
-    def _revert_rescale(self, failed: Failure) -> bool:
-        """Undo a rescale because an attempt failed. Return whether its plan was in use."""
-        change = self._pending_rescale
-        goes_back = change is not None and change.old_plan is not None
-        if change is not None and change.old_plan is not None:
-            self.spec = replace(self.spec, plan=change.old_plan)
+    async def _handle_failure(self, failed: Failure) -> None:
+        """Go back to the old plan, or wait to restart if that is allowed."""
+        step = self._lifecycle.fail_attempt(failed)
+        if step == "revert":
+            self._revert_plan()
         self._reject_rescale(RequestRejected(f"the job has failed: {failed.message}", failed.hint))
-        return goes_back
+        if step != "restart":
+            return
+        delay_s = self._choose_delay(failed)
+        if delay_s is None:
+            self._lifecycle.give_up(failed)
+            return
+        self._lifecycle.wait_to_restart(failed)
+        await self._wait_for_stop(delay_s)
+        self._lifecycle.resume()
+
+    def _switch_plan(self) -> None:
+        """Switch to the plan of the rescale, for the next attempt."""
+        change = self._pending_rescale
+        assert change is not None
+        change.old_plan, self.spec = self.plan, replace(self.spec, plan=change.plan)
+
+    def _revert_plan(self) -> None:
+        """Switch back to the plan before the rescale."""
+        change = self._pending_rescale
+        assert change is not None
+        assert change.old_plan is not None
+        self.spec = replace(self.spec, plan=change.old_plan)
 
     def _reject_rescale(self, refused: RequestRejected) -> None:
         change, self._pending_rescale = self._pending_rescale, None
@@ -293,10 +275,8 @@ class Job:
             )
             return await self._run_attempt(restored, number)
         except (ConnectorError, SnapshotError) as error:
-            changes = (
-                self._pending_rescale is not None and self._pending_rescale.old_plan is not None
-            )
-            if not changes and (number == 1 or error.exit_status != 1):
+            is_switching = self._lifecycle.state == "switching"
+            if not is_switching and (number == 1 or error.exit_status != 1):
                 raise
             return build_failure(error, "restart")
 
@@ -304,25 +284,32 @@ class Job:
         self, restored: RestoredCheckpoint | None, number: int
     ) -> Failure | None:
         """Run one attempt from a checkpoint. Return its failure."""
+        self._lifecycle.start_attempt(is_restored=restored is not None)
         attempt = self._attempt = Attempt(self.spec, restored, number)
         if self._stop_requested.is_set():
             attempt.stop(drains=self._is_draining)
         coordinator = await attempt.run(self._on_deployed)
-        self._is_complete = coordinator.failure is None and coordinator.is_complete
-        self._is_stopped = coordinator.is_stopped and coordinator.failure is None
-        self._is_drained = self._is_stopped and coordinator.is_draining
-        if self.storage is not None and self._is_complete:
-            # The stop request came too late: nothing is left to resume.
-            self._is_stopped = False
+        if coordinator.failure is not None:
+            return coordinator.failure
+        # With checkpoints, a stop request may come too late: nothing is left to resume.
+        if coordinator.is_complete and (self.storage is not None or not coordinator.is_stopped):
+            await self._finish()
+            self._lifecycle.end_attempt("complete")
+        else:
+            self._lifecycle.end_attempt("drained" if coordinator.is_draining else "stopped")
+        return None
+
+    async def _finish(self) -> None:
+        """Record that all input was read, once no client reads a checkpoint any more."""
+        if self.storage is not None:
             await self.storage.pins.wait_until_unpinned()
             await self._run_blocking(self.storage.on_finished)
-        return coordinator.failure
 
     def _on_deployed(self) -> None:
-        self._deployed_attempt = self._attempt
+        self._deployed_attempt = attempt = self._attempt
         change = self._pending_rescale
-        if change is not None and change.old_plan is not None and self._attempt is not None:
-            restored = self._attempt.restored_checkpoint
+        if self._lifecycle.deploy() and change is not None and attempt is not None:
+            restored = attempt.restored_checkpoint
             change.complete(restored.number if restored else 0)
             self._pending_rescale = None
         if self._initial_counts is None:
@@ -330,7 +317,7 @@ class Job:
 
     def _choose_delay(self, failed: Failure) -> float | None:
         """Return the delay before the next attempt; None: there is none."""
-        if self.storage is None or self._stop_requested.is_set():
+        if self.storage is None:
             return None
         now = asyncio.get_running_loop().time()
         attempt = self._attempt
@@ -348,7 +335,7 @@ class Job:
 
     async def _read_last_number(self) -> int | None:
         """Return the checkpoint to resume from, if there is one and the store can be read."""
-        if self.storage is None or self._is_complete:
+        if self.storage is None or self._lifecycle.attempt_end == "complete":
             return None
         with suppress(SnapshotError):
             return await self._run_blocking(self.storage.find_last_number) or None

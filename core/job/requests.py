@@ -1,4 +1,4 @@
-"""Requests to a running job, for a checkpoint or a rescale, and the status that decides on them.
+"""Requests to a running job, for a checkpoint or a rescale.
 
 A requested checkpoint is pinned before it can be collected, and stays pinned until the client
 releases it. A cancelled request pins nothing. A rescale leads from one plan to the same plan at
@@ -9,26 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
 
 from headrace.core.checkpoint.storage import CheckpointPins
 from headrace.core.plan import nodes
-
-JobStatus: TypeAlias = Literal[
-    "starting",
-    "restoring",
-    "running",
-    "stopping",
-    "draining",
-    "rescaling",
-    "restarting",
-    "over",
-]
-"""The status of a job.
-
-`starting` and `restoring`: an attempt is being started, without a checkpoint or from one.
-`restarting`: the job has failed and waits to restart.
-"""
 
 
 class RequestRejected(Exception):

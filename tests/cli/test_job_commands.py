@@ -15,7 +15,7 @@ import pytest
 from docs.snippets import ROOT
 from headrace.cli.control import client, job_socket
 from headrace.cli.errors import Refusal
-from headrace.core.job.requests import JobStatus
+from headrace.core.job.lifecycle import JobStatus
 from headrace.state.savepoints.savepoint import open_savepoint
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk

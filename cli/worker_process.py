@@ -7,6 +7,7 @@ two descriptors; all else comes as messages.
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import sys
@@ -32,8 +33,13 @@ def main() -> None:
     """Serve the coordinator until it is gone."""
     parent, control, lifeline = map(int, sys.argv[1:])
     _ignore_signals()
+    from headrace.core.api.forked_children import withhold_descriptor
     from headrace.core.processes.lifeline import hold_lifeline
 
+    for descriptor in (control, lifeline):
+        # A child of user code that holds them would hide the end of this process.
+        os.set_inheritable(descriptor, False)
+        withhold_descriptor(descriptor)
     hold_lifeline(socket.socket(fileno=lifeline), parent)
     import asyncio
 

@@ -56,6 +56,33 @@ settings:
   restart: {strategy: fixed, attempts: 50, delay: 100ms}
 """
 
+FORKING = """\
+name: forking
+sources:
+  numbers: {generate: {rows: 3000, rate: 1000/s, columns: {x: id}}}
+steps:
+  mapped: {from: numbers, map: {python: forking.py:fork, returns: {x: bigint}}}
+sinks:
+  out: {from: mapped, files: {path: out}}
+settings:
+  workers: 2
+  checkpoint: {every: 300ms}
+  restart: {strategy: fixed, attempts: 50, delay: 100ms}
+"""
+
+FORK = """\
+import os, time
+
+def fork(rows):
+    if not os.path.exists("forked"):
+        open("forked", "w").close()
+        if not os.fork():
+            time.sleep(60)
+            os._exit(0)
+        os.kill(os.getpid(), 9)
+    return rows
+"""
+
 
 def write_inputs(folder: Path) -> None:
     (folder / "in").mkdir()
@@ -106,11 +133,11 @@ def test_two_workers_give_the_rows_of_one_process(tmp_path: Path, parallelism: s
 
 
 @contextmanager
-def running_job(folder: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
-    (folder / "counted.yaml").write_text(COUNTED)
+def running_job(folder: Path, text: str = COUNTED) -> Iterator[subprocess.Popen[str]]:
+    (folder / "job.yaml").write_text(text)
     with open(folder / "log", "a") as log:
         job = subprocess.Popen(
-            [*HEADRACE, "run", "counted.yaml", "--log", "json", *options],
+            [*HEADRACE, "run", "job.yaml", "--log", "json"],
             cwd=folder,
             stdout=subprocess.DEVNULL,
             stderr=log,
@@ -200,3 +227,11 @@ def test_a_stopped_worker_is_waited_for(tmp_path: Path) -> None:
         assert job.wait(60) == 0
     assert not read_events(tmp_path, "worker_lost")
     check_counted_rows(tmp_path)
+
+
+def test_a_child_that_user_code_forked_does_not_hide_the_end_of_its_worker(tmp_path: Path) -> None:
+    (tmp_path / "forking.py").write_text(FORK)
+    with running_job(tmp_path, FORKING) as job:
+        assert job.wait(30) == 0
+    assert len(read_events(tmp_path, "worker_lost")) == 1
+    assert sorted(row["x"] for row in read_rows(tmp_path / "out")) == list(range(3000))

@@ -18,7 +18,7 @@ from headrace.core.pipeline.loader import PipelineInputs
 
 @dataclass(frozen=True, slots=True)
 class WorkerSetup:
-    """What a worker process is, and the job that it works for: the first message to it."""
+    """The description of a worker process and of its job: the first message to it."""
 
     number: int
     """The number of the worker, from 1."""
@@ -51,7 +51,7 @@ class StartAttempt:
     is_aligned: bool
     migrated_steps: frozenset[str] = frozenset()
     descriptions: Mapping[str, Document] = field(default_factory=dict)
-    """What the coordinator's halves of connectors tell those of the worker, by part."""
+    """The descriptions for the worker's halves of connectors, by part."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,7 @@ REPORT_INTERVAL_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class WorkerEnvironment:
-    """What a worker process has for all attempts."""
+    """The plan, connectors and stores that a worker process uses in all attempts."""
 
     number: int
     build_plan: Callable[[Mapping[str, int]], nodes.Plan]

@@ -200,8 +200,10 @@ def test_a_stop_at_once_ends_a_job_whose_function_never_returns(
 def test_a_stop_of_a_job_that_does_not_answer_says_so_and_goes_on(tmp_path: Path) -> None:
     (tmp_path / "p.yaml").write_text(STUCK.replace("returns", "mode: row, returns"))
     (tmp_path / "stuck.py").write_text(
+        "import ctypes, os\n\n"
         "def stuck(row):\n    if row['x'] == 1000:\n        open('begun', 'w').close()\n"
-        "        open('release').close()\n    return row\n"
+        # It holds the interpreter lock, so that the job stands still also if this is a thread.
+        "        os.close(ctypes.PyDLL(None).open(b'release', os.O_RDONLY))\n    return row\n"
     )
     for name in ("begun", "release"):
         os.mkfifo(tmp_path / name)

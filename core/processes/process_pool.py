@@ -166,9 +166,11 @@ class ProcessPool:
 
     async def _deploy(self, deploy: Deploy) -> None:
         """Start the subtasks on their workers. Raises the error of a worker that could not."""
-        self._placement = {
-            id: at + 1 for id, at in place_subtasks(self.spec.plan, len(self.workers)).items()
-        }
+        numbers = [*self.workers]
+        if not numbers:  # all were lost meanwhile, which has failed the attempt
+            return
+        placement = place_subtasks(self.spec.plan, len(numbers))
+        self._placement = {id: numbers[at] for id, at in placement.items()}
         loop = asyncio.get_running_loop()
         sockets = self._connect_workers()
         for number, worker in self.workers.items():

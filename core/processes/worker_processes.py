@@ -6,7 +6,7 @@ A process is lost when it ends by itself, however it ends, or is silent for too 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -105,11 +105,6 @@ class WorkerProcesses:
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
-
-    @property
-    def pids(self) -> Mapping[int, int]:
-        """The processes of the living workers, by number."""
-        return {number: link.process.pid for number, link in self._links.items()}
 
     async def start_attempt(
         self,

@@ -18,15 +18,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from concurrent.futures import ThreadPoolExecutor
 
+    from headrace.core.api.kernel_executor import KernelExecutor
     from headrace.core.pipeline.loader import LoadedPipeline
     from headrace.core.plan import Plan
     from headrace.core.processes.messages import WorkerSetup
     from headrace.core.processes.server import WorkerEnvironment
-
-THREADS = 4
-ARCHIVE_THREADS = 2
 
 
 def main() -> None:
@@ -56,8 +53,7 @@ def _ignore_signals() -> None:
 
 
 async def _serve(end: socket.socket) -> None:
-    from concurrent.futures import ThreadPoolExecutor
-
+    from headrace.core.api.kernel_executor import open_executors
     from headrace.core.exchange.control_connection import ControlConnection
     from headrace.core.processes.messages import AttemptMessage, WorkerSetup
     from headrace.core.processes.server import WorkerServer
@@ -66,19 +62,15 @@ async def _serve(end: socket.socket) -> None:
     first = (await control.receive()).message
     assert isinstance(first, AttemptMessage)
     assert isinstance(first.message, WorkerSetup)
-    with (
-        ThreadPoolExecutor(THREADS, thread_name_prefix="headrace") as executor,
-        ThreadPoolExecutor(ARCHIVE_THREADS, thread_name_prefix="headrace-archive") as archive,
-    ):
+    with open_executors() as (executor, archive):
         environment = _build_environment(first.message, executor, archive)
         await WorkerServer(control, environment).serve()
 
 
 def _build_environment(
-    setup: WorkerSetup, executor: ThreadPoolExecutor, archive: ThreadPoolExecutor
+    setup: WorkerSetup, executor: KernelExecutor, archive: KernelExecutor
 ) -> WorkerEnvironment:
     from headrace.connectors.registry import REGISTRY
-    from headrace.core.api.kernel_executor import KernelExecutor
     from headrace.core.api.run_context import RunContext
     from headrace.core.dataflow.operator_factory import OperatorContext
     from headrace.core.pipeline.loader import reload_pipeline
@@ -96,8 +88,8 @@ def _build_environment(
     run_context = RunContext(
         folder,
         setup.job_id,
-        KernelExecutor(executor),
-        snapshot_executor=KernelExecutor(archive),
+        executor,
+        snapshot_executor=archive,
         pipeline_name=str(plan.name),
     )
     operator_context = OperatorContext(

@@ -8,14 +8,18 @@ cancelled task waits for the thread, so that its data is not closed while the th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from concurrent.futures import Executor
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
 from headrace.core.api.forked_children import call_in_parent
 
 T = TypeVar("T")
+
+THREADS = 4
+ARCHIVE_THREADS = 2
 
 LARGE_KERNEL_ROWS = 2000
 """From about this number of rows, a kernel takes longer than the round trip to a thread."""
@@ -69,6 +73,16 @@ class KernelExecutor:
         except asyncio.CancelledError:
             await wait_until_done(thread)
             raise
+
+
+@contextmanager
+def open_executors() -> Iterator[tuple[KernelExecutor, KernelExecutor]]:
+    """Open the threads of a process that runs subtasks: for kernels, and for snapshots."""
+    with (
+        ThreadPoolExecutor(THREADS, thread_name_prefix="headrace") as executor,
+        ThreadPoolExecutor(ARCHIVE_THREADS, thread_name_prefix="headrace-archive") as archive,
+    ):
+        yield KernelExecutor(executor), KernelExecutor(archive)
 
 
 async def wait_until_done(thread: asyncio.Future[T]) -> None:

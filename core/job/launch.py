@@ -10,13 +10,12 @@ import asyncio
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
-from headrace.core.api.kernel_executor import KernelExecutor
+from headrace.core.api.kernel_executor import open_executors
 from headrace.core.api.run_context import NoJobNotes, RunContext
 from headrace.core.api.state_backend import StateBackend
 from headrace.core.checkpoint.manifest import RestoredCheckpoint
@@ -29,9 +28,6 @@ from headrace.core.job.spec import JobSpec
 from headrace.core.plan import Plan
 from headrace.core.plan.connector import Connectors
 from headrace.core.worker.pool import WorkerPoolFactory, start_in_process
-
-THREADS = 4
-ARCHIVE_THREADS = 2
 
 Watcher: TypeAlias = "Callable[[Job], Coroutine[object, object, None]]"
 """A coroutine that watches a running job; it is cancelled when the job is over."""
@@ -85,17 +81,14 @@ def launch_job(
     import polars  # noqa: F401 - not later, within the job: it puts its hook on SIGINT
 
     how.signals.reinstall()
-    with (
-        ThreadPoolExecutor(THREADS, thread_name_prefix="headrace") as executor,
-        ThreadPoolExecutor(ARCHIVE_THREADS, thread_name_prefix="headrace-archive") as archive,
-    ):
+    with open_executors() as (executor, archive):
         run_context = RunContext(
             how.folder,
             how.job_id,
-            KernelExecutor(executor),
+            executor,
             how.limit,
             lambda: job.stop(),
-            KernelExecutor(archive),
+            archive,
             pipeline_name=str(plan.name),
             notes=how.storage.notes if how.storage else NoJobNotes(),
             notify_user=how.report_warning,

@@ -8,7 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.core.expressions.function import SqlFunction, function, overload
-from headrace.core.expressions.functions.text_schemas import drop_not_null, parse_columns
+from headrace.core.expressions.functions.text_schemas import (
+    CORRUPT_COLUMN,
+    check_corrupt_column,
+    drop_not_null,
+    parse_schema,
+)
 from headrace.core.expressions.signature import BoundArguments
 from headrace.core.expressions.text_options import TextOptions, read_options
 from headrace.core.expressions.typed import NO_SPARK_FORM, ExpressionError, PolarsForm
@@ -16,19 +21,16 @@ from headrace.core.types import calendar
 from headrace.core.types.data_types import (
     DATE,
     NULL,
-    STRING,
     TIMESTAMP,
     Array,
     MapType,
     Struct,
     Type,
 )
-from headrace.core.types.type_parser import TypeTextError
 
 if TYPE_CHECKING:
     from headrace.core.expressions.csv.csv_record import CsvGrammar
 
-CORRUPT_COLUMN = "_corrupt_record"
 _SEPARATORS = {"\\t": "\t", "\\\\": "\\"}
 
 
@@ -65,14 +67,7 @@ def _read_parsers(options: TextOptions) -> dict[Type, PolarsForm]:
 
 def _parse_schema(bound: BoundArguments) -> Type:
     """Return the struct of the columns that a constant schema names."""
-    text, span = bound.constants[1], bound.arguments[1].span
-    if not isinstance(text, str) or not text.strip():
-        raise ExpressionError("a schema is needed", span, "as in 'a int, b string'")
-    try:
-        type = parse_columns(text)
-    except TypeTextError as error:
-        hint = error.hint or "as in 'a int, b string'"
-        raise ExpressionError(f"the schema '{text}': {error}", span, hint) from None
+    type, span = parse_schema(bound), bound.arguments[1].span
     if not isinstance(type, Struct):
         message = f"a schema of CSV is of columns, got {type}"
         raise ExpressionError(message, span, "as in 'a int, b string'")
@@ -80,12 +75,7 @@ def _parse_schema(bound: BoundArguments) -> Type:
         if _is_nested(each.type):
             message = f"from_csv cannot read values of type {each.type}"
             raise ExpressionError(message, span, "read a string, and convert it")
-    options = read_options("from_csv", bound, 2)
-    name = options.get_text("columnNameOfCorruptRecord", CORRUPT_COLUMN)
-    corrupt = type.get(name)
-    if corrupt and corrupt.type != STRING:
-        message = f"the column {name} is for texts that are not read, got {corrupt.type}"
-        raise ExpressionError(message, span, f"write {name} string")
+    check_corrupt_column("from_csv", bound, type)
     return drop_not_null(type)
 
 

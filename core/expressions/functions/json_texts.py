@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING
 
 from headrace.core.expressions.casts import build_cast_form
 from headrace.core.expressions.function import SqlFunction, function, overload
-from headrace.core.expressions.functions.text_schemas import drop_not_null, parse_columns
+from headrace.core.expressions.functions.text_schemas import (
+    CORRUPT_COLUMN,
+    check_corrupt_column,
+    drop_not_null,
+    parse_schema,
+)
 from headrace.core.expressions.signature import BoundArguments
 from headrace.core.expressions.text_options import TextOptions, read_options
 from headrace.core.expressions.typed import Constant, ExpressionError, PolarsForm
@@ -34,7 +39,6 @@ from headrace.core.types.data_types import (
     Time,
     Type,
 )
-from headrace.core.types.type_parser import TypeTextError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -96,9 +100,6 @@ def _build_object_keys(bound: BoundArguments) -> PolarsForm:
     return compute_on_column(lambda column: _map_slices(list_names, column), bound.result)
 
 
-CORRUPT_COLUMN = "_corrupt_record"
-
-
 def _read_json_options(bound: BoundArguments) -> JsonRowOptions:
     from headrace.core.expressions.json.json_rows import JsonRowOptions
 
@@ -147,26 +148,14 @@ def _read_grammar(options: TextOptions) -> JsonGrammar:
 
 def _parse_schema(bound: BoundArguments) -> Type:
     """Return the type that a constant schema names: columns as in 'a int, b string', or a type."""
-    text, span = bound.constants[1], bound.arguments[1].span
-    if not isinstance(text, str) or not text.strip():
-        raise ExpressionError("a schema is needed", span, "as in 'a int, b string'")
-    try:
-        type = parse_columns(text)
-    except TypeTextError as error:
-        hint = error.hint or "as in 'a int, b string'"
-        raise ExpressionError(f"the schema '{text}': {error}", span, hint) from None
+    type, span = parse_schema(bound), bound.arguments[1].span
     if not isinstance(type, Struct | Array | MapType):
         message = f"a schema is of columns, a struct, an array or a map, got {type}"
         raise ExpressionError(message, span, f"as in 'a {type}'")
     if refused := _find_unreadable(type):
         message = f"from_json cannot read values of type {refused}"
         raise ExpressionError(message, span, _describe_instead(refused))
-    options = read_options("from_json", bound, 2)
-    name = options.get_text("columnNameOfCorruptRecord", CORRUPT_COLUMN)
-    corrupt = type.get(name) if isinstance(type, Struct) else None
-    if corrupt and corrupt.type != STRING:
-        message = f"the column {name} is for texts that are not read, got {corrupt.type}"
-        raise ExpressionError(message, span, f"write {name} string")
+    check_corrupt_column("from_json", bound, type)
     return drop_not_null(type)
 
 

@@ -201,21 +201,37 @@ def _read_date(text: pl.Expr) -> pl.Expr:
 
 
 def _build_schema_of_json(bound: BoundArguments) -> PolarsForm:
+    from dataclasses import replace
+    from decimal import Decimal, DecimalException
+
     import polars as pl
 
     from headrace.core.expressions.json.json_reader import InvalidJson, JsonReader
-    from headrace.core.expressions.json.json_schema import format_inferred, infer_type
+    from headrace.core.expressions.json.json_schema import (
+        convert_to_text,
+        format_inferred,
+        infer_type,
+    )
 
     text, span = bound.constants[0], bound.arguments[0].span
     assert isinstance(text, str)
     options = read_options("schema_of_json", bound, 1)
     grammar = _read_grammar(options)
+    as_text = options.get_flag("primitivesAsString", False)
+    as_decimal = options.get_flag("prefersDecimal", False) and not as_text
     options.refuse_others()
+    reader = JsonReader(grammar)
+    if as_decimal:
+        # Spark refuses NaN and infinities here: no decimal is one.
+        reader = JsonReader(replace(grammar, special_numbers=False), parse_float=Decimal)
     try:
-        value = JsonReader(grammar).read(text) if text.strip() else None
+        type = infer_type(reader.read(text) if text.strip() else None)
     except InvalidJson:
         raise ExpressionError("schema_of_json wants a JSON text", span) from None
-    schema = format_inferred(infer_type(value))
+    except (ValueError, DecimalException) as error:
+        message = f"schema_of_json: with prefersDecimal, {error}"
+        raise ExpressionError(message, span, "leave the option out") from None
+    schema = format_inferred(convert_to_text(type) if as_text else type)
     return lambda text, *_: pl.lit(schema)
 
 

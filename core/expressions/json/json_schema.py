@@ -25,7 +25,7 @@ _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def infer_type(value: object) -> Type:
-    """Return the type of a value that a JsonReader gave; numbers with a point are doubles."""
+    """Return the type of a value that a JsonReader gave; ValueError if it has none."""
     match value:
         case None:
             return NULL
@@ -36,7 +36,9 @@ def infer_type(value: object) -> Type:
                 return BIGINT
             digits = len(str(abs(value)))
             return Decimal(digits, 0) if digits <= MAX_DIGITS else DOUBLE
-        case float() | PythonDecimal():
+        case PythonDecimal():
+            return _infer_decimal(value)
+        case float():
             return DOUBLE
         case tuple():
             fields = sorted(
@@ -46,6 +48,28 @@ def infer_type(value: object) -> Type:
         case list():
             return Array(_merge_all([infer_type(each) for each in value]))
     return STRING
+
+
+def _infer_decimal(value: PythonDecimal) -> Type:
+    _, digits, exponent = value.as_tuple()
+    if not isinstance(exponent, int):
+        raise ValueError(f"{value} is no decimal")
+    precision = max(len(digits), -exponent)
+    if precision > MAX_DIGITS:
+        return DOUBLE
+    if exponent > 0:
+        raise ValueError(f"the decimal {value} has a negative scale")
+    return Decimal(precision, -exponent)
+
+
+def convert_to_text(type: Type) -> Type:
+    """Return the type with text for all that is no struct and no array."""
+    match type:
+        case Struct(fields):
+            return Struct(tuple(Field(each.name, convert_to_text(each.type)) for each in fields))
+        case Array(element):
+            return Array(convert_to_text(element))
+    return NULL if type == NULL else STRING
 
 
 def _merge_all(types: Sequence[Type]) -> Type:
@@ -83,8 +107,10 @@ def _merge_numbers(one: Type, other: Type) -> Type:
     if all(type in (BIGINT, DOUBLE) or isinstance(type, Decimal) for type in types):
         if DOUBLE in types:
             return DOUBLE
-        digits = [t.precision if isinstance(t, Decimal) else _BIGINT_DIGITS for t in types]
-        return Decimal(max(digits), 0)
+        decimals = [t if isinstance(t, Decimal) else Decimal(_BIGINT_DIGITS, 0) for t in types]
+        scale = max(each.scale for each in decimals)
+        digits = scale + max(each.precision - each.scale for each in decimals)
+        return Decimal(digits, scale) if digits <= MAX_DIGITS else DOUBLE
     return STRING
 
 

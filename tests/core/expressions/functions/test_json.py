@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import polars as pl
 import pytest
 
@@ -84,3 +86,32 @@ def test_what_has_no_json_is_refused(text: str, message: str) -> None:
     with pytest.raises(ExpressionErrors) as raised:
         type_expression(text, SCHEMA)
     assert message in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "option", "schema"),
+    [
+        ('{"a":1,"b":[true,null],"c":null}', "primitivesAsString", "a: S, b: ARRAY<S>, c: S"),
+        ('{"a":[{"g":1.5},{"g":[]}],"b":{}}', "primitivesAsString", "a: ARRAY<STRUCT<g: S>>"),
+        ('{"a":1.10,"b":0.00001,"c":0.0}', "prefersDecimal", "a: D(3,2), b: D(5,5), c: D(1,1)"),
+        ('{"a":[1,2.5],"b":[1.5,2.25]}', "prefersDecimal", "a: ARRAY<D(21,1)>, b: ARRAY<D(3,2)>"),
+        ('{"a":[1.5,123456789012345678901234567890]}', "prefersDecimal", "a: ARRAY<D(31,1)>"),
+        ('{"a":1e-50,"b":[true,1.5]}', "prefersDecimal", "a: DOUBLE, b: ARRAY<S>"),
+    ],
+)
+def test_a_schema_has_texts_or_decimals_by_an_option(text: str, option: str, schema: str) -> None:
+    named = re.sub(r"\bD\b", "DECIMAL", re.sub(r"\bS\b", "STRING", schema))
+    call = f"schema_of_json('{text}', map('{option}', 'true'))"
+    assert evaluate(call, s=["x"]) == [f"STRUCT<{named}>"]
+
+
+@pytest.mark.parametrize("text", ["NaN", '{"a":-Infinity}'])
+def test_no_decimal_is_nan_or_infinite(text: str) -> None:
+    with pytest.raises(ExpressionErrors, match="wants a JSON text"):
+        type_expression(f"schema_of_json('{text}', map('prefersDecimal', 'true'))", SCHEMA)
+
+
+@pytest.mark.parametrize("text", ["1E2", "[1.5, 1e30]", "[1e400]"])
+def test_a_decimal_of_a_negative_scale_is_refused(text: str) -> None:
+    with pytest.raises(ExpressionErrors, match="has a negative scale"):
+        type_expression(f"schema_of_json('{text}', map('prefersDecimal', 'true'))", SCHEMA)
